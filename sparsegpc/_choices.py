@@ -1,0 +1,64 @@
+"""How the learning loop asks for inducing points: by selection among the rows, or given ones."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from sparsegpc._selection import Selection, select
+
+
+class Chosen(NamedTuple):
+    """Inducing points, the rows that they are (None if they are no rows), and the selection."""
+
+    Z: np.ndarray
+    indices: np.ndarray | None
+    selection: Selection | None
+
+
+class PivotedChoice:
+    """Choose inducing points by partial pivoted Cholesky; see `_selection`.
+
+    Parameters
+    ----------
+    rule : {"argmax", "sample", "order"}
+    n_points : int
+    tol : float
+        Nats per row.
+    by_precision : bool
+        Weigh residuals by the site precisions; else all alike (greedy variance).
+    rng : numpy.random.RandomState or None
+    order : ndarray of int or None
+    """
+
+    def __init__(self, rule, n_points, tol=0.0, *, by_precision=True, rng=None, order=None):
+        self._rule, self._n_points, self._tol = rule, n_points, tol
+        self._by_precision, self._rng, self._order = by_precision, rng, order
+        # A given order does not depend on the kernel: choosing again changes nothing.
+        self.fixed = rule == "order"
+
+    def __call__(self, model, theta, precision):
+        selection = select(
+            model.columns(theta),
+            model.kernel.diag(theta, model.X),
+            precision,
+            self._n_points,
+            rule=self._rule,
+            gain_weight=None if self._by_precision else np.ones(len(precision)),
+            tol=self._tol,
+            total_weight=model.total_weight,
+            rng=self._rng,
+            order=self._order,
+        )
+        return Chosen(model.X[selection.indices], selection.indices, selection)
+
+
+class FixedChoice:
+    """Inducing points that are given."""
+
+    fixed = True
+
+    def __init__(self, Z):
+        self._chosen = Chosen(Z, None, None)
+
+    def __call__(self, model, theta, precision):
+        return self._chosen

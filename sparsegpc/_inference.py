@@ -1,0 +1,186 @@
+r"""Learning a sparse model: hyperparameters by L-BFGS-B, inducing points by selection, in turns.
+
+One *climb* alternates two steps. Points are chosen with the current kernel and site precisions;
+then the bound, maximised over the sites at each evaluation, is maximised over the kernel's
+parameters, by its gradient at fixed sites (envelope theorem). Choosing again is not monotone, so
+the best state ever seen is kept. Several starts are ranked on a subset of the rows first, and a
+climb that ends at the trivial optimum, where f is constant, is repeated from the other starts.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.linalg import LinAlgError
+from scipy.optimize import minimize
+
+from sparsegpc._choices import PivotedChoice
+from sparsegpc._linalg import JITTER_ATTEMPTS, SMALLEST_JITTER
+from sparsegpc._model import Evaluation
+
+# Ranking the starts: rows, inducing points and L-BFGS-B iterations spent on each.
+RANKING_ROWS, RANKING_POINTS, RANKING_ITERATIONS = 1000, 50, 6
+# The last evaluation solves the sites to this share of the bound's tolerance.
+FINAL_TOL_SHARE, MAX_FINAL_ITERATIONS = 1e-4, 500
+# Choices of inducing points in a row that may fail to raise the bound.
+PATIENCE = 2
+
+
+class FitResult(NamedTuple):
+    """What a fit found: the best evaluation, the bound after each choice of points, and how."""
+
+    best: Evaluation
+    bounds: list
+    n_iter: int
+    converged: bool
+    trivial: bool
+    message: str
+
+
+class _Ascent:
+    """Maximisation of the bound over `theta` at fixed inducing points, warm-starting the sites."""
+
+    def __init__(self, model, start):
+        self._model = model
+        self.best = start
+        self._state = start.solution.state
+        self._first = start
+        self.failures = 0
+        self._worst = -start.bound / model.total_weight
+
+    def __call__(self, theta):
+        """Return minus the bound per row and its gradient, for a minimiser."""
+        evaluation, self._first = self._first, None
+        if evaluation is None:
+            try:
+                evaluation = self._model.evaluate(
+                    theta, self.best.chosen, self._state, jitter=self.best.jitter
+                )
+            except LinAlgError:
+                # A step too far: look worse than anything seen, so that the line search retreats.
+                self.failures += 1
+                return self._worst + 1.0, np.zeros_like(theta)
+        self._state = evaluation.solution.state
+        if evaluation.bound > self.best.bound:
+            self.best = evaluation
+        scale = -1.0 / self._model.total_weight
+        self._worst = max(self._worst, scale * evaluation.bound)
+        return scale * evaluation.bound, scale * evaluation.grad_theta
+
+
+def _ascend(model, start, bounds, max_iter):
+    """Maximise over theta from the evaluation `start`; return the best, and scipy's result."""
+    ascent = _Ascent(model, start)
+    tol = model.tol / model.total_weight
+    result = minimize(
+        ascent,
+        start.theta,
+        jac=True,
+        method="L-BFGS-B",
+        bounds=bounds,
+        options={"maxiter": max_iter, "ftol": tol, "gtol": tol},
+    )
+    model.counts.optimizer_iterations += result.nit
+    return ascent.best, result
+
+
+def _climb(model, theta, state, choose, bounds, *, max_iter, max_reselections):
+    """Choose points and maximise over theta in turns; return best, bounds, converged, message."""
+    best, current, history, stalled = None, None, [], 0
+    message, converged = "", True
+    for _ in range(max_reselections + 1):
+        chosen = choose(model, theta, model.precision(state))
+        if current is not None and np.array_equal(chosen.Z, current.chosen.Z):
+            break
+        # The jitter found here is kept while theta moves, so that the bound stays smooth.
+        current = model.evaluate(
+            theta, chosen, state, jitter=SMALLEST_JITTER, attempts=JITTER_ATTEMPTS
+        )
+        if len(theta):
+            current, result = _ascend(model, current, bounds, max_iter)
+            converged, message = result.status == 0, str(result.message)
+        history.append(current.bound)
+        stalled = 0 if best is None or current.bound > best.bound + model.tol else stalled + 1
+        if best is None or current.bound > best.bound:
+            best = current
+        if stalled == PATIENCE or choose.fixed:
+            break
+        theta, state = current.theta, current.solution.state
+    return best, history, converged, message
+
+
+def _rank(model, starts, bounds):
+    """Return the starts, each after a few iterations on a subset of the rows, the best first."""
+    n_rows = len(model.y)
+    if n_rows > RANKING_ROWS:
+        model = model.subset(np.linspace(0, n_rows - 1, RANKING_ROWS).astype(np.intp))
+    choose = PivotedChoice("argmax", RANKING_POINTS)
+    ranked = []
+    for theta in starts:
+        best, _, _, _ = _climb(
+            model,
+            theta,
+            model.initial_state(),
+            choose,
+            bounds,
+            max_iter=RANKING_ITERATIONS,
+            max_reselections=0,
+        )
+        ranked.append(best)
+    ranked.sort(key=lambda evaluation: -evaluation.bound)
+    return [evaluation.theta for evaluation in ranked]
+
+
+def fit(model, starts, bounds, choose, *, max_iter, max_reselections, restarts=()):
+    """Learn hyperparameters and inducing points.
+
+    Parameters
+    ----------
+    model : SparseModel
+    starts : list of ndarray of shape (P,)
+        Candidate starts, ranked on a subset first; the best is climbed from.
+    bounds : ndarray of shape (P, 2)
+        Of theta.
+    choose : PivotedChoice or FixedChoice
+    max_iter : int
+        Most L-BFGS-B iterations for one choice of points.
+    max_reselections : int
+        How often points may be chosen again.
+    restarts : list of ndarray of shape (P,)
+        Further starts, each climbed from.
+
+    Returns
+    -------
+    FitResult
+    """
+    floor = model.likelihood.constant_bound(model.y, model.weight) + model.tol
+    ranked = _rank(model, starts, bounds) if len(starts) > 1 else list(starts)
+    queue = [ranked[0], *restarts]
+    spare = ranked[1:]
+    outcome = None
+    while queue:
+        theta = queue.pop(0)
+        attempt = _climb(
+            model,
+            theta,
+            model.initial_state(),
+            choose,
+            bounds,
+            max_iter=max_iter,
+            max_reselections=max_reselections,
+        )
+        if outcome is None or attempt[0].bound > outcome[0].bound:
+            outcome = attempt
+        if not queue and spare and outcome[0].bound <= floor:
+            queue.append(spare.pop(0))
+    best, history, converged, message = outcome
+    best = model.evaluate(
+        best.theta,
+        best.chosen,
+        best.solution.state,
+        jitter=best.jitter,
+        tol=FINAL_TOL_SHARE * model.tol,
+        max_iter=MAX_FINAL_ITERATIONS,
+    )
+    return FitResult(
+        best, history, model.counts.optimizer_iterations, converged, best.bound <= floor, message
+    )

@@ -1,0 +1,244 @@
+r"""Covariance functions: values, and contractions of an adjoint with their derivatives.
+
+Each kernel is a node of an expression tree. Parameters are logarithms, one flat vector per node:
+a sum or product has those of its left child, then those of its right one.
+
+``evaluate(params, Z, X)`` returns the (M, N) matrix K of :math:`k(z_m, x_n)` together with a
+function ``pullback(adjoint, wrt_Z)`` that contracts the adjoint, the derivatives of a scalar F
+w.r.t. the entries of K, into ``(dF/dparams, dF/dZ)``, the second None unless asked for. Nothing
+larger than (M, N) or (N, D) is built. ``diag(params, X)`` and ``diag_pullback(params, X, adjoint)``
+do the same for :math:`k(x_n, x_n)`, w.r.t. the parameters.
+"""
+
+import numpy as np
+
+TINY = np.finfo(np.float64).tiny
+
+
+class Constant:
+    """The covariance c everywhere; parameter log c."""
+
+    n_params = 1
+
+    def evaluate(self, params, Z, X):
+        value = np.exp(params[0])
+        K = np.full((len(Z), len(X)), value)
+
+        def pullback(adjoint, wrt_Z=False):
+            return np.array([value * adjoint.sum()]), np.zeros_like(Z) if wrt_Z else None
+
+        return K, pullback
+
+    def diag(self, params, X):
+        return np.full(len(X), np.exp(params[0]))
+
+    def diag_pullback(self, params, X, adjoint):
+        return np.array([np.exp(params[0]) * adjoint.sum()])
+
+
+class Stationary:
+    r"""A kernel :math:`\kappa(s)` of the squared distance s, each column in its own units.
+
+    With :math:`s_{mn} = \sum_d (z_{md} - x_{nd})^2 / \ell_d^2`. The first parameters are the
+    logarithms of one length scale, or of one per column; a subclass may append others and says how
+    many. It gives :math:`\kappa` and :math:`\kappa' = d\kappa/ds`, which is all that the
+    derivatives w.r.t. length scales and points need.
+
+    Parameters
+    ----------
+    n_length_scales : int
+        One for all columns, or D.
+    """
+
+    n_extra = 0
+
+    def __init__(self, n_length_scales=1):
+        self.n_length_scales = n_length_scales
+        self.n_params = n_length_scales + self.n_extra
+
+    def radial(self, s, extra):
+        """Return ``kappa(s)``; may overwrite `s`. Not called with the same `s` again."""
+        raise NotImplementedError
+
+    def radial_derivative(self, s, K, extra):
+        """Return ``d kappa / d s``; `s` is None where `radial` overwrote it."""
+        raise NotImplementedError
+
+    def extra_gradient(self, s, K, extra, adjoint):
+        """Return the gradient w.r.t. the parameters after the length scales."""
+        return ()
+
+    keeps_distances = True
+
+    def _length_scales(self, params):
+        return np.exp(params[: self.n_length_scales])
+
+    def evaluate(self, params, Z, X):
+        length_scale, extra = self._length_scales(params), params[self.n_length_scales :]
+        # Distances from columns with a large common offset lose all their digits; the points
+        # are a reference that does not depend on which rows stand in this block.
+        centre = Z.mean(axis=0)
+        Zs, Xs = (Z - centre) / length_scale, (X - centre) / length_scale
+        zz, xx = np.einsum("md,md->m", Zs, Zs), np.einsum("nd,nd->n", Xs, Xs)
+        s = Zs @ (-2.0 * Xs).T
+        s += zz[:, None]
+        s += xx
+        np.maximum(s, 0.0, out=s)
+        if Z is X:
+            np.fill_diagonal(s, 0.0)
+        K = self.radial(s.copy() if self.keeps_distances else s, extra)
+        distances = s if self.keeps_distances else None
+
+        def pullback(adjoint, wrt_Z=False):
+            W = self.radial_derivative(distances, K, extra)
+            W *= adjoint
+            if Z is X:
+                # The distance of a point to itself is constant; kappa' may be infinite there.
+                np.fill_diagonal(W, 0.0)
+            by_row, by_column, WX = W.sum(axis=1), W.sum(axis=0), W @ Xs
+            per_column = by_row @ Zs**2 + by_column @ Xs**2 - 2.0 * np.einsum("md,md->d", Zs, WX)
+            gradient = -2.0 * per_column
+            if self.n_length_scales == 1:
+                gradient = gradient.sum(keepdims=True)
+            grad_Z = 2.0 * (by_row[:, None] * Zs - WX) / length_scale if wrt_Z else None
+            extra_part = self.extra_gradient(distances, K, extra, adjoint)
+            return np.concatenate([gradient, extra_part]), grad_Z
+
+        return K, pullback
+
+    def diag(self, params, X):
+        return np.ones(len(X))
+
+    def diag_pullback(self, params, X, adjoint):
+        return np.zeros(self.n_params)
+
+
+class RBF(Stationary):
+    r"""Squared exponential, :math:`\exp(-s/2)`."""
+
+    keeps_distances = False
+
+    def radial(self, s, extra):
+        s *= -0.5
+        return np.exp(s, out=s)
+
+    def radial_derivative(self, s, K, extra):
+        return -0.5 * K
+
+
+class Matern12(Stationary):
+    r"""Matern with smoothness 1/2, :math:`\exp(-\sqrt s)`."""
+
+    def radial(self, s, extra):
+        return np.exp(-np.sqrt(s, out=s))
+
+    def radial_derivative(self, s, K, extra):
+        # At s = 0 the kernel has a kink; every product with a difference of points is zero there.
+        return np.where(s > 0.0, -0.5 * K / np.sqrt(np.maximum(s, TINY)), 0.0)
+
+
+class Matern32(Stationary):
+    r"""Matern with smoothness 3/2, :math:`(1 + a) e^{-a}` with :math:`a = \sqrt{3s}`."""
+
+    def radial(self, s, extra):
+        a = np.sqrt(3.0 * s)
+        return (1.0 + a) * np.exp(-a)
+
+    def radial_derivative(self, s, K, extra):
+        return -1.5 * np.exp(-np.sqrt(3.0 * s))
+
+
+class Matern52(Stationary):
+    r"""Matern with smoothness 5/2, :math:`(1 + a + a^2/3) e^{-a}` with :math:`a = \sqrt{5s}`."""
+
+    def radial(self, s, extra):
+        a = np.sqrt(5.0 * s)
+        return (1.0 + a + a**2 / 3.0) * np.exp(-a)
+
+    def radial_derivative(self, s, K, extra):
+        a = np.sqrt(5.0 * s)
+        return (-5.0 / 6.0) * (1.0 + a) * np.exp(-a)
+
+
+class RationalQuadratic(Stationary):
+    r""":math:`(1 + s / 2\alpha)^{-\alpha}`; the last parameter is log alpha."""
+
+    n_extra = 1
+
+    def radial(self, s, extra):
+        alpha = np.exp(extra[0])
+        return np.exp(-alpha * np.log1p(s / (2.0 * alpha)))
+
+    def radial_derivative(self, s, K, extra):
+        return -0.5 * K / (1.0 + s / (2.0 * np.exp(extra[0])))
+
+    def extra_gradient(self, s, K, extra, adjoint):
+        alpha = np.exp(extra[0])
+        ratio = s / (2.0 * alpha)
+        slope = alpha * K * (ratio / (1.0 + ratio) - np.log1p(ratio))
+        return (np.vdot(adjoint, slope),)
+
+
+class ExpSineSquared(Stationary):
+    r"""Periodic, :math:`\exp(-2 \sin^2(\pi \sqrt s / p) / \ell^2)`; parameters log l and log p.
+
+    The distance is in the units of the columns: here the length scale is no unit of distance.
+    """
+
+    n_extra = 2
+
+    def __init__(self):
+        super().__init__(0)
+
+    def _length_scales(self, params):
+        return 1.0
+
+    def radial(self, s, extra):
+        length_scale, period = np.exp(extra)
+        return np.exp(-2.0 * (np.sin(np.pi * np.sqrt(s) / period) / length_scale) ** 2)
+
+    def radial_derivative(self, s, K, extra):
+        length_scale, period = np.exp(extra)
+        # sin(2x)/(2x) is smooth at zero distance; np.sinc(t) is sin(pi t)/(pi t).
+        smooth = np.sinc(2.0 * np.sqrt(s) / period)
+        return -2.0 * (np.pi / (period * length_scale)) ** 2 * K * smooth
+
+    def extra_gradient(self, s, K, extra, adjoint):
+        length_scale, period = np.exp(extra)
+        phase = np.pi * np.sqrt(s) / period
+        weighted = adjoint * K / length_scale**2
+        by_length_scale = 4.0 * np.vdot(weighted, np.sin(phase) ** 2)
+        by_period = 2.0 * np.vdot(weighted, phase * np.sin(2.0 * phase))
+        return (by_length_scale, by_period)
+
+    def evaluate(self, params, Z, X):
+        K, inner = super().evaluate(params, Z, X)
+
+        def pullback(adjoint, wrt_Z=False):
+            gradient, grad_Z = inner(adjoint, wrt_Z)
+            return gradient[-2:], grad_Z
+
+        return K, pullback
+
+
+class DotProduct:
+    r"""Linear, :math:`\sigma_0^2 + z^\top x`; parameter log sigma_0."""
+
+    n_params = 1
+
+    def evaluate(self, params, Z, X):
+        offset = np.exp(2.0 * params[0])
+        K = Z @ X.T
+        K += offset
+
+        def pullback(adjoint, wrt_Z=False):
+            gradient = np.array([2.0 * offset * adjoint.sum()])
+            return gradient, adjoint @ X if wrt_Z else None
+
+        return K, pullback
+
+    def diag(self, params, X):
+        return np.einsum("nd,nd->n", X, X) + np.exp(2.0 * params[0])
+
+    def diag_pullback(self, params, X, adjoint):
+        return np.array([2.0 * np.exp(2.0 * params[0]) * adjoint.sum()])

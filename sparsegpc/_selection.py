@@ -1,0 +1,210 @@
+r"""Choice of inducing points among the rows by partial pivoted Cholesky factorisation.
+
+A set of inducing points leaves the residual :math:`r_n = k(x_n, x_n) - q(x_n, x_n)` at each row; in
+a model with site precisions p the tight slack charges :math:`\frac12\sum\log(1 + p_n r_n)` nats for
+it. The rules differ in the next pivot:
+
+argmax
+    The row with the largest :math:`p_n r_n`: heteroscedastic greedy variance (Passerello 2021,
+    algorithm 2), and with unit precisions greedy variance (Burt, Rasmussen, van der Wilk 2020).
+sample
+    A row drawn with probability proportional to :math:`p_n r_n`: randomly pivoted Cholesky (Chen,
+    Epperly, Tropp, Webber 2022) of the covariance scaled by the site precisions. Candidates are
+    drawn by the block and thinned by rejection (Epperly, Tropp, Webber 2024, algorithm 2.2), which
+    has the law of one draw at a time.
+order
+    The rows of a given order, whatever the residual: the baseline of uniform choice.
+
+All are nested: the first m points of a selection are the selection of m points. The room sees
+columns of the kernel matrix, never the kernel.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from sparsegpc._linalg import cholesky, solve_lower
+
+# A residual below this share of the diagonal is rounding: the row is spanned by the chosen ones.
+RANK_TOLERANCE = 1e-10
+LARGEST_DRAW = 64
+
+
+class Selection(NamedTuple):
+    """Chosen rows in order, and what they leave.
+
+    ``indices`` (M,); ``traces`` (M + 1,) and ``costs`` (M + 1,) after 0, 1, ..., M points: the sum
+    of ``precision * residual``, and the expected cost per row in nats,
+    ``sum(log1p(precision * residual)) / (2 * total_weight)``.
+    """
+
+    indices: np.ndarray
+    traces: np.ndarray
+    costs: np.ndarray
+
+
+class _Factor:
+    """A growing partial Cholesky factorisation of the kernel matrix, with its history."""
+
+    def __init__(self, columns, kdiag, precision, n_points, tol, total_weight, gain_weight):
+        self.columns, self.precision, self._gain_weight = columns, precision, gain_weight
+        self.residual = kdiag.copy()
+        self.n_points = min(n_points, len(kdiag))
+        self.rank_floor = RANK_TOLERANCE * kdiag
+        self._tol, self._total_weight = tol, total_weight
+        self._C = np.empty((self.n_points, len(kdiag)))
+        self.indices, self.traces, self.costs = [], [], []
+        self._record()
+
+    def _record(self):
+        cost = self.precision * self.residual
+        self.traces.append(cost.sum())
+        self.costs.append(0.5 * np.log1p(cost).sum() / self._total_weight)
+
+    @property
+    def complete(self):
+        return len(self.indices) == self.n_points or self.costs[-1] <= self._tol
+
+    def gains(self):
+        """Return ``gain_weight * residual``, zero where the residual is rounding."""
+        return np.where(self.residual > self.rank_floor, self._gain_weight * self.residual, 0.0)
+
+    def candidate_residuals(self, candidates):
+        """Return the residual covariance among `candidates`, and their kernel columns less it."""
+        C = self._C[: len(self.indices)]
+        rows = self.columns(candidates) - C[:, candidates].T @ C
+        return rows[:, candidates], rows
+
+    def append(self, pivots, rows):
+        """Add `pivots`, whose residual covariance with all rows is `rows`, one after the other."""
+        new = solve_lower(cholesky(rows[:, pivots]), rows)
+        for pivot, c in zip(pivots, new, strict=True):
+            self.residual -= c**2
+            np.maximum(self.residual, 0.0, out=self.residual)
+            self.residual[pivot] = 0.0
+            self._C[len(self.indices)] = c
+            self.indices.append(int(pivot))
+            self._record()
+            if self.complete:
+                break
+
+    def result(self):
+        return Selection(
+            np.array(self.indices, dtype=np.intp), np.array(self.traces), np.array(self.costs)
+        )
+
+
+def _append_one(factor, pivot):
+    factor.append([pivot], factor.candidate_residuals(np.array([pivot]))[1])
+
+
+def _pivot_argmax(factor):
+    while not factor.complete:
+        gains = factor.gains()
+        pivot = int(gains.argmax())
+        if gains[pivot] <= 0.0:
+            return
+        _append_one(factor, pivot)
+
+
+def _pivot_order(factor, order):
+    for pivot in order:
+        if factor.complete:
+            return
+        if factor.residual[pivot] > factor.rank_floor[pivot]:
+            _append_one(factor, pivot)
+
+
+def _pivot_sample(factor, rng):
+    while not factor.complete:
+        gains = factor.gains()
+        total = gains.sum()
+        if total <= 0.0:
+            return
+        n_draws = min(LARGEST_DRAW, max(1, factor.n_points // 8))
+        draws = rng.choice(len(gains), size=n_draws, p=gains / total)
+        H, rows = factor.candidate_residuals(draws)
+        accepted = _thin(H, factor.residual[draws], factor.rank_floor[draws], rng)
+        factor.append(draws[accepted], rows[accepted])
+
+
+def _thin(H, proposed, floor, rng):
+    """Return positions of the draws kept, as if each were drawn after the ones before it.
+
+    A draw was proposed with probability proportional to its residual before the block; it is kept
+    with probability (its residual now) / (its residual then). `H` is the residual covariance of
+    the draws; the weights are the same in both and cancel. Nothing at or below `floor` is kept.
+    """
+    H = H.copy()
+    accepted = []
+    for k, threshold in enumerate(rng.uniform(size=len(H)) * proposed):
+        if H[k, k] > max(threshold, floor[k]):
+            accepted.append(k)
+            column = H[:, k] / np.sqrt(H[k, k])
+            H -= np.outer(column, column)
+    return accepted
+
+
+def select(
+    columns,
+    kdiag,
+    precision,
+    n_points,
+    *,
+    rule,
+    gain_weight=None,
+    tol=0.0,
+    total_weight=None,
+    rng=None,
+    order=None,
+):
+    """Choose inducing points among N rows.
+
+    Parameters
+    ----------
+    columns : callable
+        ``columns(indices)`` returns the kernel between these rows and all rows, shape (b, N).
+    kdiag : ndarray of shape (N,)
+        Diagonal of the kernel matrix.
+    precision : ndarray of shape (N,)
+        Site precisions: what a residual costs.
+    n_points : int
+        Most points to choose, at least one.
+    rule : {"argmax", "sample", "order"}
+        See the module's text. Ties of "argmax" go to the first row.
+    gain_weight : ndarray of shape (N,) or None
+        What the rules weigh residuals by. None is `precision`.
+    tol : float
+        Stop as soon as the expected cost per row, in nats, is at most this.
+    total_weight : float or None
+        What "per row" counts: the sum of the sample weights. None is N.
+    rng : numpy.random.RandomState or None
+        For ``rule="sample"``.
+    order : ndarray of int or None
+        For ``rule="order"``.
+
+    Returns
+    -------
+    Selection
+        Fewer than `n_points` points if `tol` is reached, or if the chosen rows span all others to
+        rounding. At least one.
+
+    Notes
+    -----
+    Cost N M^2, memory N M.
+    """
+    total_weight = len(kdiag) if total_weight is None else total_weight
+    gain_weight = precision if gain_weight is None else gain_weight
+    factor = _Factor(columns, kdiag, precision, n_points, tol, total_weight, gain_weight)
+    if factor.complete:
+        # The empty set may satisfy a large tolerance; a model needs a point all the same.
+        _append_one(factor, int((gain_weight * kdiag).argmax()))
+    elif rule == "argmax":
+        _pivot_argmax(factor)
+    elif rule == "sample":
+        _pivot_sample(factor, rng)
+    elif rule == "order":
+        _pivot_order(factor, order)
+    else:
+        raise ValueError(f"rule must be 'argmax', 'sample' or 'order', got {rule!r}")
+    return factor.result()

@@ -1,0 +1,20 @@
+"""Settings and data shared by all tests."""
+
+import os
+
+# Two BLAS threads make matrices of this size several times slower. Before numpy is imported.
+for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(variable, "1")
+
+import numpy as np
+import pytest
+from hypothesis import settings
+
+settings.register_profile("default", deadline=None, max_examples=30, print_blob=True)
+settings.load_profile("default")
+
+
+@pytest.fixture
+def rng():
+    """A generator with a fixed seed."""
+    return np.random.RandomState(0)
