@@ -83,22 +83,26 @@ def _ascend(model, start, bounds, max_iter):
     return ascent.best, result
 
 
-def _climb(model, theta, state, choose, bounds, *, max_iter, max_reselections):
+def _climb(model, theta, choose, bounds, *, max_iter, max_reselections, first=None, report=None):
     """Choose points and maximise over theta in turns; return best, bounds, converged, message."""
     best, current, history, stalled = None, None, [], 0
-    message, converged = "", True
+    message, converged, state = "", True, model.initial_state()
     for _ in range(max_reselections + 1):
-        chosen = choose(model, theta, model.precision(state))
+        chosen, first = first, None
+        if chosen is None:
+            chosen = choose(model, theta, model.precision(state))
         if current is not None and np.array_equal(chosen.Z, current.chosen.Z):
             break
         # The jitter found here is kept while theta moves, so that the bound stays smooth.
         current = model.evaluate(
             theta, chosen, state, jitter=SMALLEST_JITTER, attempts=JITTER_ATTEMPTS
         )
-        if len(theta):
+        if max_iter and len(theta):
             current, result = _ascend(model, current, bounds, max_iter)
             converged, message = result.status == 0, str(result.message)
         history.append(current.bound)
+        if report is not None:
+            report(len(history), len(chosen.Z), current.bound)
         stalled = 0 if best is None or current.bound > best.bound + model.tol else stalled + 1
         if best is None or current.bound > best.bound:
             best = current
@@ -119,7 +123,6 @@ def _rank(model, starts, bounds):
         best, _, _, _ = _climb(
             model,
             theta,
-            model.initial_state(),
             choose,
             bounds,
             max_iter=RANKING_ITERATIONS,
@@ -130,7 +133,18 @@ def _rank(model, starts, bounds):
     return [evaluation.theta for evaluation in ranked]
 
 
-def fit(model, starts, bounds, choose, *, max_iter, max_reselections, restarts=()):
+def fit(
+    model,
+    starts,
+    bounds,
+    choose,
+    *,
+    max_iter,
+    max_reselections,
+    restarts=(),
+    first=None,
+    report=None,
+):
     """Learn hyperparameters and inducing points.
 
     Parameters
@@ -142,11 +156,15 @@ def fit(model, starts, bounds, choose, *, max_iter, max_reselections, restarts=(
         Of theta.
     choose : PivotedChoice or FixedChoice
     max_iter : int
-        Most L-BFGS-B iterations for one choice of points.
+        Most L-BFGS-B iterations for one choice of points; 0 keeps theta as it is.
     max_reselections : int
         How often points may be chosen again.
     restarts : list of ndarray of shape (P,)
         Further starts, each climbed from.
+    first : Chosen or None
+        Points to begin with; None asks `choose`.
+    report : callable or None
+        Called as ``report(n_choices, n_points, bound)`` after each choice of points.
 
     Returns
     -------
@@ -162,12 +180,14 @@ def fit(model, starts, bounds, choose, *, max_iter, max_reselections, restarts=(
         attempt = _climb(
             model,
             theta,
-            model.initial_state(),
             choose,
             bounds,
             max_iter=max_iter,
             max_reselections=max_reselections,
+            first=first,
+            report=report,
         )
+        first = None
         if outcome is None or attempt[0].bound > outcome[0].bound:
             outcome = attempt
         if not queue and spare and outcome[0].bound <= floor:

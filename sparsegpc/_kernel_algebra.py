@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from sparsegpc._kernels import Constant
+
 
 class _Pair:
     """Two kernels that share the rows; parameters of the left one first."""
@@ -74,28 +76,41 @@ class Product(_Pair):
 
 
 class Scaled(_Pair):
-    """A constant times a kernel: `Product` without the matrix of the constant."""
+    """A constant times a kernel, on either side: `Product` without the matrix of the constant."""
+
+    def __init__(self, left, right):
+        super().__init__(left, right)
+        self._constant_first = isinstance(left, Constant)
+        self._scaled = right if self._constant_first else left
+
+    def _scale_and_rest(self, params):
+        left, right = self._split(params)
+        constant, rest = (left, right) if self._constant_first else (right, left)
+        return np.exp(constant[0]), rest
+
+    def _joined(self, by_scale, gradient):
+        parts = ([by_scale], gradient) if self._constant_first else (gradient, [by_scale])
+        return np.concatenate(parts)
 
     def evaluate(self, params, Z, X):
-        (log_scale,), right = self._split(params)
-        scale = np.exp(log_scale)
-        K_right, right_pullback = self.right.evaluate(right, Z, X)
+        scale, rest = self._scale_and_rest(params)
+        K, inner = self._scaled.evaluate(rest, Z, X)
 
         def pullback(adjoint, wrt_Z=False):
-            by_scale = scale * np.vdot(adjoint, K_right)
-            gradient, grad_Z = right_pullback(adjoint, wrt_Z)
-            return np.append(by_scale, scale * gradient), scale * grad_Z if wrt_Z else None
+            by_scale = scale * np.vdot(adjoint, K)
+            gradient, grad_Z = inner(adjoint, wrt_Z)
+            return self._joined(by_scale, scale * gradient), scale * grad_Z if wrt_Z else None
 
-        return scale * K_right, pullback
+        return scale * K, pullback
 
     def diag(self, params, X):
-        (log_scale,), right = self._split(params)
-        return np.exp(log_scale) * self.right.diag(right, X)
+        scale, rest = self._scale_and_rest(params)
+        return scale * self._scaled.diag(rest, X)
 
     def diag_pullback(self, params, X, adjoint):
-        (log_scale,), right = self._split(params)
+        scale, rest = self._scale_and_rest(params)
         by_scale = np.vdot(adjoint, self.diag(params, X))
-        return np.append(by_scale, np.exp(log_scale) * self.right.diag_pullback(right, X, adjoint))
+        return self._joined(by_scale, scale * self._scaled.diag_pullback(rest, X, adjoint))
 
 
 class FiniteDifferenceKernel:

@@ -39,9 +39,9 @@ class Constant:
 class Stationary:
     r"""A kernel :math:`\kappa(s)` of the squared distance s, each column in its own units.
 
-    With :math:`s_{mn} = \sum_d (z_{md} - x_{nd})^2 / \ell_d^2`. The first parameters are the
-    logarithms of one length scale, or of one per column; a subclass may append others and says how
-    many. It gives :math:`\kappa` and :math:`\kappa' = d\kappa/ds`, which is all that the
+    With :math:`s_{mn} = \sum_d (z_{md} - x_{nd})^2 / \ell_d^2`. The last parameters are the
+    logarithms of one length scale, or of one per column; a subclass may put `n_extra` others
+    before them. It gives :math:`\kappa` and :math:`\kappa' = d\kappa/ds`, which is all that the
     derivatives w.r.t. length scales and points need.
 
     Parameters
@@ -65,16 +65,16 @@ class Stationary:
         raise NotImplementedError
 
     def extra_gradient(self, s, K, extra, adjoint):
-        """Return the gradient w.r.t. the parameters after the length scales."""
+        """Return the gradient w.r.t. the parameters before the length scales."""
         return ()
 
     keeps_distances = True
 
     def _length_scales(self, params):
-        return np.exp(params[: self.n_length_scales])
+        return np.exp(params[self.n_extra :])
 
     def evaluate(self, params, Z, X):
-        length_scale, extra = self._length_scales(params), params[self.n_length_scales :]
+        length_scale, extra = self._length_scales(params), params[: self.n_extra]
         # Distances from columns with a large common offset lose all their digits; the points
         # are a reference that does not depend on which rows stand in this block.
         centre = Z.mean(axis=0)
@@ -102,7 +102,7 @@ class Stationary:
                 gradient = gradient.sum(keepdims=True)
             grad_Z = 2.0 * (by_row[:, None] * Zs - WX) / length_scale if wrt_Z else None
             extra_part = self.extra_gradient(distances, K, extra, adjoint)
-            return np.concatenate([gradient, extra_part]), grad_Z
+            return np.concatenate([extra_part, gradient]), grad_Z
 
         return K, pullback
 
@@ -161,7 +161,7 @@ class Matern52(Stationary):
 
 
 class RationalQuadratic(Stationary):
-    r""":math:`(1 + s / 2\alpha)^{-\alpha}`; the last parameter is log alpha."""
+    r""":math:`(1 + s / 2\alpha)^{-\alpha}`; the first parameter is log alpha."""
 
     n_extra = 1
 
@@ -216,7 +216,7 @@ class ExpSineSquared(Stationary):
 
         def pullback(adjoint, wrt_Z=False):
             gradient, grad_Z = inner(adjoint, wrt_Z)
-            return gradient[-2:], grad_Z
+            return gradient[:2], grad_Z
 
         return K, pullback
 

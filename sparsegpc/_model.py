@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sparsegpc._bounds import gradient
+from sparsegpc._bounds import gradient, marginals
 from sparsegpc._choices import Chosen
-from sparsegpc._features import RowFeatures
+from sparsegpc._features import RowFeatures, features
 from sparsegpc._linalg import SMALLEST_JITTER
 from sparsegpc._rows import DEFAULT_MEMORY, RowBlocks
 from sparsegpc._sites import SiteSolution, solve_sites
@@ -132,11 +132,11 @@ class SparseModel:
         Cost (2 site iterations + 4) N M^2.
         """
         blocks = RowBlocks(len(self.y), len(chosen.Z), **self._row_options)
-        features = RowFeatures(
+        row_features = RowFeatures(
             blocks, self.kernel, theta, chosen.Z, self.X, jitter=jitter, attempts=attempts
         )
         solution = solve_sites(
-            features,
+            row_features,
             self.likelihood,
             self.y,
             self.weight,
@@ -149,10 +149,36 @@ class SparseModel:
         grad_theta = grad_Z = None
         if wrt_theta or wrt_Z:
             grad_theta, grad_Z = gradient(
-                features, solution.sites, self.slack, solution.posterior, wrt_Z
+                row_features, solution.sites, self.slack, solution.posterior, wrt_Z
             )
         self.counts.evaluations += 1
         self.counts.site_iterations += solution.n_iter
         return Evaluation(
-            theta, chosen, solution, features.Luu, features.jitter, grad_theta, grad_Z
+            theta, chosen, solution, row_features.Luu, row_features.jitter, grad_theta, grad_Z
         )
+
+
+def predict_moments(kernel, theta, Z, Luu, posterior, X, **row_options):
+    """Return mean and variance of f at new rows, shape (N,) each, block by block.
+
+    Cost N M (M + D), memory of one block beyond the result.
+    """
+    mean, variance = np.empty(len(X)), np.empty(len(X))
+
+    def block(index, rows):
+        V, residual = features(kernel, theta, Z, Luu, X[rows])
+        mean[rows], variance[rows] = marginals(V, residual, posterior)
+
+    RowBlocks(len(X), len(Z), **row_options).run(block)
+    return mean, variance
+
+
+def whitened_features(kernel, theta, Z, Luu, X, **row_options):
+    """Return the features of new rows as a data matrix, shape (N, M)."""
+    result = np.empty((len(X), len(Z)))
+
+    def block(index, rows):
+        result[rows] = features(kernel, theta, Z, Luu, X[rows])[0].T
+
+    RowBlocks(len(X), len(Z), **row_options).run(block)
+    return result

@@ -1,0 +1,245 @@
+"""From scikit-learn's kernel objects to the core's kernels, start values included."""
+
+from typing import NamedTuple
+
+import numpy as np
+from sklearn.gaussian_process import kernels as sk
+
+from sparsegpc import _kernels
+from sparsegpc._kernel_algebra import FiniteDifferenceKernel, FreeKernel, Product, Scaled, Sum
+
+MATERN = {0.5: _kernels.Matern12, 1.5: _kernels.Matern32, 2.5: _kernels.Matern52}
+
+# Bounds of the default kernel: wide, since separable classes want a variance of 1e6 and more.
+VARIANCE_BOUNDS = (1e-4, 1e9)
+LENGTH_SCALE_RANGE = (1e-3, 1e4)
+
+
+class AdaptedKernel(NamedTuple):
+    """A kernel for the core, and what its free parameters are.
+
+    ``kernel`` : FreeKernel
+    ``theta`` (P,), ``bounds`` (P, 2) : logarithms, as in scikit-learn.
+    ``names`` : name of each entry of theta, with the column in brackets if it has one.
+    ``columns`` : for each entry of theta, the column that it is the length scale of, "all" for
+    the common length scale of all columns, None for anything else.
+    """
+
+    kernel: FreeKernel
+    theta: np.ndarray
+    bounds: np.ndarray
+    names: list
+    columns: list
+
+
+class _Parameters:
+    """Parameters collected while the tree is walked."""
+
+    def __init__(self):
+        self.values, self.free, self.names, self.columns = [], [], [], []
+
+    def add(self, kernel, prefix, name, columns=(None,)):
+        values = np.atleast_1d(np.log(getattr(kernel, name)))
+        fixed = getattr(kernel, f"hyperparameter_{name}").fixed
+        for value, column in zip(values, columns, strict=True):
+            self.values.append(value)
+            self.free.append(not fixed)
+            if not fixed:
+                label = f"[{column}]" if isinstance(column, int) else ""
+                self.names.append(f"{prefix}{name}{label}")
+                self.columns.append(column)
+
+
+def adapt_kernel(kernel, n_features, *, refuse_white=None):
+    """Translate a scikit-learn kernel for data of `n_features` columns.
+
+    Parameters
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+        ConstantKernel, RBF, Matern with nu 0.5, 1.5, 2.5 or inf, RationalQuadratic,
+        ExpSineSquared, DotProduct, and sums and products of them have derivatives of their own.
+        Any other is used through its values, and its derivatives are finite differences.
+    n_features : int
+    refuse_white : str or None
+        Why a WhiteKernel has no place here; None lets it pass.
+
+    Returns
+    -------
+    AdaptedKernel
+
+    Raises
+    ------
+    TypeError
+        If `kernel` is not a kernel of scikit-learn's interface.
+    ValueError
+        If it holds a WhiteKernel and `refuse_white` is given, is a CompoundKernel, or has a
+        number of length scales that is neither one nor `n_features`.
+    """
+    if not isinstance(kernel, sk.Kernel):
+        raise TypeError(
+            "kernel must be None or an instance of sklearn.gaussian_process.kernels.Kernel, got "
+            f"{kernel!r}"
+        )
+    parts = [kernel, *kernel.get_params().values()]
+    if any(isinstance(part, sk.CompoundKernel) for part in parts):
+        raise ValueError(
+            "kernel is a CompoundKernel, which is several kernels side by side and no covariance "
+            "of one function: use a sum or a product of kernels"
+        )
+    if refuse_white is not None and any(isinstance(part, sk.WhiteKernel) for part in parts):
+        raise ValueError(
+            f"kernel {kernel} holds a WhiteKernel, but {refuse_white}: leave the WhiteKernel out"
+        )
+    parameters = _Parameters()
+    node = _translate(kernel, "", n_features, parameters)
+    free = np.array(parameters.free, dtype=bool)
+    core = FreeKernel(node, np.array(parameters.values, dtype=np.float64), free)
+    theta = np.array(kernel.theta, dtype=np.float64)
+    bounds = np.array(kernel.bounds, dtype=np.float64).reshape(-1, 2)
+    return AdaptedKernel(core, theta, bounds, parameters.names, parameters.columns)
+
+
+def _translate(kernel, prefix, n_features, parameters):
+    """Return the core's node for `kernel`, adding its parameters in scikit-learn's order."""
+    # Exact types: a subclass may compute something else.
+    kind = type(kernel)
+    if kind in (sk.Sum, sk.Product):
+        left = _translate(kernel.k1, f"{prefix}k1__", n_features, parameters)
+        right = _translate(kernel.k2, f"{prefix}k2__", n_features, parameters)
+        if kind is sk.Sum:
+            return Sum(left, right)
+        n_constants = sum(isinstance(node, _kernels.Constant) for node in (left, right))
+        return Scaled(left, right) if n_constants == 1 else Product(left, right)
+    if kind is sk.ConstantKernel:
+        parameters.add(kernel, prefix, "constant_value")
+        return _kernels.Constant()
+    if kind is sk.DotProduct:
+        parameters.add(kernel, prefix, "sigma_0")
+        return _kernels.DotProduct()
+    if kind is sk.ExpSineSquared:
+        parameters.add(kernel, prefix, "length_scale")
+        parameters.add(kernel, prefix, "periodicity")
+        return _kernels.ExpSineSquared()
+    if kind is sk.RationalQuadratic:
+        parameters.add(kernel, prefix, "alpha")
+        parameters.add(kernel, prefix, "length_scale", ("all",))
+        return _kernels.RationalQuadratic()
+    if kind is sk.RBF or (kind is sk.Matern and kernel.nu in (*MATERN, np.inf)):
+        columns = _length_scale_columns(kernel, n_features)
+        parameters.add(kernel, prefix, "length_scale", columns)
+        node = MATERN[kernel.nu] if kind is sk.Matern and kernel.nu in MATERN else _kernels.RBF
+        return node(len(columns))
+    return _by_values(kernel, prefix, parameters)
+
+
+def _length_scale_columns(kernel, n_features):
+    n_length_scales = np.size(kernel.length_scale)
+    if n_length_scales == 1:
+        return ("all",)
+    if n_length_scales != n_features:
+        raise ValueError(
+            f"kernel {kernel} has {n_length_scales} length scales, but X has {n_features} columns: "
+            "give one length scale, or one for each column"
+        )
+    return tuple(range(n_features))
+
+
+def _by_values(kernel, prefix, parameters):
+    theta = np.array(kernel.theta, dtype=np.float64)
+    parameters.values.extend(theta)
+    parameters.free.extend([True] * len(theta))
+    for hyperparameter in kernel.hyperparameters:
+        if not hyperparameter.fixed:
+            n = hyperparameter.n_elements
+            labels = [""] if n == 1 else [f"[{k}]" for k in range(n)]
+            parameters.names.extend(f"{prefix}{hyperparameter.name}{label}" for label in labels)
+            parameters.columns.extend([None] * n)
+    return FiniteDifferenceKernel(
+        _KernelValue(kernel), _KernelDiag(kernel), len(theta), str(kernel)
+    )
+
+
+class _KernelValue:
+    """``value(params, Z, X)`` of a scikit-learn kernel."""
+
+    def __init__(self, kernel):
+        self._kernel = kernel
+
+    def __call__(self, params, Z, X):
+        K = np.asarray(self._kernel.clone_with_theta(params)(Z, X), dtype=np.float64)
+        if K.shape != (len(Z), len(X)):
+            raise ValueError(
+                f"kernel {self._kernel} returned an array of shape {K.shape} for {len(Z)} and "
+                f"{len(X)} rows, expected {(len(Z), len(X))}"
+            )
+        # Results are overwritten by solves; the kernel may hand out an array that it keeps.
+        return K.copy()
+
+
+class _KernelDiag(_KernelValue):
+    """``diag(params, X)`` of a scikit-learn kernel."""
+
+    def __call__(self, params, X):
+        return np.array(self._kernel.clone_with_theta(params).diag(X), dtype=np.float64)
+
+
+class Spread(NamedTuple):
+    """How far rows lie apart: the standard deviation of each column, and a typical distance.
+
+    ``columns`` (D,); ``distance``, the root mean square distance of two rows. Both are 1 where
+    nothing varies. ``varies`` (D,) says which columns do.
+    """
+
+    columns: np.ndarray
+    distance: float
+    varies: np.ndarray
+
+
+def measure_spread(X, weight):
+    """Return the `Spread` of rows `X` of shape (N, D) with weights of shape (N,)."""
+    share = weight / weight.sum()
+    variance = share @ (X - share @ X) ** 2
+    # What is left of a constant column with a large value is rounding.
+    variance[variance <= (1e-12 * np.abs(X).max(axis=0)) ** 2] = 0.0
+    distance = float(np.sqrt(2.0 * variance.sum()))
+    varies = variance > 0.0
+    columns = np.where(varies, np.sqrt(variance), 1.0)
+    return Spread(columns, distance if distance > 0.0 else 1.0, varies)
+
+
+def default_kernel(spread):
+    """Return the kernel that None stands for: a variance times RBF with one length scale.
+
+    Start and bounds of the length scale are relative to the typical distance of two rows.
+    """
+    low, high = (factor * spread.distance for factor in LENGTH_SCALE_RANGE)
+    return sk.ConstantKernel(1.0, VARIANCE_BOUNDS) * sk.RBF(spread.distance, (low, high))
+
+
+def start_values(adapted, spread):
+    """Return candidate starts for theta: the kernel's own, then some with length scales from data.
+
+    A length scale too short or too long by far starts the search where the bound is flat. In units
+    of the typical distance of two rows the candidates are 1, and down to the distance along a
+    single column.
+    """
+    n_features = len(spread.columns)
+    starts = [np.clip(adapted.theta, *adapted.bounds.T)]
+    lengths = [k for k, column in enumerate(adapted.columns) if column is not None]
+    if not lengths:
+        return starts
+    typical = np.array(
+        [
+            spread.distance
+            if adapted.columns[k] == "all"
+            else spread.columns[adapted.columns[k]] * np.sqrt(2.0 * n_features)
+            for k in lengths
+        ]
+    )
+    for factor in (1.0, (2.0 * n_features) ** -0.25, (2.0 * n_features) ** -0.5):
+        theta = adapted.theta.copy()
+        theta[lengths] = np.log(factor * typical)
+        theta = np.clip(theta, *adapted.bounds.T)
+        if all(np.abs(theta - start).max() > 0.1 for start in starts):
+            starts.append(theta)
+    return starts

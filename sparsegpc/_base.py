@@ -1,0 +1,298 @@
+"""What the estimators share: from validated rows to a fitted sparse model, and its latent f."""
+
+import numbers
+import warnings
+
+import numpy as np
+from sklearn import get_config
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.gaussian_process.kernels import Kernel
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from sparsegpc import _inference
+from sparsegpc._adapters import adapt_kernel, default_kernel, measure_spread, start_values
+from sparsegpc._bounds import Posterior
+from sparsegpc._choices import Chosen, FixedChoice
+from sparsegpc._merging import merge_rows
+from sparsegpc._model import SparseModel, predict_moments
+from sparsegpc._rows import available_threads
+from sparsegpc._selector import (
+    METHODS,
+    InducingPointSelector,
+    check_inducing_points,
+    make_choice,
+)
+from sparsegpc._validation import column_name
+
+# A hyperparameter this close to a bound, in its logarithm, is at the bound.
+AT_BOUND = 1e-3
+# With one length scale, columns that vary this many times more than the median one hide the rest.
+DOMINANT_SPREAD = 1e3
+SUSPICIOUS_JITTER = 1e-6
+
+
+def row_options():
+    """Return the options of `RowBlocks` that the environment and scikit-learn's settings imply."""
+    return {"n_threads": available_threads(), "memory": int(get_config()["working_memory"] * 2**20)}
+
+
+class SparseGPBase(BaseEstimator):
+    """Parameters, learning and latent predictions of a sparse Gaussian process.
+
+    A subclass turns targets into what its likelihood needs, calls `_learn` within `all_or_nothing`
+    and `single_threaded_blas`, and turns moments of f into predictions.
+    """
+
+    _parameter_constraints = {
+        "kernel": [Kernel, None],
+        "n_inducing": [Interval(numbers.Integral, 1, None, closed="left")],
+        "selector": [StrOptions(set(METHODS)), InducingPointSelector, "array-like"],
+        "selection_tol": [Interval(numbers.Real, 0, None, closed="left")],
+        "bound": [StrOptions({"auto", "tight", "spherical", "standard"})],
+        "fit_prior_mean": ["boolean"],
+        "optimizer": [StrOptions({"l-bfgs-b"}), None],
+        "n_restarts_optimizer": [Interval(numbers.Integral, 0, None, closed="left")],
+        "max_iter": [Interval(numbers.Integral, 1, None, closed="left")],
+        "tol": [Interval(numbers.Real, 0, None, closed="neither")],
+        "max_reselections": [Interval(numbers.Integral, 0, None, closed="left")],
+        "warm_start": ["boolean"],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+    }
+
+    def _learn(self, X, target, weight, likelihood, refuse_white):
+        """Fit the sparse model and set the attributes.
+
+        Parameters
+        ----------
+        X : ndarray of shape (N, D)
+        target : ndarray of shape (N,)
+        weight : ndarray of shape (N,)
+            Positive.
+        likelihood : likelihood of `_likelihoods`
+        refuse_white : str or None
+            See `adapt_kernel`.
+        """
+        rng = check_random_state(self.random_state)
+        rows = merge_rows(X, weight)
+        spread = measure_spread(rows.X, rows.weight)
+        warm = self._warm_kernel_and_points()
+        if warm is None:
+            kernel = default_kernel(spread) if self.kernel is None else self.kernel
+        else:
+            kernel = warm[0]
+        adapted = adapt_kernel(kernel, self.n_features_in_, refuse_white=refuse_white)
+        learns = self.optimizer is not None and len(adapted.theta) > 0
+        restarts = self.n_restarts_optimizer if learns else 0
+        model = self._sparse_model(adapted.kernel, likelihood, rows, rows.total(weight * target))
+        result = _inference.fit(
+            model,
+            start_values(adapted, spread) if learns and warm is None else [adapted.theta],
+            adapted.bounds,
+            self._choice(rows, rng),
+            max_iter=self.max_iter if learns else 0,
+            max_reselections=self.max_reselections,
+            restarts=[rng.uniform(*adapted.bounds.T) for _ in range(restarts)],
+            first=None if warm is None else Chosen(warm[1], None, None),
+            report=self._report if self.verbose else None,
+        )
+        self._store(result, model.counts, kernel, rows)
+        self._warn(result, adapted, spread)
+
+    def _sparse_model(self, kernel, likelihood, rows, weighted_target):
+        """Return the core's model of merged rows; `weighted_target` is summed over copies."""
+        return SparseModel(
+            kernel,
+            likelihood,
+            rows.X,
+            weighted_target / rows.weight,
+            rows.weight,
+            slack=self._slack(likelihood),
+            fit_prior_mean=self.fit_prior_mean,
+            tol=self.tol,
+            **row_options(),
+        )
+
+    def _slack(self, likelihood):
+        if self.bound == "auto":
+            return likelihood.slacks[0]
+        if self.bound not in likelihood.slacks:
+            raise ValueError(
+                f"bound={self.bound!r} is not available for {type(likelihood).__name__}: choose "
+                f"'auto' or one of {likelihood.slacks}"
+            )
+        return self.bound
+
+    def _choice(self, rows, rng):
+        """Return the `_choices` object that `selector` asks for."""
+        selector = self.selector
+        if isinstance(selector, str):
+            return make_choice(
+                selector, self.n_inducing, self.selection_tol, rows.X, rows.weight, rng
+            )
+        if not isinstance(selector, InducingPointSelector):
+            return FixedChoice(check_inducing_points(selector, self.n_features_in_))
+        selector._validate_params()
+        for name in ("kernel", "weighting"):
+            if getattr(selector, name) is not None:
+                raise ValueError(
+                    f"selector.{name} must be None within {type(self).__name__}, which supplies "
+                    f"what it learns itself, got {getattr(selector, name)!r}"
+                )
+        if selector.random_state is not None:
+            rng = check_random_state(selector.random_state)
+        return make_choice(
+            selector.method, selector.n_components, selector.tol, rows.X, rows.weight, rng
+        )
+
+    def _warm_kernel_and_points(self):
+        """Return kernel and inducing points of the last fit, or None for a cold start."""
+        if not (self.warm_start and hasattr(self, "kernel_")):
+            return None
+        n_columns = self.inducing_points_.shape[1]
+        if n_columns != self.n_features_in_:
+            raise ValueError(
+                f"warm_start=True needs the columns of the last fit: it had {n_columns}, X has "
+                f"{self.n_features_in_}; set warm_start=False to start afresh"
+            )
+        if self.kernel is None:
+            return self.kernel_, self.inducing_points_
+        try:
+            same = self.kernel.clone_with_theta(self.kernel_.theta) == self.kernel_
+        except ValueError:
+            same = False
+        if not same:
+            raise ValueError(
+                f"warm_start=True needs the kernel structure of the last fit: it had "
+                f"{self.kernel_}, kernel is {self.kernel}; set warm_start=False to start afresh"
+            )
+        return self.kernel_, self.inducing_points_
+
+    def _store(self, result, counts, kernel, rows):
+        best = result.best
+        posterior = best.solution.posterior
+        self.kernel_ = kernel.clone_with_theta(best.theta)
+        self.prior_mean_ = posterior.prior_mean
+        self.inducing_points_ = best.chosen.Z
+        self.inducing_indices_ = _original_rows(best.chosen, rows)
+        self.lower_bound_ = best.bound
+        self.lower_bounds_ = np.array(result.bounds)
+        self.converged_ = result.converged
+        self.n_iter_ = counts.optimizer_iterations
+        self.n_evaluations_ = counts.evaluations
+        self.n_site_iterations_ = counts.site_iterations
+        self.jitter_ = best.jitter
+        self._Luu, self._q_mean, self._q_chol = best.Luu, posterior.w, posterior.LB
+
+    def _report(self, n_choices, n_points, bound):
+        text = f"choice {n_choices}: {n_points} points, bound {bound:.4f}"
+        print(f"[{type(self).__name__}] {text}")  # noqa: T201, asked for by verbose
+
+    def _warn(self, result, adapted, spread):
+        """Warn at most once per cause."""
+        if not result.converged:
+            warnings.warn(
+                f"{type(self).__name__} stopped before its bound converged: {result.message} "
+                f"after {self.n_iter_} iterations in all (max_iter={self.max_iter}, "
+                f"tol={self.tol} nats per row). The model is usable; raise max_iter, or loosen tol",
+                ConvergenceWarning,
+                stacklevel=5,
+            )
+        if result.trivial:
+            warnings.warn(
+                "the learned function is constant: no start found a relation between X and y that "
+                f"raises the bound above that of a constant, {self.lower_bound_:.4f} nats, so "
+                "predictions do not depend on X. If X is informative, give a kernel with other "
+                "start values, or more rows",
+                ConvergenceWarning,
+                stacklevel=5,
+            )
+        elif at_bounds := self._describe_bounds(adapted, result.best.theta):
+            warnings.warn(
+                "the bound still rises where hyperparameters meet their limits: "
+                f"{at_bounds}. Widen these limits if the values are not what you expect",
+                ConvergenceWarning,
+                stacklevel=5,
+            )
+        if self.jitter_ > SUSPICIOUS_JITTER:
+            warnings.warn(
+                f"the covariance of the inducing points needed {self.jitter_:.0e} of its mean "
+                "diagonal added to be positive definite: the kernel may not be positive "
+                "semi-definite",
+                ConvergenceWarning,
+                stacklevel=5,
+            )
+        self._warn_of_dominant_column(adapted, spread)
+
+    def _describe_bounds(self, adapted, theta):
+        """Return what the hyperparameters at their bounds are, and mean; empty if none is."""
+        if self.optimizer is None:
+            return ""
+        parts = []
+        for value, (low, high), name, column in zip(
+            theta, adapted.bounds, adapted.names, adapted.columns, strict=True
+        ):
+            side = {value - low < AT_BOUND: "lower", high - value < AT_BOUND: "upper"}.get(True)
+            if side is None or high - low < AT_BOUND:
+                continue
+            meaning = ""
+            if isinstance(column, int):
+                which = column_name(self, column)
+                if side == "upper":
+                    meaning = f": {which} looks irrelevant"
+                else:
+                    meaning = f": the function varies faster along {which} than the limit allows"
+            elif column is None and side == "upper" and name.endswith("constant_value"):
+                meaning = ": the classes look separable, probabilities approach 0 and 1"
+            parts.append(f"{name} = {np.exp(value):.3g} at its {side} limit{meaning}")
+        return "; ".join(parts)
+
+    def _warn_of_dominant_column(self, adapted, spread):
+        if "all" not in adapted.columns:
+            return
+        varying = spread.columns[spread.varies]
+        if len(varying) < 2 or varying.max() <= DOMINANT_SPREAD * np.median(varying):
+            return
+        widest = int(np.where(spread.varies, spread.columns, 0.0).argmax())
+        warnings.warn(
+            f"{column_name(self, widest)} has standard deviation {varying.max():.3g}, "
+            f"{varying.max() / np.median(varying):.2g} times that of the median column, and the "
+            "kernel has one length scale for all columns, so it hides the others: scale the "
+            "columns, for example with StandardScaler, or give the kernel one length scale for "
+            "each column",
+            UserWarning,
+            stacklevel=6,
+        )
+
+    def _latent_moments(self, X):
+        """Return mean and variance of f at the rows of validated `X`, shape (N,) each."""
+        adapted = adapt_kernel(self.kernel_, self.n_features_in_)
+        posterior = Posterior(
+            self._q_mean, self._q_chol, self.prior_mean_, self.lower_bound_, np.nan
+        )
+        return predict_moments(
+            adapted.kernel,
+            adapted.theta,
+            self.inducing_points_,
+            self._Luu,
+            posterior,
+            X,
+            **row_options(),
+        )
+
+    def _validated(self, X):
+        """Return `X` as floats after checking that the model is fitted and has these columns."""
+        check_is_fitted(self)
+        return validate_data(self, X, dtype=np.float64, reset=False)
+
+
+def _original_rows(chosen, rows):
+    """Return which of the original rows the inducing points are; None if one of them is none."""
+    if chosen.indices is not None:
+        return rows.first[chosen.indices]
+    position = {row.tobytes(): k for k, row in enumerate(rows.X)}
+    found = [position.get(point.tobytes()) for point in chosen.Z]
+    return None if None in found else rows.first[np.array(found)]

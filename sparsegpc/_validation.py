@@ -1,0 +1,52 @@
+"""Checks of users' input that the estimators share, beyond scikit-learn's own."""
+
+import numbers
+from contextlib import contextmanager
+
+import numpy as np
+from sklearn.utils.validation import check_array
+
+
+@contextmanager
+def all_or_nothing(estimator):
+    """Put the estimator back to what it was if the block raises: nothing half-fitted stays."""
+    before = dict(vars(estimator))
+    try:
+        yield
+    except BaseException:
+        vars(estimator).clear()
+        vars(estimator).update(before)
+        raise
+
+
+def check_weights(sample_weight, n_samples, name="sample_weight"):
+    """Return weights as floats of shape (n_samples,); None stands for ones, a number for itself.
+
+    Raises ValueError if they are negative, all zero, not finite, or not one per row.
+    """
+    if sample_weight is None:
+        return np.ones(n_samples)
+    if isinstance(sample_weight, numbers.Real):
+        sample_weight = np.full(n_samples, sample_weight)
+    weight = check_array(
+        sample_weight, ensure_2d=False, dtype=np.float64, input_name=name, copy=True
+    )
+    if weight.ndim != 1:
+        raise ValueError(f"{name} must have one dimension, got an array of shape {weight.shape}")
+    if len(weight) != n_samples:
+        raise ValueError(f"{name} must have one entry per row: got {len(weight)} for {n_samples}")
+    if (weight < 0).any():
+        worst = int(weight.argmin())
+        raise ValueError(f"{name} must be non-negative, got {weight[worst]} in row {worst}")
+    if not weight.any():
+        raise ValueError(
+            f"{name} is zero for every row, so there is nothing to learn from: give at least one "
+            "row a positive weight"
+        )
+    return weight
+
+
+def column_name(estimator, column):
+    """Return how the user knows a column: its name, or its number."""
+    names = getattr(estimator, "feature_names_in_", None)
+    return f"column {column}" if names is None else f"column {names[column]!r}"
