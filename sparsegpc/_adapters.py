@@ -198,11 +198,10 @@ class Spread(NamedTuple):
 def measure_spread(X, weight):
     """Return the `Spread` of rows `X` of shape (N, D) with weights of shape (N,)."""
     share = weight / weight.sum()
-    variance = share @ (X - share @ X) ** 2
-    # What is left of a constant column with a large value is rounding.
-    variance[variance <= (1e-12 * np.abs(X).max(axis=0)) ** 2] = 0.0
+    varies = X.max(axis=0) > X.min(axis=0)
+    # The mean of a constant column is off by rounding, so its variance is not quite zero.
+    variance = np.where(varies, share @ (X - share @ X) ** 2, 0.0)
     distance = float(np.sqrt(2.0 * variance.sum()))
-    varies = variance > 0.0
     columns = np.where(varies, np.sqrt(variance), 1.0)
     return Spread(columns, distance if distance > 0.0 else 1.0, varies)
 

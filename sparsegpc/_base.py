@@ -29,7 +29,7 @@ from sparsegpc._validation import column_name
 
 # A hyperparameter this close to a bound, in its logarithm, is at the bound.
 AT_BOUND = 1e-3
-# With one length scale, columns that vary this many times more than the median one hide the rest.
+# With one length scale, a column that varies this many times more than the others hides them.
 DOMINANT_SPREAD = 1e3
 SUSPICIOUS_JITTER = 1e-6
 
@@ -253,16 +253,18 @@ class SparseGPBase(BaseEstimator):
     def _warn_of_dominant_column(self, adapted, spread):
         if "all" not in adapted.columns:
             return
-        varying = spread.columns[spread.varies]
-        if len(varying) < 2 or varying.max() <= DOMINANT_SPREAD * np.median(varying):
+        deviations = np.where(spread.varies, spread.columns, 0.0)
+        widest = int(deviations.argmax())
+        others = np.delete(deviations, widest)
+        others = others[others > 0.0]
+        if len(others) == 0 or deviations[widest] <= DOMINANT_SPREAD * np.median(others):
             return
-        widest = int(np.where(spread.varies, spread.columns, 0.0).argmax())
         warnings.warn(
-            f"{column_name(self, widest)} has standard deviation {varying.max():.3g}, "
-            f"{varying.max() / np.median(varying):.2g} times that of the median column, and the "
-            "kernel has one length scale for all columns, so it hides the others: scale the "
-            "columns, for example with StandardScaler, or give the kernel one length scale for "
-            "each column",
+            f"{column_name(self, widest)} has standard deviation {deviations[widest]:.3g}, "
+            f"{deviations[widest] / np.median(others):.2g} times the median of the other columns, "
+            "and the kernel has one length scale for all columns, so it hides the others: scale "
+            "the columns, for example with StandardScaler, or give the kernel one length scale "
+            "for each column",
             UserWarning,
             stacklevel=6,
         )

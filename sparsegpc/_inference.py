@@ -21,8 +21,10 @@ from sparsegpc._model import Evaluation
 RANKING_ROWS, RANKING_POINTS, RANKING_ITERATIONS = 1000, 50, 6
 # The last evaluation solves the sites to this share of the bound's tolerance.
 FINAL_TOL_SHARE, MAX_FINAL_ITERATIONS = 1e-4, 500
-# Choices of inducing points in a row that may fail to raise the bound.
+# Steps in a row that may fail to raise the bound: of the optimiser, and choices of points.
 PATIENCE = 2
+# Length of the optimiser's first step in theta, from gradients (nats) at least this large.
+FIRST_STEP, SMALL_GRADIENT = 0.5, 30.0
 
 
 class FitResult(NamedTuple):
@@ -37,18 +39,24 @@ class FitResult(NamedTuple):
 
 
 class _Ascent:
-    """Maximisation of the bound over `theta` at fixed inducing points, warm-starting the sites."""
+    """Maximisation of the bound over `theta` at fixed inducing points, warm-starting the sites.
+
+    Within its box L-BFGS-B takes the gradient itself as its first step, so the objective is scaled
+    to make that step `FIRST_STEP` long, less where the gradient is small: a start near the optimum.
+    """
 
     def __init__(self, model, start):
         self._model = model
         self.best = start
         self._state = start.solution.state
         self._first = start
-        self.failures = 0
-        self._worst = -start.bound / model.total_weight
+        self._worst = start.bound
+        self._last, self._small_gains = start.bound, 0
+        norm = float(np.linalg.norm(start.grad_theta))
+        self._scale = -FIRST_STEP / max(norm, SMALL_GRADIENT)
 
     def __call__(self, theta):
-        """Return minus the bound per row and its gradient, for a minimiser."""
+        """Return the scaled negative bound and its gradient, for a minimiser."""
         evaluation, self._first = self._first, None
         if evaluation is None:
             try:
@@ -57,27 +65,32 @@ class _Ascent:
                 )
             except LinAlgError:
                 # A step too far: look worse than anything seen, so that the line search retreats.
-                self.failures += 1
-                return self._worst + 1.0, np.zeros_like(theta)
+                return self._scale * (self._worst - abs(self._worst)), np.zeros_like(theta)
         self._state = evaluation.solution.state
         if evaluation.bound > self.best.bound:
             self.best = evaluation
-        scale = -1.0 / self._model.total_weight
-        self._worst = max(self._worst, scale * evaluation.bound)
-        return scale * evaluation.bound, scale * evaluation.grad_theta
+        self._worst = min(self._worst, evaluation.bound)
+        return self._scale * evaluation.bound, self._scale * evaluation.grad_theta
+
+    def stop_when_flat(self, theta):
+        """Stop the minimiser after `PATIENCE` iterations in a row that gain less than tol."""
+        gain, self._last = self.best.bound - self._last, self.best.bound
+        self._small_gains = self._small_gains + 1 if gain < self._model.tol else 0
+        if self._small_gains == PATIENCE:
+            raise StopIteration
 
 
 def _ascend(model, start, bounds, max_iter):
     """Maximise over theta from the evaluation `start`; return the best, and scipy's result."""
     ascent = _Ascent(model, start)
-    tol = model.tol / model.total_weight
     result = minimize(
         ascent,
         start.theta,
         jac=True,
         method="L-BFGS-B",
         bounds=bounds,
-        options={"maxiter": max_iter, "ftol": tol, "gtol": tol},
+        callback=ascent.stop_when_flat,
+        options={"maxiter": max_iter, "ftol": 0.0, "gtol": 0.0},
     )
     model.counts.optimizer_iterations += result.nit
     return ascent.best, result
@@ -99,7 +112,7 @@ def _climb(model, theta, choose, bounds, *, max_iter, max_reselections, first=No
         )
         if max_iter and len(theta):
             current, result = _ascend(model, current, bounds, max_iter)
-            converged, message = result.status == 0, str(result.message)
+            converged, message = result.status != 1, str(result.message)
         history.append(current.bound)
         if report is not None:
             report(len(history), len(chosen.Z), current.bound)

@@ -1,0 +1,61 @@
+# Everything sets itself up: a virtual environment in .venv, and the package installed into it.
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+
+# Matrices of a few hundred rows are slower on two BLAS threads than on one.
+export OMP_NUM_THREADS ?= 1
+export OPENBLAS_NUM_THREADS ?= 1
+
+.PHONY: help demo test test-fast test-floor lint format docs bench clean
+
+help:  ## Show this list
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+
+$(VENV)/.plot $(VENV)/.test $(VENV)/.lint $(VENV)/.docs: $(VENV)/.%: $(BIN)/python pyproject.toml
+	$(BIN)/python -m pip install --quiet --editable ".[$*]"
+	touch $@
+
+demo: $(VENV)/.plot  ## Fit, compare and draw on data that scikit-learn ships (under a minute)
+	$(BIN)/python examples/demo.py
+
+test: $(VENV)/.test  ## Run all tests and docstring examples
+	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --doctest-modules sparsegpc
+
+test-fast: $(VENV)/.test  ## Run the tests that are not marked slow
+	$(BIN)/python -m pytest -m "not slow"
+
+test-floor:  ## Run all tests on the oldest supported versions
+	$(MAKE) .venv-floor/.floor VENV=.venv-floor
+	.venv-floor/bin/python -m pytest
+
+.venv-floor/.floor: .venv-floor/bin/python pyproject.toml
+	.venv-floor/bin/python -m pip install --quiet --editable ".[test]" \
+	    "numpy==1.26.*" "scipy==1.11.*" "scikit-learn==1.6.*" "threadpoolctl==3.1.*"
+	touch $@
+
+.venv-floor/bin/python:
+	$(PYTHON) -m venv .venv-floor
+
+lint: $(VENV)/.lint  ## Check style, imports between rooms, and formatting
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+format: $(VENV)/.lint  ## Format the code
+	$(BIN)/ruff format .
+
+docs: $(VENV)/.docs  ## Build the documentation into docs/_build/html
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
+	@echo "open docs/_build/html/index.html"
+
+bench: $(VENV)/.plot  ## Compare with the thesis' tables and scikit-learn (short)
+	$(BIN)/python benchmarks/thesis_table.py --splits 2
+
+clean:  ## Remove everything that the other targets made
+	rm -rf $(VENV) .venv-floor build dist output docs/_build .pytest_cache .ruff_cache *.egg-info
