@@ -78,9 +78,8 @@ class PolyaGammaLogit:
     def gain(self, old, new, weight):
         old_tilt, old_precision = self._tilt_and_precision(old)
         new_tilt, new_precision = self._tilt_and_precision(new)
-        # log cosh(c'/2) - log cosh(c/2), without the cancellation at nearly equal tilts.
-        gain = -(_log_cosh(0.5 * new_tilt) - _log_cosh(0.5 * old_tilt))
-        gain += 0.5 * old_precision * (new - old)
+        gain = 0.5 * old_precision * (new - old)
+        gain -= _log_cosh(0.5 * new_tilt) - _log_cosh(0.5 * old_tilt)
         # -theta'(c^2) c^4 / 2, with theta' = d theta / d c^2.
         half_sech = 0.5 / np.cosh(np.minimum(0.5 * new_tilt, 300.0))
         curvature = 0.25 * (new_precision - half_sech**2) * new

@@ -6,8 +6,8 @@ a result does not depend on how many threads computed it.
 """
 
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from functools import lru_cache
+from threading import Lock
 
 from threadpoolctl import ThreadpoolController
 
@@ -27,15 +27,41 @@ def available_threads():
     return max([library["num_threads"] for library in blas], default=1)
 
 
-@contextmanager
+class _SingleThreadedBlas:
+    """Context in which BLAS runs on one thread; the limit is the process's, so users are counted.
+
+    The first to enter sets the limit and the last to leave restores it, in whatever order threads
+    come and go.
+    """
+
+    def __init__(self):
+        self._lock = Lock()
+        self._n_users = 0
+        self._limit = None
+
+    def __enter__(self):
+        with self._lock:
+            if self._n_users == 0:
+                self._limit = _controller().limit(limits=1, user_api="blas")
+            self._n_users += 1
+
+    def __exit__(self, *error):
+        with self._lock:
+            self._n_users -= 1
+            if self._n_users == 0:
+                self._limit.restore_original_limits()
+
+
+_BLAS = _SingleThreadedBlas()
+
+
 def single_threaded_blas():
-    """Keep every BLAS call inside on one thread.
+    """Return a context that keeps every BLAS call inside on one thread.
 
     Matrices of a few hundred rows are multiplied several times slower by two BLAS threads than by
     one; large problems are spread over row blocks instead.
     """
-    with _controller().limit(limits=1, user_api="blas"):
-        yield
+    return _BLAS
 
 
 class RowBlocks:
@@ -88,7 +114,7 @@ class RowBlocks:
                 continue
             for k, term in enumerate(part):
                 total[k] = total[k] + term
-        return total
+        return tuple(total)
 
     def store(self, compute, n_arrays):
         """Return a `BlockStore` of ``compute(rows)``, which holds `n_arrays` (M, N) arrays."""

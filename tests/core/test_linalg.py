@@ -1,0 +1,289 @@
+"""Cholesky factors, triangular solves and their companions against dense numpy."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.linalg import LinAlgError
+from numpy.testing import assert_allclose, assert_array_equal
+
+from sparsegpc._linalg import (
+    JITTER_ATTEMPTS,
+    JITTER_GROWTH,
+    SMALLEST_JITTER,
+    cholesky,
+    column_squares,
+    jittered_cholesky,
+    log_det,
+    solve_cholesky,
+    solve_lower,
+    weighted_gram,
+)
+
+SIZES = [1, 5, 20, 60]
+EPS = np.finfo(float).eps
+
+
+def read_only(array):
+    array.flags.writeable = False
+    return array
+
+
+def positive_definite(rng, size):
+    root = rng.standard_normal((size, size + 5))
+    return read_only(root @ root.T / size + 0.1 * np.eye(size))
+
+
+def lower_factor(rng, size, order="C"):
+    """A well-conditioned triangular matrix; NaN above the diagonal betrays whoever reads it."""
+    L = np.tril(0.3 * rng.standard_normal((size, size)) / np.sqrt(size))
+    L[np.diag_indices(size)] = rng.uniform(0.5, 2.0, size)
+    with_nan = L + np.triu(np.full((size, size), np.nan), 1)
+    return read_only(L), read_only(np.array(with_nan, order=order))
+
+
+def radial_kernel(points, variance=1.0):
+    squares = ((points[:, None] - points[None]) ** 2).sum(-1)
+    return variance * np.exp(-0.5 * squares)
+
+
+def with_smallest_eigenvalue(rng, size, smallest):
+    """A symmetric matrix of unit mean diagonal with one eigenvalue far below the others."""
+    basis = np.linalg.qr(rng.standard_normal((size, size)))[0]
+    eigenvalues = np.ones(size)
+    eigenvalues[-1] = smallest
+    A = (basis * eigenvalues) @ basis.T
+    return (A + A.T) / (2.0 * A.diagonal().mean())
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("size", SIZES)
+def test_cholesky_equals_numpy(rng, size, order):
+    A = read_only(np.array(positive_definite(rng, size), order=order))
+    L = cholesky(A)
+    assert_allclose(L, np.linalg.cholesky(A), rtol=1e-11, atol=1e-12)
+    assert_array_equal(np.triu(L, 1), 0.0)
+
+
+def test_cholesky_leaves_its_input_alone(rng):
+    for order in "CF":
+        A = np.array(positive_definite(rng, 12), order=order)
+        before = A.copy()
+        cholesky(A)
+        jittered_cholesky(A)
+        assert_array_equal(A, before)
+
+
+@pytest.mark.parametrize("position", [(0, 0), (2, 1), (4, 4), (4, 0)])
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("factorise", [cholesky, jittered_cholesky])
+def test_values_that_are_not_finite_raise(rng, factorise, value, position):
+    A = np.array(positive_definite(rng, 5))
+    A[position] = A[position[::-1]] = value
+    with pytest.raises(LinAlgError, match="positive definite"):
+        factorise(A)
+
+
+def test_cholesky_names_the_shape_and_the_failing_minor(rng):
+    A = np.array(positive_definite(rng, 6))
+    A[3, 3] = -1.0
+    with pytest.raises(LinAlgError, match=r"\(6, 6\) is not positive definite \(leading minor 4\)"):
+        cholesky(A)
+
+
+@pytest.mark.parametrize("defect", ["indefinite", "nan", "zero"])
+def test_hopeless_matrix_raises_with_a_hint(rng, defect):
+    A = np.array(positive_definite(rng, 7))
+    if defect == "indefinite":
+        A = with_smallest_eigenvalue(rng, 7, -0.5)
+    elif defect == "nan":
+        A[1, 2] = A[2, 1] = np.nan
+    else:
+        A[...] = 0.0
+    with pytest.raises(LinAlgError) as caught:
+        jittered_cholesky(A)
+    message = str(caught.value)
+    assert "7 inducing points" in message
+    largest = SMALLEST_JITTER * JITTER_GROWTH ** (JITTER_ATTEMPTS - 1)
+    assert f"{largest:.0e}" in message
+    assert "kernel is not positive semi-definite, or its values are not finite" in message
+
+
+def test_message_names_the_largest_jitter_of_a_shorter_ladder(rng):
+    A = with_smallest_eigenvalue(rng, 5, -0.5)
+    with pytest.raises(LinAlgError, match="even with 1e-05 of its mean diagonal"):
+        jittered_cholesky(A, jitter=1e-6, attempts=2)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_well_conditioned_matrix_takes_the_first_jitter(rng, size):
+    A = positive_definite(rng, size)
+    factor, jitter = jittered_cholesky(A)
+    assert jitter == SMALLEST_JITTER
+    expected = np.linalg.cholesky(A + jitter * A.diagonal().mean() * np.eye(size))
+    assert_allclose(factor, expected, rtol=1e-11, atol=1e-12)
+
+
+@pytest.mark.parametrize("variance", [1e-8, 1.0, 1e6])
+@pytest.mark.parametrize("case", ["duplicates", "one point", "smooth line", "almost equal"])
+def test_jittered_factor_reproduces_the_shifted_matrix(rng, case, variance):
+    points = {
+        "duplicates": np.repeat(rng.standard_normal((10, 2)), 5, axis=0),
+        "one point": np.zeros((40, 1)),
+        "smooth line": np.linspace(0.0, 1.0, 60)[:, None],
+        "almost equal": rng.standard_normal((30, 3)) * 1e-7,
+    }[case]
+    A = read_only(radial_kernel(points, variance))
+    factor, jitter = jittered_cholesky(A)
+    shifted = A + jitter * A.diagonal().mean() * np.eye(len(A))
+    assert_array_equal(np.triu(factor, 1), 0.0)
+    assert (factor.diagonal() > 0.0).all()
+    assert_allclose(factor @ factor.T, shifted, rtol=0.0, atol=20 * len(A) * EPS * variance)
+    # Rounding in these kernels is far below the jitter.
+    assert jitter == SMALLEST_JITTER
+
+
+@pytest.mark.parametrize("scale", [1e-10, 1.0, 1e10])
+@pytest.mark.parametrize("power", range(JITTER_ATTEMPTS))
+def test_jitter_reported_is_the_smallest_of_the_ladder_that_helps(rng, power, scale):
+    needed = SMALLEST_JITTER * JITTER_GROWTH**power
+    A = scale * with_smallest_eigenvalue(rng, 15, -0.5 * needed)
+    factor, jitter = jittered_cholesky(A)
+    assert jitter == pytest.approx(needed, rel=1e-12, abs=0.0)
+    shifted = A + jitter * A.diagonal().mean() * np.eye(15)
+    assert_allclose(factor @ factor.T, shifted, rtol=0.0, atol=1e-14 * scale)
+
+
+def test_jitter_ladder_starts_where_it_is_told(rng):
+    A = positive_definite(rng, 8)
+    factor, jitter = jittered_cholesky(A, jitter=1e-2)
+    assert jitter == 1e-2
+    assert_allclose(factor @ factor.T, A + 1e-2 * A.diagonal().mean() * np.eye(8), rtol=1e-12)
+
+
+def test_jitter_is_relative_to_the_mean_of_an_unequal_diagonal():
+    A = read_only(np.diag([1.0, 2.0, 9.0]))
+    factor, jitter = jittered_cholesky(A, jitter=0.5)
+    assert_allclose(factor**2, np.diag([3.0, 4.0, 11.0]), rtol=1e-14)
+    assert jitter == 0.5
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+@pytest.mark.parametrize("order_A", ["C", "F"])
+@pytest.mark.parametrize("order_L", ["C", "F"])
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize(("size", "n_columns"), [(1, 1), (5, 1), (5, 7), (20, 3), (60, 90)])
+def test_solve_lower_equals_dense_solve(
+    rng, size, n_columns, transposed, order_L, order_A, overwrite
+):
+    dense, L = lower_factor(rng, size, order_L)
+    A = np.array(rng.standard_normal((size, n_columns)), order=order_A)
+    expected = np.linalg.solve(dense.T if transposed else dense, A)
+    result = solve_lower(L, A, transposed=transposed, overwrite=overwrite)
+    assert result.shape == (size, n_columns)
+    assert_allclose(result, expected, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("size", SIZES)
+def test_solve_lower_of_a_vector(rng, size, transposed, overwrite):
+    dense, L = lower_factor(rng, size)
+    a = rng.standard_normal(size)
+    expected = np.linalg.solve(dense.T if transposed else dense, a)
+    result = solve_lower(L, a, transposed=transposed, overwrite=overwrite)
+    assert result.shape == (size,)
+    assert_allclose(result, expected, rtol=1e-10, atol=1e-12)
+
+
+def test_solve_lower_of_a_strided_view(rng):
+    dense, L = lower_factor(rng, 12)
+    wide = read_only(rng.standard_normal((24, 30)))
+    view = wide[::2, 3:21:3]
+    assert_allclose(solve_lower(L, view), np.linalg.solve(dense, view), rtol=1e-10, atol=1e-12)
+    column = wide[::2, 4]
+    assert_allclose(solve_lower(L, column), np.linalg.solve(dense, column), rtol=1e-10)
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("shape", [(9,), (9, 1), (1, 9), (9, 14)])
+def test_solve_lower_does_not_modify_its_inputs(rng, shape, order, transposed):
+    L = np.array(lower_factor(rng, shape[0])[0], order=order)
+    A = np.array(rng.standard_normal(shape), order=order)
+    before_L, before_A = L.copy(), A.copy()
+    solve_lower(L, A, transposed=transposed)
+    solve_cholesky(L, A)
+    assert_array_equal(L, before_L)
+    assert_array_equal(A, before_A)
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_solve_lower_overwrites_rows_in_place(rng, transposed):
+    L = lower_factor(rng, 10)[1]
+    A = rng.standard_normal((10, 40))
+    result = solve_lower(L, A, transposed=transposed, overwrite=True)
+    assert np.shares_memory(result, A)
+    assert result.flags.c_contiguous
+
+
+@pytest.mark.parametrize("shape", [(25,), (25, 1), (25, 40)])
+def test_solve_cholesky_equals_dense_solve(rng, shape):
+    dense, L = lower_factor(rng, 25)
+    A = read_only(rng.standard_normal(shape))
+    expected = np.linalg.solve(dense @ dense.T, A)
+    assert_allclose(solve_cholesky(L, A), expected, rtol=1e-9, atol=1e-11)
+
+
+@given(seed=st.integers(0, 2**32 - 1), size=st.integers(1, 30), n_columns=st.integers(1, 8))
+def test_solves_satisfy_their_equations(seed, size, n_columns):
+    rng = np.random.RandomState(seed)
+    dense, L = lower_factor(rng, size)
+    A = read_only(rng.standard_normal((size, n_columns)))
+    for X, product in [
+        (solve_lower(L, A), lambda X: dense @ X),
+        (solve_lower(L, A, transposed=True), lambda X: dense.T @ X),
+        (solve_cholesky(L, A), lambda X: dense @ (dense.T @ X)),
+    ]:
+        assert_allclose(product(X), A, rtol=0.0, atol=1e-10 * (1.0 + np.abs(X).max()))
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_log_det_equals_slogdet(rng, size):
+    A = positive_definite(rng, size)
+    value = log_det(cholesky(A))
+    assert isinstance(value, float)
+    assert value == pytest.approx(np.linalg.slogdet(A)[1], rel=1e-11, abs=1e-11)
+
+
+@pytest.mark.parametrize("scale", [1e-20, 1e20])
+def test_log_det_of_determinants_beyond_floating_point(scale):
+    assert log_det(np.eye(60) * scale) == pytest.approx(120.0 * np.log(scale), rel=1e-14)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize(("size", "n_columns"), [(1, 1), (5, 3), (20, 60), (60, 200)])
+def test_weighted_gram_equals_the_explicit_product(rng, size, n_columns, order):
+    A = read_only(np.array(rng.standard_normal((size, n_columns)), order=order))
+    weight = rng.uniform(0.0, 3.0, n_columns)
+    weight[::4] = 0.0
+    result = weighted_gram(A, read_only(weight))
+    assert_allclose(result, A @ np.diag(weight) @ A.T, rtol=1e-12, atol=1e-12)
+    assert_array_equal(result, result.T)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("shape", [(1, 1), (5, 30), (60, 4)])
+def test_column_squares_equals_a_loop(rng, shape, order):
+    A = read_only(np.array(rng.standard_normal(shape), order=order))
+    expected = [sum(value * value for value in column) for column in A.T]
+    assert_allclose(column_squares(A), expected, rtol=1e-13)
+
+
+def test_sums_of_squares_do_not_modify_their_input(rng):
+    A, weight = rng.standard_normal((6, 9)), rng.uniform(0.0, 1.0, 9)
+    before_A, before_weight = A.copy(), weight.copy()
+    weighted_gram(A, weight)
+    column_squares(A)
+    assert_array_equal(A, before_A)
+    assert_array_equal(weight, before_weight)

@@ -1,0 +1,267 @@
+"""Sums over row blocks: independent of the blocks to rounding, of the threads to the last bit."""
+
+import threading
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+from threadpoolctl import ThreadpoolController
+
+from sparsegpc._rows import (
+    BLOCK_BYTES,
+    RowBlocks,
+    available_threads,
+    single_threaded_blas,
+)
+
+PATIENCE = 20.0
+
+
+def blas_threads():
+    info = ThreadpoolController().select(user_api="blas").info()
+    return [library["num_threads"] for library in info]
+
+
+class Counter:
+    """A function of rows that remembers its calls."""
+
+    def __init__(self, values):
+        self.values = values
+        self.calls = []
+
+    def __call__(self, rows):
+        self.calls.append((rows.start, rows.stop))
+        return self.values[rows].copy()
+
+
+@given(n_rows=st.integers(1, 300), block_rows=st.integers(1, 350), threads=st.integers(1, 4))
+def test_blocks_partition_the_rows(n_rows, block_rows, threads):
+    blocks = RowBlocks(n_rows, 3, block_rows=block_rows, n_threads=threads)
+    covered = np.concatenate([np.arange(n_rows)[rows] for rows in blocks.slices])
+    assert_array_equal(covered, np.arange(n_rows))
+    assert all(0 < rows.stop - rows.start <= block_rows for rows in blocks.slices)
+    assert all(rows.stop <= n_rows for rows in blocks.slices)
+
+
+@given(
+    n_rows=st.integers(1, 200),
+    block_rows=st.integers(1, 250),
+    threads=st.integers(1, 3),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_sum_equals_the_plain_sum(n_rows, block_rows, threads, seed):
+    rng = np.random.RandomState(seed)
+    x = rng.standard_normal((n_rows, 3))
+    counts = rng.randint(-1000, 1000, n_rows).astype(float)
+    blocks = RowBlocks(n_rows, 3, block_rows=block_rows, n_threads=threads)
+
+    def part(index, rows):
+        return x[rows].T @ x[rows], float(counts[rows].sum()), x[rows].sum(axis=0)
+
+    gram, total, columns = blocks.sum(part)
+    assert_allclose(gram, x.T @ x, rtol=1e-12, atol=1e-12)
+    assert total == counts.sum()
+    assert_allclose(columns, x.sum(axis=0), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("block_rows", [1, 7, 100, 5000, None])
+def test_sum_is_bit_identical_over_thread_counts(rng, block_rows):
+    n_rows = 1200 if block_rows == 1 else 5000
+    x = rng.standard_normal((n_rows, 4)) * 10.0 ** rng.uniform(-8, 8, (n_rows, 1))
+
+    def total(threads):
+        # A width that makes the default choice give several blocks.
+        blocks = RowBlocks(n_rows, 2048, block_rows=block_rows, n_threads=threads)
+        return blocks.sum(lambda index, rows: (x[rows].T @ x[rows], np.sin(x[rows]).sum()))
+
+    gram, scalar = total(1)
+    for threads in (2, 4):
+        other_gram, other_scalar = total(threads)
+        assert_array_equal(other_gram, gram)
+        assert other_scalar == scalar
+
+
+def test_sum_does_not_modify_what_the_blocks_return(rng):
+    parts = [rng.standard_normal(3) for _ in range(5)]
+    before = [part.copy() for part in parts]
+    blocks = RowBlocks(5, 1, block_rows=1)
+    first = blocks.sum(lambda index, rows: (parts[index],))[0]
+    second = blocks.sum(lambda index, rows: (parts[index],))[0]
+    assert_array_equal(first, second)
+    for part, original in zip(parts, before, strict=True):
+        assert_array_equal(part, original)
+
+
+def test_default_blocks_do_not_depend_on_threads_or_memory():
+    reference = RowBlocks(100_000, 300).slices
+    assert len(reference) > 4
+    for threads in (1, 2, 4):
+        for memory in (0, 2**40):
+            assert RowBlocks(100_000, 300, n_threads=threads, memory=memory).slices == reference
+
+
+@pytest.mark.parametrize("n_columns", [1, 10, 300, 2000])
+def test_default_blocks_hold_about_the_bytes_promised(n_columns):
+    rows = RowBlocks(10_000_000, n_columns).slices[0]
+    size = 8 * n_columns * (rows.stop - rows.start)
+    assert 0.9 * BLOCK_BYTES <= size <= 1.1 * BLOCK_BYTES
+
+
+def test_default_blocks_are_never_tiny():
+    rows = RowBlocks(10_000, 10**6).slices[0]
+    assert rows.stop - rows.start >= 100
+
+
+def test_width_zero_is_allowed():
+    blocks = RowBlocks(10, 0)
+    assert blocks.sum(lambda index, rows: (rows.stop - rows.start,))[0] == 10
+
+
+@pytest.mark.parametrize("threads", [1, 2, 4])
+def test_map_gives_index_and_rows_in_order(threads):
+    blocks = RowBlocks(103, 2, block_rows=10, n_threads=threads)
+    result = list(blocks.map(lambda index, rows: (index, rows)))
+    assert result == list(enumerate(blocks.slices))
+
+
+def test_map_keeps_order_when_the_first_block_ends_last():
+    """Also shows that two blocks run at once: the first waits for the second."""
+    second_done = threading.Event()
+    finished = []
+
+    def function(index, rows):
+        if index == 0:
+            assert second_done.wait(PATIENCE)
+        finished.append(index)
+        if index == 1:
+            second_done.set()
+        return index
+
+    blocks = RowBlocks(2, 1, block_rows=1, n_threads=2)
+    assert list(blocks.map(function)) == [0, 1]
+    assert finished == [1, 0]
+
+
+def test_one_thread_works_in_the_calling_thread():
+    blocks = RowBlocks(5, 1, block_rows=1, n_threads=1)
+    seen = set(blocks.map(lambda index, rows: threading.get_ident()))
+    assert seen == {threading.get_ident()}
+
+
+def test_no_more_blocks_at_once_than_threads():
+    running, most, lock = 0, 0, threading.Lock()
+    pause = threading.Event()
+
+    def function(index, rows):
+        nonlocal running, most
+        with lock:
+            running += 1
+            most = max(most, running)
+        pause.wait(0.002)
+        with lock:
+            running -= 1
+
+    RowBlocks(20, 1, block_rows=1, n_threads=2).run(function)
+    assert most == 2
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_run_visits_every_row_once(threads):
+    visits = np.zeros(57)
+
+    def function(index, rows):
+        visits[rows] += 1.0
+
+    assert RowBlocks(57, 1, block_rows=5, n_threads=threads).run(function) is None
+    assert_array_equal(visits, 1.0)
+
+
+@pytest.mark.parametrize("failing", [0, 3, 9])
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("reduction", ["run", "sum", "map"])
+def test_exception_in_a_block_propagates(reduction, threads, failing):
+    def function(index, rows):
+        if index == failing:
+            raise ArithmeticError(f"block {index}")
+        return (1.0,)
+
+    blocks = RowBlocks(10, 1, block_rows=1, n_threads=threads)
+    with pytest.raises(ArithmeticError, match=f"block {failing}"):
+        list(getattr(blocks, reduction)(function))
+
+
+@pytest.mark.parametrize("n_arrays", [1, 3])
+@pytest.mark.parametrize("spare", [0, -1])
+def test_store_keeps_exactly_what_fits_the_memory(rng, n_arrays, spare):
+    n_rows, n_columns = 40, 6
+    compute = Counter(rng.standard_normal(n_rows))
+    memory = 8 * n_rows * n_columns * n_arrays + spare
+    blocks = RowBlocks(n_rows, n_columns, block_rows=9, memory=memory)
+    store = blocks.store(compute, n_arrays)
+    assert compute.calls == []
+    for _ in range(3):
+        for index, rows in enumerate(blocks.slices):
+            assert_array_equal(store[index], compute.values[rows])
+    visits = [(rows.start, rows.stop) for rows in blocks.slices]
+    assert compute.calls == (visits if spare == 0 else 3 * visits)
+    assert store.kept == (spare == 0)
+
+
+def test_kept_blocks_are_the_same_object(rng):
+    blocks = RowBlocks(20, 1, block_rows=5)
+    store = blocks.store(Counter(rng.standard_normal(20)), 1)
+    assert store[2] is store[2]
+
+
+@pytest.mark.parametrize("memory", [0, 2**20])
+def test_store_serves_threads(rng, memory):
+    compute = Counter(rng.standard_normal(60))
+    blocks = RowBlocks(60, 1, block_rows=3, n_threads=4, memory=memory)
+    store = blocks.store(compute, 1)
+    for _ in range(2):
+        (total,) = blocks.sum(lambda index, rows: (store[index].sum(),))
+        assert total == pytest.approx(compute.values.sum(), abs=1e-12)
+    assert len(compute.calls) == (40 if memory == 0 else 20)
+
+
+@pytest.fixture
+def two_blas_threads():
+    """BLAS at two threads, whatever the environment; skipped where BLAS has only one."""
+    with ThreadpoolController().limit(limits=2, user_api="blas"):
+        if not blas_threads() or min(blas_threads()) < 2:
+            pytest.skip("this BLAS cannot use two threads")
+        yield
+
+
+@pytest.mark.usefixtures("two_blas_threads")
+def test_single_threaded_blas_limits_and_restores():
+    before = blas_threads()
+    with single_threaded_blas():
+        assert set(blas_threads()) == {1}
+        assert available_threads() == 1
+    assert blas_threads() == before
+
+
+@pytest.mark.usefixtures("two_blas_threads")
+def test_single_threaded_blas_restores_after_an_exception():
+    before = blas_threads()
+    with pytest.raises(ArithmeticError), single_threaded_blas():
+        raise ArithmeticError
+    assert blas_threads() == before
+
+
+@pytest.mark.usefixtures("two_blas_threads")
+def test_single_threaded_blas_nests():
+    before = blas_threads()
+    with single_threaded_blas():
+        with single_threaded_blas():
+            pass
+        assert set(blas_threads()) == {1}
+    assert blas_threads() == before
+
+
+@pytest.mark.usefixtures("two_blas_threads")
+def test_available_threads_follows_the_limit_of_the_moment():
+    assert available_threads() == max(blas_threads()) == 2
