@@ -75,9 +75,10 @@ class Stationary:
 
     def evaluate(self, params, Z, X):
         length_scale, extra = self._length_scales(params), params[: self.n_extra]
-        # Distances from columns with a large common offset lose all their digits; the points
-        # are a reference that does not depend on which rows stand in this block.
-        centre = Z.mean(axis=0)
+        # Columns with a large common offset would cost distances all their digits. The reference
+        # is a median, which one far point cannot drag away, of the points, which do not depend
+        # on the rows in this block.
+        centre = np.partition(Z, len(Z) // 2, axis=0)[len(Z) // 2]
         Zs, Xs = (Z - centre) / length_scale, (X - centre) / length_scale
         zz, xx = np.einsum("md,md->m", Zs, Zs), np.einsum("nd,nd->n", Xs, Xs)
         s = Zs @ (-2.0 * Xs).T
@@ -92,9 +93,6 @@ class Stationary:
         def pullback(adjoint, wrt_Z=False):
             W = self.radial_derivative(distances, K, extra)
             W *= adjoint
-            if Z is X:
-                # The distance of a point to itself is constant; kappa' may be infinite there.
-                np.fill_diagonal(W, 0.0)
             by_row, by_column, WX = W.sum(axis=1), W.sum(axis=0), W @ Xs
             per_column = by_row @ Zs**2 + by_column @ Xs**2 - 2.0 * np.einsum("md,md->d", Zs, WX)
             gradient = -2.0 * per_column

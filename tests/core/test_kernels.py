@@ -1,0 +1,203 @@
+"""Covariance functions against their textbook formulae."""
+
+import inspect
+import tracemalloc
+
+import numpy as np
+import pytest
+from helpers import LEAVES, STATIONARY, central_difference, names, read_only, symmetric
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+
+from sparsegpc import _kernels as kernels
+
+PER_COLUMN = [case for case in STATIONARY if "per column" in case.name]
+DIMENSIONS = pytest.mark.parametrize("D", [1, 2, 3, 4])
+LEAF = pytest.mark.parametrize("case", LEAVES, ids=names(LEAVES))
+STATIONARY_LEAF = pytest.mark.parametrize("case", STATIONARY, ids=names(STATIONARY))
+
+
+def test_the_table_lists_every_kernel():
+    classes = {cls for _, cls in inspect.getmembers(kernels, inspect.isclass)}
+    own = {cls for cls in classes if cls.__module__ == kernels.__name__}
+    assert own - {kernels.Stationary} == {type(case.build(2)) for case in LEAVES}
+
+
+@LEAF
+@DIMENSIONS
+def test_number_of_parameters(case, D):
+    assert case.build(D).n_params == case.n_params(D)
+
+
+@LEAF
+@DIMENSIONS
+@pytest.mark.parametrize("seed", [0, 1])
+def test_values_are_the_formula(case, D, seed, rng):
+    Z, X, params = rng.randn(4, D), rng.randn(6, D), case.params(D, seed)
+    K, _ = case.build(D).evaluate(params, read_only(Z), read_only(X))
+    assert_allclose(K, case.matrix(params, Z, X), rtol=1e-12, atol=1e-13)
+
+
+@LEAF
+@DIMENSIONS
+def test_diagonal_is_the_formula_and_that_of_the_matrix(case, D, rng):
+    X, params, kernel = read_only(rng.randn(6, D)), case.params(D), case.build(D)
+    diagonal = kernel.diag(params, X)
+    assert_allclose(diagonal, case.diagonal(params, X), rtol=1e-13)
+    assert_allclose(kernel.evaluate(params, X, X)[0].diagonal(), diagonal, rtol=1e-13)
+
+
+@LEAF
+@DIMENSIONS
+@pytest.mark.parametrize("seed", [0, 1])
+def test_pullback_of_a_rectangular_matrix(case, D, seed, rng):
+    Z, X, params = rng.randn(3, D), rng.randn(4, D), case.params(D, seed)
+    adjoint = read_only(rng.randn(3, 4))
+    _, pullback = case.build(D).evaluate(params, read_only(Z), read_only(X))
+    grad_params, grad_Z = pullback(adjoint, True)
+    by_params = central_difference(lambda p: np.vdot(adjoint, case.matrix(p, Z, X)), params)
+    by_Z = central_difference(lambda P: np.vdot(adjoint, case.matrix(params, P, X)), Z)
+    assert_allclose(grad_params, by_params, rtol=1e-7, atol=1e-8)
+    assert_allclose(grad_Z, by_Z, rtol=1e-7, atol=1e-8)
+
+
+@LEAF
+@DIMENSIONS
+def test_pullback_of_a_symmetric_matrix(case, D, rng):
+    """The points stand on both sides: the whole derivative is twice the one-sided one."""
+    Z, params, adjoint = rng.randn(4, D), case.params(D), symmetric(rng, 4)
+    _, pullback = case.build(D).evaluate(params, Z, Z)
+    grad_params, grad_Z = pullback(adjoint, True)
+    by_params = central_difference(lambda p: np.vdot(adjoint, case.matrix(p, Z, Z)), params)
+    by_Z = central_difference(lambda P: np.vdot(adjoint, case.matrix(params, P, P)), Z)
+    assert_allclose(grad_params, by_params, rtol=1e-7, atol=1e-8)
+    assert_allclose(2.0 * grad_Z, by_Z, rtol=1e-7, atol=1e-8)
+
+
+@LEAF
+@DIMENSIONS
+def test_pullback_of_the_diagonal(case, D, rng):
+    X, params, adjoint = read_only(rng.randn(5, D)), case.params(D), rng.randn(5)
+    gradient = case.build(D).diag_pullback(params, X, adjoint)
+    expected = central_difference(lambda p: adjoint @ case.diagonal(p, X), params)
+    assert gradient.shape == params.shape
+    assert_allclose(gradient, expected, rtol=1e-8, atol=1e-9)
+
+
+@LEAF
+def test_pullback_gives_the_gradient_of_the_points_only_when_asked(case, rng):
+    _, pullback = case.build(2).evaluate(case.params(2), rng.randn(3, 2), rng.randn(4, 2))
+    adjoint = rng.randn(3, 4)
+    grad_params, nothing = pullback(adjoint)
+    assert nothing is None
+    assert_array_equal(pullback(adjoint, True)[0], grad_params)
+
+
+@LEAF
+def test_pullback_may_be_called_again(case, rng):
+    kernel, params = case.build(2), case.params(2)
+    K, pullback = kernel.evaluate(params, rng.randn(3, 2), rng.randn(4, 2))
+    before, adjoint = K.copy(), rng.randn(3, 4)
+    first, second = pullback(adjoint, True), pullback(adjoint, True)
+    assert_array_equal(K, before)
+    assert_array_equal(first[0], second[0])
+    assert_array_equal(first[1], second[1])
+
+
+@pytest.mark.parametrize("name", [c.name for c in LEAVES])
+@given(seed=st.integers(0, 2**31), D=st.integers(1, 4), n=st.integers(1, 12))
+def test_symmetric_and_positive_semi_definite(name, seed, D, n):
+    case = next(c for c in LEAVES if c.name == name)
+    if not case.everywhere:
+        D = 1
+    X = np.random.RandomState(seed).randn(n, D)
+    K, _ = case.build(D).evaluate(case.params(D, seed), X, X)
+    assert_allclose(K, K.T, rtol=1e-13, atol=1e-15)
+    eigenvalues = np.linalg.eigvalsh(K)
+    assert eigenvalues[0] >= -1e-12 * eigenvalues[-1]
+
+
+@STATIONARY_LEAF
+def test_stationary_kernels_are_at_most_one(case, rng):
+    """Rounding must not give a squared distance below zero between copies of one point."""
+    X = 10.0 * rng.randn(50, 3)
+    K, _ = case.build(3).evaluate(case.params(3), X, X.copy())
+    assert K.max() <= 1.0
+    assert_allclose(K.diagonal(), 1.0, atol=1e-6)
+
+
+@STATIONARY_LEAF
+@pytest.mark.parametrize("copy", [True, False], ids=["copy", "same array"])
+def test_gradient_at_coinciding_points(case, copy, rng):
+    """Finite where a kernel has a kink (Matern12), and that of the formula in the parameters."""
+    Z = rng.randn(5, 2)
+    Z[3] = Z[1]
+    X, params, adjoint = Z.copy() if copy else Z, case.params(2), symmetric(rng, 5)
+    K, pullback = case.build(2).evaluate(params, Z, X)
+    grad_params, grad_Z = pullback(adjoint, True)
+    assert np.isfinite(grad_Z).all()
+    assert_allclose(K, case.matrix(params, Z, Z), atol=1e-7)
+    by_params = central_difference(lambda p: np.vdot(adjoint, case.matrix(p, Z, Z)), params)
+    assert_allclose(grad_params, by_params, atol=1e-6)
+
+
+@STATIONARY_LEAF
+def test_coinciding_points_do_not_push_each_other(case, rng):
+    """At a coinciding pair the one-sided derivative w.r.t. the point is zero."""
+    Z = rng.randn(4, 2)
+    _, pullback = case.build(2).evaluate(case.params(2), Z, Z.copy())
+    assert_allclose(pullback(np.eye(4), True)[1], 0.0, atol=1e-6)
+
+
+@STATIONARY_LEAF
+@pytest.mark.parametrize("offset", [1e6, -1e8, 1e9])
+def test_a_large_common_offset_costs_no_digits(case, offset, rng):
+    shift = offset * np.array([1.0, 0.3, 0.0])
+    Z, X, params = rng.randn(5, 3) + shift, rng.randn(7, 3) + shift, case.params(3)
+    adjoint = rng.randn(5, 7)
+    K, pullback = case.build(3).evaluate(params, Z, X)
+    grad_params, grad_Z = pullback(adjoint, True)
+    assert_allclose(K, case.matrix(params, Z, X), rtol=1e-11, atol=1e-13)
+    # The same points with the offset taken away, without error in these subtractions.
+    near = case.build(3).evaluate(params, Z - shift, X - shift)[1](adjoint, True)
+    assert_allclose(grad_params, near[0], rtol=1e-9, atol=1e-10)
+    assert_allclose(grad_Z, near[1], rtol=1e-9, atol=1e-10)
+
+
+@STATIONARY_LEAF
+def test_one_far_point_costs_the_others_no_digits(case, rng):
+    """Selection takes outliers first, so the mean of the points may lie far from all rows."""
+    Z, X, params = rng.randn(9, 2), rng.randn(7, 2), case.params(2)
+    Z[0] += 1e6
+    K, _ = case.build(2).evaluate(params, Z, X)
+    assert_allclose(K[1:], case.matrix(params, Z, X)[1:], atol=1e-9)
+
+
+@pytest.mark.parametrize("case", PER_COLUMN, ids=names(PER_COLUMN))
+def test_one_length_scale_is_equal_length_scales(case, rng):
+    Z, X, adjoint = rng.randn(3, 4), rng.randn(5, 4), rng.randn(3, 5)
+    extra = case.n_params(4) - 4
+    one, each = type(case.build(4))(1), case.build(4)
+    params = case.params(4)[: extra + 1]
+    K, pullback = each.evaluate(np.append(params, np.full(3, params[-1])), Z, X)
+    K_one, pullback_one = one.evaluate(params, Z, X)
+    assert_allclose(K, K_one, rtol=1e-14)
+    gradient, gradient_one = pullback(adjoint)[0], pullback_one(adjoint)[0]
+    assert_allclose(gradient[:extra], gradient_one[:extra], rtol=1e-12)
+    assert_allclose(gradient[extra:].sum(), gradient_one[-1], rtol=1e-12)
+
+
+@LEAF
+def test_memory_stays_at_a_few_matrices(case, rng):
+    """An array of shape (M, N, D) would take fifty."""
+    M, N, D = 200, 2000, 50
+    Z, X, adjoint = rng.randn(M, D), rng.randn(N, D), rng.randn(M, N)
+    params, kernel = case.params(D) + 2.0, case.build(D)
+    tracemalloc.start()
+    try:
+        kernel.evaluate(params, Z, X)[1](adjoint, True)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 8 * (8 * M * N)
