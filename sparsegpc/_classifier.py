@@ -43,11 +43,11 @@ class SparseGPClassifier(ClassifierMixin, SparseGPBase):
     n_inducing : int, default=200
         Most inducing points, silently at most the number of distinct rows. More points bring the
         bound closer to that of the full Gaussian process, at a cost of O(M^2) per row.
-    selector : {"hgv", "rpcholesky", "greedy-variance", "kmeans", "uniform"}, \
-            InducingPointSelector or array of shape (n_points, n_features), default="hgv"
-        How points are chosen, see :class:`InducingPointSelector`. An instance brings its own
-        number of points and tolerance in place of `n_inducing` and `selection_tol`; its kernel and
-        weighting must be None. An array holds the points themselves.
+    selector : str, InducingPointSelector or array of shape (n_points, n_features), default="hgv"
+        How points are chosen: "hgv", "rpcholesky", "greedy-variance", "kmeans" or "uniform", see
+        :class:`InducingPointSelector`. An instance brings its own number of points and tolerance
+        in place of `n_inducing` and `selection_tol`; its kernel and weighting must be None. An
+        array holds the points themselves.
     selection_tol : float, default=1e-3
         Choose no more points once what the points miss costs at most this many nats per row.
         0 always chooses `n_inducing` points.
@@ -83,7 +83,7 @@ class SparseGPClassifier(ClassifierMixin, SparseGPBase):
         Kernel with the learned hyperparameters.
     prior_mean_ : float
         Constant mean of f.
-    inducing_points_ : ndarray of shape (n_points, n_features_in_)
+    inducing_points_ : ndarray of shape (n_points, `n_features_in_`)
         Inducing points in the order of their choice.
     inducing_indices_ : ndarray of shape (n_points,) or None
         Which rows of the X given to `fit` they are; None where a point is no row.
@@ -103,7 +103,7 @@ class SparseGPClassifier(ClassifierMixin, SparseGPBase):
         Added to the diagonal of the points' covariance, relative to its mean.
     n_features_in_ : int
         Number of columns seen in `fit`.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Their names, if X had string ones.
 
     See Also

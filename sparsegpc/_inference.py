@@ -131,17 +131,18 @@ def _rank(model, starts, bounds):
     if n_rows > RANKING_ROWS:
         model = model.subset(np.linspace(0, n_rows - 1, RANKING_ROWS).astype(np.intp))
     choose = PivotedChoice("argmax", RANKING_POINTS)
-    ranked = []
+    ranked, failure = [], None
     for theta in starts:
-        best, _, _, _ = _climb(
-            model,
-            theta,
-            choose,
-            bounds,
-            max_iter=RANKING_ITERATIONS,
-            max_reselections=0,
-        )
-        ranked.append(best)
+        try:
+            best, *_ = _climb(
+                model, theta, choose, bounds, max_iter=RANKING_ITERATIONS, max_reselections=0
+            )
+        except LinAlgError as error:
+            failure = error
+        else:
+            ranked.append(best)
+    if not ranked:
+        raise failure
     ranked.sort(key=lambda evaluation: -evaluation.bound)
     return [evaluation.theta for evaluation in ranked]
 
@@ -182,29 +183,39 @@ def fit(
     Returns
     -------
     FitResult
+
+    Raises
+    ------
+    LinAlgError
+        If the kernel cannot be factored, or the bound not computed, from any start.
     """
     floor = model.likelihood.constant_bound(model.y, model.weight) + model.tol
-    ranked = _rank(model, starts, bounds) if len(starts) > 1 else list(starts)
-    queue = [ranked[0], *restarts]
-    spare = ranked[1:]
-    outcome = None
+    starts = [np.clip(start, *bounds.T) for start in starts] if max_iter else list(starts)
+    ranked = _rank(model, starts, bounds) if len(starts) > 1 else starts
+    queue, spare = [ranked[0], *restarts], ranked[1:]
+    outcome = failure = None
     while queue:
-        theta = queue.pop(0)
-        attempt = _climb(
-            model,
-            theta,
-            choose,
-            bounds,
-            max_iter=max_iter,
-            max_reselections=max_reselections,
-            first=first,
-            report=report,
-        )
+        try:
+            attempt = _climb(
+                model,
+                queue.pop(0),
+                choose,
+                bounds,
+                max_iter=max_iter,
+                max_reselections=max_reselections,
+                first=first,
+                report=report,
+            )
+        except LinAlgError as error:
+            failure = error
+        else:
+            if outcome is None or attempt[0].bound > outcome[0].bound:
+                outcome = attempt
         first = None
-        if outcome is None or attempt[0].bound > outcome[0].bound:
-            outcome = attempt
-        if not queue and spare and outcome[0].bound <= floor:
+        if not queue and spare and (outcome is None or outcome[0].bound <= floor):
             queue.append(spare.pop(0))
+    if outcome is None:
+        raise failure
     best, history, converged, message = outcome
     best = model.evaluate(
         best.theta,
@@ -214,6 +225,6 @@ def fit(
         tol=FINAL_TOL_SHARE * model.tol,
         max_iter=MAX_FINAL_ITERATIONS,
     )
-    return FitResult(
-        best, history, model.counts.optimizer_iterations, converged, best.bound <= floor, message
-    )
+    trivial = bool(best.bound <= floor)
+    n_iter = model.counts.optimizer_iterations
+    return FitResult(best, history, n_iter, converged, trivial, message)

@@ -22,6 +22,7 @@ columns of the kernel matrix, never the kernel.
 from typing import NamedTuple
 
 import numpy as np
+from numpy.linalg import LinAlgError
 
 from sparsegpc._linalg import cholesky, solve_lower
 
@@ -63,7 +64,9 @@ class _Factor:
 
     @property
     def complete(self):
-        return len(self.indices) == self.n_points or self.costs[-1] <= self._tol
+        # The empty set may satisfy a large tolerance, but a model needs a point all the same.
+        n_chosen = len(self.indices)
+        return n_chosen == self.n_points or (n_chosen > 0 and self.costs[-1] <= self._tol)
 
     def gains(self):
         """Return ``gain_weight * residual``, zero where the residual is rounding."""
@@ -73,7 +76,12 @@ class _Factor:
         """Return the residual covariance among `candidates`, and their kernel columns less it."""
         C = self._C[: len(self.indices)]
         rows = self.columns(candidates) - C[:, candidates].T @ C
-        return rows[:, candidates], rows
+        H = rows[:, candidates]
+        # Where the running residual is off by rounding, or by a kernel whose diagonal disagrees
+        # with its columns, the columns decide.
+        spanned = H.diagonal() <= self.rank_floor[candidates]
+        self.residual[candidates[spanned]] = 0.0
+        return H, rows
 
     def append(self, pivots, rows):
         """Add `pivots`, whose residual covariance with all rows is `rows`, one after the other."""
@@ -95,7 +103,9 @@ class _Factor:
 
 
 def _append_one(factor, pivot):
-    factor.append([pivot], factor.candidate_residuals(np.array([pivot]))[1])
+    _, rows = factor.candidate_residuals(np.array([pivot]))
+    if factor.residual[pivot] > 0.0:
+        factor.append([pivot], rows)
 
 
 def _pivot_argmax(factor):
@@ -125,7 +135,8 @@ def _pivot_sample(factor, rng):
         draws = rng.choice(len(gains), size=n_draws, p=gains / total)
         H, rows = factor.candidate_residuals(draws)
         accepted = _thin(H, factor.residual[draws], factor.rank_floor[draws], rng)
-        factor.append(draws[accepted], rows[accepted])
+        if accepted:
+            factor.append(draws[accepted], rows[accepted])
 
 
 def _thin(H, proposed, floor, rng):
@@ -189,6 +200,11 @@ def select(
         Fewer than `n_points` points if `tol` is reached, or if the chosen rows span all others to
         rounding. At least one.
 
+    Raises
+    ------
+    LinAlgError
+        If the kernel is zero at every row.
+
     Notes
     -----
     Cost N M^2, memory N M.
@@ -196,10 +212,7 @@ def select(
     total_weight = len(kdiag) if total_weight is None else total_weight
     gain_weight = precision if gain_weight is None else gain_weight
     factor = _Factor(columns, kdiag, precision, n_points, tol, total_weight, gain_weight)
-    if factor.complete:
-        # The empty set may satisfy a large tolerance; a model needs a point all the same.
-        _append_one(factor, int((gain_weight * kdiag).argmax()))
-    elif rule == "argmax":
+    if rule == "argmax":
         _pivot_argmax(factor)
     elif rule == "sample":
         _pivot_sample(factor, rng)
@@ -207,4 +220,6 @@ def select(
         _pivot_order(factor, order)
     else:
         raise ValueError(f"rule must be 'argmax', 'sample' or 'order', got {rule!r}")
+    if not factor.indices:
+        raise LinAlgError("no inducing point can be chosen: the kernel is zero at every row")
     return factor.result()

@@ -82,13 +82,13 @@ class InducingPointSelector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
 
     Attributes
     ----------
-    inducing_points_ : ndarray of shape (n_components_, n_features_in_)
+    inducing_points_ : ndarray of shape (`n_components_`, `n_features_in_`)
         Chosen rows, in the order of their choice.
-    inducing_indices_ : ndarray of shape (n_components_,) or None
+    inducing_indices_ : ndarray of shape (`n_components_`,) or None
         Which rows of the X given to `fit` they are; None for "kmeans".
     n_components_ : int
         Number of points chosen.
-    traces_, costs_ : ndarray of shape (n_components_ + 1,) or None
+    traces_, costs_ : ndarray of shape (`n_components_` + 1,) or None
         The weighted trace :math:`\sum_n p_n r_n` and the cost per row in nats that are left after
         0, 1, ... points; None for "kmeans".
     kernel_ : kernel
@@ -97,7 +97,7 @@ class InducingPointSelector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         Added to the diagonal of the points' covariance, relative to its mean.
     n_features_in_ : int
         Number of columns seen in `fit`.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Their names, if X had string ones.
 
     See Also
@@ -250,7 +250,7 @@ class InducingPointSelector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
 
         Returns
         -------
-        V : ndarray of shape (n_samples, n_components_)
+        V : ndarray of shape (n_samples, `n_components_`)
             ``V @ V.T`` approximates ``kernel_(X)``, from below in its diagonal.
         """
         check_is_fitted(self)

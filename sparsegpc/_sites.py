@@ -10,6 +10,7 @@ over the accepted steps, and each attempt costs one pass of about 2 N M^2.
 from typing import NamedTuple
 
 import numpy as np
+from numpy.linalg import LinAlgError
 
 from sparsegpc._bounds import Posterior, collapse, moments, shrinkage
 from sparsegpc._likelihoods import Sites
@@ -86,6 +87,11 @@ def solve_sites(features, likelihood, y, weight, slack, state, *, prior_mean=Non
     SiteSolution
         With ``bounds``, the bound at each accepted state.
 
+    Raises
+    ------
+    LinAlgError
+        If the bound cannot be computed at the start.
+
     Notes
     -----
     Cost about 2 N M^2 per pass.
@@ -104,6 +110,8 @@ def solve_sites(features, likelihood, y, weight, slack, state, *, prior_mean=Non
             log_state = plain
             anderson.forget()
             continue
+        if not np.isfinite(posterior.bound):
+            raise LinAlgError(f"the bound is {posterior.bound} at the first sites tried")
         bounds = [*(best.bounds if best is not None else []), posterior.bound]
         best = SiteSolution(state, sites, posterior, posterior.bound, bounds, n_iter, False)
         target, gain, metric = _plain_step(features, likelihood, weight, slack, best)

@@ -1,0 +1,124 @@
+"""How the learning loop asks for inducing points."""
+
+import numpy as np
+import pytest
+
+from sparsegpc._choices import FixedChoice, PivotedChoice
+from sparsegpc._kernel_algebra import FreeKernel, Scaled
+from sparsegpc._kernels import RBF, Constant
+from sparsegpc._likelihoods import PolyaGammaLogit
+from sparsegpc._model import SparseModel
+
+THETA = np.log([2.0, 0.5])
+
+
+def make_model(seed=0, n=40, weight=None):
+    rng = np.random.RandomState(seed)
+    X = np.sort(rng.uniform(-3.0, 3.0, size=(n, 1)), axis=0)
+    y = np.where(np.sin(2.0 * X[:, 0]) > 0.0, 1.0, -1.0)
+    weight = np.ones(n) if weight is None else weight
+    for array in (X, y, weight):
+        array.flags.writeable = False
+    kernel = FreeKernel(Scaled(Constant(), RBF()), THETA, np.ones(2, dtype=bool))
+    return SparseModel(kernel, PolyaGammaLogit(), X, y, weight, slack="tight")
+
+
+def greedy(K, gain, n_points):
+    """Greedy pivots by dense Schur complements."""
+    indices = []
+    for _ in range(n_points):
+        chosen = K[np.ix_(indices, indices)]
+        half = np.linalg.solve(chosen, K[indices]) if indices else np.zeros((0, len(K)))
+        residual = K.diagonal() - np.einsum("mn,mn->n", K[indices], half)
+        indices.append(int(np.argmax(gain * residual)))
+    return indices
+
+
+def dense_kernel(X):
+    return 2.0 * np.exp(-0.5 * ((X - X.T) / 0.5) ** 2)
+
+
+def test_points_are_the_rows_of_their_indices():
+    model = make_model()
+    chosen = PivotedChoice("argmax", 5)(model, THETA, np.linspace(0.1, 0.3, 40))
+    np.testing.assert_array_equal(chosen.Z, model.X[chosen.indices])
+    np.testing.assert_array_equal(chosen.indices, chosen.selection.indices)
+    assert chosen.Z.shape == (5, 1)
+
+
+def test_by_precision_weighs_residuals_and_greedy_variance_does_not():
+    """With precise sites on the left only, one rule stays there and the other spreads out."""
+    model = make_model()
+    left = model.X[:, 0] < 0.0
+    precision = np.where(left, 1.0, 1e-6)
+    K = dense_kernel(model.X)
+    by_precision = PivotedChoice("argmax", 4)(model, THETA, precision)
+    by_variance = PivotedChoice("argmax", 4, by_precision=False)(model, THETA, precision)
+    assert by_precision.indices.tolist() == greedy(K, precision, 4)
+    assert by_variance.indices.tolist() == greedy(K, np.ones(40), 4)
+    assert np.all(left[by_precision.indices])
+    assert not np.all(left[by_variance.indices])
+
+
+@pytest.mark.parametrize("by_precision", [True, False])
+def test_costs_are_those_of_the_precisions_under_either_rule(by_precision):
+    model = make_model()
+    precision = np.linspace(0.05, 0.25, 40)
+    choice = PivotedChoice("argmax", 4, by_precision=by_precision)
+    selection = choice(model, THETA, precision).selection
+    np.testing.assert_allclose(selection.traces[0], 2.0 * precision.sum(), rtol=1e-12)
+
+
+def test_tolerance_is_in_nats_per_unit_of_weight():
+    precision = np.full(40, 0.2)
+    sizes = {}
+    for weight in (1.0, 100.0):
+        model = make_model(weight=np.full(40, weight))
+        selection = PivotedChoice("argmax", 40, 1e-3)(model, THETA, precision).selection
+        cost = 0.5 * np.log1p(0.2 * 2.0) / weight
+        np.testing.assert_allclose(selection.costs[0], cost, rtol=1e-12)
+        assert selection.costs[-1] <= 1e-3
+        sizes[weight] = len(selection.indices)
+    assert sizes[100.0] < sizes[1.0] < 40
+
+
+def test_chosen_points_follow_the_kernel():
+    model = make_model()
+    choose = PivotedChoice("argmax", 6)
+    precision = np.linspace(0.1, 0.3, 40)
+    short = choose(model, np.log([2.0, 0.1]), precision)
+    long = choose(model, np.log([2.0, 3.0]), precision)
+    assert not np.array_equal(short.indices, long.indices)
+
+
+def test_sampled_points_follow_the_generator():
+    model, precision = make_model(), np.full(40, 0.2)
+
+    def draw(seed):
+        choose = PivotedChoice("sample", 6, rng=np.random.RandomState(seed))
+        return choose(model, THETA, precision).indices
+
+    np.testing.assert_array_equal(draw(1), draw(1))
+    assert not np.array_equal(draw(1), draw(2))
+
+
+def test_given_order_is_followed():
+    order = np.array([30, 2, 17, 9])
+    choose = PivotedChoice("order", 3, order=order)
+    chosen = choose(make_model(), THETA, np.full(40, 0.2))
+    np.testing.assert_array_equal(chosen.indices, order[:3])
+
+
+@pytest.mark.parametrize(("rule", "fixed"), [("argmax", False), ("sample", False), ("order", True)])
+def test_only_a_given_order_is_fixed(rule, fixed):
+    assert PivotedChoice(rule, 3).fixed is fixed
+
+
+def test_given_points_are_returned_whatever_the_model():
+    Z = np.array([[0.1], [5.0]])
+    choose = FixedChoice(Z)
+    chosen = choose(make_model(), THETA, np.full(40, 0.2))
+    np.testing.assert_array_equal(chosen.Z, Z)
+    assert chosen.indices is None
+    assert chosen.selection is None
+    assert choose.fixed

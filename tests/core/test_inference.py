@@ -1,0 +1,539 @@
+"""Learning: nothing better is thrown away, and nothing bad is fallen for."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+from numpy.linalg import LinAlgError
+
+from sparsegpc import _inference
+from sparsegpc._choices import Chosen, FixedChoice, PivotedChoice
+from sparsegpc._inference import PATIENCE, fit
+from sparsegpc._kernel_algebra import FreeKernel, Scaled
+from sparsegpc._kernels import RBF, Constant
+from sparsegpc._likelihoods import PolyaGammaLogit
+from sparsegpc._linalg import JITTER_ATTEMPTS
+from sparsegpc._model import SparseModel
+
+LIKELIHOOD = PolyaGammaLogit()
+BOUNDS = np.log([[1e-3, 1e3], [1e-2, 1e2]])
+START = np.log([1.0, 1.0])
+
+
+class RecordingModel(SparseModel):
+    """A model that keeps bound, theta and number of points of every evaluation it completes."""
+
+    def __init__(self, *args, **options):
+        super().__init__(*args, **options)
+        self.seen = []
+
+    def evaluate(self, theta, chosen, *args, **options):
+        evaluation = super().evaluate(theta, chosen, *args, **options)
+        self.seen.append((evaluation.bound, np.array(theta), len(chosen.Z)))
+        return evaluation
+
+    def best_seen(self, n_points):
+        """The ranking of the starts may use more points than the model has."""
+        return max(bound for bound, _, m in self.seen if m <= n_points)
+
+
+def make_data(seed=0, n=60, noise=0.3):
+    rng = np.random.RandomState(seed)
+    X = rng.uniform(-3.0, 3.0, size=(n, 1))
+    y = np.where(np.sin(2.5 * X[:, 0]) + noise * rng.randn(n) > -0.2, 1.0, -1.0)
+    return X, y
+
+
+def make_model(X=None, y=None, *, free=(True, True), model=RecordingModel, weight=None, **options):
+    if X is None:
+        X, y = make_data()
+    weight = np.ones(len(y)) if weight is None else weight
+    for array in (X, y, weight):
+        array.flags.writeable = False
+    kernel = FreeKernel(Scaled(Constant(), RBF()), START.copy(), np.array(free))
+    return model(kernel, LIKELIHOOD, X, y, weight, **{"slack": "tight", **options})
+
+
+def learn(model, starts=(START,), choose=None, *, bounds=BOUNDS, **options):
+    choose = PivotedChoice("argmax", 8) if choose is None else choose
+    options = {"max_iter": 30, "max_reselections": 4, **options}
+    return fit(model, list(starts), bounds, choose, **options)
+
+
+def constant_log_likelihood(y):
+    counts = np.array([np.sum(y > 0), np.sum(y < 0)])
+    return float((counts * np.log(counts / len(y))).sum())
+
+
+def rounding(model):
+    return 1e-9 * model.total_weight
+
+
+@pytest.mark.parametrize("rule", ["argmax", "sample", "order"])
+@pytest.mark.parametrize("slack", ["tight", "spherical", "standard"])
+def test_nothing_better_than_the_result_was_ever_seen(rng, rule, slack):
+    model = make_model(slack=slack)
+    choose = PivotedChoice(rule, 5, rng=rng, order=rng.permutation(60))
+    restarts = [np.log([5.0, 0.3]), np.log([0.1, 3.0])]
+    result = learn(model, [START, np.log([3.0, 0.5])], choose, restarts=restarts)
+    assert result.best.bound >= model.best_seen(5) - rounding(model)
+    assert result.best.bound >= max(result.bounds) - rounding(model)
+
+
+def test_result_is_no_worse_than_any_start_climbed_from():
+    model = make_model()
+    choose = PivotedChoice("argmax", 8)
+    starts = [START, np.log([5.0, 0.3]), np.log([0.01, 0.05])]
+    result = learn(model, starts[:1], choose, restarts=starts[1:])
+    for theta in starts:
+        state = model.initial_state()
+        start = model.evaluate(theta, choose(model, theta, model.precision(state)), state)
+        assert result.best.bound > start.bound
+
+
+def test_reported_best_can_be_evaluated_again():
+    model = make_model()
+    best = learn(model).best
+    again = make_model().evaluate(
+        best.theta, best.chosen, model.initial_state(), jitter=best.jitter, tol=1e-9, max_iter=500
+    )
+    np.testing.assert_allclose(again.bound, best.bound, atol=1e-6)
+
+
+@pytest.mark.parametrize("max_iter", [1, 30])
+def test_learning_raises_the_bound_and_stays_in_the_box(max_iter):
+    model = make_model()
+    narrow = np.log([[0.5, 2.0], [0.8, 1.25]])
+    result = learn(model, bounds=narrow, max_iter=max_iter)
+    assert result.best.bound > model.seen[0][0] + 0.1
+    for _, theta, _ in model.seen:
+        assert np.all(theta >= narrow[:, 0])
+        assert np.all(theta <= narrow[:, 1])
+
+
+def test_gradient_vanishes_at_the_end():
+    model = make_model(tol=1e-7)
+    result = learn(model, choose=FixedChoice(np.linspace(-3.0, 3.0, 8)[:, None]), max_iter=200)
+    assert result.converged
+    assert np.all(np.abs(result.best.grad_theta) < 1e-2)
+    assert np.all((result.best.theta > BOUNDS[:, 0]) & (result.best.theta < BOUNDS[:, 1]))
+
+
+def test_optimum_is_that_of_a_grid():
+    Z = np.linspace(-3.0, 3.0, 8)[:, None]
+    result = learn(make_model(), choose=FixedChoice(Z), max_iter=100)
+    model = make_model()
+    around = [
+        model.evaluate(result.best.theta + shift, result.best.chosen, model.initial_state()).bound
+        for shift in np.array(list(product((-0.3, 0.0, 0.3), repeat=2)))
+    ]
+    assert result.best.bound >= max(around) - model.tol
+    assert int(np.argmax(around)) == 4
+
+
+class ScriptedChoice:
+    """Hand out given sets of points in turn, the last one for ever."""
+
+    fixed = False
+
+    def __init__(self, *sets):
+        self.sets, self.calls, self.asked = sets, 0, []
+
+    def __call__(self, model, theta, precision):
+        self.asked.append((np.array(theta), precision))
+        Z = self.sets[min(self.calls, len(self.sets) - 1)]
+        self.calls += 1
+        return Chosen(Z, None, None)
+
+
+GOOD = np.linspace(-3.0, 3.0, 10)[:, None]
+BAD = [np.linspace(2.8 + 0.01 * k, 3.0, 3)[:, None] for k in range(6)]
+
+
+def test_choosing_worse_points_again_keeps_the_better_ones():
+    choose = ScriptedChoice(GOOD, *BAD)
+    result = learn(make_model(), choose=choose)
+    np.testing.assert_array_equal(result.best.chosen.Z, GOOD)
+    assert result.bounds[0] == max(result.bounds)
+
+
+def test_choosing_better_points_later_is_seen():
+    choose = ScriptedChoice(np.linspace(-3.0, 1.0, 5)[:, None], GOOD)
+    result = learn(make_model(), choose=choose)
+    np.testing.assert_array_equal(result.best.chosen.Z, GOOD)
+    assert result.bounds[1] > result.bounds[0] + 1.0
+
+
+def test_points_are_chosen_again_at_what_was_learned():
+    choose = ScriptedChoice(GOOD, BAD[0])
+    model = make_model()
+    learn(model, choose=choose, max_reselections=1)
+    learned, precision = choose.asked[1]
+    first_round = learn(make_model(), choose=FixedChoice(GOOD)).best
+    np.testing.assert_array_equal(learned, first_round.theta)
+    np.testing.assert_allclose(precision, first_round.solution.sites.precision, rtol=0.05)
+    np.testing.assert_array_equal(choose.asked[0][0], START)
+    np.testing.assert_array_equal(
+        choose.asked[0][1], model.precision(LIKELIHOOD.initial_state(model.y, model.weight))
+    )
+
+
+def test_points_to_begin_with_are_used_before_any_are_chosen():
+    choose = ScriptedChoice(BAD[0])
+    first = Chosen(GOOD, None, None)
+    result = learn(make_model(), choose=choose, first=first, max_reselections=0)
+    assert choose.calls == 0
+    assert result.best.chosen is first
+    again = learn(make_model(), choose=choose, first=first, max_reselections=1)
+    assert choose.calls == 1
+    assert again.best.chosen is first
+
+
+def test_points_to_begin_with_serve_the_first_climb_only():
+    choose = ScriptedChoice(BAD[0])
+    learn(
+        make_model(),
+        choose=choose,
+        first=Chosen(GOOD, None, None),
+        max_reselections=0,
+        restarts=[np.log([3.0, 0.5])],
+    )
+    assert choose.calls == 1
+
+
+def test_every_choice_of_points_is_reported():
+    lines = []
+    choose = ScriptedChoice(GOOD, *BAD)
+    result = learn(make_model(), choose=choose, report=lambda *line: lines.append(line))
+    assert [line[0] for line in lines] == [1, 2, 3]
+    assert [line[1] for line in lines] == [10, 3, 3]
+    assert [line[2] for line in lines] == result.bounds
+
+
+def test_choosing_stops_when_it_no_longer_pays():
+    choose = ScriptedChoice(GOOD, *BAD)
+    result = learn(make_model(), choose=choose, max_reselections=6)
+    assert choose.calls == len(result.bounds) == 1 + PATIENCE
+
+
+def test_choosing_stops_when_the_points_repeat():
+    choose = ScriptedChoice(GOOD)
+    result = learn(make_model(), choose=choose, max_reselections=6)
+    assert choose.calls == 2
+    assert len(result.bounds) == 1
+
+
+@pytest.mark.parametrize("max_reselections", [0, 1, 2])
+def test_points_are_chosen_again_no_more_often_than_allowed(rng, max_reselections):
+    choose = PivotedChoice("sample", 6, rng=rng)
+    result = learn(make_model(), choose=choose, max_reselections=max_reselections)
+    assert len(result.bounds) <= 1 + max_reselections
+
+
+def test_given_points_stay_put():
+    Z = np.linspace(-2.0, 2.0, 7)[:, None]
+    result = learn(make_model(), choose=FixedChoice(Z))
+    np.testing.assert_array_equal(result.best.chosen.Z, Z)
+    assert result.best.chosen.indices is None
+    assert len(result.bounds) == 1
+
+
+def test_labels_that_do_not_depend_on_the_inputs_are_reported_as_trivial():
+    """Every input stands twice, once with each label: nothing is to be learned."""
+    X = np.repeat(make_data(n=30)[0], 2, axis=0)
+    y = np.tile([1.0, -1.0], 30)
+    result = learn(make_model(X, y), [START, np.log([1.0, 0.1])])
+    assert result.trivial
+    constant = constant_log_likelihood(y)
+    assert constant - 0.1 < result.best.bound <= constant + 1e-9
+
+
+def test_random_labels_end_near_the_constant_model():
+    rng = np.random.RandomState(3)
+    X, y = rng.randn(100, 4), np.where(rng.uniform(size=100) < 0.3, 1.0, -1.0)
+    result = learn(make_model(X, y), [START, np.log([1.0, 4.0])])
+    constant = constant_log_likelihood(y)
+    assert abs(result.best.bound - constant) < 1.0
+
+
+def test_a_signal_is_not_trivial():
+    result = learn(make_model())
+    assert not result.trivial
+    assert result.best.bound > constant_log_likelihood(make_data()[1]) + 5.0
+
+
+HOPELESS = [np.log([1.0, 1e-2]), np.log([1e-3, 1e2])]
+
+
+@pytest.mark.parametrize("bad", HOPELESS)
+def test_ranking_passes_over_a_start_where_f_is_constant(bad):
+    good = learn(make_model()).best.bound
+    result = learn(make_model(), [bad, START])
+    assert not result.trivial
+    assert result.best.bound > good - 0.5
+
+
+def test_a_climb_that_ends_trivially_is_repeated_from_the_other_starts(monkeypatch):
+    """Inputs far apart in units of the smallest length scale: no gradient leads out."""
+    X, y = make_data()
+    bounds = np.log([[1e-3, 1e3], [1e-6, 1e2]])
+    bad = np.log([1.0, 1e-6])
+    alone = learn(make_model(X, y), [bad], bounds=bounds)
+    assert alone.trivial
+    monkeypatch.setattr(_inference, "_rank", lambda model, starts, bounds: list(starts))
+    result = learn(make_model(X, y), [bad, bad + 0.1, START], bounds=bounds)
+    assert not result.trivial
+    assert result.best.bound > constant_log_likelihood(y) + 5.0
+
+
+def test_other_starts_are_left_alone_when_the_first_climb_succeeds(monkeypatch):
+    monkeypatch.setattr(_inference, "_rank", lambda model, starts, bounds: list(starts))
+    model = make_model()
+    learn(model, [START, np.log([7.0, 0.01])])
+    assert not any(np.allclose(theta, np.log([7.0, 0.01])) for _, theta, _ in model.seen)
+
+
+def test_restarts_are_climbed_from_even_if_the_first_climb_succeeds():
+    model = make_model()
+    restart = np.log([7.0, 0.4])
+    learn(model, restarts=[restart])
+    assert any(np.array_equal(theta, restart) for _, theta, _ in model.seen)
+
+
+def test_a_better_restart_wins():
+    bounds = np.log([[1e-3, 1e3], [1e-6, 1e2]])
+    bad = np.log([1.0, 1e-6])
+    result = learn(make_model(), [bad], bounds=bounds, restarts=[START])
+    assert not result.trivial
+    np.testing.assert_allclose(result.best.bound, learn(make_model()).best.bound, atol=1e-2)
+
+
+def test_a_worse_restart_does_not_win():
+    bounds = np.log([[1e-3, 1e3], [1e-6, 1e2]])
+    good = learn(make_model(), bounds=bounds)
+    result = learn(make_model(), bounds=bounds, restarts=[np.log([1.0, 1e-6])])
+    assert result.best.bound == good.best.bound
+    assert result.bounds == good.bounds
+
+
+def test_starts_are_ranked_on_a_subset(monkeypatch):
+    monkeypatch.setattr(_inference, "RANKING_ROWS", 30)
+    sizes = []
+
+    class SubsetModel(RecordingModel):
+        def subset(self, rows):
+            sizes.append(len(np.unique(rows)))
+            return super().subset(rows)
+
+    model = make_model(model=SubsetModel)
+    result = learn(model, [HOPELESS[0], START, np.log([0.1, 10.0])])
+    assert sizes == [30]
+    assert not result.trivial
+    # The whole of the rows was not used before the ranking was over.
+    assert not any(np.array_equal(theta, HOPELESS[0]) for _, theta, _ in model.seen)
+
+
+def test_ranking_improves_the_starts_and_puts_the_best_first():
+    starts = [HOPELESS[1], START, np.log([0.02, 0.5])]
+    model = make_model()
+    choose = PivotedChoice("argmax", 50)
+
+    def bound(theta):
+        state = model.initial_state()
+        return model.evaluate(theta, choose(model, theta, model.precision(state)), state).bound
+
+    ranked = _inference._rank(model, starts, BOUNDS)
+    after = [bound(theta) for theta in ranked]
+    assert after == sorted(after, reverse=True)
+    assert after[0] > after[-1] + 1.0
+    assert np.all(np.array(after) >= np.sort([bound(theta) for theta in starts])[::-1] - 0.1)
+
+
+def test_one_start_is_not_ranked(monkeypatch):
+    def refuse(*args):
+        raise AssertionError
+
+    monkeypatch.setattr(_inference, "_rank", refuse)
+    assert learn(make_model()).best.bound < 0.0
+
+
+@pytest.mark.parametrize("rule", ["argmax", "order"])
+def test_a_kernel_without_free_parameters(rule):
+    model = make_model(free=(False, False))
+    choose = PivotedChoice(rule, 8, order=np.arange(60))
+    result = learn(model, [np.empty(0)], choose, bounds=np.empty((0, 2)))
+    assert result.converged
+    assert result.n_iter == 0
+    assert result.best.theta.shape == (0,)
+    assert result.best.bound >= model.best_seen(8) - rounding(model)
+    assert np.isfinite(result.best.bound)
+
+
+def test_points_follow_the_sites_when_no_parameter_is_free():
+    """Only the precisions change between choices then, and the bound does not suffer."""
+    model = make_model(free=(False, False), weight=np.linspace(0.1, 5.0, 60))
+    result = learn(model, [np.empty(0)], PivotedChoice("argmax", 4), bounds=np.empty((0, 2)))
+    assert len(result.bounds) >= 1
+    assert result.best.bound >= max(result.bounds) - rounding(model)
+
+
+def test_a_parameter_that_is_fixed_stays():
+    model = make_model(free=(False, True))
+    result = learn(model, [START[1:]], bounds=BOUNDS[1:])
+    assert result.best.theta.shape == (1,)
+    # The bound is that of the whole kernel with the variance at its fixed value.
+    whole = make_model()
+    theta = np.array([START[0], result.best.theta[0]])
+    again = whole.evaluate(theta, result.best.chosen, whole.initial_state(), tol=1e-9)
+    np.testing.assert_allclose(again.bound, result.best.bound, atol=1e-6)
+
+
+def test_one_iteration_is_usable_and_says_so():
+    model = make_model()
+    result = learn(model, max_iter=1, max_reselections=0)
+    assert not result.converged
+    assert "ITERATIONS" in result.message.upper()
+    assert result.best.bound > model.seen[0][0]
+    assert result.best.solution.converged
+
+
+def test_no_iterations_keep_the_parameters():
+    model = make_model()
+    result = learn(model, max_iter=0)
+    np.testing.assert_array_equal(result.best.theta, START)
+    assert result.n_iter == 0
+    assert result.best.bound >= model.best_seen(8) - rounding(model)
+
+
+def test_convergence_is_reported():
+    result = learn(make_model(), max_iter=200)
+    assert result.converged
+    assert result.n_iter > 0
+    assert isinstance(result.message, str)
+
+
+@pytest.mark.parametrize("forbidden_below", [-0.05, -0.2])
+def test_a_failed_factorisation_in_the_line_search_is_stepped_back_from(forbidden_below):
+    """The best length scale lies where the covariance of the points cannot be factored."""
+
+    class FragileModel(RecordingModel):
+        failures = 0
+
+        def evaluate(self, theta, *args, **options):
+            if theta[1] < forbidden_below:
+                type(self).failures += 1
+                raise LinAlgError("not positive definite")
+            return super().evaluate(theta, *args, **options)
+
+    assert learn(make_model(), choose=FixedChoice(GOOD)).best.theta[1] < -0.3
+    model = make_model(model=FragileModel)
+    result = learn(model, choose=FixedChoice(GOOD))
+    assert FragileModel.failures > 0
+    assert result.best.theta[1] >= forbidden_below
+    assert result.best.bound > model.seen[0][0]
+    assert result.best.bound >= model.best_seen(len(GOOD)) - rounding(model)
+
+
+def test_line_search_goes_on_after_a_failure():
+    """A single failure costs a step, not the optimum."""
+
+    class OnceFragileModel(RecordingModel):
+        calls = 0
+
+        def evaluate(self, theta, *args, **options):
+            type(self).calls += 1
+            if type(self).calls == 3:
+                raise LinAlgError("not positive definite")
+            return super().evaluate(theta, *args, **options)
+
+    Z = np.linspace(-3.0, 3.0, 8)[:, None]
+    untroubled = learn(make_model(), choose=FixedChoice(Z), max_iter=100)
+    troubled = learn(make_model(model=OnceFragileModel), choose=FixedChoice(Z), max_iter=100)
+    np.testing.assert_allclose(troubled.best.bound, untroubled.best.bound, atol=0.05)
+
+
+def test_failure_at_the_start_is_raised():
+    class BrokenModel(RecordingModel):
+        def evaluate(self, theta, *args, **options):
+            raise LinAlgError("not positive definite")
+
+    with pytest.raises(LinAlgError, match="not positive definite"):
+        learn(make_model(model=BrokenModel))
+
+
+def test_jitter_grows_at_a_choice_of_points_and_is_kept_in_the_line_search():
+    jitters = []
+
+    class WatchedModel(SparseModel):
+        def evaluate(self, theta, chosen, state, **options):
+            jitters.append((options["jitter"], options.get("attempts", 1)))
+            return super().evaluate(theta, chosen, state, **options)
+
+    result = learn(make_model(model=WatchedModel), max_reselections=0)
+    assert jitters[0][1] == JITTER_ATTEMPTS
+    assert all(pair == (result.best.jitter, 1) for pair in jitters[1:])
+
+
+def test_start_outside_the_bounds_ends_inside():
+    bounds = np.log([[0.5, 2.0], [0.8, 1.25]])
+    result = learn(make_model(), [np.log([1.0, 0.6])], bounds=bounds)
+    assert np.all(result.best.theta >= bounds[:, 0])
+    assert np.all(result.best.theta <= bounds[:, 1])
+
+
+def test_last_evaluation_solves_the_sites_more_closely():
+    model = make_model(tol=1e-3)
+    result = learn(model)
+    closer = model.evaluate(
+        result.best.theta,
+        result.best.chosen,
+        result.best.solution.state,
+        jitter=result.best.jitter,
+        tol=1e-10,
+        max_iter=1000,
+    )
+    assert result.best.solution.converged
+    assert 0.0 <= closer.bound - result.best.bound < 1e-3 * model.tol
+
+
+def test_work_is_counted():
+    model = make_model()
+    result = learn(model)
+    assert model.counts.evaluations == len(model.seen)
+    assert model.counts.site_iterations >= model.counts.evaluations
+    assert result.n_iter == model.counts.optimizer_iterations > 0
+
+
+def test_learning_twice_gives_the_same_model():
+    one, two = learn(make_model()), learn(make_model())
+    assert one.best.bound == two.best.bound
+    np.testing.assert_array_equal(one.best.theta, two.best.theta)
+    assert one.bounds == two.bounds
+
+
+def test_threads_do_not_change_what_is_learned(monkeypatch):
+    monkeypatch.setattr("sparsegpc._rows.SMALLEST_BLOCK", 17)
+    monkeypatch.setattr("sparsegpc._rows.BLOCK_BYTES", 1)
+    one, three = (learn(make_model(n_threads=n), max_iter=10) for n in (1, 3))
+    np.testing.assert_array_equal(one.best.theta, three.best.theta)
+    assert one.best.bound == three.best.bound
+
+
+def test_memory_does_not_change_what_is_learned(monkeypatch):
+    whole = learn(make_model(), max_iter=10)
+    monkeypatch.setattr("sparsegpc._rows.SMALLEST_BLOCK", 17)
+    monkeypatch.setattr("sparsegpc._rows.BLOCK_BYTES", 1)
+    for memory in (0, 8 * 60 * 8, 2**30):
+        parts = learn(make_model(memory=memory), max_iter=10)
+        np.testing.assert_allclose(parts.best.bound, whole.best.bound, atol=1e-3)
+        np.testing.assert_array_equal(parts.best.chosen.Z, whole.best.chosen.Z)
+
+
+def test_weight_scales_the_data_and_not_the_stopping():
+    """Weights of two on every row: twice the likelihood, the same tolerance per row."""
+    X, y = make_data()
+    plain, double = make_model(X, y), make_model(X, y, weight=np.full(60, 2.0))
+    np.testing.assert_allclose(double.tol, 2.0 * plain.tol, rtol=1e-12)
+    result = learn(double)
+    assert result.best.bound > 2.0 * constant_log_likelihood(y)
+    assert result.best.bound < learn(plain).best.bound

@@ -1,0 +1,335 @@
+"""A model at given hyperparameters and points: gradients, the chain of bounds, bookkeeping."""
+
+import numpy as np
+import pytest
+from numpy.linalg import LinAlgError
+from scipy.special import log_expit, logsumexp
+
+from sparsegpc._bounds import SLACKS
+from sparsegpc._choices import Chosen
+from sparsegpc._kernel_algebra import FreeKernel, Product, Scaled, Sum
+from sparsegpc._kernels import (
+    RBF,
+    Constant,
+    DotProduct,
+    ExpSineSquared,
+    Matern12,
+    Matern32,
+    Matern52,
+    RationalQuadratic,
+)
+from sparsegpc._likelihoods import PolyaGammaLogit
+from sparsegpc._linalg import SMALLEST_JITTER
+from sparsegpc._model import Counts, SparseModel
+
+KERNELS = {
+    "rbf": (Scaled(Constant(), RBF()), [1.0, -0.3]),
+    "rbf per column": (Scaled(Constant(), RBF(2)), [0.8, -0.2, 0.4]),
+    "matern 1/2": (Scaled(Constant(), Matern12(2)), [1.0, 0.3, 0.6]),
+    "matern 3/2": (Scaled(Constant(), Matern32()), [0.5, 0.2]),
+    "matern 5/2": (Scaled(Constant(), Matern52(2)), [1.2, 0.1, -0.2]),
+    "rational quadratic": (Scaled(Constant(), RationalQuadratic(2)), [1.0, 0.2, 0.4, -0.3]),
+    "linear plus rbf": (Sum(DotProduct(), Scaled(Constant(), RBF())), [0.3, 0.9, -0.4]),
+    "periodic times rbf": (Product(ExpSineSquared(), RBF()), [0.2, 0.9, 0.5]),
+}
+
+
+def make_data(seed=0, n=30):
+    rng = np.random.RandomState(seed)
+    X = rng.randn(n, 2)
+    y = np.where(np.sin(2.0 * X[:, 0]) + X[:, 1] + 0.4 * rng.randn(n) > -0.3, 1.0, -1.0)
+    weight = rng.uniform(0.4, 2.5, size=n)
+    Z = rng.randn(6, 2)
+    for array in (X, y, weight, Z):
+        array.flags.writeable = False
+    return X, y, weight, Z
+
+
+def make_model(name="rbf", slack="tight", *, data=None, fixed=(), **options):
+    X, y, weight, _ = make_data() if data is None else data
+    kernel, params = KERNELS[name]
+    free = ~np.isin(np.arange(len(params)), fixed)
+    free_kernel = FreeKernel(kernel, np.array(params), free)
+    model = SparseModel(free_kernel, PolyaGammaLogit(), X, y, weight, slack=slack, **options)
+    return model, np.array(params)[free]
+
+
+def evaluate(model, theta, Z, **options):
+    """The evaluation with the sites solved as far as rounding lets them."""
+    options = {"tol": 1e-12, "max_iter": 1000, **options}
+    return model.evaluate(theta, Chosen(Z, None, None), model.initial_state(), **options)
+
+
+def central_differences(function, x, step=2e-4):
+    gradient = np.empty(x.size)
+    for k in range(x.size):
+        shift = np.zeros(x.size)
+        shift[k] = step
+        shift = shift.reshape(x.shape)
+        gradient[k] = (function(x + shift) - function(x - shift)) / (2.0 * step)
+    return gradient.reshape(x.shape)
+
+
+@pytest.mark.parametrize("slack", SLACKS)
+@pytest.mark.parametrize("name", KERNELS)
+def test_gradients_are_those_of_the_profile_bound(name, slack):
+    """Partial derivatives at solved sites equal total ones: the sites follow in the differences."""
+    model, theta = make_model(name, slack)
+    Z = make_data()[3]
+    evaluation = evaluate(model, theta, Z, wrt_Z=True)
+    by_theta = central_differences(lambda t: evaluate(model, t, Z).bound, theta)
+    np.testing.assert_allclose(evaluation.grad_theta, by_theta, rtol=1e-5, atol=2e-6)
+    by_Z = central_differences(lambda z: evaluate(model, theta, z).bound, Z)
+    np.testing.assert_allclose(evaluation.grad_Z, by_Z, rtol=1e-5, atol=2e-6)
+
+
+@pytest.mark.parametrize("slack", SLACKS)
+def test_gradient_at_points_that_are_rows_with_a_zero_prior_mean(slack):
+    data = make_data(1)
+    model, theta = make_model("matern 5/2", slack, data=data, fit_prior_mean=False)
+    Z = data[0][:8]
+    evaluation = evaluate(model, theta, Z)
+    by_theta = central_differences(lambda t: evaluate(model, t, Z).bound, theta)
+    np.testing.assert_allclose(evaluation.grad_theta, by_theta, rtol=1e-5, atol=2e-6)
+    assert evaluation.solution.posterior.prior_mean == 0.0
+
+
+def test_gradient_counts_a_large_jitter():
+    model, theta = make_model()
+    Z = make_data()[3]
+    evaluation = evaluate(model, theta, Z, jitter=0.1)
+    by_theta = central_differences(lambda t: evaluate(model, t, Z, jitter=0.1).bound, theta)
+    np.testing.assert_allclose(evaluation.grad_theta, by_theta, rtol=1e-5, atol=2e-6)
+
+
+def test_fixed_parameters_leave_the_gradient():
+    Z = make_data()[3]
+    whole = evaluate(*make_model("rbf per column"), Z)
+    part = evaluate(*make_model("rbf per column", fixed=[1]), Z)
+    np.testing.assert_allclose(part.grad_theta, whole.grad_theta[[0, 2]], rtol=1e-12)
+    nothing = evaluate(*make_model("rbf per column", fixed=[0, 1, 2]), Z)
+    assert nothing.grad_theta.shape == (0,)
+    np.testing.assert_allclose(nothing.bound, whole.bound, rtol=1e-12)
+
+
+def test_gradients_are_given_only_if_asked_for():
+    model, theta = make_model()
+    Z = make_data()[3]
+    without = evaluate(model, theta, Z, wrt_theta=False)
+    assert without.grad_theta is None
+    assert without.grad_Z is None
+    assert evaluate(model, theta, Z).grad_Z is None
+
+
+def dense_kernel(X, variance, length_scale):
+    squares = ((X[:, None, :] - X[None, :, :]) ** 2).sum(axis=2)
+    return variance * np.exp(-0.5 * squares / length_scale**2)
+
+
+def dense_polya_gamma(K, y, weight, prior_mean, n_steps=600):
+    """Return the Polya-Gamma bound of the Gaussian process itself, and mean, covariance of f."""
+    state = np.full(len(y), 0.25)
+    for _ in range(n_steps):
+        c = np.sqrt(state)
+        precision = weight * np.tanh(c / 2.0) / (2.0 * c)
+        target, noise = 0.5 * weight * y / precision, 1.0 / precision
+        S = K + np.diag(noise)
+        gain = K @ np.linalg.inv(S)
+        mean, cov = prior_mean + gain @ (target - prior_mean), K - gain @ K
+        own = 0.5 * target**2 / noise + 0.5 * np.log(2.0 * np.pi * noise)
+        own = own + 0.5 * precision * state - weight * np.logaddexp(c / 2.0, -c / 2.0)
+        quad = (target - prior_mean) @ np.linalg.solve(S, target - prior_mean)
+        bound = own.sum() - 0.5 * (np.linalg.slogdet(2.0 * np.pi * S)[1] + quad)
+        state = mean**2 + cov.diagonal()
+    return bound, mean, cov
+
+
+def exact_by_grid(K, y, weight, prior_mean, n_nodes=61, limit=9.0):
+    """Log marginal likelihood by the trapezoidal rule in whitened coordinates, three rows."""
+    nodes = np.linspace(-limit, limit, n_nodes)
+    u = np.stack(np.meshgrid(nodes, nodes, nodes, indexing="ij"), axis=-1).reshape(-1, 3)
+    f = prior_mean + u @ np.linalg.cholesky(K).T
+    log_terms = log_expit(y * f) @ weight - 0.5 * (u**2).sum(axis=1)
+    return logsumexp(log_terms) + 3.0 * np.log((nodes[1] - nodes[0]) / np.sqrt(2.0 * np.pi))
+
+
+def exact_by_sampling(K, y, weight, prior_mean, mean, cov, n_samples=100_000):
+    """Log marginal likelihood by importance sampling from a Gaussian, and its standard error."""
+    n = len(y)
+    L, Lk = np.linalg.cholesky(cov), np.linalg.cholesky(K)
+    u = np.random.RandomState(0).randn(n_samples, n)
+    # Wider than the proposal's own law, so that the tails are covered.
+    wide = 1.3
+    f = mean + wide * u @ L.T
+    prior = -0.5 * (np.linalg.solve(Lk, (f - prior_mean).T) ** 2).sum(axis=0)
+    prior -= np.log(Lk.diagonal()).sum()
+    proposal = -0.5 * (u**2).sum(axis=1) - np.log(wide * L.diagonal()).sum()
+    log_terms = log_expit(y * f) @ weight + prior - proposal
+    total = logsumexp(log_terms) - np.log(n_samples)
+    ratio = np.exp(log_terms - total)
+    return total, ratio.std() / np.sqrt(n_samples)
+
+
+def tiny_problem(seed, n):
+    rng = np.random.RandomState(seed)
+    X = rng.randn(n, 2)
+    y = np.where(rng.uniform(size=n) < 0.5, 1.0, -1.0)
+    # Labels of one sign have no best prior mean.
+    y[0], y[1] = 1.0, -1.0
+    return X, y, rng.uniform(0.5, 2.0, size=n)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("n", [3, 6])
+def test_sparse_bound_is_below_the_dense_one_and_that_below_the_truth(seed, n):
+    X, y, weight = tiny_problem(seed, n)
+    theta = np.log([3.0, 0.9])
+    K = dense_kernel(X, 3.0, 0.9)
+    sparse = {}
+    for slack in SLACKS:
+        model, _ = make_model("rbf", slack, data=(X, y, weight, None))
+        evaluation = evaluate(model, theta, X[: n // 2] + 0.1)
+        prior_mean = evaluation.solution.posterior.prior_mean
+        dense, mean, cov = dense_polya_gamma(K, y, weight, prior_mean)
+        if n == 3:
+            exact, error = exact_by_grid(K, y, weight, prior_mean), 1e-9
+        else:
+            exact, error = exact_by_sampling(K, y, weight, prior_mean, mean, cov)
+        sparse[slack] = evaluation.bound
+        assert evaluation.bound < dense
+        assert dense < exact - 4.0 * error
+        assert exact < 0.0
+    assert sparse["standard"] < sparse["spherical"] < sparse["tight"]
+
+
+@pytest.mark.parametrize("slack", SLACKS)
+def test_bound_with_every_row_as_a_point_is_the_dense_one(slack):
+    X, y, weight = tiny_problem(0, 12)
+    model, _ = make_model("rbf", slack, data=(X, y, weight, None))
+    evaluation = evaluate(model, np.log([3.0, 0.9]), X)
+    prior_mean = evaluation.solution.posterior.prior_mean
+    dense, mean, cov = dense_polya_gamma(dense_kernel(X, 3.0, 0.9), y, weight, prior_mean)
+    np.testing.assert_allclose(evaluation.bound, dense, atol=1e-6)
+    np.testing.assert_allclose(evaluation.solution.state, mean**2 + cov.diagonal(), rtol=1e-4)
+
+
+def test_subset_is_the_model_of_these_rows():
+    X, y, weight, Z = make_data()
+    model, theta = make_model("rbf per column", "spherical", fit_prior_mean=False, tol=1e-3)
+    rows = np.array([3, 4, 9, 20, 21, 25])
+    small = model.subset(rows)
+    fresh, _ = make_model(
+        "rbf per column",
+        "spherical",
+        data=(X[rows], y[rows], weight[rows], None),
+        fit_prior_mean=False,
+        tol=1e-3,
+    )
+    np.testing.assert_array_equal(small.X, X[rows])
+    np.testing.assert_allclose(small.tol, fresh.tol, rtol=1e-12)
+    np.testing.assert_allclose(small.tol, 1e-3 * weight[rows].sum(), rtol=1e-12)
+    one, other = evaluate(small, theta, Z), evaluate(fresh, theta, Z)
+    assert one.bound == other.bound
+    np.testing.assert_array_equal(one.grad_theta, other.grad_theta)
+
+
+def test_subset_counts_its_work_with_the_whole():
+    model, theta = make_model()
+    evaluate(model.subset(np.arange(10)), theta, make_data()[3])
+    assert model.counts.evaluations == 1
+
+
+def test_counts_add_up():
+    counts = Counts()
+    model, theta = make_model(counts=counts)
+    Z = make_data()[3]
+    passes = [evaluate(model, theta + d, Z).solution.n_iter for d in (0.0, 0.1, -0.2)]
+    assert counts.evaluations == 3
+    assert counts.site_iterations == sum(passes)
+    assert counts.optimizer_iterations == 0
+
+
+def test_work_that_failed_is_not_counted_as_an_evaluation():
+    model, theta = make_model()
+    Z = np.repeat(make_data()[3][:1], 3, axis=0)
+    with pytest.raises(LinAlgError):
+        evaluate(model, theta, Z, jitter=1e-30)
+    assert model.counts.evaluations == 0
+
+
+def test_equal_points_are_factored_with_more_jitter_if_attempts_allow_it():
+    model, theta = make_model()
+    Z = np.repeat(make_data()[3][:1], 3, axis=0)
+    evaluation = evaluate(model, theta, Z, jitter=1e-18, attempts=7)
+    assert 1e-18 < evaluation.jitter <= 1e-12
+    # A point that stands three times is one point.
+    np.testing.assert_allclose(evaluation.bound, evaluate(model, theta, Z[:1]).bound, atol=1e-5)
+
+
+def test_evaluation_carries_what_it_was_asked_for():
+    model, theta = make_model()
+    Z = make_data()[3]
+    chosen = Chosen(Z, None, None)
+    evaluation = model.evaluate(theta, chosen, model.initial_state())
+    assert evaluation.chosen is chosen
+    assert evaluation.bound == evaluation.solution.bound
+    assert evaluation.jitter == SMALLEST_JITTER
+    np.testing.assert_array_equal(evaluation.theta, theta)
+    variance, length_scale = np.exp(theta)
+    Kuu = dense_kernel(Z, variance, length_scale) + SMALLEST_JITTER * variance * np.eye(6)
+    np.testing.assert_allclose(evaluation.Luu @ evaluation.Luu.T, Kuu, rtol=1e-12)
+
+
+@pytest.mark.parametrize("tol", [1e-2, 1e-6])
+def test_sites_are_solved_to_a_share_of_the_tolerance_per_row(tol):
+    model, theta = make_model(tol=tol)
+    loose = model.evaluate(theta, Chosen(make_data()[3], None, None), model.initial_state())
+    exact = evaluate(model, theta, make_data()[3])
+    assert loose.solution.converged
+    assert 0.0 <= exact.bound - loose.bound < tol * make_data()[2].sum()
+
+
+def test_start_of_the_sites_does_not_matter():
+    model, theta = make_model()
+    Z = make_data()[3]
+    one = evaluate(model, theta, Z)
+    other = model.evaluate(
+        theta, Chosen(Z, None, None), np.full(30, 50.0), tol=1e-12, max_iter=1000
+    )
+    np.testing.assert_allclose(other.bound, one.bound, atol=1e-9)
+    np.testing.assert_allclose(other.grad_theta, one.grad_theta, atol=1e-4)
+
+
+def test_columns_are_kernel_rows_of_the_indices():
+    model, theta = make_model()
+    K = dense_kernel(make_data()[0], *np.exp(theta))
+    indices = np.array([4, 0, 17])
+    np.testing.assert_allclose(model.columns(theta)(indices), K[indices], rtol=1e-12)
+
+
+def test_precision_is_that_of_the_weighted_logistic_sites():
+    model, _ = make_model()
+    state = np.linspace(0.01, 30.0, 30)
+    c = np.sqrt(state)
+    expected = make_data()[2] * np.tanh(c / 2.0) / (2.0 * c)
+    np.testing.assert_allclose(model.precision(state), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("slack", SLACKS)
+@pytest.mark.parametrize("memory", [0, 8 * 30 * 6, 2**30])
+def test_results_do_not_depend_on_blocks_threads_or_memory(monkeypatch, slack, memory):
+    """Nothing, V alone, or V with what the pullback needs is kept between passes."""
+    Z = make_data()[3]
+    model, theta = make_model("linear plus rbf", slack)
+    whole = evaluate(model, theta, Z, wrt_Z=True)
+    monkeypatch.setattr("sparsegpc._rows.SMALLEST_BLOCK", 7)
+    monkeypatch.setattr("sparsegpc._rows.BLOCK_BYTES", 1)
+    parts = []
+    for n_threads in (1, 3):
+        model, theta = make_model("linear plus rbf", slack, n_threads=n_threads, memory=memory)
+        parts.append(evaluate(model, theta, Z, wrt_Z=True))
+    np.testing.assert_array_equal(parts[0].solution.state, parts[1].solution.state)
+    np.testing.assert_array_equal(parts[0].grad_theta, parts[1].grad_theta)
+    np.testing.assert_allclose(parts[0].bound, whole.bound, rtol=1e-11)
+    np.testing.assert_allclose(parts[0].grad_theta, whole.grad_theta, atol=1e-4)
+    np.testing.assert_allclose(parts[0].grad_Z, whole.grad_Z, atol=1e-4)

@@ -1,0 +1,369 @@
+"""Selection against LAPACK's pivoted Cholesky, dense residuals, and enumerated laws."""
+
+from itertools import permutations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.linalg.lapack import dpstrf
+from scipy.stats import chi2
+
+from sparsegpc._selection import LARGEST_DRAW, select
+
+seeds = st.integers(0, 10_000)
+
+
+def read_only(*arrays):
+    for array in arrays:
+        array.flags.writeable = False
+    return arrays[0] if len(arrays) == 1 else arrays
+
+
+def columns_of(K):
+    return lambda indices: K[indices]
+
+
+def rbf(X, length_scale):
+    squares = ((X[:, None, :] - X[None, :, :]) ** 2).sum(axis=2)
+    return read_only(np.exp(-0.5 * squares / length_scale**2))
+
+
+def random_covariance(seed, n, rank):
+    """A covariance of the given rank whose diagonal has no ties, and precisions."""
+    rng = np.random.RandomState(seed)
+    A = rng.randn(n, rank) * rng.uniform(0.5, 2.0, size=(n, 1))
+    return read_only(A @ A.T, rng.uniform(0.1, 3.0, size=n))
+
+
+def run(K, precision=None, n_points=None, rule="argmax", **options):
+    n = len(K)
+    precision = read_only(np.ones(n)) if precision is None else precision
+    n_points = n if n_points is None else n_points
+    diag = read_only(K.diagonal().copy())
+    return select(columns_of(K), diag, precision, n_points, rule=rule, **options)
+
+
+def lapack_pivots(K, n_points):
+    _, pivots, _, _ = dpstrf(np.array(K, order="F"), lower=1)
+    return pivots[:n_points] - 1
+
+
+def dense_residual(K, indices):
+    """Diagonal of the Schur complement of the chosen rows, all eliminated at once."""
+    if len(indices) == 0:
+        return K.diagonal().copy()
+    # A general solve loses the small residuals of nearly dependent rows.
+    half = np.linalg.solve(np.linalg.cholesky(K[np.ix_(indices, indices)]), K[indices])
+    return K.diagonal() - np.einsum("mn,mn->n", half, half)
+
+
+@pytest.mark.parametrize("length_scale", [0.3, 1.0])
+def test_argmax_with_unit_precision_has_the_pivots_of_lapack(rng, length_scale):
+    K = rbf(rng.randn(60, 2), length_scale)
+    selection = run(K, n_points=20)
+    np.testing.assert_array_equal(selection.indices, lapack_pivots(K, 20))
+
+
+@given(seeds)
+def test_argmax_has_the_pivots_of_lapack_on_the_kernel_scaled_by_precisions(seed):
+    K, precision = random_covariance(seed, 25, 25)
+    scale = np.sqrt(precision)
+    selection = run(K, precision, n_points=15)
+    np.testing.assert_array_equal(selection.indices, lapack_pivots(scale[:, None] * K * scale, 15))
+
+
+@pytest.mark.parametrize("rule", ["argmax", "order"])
+def test_a_short_selection_is_the_start_of_a_long_one(rng, rule):
+    K, order = rbf(rng.randn(50, 2), 0.8), rng.permutation(50)
+    long, short = (run(K, n_points=m, rule=rule, order=order) for m in (30, 20))
+    np.testing.assert_array_equal(short.indices, long.indices[:20])
+    np.testing.assert_array_equal(short.traces, long.traces[:21])
+    np.testing.assert_array_equal(short.costs, long.costs[:21])
+
+
+@given(seeds, st.sampled_from(["argmax", "sample", "order"]), st.sampled_from([4, 12, 30]))
+def test_traces_and_costs_along_the_path_are_those_of_dense_residuals(seed, rule, rank):
+    K, precision = random_covariance(seed, 30, rank)
+    rng = np.random.RandomState(seed)
+    total_weight = 47.0
+    selection = run(
+        K, precision, 20, rule, rng=rng, order=rng.permutation(30), total_weight=total_weight
+    )
+    assert len(selection.indices) >= min(rank, 20)
+    # An unlucky order has small pivots, which lift the rounding of the others above the floor.
+    assert len(selection.indices) == min(rank, 20) or rule == "order"
+    assert len(set(selection.indices)) == len(selection.indices)
+    scale = (precision * K.diagonal()).sum()
+    for m in range(min(rank, 20) + 1):
+        cost = precision * np.maximum(dense_residual(K, selection.indices[:m]), 0.0)
+        np.testing.assert_allclose(selection.traces[m], cost.sum(), rtol=1e-7, atol=1e-9 * scale)
+        expected = 0.5 * np.log1p(cost).sum() / total_weight
+        np.testing.assert_allclose(selection.costs[m], expected, rtol=1e-7, atol=1e-9 * scale)
+    assert np.all(np.diff(selection.costs) < 0.0)
+    assert np.all(np.diff(selection.traces) < 0.0)
+
+
+def test_costs_are_per_row_without_a_total_weight(rng):
+    K, precision = random_covariance(3, 20, 20)
+    free = run(K, precision, 5)
+    weighted = run(K, precision, 5, total_weight=10.0)
+    np.testing.assert_allclose(weighted.costs, 2.0 * free.costs, rtol=1e-14)
+    np.testing.assert_array_equal(weighted.traces, free.traces)
+
+
+@given(seeds, st.floats(1e-3, 0.1), st.sampled_from(["argmax", "sample", "order"]))
+def test_tolerance_is_reached_by_the_returned_set_and_not_by_one_less(seed, tol, rule):
+    rng = np.random.RandomState(seed)
+    x, precision = rng.randn(40), rng.uniform(0.1, 2.0, size=40)
+    # A rough kernel: its residuals are far from rounding, in whatever order rows are chosen.
+    K = np.exp(-np.abs(x[:, None] - x) / 0.7)
+    selection = run(K, precision, 40, rule, tol=tol, rng=rng, order=rng.permutation(40))
+
+    def dense_cost(indices):
+        return 0.5 * np.log1p(precision * dense_residual(K, indices)).mean()
+
+    margin = 1e-6 * tol + 1e-12
+    assert dense_cost(selection.indices) <= tol + margin
+    assert len(selection.indices) == 1 or dense_cost(selection.indices[:-1]) > tol - margin
+    assert selection.costs[-1] <= tol
+    assert np.all(selection.costs[:-1] > tol)
+
+
+@pytest.mark.parametrize("rule", ["argmax", "sample", "order"])
+def test_enormous_tolerance_still_returns_one_point(rng, rule):
+    K = rbf(rng.randn(30, 2), 1.0)
+    selection = run(K, n_points=10, rule=rule, tol=1e10, rng=rng, order=np.arange(30))
+    assert len(selection.indices) == 1
+    assert len(selection.traces) == len(selection.costs) == 2
+    assert selection.costs[1] < selection.costs[0]
+
+
+@pytest.mark.parametrize("rule", ["argmax", "sample", "order"])
+def test_one_point(rng, rule):
+    K, precision = random_covariance(1, 20, 20)
+    order = np.array([7, 3])
+    selection = run(K, precision, 1, rule, rng=rng, order=order)
+    assert len(selection.indices) == 1
+    if rule == "argmax":
+        assert selection.indices[0] == np.argmax(precision * K.diagonal())
+    if rule == "order":
+        assert selection.indices[0] == 7
+
+
+@pytest.mark.parametrize("n_points", [25, 40])
+@pytest.mark.parametrize("rule", ["argmax", "sample", "order"])
+def test_as_many_points_as_rows_or_more_chooses_every_row_of_a_full_rank_kernel(
+    rng, rule, n_points
+):
+    K, precision = random_covariance(2, 25, 60)
+    selection = run(K, precision, n_points, rule, rng=rng, order=rng.permutation(25))
+    np.testing.assert_array_equal(np.sort(selection.indices), np.arange(25))
+    assert selection.costs[-1] < 1e-12
+
+
+@pytest.mark.parametrize("rule", ["argmax", "sample", "order"])
+def test_equal_rows_are_never_chosen_twice(rng, rule):
+    X = np.repeat(np.arange(12.0)[:, None], 5, axis=0)[rng.permutation(60)]
+    K = rbf(X, 0.5)
+    selection = run(K, n_points=60, rule=rule, rng=rng, order=rng.permutation(60))
+    assert len(selection.indices) == 12
+    assert len(np.unique(X[selection.indices])) == 12
+
+
+@pytest.mark.parametrize("rule", ["argmax", "sample", "order"])
+def test_a_diagonal_that_disagrees_with_the_columns_by_rounding_is_survived(rng, rule):
+    """Kernels compute both by different formulas, and spanned rows then seem to be left over."""
+    x = np.repeat(np.arange(3.0), 2)
+    K = np.exp(-0.5 * (x[:, None] - x) ** 2)
+    calls = []
+
+    def columns(indices):
+        calls.append(len(indices))
+        assert len(calls) < 100, "no progress"
+        return K[indices]
+
+    diag = K.diagonal() * (1.0 + 1e-9)
+    selection = select(columns, diag, np.ones(6), 6, rule=rule, rng=rng, order=np.arange(6))
+    assert set(x[selection.indices]) == {0.0, 1.0, 2.0}
+
+
+@pytest.mark.parametrize("rule", ["argmax", "sample", "order"])
+@pytest.mark.parametrize("value", [1e-8, 0.3, 1e8])
+def test_constant_kernel_stops_at_one_point(rng, rule, value):
+    K = np.full((40, 40), value)
+    selection = run(K, n_points=20, rule=rule, rng=rng, order=np.arange(40))
+    assert len(selection.indices) == 1
+    assert selection.traces[-1] <= 1e-10 * selection.traces[0]
+
+
+@pytest.mark.parametrize("rule", ["argmax", "sample", "order"])
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e4])
+def test_linear_kernel_stops_at_its_rank(rng, rule, scale):
+    X = scale * rng.randn(80, 3)
+    selection = run(0.7 + X @ X.T, n_points=50, rule=rule, rng=rng, order=rng.permutation(80))
+    assert len(selection.indices) == 4
+    assert selection.traces[-1] <= 1e-8 * selection.traces[0]
+
+
+def test_gain_weight_decides_the_pivots_and_precision_the_costs(rng):
+    K, precision = random_covariance(5, 30, 30)
+    selection = run(K, precision, 10, gain_weight=np.ones(30))
+    np.testing.assert_array_equal(selection.indices, lapack_pivots(K, 10))
+    assert not np.array_equal(selection.indices, run(K, precision, 10).indices)
+    expected = precision @ dense_residual(K, selection.indices)
+    np.testing.assert_allclose(selection.traces[-1], expected, rtol=1e-9)
+
+
+def test_gain_weight_decides_what_may_be_drawn(rng):
+    K = random_covariance(6, 30, 30)[0]
+    allowed = np.zeros(30)
+    allowed[[3, 8, 21]] = 1.0
+    selection = run(K, n_points=30, rule="sample", gain_weight=allowed, rng=rng)
+    np.testing.assert_array_equal(np.sort(selection.indices), [3, 8, 21])
+
+
+def test_ties_of_argmax_go_to_the_first_row():
+    selection = run(np.eye(6), n_points=6)
+    np.testing.assert_array_equal(selection.indices, np.arange(6))
+
+
+def test_order_is_followed_and_skips_spanned_rows(rng):
+    X = rng.randn(10, 2)[[0, 1, 0, 2, 1, 3, 4, 5, 6, 7, 8, 9]]
+    selection = run(rbf(X, 0.4), n_points=5, rule="order", order=np.array([2, 4, 0, 1, 5, 3, 9]))
+    np.testing.assert_array_equal(selection.indices, [2, 4, 5, 3, 9])
+
+
+def test_order_starts_with_its_first_row_at_any_tolerance():
+    K, precision = random_covariance(7, 10, 10)
+    order = np.roll(np.arange(10), 1 - np.argmax(precision * K.diagonal()))[::-1]
+    assert order[0] != np.argmax(precision * K.diagonal())
+    selection = run(K, precision, 5, "order", order=order, tol=1e10)
+    np.testing.assert_array_equal(selection.indices, order[:1])
+
+
+def test_order_shorter_than_the_number_of_points_ends_with_it(rng):
+    selection = run(rbf(rng.randn(9, 2), 0.5), n_points=8, rule="order", order=np.array([4, 2]))
+    np.testing.assert_array_equal(selection.indices, [4, 2])
+
+
+def test_unknown_rule_is_refused_by_name():
+    with pytest.raises(ValueError, match="'argmax', 'sample' or 'order', got 'greedy'"):
+        run(np.eye(3), n_points=2, rule="greedy")
+
+
+def sequential_law(K, gain_weight, length):
+    """Probability of each ordered choice when pivots are drawn one at a time."""
+    law = {}
+    for path in permutations(np.flatnonzero(gain_weight), length):
+        probability = 1.0
+        for m, pivot in enumerate(path):
+            gains = gain_weight * np.maximum(dense_residual(K, list(path[:m])), 0.0)
+            gains[list(path[:m])] = 0.0
+            probability *= gains[pivot] / gains.sum()
+        law[tuple(int(i) for i in path)] = probability
+    return law
+
+
+@pytest.mark.parametrize("n_idle", [0, 36])
+def test_sample_has_the_law_of_draws_one_at_a_time(n_idle):
+    """Rows of zero gain make room for blocks of five candidates, whose thinning is the point."""
+    X = np.array([0.0, 0.3, 0.5, 1.6])
+    K = np.eye(4 + n_idle)
+    K[:4, :4] = np.exp(-0.5 * (X[:, None] - X) ** 2) * np.outer([1, 2, 1, 1.5], [1, 2, 1, 1.5])
+    gain_weight = np.zeros(4 + n_idle)
+    gain_weight[:4] = [1.0, 0.4, 2.0, 0.7]
+    assert n_idle == 0 or len(K) // 8 > 1
+    law = sequential_law(K, gain_weight, 3)
+    assert abs(sum(law.values()) - 1.0) < 1e-9
+    counts = dict.fromkeys(law, 0)
+    rng, n_repeats = np.random.RandomState(0), 4000
+    for _ in range(n_repeats):
+        indices = run(K, gain_weight, rule="sample", rng=rng).indices
+        counts[tuple(indices[:3].tolist())] += 1
+    # Cells too rare for a chi-square are pooled.
+    expected = n_repeats * np.array(list(law.values()))
+    observed = np.array(list(counts.values()), dtype=float)
+    rare = expected < 8.0
+    if rare.any():
+        expected = np.append(expected[~rare], expected[rare].sum())
+        observed = np.append(observed[~rare], observed[rare].sum())
+    statistic = ((observed - expected) ** 2 / expected).sum()
+    assert statistic < chi2.isf(1e-3, len(expected) - 1)
+
+
+def test_sample_is_determined_by_the_generator(rng):
+    K, precision = random_covariance(8, 60, 60)
+    first, again, other = (
+        run(K, precision, 30, "sample", rng=np.random.RandomState(seed)).indices
+        for seed in (4, 4, 5)
+    )
+    np.testing.assert_array_equal(first, again)
+    assert not np.array_equal(first, other)
+
+
+def test_sample_does_not_touch_the_global_generator():
+    before = np.random.get_state()[1].copy()
+    run(np.eye(20), rule="sample", rng=np.random.RandomState(0))
+    np.testing.assert_array_equal(np.random.get_state()[1], before)
+
+
+@given(seeds)
+def test_sample_never_chooses_a_spanned_row_or_one_of_zero_precision(seed):
+    K = random_covariance(seed, 40, 6)[0]
+    rng = np.random.RandomState(seed)
+    precision = rng.uniform(size=40) * (rng.uniform(size=40) < 0.5)
+    selection = run(K, precision, 40, "sample", rng=rng)
+    assert np.all(precision[selection.indices] > 0.0)
+    for m, pivot in enumerate(selection.indices):
+        assert dense_residual(K, selection.indices[:m])[pivot] > 1e-11 * K[pivot, pivot]
+    assert len(selection.indices) == min(6, np.count_nonzero(precision))
+
+
+def test_sample_when_every_distinct_candidate_is_accepted(rng):
+    selection = run(np.eye(200), n_points=150, rule="sample", rng=rng)
+    assert len(set(selection.indices)) == 150
+    np.testing.assert_allclose(selection.traces, 200.0 - np.arange(151), rtol=1e-14)
+
+
+def test_sample_when_nearly_every_candidate_is_rejected(rng):
+    """Next to one common direction each row has little of its own."""
+    n = 100
+    K = np.ones((n, n)) + 1e-6 * np.eye(n)
+    selection = run(K, n_points=80, rule="sample", rng=rng)
+    assert len(set(selection.indices)) == 80
+    expected = dense_residual(K, selection.indices).sum()
+    np.testing.assert_allclose(selection.traces[-1], expected, rtol=1e-6)
+
+
+def test_sample_draws_no_more_than_a_fixed_block(rng):
+    K = np.eye(1000)
+    sizes = []
+
+    def columns(indices):
+        sizes.append(len(indices))
+        return K[indices]
+
+    select(columns, np.ones(1000), np.ones(1000), 900, rule="sample", rng=rng)
+    assert max(sizes) == LARGEST_DRAW
+
+
+def test_sample_stops_exactly_at_the_number_of_points(rng):
+    for n_points in (16, 17, 31, 33):
+        selection = run(np.eye(100), n_points=n_points, rule="sample", rng=rng)
+        assert len(selection.indices) == n_points
+
+
+@pytest.mark.parametrize("scale", [1e-150, 1e-20, 1e20])
+def test_pivots_do_not_depend_on_the_units_of_the_kernel(rng, scale):
+    K = rbf(rng.randn(40, 2), 0.7)
+    plain = run(K, n_points=15)
+    scaled = run(scale * K, n_points=15)
+    np.testing.assert_array_equal(scaled.indices, plain.indices)
+    np.testing.assert_allclose(scaled.traces, scale * plain.traces, rtol=1e-8)
+
+
+def test_small_rows_beside_large_ones_are_not_taken_for_rounding():
+    """The floor of a residual is relative to the row's own diagonal."""
+    K = np.diag([1e12, 1.0, 1e-12])
+    assert len(run(K, n_points=3).indices) == 3

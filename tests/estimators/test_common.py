@@ -1,0 +1,180 @@
+"""What scikit-learn asks of every estimator, with nothing excused."""
+
+import numpy as np
+import pytest
+import sklearn
+from sklearn.base import clone, is_classifier
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils import estimator_checks, get_tags
+from sklearn.utils.estimator_checks import (
+    check_dataframe_column_names_consistency,
+    check_get_feature_names_out_error,
+    check_global_output_transform_pandas,
+    check_global_set_output_transform_polars,
+    check_inplace_ensure_writeable,
+    check_param_validation,
+    check_set_output_transform,
+    check_set_output_transform_pandas,
+    check_set_output_transform_polars,
+    check_transformer_get_feature_names_out,
+    check_transformer_get_feature_names_out_pandas,
+    parametrize_with_checks,
+)
+
+from sparsegpc import InducingPointSelector, SparseGPClassifier
+
+SELECTORS = ("hgv", "rpcholesky", "greedy-variance", "kmeans", "uniform")
+
+# scikit-learn's checks fit labels that are pure noise, two rows, and columns of 1e5; what is said
+# about such data is tested elsewhere. The other category is for checks of libraries not installed.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
+    pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning"),
+]
+
+
+def classifiers():
+    """Return one classifier of each kind that a user can ask for by a parameter."""
+    default = SparseGPClassifier()
+    # Quick ones: what they add to the default does not depend on which length scale is learned.
+    options = [{"selector": selector} for selector in SELECTORS[1:]]
+    options += [
+        {"selector": InducingPointSelector(method="rpcholesky", n_components=15, random_state=0)},
+        {"bound": "standard"},
+        {"fit_prior_mean": False},
+        {"n_inducing": 2},
+    ]
+    kernel = ConstantKernel(1.0) * RBF(3.0, "fixed")
+    quick = {"kernel": kernel, "max_iter": 5, "max_reselections": 1, "random_state": 0}
+    return [default, *(SparseGPClassifier(**option, **quick) for option in options)]
+
+
+def selectors():
+    """Return one selector of each kind."""
+    options = [{}, *({"method": method, "random_state": 0} for method in SELECTORS[1:])]
+    options += [{"weighting": "classification"}, {"n_components": 1}]
+    return [InducingPointSelector(**option) for option in options]
+
+
+def by_name(estimator):
+    return repr(estimator).replace(" ", "").replace("\n", "")
+
+
+every_classifier = pytest.mark.parametrize("estimator", classifiers(), ids=by_name)
+every_selector = pytest.mark.parametrize("estimator", selectors(), ids=by_name)
+one_of_each = pytest.mark.parametrize(
+    "estimator", [SparseGPClassifier(), InducingPointSelector()], ids=by_name
+)
+
+
+@pytest.fixture(autouse=True)
+def relabel_by_smallest_label(monkeypatch):
+    """Let scikit-learn 1.6 make targets binary as later versions do.
+
+    It keeps the label of the *first* row and turns all others into a second one, so shuffling or
+    repeating the rows changes what the labels mean: its check of sample weights then compares two
+    different problems, which no binary classifier can pass. From 1.7 on the smallest label is kept.
+    """
+    if tuple(int(part) for part in sklearn.__version__.split(".")[:2]) >= (1, 7):
+        return
+    original = estimator_checks._enforce_estimator_tags_y
+
+    def by_smallest(estimator, y):
+        tags = get_tags(estimator)
+        if tags.classifier_tags is None or tags.classifier_tags.multi_class or y.size == 0:
+            return original(estimator, y)
+        return np.where(y == y.min(), y, y.min() + 1)
+
+    monkeypatch.setattr(estimator_checks, "_enforce_estimator_tags_y", by_smallest)
+
+
+def every_check(estimators):
+    """Return scikit-learn's mark with a list in it: before 1.7 it holds a generator."""
+    mark = parametrize_with_checks(estimators).mark
+    return pytest.mark.parametrize(mark.args[0], list(mark.args[1]), **mark.kwargs)
+
+
+@every_check([*classifiers(), *selectors()])
+def test_scikit_learn_check(estimator, check):
+    check(estimator)
+
+
+def check(function, estimator):
+    function(type(estimator).__name__, estimator)
+
+
+@one_of_each
+def test_parameters_are_validated(estimator):
+    check(check_param_validation, estimator)
+
+
+@every_classifier
+def test_column_names_are_checked_by_every_method(estimator):
+    check(check_dataframe_column_names_consistency, estimator)
+
+
+@every_selector
+def test_column_names_are_checked_by_every_method_of_the_selector(estimator):
+    check(check_dataframe_column_names_consistency, estimator)
+
+
+@pytest.mark.skipif(
+    not hasattr(estimator_checks, "check_all_zero_sample_weights_error"), reason="newer check"
+)
+def test_weights_that_are_all_zero_are_refused():
+    check(estimator_checks.check_all_zero_sample_weights_error, SparseGPClassifier())
+
+
+@one_of_each
+def test_read_only_input_is_accepted_and_kept(estimator):
+    check(check_inplace_ensure_writeable, estimator)
+
+
+# The checks of the output's type fit a frame and transform an array, and the other way round.
+@pytest.mark.filterwarnings("ignore:X (does not have valid|has) feature names")
+@every_selector
+@pytest.mark.parametrize(
+    "function",
+    [
+        check_transformer_get_feature_names_out,
+        check_transformer_get_feature_names_out_pandas,
+        check_get_feature_names_out_error,
+        check_set_output_transform,
+        check_set_output_transform_pandas,
+        check_global_output_transform_pandas,
+        check_set_output_transform_polars,
+        check_global_set_output_transform_polars,
+    ],
+    ids=lambda function: function.__name__,
+)
+def test_transformer_output(estimator, function):
+    check(function, estimator)
+
+
+def test_set_output_works_in_a_pipeline():
+    pytest.importorskip("pandas")
+    X = np.random.RandomState(0).randn(30, 3)
+    pipeline = make_pipeline(StandardScaler(), InducingPointSelector(n_components=4, tol=0))
+    frame = pipeline.set_output(transform="pandas").fit_transform(X)
+    assert list(frame.columns) == [f"inducingpointselector{k}" for k in range(4)]
+    assert list(pipeline.get_feature_names_out()) == list(frame.columns)
+
+
+def test_the_classifier_says_that_it_is_binary():
+    tags = get_tags(SparseGPClassifier())
+    assert is_classifier(SparseGPClassifier())
+    assert not tags.classifier_tags.multi_class
+    assert not tags.input_tags.sparse
+    assert not tags.input_tags.allow_nan
+
+
+def test_the_selector_says_when_it_needs_a_target():
+    assert not get_tags(InducingPointSelector()).target_tags.required
+    assert get_tags(InducingPointSelector(weighting="classification")).target_tags.required
+
+
+def test_a_clone_of_every_estimator_has_the_same_parameters():
+    for estimator in [*classifiers(), *selectors()]:
+        assert repr(clone(estimator)) == repr(estimator)
