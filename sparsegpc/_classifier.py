@@ -12,7 +12,8 @@ from sparsegpc._inference import FINAL_TOL_SHARE, MAX_FINAL_ITERATIONS
 from sparsegpc._likelihoods import PolyaGammaLogit
 from sparsegpc._linalg import JITTER_ATTEMPTS
 from sparsegpc._merging import merge_rows
-from sparsegpc._rows import single_threaded_blas
+from sparsegpc._quadrature import N_NODES
+from sparsegpc._rows import RowBlocks, available_threads, single_threaded_blas
 from sparsegpc._validation import all_or_nothing, check_weights
 
 NO_WHITE_NOISE = (
@@ -255,7 +256,14 @@ class SparseGPClassifier(ClassifierMixin, SparseGPBase):
         log_proba : ndarray of shape (n_samples, 2)
             Columns as in `classes_`.
         """
-        return PolyaGammaLogit().log_probabilities(*self.latent_mean_and_variance(X))
+        mean, variance = self.latent_mean_and_variance(X)
+        log_proba = np.empty((len(mean), 2))
+
+        def block(index, rows):
+            log_proba[rows] = PolyaGammaLogit().log_probabilities(mean[rows], variance[rows])
+
+        RowBlocks(len(mean), N_NODES, n_threads=available_threads()).run(block)
+        return log_proba
 
     def predict_proba(self, X):
         """Return the class probabilities, integrated over the posterior of f.

@@ -29,7 +29,12 @@ class MergedRows(NamedTuple):
 
     def total(self, values):
         """Return the sum of `values`, of shape (N,), over the copies of each distinct row."""
-        return np.add.reduceat(np.asarray(values)[self.order], self.starts)
+        values = np.asarray(values)[self.order]
+        if len(self.starts) < len(values):
+            # Copies are added in the order of their values, not of the rows, to the last bit.
+            group = np.repeat(np.arange(len(self.starts)), np.diff(self.starts, append=len(values)))
+            values = values[np.lexsort((values, group))]
+        return np.add.reduceat(values, self.starts)
 
 
 def merge_rows(X, weight):
@@ -39,7 +44,8 @@ def merge_rows(X, weight):
     """
     order, is_new = _lexicographic_order(X)
     starts = np.flatnonzero(is_new)
-    merged = MergedRows(X[order[starts]], np.empty(0), order, starts)
+    # Adding zero turns -0.0 into 0.0, which it equals.
+    merged = MergedRows(X[order[starts]] + 0.0, np.empty(0), order, starts)
     return merged._replace(weight=merged.total(weight))
 
 

@@ -24,6 +24,8 @@ def _positive_rule(edges=(0.0, 4.0, 12.0, 40.0), n_nodes=24):
 
 
 _NODES, _WEIGHTS = _positive_rule()
+# Width of the widest temporary array for each point: both sides of zero.
+N_NODES = 2 * len(_NODES)
 
 
 def log_expected_sigmoid(mean, variance):
