@@ -123,7 +123,7 @@ def collapse(features, sites, slack, prior_mean=None):
         + slack_value(slack, cost_sum, log_cost_sum, features.blocks.n_rows)
         + own_sum
     )
-    return Posterior(w, LB, float(prior_mean), bound, cost_sum / features.blocks.n_rows)
+    return Posterior(w, LB, float(prior_mean), float(bound), cost_sum / features.blocks.n_rows)
 
 
 def marginals(V, residual, posterior):

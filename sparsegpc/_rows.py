@@ -21,8 +21,7 @@ def _controller():
     return ThreadpoolController()
 
 
-def available_threads():
-    """Number of threads that BLAS may use here and now: cores, or what the environment allows."""
+def _blas_threads():
     blas = _controller().select(user_api="blas").info()
     return max([library["num_threads"] for library in blas], default=1)
 
@@ -38,10 +37,12 @@ class _SingleThreadedBlas:
         self._lock = Lock()
         self._n_users = 0
         self._limit = None
+        self.n_threads_outside = None
 
     def __enter__(self):
         with self._lock:
             if self._n_users == 0:
+                self.n_threads_outside = _blas_threads()
                 self._limit = _controller().limit(limits=1, user_api="blas")
             self._n_users += 1
 
@@ -50,9 +51,18 @@ class _SingleThreadedBlas:
             self._n_users -= 1
             if self._n_users == 0:
                 self._limit.restore_original_limits()
+                self.n_threads_outside = None
 
 
 _BLAS = _SingleThreadedBlas()
+
+
+def available_threads():
+    """Number of threads that BLAS may use here: cores, or what the environment allows.
+
+    Within `single_threaded_blas`, what it was outside.
+    """
+    return _BLAS.n_threads_outside or _blas_threads()
 
 
 def single_threaded_blas():

@@ -78,9 +78,9 @@ class _Factor:
         rows = self.columns(candidates) - C[:, candidates].T @ C
         H = rows[:, candidates]
         # Where the running residual is off by rounding, or by a kernel whose diagonal disagrees
-        # with its columns, the columns decide.
-        spanned = H.diagonal() <= self.rank_floor[candidates]
-        self.residual[candidates[spanned]] = 0.0
+        # with its columns, the columns decide: or a spanned row would be proposed for ever.
+        left = np.minimum(H.diagonal(), self.residual[candidates])
+        self.residual[candidates] = np.where(left > self.rank_floor[candidates], left, 0.0)
         return H, rows
 
     def append(self, pivots, rows):
@@ -133,8 +133,9 @@ def _pivot_sample(factor, rng):
             return
         n_draws = min(LARGEST_DRAW, max(1, factor.n_points // 8))
         draws = rng.choice(len(gains), size=n_draws, p=gains / total)
+        proposed = factor.residual[draws]
         H, rows = factor.candidate_residuals(draws)
-        accepted = _thin(H, factor.residual[draws], factor.rank_floor[draws], rng)
+        accepted = _thin(H, proposed, factor.rank_floor[draws], rng)
         if accepted:
             factor.append(draws[accepted], rows[accepted])
 

@@ -201,7 +201,9 @@ class InducingPointSelector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         rows = merge_rows(X, np.ones(len(X)))
         spread = measure_spread(rows.X, rows.weight)
         self.kernel_ = default_kernel(spread) if self.kernel is None else self.kernel
-        adapted = adapt_kernel(self.kernel_, self.n_features_in_)
+        adapted = adapt_kernel(
+            self.kernel_, self.n_features_in_, refuse_white="features of a row cannot hold noise"
+        )
         model = SparseModel(
             adapted.kernel,
             PolyaGammaLogit(),
