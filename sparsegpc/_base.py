@@ -88,15 +88,19 @@ class SparseGPBase(BaseEstimator):
         learns = self.optimizer is not None and len(adapted.theta) > 0
         restarts = self.n_restarts_optimizer if learns else 0
         model = self._sparse_model(adapted.kernel, likelihood, rows, rows.total(weight * target))
+        choose = self._choice(rows, rng)
+        first = None
+        if warm is not None and not isinstance(choose, FixedChoice):
+            first = Chosen(warm[1], None, None)
         result = _inference.fit(
             model,
             start_values(adapted, spread) if learns and warm is None else [adapted.theta],
             adapted.bounds,
-            self._choice(rows, rng),
+            choose,
             max_iter=self.max_iter if learns else 0,
             max_reselections=self.max_reselections,
             restarts=[rng.uniform(*adapted.bounds.T) for _ in range(restarts)],
-            first=None if warm is None else Chosen(warm[1], None, None),
+            first=first,
             report=self._report if self.verbose else None,
         )
         self._store(result, model.counts, kernel, rows)

@@ -25,6 +25,8 @@ FINAL_TOL_SHARE, MAX_FINAL_ITERATIONS = 1e-4, 500
 PATIENCE = 2
 # Length of the optimiser's first step in theta, from gradients (nats) at least this large.
 FIRST_STEP, SMALL_GRADIENT = 0.5, 30.0
+# scipy's status of L-BFGS-B for that end.
+REACHED_MAX_ITER = 1
 
 
 class FitResult(NamedTuple):
@@ -99,7 +101,7 @@ def _ascend(model, start, bounds, max_iter):
 def _climb(model, theta, choose, bounds, *, max_iter, max_reselections, first=None, report=None):
     """Choose points and maximise over theta in turns; return best, bounds, converged, message."""
     best, current, history, stalled = None, None, [], 0
-    message, converged, state = "", True, model.initial_state()
+    converged, message, state = True, "", model.initial_state()
     for _ in range(max_reselections + 1):
         chosen, first = first, None
         if chosen is None:
@@ -110,15 +112,17 @@ def _climb(model, theta, choose, bounds, *, max_iter, max_reselections, first=No
         current = model.evaluate(
             theta, chosen, state, jitter=SMALLEST_JITTER, attempts=JITTER_ATTEMPTS
         )
+        within_limit, text = True, ""
         if max_iter and len(theta):
             current, result = _ascend(model, current, bounds, max_iter)
-            converged, message = result.status != 1, str(result.message)
+            # Any other end is one where the line search finds nothing better.
+            within_limit, text = result.status != REACHED_MAX_ITER, str(result.message)
         history.append(current.bound)
         if report is not None:
             report(len(history), len(chosen.Z), current.bound)
         stalled = 0 if best is None or current.bound > best.bound + model.tol else stalled + 1
         if best is None or current.bound > best.bound:
-            best = current
+            best, converged, message = current, within_limit, text
         if stalled == PATIENCE or choose.fixed:
             break
         theta, state = current.theta, current.solution.state

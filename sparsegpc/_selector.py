@@ -20,6 +20,7 @@ from sparsegpc._adapters import adapt_kernel, default_kernel, measure_spread
 from sparsegpc._choices import FixedChoice, PivotedChoice
 from sparsegpc._features import factor_inducing
 from sparsegpc._likelihoods import PolyaGammaLogit
+from sparsegpc._linalg import JITTER_ATTEMPTS
 from sparsegpc._merging import merge_rows
 from sparsegpc._model import SparseModel, whitened_features
 from sparsegpc._rows import available_threads, single_threaded_blas
@@ -240,7 +241,7 @@ class InducingPointSelector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         state = model.initial_state()
         choose = PivotedChoice("argmax", self.n_components, self.tol)
         chosen = choose(model, theta, model.precision(state))
-        solved = model.evaluate(theta, chosen, state, wrt_theta=False)
+        solved = model.evaluate(theta, chosen, state, attempts=JITTER_ATTEMPTS, wrt_theta=False)
         return solved.solution.sites.precision
 
     def transform(self, X):

@@ -16,7 +16,8 @@ from sparsegpc._bounds import Posterior, collapse, moments, shrinkage
 from sparsegpc._likelihoods import Sites
 
 ANDERSON_DEPTH = 5
-SMALLEST_STATE, LARGEST_STATE = 1e-16, 1e16
+STATE_RANGE = (1e-16, 1e16)
+LOG_STATE_RANGE = np.log(STATE_RANGE)
 # A fall of the bound by less than this, in nats per row, is rounding.
 ROUNDING = 1e-12
 
@@ -61,7 +62,7 @@ class _Anderson:
         gram, right = self._blocks.sum(normal_equations)
         gram.flat[:: len(gram) + 1] *= 1.0 + 1e-8
         weights = np.linalg.lstsq(gram, right, rcond=1e-12)[0]
-        return g - weights @ (dx + df)
+        return np.clip(g - weights @ (dx + df), *LOG_STATE_RANGE)
 
 
 def solve_sites(features, likelihood, y, weight, slack, state, *, prior_mean=None, tol, max_iter):
@@ -117,7 +118,7 @@ def solve_sites(features, likelihood, y, weight, slack, state, *, prior_mean=Non
         target, gain, metric = _plain_step(features, likelihood, weight, slack, best)
         if gain < tol:
             return best._replace(converged=True)
-        plain = np.log(np.clip(target, SMALLEST_STATE, LARGEST_STATE))
+        plain = np.log(np.clip(target, *STATE_RANGE))
         log_state = anderson.next(log_state, plain, metric)
     return best._replace(n_iter=max_iter)
 
