@@ -13,6 +13,11 @@ MATERN = {0.5: _kernels.Matern12, 1.5: _kernels.Matern32, 2.5: _kernels.Matern52
 # Bounds of the default kernel: wide, since separable classes want a variance of 1e6 and more.
 VARIANCE_BOUNDS = (1e-4, 1e9)
 LENGTH_SCALE_RANGE = (1e-3, 1e4)
+# Larger values cannot be squared and added up.
+LARGEST_VALUE = 1e150
+# Hyperparameters that may be fixed at zero: DotProduct without its offset.
+MAY_VANISH = ("sigma_0",)
+TINY = np.finfo(np.float64).tiny
 
 
 class AdaptedKernel(NamedTuple):
@@ -39,8 +44,16 @@ class _Parameters:
         self.values, self.free, self.names, self.columns = [], [], [], []
 
     def add(self, kernel, prefix, name, columns=(None,)):
-        values = np.atleast_1d(np.log(getattr(kernel, name)))
+        hyperparameters = np.atleast_1d(np.asarray(getattr(kernel, name), dtype=np.float64))
         fixed = getattr(kernel, f"hyperparameter_{name}").fixed
+        smallest = 0.0 if fixed and name in MAY_VANISH else TINY
+        if not (np.isfinite(hyperparameters) & (hyperparameters >= smallest)).all():
+            raise ValueError(
+                f"kernel: {type(kernel).__name__} has {name}={getattr(kernel, name)}, but "
+                "hyperparameters must be positive and finite"
+            )
+        with np.errstate(divide="ignore"):
+            values = np.log(hyperparameters)
         for value, column in zip(values, columns, strict=True):
             self.values.append(value)
             self.free.append(not fixed)
@@ -80,7 +93,7 @@ def adapt_kernel(kernel, n_features, *, refuse_white=None):
             "kernel must be None or an instance of sklearn.gaussian_process.kernels.Kernel, got "
             f"{kernel!r}"
         )
-    parts = [kernel, *kernel.get_params().values()]
+    parts = list(_walk(kernel))
     if any(isinstance(part, sk.CompoundKernel) for part in parts):
         raise ValueError(
             "kernel is a CompoundKernel, which is several kernels side by side and no covariance "
@@ -97,6 +110,14 @@ def adapt_kernel(kernel, n_features, *, refuse_white=None):
     theta = np.array(kernel.theta, dtype=np.float64)
     bounds = np.array(kernel.bounds, dtype=np.float64).reshape(-1, 2)
     return AdaptedKernel(core, theta, bounds, parameters.names, parameters.columns)
+
+
+def _walk(kernel):
+    """Yield `kernel` and all kernels that it is made of."""
+    yield kernel
+    for value in kernel.get_params(deep=False).values():
+        if isinstance(value, sk.Kernel):
+            yield from _walk(value)
 
 
 def _translate(kernel, prefix, n_features, parameters):
@@ -180,7 +201,13 @@ class _KernelDiag(_KernelValue):
     """``diag(params, X)`` of a scikit-learn kernel."""
 
     def __call__(self, params, X):
-        return np.array(self._kernel.clone_with_theta(params).diag(X), dtype=np.float64)
+        diag = np.array(self._kernel.clone_with_theta(params).diag(X), dtype=np.float64)
+        if diag.shape != (len(X),):
+            raise ValueError(
+                f"kernel {self._kernel} returned a diagonal of shape {diag.shape} for {len(X)} "
+                f"rows, expected {(len(X),)}"
+            )
+        return diag
 
 
 class Spread(NamedTuple):
@@ -196,11 +223,23 @@ class Spread(NamedTuple):
 
 
 def measure_spread(X, weight):
-    """Return the `Spread` of rows `X` of shape (N, D) with weights of shape (N,)."""
+    """Return the `Spread` of rows `X` of shape (N, D) with weights of shape (N,).
+
+    Raises ValueError if a value is too large to be squared.
+    """
     share = weight / weight.sum()
-    varies = X.max(axis=0) > X.min(axis=0)
-    # The mean of a constant column is off by rounding, so its variance is not quite zero.
-    variance = np.where(varies, share @ (X - share @ X) ** 2, 0.0)
+    low, high = X.min(axis=0), X.max(axis=0)
+    varies = high > low
+    largest = float(np.maximum(high, -low).max(where=varies, initial=0.0))
+    if largest > LARGEST_VALUE:
+        raise ValueError(
+            f"X holds a value of {largest:.3g}, whose square overflows: scale the columns, for "
+            "example with StandardScaler"
+        )
+    # The mean of a constant column is off by rounding, so its variance would not be quite zero.
+    variance = np.zeros(X.shape[1])
+    moving = X[:, varies] - X[0, varies]
+    variance[varies] = share @ (moving - share @ moving) ** 2
     distance = float(np.sqrt(2.0 * variance.sum()))
     columns = np.where(varies, np.sqrt(variance), 1.0)
     return Spread(columns, distance if distance > 0.0 else 1.0, varies)

@@ -87,6 +87,11 @@ class SparseGPBase(BaseEstimator):
         adapted = adapt_kernel(kernel, self.n_features_in_, refuse_white=refuse_white)
         learns = self.optimizer is not None and len(adapted.theta) > 0
         restarts = self.n_restarts_optimizer if learns else 0
+        if restarts and not np.isfinite(adapted.bounds).all():
+            raise ValueError(
+                f"n_restarts_optimizer={restarts} draws hyperparameters between their bounds, so "
+                f"all bounds of kernel {kernel} must be finite and positive"
+            )
         model = self._sparse_model(adapted.kernel, likelihood, rows, rows.total(weight * target))
         choose = self._choice(rows, rng)
         first = None
@@ -205,7 +210,7 @@ class SparseGPBase(BaseEstimator):
                 ConvergenceWarning,
                 stacklevel=5,
             )
-        if result.trivial:
+        if result.trivial and self.optimizer is not None:
             warnings.warn(
                 "the learned function is constant: no start found a relation between X and y that "
                 f"raises the bound above that of a constant, {self.lower_bound_:.4f} nats, so "

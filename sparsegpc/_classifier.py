@@ -27,10 +27,10 @@ class SparseGPClassifier(ClassifierMixin, SparseGPBase):
 
     The log-odds f of the second class has a Gaussian process prior with a constant mean, and
     labels follow the logistic likelihood :math:`p(y = \pm 1 | f) = \sigma(y f)`. The posterior is
-    approximated through M inducing points, with the Polya-Gamma augmentation giving it in closed
-    form: there is no learning rate, no number of epochs, and no place to guess for the inducing
-    points. Hyperparameters maximise a lower bound on the log marginal likelihood; the points are
-    chosen by the model among the rows, again whenever the hyperparameters have moved.
+    approximated through M inducing points, in closed form by Polya-Gamma augmentation [2]_: there
+    is no learning rate, no number of epochs, and no place to guess for the inducing points.
+    Hyperparameters maximise a lower bound on the log marginal likelihood; the points are chosen by
+    the model among the rows, again whenever the hyperparameters have moved.
 
     Parameters
     ----------
@@ -224,6 +224,8 @@ class SparseGPClassifier(ClassifierMixin, SparseGPBase):
             _check_two_classes(self.classes_, y)
             with single_threaded_blas():
                 self._learn(X, 2.0 * codes - 1.0, weight, PolyaGammaLogit(), NO_WHITE_NOISE)
+            if self.inducing_indices_ is not None:
+                self.inducing_indices_ = np.flatnonzero(present)[self.inducing_indices_]
         return self
 
     def latent_mean_and_variance(self, X):
@@ -369,6 +371,8 @@ class SparseGPClassifier(ClassifierMixin, SparseGPBase):
                 f"theta must have the shape {adapted.theta.shape} of kernel_.theta, got "
                 f"{theta.shape}"
             )
+        if not np.isfinite(theta).all():
+            raise ValueError(f"theta must be finite, got {theta}")
         rows = merge_rows(X, weight)
         model = self._sparse_model(
             adapted.kernel, PolyaGammaLogit(), rows, rows.total(weight * target)

@@ -13,6 +13,8 @@ do the same for :math:`k(x_n, x_n)`, w.r.t. the parameters.
 import numpy as np
 
 TINY = np.finfo(np.float64).tiny
+# Squared norms, in length scales, from which rounding matters, and what counts as lost.
+FAR, LOST_DIGITS = 1e4, 1e-4
 
 
 class Constant:
@@ -34,6 +36,18 @@ class Constant:
 
     def diag_pullback(self, params, X, adjoint):
         return np.array([np.exp(params[0]) * adjoint.sum()])
+
+
+def _near_pairs(s, zz, xx):
+    """Return the pairs whose squared distance s lost digits against their squared norms, or None.
+
+    Only points far from the others, in length scales, can be such a pair: a sentinel value in an
+    unscaled column, say. Elsewhere the expansion into norms and products is accurate.
+    """
+    if zz.max(initial=0.0) + xx.max(initial=0.0) < FAR:
+        return None
+    near = np.nonzero(s < LOST_DIGITS * (zz[:, None] + xx))
+    return near if len(near[0]) else None
 
 
 class Stationary:
@@ -85,6 +99,10 @@ class Stationary:
         s += zz[:, None]
         s += xx
         np.maximum(s, 0.0, out=s)
+        near = _near_pairs(s, zz, xx)
+        if near is not None:
+            near_difference = Zs[near[0]] - Xs[near[1]]
+            s[near] = np.einsum("kd,kd->k", near_difference, near_difference)
         if Z is X:
             np.fill_diagonal(s, 0.0)
         K = self.radial(s.copy() if self.keeps_distances else s, extra)
@@ -93,12 +111,18 @@ class Stationary:
         def pullback(adjoint, wrt_Z=False):
             W = self.radial_derivative(distances, K, extra)
             W *= adjoint
+            if near is not None:
+                near_W, W[near] = W[near], 0.0
             by_row, by_column, WX = W.sum(axis=1), W.sum(axis=0), W @ Xs
             per_column = by_row @ Zs**2 + by_column @ Xs**2 - 2.0 * np.einsum("md,md->d", Zs, WX)
+            half_grad_Z = by_row[:, None] * Zs - WX
+            if near is not None:
+                per_column += near_W @ near_difference**2
+                np.add.at(half_grad_Z, near[0], near_W[:, None] * near_difference)
             gradient = -2.0 * per_column
             if self.n_length_scales == 1:
                 gradient = gradient.sum(keepdims=True)
-            grad_Z = 2.0 * (by_row[:, None] * Zs - WX) / length_scale if wrt_Z else None
+            grad_Z = 2.0 * half_grad_Z / length_scale if wrt_Z else None
             extra_part = self.extra_gradient(distances, K, extra, adjoint)
             return np.concatenate([extra_part, gradient]), grad_Z
 

@@ -28,7 +28,9 @@ from sparsegpc._linalg import cholesky, solve_lower
 
 # A residual below this share of the diagonal is rounding: the row is spanned by the chosen ones.
 RANK_TOLERANCE = 1e-10
-LARGEST_DRAW = 64
+# A residual variance this far below zero, as a share of the diagonal, is more than rounding.
+INDEFINITE = 1e-6
+SMALLEST_DRAW, LARGEST_DRAW = 4, 64
 
 
 class Selection(NamedTuple):
@@ -49,7 +51,7 @@ class _Factor:
 
     def __init__(self, columns, kdiag, precision, n_points, tol, total_weight, gain_weight):
         self.columns, self.precision, self._gain_weight = columns, precision, gain_weight
-        self.residual = kdiag.copy()
+        self.kdiag, self.residual = kdiag, kdiag.copy()
         self.n_points = min(n_points, len(kdiag))
         self.rank_floor = RANK_TOLERANCE * kdiag
         self._tol, self._total_weight = tol, total_weight
@@ -77,6 +79,13 @@ class _Factor:
         C = self._C[: len(self.indices)]
         rows = self.columns(candidates) - C[:, candidates].T @ C
         H = rows[:, candidates]
+        if not np.isfinite(rows.sum()):
+            raise LinAlgError("the kernel has values that are not finite")
+        if (H.diagonal() < -INDEFINITE * self.kdiag[candidates]).any():
+            raise LinAlgError(
+                "the kernel is not positive semi-definite: given the chosen rows, the variance at "
+                f"another is {H.diagonal().min():.3g}"
+            )
         # Where the running residual is off by rounding, or by a kernel whose diagonal disagrees
         # with its columns, the columns decide: or a spanned row would be proposed for ever.
         left = np.minimum(H.diagonal(), self.residual[candidates])
@@ -131,7 +140,8 @@ def _pivot_sample(factor, rng):
         total = gains.sum()
         if total <= 0.0:
             return
-        n_draws = min(LARGEST_DRAW, max(1, factor.n_points // 8))
+        # A number that depends on the points so far only keeps the selection nested.
+        n_draws = min(LARGEST_DRAW, SMALLEST_DRAW + len(factor.indices) // 4)
         draws = rng.choice(len(gains), size=n_draws, p=gains / total)
         proposed = factor.residual[draws]
         H, rows = factor.candidate_residuals(draws)
@@ -155,6 +165,16 @@ def _thin(H, proposed, floor, rng):
             column = H[:, k] / np.sqrt(H[k, k])
             H -= np.outer(column, column)
     return accepted
+
+
+def _check_diagonal(kdiag):
+    wrong = ~(np.isfinite(kdiag) & (kdiag >= 0.0))
+    if wrong.any():
+        row = int(wrong.argmax())
+        raise LinAlgError(
+            f"the kernel's diagonal is {kdiag[row]} at a row, where it must be finite and not "
+            "negative: the kernel is not positive semi-definite, or overflows"
+        )
 
 
 def select(
@@ -204,12 +224,13 @@ def select(
     Raises
     ------
     LinAlgError
-        If the kernel is zero at every row.
+        If the kernel is zero at every row, or its diagonal is negative or not finite.
 
     Notes
     -----
     Cost N M^2, memory N M.
     """
+    _check_diagonal(kdiag)
     total_weight = len(kdiag) if total_weight is None else total_weight
     gain_weight = precision if gain_weight is None else gain_weight
     factor = _Factor(columns, kdiag, precision, n_points, tol, total_weight, gain_weight)

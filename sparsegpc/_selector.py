@@ -8,6 +8,7 @@ from sklearn.base import (
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
     _fit_context,
+    clone,
 )
 from sklearn.cluster import KMeans
 from sklearn.gaussian_process.kernels import Kernel
@@ -76,8 +77,8 @@ class InducingPointSelector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
     weighting : None, "classification" or array of shape (n_samples,), default=None
         The weight p of each row: its precision, one over the noise variance, in the model that
         the points shall serve. None is 1 for every row. "classification" takes the precisions of
-        a Gaussian process classifier with this kernel, fitted to the binary target `y`: rows near
-        the decision boundary weigh most.
+        Gaussian process classifiers with this kernel, fitted to `y`, one against the rest if it
+        has more than two classes: rows near the decision boundary weigh most.
     random_state : int, RandomState instance or None, default=None
         For "rpcholesky", "kmeans" and "uniform".
 
@@ -109,9 +110,9 @@ class InducingPointSelector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
     Notes
     -----
     With N rows, M points and D columns `fit` costs O(N M (M + D)) time and O(N M) memory,
-    `transform` O(N M (M + D)). The choice is nested: M - 1 points would be the first M - 1 of
-    these. Equal rows are merged and the others sorted before anything is chosen, so the order of
-    the rows does not matter.
+    `transform` O(N M (M + D)). The choice is nested but for "kmeans": M - 1 points would be the
+    first M - 1 of these. Equal rows are merged and the others sorted before anything is chosen, so
+    the order of the rows does not matter.
 
     References
     ----------
@@ -171,8 +172,8 @@ class InducingPointSelector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,) or None
-            Binary target, read only if ``weighting="classification"``.
+        y : array-like of shape (n_samples,) or None, default=None
+            Class labels, read only if ``weighting="classification"``.
 
         Returns
         -------
@@ -181,8 +182,8 @@ class InducingPointSelector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         Raises
         ------
         ValueError
-            If X or `weighting` is not finite or has a wrong shape, or `y` is missing or not
-            binary where it is needed.
+            If X or `weighting` is not finite or has a wrong shape, or `y` is missing or holds one
+            class where it is needed.
         numpy.linalg.LinAlgError
             If the kernel is not positive semi-definite.
         """
@@ -193,26 +194,21 @@ class InducingPointSelector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
     def _fit(self, X, y):
         if isinstance(self.weighting, str):
             if y is None:
-                raise ValueError('weighting="classification" requires y to be passed, got None')
+                raise ValueError(
+                    'weighting="classification" requires y to be passed, but the target y is None'
+                )
             X, y = validate_data(self, X, y, dtype=np.float64)
-            target = _binary_target(y)
+            targets = _one_against_rest(y)
         else:
             X = validate_data(self, X, dtype=np.float64)
-            target = np.zeros(len(X))
+            targets = []
         rows = merge_rows(X, np.ones(len(X)))
         spread = measure_spread(rows.X, rows.weight)
-        self.kernel_ = default_kernel(spread) if self.kernel is None else self.kernel
+        self.kernel_ = default_kernel(spread) if self.kernel is None else clone(self.kernel)
         adapted = adapt_kernel(
             self.kernel_, self.n_features_in_, refuse_white="features of a row cannot hold noise"
         )
-        model = SparseModel(
-            adapted.kernel,
-            PolyaGammaLogit(),
-            rows.X,
-            rows.total(target) / rows.weight,
-            rows.weight,
-            slack="tight",
-        )
+        models = [self._model(adapted, rows, target) for target in targets or [np.zeros(len(X))]]
         choose = make_choice(
             self.method,
             self.n_components,
@@ -221,7 +217,7 @@ class InducingPointSelector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
             rows.weight,
             check_random_state(self.random_state),
         )
-        chosen = choose(model, adapted.theta, self._precision(model, adapted.theta, rows))
+        chosen = choose(models[0], adapted.theta, self._precision(models, adapted.theta, rows))
         factor, _ = factor_inducing(adapted.kernel, adapted.theta, chosen.Z)
         self._Luu, self.jitter_ = factor
         self.inducing_points_ = chosen.Z
@@ -231,18 +227,29 @@ class InducingPointSelector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
             self.inducing_indices_ = rows.first[chosen.indices]
             self.traces_, self.costs_ = chosen.selection.traces, chosen.selection.costs
 
-    def _precision(self, model, theta, rows):
+    @staticmethod
+    def _model(adapted, rows, target):
+        """Return a classifier's model of merged rows with targets of +1 and -1."""
+        mean_target = rows.total(target) / rows.weight
+        return SparseModel(
+            adapted.kernel, PolyaGammaLogit(), rows.X, mean_target, rows.weight, slack="tight"
+        )
+
+    def _precision(self, models, theta, rows):
         """Return the weight of each merged row."""
         if self.weighting is None:
             return rows.weight
         if not isinstance(self.weighting, str):
             return rows.total(check_weights(self.weighting, len(rows.order), name="weighting"))
-        # Points for the classifier that gives the precisions: those of its prior precisions.
-        state = model.initial_state()
-        choose = PivotedChoice("argmax", self.n_components, self.tol)
-        chosen = choose(model, theta, model.precision(state))
-        solved = model.evaluate(theta, chosen, state, attempts=JITTER_ATTEMPTS, wrt_theta=False)
-        return solved.solution.sites.precision
+        total = np.zeros(len(rows.weight))
+        for model in models:
+            # The points of each classifier are those that its prior precisions choose.
+            state = model.initial_state()
+            choose = PivotedChoice("argmax", self.n_components, self.tol)
+            chosen = choose(model, theta, model.precision(state))
+            solved = model.evaluate(theta, chosen, state, attempts=JITTER_ATTEMPTS, wrt_theta=False)
+            total += solved.solution.sites.precision
+        return total
 
     def transform(self, X):
         """Map rows to their whitened Nystrom features.
@@ -276,15 +283,17 @@ class InducingPointSelector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         return tags
 
 
-def _binary_target(y):
+def _one_against_rest(y):
+    """Return targets of +1 and -1 for the second class, or for each of more than two."""
     check_classification_targets(y)
     classes, codes = np.unique(y, return_inverse=True)
-    if len(classes) != 2:
+    if len(classes) == 1:
         raise ValueError(
-            f'weighting="classification" needs a y of two classes, got {len(classes)}: '
-            f"{classes[:5]}"
+            f'weighting="classification" needs rows of two classes, but y holds one class only, '
+            f"{classes[0]}"
         )
-    return 2.0 * codes - 1.0
+    positive = range(1, 2) if len(classes) == 2 else range(len(classes))
+    return [np.where(codes == k, 1.0, -1.0) for k in positive]
 
 
 def check_inducing_points(points, n_features):

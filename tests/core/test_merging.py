@@ -1,6 +1,7 @@
 """Canonical order and merging of equal rows, against sorting and counting tuples in Python."""
 
 from collections import Counter
+from itertools import permutations
 
 import numpy as np
 import pytest
@@ -115,12 +116,15 @@ def test_order_and_starts_give_the_original_rows_back(X):
 
 @given(problems, seeds)
 def test_permuted_rows_merge_to_the_same_bits(X, seed):
-    permutation = np.random.RandomState(seed).permutation(len(X))
-    weight = np.arange(1.0, len(X) + 1.0)
+    rng = np.random.RandomState(seed)
+    permutation = rng.permutation(len(X))
+    # Sums of such weights depend on their order, unless it is settled too.
+    weight, values = 10.0 ** rng.uniform(-6.0, 6.0, len(X)), rng.randn(len(X))
     merged = merge_rows(X, weight)
-    shuffled = merge_rows(read_only(X[permutation]), weight[permutation])
+    shuffled = merge_rows(read_only(X[permutation]), read_only(weight[permutation]))
     assert shuffled.X.tobytes() == merged.X.tobytes()
-    assert_array_equal(shuffled.weight, merged.weight)
+    assert shuffled.weight.tobytes() == merged.weight.tobytes()
+    assert shuffled.total(values[permutation]).tobytes() == merged.total(values).tobytes()
 
 
 @given(problems, seeds)
@@ -155,6 +159,12 @@ def test_negative_zero_is_zero(zeros):
     merged = merge_rows(np.array([[zeros[0], 1.0], [zeros[1], 1.0]]), np.array([2.0, 3.0]))
     assert_array_equal(merged.X, [[0.0, 1.0]])
     assert_array_equal(merged.weight, [5.0])
+
+
+def test_sign_of_zero_does_not_depend_on_the_order_of_the_rows():
+    X = np.array([[-0.0, 1.0], [0.0, 1.0], [0.0, -0.0], [-0.0, 0.0]])
+    bits = {merge_rows(X[list(p)], np.ones(4)).X.tobytes() for p in permutations(range(4))}
+    assert len(bits) == 1
 
 
 def test_negative_zero_leaves_the_later_columns_to_decide():

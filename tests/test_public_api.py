@@ -1,0 +1,200 @@
+"""What the package offers: names, signatures, and what importing it costs."""
+
+import inspect
+import json
+import re
+import subprocess
+import sys
+
+import pytest
+
+import sparsegpc
+from sparsegpc import InducingPointSelector, SparseGPClassifier
+
+REQUIRED = inspect.Parameter.empty
+# A parameter whose default the contract leaves open.
+ANY = object()
+
+CONSTRUCTORS = {
+    SparseGPClassifier: {
+        "kernel": None,
+        "n_inducing": 200,
+        "selector": "hgv",
+        "selection_tol": 1e-3,
+        "bound": "auto",
+        "fit_prior_mean": True,
+        "optimizer": "l-bfgs-b",
+        "n_restarts_optimizer": 0,
+        "max_iter": ANY,
+        "tol": ANY,
+        "max_reselections": 10,
+        "warm_start": False,
+        "random_state": None,
+        "verbose": 0,
+    },
+    InducingPointSelector: {
+        "kernel": None,
+        "method": "hgv",
+        "n_components": ANY,
+        "tol": ANY,
+        "weighting": None,
+        "random_state": None,
+    },
+}
+METHODS = {
+    SparseGPClassifier.fit: {"X": REQUIRED, "y": REQUIRED, "sample_weight": None},
+    SparseGPClassifier.predict: {"X": REQUIRED},
+    SparseGPClassifier.predict_proba: {"X": REQUIRED},
+    SparseGPClassifier.decision_function: {"X": REQUIRED},
+    SparseGPClassifier.latent_mean_and_variance: {"X": REQUIRED},
+    SparseGPClassifier.score: {"X": REQUIRED, "y": REQUIRED, "sample_weight": None},
+    SparseGPClassifier.lower_bound: {
+        "theta": None,
+        "X": None,
+        "y": None,
+        "sample_weight": None,
+        "eval_gradient": False,
+    },
+    InducingPointSelector.fit: {"X": REQUIRED, "y": None},
+    InducingPointSelector.transform: {"X": REQUIRED},
+}
+OPTIONAL_PACKAGES = ("matplotlib", "pandas", "polars", "pyarrow", "dask")
+
+
+def parameters(function):
+    """Return the parameters of a function but self, by name."""
+    everything = dict(inspect.signature(function).parameters)
+    everything.pop("self", None)
+    return everything
+
+
+def run(script):
+    finished = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert finished.returncode == 0, finished.stderr
+    return finished.stdout
+
+
+def test_all_is_a_sorted_list_of_different_strings():
+    assert all(type(name) is str for name in sparsegpc.__all__)
+    assert sparsegpc.__all__ == sorted(set(sparsegpc.__all__))
+
+
+@pytest.mark.parametrize("name", sparsegpc.__all__)
+def test_every_name_of_all_exists(name):
+    assert hasattr(sparsegpc, name)
+
+
+def test_star_import_gives_what_all_lists():
+    namespace = {}
+    exec("from sparsegpc import *", namespace)
+    assert set(namespace) - {"__builtins__"} == set(sparsegpc.__all__)
+
+
+def test_all_lists_every_public_name():
+    public = {name for name in vars(sparsegpc) if not name.startswith("_")}
+    assert public == {name for name in sparsegpc.__all__ if not name.startswith("_")}
+
+
+def test_rooms_are_private():
+    modules = {name for name in sys.modules if name.startswith("sparsegpc.")}
+    assert all(name.split(".")[1].startswith("_") for name in modules)
+
+
+def test_version_is_a_string_of_numbers():
+    assert type(sparsegpc.__version__) is str
+    assert re.fullmatch(r"\d+\.\d+\.\d+((a|b|rc|\.dev|\.post)\d+)?", sparsegpc.__version__)
+
+
+@pytest.mark.parametrize("cls", CONSTRUCTORS, ids=lambda cls: cls.__name__)
+def test_constructor_holds_its_contract(cls):
+    expected, actual = CONSTRUCTORS[cls], parameters(cls.__init__)
+    assert list(actual) == list(expected)
+    for name, default in expected.items():
+        if default is not ANY:
+            assert actual[name].default == default
+            assert type(actual[name].default) is type(default)
+        assert actual[name].default is not REQUIRED
+
+
+@pytest.mark.parametrize("cls", CONSTRUCTORS, ids=lambda cls: cls.__name__)
+def test_only_the_kernel_may_be_given_by_position(cls):
+    first, *others = parameters(cls.__init__).values()
+    assert first.name == "kernel"
+    assert first.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD
+    assert {other.kind for other in others} == {inspect.Parameter.KEYWORD_ONLY}
+
+
+@pytest.mark.parametrize("cls", CONSTRUCTORS, ids=lambda cls: cls.__name__)
+def test_tolerances_and_limits_are_positive_by_default(cls):
+    for name, parameter in parameters(cls.__init__).items():
+        if name in ("tol", "selection_tol", "max_iter", "n_components"):
+            assert parameter.default > 0
+
+
+@pytest.mark.parametrize("cls", CONSTRUCTORS, ids=lambda cls: cls.__name__)
+def test_defaults_cannot_be_modified_by_an_instance(cls):
+    for parameter in parameters(cls.__init__).values():
+        hash(parameter.default)
+
+
+def test_every_public_class_has_a_contract():
+    classes = {getattr(sparsegpc, name) for name in sparsegpc.__all__}
+    assert {cls for cls in classes if inspect.isclass(cls)} == set(CONSTRUCTORS)
+
+
+@pytest.mark.parametrize("method", METHODS, ids=lambda method: method.__qualname__)
+def test_method_holds_its_contract(method):
+    actual = {name: parameter.default for name, parameter in parameters(method).items()}
+    assert actual == METHODS[method]
+
+
+@pytest.fixture(scope="module")
+def fresh_import():
+    """What the first import in a process does, apart from what scikit-learn does by itself."""
+    script = f"""
+import builtins, contextlib, io, json, sys, warnings
+original, asked, printed = builtins.__import__, [], io.StringIO()
+def watched(name, globals=None, locals=None, fromlist=(), level=0):
+    importer = (globals or {{}}).get("__name__", "")
+    if importer.partition(".")[0] == "sparsegpc" and name.split(".")[0] in {OPTIONAL_PACKAGES}:
+        asked.append([importer, name])
+    return original(name, globals, locals, fromlist, level)
+builtins.__import__ = watched
+import sklearn.cluster, sklearn.gaussian_process
+with warnings.catch_warnings(record=True) as caught, contextlib.redirect_stdout(printed):
+    warnings.simplefilter("always")
+    import sparsegpc
+print(json.dumps(dict(
+    asked=asked, loaded=list(sys.modules), printed=printed.getvalue(), warned=list(map(str, caught))
+)))
+"""
+    return json.loads(run(script))
+
+
+def test_importing_asks_for_no_optional_package(fresh_import):
+    """scikit-learn looks for pandas by itself; the modules of this package must not."""
+    assert fresh_import["asked"] == []
+
+
+def test_importing_loads_neither_matplotlib_nor_dask(fresh_import):
+    assert not {"matplotlib", "dask"} & set(fresh_import["loaded"])
+    assert "sparsegpc._classifier" in fresh_import["loaded"]
+
+
+def test_importing_is_silent(fresh_import):
+    assert (fresh_import["printed"], fresh_import["warned"]) == ("", [])
+
+
+def test_package_works_where_no_optional_package_is_installed():
+    script = f"""
+import sys
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {OPTIONAL_PACKAGES}:
+            raise ModuleNotFoundError(name)
+sys.meta_path.insert(0, Missing())
+import sparsegpc
+X = [[0.0], [1.0], [2.0], [3.0]]
+print(sparsegpc.InducingPointSelector(n_components=2).fit_transform(X).shape)
+"""
+    assert run(script) == "(4, 2)\n"
