@@ -14,8 +14,8 @@ and the optimal q(u) is, in whitened coordinates, N(w, B^-1) with :math:`w = B^{
 The slack pays for what the inducing points miss. With :math:`c_n = p_n r_n \ge 0`:
 
 =========== ============================================ ==========================================
-standard    :math:`-\frac12 \sum c_n`                    Titsias 2009; Passerello 2021, eq. 3.3
-spherical   :math:`-\frac N2 \log(1 + \sum c_n / N)`     Artemev 2021; Titsias 2025, section 3.3
+standard    :math:`-\frac12 \sum c_n`                    Titsias 2009; Passerello 2021, eq. 3.2
+spherical   :math:`-\frac N2 \log(1 + \sum c_n / N)`     Artemev 2021; Titsias 2025, section 4
 tight       :math:`-\frac12 \sum \log(1 + c_n)`          Titsias 2025, proposition 3.3, here for
                                                          unequal precisions
 =========== ============================================ ==========================================
@@ -37,6 +37,7 @@ from sparsegpc._linalg import (
     weighted_gram,
 )
 
+EPSILON = np.finfo(np.float64).eps
 SLACKS = ("tight", "spherical", "standard")
 
 
@@ -51,8 +52,8 @@ class Posterior(NamedTuple):
     w: np.ndarray
     LB: np.ndarray
     prior_mean: float
-    bound: float
-    mean_cost: float
+    bound: float = np.nan
+    mean_cost: float = np.nan
 
 
 def shrinkage(slack, cost, mean_cost):
@@ -112,7 +113,10 @@ def collapse(features, sites, slack, prior_mean=None):
     LB = cholesky(B)
     scaled_p, scaled_b = solve_lower(LB, np.stack([Vp, Vb], axis=1)).T
     if prior_mean is None:
-        prior_mean = (b_sum - scaled_p @ scaled_b) / (p_sum - scaled_p @ scaled_p)
+        # The sum of (P^-1 + Q)^-1: positive, but its digits are lost where f may be constant and
+        # the prior lets that constant be anything.
+        curvature = max(p_sum - scaled_p @ scaled_p, EPSILON * p_sum)
+        prior_mean = (b_sum - scaled_p @ scaled_b) / curvature
     scaled_h = scaled_b - prior_mean * scaled_p
     w = solve_lower(LB, scaled_h, transposed=True)
     bound = (

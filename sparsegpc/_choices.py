@@ -31,8 +31,9 @@ class PivotedChoice:
     """
 
     def __init__(self, rule, n_points, tol=0.0, *, by_precision=True, rng=None, order=None):
-        self._rule, self._n_points, self._tol = rule, n_points, tol
+        self._rule, self._tol = rule, tol
         self._by_precision, self._rng, self._order = by_precision, rng, order
+        self.n_points = n_points
         # A given order does not depend on the kernel: choosing again changes nothing.
         self.fixed = rule == "order"
 
@@ -41,7 +42,7 @@ class PivotedChoice:
             model.columns(theta),
             model.kernel.diag(theta, model.X),
             precision,
-            self._n_points,
+            self.n_points,
             rule=self._rule,
             gain_weight=None if self._by_precision else np.ones(len(precision)),
             tol=self._tol,
@@ -59,6 +60,7 @@ class FixedChoice:
 
     def __init__(self, Z):
         self._chosen = Chosen(Z, None, None)
+        self.n_points = len(Z)
 
     def __call__(self, model, theta, precision):
         return self._chosen

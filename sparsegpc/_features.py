@@ -10,9 +10,6 @@ import numpy as np
 
 from sparsegpc._linalg import SMALLEST_JITTER, column_squares, jittered_cholesky, solve_lower
 
-# How many (M, N) arrays a kernel's pullback and the features hold between them, about.
-ARRAYS_WITH_PULLBACK = 4
-
 
 def factor_inducing(kernel, theta, Z, jitter=SMALLEST_JITTER, **attempts):
     """Return the jittered Cholesky factor of Kuu, and the pullback of its adjoint."""
@@ -57,18 +54,21 @@ class RowFeatures:
         (self.Luu, self.jitter), self._pull_back_Kuu = factor_inducing(
             kernel, theta, Z, jitter, attempts=attempts
         )
-        self._full = blocks.store(self._evaluate, ARRAYS_WITH_PULLBACK)
-        self._lean = blocks.store(self._whiten, 1)
+
+        # Not methods: a store that held this object would make a cycle, and its (M, N) arrays
+        # would outlive every evaluation until the garbage collector runs.
+        def evaluate(rows):
+            K, pullback = kernel.evaluate(theta, Z, X[rows])
+            return solve_lower(Luu, K), pullback
+
+        def whiten(rows):
+            return solve_lower(Luu, kernel.value(theta, Z, X[rows]), overwrite=True)
+
+        Luu = self.Luu
+        self._full = blocks.store(evaluate, 1 + kernel.n_arrays)
+        self._lean = blocks.store(whiten, 1)
         self.residual = np.empty(blocks.n_rows)
         blocks.run(self._set_residual)
-
-    def _evaluate(self, rows):
-        K, pullback = self.kernel.evaluate(self.theta, self.Z, self._X[rows])
-        return solve_lower(self.Luu, K), pullback
-
-    def _whiten(self, rows):
-        K = self.kernel.value(self.theta, self.Z, self._X[rows])
-        return solve_lower(self.Luu, K, overwrite=True)
 
     def _set_residual(self, index, rows):
         diag = self.kernel.diag(self.theta, self._X[rows])

@@ -14,7 +14,7 @@ from numpy.linalg import LinAlgError
 from scipy.optimize import minimize
 
 from sparsegpc._choices import PivotedChoice
-from sparsegpc._linalg import JITTER_ATTEMPTS, SMALLEST_JITTER
+from sparsegpc._linalg import JITTER_ATTEMPTS, JITTER_GROWTH, SMALLEST_JITTER
 from sparsegpc._model import Evaluation
 
 # Ranking the starts: rows, inducing points and L-BFGS-B iterations spent on each.
@@ -34,7 +34,6 @@ class FitResult(NamedTuple):
 
     best: Evaluation
     bounds: list
-    n_iter: int
     converged: bool
     trivial: bool
     message: str
@@ -56,6 +55,7 @@ class _Ascent:
         self._last, self._small_gains = start.bound, 0
         norm = float(np.linalg.norm(start.grad_theta))
         self._scale = -FIRST_STEP / max(norm, SMALL_GRADIENT)
+        self.failed = False
 
     def __call__(self, theta):
         """Return the scaled negative bound and its gradient, for a minimiser."""
@@ -67,6 +67,7 @@ class _Ascent:
                 )
             except LinAlgError:
                 # A step too far: look worse than anything seen, so that the line search retreats.
+                self.failed = True
                 return self._scale * (self._worst - abs(self._worst)), np.zeros_like(theta)
         self._state = evaluation.solution.state
         if evaluation.bound > self.best.bound:
@@ -83,7 +84,11 @@ class _Ascent:
 
 
 def _ascend(model, start, bounds, max_iter):
-    """Maximise over theta from the evaluation `start`; return the best, and scipy's result."""
+    """Maximise over theta from the evaluation `start`.
+
+    Returns the best evaluation, how the search ended (empty if it converged), and whether Kuu could
+    not be factored on the way.
+    """
     ascent = _Ascent(model, start)
     result = minimize(
         ascent,
@@ -95,60 +100,98 @@ def _ascend(model, start, bounds, max_iter):
         options={"maxiter": max_iter, "ftol": 0.0, "gtol": 0.0},
     )
     model.counts.optimizer_iterations += result.nit
-    return ascent.best, result
+    # Any end but the limit is one where the line search finds nothing better.
+    message = str(result.message) if result.status == REACHED_MAX_ITER else ""
+    return ascent.best, message, ascent.failed
+
+
+class _Climb(NamedTuple):
+    """The best evaluation of a climb, the bound after each choice, how it ended if unconverged."""
+
+    best: Evaluation
+    bounds: list
+    message: str
 
 
 def _climb(model, theta, choose, bounds, *, max_iter, max_reselections, first=None, report=None):
-    """Choose points and maximise over theta in turns; return best, bounds, converged, message."""
-    best, current, history, stalled = None, None, [], 0
-    converged, message, state = True, "", model.initial_state()
+    """Choose points and maximise over theta in turns; return a `_Climb`."""
+    best, message, history, stalled, failed = None, "", [], 0, False
+    current, state, jitter = None, model.initial_state(), SMALLEST_JITTER
     for _ in range(max_reselections + 1):
         chosen, first = first, None
         if chosen is None:
             chosen = choose(model, theta, model.precision(state))
-        if current is not None and np.array_equal(chosen.Z, current.chosen.Z):
+        if not failed and current is not None and np.array_equal(chosen.Z, current.chosen.Z):
             break
         # The jitter found here is kept while theta moves, so that the bound stays smooth.
         current = model.evaluate(
-            theta, chosen, state, jitter=SMALLEST_JITTER, attempts=JITTER_ATTEMPTS
+            theta,
+            chosen,
+            state,
+            jitter=jitter,
+            attempts=JITTER_ATTEMPTS,
+            wrt_theta=max_iter > 0,
         )
-        within_limit, text = True, ""
+        jitter, end, failed = current.jitter, "", False
         if max_iter and len(theta):
-            current, result = _ascend(model, current, bounds, max_iter)
-            # Any other end is one where the line search finds nothing better.
-            within_limit, text = result.status != REACHED_MAX_ITER, str(result.message)
+            current, end, failed = _ascend(model, current, bounds, max_iter)
+        if failed:
+            jitter *= JITTER_GROWTH**2
         history.append(current.bound)
         if report is not None:
             report(len(history), len(chosen.Z), current.bound)
         stalled = 0 if best is None or current.bound > best.bound + model.tol else stalled + 1
         if best is None or current.bound > best.bound:
-            best, converged, message = current, within_limit, text
-        if stalled == PATIENCE or choose.fixed:
+            best, message = current, end
+        if stalled == PATIENCE or (choose.fixed and not failed):
             break
         theta, state = current.theta, current.solution.state
-    return best, history, converged, message
+    return _Climb(best, history, message)
 
 
-def _rank(model, starts, bounds):
-    """Return the starts, each after a few iterations on a subset of the rows, the best first."""
+def _floor(model):
+    """Return the bound up to which a model is no better than a constant function."""
+    constant = model.likelihood.constant_bound(model.y, model.weight, model.fit_prior_mean)
+    return constant + model.tol
+
+
+def _rank(model, starts, bounds, n_points):
+    """Return the starts, each after a few iterations on a subset of the rows, the best first.
+
+    A start that fell to a constant function there is returned as it was: on all rows it may not.
+    """
     n_rows = len(model.y)
     if n_rows > RANKING_ROWS:
         model = model.subset(np.linspace(0, n_rows - 1, RANKING_ROWS).astype(np.intp))
-    choose = PivotedChoice("argmax", RANKING_POINTS)
+    choose, floor = PivotedChoice("argmax", min(n_points, RANKING_POINTS)), _floor(model)
     ranked, failure = [], None
-    for theta in starts:
+    for start in starts:
         try:
-            best, *_ = _climb(
-                model, theta, choose, bounds, max_iter=RANKING_ITERATIONS, max_reselections=0
-            )
+            best = _climb(
+                model, start, choose, bounds, max_iter=RANKING_ITERATIONS, max_reselections=0
+            ).best
         except LinAlgError as error:
             failure = error
         else:
-            ranked.append(best)
+            ranked.append((best.bound, best.theta if best.bound > floor else start))
     if not ranked:
         raise failure
-    ranked.sort(key=lambda evaluation: -evaluation.bound)
-    return [evaluation.theta for evaluation in ranked]
+    ranked.sort(key=lambda pair: -pair[0])
+    return [theta for _, theta in ranked]
+
+
+def settle(model, evaluation, wrt_theta=True):
+    """Return the evaluation at the same place with the sites solved to the final tolerance."""
+    return model.evaluate(
+        evaluation.theta,
+        evaluation.chosen,
+        evaluation.solution.state,
+        jitter=evaluation.jitter,
+        attempts=JITTER_ATTEMPTS,
+        tol=FINAL_TOL_SHARE * model.tol,
+        max_iter=MAX_FINAL_ITERATIONS,
+        wrt_theta=wrt_theta,
+    )
 
 
 def fit(
@@ -193,11 +236,10 @@ def fit(
     LinAlgError
         If the kernel cannot be factored, or the bound not computed, from any start.
     """
-    floor = model.likelihood.constant_bound(model.y, model.weight) + model.tol
     starts = [np.clip(start, *bounds.T) for start in starts] if max_iter else list(starts)
-    ranked = _rank(model, starts, bounds) if len(starts) > 1 else starts
-    queue, spare = [ranked[0], *restarts], ranked[1:]
-    outcome = failure = None
+    ranked = _rank(model, starts, bounds, choose.n_points) if len(starts) > 1 else starts
+    queue, spare = [ranked[0], *restarts], [*ranked[1:], *starts]
+    floor, outcome, failure = _floor(model), None, None
     while queue:
         try:
             attempt = _climb(
@@ -213,22 +255,15 @@ def fit(
         except LinAlgError as error:
             failure = error
         else:
-            if outcome is None or attempt[0].bound > outcome[0].bound:
+            if outcome is None or attempt.best.bound > outcome.best.bound:
                 outcome = attempt
         first = None
-        if not queue and spare and (outcome is None or outcome[0].bound <= floor):
+        if not queue and spare and (outcome is None or outcome.best.bound <= floor):
             queue.append(spare.pop(0))
     if outcome is None:
         raise failure
-    best, history, converged, message = outcome
-    best = model.evaluate(
-        best.theta,
-        best.chosen,
-        best.solution.state,
-        jitter=best.jitter,
-        tol=FINAL_TOL_SHARE * model.tol,
-        max_iter=MAX_FINAL_ITERATIONS,
-    )
-    trivial = bool(best.bound <= floor)
-    n_iter = model.counts.optimizer_iterations
-    return FitResult(best, history, n_iter, converged, trivial, message)
+    best = settle(model, outcome.best, wrt_theta=max_iter > 0)
+    message = outcome.message
+    if not best.solution.converged:
+        message = f"the sites did not settle in {MAX_FINAL_ITERATIONS} passes"
+    return FitResult(best, outcome.bounds, not message, best.bound <= floor, message)

@@ -11,6 +11,7 @@ class _Pair:
     def __init__(self, left, right):
         self.left, self.right = left, right
         self.n_params = left.n_params + right.n_params
+        self.n_arrays = left.n_arrays + right.n_arrays
 
     def _split(self, params):
         return params[: self.left.n_params], params[self.left.n_params :]
@@ -48,6 +49,10 @@ class Sum(_Pair):
 class Product(_Pair):
     """The elementwise product of two kernels."""
 
+    def __init__(self, left, right):
+        super().__init__(left, right)
+        self.n_arrays += 2
+
     def evaluate(self, params, Z, X):
         left, right = self._split(params)
         K_left, left_pullback = self.left.evaluate(left, Z, X)
@@ -82,6 +87,8 @@ class Scaled(_Pair):
         super().__init__(left, right)
         self._constant_first = isinstance(left, Constant)
         self._scaled = right if self._constant_first else left
+        # K, unless the kernel keeps it already.
+        self.n_arrays = max(1, self._scaled.n_arrays)
 
     def _scale_and_rest(self, params):
         left, right = self._split(params)
@@ -134,6 +141,8 @@ class FiniteDifferenceKernel:
     A pullback costs 2 P evaluations of the kernel, and sees no derivative w.r.t. the points.
     """
 
+    n_arrays = 0
+
     def __init__(self, value, diag, n_params, name, step=1e-5):
         self.value, self.diag, self.n_params = value, diag, n_params
         self.name, self.step = name, step
@@ -178,6 +187,7 @@ class FreeKernel:
 
     def __init__(self, kernel, params, free):
         self.kernel, self.params, self.free = kernel, params, free
+        self.n_arrays = kernel.n_arrays
 
     def _params(self, theta):
         params = self.params.copy()

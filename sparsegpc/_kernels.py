@@ -7,7 +7,8 @@ a sum or product has those of its left child, then those of its right one.
 function ``pullback(adjoint, wrt_Z)`` that contracts the adjoint, the derivatives of a scalar F
 w.r.t. the entries of K, into ``(dF/dparams, dF/dZ)``, the second None unless asked for. Nothing
 larger than (M, N) or (N, D) is built. ``diag(params, X)`` and ``diag_pullback(params, X, adjoint)``
-do the same for :math:`k(x_n, x_n)`, w.r.t. the parameters.
+do the same for :math:`k(x_n, x_n)`, w.r.t. the parameters. ``n_arrays`` is how many (M, N) arrays
+a pullback keeps alive.
 """
 
 import numpy as np
@@ -21,6 +22,7 @@ class Constant:
     """The covariance c everywhere; parameter log c."""
 
     n_params = 1
+    n_arrays = 0
 
     def evaluate(self, params, Z, X):
         value = np.exp(params[0])
@@ -84,6 +86,10 @@ class Stationary:
 
     keeps_distances = True
 
+    @property
+    def n_arrays(self):
+        return 1 + self.keeps_distances
+
     def _length_scales(self, params):
         return np.exp(params[self.n_extra :])
 
@@ -101,8 +107,7 @@ class Stationary:
         np.maximum(s, 0.0, out=s)
         near = _near_pairs(s, zz, xx)
         if near is not None:
-            near_difference = Zs[near[0]] - Xs[near[1]]
-            s[near] = np.einsum("kd,kd->k", near_difference, near_difference)
+            s[near] = sum((z[near[0]] - x[near[1]]) ** 2 for z, x in zip(Zs.T, Xs.T, strict=True))
         if Z is X:
             np.fill_diagonal(s, 0.0)
         K = self.radial(s.copy() if self.keeps_distances else s, extra)
@@ -117,8 +122,11 @@ class Stationary:
             per_column = by_row @ Zs**2 + by_column @ Xs**2 - 2.0 * np.einsum("md,md->d", Zs, WX)
             half_grad_Z = by_row[:, None] * Zs - WX
             if near is not None:
-                per_column += near_W @ near_difference**2
-                np.add.at(half_grad_Z, near[0], near_W[:, None] * near_difference)
+                for d in range(Z.shape[1]):
+                    difference = Zs[near[0], d] - Xs[near[1], d]
+                    pull = near_W * difference
+                    per_column[d] += pull @ difference
+                    half_grad_Z[:, d] += np.bincount(near[0], pull, minlength=len(Z))
             gradient = -2.0 * per_column
             if self.n_length_scales == 1:
                 gradient = gradient.sum(keepdims=True)
@@ -247,6 +255,7 @@ class DotProduct:
     r"""Linear, :math:`\sigma_0^2 + z^\top x`; parameter log sigma_0."""
 
     n_params = 1
+    n_arrays = 0
 
     def evaluate(self, params, Z, X):
         offset = np.exp(2.0 * params[0])

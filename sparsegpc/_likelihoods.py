@@ -17,8 +17,8 @@ how the state moves once f has new moments. A likelihood offers
     and the curvature of the bound in the logarithm of the state, per row.
 ``log_probabilities(mean, variance)``
     Logarithms of the predictive class probabilities, integrated over f.
-``constant_bound(y, weight)``
-    The log likelihood of the best model that ignores the inputs, in nats.
+``constant_bound(y, weight, fit_prior_mean)``
+    The log likelihood of the best constant f, or of f = 0 if the prior mean is not learned.
 """
 
 from typing import NamedTuple
@@ -59,7 +59,7 @@ class PolyaGammaLogit:
 
     References
     ----------
-    Polson, Scott, Windle 2013, theorem 1; Passerello 2021, section 3.2 (there with unit weights).
+    Polson, Scott, Windle 2013, theorem 1; Passerello 2021, section 4.1 (there with unit weights).
     """
 
     slacks = ("tight", "spherical", "standard")
@@ -90,8 +90,10 @@ class PolyaGammaLogit:
             [log_expected_sigmoid(-mean, variance), log_expected_sigmoid(mean, variance)], axis=-1
         )
 
-    def constant_bound(self, y, weight):
-        total = weight.sum()
+    def constant_bound(self, y, weight, fit_prior_mean=True):
+        total = float(weight.sum())
+        if not fit_prior_mean:
+            return -LOG_2 * total
         counts = np.array([weight @ (1.0 + y), weight @ (1.0 - y)]) / 2.0
         return float(xlogy(counts, counts / total).sum())
 

@@ -7,7 +7,7 @@ expectation is split into parts that are known in closed form, and a remainder t
 """
 
 import numpy as np
-from scipy.special import log_expit, log_ndtr, logsumexp
+from scipy.special import erfcx, log_expit, log_ndtr, logsumexp
 
 # Here both rules are within 5e-12; at 3, 32 Gauss-Hermite nodes err by 4e-8 already.
 NARROW_VARIANCE = 1.25
@@ -76,10 +76,7 @@ def _log_expected_narrow(mean, deviation):
 def _log_expected_wide(mean, deviation):
     """Return log E[sigmoid] for a non-positive mean by the split of `log_expected_sigmoid`."""
     variance = deviation**2
-    log_closed = np.logaddexp(
-        log_ndtr(mean / deviation),
-        mean + 0.5 * variance + log_ndtr(-(mean + variance) / deviation),
-    )
+    log_closed = np.logaddexp(log_ndtr(mean / deviation), _log_expected_exp(mean, deviation))
     # The density relative to its value at f = 0, on either side of it.
     slope = (mean / variance)[:, None] * _NODES
     bell = -0.5 * _NODES**2 / variance[:, None]
@@ -89,3 +86,13 @@ def _log_expected_wide(mean, deviation):
     )
     log_rest += -0.5 * (mean / deviation) ** 2 - np.log(deviation * np.sqrt(2.0 * np.pi))
     return log_closed + np.log1p(-np.exp(log_rest - log_closed))
+
+
+def _log_expected_exp(mean, deviation):
+    """Return log E[exp(f); f < 0]."""
+    t = (mean + deviation**2) / deviation
+    # mean + variance / 2 + log P(N(0, 1) < -t); for positive t the first two cancel most of the
+    # last, which the scaled complementary error function leaves out.
+    scaled = -0.5 * (mean / deviation) ** 2 + np.log(0.5 * erfcx(np.maximum(t, 0.0) / np.sqrt(2.0)))
+    below = mean + 0.5 * deviation**2 + log_ndtr(-t)
+    return np.where(t > 0.0, scaled, below)

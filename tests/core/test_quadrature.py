@@ -233,3 +233,9 @@ def test_lower_precision_input_is_worked_out_in_float64():
     values = log_expected_sigmoid(np.float32([-2.0, 1.0]), np.float32([4.0, 0.5]))
     assert values.dtype == np.float64
     assert_allclose(values, [trapezoid(-2.0, 4.0), trapezoid(1.0, 0.5)], rtol=0.0, atol=TOLERANCE)
+
+
+@pytest.mark.parametrize("variance", [1e9, 1e16, 1e18, 1e100, 1e300])
+def test_half_at_mean_zero_under_any_variance(variance):
+    value = np.exp(log_expected_sigmoid(np.array([0.0]), np.array([variance])))
+    np.testing.assert_allclose(value, 0.5, rtol=1e-12)
