@@ -40,9 +40,6 @@ test-floor:  ## Run all tests on the oldest supported versions
 	    "numpy==1.26.*" "scipy==1.11.*" "scikit-learn==1.6.*" "threadpoolctl==3.1.*"
 	touch $@
 
-.venv-floor/bin/python:
-	$(PYTHON) -m venv .venv-floor
-
 lint: $(VENV)/.lint  ## Check style, imports between rooms, and formatting
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .

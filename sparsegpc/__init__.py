@@ -1,4 +1,4 @@
-"""Sparse Gaussian process classification and regression for scikit-learn."""
+"""Sparse Gaussian process classification for scikit-learn."""
 
 from sparsegpc._classifier import SparseGPClassifier
 from sparsegpc._selector import InducingPointSelector

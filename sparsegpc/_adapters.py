@@ -13,6 +13,9 @@ MATERN = {0.5: _kernels.Matern12, 1.5: _kernels.Matern32, 2.5: _kernels.Matern52
 # Bounds of the default kernel: wide, since separable classes want a variance of 1e6 and more.
 VARIANCE_BOUNDS = (1e-4, 1e9)
 LENGTH_SCALE_RANGE = (1e-3, 1e4)
+# Distance of the quartiles of a Gaussian, in standard deviations.
+GAUSSIAN_QUARTILES = 1.349
+EXTREME = 10.0
 # Larger values cannot be squared and added up.
 LARGEST_VALUE = 1e150
 # Hyperparameters that may be fixed at zero: DotProduct without its offset.
@@ -110,6 +113,13 @@ def adapt_kernel(kernel, n_features, *, refuse_white=None):
     theta = np.array(kernel.theta, dtype=np.float64)
     bounds = np.array(kernel.bounds, dtype=np.float64).reshape(-1, 2)
     return AdaptedKernel(core, theta, bounds, parameters.names, parameters.columns)
+
+
+def kernel_structure(kernel):
+    """Return what must agree for a kernel to take over the hyperparameters of another."""
+    parts = [type(part).__name__ for part in _walk(kernel)]
+    free = [(h.name, h.n_elements) for h in kernel.hyperparameters if not h.fixed]
+    return parts, free
 
 
 def _walk(kernel):
@@ -213,8 +223,10 @@ class _KernelDiag(_KernelValue):
 class Spread(NamedTuple):
     """How far rows lie apart: the standard deviation of each column, and a typical distance.
 
-    ``columns`` (D,); ``distance``, the root mean square distance of two rows. Both are 1 where
-    nothing varies. ``varies`` (D,) says which columns do.
+    ``columns`` (D,), standard deviations, or what they would be for a Gaussian column with these
+    quartiles where a few extreme values make that `EXTREME` times less. ``distance``, the root mean
+    square distance of two rows that spread so. Both are 1 where nothing varies. ``varies`` (D,)
+    says which columns do.
     """
 
     columns: np.ndarray
@@ -236,13 +248,24 @@ def measure_spread(X, weight):
             f"X holds a value of {largest:.3g}, whose square overflows: scale the columns, for "
             "example with StandardScaler"
         )
-    # The mean of a constant column is off by rounding, so its variance would not be quite zero.
-    variance = np.zeros(X.shape[1])
+    if not varies.any():
+        return Spread(np.ones(X.shape[1]), 1.0, varies)
     moving = X[:, varies] - X[0, varies]
-    variance[varies] = share @ (moving - share @ moving) ** 2
-    distance = float(np.sqrt(2.0 * variance.sum()))
-    columns = np.where(varies, np.sqrt(variance), 1.0)
-    return Spread(columns, distance if distance > 0.0 else 1.0, varies)
+    deviation = np.sqrt(share @ (moving - share @ moving) ** 2)
+    low, high = (_weighted_quantile(moving, share, q) for q in (0.25, 0.75))
+    from_quartiles = (high - low) / GAUSSIAN_QUARTILES
+    extreme = (low < high) & (deviation > EXTREME * from_quartiles)
+    deviation = np.where(extreme, from_quartiles, deviation)
+    columns = np.ones(X.shape[1])
+    columns[varies] = deviation
+    return Spread(columns, float(np.sqrt(2.0) * np.linalg.norm(deviation)), varies)
+
+
+def _weighted_quantile(X, share, q):
+    """Return for each column the smallest value with at least a share `q` of the rows up to it."""
+    order = X.argsort(axis=0, kind="stable")
+    reached = np.cumsum(share[order], axis=0) >= q * (1.0 - 1e-12)
+    return np.take_along_axis(np.take_along_axis(X, order, axis=0), reached.argmax(0)[None], 0)[0]
 
 
 def default_kernel(spread):

@@ -4,7 +4,6 @@ import numbers
 import warnings
 
 import numpy as np
-from sklearn import get_config
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import Kernel
@@ -13,30 +12,32 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sparsegpc import _inference
-from sparsegpc._adapters import adapt_kernel, default_kernel, measure_spread, start_values
+from sparsegpc._adapters import (
+    adapt_kernel,
+    default_kernel,
+    kernel_structure,
+    measure_spread,
+    start_values,
+)
 from sparsegpc._bounds import Posterior
 from sparsegpc._choices import Chosen, FixedChoice
-from sparsegpc._merging import merge_rows
+from sparsegpc._merging import find_rows, merge_rows
 from sparsegpc._model import SparseModel, predict_moments
-from sparsegpc._rows import available_threads
 from sparsegpc._selector import (
     METHODS,
     InducingPointSelector,
     check_inducing_points,
     make_choice,
 )
-from sparsegpc._validation import column_name
+from sparsegpc._validation import column_name, row_options
 
 # A hyperparameter this close to a bound, in its logarithm, is at the bound.
 AT_BOUND = 1e-3
 # With one length scale, a column that varies this many times more than the others hides them.
 DOMINANT_SPREAD = 1e3
 SUSPICIOUS_JITTER = 1e-6
-
-
-def row_options():
-    """Return the options of `RowBlocks` that the environment and scikit-learn's settings imply."""
-    return {"n_threads": available_threads(), "memory": int(get_config()["working_memory"] * 2**20)}
+# A latent mean that moves less than this is constant as far as a user can see.
+VISIBLE_LOG_ODDS = 0.2
 
 
 class SparseGPBase(BaseEstimator):
@@ -79,11 +80,10 @@ class SparseGPBase(BaseEstimator):
         rng = check_random_state(self.random_state)
         rows = merge_rows(X, weight)
         spread = measure_spread(rows.X, rows.weight)
-        warm = self._warm_kernel_and_points()
-        if warm is None:
-            kernel = default_kernel(spread) if self.kernel is None else self.kernel
-        else:
-            kernel = warm[0]
+        kernel = default_kernel(spread) if self.kernel is None else self.kernel
+        warm = self.warm_start and hasattr(self, "kernel_")
+        if warm:
+            kernel = self._warm_kernel(kernel)
         adapted = adapt_kernel(kernel, self.n_features_in_, refuse_white=refuse_white)
         learns = self.optimizer is not None and len(adapted.theta) > 0
         restarts = self.n_restarts_optimizer if learns else 0
@@ -95,11 +95,12 @@ class SparseGPBase(BaseEstimator):
         model = self._sparse_model(adapted.kernel, likelihood, rows, rows.total(weight * target))
         choose = self._choice(rows, rng)
         first = None
-        if warm is not None and not isinstance(choose, FixedChoice):
-            first = Chosen(warm[1], None, None)
+        if warm and self._chooses_points and len(self.inducing_points_) <= choose.n_points:
+            points = self.inducing_points_
+            first = Chosen(points, find_rows(points, rows.X), None)
         result = _inference.fit(
             model,
-            start_values(adapted, spread) if learns and warm is None else [adapted.theta],
+            start_values(adapted, spread) if learns and not warm else [adapted.theta],
             adapted.bounds,
             choose,
             max_iter=self.max_iter if learns else 0,
@@ -135,6 +136,11 @@ class SparseGPBase(BaseEstimator):
             )
         return self.bound
 
+    @property
+    def _chooses_points(self):
+        """Whether `selector` is a way to choose points, not an array of them."""
+        return isinstance(self.selector, str | InducingPointSelector)
+
     def _choice(self, rows, rng):
         """Return the `_choices` object that `selector` asks for."""
         selector = self.selector
@@ -142,7 +148,7 @@ class SparseGPBase(BaseEstimator):
             return make_choice(
                 selector, self.n_inducing, self.selection_tol, rows.X, rows.weight, rng
             )
-        if not isinstance(selector, InducingPointSelector):
+        if not self._chooses_points:
             return FixedChoice(check_inducing_points(selector, self.n_features_in_))
         selector._validate_params()
         for name in ("kernel", "weighting"):
@@ -157,28 +163,20 @@ class SparseGPBase(BaseEstimator):
             selector.method, selector.n_components, selector.tol, rows.X, rows.weight, rng
         )
 
-    def _warm_kernel_and_points(self):
-        """Return kernel and inducing points of the last fit, or None for a cold start."""
-        if not (self.warm_start and hasattr(self, "kernel_")):
-            return None
+    def _warm_kernel(self, kernel):
+        """Return `kernel` with the hyperparameters of the last fit."""
         n_columns = self.inducing_points_.shape[1]
         if n_columns != self.n_features_in_:
             raise ValueError(
                 f"warm_start=True needs the columns of the last fit: it had {n_columns}, X has "
                 f"{self.n_features_in_}; set warm_start=False to start afresh"
             )
-        if self.kernel is None:
-            return self.kernel_, self.inducing_points_
-        try:
-            same = self.kernel.clone_with_theta(self.kernel_.theta) == self.kernel_
-        except ValueError:
-            same = False
-        if not same:
+        if kernel_structure(kernel) != kernel_structure(self.kernel_):
             raise ValueError(
                 f"warm_start=True needs the kernel structure of the last fit: it had "
-                f"{self.kernel_}, kernel is {self.kernel}; set warm_start=False to start afresh"
+                f"{self.kernel_}, kernel is {kernel}; set warm_start=False to start afresh"
             )
-        return self.kernel_, self.inducing_points_
+        return kernel.clone_with_theta(self.kernel_.theta)
 
     def _store(self, result, counts, kernel, rows):
         best = result.best
@@ -186,7 +184,8 @@ class SparseGPBase(BaseEstimator):
         self.kernel_ = kernel.clone_with_theta(best.theta)
         self.prior_mean_ = posterior.prior_mean
         self.inducing_points_ = best.chosen.Z
-        self.inducing_indices_ = _original_rows(best.chosen, rows)
+        indices = best.chosen.indices
+        self.inducing_indices_ = None if indices is None else rows.first[indices]
         self.lower_bound_ = best.bound
         self.lower_bounds_ = np.array(result.bounds)
         self.converged_ = result.converged
@@ -205,24 +204,25 @@ class SparseGPBase(BaseEstimator):
         if not result.converged:
             warnings.warn(
                 f"{type(self).__name__} stopped before its bound converged: {result.message} "
-                f"after {self.n_iter_} iterations in all (max_iter={self.max_iter}, "
-                f"tol={self.tol} nats per row). The model is usable; raise max_iter, or loosen tol",
+                f"({self.n_iter_} iterations in all, max_iter={self.max_iter}, tol={self.tol} nats "
+                "per row). The model is usable; raise max_iter, or loosen tol",
                 ConvergenceWarning,
                 stacklevel=5,
             )
-        if result.trivial and self.optimizer is not None:
+        learned = self.optimizer is not None and len(result.best.theta) > 0
+        at_limits = self._describe_limits(adapted, result.best) if learned else ""
+        if learned and result.trivial:
+            now = f" (now {at_limits})" if at_limits else ""
             warnings.warn(
-                "the learned function is constant: no start found a relation between X and y that "
-                f"raises the bound above that of a constant, {self.lower_bound_:.4f} nats, so "
-                "predictions do not depend on X. If X is informative, give a kernel with other "
-                "start values, or more rows",
+                self._describe_trivial() + ". If X is informative, scale its columns, give a "
+                f"kernel with other start values or limits{now}, or more rows or points",
                 ConvergenceWarning,
                 stacklevel=5,
             )
-        elif at_bounds := self._describe_bounds(adapted, result.best.theta):
+        elif at_limits:
             warnings.warn(
                 "the bound still rises where hyperparameters meet their limits: "
-                f"{at_bounds}. Widen these limits if the values are not what you expect",
+                f"{at_limits}. Widen these limits if the values are not what you expect",
                 ConvergenceWarning,
                 stacklevel=5,
             )
@@ -236,24 +236,31 @@ class SparseGPBase(BaseEstimator):
             )
         self._warn_of_dominant_column(adapted, spread)
 
-    def _describe_bounds(self, adapted, theta):
-        """Return what the hyperparameters at their bounds are, and mean; empty if none is."""
-        if self.optimizer is None:
-            return ""
+    def _describe_trivial(self):
+        bound = f"its bound, {self.lower_bound_:.4f} nats, is not above that of a constant"
+        # The latent mean at the points, less the prior's.
+        if np.abs(self._Luu @ self._q_mean).max() < VISIBLE_LOG_ODDS:
+            return f"the learned function is constant: {bound}, so predictions depend little on X"
+        return f"the learned model is poor: {bound} function, though its predictions vary with X"
+
+    def _describe_limits(self, adapted, best):
+        """Return what hyperparameters press against their bounds, and mean; empty if none does."""
         parts = []
-        for value, (low, high), name, column in zip(
-            theta, adapted.bounds, adapted.names, adapted.columns, strict=True
+        for value, slope, (low, high), name, column in zip(
+            best.theta, best.grad_theta, adapted.bounds, adapted.names, adapted.columns, strict=True
         ):
-            side = {value - low < AT_BOUND: "lower", high - value < AT_BOUND: "upper"}.get(True)
-            if side is None or high - low < AT_BOUND:
+            if value - low < AT_BOUND and slope < 0.0:
+                side = "lower"
+            elif high - value < AT_BOUND and slope > 0.0:
+                side = "upper"
+            else:
                 continue
             meaning = ""
-            if isinstance(column, int):
+            if isinstance(column, int) and side == "upper":
+                meaning = f": {column_name(self, column)} looks irrelevant"
+            elif isinstance(column, int):
                 which = column_name(self, column)
-                if side == "upper":
-                    meaning = f": {which} looks irrelevant"
-                else:
-                    meaning = f": the function varies faster along {which} than the limit allows"
+                meaning = f": the function varies faster along {which} than the limit allows"
             elif column is None and side == "upper" and name.endswith("constant_value"):
                 meaning = ": the classes look separable, probabilities approach 0 and 1"
             parts.append(f"{name} = {np.exp(value):.3g} at its {side} limit{meaning}")
@@ -278,12 +285,35 @@ class SparseGPBase(BaseEstimator):
             stacklevel=6,
         )
 
+    def _bound_at(self, theta, rows, likelihood, weighted_target, eval_gradient):
+        """Return the bound for merged rows at the fitted points, and its gradient if asked for.
+
+        Minus infinity, with a gradient of zero, where the kernel cannot be factored.
+        """
+        adapted = adapt_kernel(self.kernel_, self.n_features_in_)
+        theta = adapted.theta if theta is None else np.asarray(theta, dtype=np.float64)
+        if theta.shape != adapted.theta.shape:
+            raise ValueError(
+                f"theta must have the shape {adapted.theta.shape} of kernel_.theta, got "
+                f"{theta.shape}"
+            )
+        if not np.isfinite(theta).all():
+            raise ValueError(f"theta must be finite, got {theta}")
+        model = self._sparse_model(adapted.kernel, likelihood, rows, weighted_target)
+        points = Chosen(self.inducing_points_, None, None)
+        try:
+            with np.errstate(over="ignore", invalid="ignore"):
+                solved = _inference.settle(
+                    model, theta, points, model.initial_state(), self.jitter_, eval_gradient
+                )
+        except np.linalg.LinAlgError:
+            return (-np.inf, np.zeros_like(theta)) if eval_gradient else -np.inf
+        return (solved.bound, solved.grad_theta) if eval_gradient else solved.bound
+
     def _latent_moments(self, X):
         """Return mean and variance of f at the rows of validated `X`, shape (N,) each."""
         adapted = adapt_kernel(self.kernel_, self.n_features_in_)
-        posterior = Posterior(
-            self._q_mean, self._q_chol, self.prior_mean_, self.lower_bound_, np.nan
-        )
+        posterior = Posterior(self._q_mean, self._q_chol, self.prior_mean_)
         return predict_moments(
             adapted.kernel,
             adapted.theta,
@@ -298,12 +328,3 @@ class SparseGPBase(BaseEstimator):
         """Return `X` as floats after checking that the model is fitted and has these columns."""
         check_is_fitted(self)
         return validate_data(self, X, dtype=np.float64, reset=False)
-
-
-def _original_rows(chosen, rows):
-    """Return which of the original rows the inducing points are; None if one of them is none."""
-    if chosen.indices is not None:
-        return rows.first[chosen.indices]
-    position = {row.tobytes(): k for k, row in enumerate(rows.X)}
-    found = [position.get(point.tobytes()) for point in chosen.Z]
-    return None if None in found else rows.first[np.array(found)]

@@ -5,12 +5,8 @@ from sklearn.base import ClassifierMixin, _fit_context
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from sparsegpc._adapters import adapt_kernel
 from sparsegpc._base import SparseGPBase
-from sparsegpc._choices import Chosen
-from sparsegpc._inference import FINAL_TOL_SHARE, MAX_FINAL_ITERATIONS
 from sparsegpc._likelihoods import PolyaGammaLogit
-from sparsegpc._linalg import JITTER_ATTEMPTS
 from sparsegpc._merging import merge_rows
 from sparsegpc._quadrature import N_NODES
 from sparsegpc._rows import RowBlocks, available_threads, single_threaded_blas
@@ -51,7 +47,7 @@ class SparseGPClassifier(ClassifierMixin, SparseGPBase):
         array holds the points themselves.
     selection_tol : float, default=1e-3
         Choose no more points once what the points miss costs at most this many nats per row.
-        0 always chooses `n_inducing` points.
+        0 chooses `n_inducing` points, or as many as are linearly independent.
     bound : {"auto", "tight", "spherical", "standard"}, default="auto"
         How the bound accounts for what the points miss. "auto" is the tightest available, "tight"
         (proposition 3.3 of [3]_ with unequal noise); "standard" is that of [1]_.
@@ -125,7 +121,7 @@ class SparseGPClassifier(ClassifierMixin, SparseGPBase):
     ----------
     .. [1] Passerello, "Heteroscedastic inducing point selection for sparse Gaussian process
        classification", Imperial College London, 2021: the bound for the Polya-Gamma augmentation
-       (section 3.2) and the selection.
+       (equation 4.14) and the selection (section 4.3.2).
     .. [2] Polson, Scott, Windle, "Bayesian inference for logistic models using Polya-Gamma latent
        variables", JASA 108, 2013.
     .. [3] Titsias, "New bounds for sparse variational Gaussian processes", ICML 2025.
@@ -209,8 +205,8 @@ class SparseGPClassifier(ClassifierMixin, SparseGPBase):
         Warns
         -----
         ConvergenceWarning
-            If `max_iter` was reached, the learned function is constant, or hyperparameters are at
-            their bounds.
+            If `max_iter` was reached, the learned model is no better than a constant one, or the
+            bound still rises where hyperparameters meet their limits.
         UserWarning
             If one column varies so much more than the others that a common length scale hides them.
         """
@@ -334,7 +330,8 @@ class SparseGPClassifier(ClassifierMixin, SparseGPBase):
         -------
         bound : float
             In nats, maximised over the approximate posterior and, if `fit_prior_mean`, over the
-            prior mean.
+            prior mean. Minus infinity where `theta` is so extreme that the kernel matrix of the
+            inducing points cannot be factored.
         gradient : ndarray of shape (n_hyperparameters,)
             Only if `eval_gradient`.
 
@@ -364,33 +361,11 @@ class SparseGPClassifier(ClassifierMixin, SparseGPBase):
                 f"y holds the label {unknown[0]}, which is none of classes_ {self.classes_}"
             )
         target = np.where(y == self.classes_[1], 1.0, -1.0)
-        adapted = adapt_kernel(self.kernel_, self.n_features_in_)
-        theta = adapted.theta if theta is None else np.asarray(theta, dtype=np.float64)
-        if theta.shape != adapted.theta.shape:
-            raise ValueError(
-                f"theta must have the shape {adapted.theta.shape} of kernel_.theta, got "
-                f"{theta.shape}"
-            )
-        if not np.isfinite(theta).all():
-            raise ValueError(f"theta must be finite, got {theta}")
         rows = merge_rows(X, weight)
-        model = self._sparse_model(
-            adapted.kernel, PolyaGammaLogit(), rows, rows.total(weight * target)
-        )
         with single_threaded_blas():
-            evaluation = model.evaluate(
-                theta,
-                Chosen(self.inducing_points_, None, None),
-                model.initial_state(),
-                jitter=self.jitter_,
-                attempts=JITTER_ATTEMPTS,
-                tol=FINAL_TOL_SHARE * model.tol,
-                max_iter=MAX_FINAL_ITERATIONS,
-                wrt_theta=eval_gradient,
+            return self._bound_at(
+                theta, rows, PolyaGammaLogit(), rows.total(weight * target), eval_gradient
             )
-        if eval_gradient:
-            return evaluation.bound, evaluation.grad_theta
-        return evaluation.bound
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

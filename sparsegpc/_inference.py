@@ -180,13 +180,13 @@ def _rank(model, starts, bounds, n_points):
     return [theta for _, theta in ranked]
 
 
-def settle(model, evaluation, wrt_theta=True):
-    """Return the evaluation at the same place with the sites solved to the final tolerance."""
+def settle(model, theta, chosen, state, jitter, wrt_theta=True):
+    """Return the evaluation at given hyperparameters and points, its sites to the last digits."""
     return model.evaluate(
-        evaluation.theta,
-        evaluation.chosen,
-        evaluation.solution.state,
-        jitter=evaluation.jitter,
+        theta,
+        chosen,
+        state,
+        jitter=jitter,
         attempts=JITTER_ATTEMPTS,
         tol=FINAL_TOL_SHARE * model.tol,
         max_iter=MAX_FINAL_ITERATIONS,
@@ -262,7 +262,10 @@ def fit(
             queue.append(spare.pop(0))
     if outcome is None:
         raise failure
-    best = settle(model, outcome.best, wrt_theta=max_iter > 0)
+    best = outcome.best
+    best = settle(
+        model, best.theta, best.chosen, best.solution.state, best.jitter, wrt_theta=max_iter > 0
+    )
     message = outcome.message
     if not best.solution.converged:
         message = f"the sites did not settle in {MAX_FINAL_ITERATIONS} passes"

@@ -49,6 +49,20 @@ def merge_rows(X, weight):
     return merged._replace(weight=merged.total(weight))
 
 
+def find_rows(points, X):
+    """Return which row of `X` each of `points` equals, the first such; None if one is no row."""
+    both = np.concatenate([points, X])
+    rows = merge_rows(both, np.ones(len(both)))
+    group = np.empty(len(both), dtype=np.intp)
+    group[rows.order] = np.repeat(
+        np.arange(len(rows.starts)), np.diff(rows.starts, append=len(both))
+    )
+    first = np.full(len(rows.starts), len(X))
+    np.minimum.at(first, group[len(points) :], np.arange(len(X)))
+    found = first[group[: len(points)]]
+    return None if (found == len(X)).any() else found
+
+
 def _lexicographic_order(X):
     """Return the sorting order of the rows, and which sorted rows differ from the one before."""
     n_rows, n_columns = X.shape

@@ -24,8 +24,8 @@ from sparsegpc._likelihoods import PolyaGammaLogit
 from sparsegpc._linalg import JITTER_ATTEMPTS
 from sparsegpc._merging import merge_rows
 from sparsegpc._model import SparseModel, whitened_features
-from sparsegpc._rows import available_threads, single_threaded_blas
-from sparsegpc._validation import all_or_nothing, check_weights
+from sparsegpc._rows import single_threaded_blas
+from sparsegpc._validation import all_or_nothing, check_weights, row_options
 
 METHODS = ("hgv", "rpcholesky", "greedy-variance", "kmeans", "uniform")
 
@@ -72,8 +72,8 @@ class InducingPointSelector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         Most points to choose, silently at most the number of distinct rows.
     tol : float, default=1e-3
         Stop as soon as what is left costs at most this many nats per row,
-        :math:`\frac{1}{2N}\sum_n \log(1 + p_n r_n)` with residual variances r. Larger values
-        choose fewer points; 0 chooses `n_components`, or as many as are linearly independent.
+        :math:`\frac{1}{2N}\sum_n p_n r_n` with residual variances r. Larger values choose fewer
+        points; 0 chooses `n_components`, or as many as are linearly independent.
     weighting : None, "classification" or array of shape (n_samples,), default=None
         The weight p of each row: its precision, one over the noise variance, in the model that
         the points shall serve. None is 1 for every row. "classification" takes the precisions of
@@ -117,7 +117,7 @@ class InducingPointSelector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
     References
     ----------
     .. [1] Passerello, "Heteroscedastic inducing point selection for sparse Gaussian process
-       classification", Imperial College London, 2021, algorithm 2.
+       classification", Imperial College London, 2021, section 4.3.2.
     .. [2] Burt, Rasmussen, van der Wilk, "Convergence of sparse variational inference in Gaussian
        processes regression", JMLR 21, 2020.
     .. [3] Chen, Epperly, Tropp, Webber, "Randomly pivoted Cholesky", 2022.
@@ -232,7 +232,13 @@ class InducingPointSelector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         """Return a classifier's model of merged rows with targets of +1 and -1."""
         mean_target = rows.total(target) / rows.weight
         return SparseModel(
-            adapted.kernel, PolyaGammaLogit(), rows.X, mean_target, rows.weight, slack="tight"
+            adapted.kernel,
+            PolyaGammaLogit(),
+            rows.X,
+            mean_target,
+            rows.weight,
+            slack="tight",
+            **row_options(),
         )
 
     def _precision(self, models, theta, rows):
@@ -266,7 +272,6 @@ class InducingPointSelector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float64, reset=False)
         adapted = adapt_kernel(self.kernel_, self.n_features_in_)
-        n_threads = available_threads()
         with single_threaded_blas():
             return whitened_features(
                 adapted.kernel,
@@ -274,7 +279,7 @@ class InducingPointSelector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
                 self.inducing_points_,
                 self._Luu,
                 X,
-                n_threads=n_threads,
+                **row_options(),
             )
 
     def __sklearn_tags__(self):

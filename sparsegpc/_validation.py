@@ -4,7 +4,18 @@ import numbers
 from contextlib import contextmanager
 
 import numpy as np
+from sklearn import get_config
 from sklearn.utils.validation import check_array
+
+from sparsegpc._rows import available_threads
+
+# Larger weights are no counts that a float64 could tell apart.
+LARGEST_WEIGHT = 1e15
+
+
+def row_options():
+    """Return the options of `RowBlocks` that the environment and scikit-learn's settings imply."""
+    return {"n_threads": available_threads(), "memory": int(get_config()["working_memory"] * 2**20)}
 
 
 @contextmanager
@@ -22,7 +33,7 @@ def all_or_nothing(estimator):
 def check_weights(sample_weight, n_samples, name="sample_weight"):
     """Return weights as floats of shape (n_samples,); None stands for ones, a number for itself.
 
-    Raises ValueError if they are negative, all zero, not finite, or not one per row.
+    Raises ValueError if they are negative, all zero, too large, not finite, or not one per row.
     """
     if sample_weight is None:
         return np.ones(n_samples)
@@ -38,6 +49,11 @@ def check_weights(sample_weight, n_samples, name="sample_weight"):
     if (weight < 0).any():
         worst = int(weight.argmin())
         raise ValueError(f"{name} must be non-negative, got {weight[worst]} in row {worst}")
+    if weight.max() > LARGEST_WEIGHT:
+        raise ValueError(
+            f"{name} must be at most {LARGEST_WEIGHT:.0e}, got {weight.max():.3g}: divide all "
+            "weights by a common factor"
+        )
     if not weight.any():
         raise ValueError(
             f"{name} is zero for every row, so there is nothing to learn from: give at least one "
