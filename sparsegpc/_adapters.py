@@ -284,7 +284,7 @@ def start_values(adapted, spread):
     of the typical distance of two rows the candidates are 1, and down to the distance along a
     single column.
     """
-    n_features = len(spread.columns)
+    n_varying = max(1, int(spread.varies.sum()))
     starts = [np.clip(adapted.theta, *adapted.bounds.T)]
     lengths = [k for k, column in enumerate(adapted.columns) if column is not None]
     if not lengths:
@@ -293,11 +293,11 @@ def start_values(adapted, spread):
         [
             spread.distance
             if adapted.columns[k] == "all"
-            else spread.columns[adapted.columns[k]] * np.sqrt(2.0 * n_features)
+            else spread.columns[adapted.columns[k]] * np.sqrt(2.0 * n_varying)
             for k in lengths
         ]
     )
-    for factor in (1.0, (2.0 * n_features) ** -0.25, (2.0 * n_features) ** -0.5):
+    for factor in (1.0, (2.0 * n_varying) ** -0.25, (2.0 * n_varying) ** -0.5):
         theta = adapted.theta.copy()
         theta[lengths] = np.log(factor * typical)
         theta = np.clip(theta, *adapted.bounds.T)

@@ -1,11 +1,9 @@
 """What the estimators share: from validated rows to a fitted sparse model, and its latent f."""
 
 import numbers
-import warnings
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -21,6 +19,7 @@ from sparsegpc._adapters import (
 )
 from sparsegpc._bounds import Posterior
 from sparsegpc._choices import Chosen, FixedChoice
+from sparsegpc._diagnosis import warn_of_fit
 from sparsegpc._merging import find_rows, merge_rows
 from sparsegpc._model import SparseModel, predict_moments
 from sparsegpc._selector import (
@@ -29,15 +28,7 @@ from sparsegpc._selector import (
     check_inducing_points,
     make_choice,
 )
-from sparsegpc._validation import column_name, row_options
-
-# A hyperparameter this close to a bound, in its logarithm, is at the bound.
-AT_BOUND = 1e-3
-# With one length scale, a column that varies this many times more than the others hides them.
-DOMINANT_SPREAD = 1e3
-SUSPICIOUS_JITTER = 1e-6
-# A latent mean that moves less than this is constant as far as a user can see.
-VISIBLE_LOG_ODDS = 0.2
+from sparsegpc._validation import row_options
 
 
 class SparseGPBase(BaseEstimator):
@@ -81,36 +72,36 @@ class SparseGPBase(BaseEstimator):
         rows = merge_rows(X, weight)
         spread = measure_spread(rows.X, rows.weight)
         kernel = default_kernel(spread) if self.kernel is None else self.kernel
-        warm = self.warm_start and hasattr(self, "kernel_")
-        if warm:
-            kernel = self._warm_kernel(kernel)
         adapted = adapt_kernel(kernel, self.n_features_in_, refuse_white=refuse_white)
-        learns = self.optimizer is not None and len(adapted.theta) > 0
-        restarts = self.n_restarts_optimizer if learns else 0
-        if restarts and not np.isfinite(adapted.bounds).all():
-            raise ValueError(
-                f"n_restarts_optimizer={restarts} draws hyperparameters between their bounds, so "
-                f"all bounds of kernel {kernel} must be finite and positive"
-            )
         model = self._sparse_model(adapted.kernel, likelihood, rows, rows.total(weight * target))
         choose = self._choice(rows, rng)
-        first = None
-        if warm and self._chooses_points and len(self.inducing_points_) <= choose.n_points:
-            points = self.inducing_points_
-            first = Chosen(points, find_rows(points, rows.X), None)
+        warm = self.warm_start and hasattr(self, "kernel_")
+        learns = self.optimizer is not None and len(adapted.theta) > 0
+        cold = start_values(adapted, spread) if learns else [adapted.theta]
         result = _inference.fit(
             model,
-            start_values(adapted, spread) if learns and not warm else [adapted.theta],
+            [self._warm_theta(kernel)] if warm else cold,
             adapted.bounds,
             choose,
             max_iter=self.max_iter if learns else 0,
             max_reselections=self.max_reselections,
-            restarts=[rng.uniform(*adapted.bounds.T) for _ in range(restarts)],
-            first=first,
+            restarts=self._restarts(kernel, adapted.bounds, rng) if learns else [],
+            spares=cold if warm and learns else [],
+            first=self._warm_points(choose, rows) if warm else None,
             report=self._report if self.verbose else None,
         )
         self._store(result, model.counts, kernel, rows)
-        self._warn(result, adapted, spread)
+        warn_of_fit(self, result, adapted, spread)
+
+    def _restarts(self, kernel, bounds, rng):
+        """Return starts drawn log-uniformly within the bounds."""
+        n_restarts = self.n_restarts_optimizer
+        if n_restarts and not np.isfinite(bounds).all():
+            raise ValueError(
+                f"n_restarts_optimizer={n_restarts} draws hyperparameters between their bounds, so "
+                f"all bounds of kernel {kernel} must be finite and positive"
+            )
+        return [rng.uniform(*bounds.T) for _ in range(n_restarts)]
 
     def _sparse_model(self, kernel, likelihood, rows, weighted_target):
         """Return the core's model of merged rows; `weighted_target` is summed over copies."""
@@ -163,8 +154,8 @@ class SparseGPBase(BaseEstimator):
             selector.method, selector.n_components, selector.tol, rows.X, rows.weight, rng
         )
 
-    def _warm_kernel(self, kernel):
-        """Return `kernel` with the hyperparameters of the last fit."""
+    def _warm_theta(self, kernel):
+        """Return the hyperparameters of the last fit, if they are those of such a `kernel`."""
         n_columns = self.inducing_points_.shape[1]
         if n_columns != self.n_features_in_:
             raise ValueError(
@@ -176,7 +167,14 @@ class SparseGPBase(BaseEstimator):
                 f"warm_start=True needs the kernel structure of the last fit: it had "
                 f"{self.kernel_}, kernel is {kernel}; set warm_start=False to start afresh"
             )
-        return kernel.clone_with_theta(self.kernel_.theta)
+        return self.kernel_.theta
+
+    def _warm_points(self, choose, rows):
+        """Return the points of the last fit, or None if the parameters want others."""
+        points = self.inducing_points_
+        if not self._chooses_points or len(points) > choose.n_points:
+            return None
+        return Chosen(points, find_rows(points, rows.X), None)
 
     def _store(self, result, counts, kernel, rows):
         best = result.best
@@ -198,92 +196,6 @@ class SparseGPBase(BaseEstimator):
     def _report(self, n_choices, n_points, bound):
         text = f"choice {n_choices}: {n_points} points, bound {bound:.4f}"
         print(f"[{type(self).__name__}] {text}")  # noqa: T201, asked for by verbose
-
-    def _warn(self, result, adapted, spread):
-        """Warn at most once per cause."""
-        if not result.converged:
-            warnings.warn(
-                f"{type(self).__name__} stopped before its bound converged: {result.message} "
-                f"({self.n_iter_} iterations in all, max_iter={self.max_iter}, tol={self.tol} nats "
-                "per row). The model is usable; raise max_iter, or loosen tol",
-                ConvergenceWarning,
-                stacklevel=5,
-            )
-        learned = self.optimizer is not None and len(result.best.theta) > 0
-        at_limits = self._describe_limits(adapted, result.best) if learned else ""
-        if learned and result.trivial:
-            now = f" (now {at_limits})" if at_limits else ""
-            warnings.warn(
-                self._describe_trivial() + ". If X is informative, scale its columns, give a "
-                f"kernel with other start values or limits{now}, or more rows or points",
-                ConvergenceWarning,
-                stacklevel=5,
-            )
-        elif at_limits:
-            warnings.warn(
-                "the bound still rises where hyperparameters meet their limits: "
-                f"{at_limits}. Widen these limits if the values are not what you expect",
-                ConvergenceWarning,
-                stacklevel=5,
-            )
-        if self.jitter_ > SUSPICIOUS_JITTER:
-            warnings.warn(
-                f"the covariance of the inducing points needed {self.jitter_:.0e} of its mean "
-                "diagonal added to be positive definite: the kernel may not be positive "
-                "semi-definite",
-                ConvergenceWarning,
-                stacklevel=5,
-            )
-        self._warn_of_dominant_column(adapted, spread)
-
-    def _describe_trivial(self):
-        bound = f"its bound, {self.lower_bound_:.4f} nats, is not above that of a constant"
-        # The latent mean at the points, less the prior's.
-        if np.abs(self._Luu @ self._q_mean).max() < VISIBLE_LOG_ODDS:
-            return f"the learned function is constant: {bound}, so predictions depend little on X"
-        return f"the learned model is poor: {bound} function, though its predictions vary with X"
-
-    def _describe_limits(self, adapted, best):
-        """Return what hyperparameters press against their bounds, and mean; empty if none does."""
-        parts = []
-        for value, slope, (low, high), name, column in zip(
-            best.theta, best.grad_theta, adapted.bounds, adapted.names, adapted.columns, strict=True
-        ):
-            if value - low < AT_BOUND and slope < 0.0:
-                side = "lower"
-            elif high - value < AT_BOUND and slope > 0.0:
-                side = "upper"
-            else:
-                continue
-            meaning = ""
-            if isinstance(column, int) and side == "upper":
-                meaning = f": {column_name(self, column)} looks irrelevant"
-            elif isinstance(column, int):
-                which = column_name(self, column)
-                meaning = f": the function varies faster along {which} than the limit allows"
-            elif column is None and side == "upper" and name.endswith("constant_value"):
-                meaning = ": the classes look separable, probabilities approach 0 and 1"
-            parts.append(f"{name} = {np.exp(value):.3g} at its {side} limit{meaning}")
-        return "; ".join(parts)
-
-    def _warn_of_dominant_column(self, adapted, spread):
-        if "all" not in adapted.columns:
-            return
-        deviations = np.where(spread.varies, spread.columns, 0.0)
-        widest = int(deviations.argmax())
-        others = np.delete(deviations, widest)
-        others = others[others > 0.0]
-        if len(others) == 0 or deviations[widest] <= DOMINANT_SPREAD * np.median(others):
-            return
-        warnings.warn(
-            f"{column_name(self, widest)} has standard deviation {deviations[widest]:.3g}, "
-            f"{deviations[widest] / np.median(others):.2g} times the median of the other columns, "
-            "and the kernel has one length scale for all columns, so it hides the others: scale "
-            "the columns, for example with StandardScaler, or give the kernel one length scale "
-            "for each column",
-            UserWarning,
-            stacklevel=6,
-        )
 
     def _bound_at(self, theta, rows, likelihood, weighted_target, eval_gradient):
         """Return the bound for merged rows at the fitted points, and its gradient if asked for.

@@ -203,6 +203,7 @@ def fit(
     max_iter,
     max_reselections,
     restarts=(),
+    spares=(),
     first=None,
     report=None,
 ):
@@ -222,6 +223,9 @@ def fit(
         How often points may be chosen again.
     restarts : list of ndarray of shape (P,)
         Further starts, each climbed from.
+    spares : list of ndarray of shape (P,)
+        Starts climbed from only while all that was found is no better than a constant function.
+        The candidates not climbed from are such, too.
     first : Chosen or None
         Points to begin with; None asks `choose`.
     report : callable or None
@@ -238,7 +242,7 @@ def fit(
     """
     starts = [np.clip(start, *bounds.T) for start in starts] if max_iter else list(starts)
     ranked = _rank(model, starts, bounds, choose.n_points) if len(starts) > 1 else starts
-    queue, spare = [ranked[0], *restarts], [*ranked[1:], *starts]
+    queue, spares = [ranked[0], *restarts], [*ranked[1:], *starts, *spares]
     floor, outcome, failure = _floor(model), None, None
     while queue:
         try:
@@ -258,8 +262,8 @@ def fit(
             if outcome is None or attempt.best.bound > outcome.best.bound:
                 outcome = attempt
         first = None
-        if not queue and spare and (outcome is None or outcome.best.bound <= floor):
-            queue.append(spare.pop(0))
+        if not queue and spares and (outcome is None or outcome.best.bound <= floor):
+            queue.append(spares.pop(0))
     if outcome is None:
         raise failure
     best = outcome.best

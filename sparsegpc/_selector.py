@@ -133,7 +133,7 @@ class InducingPointSelector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
     >>> model = make_pipeline(
     ...     StandardScaler(), InducingPointSelector(n_components=40), LogisticRegression()
     ... )
-    >>> model.fit(X, y).score(X, y) > 0.97
+    >>> model.fit(X, y).score(X, y) > 0.94
     True
     >>> model[1].inducing_indices_.shape
     (40,)

@@ -395,6 +395,18 @@ def test_the_order_of_rows_does_not_matter_at_all(learned, rng):
         assert_array_equal(order[model.inducing_indices_], learned.inducing_indices_)
 
 
+def test_the_order_of_copies_of_a_row_does_not_matter_at_all(rng):
+    X, y = moons(40)
+    X, y = np.tile(X, (5, 1)), rng.permutation(np.tile(y, 5))
+    weight = rng.uniform(0.1, 1.0, len(X))
+    reference = fixed_model().fit(X, y, weight)
+    for _ in range(5):
+        order = rng.permutation(len(X))
+        model = fixed_model().fit(X[order], y[order], weight[order])
+        assert model.lower_bound_ == reference.lower_bound_
+        assert_array_equal(model.predict_proba(grid()), reference.predict_proba(grid()))
+
+
 @settings(max_examples=6)
 @given(exponent=st.integers(-9, 9), shift=st.integers(-1000, 1000))
 def test_scale_and_offset_of_all_columns_do_not_matter(exponent, shift):
@@ -1109,3 +1121,91 @@ def test_the_decision_boundary_can_be_drawn(learned):
         )
         assert display.response.shape == (5, 5)
     pyplot.close("all")
+
+
+# Hard cases
+
+
+def test_warm_start_respects_a_lower_number_of_points(learned):
+    model = clone(learned).fit(*moons()).set_params(warm_start=True, n_inducing=5)
+    assert len(model.fit(*moons()).inducing_points_) <= 5
+
+
+def test_warm_start_takes_no_other_kernel_for_the_default():
+    X, y = moons()
+    model = small_model(kernel=ConstantKernel() * Matern(1.0, nu=1.5)).fit(X, y)
+    with pytest.raises(ValueError, match="kernel structure of the last fit"):
+        model.set_params(kernel=None, warm_start=True).fit(X, y)
+
+
+def test_warm_start_takes_new_limits():
+    X, y = moons()
+    model = small_model(kernel=ConstantKernel() * RBF(1.0, (0.01, 0.1)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(X, y)
+    before = model.lower_bound_
+    wide = ConstantKernel() * RBF(1.0, (1e-3, 1e3))
+    model.set_params(kernel=wide, warm_start=True).fit(X, y)
+    assert model.lower_bound_ > before + 1.0
+    assert model.kernel_.k2.length_scale > 0.2
+
+
+def test_lower_bound_at_absurd_hyperparameters_is_minus_infinity():
+    X, y = moons()
+    model = fixed_model().fit(X, y)
+    bound, gradient = model.lower_bound([1000.0, 0.0], X, y, eval_gradient=True)
+    assert bound == -np.inf
+    assert_array_equal(gradient, 0.0)
+
+
+@pytest.mark.parametrize("trials", [10, 1000, 100000])
+def test_binomial_counts_of_any_size_are_fitted(trials, rng):
+    """More trials of a cell tell more of its probability: the tolerance must not see less."""
+    cells = np.stack(np.meshgrid(*2 * [np.linspace(-2.0, 2.0, 8)]), axis=-1).reshape(-1, 2)
+    truth = expit(2.0 * np.sin(1.5 * cells[:, 0]) + cells[:, 1])
+    heads = rng.binomial(trials, truth)
+    X = np.concatenate([cells, cells])
+    y = np.repeat([1, 0], len(cells))
+    weight = np.concatenate([heads, trials - heads])
+    model = SparseGPClassifier(kernel=ConstantKernel() * RBF(1.5), max_iter=20).fit(
+        X, y, sample_weight=weight
+    )
+    error = np.abs(model.predict_proba(cells)[:, 1] - truth)
+    assert error.mean() < {10: 0.12, 1000: 0.03, 100000: 0.03}[trials]
+    assert len(model.inducing_points_) > 5
+
+
+def test_one_sentinel_value_does_not_hide_the_rest():
+    X, y = make_moons(400, noise=0.25, random_state=0)
+    plain = small_model().fit(X, y)
+    X[7, 1] = 1e6
+    assert warnings_of(model := small_model(), X, y) == []
+    assert model.lower_bound_ > plain.lower_bound_ - 15.0
+    assert model.score(X, y) > 0.88
+
+
+def test_weights_over_many_orders_of_magnitude_are_fitted(rng):
+    X, y = moons(60)
+    weight = 10.0 ** rng.uniform(-9.0, 3.0, size=60)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = small_model(max_iter=20).fit(X, y, sample_weight=weight)
+    assert np.isfinite(model.predict_proba(X)).all()
+    assert np.isfinite(model.lower_bound_)
+
+
+def test_weights_beyond_all_counts_are_refused():
+    X, y = moons(20)
+    with pytest.raises(ValueError, match=r"sample_weight must be at most 1e\+15, got 1e\+300"):
+        SparseGPClassifier().fit(X, y, sample_weight=np.full(20, 1e300))
+
+
+def test_sites_that_do_not_settle_are_reported():
+    X, y = moons(60)
+    y = X[:, 1] > 0.3
+    kernel = ConstantKernel(1e9, "fixed") * RBF(1.0, "fixed")
+    with pytest.warns(ConvergenceWarning, match="sites did not settle in 500 passes"):
+        model = SparseGPClassifier(kernel).fit(X, y)
+    assert not model.converged_
+    assert model.score(X, y) == 1.0
