@@ -24,8 +24,9 @@ $(VENV)/.plot $(VENV)/.test $(VENV)/.lint $(VENV)/.docs: $(VENV)/.%: $(BIN)/pyth
 demo: $(VENV)/.plot  ## Fit, compare and draw on data that scikit-learn ships (under a minute)
 	$(BIN)/python examples/demo.py
 
+# SCIPY_ARRAY_API makes scikit-learn's checks of array input run, too.
 test: $(VENV)/.test  ## Run all tests and docstring examples
-	$(BIN)/python -m pytest
+	SCIPY_ARRAY_API=1 $(BIN)/python -m pytest
 	$(BIN)/python -m pytest --doctest-modules sparsegpc
 
 test-fast: $(VENV)/.test  ## Run the tests that are not marked slow
