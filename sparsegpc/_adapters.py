@@ -7,6 +7,7 @@ from sklearn.gaussian_process import kernels as sk
 
 from sparsegpc import _kernels
 from sparsegpc._kernel_algebra import FiniteDifferenceKernel, FreeKernel, Product, Scaled, Sum
+from sparsegpc._validation import refuse_overflow
 
 MATERN = {0.5: _kernels.Matern12, 1.5: _kernels.Matern32, 2.5: _kernels.Matern52}
 
@@ -16,8 +17,6 @@ LENGTH_SCALE_RANGE = (1e-3, 1e4)
 # Distance of the quartiles of a Gaussian, in standard deviations.
 GAUSSIAN_QUARTILES = 1.349
 EXTREME = 10.0
-# Larger values cannot be squared and added up.
-LARGEST_VALUE = 1e150
 # Hyperparameters that may be fixed at zero: DotProduct without its offset.
 MAY_VANISH = ("sigma_0",)
 TINY = np.finfo(np.float64).tiny
@@ -111,7 +110,14 @@ def adapt_kernel(kernel, n_features, *, refuse_white=None):
     free = np.array(parameters.free, dtype=bool)
     core = FreeKernel(node, np.array(parameters.values, dtype=np.float64), free)
     theta = np.array(kernel.theta, dtype=np.float64)
-    bounds = np.array(kernel.bounds, dtype=np.float64).reshape(-1, 2)
+    with np.errstate(divide="ignore"):
+        bounds = np.array(kernel.bounds, dtype=np.float64).reshape(-1, 2)
+    for name, (low, high) in zip(parameters.names, bounds, strict=True):
+        if not low <= high:
+            raise ValueError(
+                f"kernel {kernel} has bounds {tuple(np.exp((low, high)))} for {name}: the lower "
+                "bound must not exceed the upper one, and both must be positive"
+            )
     return AdaptedKernel(core, theta, bounds, parameters.names, parameters.columns)
 
 
@@ -237,26 +243,27 @@ class Spread(NamedTuple):
 def measure_spread(X, weight):
     """Return the `Spread` of rows `X` of shape (N, D) with weights of shape (N,).
 
-    Raises ValueError if a value is too large to be squared.
+    Raises ValueError if values are too large, or differences too small, to be squared.
     """
     share = weight / weight.sum()
-    low, high = X.min(axis=0), X.max(axis=0)
-    varies = high > low
-    largest = float(np.maximum(high, -low).max(where=varies, initial=0.0))
-    if largest > LARGEST_VALUE:
-        raise ValueError(
-            f"X holds a value of {largest:.3g}, whose square overflows: scale the columns, for "
-            "example with StandardScaler"
-        )
+    varies = X.max(axis=0) > X.min(axis=0)
+    refuse_overflow(X, "X", varies)
     if not varies.any():
         return Spread(np.ones(X.shape[1]), 1.0, varies)
-    moving = X[:, varies] - X[0, varies]
-    deviation = np.sqrt(share @ (moving - share @ moving) ** 2)
-    low, high = (_weighted_quantile(moving, share, q) for q in (0.25, 0.75))
+    X = X[:, varies]
+    low, middle, high = (_weighted_quantile(X, share, q) for q in (0.25, 0.5, 0.75))
+    # From the median, which is among the many: an extreme reference would cost them their digits.
+    moved = X - middle
+    deviation = np.sqrt(share @ (moved - share @ moved) ** 2)
+    if not deviation.any():
+        raise ValueError(
+            "the columns of X vary by so little that the square underflows: scale the columns, for "
+            "example with StandardScaler"
+        )
     from_quartiles = (high - low) / GAUSSIAN_QUARTILES
     extreme = (low < high) & (deviation > EXTREME * from_quartiles)
     deviation = np.where(extreme, from_quartiles, deviation)
-    columns = np.ones(X.shape[1])
+    columns = np.ones(len(varies))
     columns[varies] = deviation
     return Spread(columns, float(np.sqrt(2.0) * np.linalg.norm(deviation)), varies)
 

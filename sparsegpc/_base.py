@@ -1,6 +1,7 @@
 """What the estimators share: from validated rows to a fitted sparse model, and its latent f."""
 
 import numbers
+import warnings
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -19,7 +20,7 @@ from sparsegpc._adapters import (
 )
 from sparsegpc._bounds import Posterior
 from sparsegpc._choices import Chosen, FixedChoice
-from sparsegpc._diagnosis import warn_of_fit
+from sparsegpc._diagnosis import describe_fit
 from sparsegpc._merging import find_rows, merge_rows
 from sparsegpc._model import SparseModel, predict_moments
 from sparsegpc._selector import (
@@ -76,11 +77,13 @@ class SparseGPBase(BaseEstimator):
         model = self._sparse_model(adapted.kernel, likelihood, rows, rows.total(weight * target))
         choose = self._choice(rows, rng)
         warm = self.warm_start and hasattr(self, "kernel_")
+        if warm:
+            self._check_same_kind(kernel)
         learns = self.optimizer is not None and len(adapted.theta) > 0
         cold = start_values(adapted, spread) if learns else [adapted.theta]
         result = _inference.fit(
             model,
-            [self._warm_theta(kernel)] if warm else cold,
+            [self.kernel_.theta] if warm else cold,
             adapted.bounds,
             choose,
             max_iter=self.max_iter if learns else 0,
@@ -91,7 +94,9 @@ class SparseGPBase(BaseEstimator):
             report=self._report if self.verbose else None,
         )
         self._store(result, model.counts, kernel, rows)
-        warn_of_fit(self, result, adapted, spread)
+        for category, message in describe_fit(self, result, adapted, spread):
+            # From here up to the user's call of `fit`.
+            warnings.warn(message, category, stacklevel=4)
 
     def _restarts(self, kernel, bounds, rng):
         """Return starts drawn log-uniformly within the bounds."""
@@ -127,11 +132,6 @@ class SparseGPBase(BaseEstimator):
             )
         return self.bound
 
-    @property
-    def _chooses_points(self):
-        """Whether `selector` is a way to choose points, not an array of them."""
-        return isinstance(self.selector, str | InducingPointSelector)
-
     def _choice(self, rows, rng):
         """Return the `_choices` object that `selector` asks for."""
         selector = self.selector
@@ -139,7 +139,7 @@ class SparseGPBase(BaseEstimator):
             return make_choice(
                 selector, self.n_inducing, self.selection_tol, rows.X, rows.weight, rng
             )
-        if not self._chooses_points:
+        if not isinstance(selector, InducingPointSelector):
             return FixedChoice(check_inducing_points(selector, self.n_features_in_))
         selector._validate_params()
         for name in ("kernel", "weighting"):
@@ -154,8 +154,8 @@ class SparseGPBase(BaseEstimator):
             selector.method, selector.n_components, selector.tol, rows.X, rows.weight, rng
         )
 
-    def _warm_theta(self, kernel):
-        """Return the hyperparameters of the last fit, if they are those of such a `kernel`."""
+    def _check_same_kind(self, kernel):
+        """Refuse to start from a fit to other columns or with another kind of kernel."""
         n_columns = self.inducing_points_.shape[1]
         if n_columns != self.n_features_in_:
             raise ValueError(
@@ -167,12 +167,11 @@ class SparseGPBase(BaseEstimator):
                 f"warm_start=True needs the kernel structure of the last fit: it had "
                 f"{self.kernel_}, kernel is {kernel}; set warm_start=False to start afresh"
             )
-        return self.kernel_.theta
 
     def _warm_points(self, choose, rows):
         """Return the points of the last fit, or None if the parameters want others."""
         points = self.inducing_points_
-        if not self._chooses_points or len(points) > choose.n_points:
+        if choose.fixed or len(points) > choose.n_points:
             return None
         return Chosen(points, find_rows(points, rows.X), None)
 
@@ -214,7 +213,7 @@ class SparseGPBase(BaseEstimator):
         model = self._sparse_model(adapted.kernel, likelihood, rows, weighted_target)
         points = Chosen(self.inducing_points_, None, None)
         try:
-            with np.errstate(over="ignore", invalid="ignore"):
+            with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
                 solved = _inference.settle(
                     model, theta, points, model.initial_state(), self.jitter_, eval_gradient
                 )

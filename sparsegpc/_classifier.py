@@ -54,7 +54,8 @@ class SparseGPClassifier(ClassifierMixin, SparseGPBase):
     fit_prior_mean : bool, default=True
         Learn the constant mean of f; else it is zero.
     optimizer : {"l-bfgs-b"} or None, default="l-bfgs-b"
-        None keeps the kernel's hyperparameters as they are.
+        None keeps the hyperparameters as they are: those of `kernel`, or with `warm_start` those of
+        the last fit.
     n_restarts_optimizer : int, default=0
         Further runs from hyperparameters drawn log-uniformly within their bounds.
     max_iter : int, default=100
@@ -65,7 +66,9 @@ class SparseGPClassifier(ClassifierMixin, SparseGPBase):
         How often the points may be chosen again. It stops earlier once the bound has not risen
         twice in a row, or the same points come back.
     warm_start : bool, default=False
-        Start from the hyperparameters and inducing points of the last fit.
+        Start from the hyperparameters of the last fit, and from its inducing points where they are
+        chosen by the model and no more than are asked for now. The kernel may have other values
+        and bounds than at the last fit, but must have the same structure.
     random_state : int, RandomState instance or None, default=None
         For the selectors "rpcholesky", "kmeans" and "uniform", and for restarts. The default
         selector draws nothing.
@@ -205,8 +208,9 @@ class SparseGPClassifier(ClassifierMixin, SparseGPBase):
         Warns
         -----
         ConvergenceWarning
-            If `max_iter` was reached, the learned model is no better than a constant one, or the
-            bound still rises where hyperparameters meet their limits.
+            If `max_iter` was reached, the sites did not settle, the learned model is no better than
+            a constant one, the bound still rises where hyperparameters meet their limits, or the
+            kernel matrix is hardly positive definite.
         UserWarning
             If one column varies so much more than the others that a common length scale hides them.
         """

@@ -14,7 +14,7 @@ from numpy.linalg import LinAlgError
 from scipy.optimize import minimize
 
 from sparsegpc._choices import PivotedChoice
-from sparsegpc._linalg import JITTER_ATTEMPTS, JITTER_GROWTH, SMALLEST_JITTER
+from sparsegpc._linalg import JITTER_ATTEMPTS, SMALLEST_JITTER
 from sparsegpc._model import Evaluation
 
 # Ranking the starts: rows, inducing points and L-BFGS-B iterations spent on each.
@@ -25,6 +25,10 @@ FINAL_TOL_SHARE, MAX_FINAL_ITERATIONS = 1e-4, 500
 PATIENCE = 2
 # Length of the optimiser's first step in theta, from gradients (nats) at least this large.
 FIRST_STEP, SMALL_GRADIENT = 0.5, 30.0
+# A gain over a constant function of less than this many nats per row, or 1 in all, is none.
+TRIVIAL_GAIN = 1e-3
+# Growth of the jitter after a round in which theta moved to where it did not suffice.
+JITTER_STEP = 100.0
 # scipy's status of L-BFGS-B for that end.
 REACHED_MAX_ITER = 1
 
@@ -101,7 +105,9 @@ def _ascend(model, start, bounds, max_iter):
     )
     model.counts.optimizer_iterations += result.nit
     # Any end but the limit is one where the line search finds nothing better.
-    message = str(result.message) if result.status == REACHED_MAX_ITER else ""
+    message = ""
+    if result.status == REACHED_MAX_ITER:
+        message = f"L-BFGS-B took all of max_iter={max_iter} iterations: raise it, or loosen tol"
     return ascent.best, message, ascent.failed
 
 
@@ -136,7 +142,7 @@ def _climb(model, theta, choose, bounds, *, max_iter, max_reselections, first=No
         if max_iter and len(theta):
             current, end, failed = _ascend(model, current, bounds, max_iter)
         if failed:
-            jitter *= JITTER_GROWTH**2
+            jitter *= JITTER_STEP
         history.append(current.bound)
         if report is not None:
             report(len(history), len(chosen.Z), current.bound)
@@ -152,7 +158,7 @@ def _climb(model, theta, choose, bounds, *, max_iter, max_reselections, first=No
 def _floor(model):
     """Return the bound up to which a model is no better than a constant function."""
     constant = model.likelihood.constant_bound(model.y, model.weight, model.fit_prior_mean)
-    return constant + model.tol
+    return constant + min(1.0, TRIVIAL_GAIN * model.total_weight)
 
 
 def _rank(model, starts, bounds, n_points):
@@ -181,7 +187,7 @@ def _rank(model, starts, bounds, n_points):
 
 
 def settle(model, theta, chosen, state, jitter, wrt_theta=True):
-    """Return the evaluation at given hyperparameters and points, its sites to the last digits."""
+    """Return the evaluation at given hyperparameters and points, to the final tolerance."""
     return model.evaluate(
         theta,
         chosen,
@@ -192,6 +198,15 @@ def settle(model, theta, chosen, state, jitter, wrt_theta=True):
         max_iter=MAX_FINAL_ITERATIONS,
         wrt_theta=wrt_theta,
     )
+
+
+def _plan(ranked, restarts, spares):
+    """Return the starts in order, each once: those to climb from, then those for want of better."""
+    plan = [(theta, True) for theta in (ranked[0], *restarts)]
+    for theta in (*ranked[1:], *spares):
+        if not any(np.array_equal(theta, planned) for planned, _ in plan):
+            plan.append((theta, False))
+    return plan
 
 
 def fit(
@@ -242,13 +257,14 @@ def fit(
     """
     starts = [np.clip(start, *bounds.T) for start in starts] if max_iter else list(starts)
     ranked = _rank(model, starts, bounds, choose.n_points) if len(starts) > 1 else starts
-    queue, spares = [ranked[0], *restarts], [*ranked[1:], *starts, *spares]
     floor, outcome, failure = _floor(model), None, None
-    while queue:
+    for theta, needed in _plan(ranked, restarts, [*starts, *spares]):
+        if not (needed or outcome is None or outcome.best.bound <= floor):
+            break
         try:
             attempt = _climb(
                 model,
-                queue.pop(0),
+                theta,
                 choose,
                 bounds,
                 max_iter=max_iter,
@@ -262,8 +278,6 @@ def fit(
             if outcome is None or attempt.best.bound > outcome.best.bound:
                 outcome = attempt
         first = None
-        if not queue and spares and (outcome is None or outcome.best.bound <= floor):
-            queue.append(spares.pop(0))
     if outcome is None:
         raise failure
     best = outcome.best
@@ -272,5 +286,8 @@ def fit(
     )
     message = outcome.message
     if not best.solution.converged:
-        message = f"the sites did not settle in {MAX_FINAL_ITERATIONS} passes"
+        message = (
+            f"the sites did not settle in {MAX_FINAL_ITERATIONS} passes: limit the variance of the "
+            "kernel, or divide large weights by a common factor"
+        )
     return FitResult(best, outcome.bounds, not message, best.bound <= floor, message)

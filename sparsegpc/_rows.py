@@ -42,8 +42,9 @@ class _SingleThreadedBlas:
     def __enter__(self):
         with self._lock:
             if self._n_users == 0:
-                self.n_threads_outside = _blas_threads()
+                n_threads = _blas_threads()
                 self._limit = _controller().limit(limits=1, user_api="blas")
+                self.n_threads_outside = n_threads
             self._n_users += 1
 
     def __exit__(self, *error):

@@ -94,7 +94,14 @@ class _Factor:
 
     def append(self, pivots, rows):
         """Add `pivots`, whose residual covariance with all rows is `rows`, one after the other."""
-        new = solve_lower(cholesky(rows[:, pivots]), rows)
+        try:
+            factor = cholesky(rows[:, pivots])
+        except LinAlgError as error:
+            raise LinAlgError(
+                "the kernel is not positive semi-definite, or not symmetric: the covariance of "
+                f"{len(pivots)} rows, given the chosen ones, has no Cholesky factor"
+            ) from error
+        new = solve_lower(factor, rows)
         for pivot, c in zip(pivots, new, strict=True):
             self.residual -= c**2
             np.maximum(self.residual, 0.0, out=self.residual)

@@ -25,7 +25,12 @@ from sparsegpc._linalg import JITTER_ATTEMPTS
 from sparsegpc._merging import merge_rows
 from sparsegpc._model import SparseModel, whitened_features
 from sparsegpc._rows import single_threaded_blas
-from sparsegpc._validation import all_or_nothing, check_weights, row_options
+from sparsegpc._validation import (
+    all_or_nothing,
+    check_weights,
+    refuse_overflow,
+    row_options,
+)
 
 METHODS = ("hgv", "rpcholesky", "greedy-variance", "kmeans", "uniform")
 
@@ -309,4 +314,5 @@ def check_inducing_points(points, n_features):
             f"selector is an array of inducing points with {points.shape[1]} columns, but X has "
             f"{n_features}"
         )
+    refuse_overflow(points, "selector")
     return points

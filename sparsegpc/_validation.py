@@ -9,8 +9,10 @@ from sklearn.utils.validation import check_array
 
 from sparsegpc._rows import available_threads
 
-# Larger weights are no counts that a float64 could tell apart.
-LARGEST_WEIGHT = 1e15
+# Larger weights are no counts that a float64 could tell apart; smaller ones underflow on the way.
+LARGEST_WEIGHT, SMALLEST_WEIGHT = 1e15, 1e-100
+# Larger values cannot be squared and added up.
+LARGEST_VALUE = 1e150
 
 
 def row_options():
@@ -54,12 +56,27 @@ def check_weights(sample_weight, n_samples, name="sample_weight"):
             f"{name} must be at most {LARGEST_WEIGHT:.0e}, got {weight.max():.3g}: divide all "
             "weights by a common factor"
         )
+    if (weight[weight > 0] < SMALLEST_WEIGHT).any():
+        raise ValueError(
+            f"{name} must be zero or at least {SMALLEST_WEIGHT:.0e}, got "
+            f"{weight[weight > 0].min():.3g}: multiply all weights by a common factor"
+        )
     if not weight.any():
         raise ValueError(
             f"{name} is zero for every row, so there is nothing to learn from: give at least one "
             "row a positive weight"
         )
     return weight
+
+
+def refuse_overflow(X, name, varies=True):
+    """Raise ValueError if a value of `X`, in the columns that vary, is too large to be squared."""
+    largest = float(np.abs(X).max(axis=0).max(where=varies, initial=0.0))
+    if largest > LARGEST_VALUE:
+        raise ValueError(
+            f"{name} holds a value of {largest:.3g}, whose square overflows: scale the columns, "
+            "for example with StandardScaler"
+        )
 
 
 def column_name(estimator, column):

@@ -898,7 +898,7 @@ def test_too_few_iterations_are_said():
     ((category, text, filename),) = warnings_of(small_model(max_iter=1), *moons())
     assert category is ConvergenceWarning
     assert "stopped before its bound converged" in text
-    assert "max_iter=1," in text
+    assert "max_iter=1 " in text
     assert "tol=1e-05" in text
     assert filename == __file__
     model = small_model(max_iter=1)
@@ -1209,3 +1209,72 @@ def test_sites_that_do_not_settle_are_reported():
         model = SparseGPClassifier(kernel).fit(X, y)
     assert not model.converged_
     assert model.score(X, y) == 1.0
+
+
+def test_warm_start_with_few_points_does_not_stay_trivial(rng):
+    X = rng.randn(300, 2)
+    y = X[:, 0] * X[:, 1] + 0.3 * rng.randn(300) > 0
+    model = SparseGPClassifier(warm_start=True).fit(X, y).set_params(n_inducing=5).fit(X, y)
+    cold = SparseGPClassifier(n_inducing=5).fit(X, y)
+    assert model.lower_bound_ > cold.lower_bound_ - 5.0
+
+
+def test_warm_start_asks_a_fixed_selector_for_its_number_of_points():
+    X, y = moons()
+    model = fixed_model(selector="uniform", n_inducing=10, selection_tol=0, random_state=0).fit(
+        X, y
+    )
+    model.set_params(warm_start=True, n_inducing=20).fit(X, y)
+    assert len(model.inducing_points_) == 20
+
+
+@pytest.mark.parametrize("value", [-1e16, 1e17, -1e100])
+def test_a_sentinel_of_any_size_and_sign_leaves_the_start_values_alone(value):
+    X, y = make_moons(200, noise=0.25, random_state=0)
+    X[3, 0] = value
+    assert warnings_of(model := small_model(), X, y) == []
+    assert model.score(X, y) > 0.85
+
+
+def test_a_loose_tolerance_does_not_make_a_model_poor():
+    X, y = moons()
+    assert warnings_of(small_model(tol=0.5), X, y) == []
+
+
+def test_a_low_limit_of_the_variance_is_not_taken_for_separability():
+    X, y = moons()
+    kernel = ConstantKernel(1.0, (0.01, 1.5)) * RBF(1.0)
+    ((_, text, _),) = warnings_of(small_model(kernel=kernel), X, y)
+    assert "constant_value = 1.5 at its upper limit" in text
+    assert "separable" not in text
+
+
+@pytest.mark.parametrize(
+    ("kernel", "match"),
+    [
+        (RBF(1.0, (5.0, 2.0)), "lower bound must not exceed the upper"),
+        (ConstantKernel(1.0, (2.0, 1.0)) * RBF(), "constant_value: the lower bound must not"),
+    ],
+    ids=["length-scale", "constant"],
+)
+def test_bounds_the_wrong_way_round_are_named(kernel, match):
+    with pytest.raises(ValueError, match=match):
+        SparseGPClassifier(kernel).fit(*moons(20))
+
+
+def test_differences_too_small_to_square_are_refused():
+    X, y = moons(20)
+    with pytest.raises(ValueError, match="square underflows: scale the columns"):
+        SparseGPClassifier().fit(1e-200 * X, y)
+
+
+def test_weights_too_small_to_compute_with_are_refused():
+    X, y = moons(20)
+    with pytest.raises(ValueError, match="sample_weight must be zero or at least 1e-100"):
+        SparseGPClassifier().fit(X, y, sample_weight=np.full(20, 5e-324))
+
+
+def test_absurd_inducing_points_are_refused():
+    X, y = moons(20)
+    with pytest.raises(ValueError, match=r"selector holds a value of 1e\+200"):
+        SparseGPClassifier(selector=np.full((3, 2), 1e200)).fit(X, y)
