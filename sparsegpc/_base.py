@@ -29,7 +29,7 @@ from sparsegpc._selector import (
     check_inducing_points,
     make_choice,
 )
-from sparsegpc._validation import row_options
+from sparsegpc._settings import row_options
 
 
 class SparseGPBase(BaseEstimator):

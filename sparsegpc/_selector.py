@@ -25,12 +25,8 @@ from sparsegpc._linalg import JITTER_ATTEMPTS
 from sparsegpc._merging import merge_rows
 from sparsegpc._model import SparseModel, whitened_features
 from sparsegpc._rows import single_threaded_blas
-from sparsegpc._validation import (
-    all_or_nothing,
-    check_weights,
-    refuse_overflow,
-    row_options,
-)
+from sparsegpc._settings import row_options
+from sparsegpc._validation import all_or_nothing, check_weights, refuse_overflow
 
 METHODS = ("hgv", "rpcholesky", "greedy-variance", "kmeans", "uniform")
 

@@ -4,20 +4,12 @@ import numbers
 from contextlib import contextmanager
 
 import numpy as np
-from sklearn import get_config
 from sklearn.utils.validation import check_array
-
-from sparsegpc._rows import available_threads
 
 # Larger weights are no counts that a float64 could tell apart; smaller ones underflow on the way.
 LARGEST_WEIGHT, SMALLEST_WEIGHT = 1e15, 1e-100
 # Larger values cannot be squared and added up.
 LARGEST_VALUE = 1e150
-
-
-def row_options():
-    """Return the options of `RowBlocks` that the environment and scikit-learn's settings imply."""
-    return {"n_threads": available_threads(), "memory": int(get_config()["working_memory"] * 2**20)}
 
 
 @contextmanager
