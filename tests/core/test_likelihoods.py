@@ -240,14 +240,17 @@ def test_no_state_beats_the_update(case, mean, variance, y, shift):
     assert float(values[0] - values[1]) >= -1e-25 - 1e-30 * state
 
 
-@cases
-@given(
+given_a_step = given(
     mean=st.floats(-30.0, 30.0),
     variance=st.floats(1e-6, 1e3),
     log_old=log_states,
     y=labels,
     weight=weights,
 )
+
+
+@cases
+@given_a_step
 def test_gain_is_the_difference_of_expected_sites(case, mean, variance, log_old, y, weight):
     """At fixed q(u), for the state that is optimal there."""
     old, total = one(np.exp(log_old), weight)
@@ -261,13 +264,7 @@ def test_gain_is_the_difference_of_expected_sites(case, mean, variance, log_old,
 
 
 @cases
-@given(
-    mean=st.floats(-30.0, 30.0),
-    variance=st.floats(1e-6, 1e3),
-    log_old=log_states,
-    y=labels,
-    weight=weights,
-)
+@given_a_step
 def test_gain_is_what_the_sites_say(case, mean, variance, log_old, y, weight):
     old, label, total = one(np.exp(log_old), y, weight)
     new = case.likelihood.update(*one(mean, variance))
