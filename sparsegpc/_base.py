@@ -8,7 +8,6 @@ from sklearn.base import BaseEstimator
 from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sparsegpc import _inference
 from sparsegpc._adapters import (
@@ -18,7 +17,7 @@ from sparsegpc._adapters import (
     measure_spread,
     start_values,
 )
-from sparsegpc._bounds import Posterior
+from sparsegpc._bounds import SLACKS, Posterior
 from sparsegpc._choices import Chosen, FixedChoice
 from sparsegpc._diagnosis import describe_fit
 from sparsegpc._merging import find_rows, merge_rows
@@ -44,7 +43,7 @@ class SparseGPBase(BaseEstimator):
         "n_inducing": [Interval(numbers.Integral, 1, None, closed="left")],
         "selector": [StrOptions(set(METHODS)), InducingPointSelector, "array-like"],
         "selection_tol": [Interval(numbers.Real, 0, None, closed="left")],
-        "bound": [StrOptions({"auto", "tight", "spherical", "standard"})],
+        "bound": [StrOptions({"auto", *SLACKS})],
         "fit_prior_mean": ["boolean"],
         "optimizer": [StrOptions({"l-bfgs-b"}), None],
         "n_restarts_optimizer": [Interval(numbers.Integral, 0, None, closed="left")],
@@ -74,7 +73,7 @@ class SparseGPBase(BaseEstimator):
         spread = measure_spread(rows.X, rows.weight)
         kernel = default_kernel(spread) if self.kernel is None else self.kernel
         adapted = adapt_kernel(kernel, self.n_features_in_, refuse_white=refuse_white)
-        model = self._sparse_model(adapted.kernel, likelihood, rows, rows.total(weight * target))
+        model = self._sparse_model(adapted.kernel, likelihood, rows, rows.mean(target, weight))
         choose = self._choice(rows, rng)
         warm = self.warm_start and hasattr(self, "kernel_")
         if warm:
@@ -108,13 +107,13 @@ class SparseGPBase(BaseEstimator):
             )
         return [rng.uniform(*bounds.T) for _ in range(n_restarts)]
 
-    def _sparse_model(self, kernel, likelihood, rows, weighted_target):
-        """Return the core's model of merged rows; `weighted_target` is summed over copies."""
+    def _sparse_model(self, kernel, likelihood, rows, target):
+        """Return the core's model of merged rows and their mean targets."""
         return SparseModel(
             kernel,
             likelihood,
             rows.X,
-            weighted_target / rows.weight,
+            target,
             rows.weight,
             slack=self._slack(likelihood),
             fit_prior_mean=self.fit_prior_mean,
@@ -196,7 +195,7 @@ class SparseGPBase(BaseEstimator):
         text = f"choice {n_choices}: {n_points} points, bound {bound:.4f}"
         print(f"[{type(self).__name__}] {text}")  # noqa: T201, asked for by verbose
 
-    def _bound_at(self, theta, rows, likelihood, weighted_target, eval_gradient):
+    def _bound_at(self, theta, rows, likelihood, target, eval_gradient):
         """Return the bound for merged rows at the fitted points, and its gradient if asked for.
 
         Minus infinity, with a gradient of zero, where the kernel cannot be factored.
@@ -210,7 +209,7 @@ class SparseGPBase(BaseEstimator):
             )
         if not np.isfinite(theta).all():
             raise ValueError(f"theta must be finite, got {theta}")
-        model = self._sparse_model(adapted.kernel, likelihood, rows, weighted_target)
+        model = self._sparse_model(adapted.kernel, likelihood, rows, target)
         points = Chosen(self.inducing_points_, None, None)
         try:
             with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
@@ -234,8 +233,3 @@ class SparseGPBase(BaseEstimator):
             X,
             **row_options(),
         )
-
-    def _validated(self, X):
-        """Return `X` as floats after checking that the model is fitted and has these columns."""
-        check_is_fitted(self)
-        return validate_data(self, X, dtype=np.float64, reset=False)

@@ -145,8 +145,6 @@ class SparseGPClassifier(ClassifierMixin, SparseGPBase):
     True
     """
 
-    _parameter_constraints = SparseGPBase._parameter_constraints
-
     def __init__(
         self,
         kernel=None,
@@ -217,15 +215,13 @@ class SparseGPClassifier(ClassifierMixin, SparseGPBase):
         with all_or_nothing(self):
             X, y = validate_data(self, X, y, dtype=np.float64)
             check_classification_targets(y)
-            weight = check_weights(sample_weight, len(X))
-            present = weight > 0.0
-            X, y, weight = X[present], y[present], weight[present]
+            X, y, weight, present = _present_rows(X, y, sample_weight)
             self.classes_, codes = np.unique(y, return_inverse=True)
             _check_two_classes(self.classes_, y)
             with single_threaded_blas():
                 self._learn(X, 2.0 * codes - 1.0, weight, PolyaGammaLogit(), NO_WHITE_NOISE)
             if self.inducing_indices_ is not None:
-                self.inducing_indices_ = np.flatnonzero(present)[self.inducing_indices_]
+                self.inducing_indices_ = present[self.inducing_indices_]
         return self
 
     def latent_mean_and_variance(self, X):
@@ -242,7 +238,8 @@ class SparseGPClassifier(ClassifierMixin, SparseGPBase):
             How little the data say about f at each row; far from all data it returns to the
             prior's.
         """
-        X = self._validated(X)
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=np.float64, reset=False)
         with single_threaded_blas():
             return self._latent_moments(X)
 
@@ -356,9 +353,7 @@ class SparseGPClassifier(ClassifierMixin, SparseGPBase):
         if X is None or y is None:
             raise ValueError("lower_bound needs X and y together, or neither")
         X, y = validate_data(self, X, y, dtype=np.float64, reset=False)
-        weight = check_weights(sample_weight, len(X))
-        present = weight > 0.0
-        X, y, weight = X[present], y[present], weight[present]
+        X, y, weight, _ = _present_rows(X, y, sample_weight)
         unknown = np.setdiff1d(y, self.classes_)
         if len(unknown):
             raise ValueError(
@@ -368,13 +363,20 @@ class SparseGPClassifier(ClassifierMixin, SparseGPBase):
         rows = merge_rows(X, weight)
         with single_threaded_blas():
             return self._bound_at(
-                theta, rows, PolyaGammaLogit(), rows.total(weight * target), eval_gradient
+                theta, rows, PolyaGammaLogit(), rows.mean(target, weight), eval_gradient
             )
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
         return tags
+
+
+def _present_rows(X, y, sample_weight):
+    """Return rows, labels and weights where the weight is positive, and which rows these are."""
+    weight = check_weights(sample_weight, len(X))
+    present = np.flatnonzero(weight)
+    return X[present], y[present], weight[present], present
 
 
 def _check_two_classes(classes, y):

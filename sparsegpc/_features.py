@@ -19,10 +19,18 @@ def factor_inducing(kernel, theta, Z, jitter=SMALLEST_JITTER, **attempts):
 
 def features(kernel, theta, Z, Luu, X):
     """Return V of shape (M, N) and the residual of shape (N,) for rows `X`. Cost M N (M + D)."""
-    V = solve_lower(Luu, kernel.value(theta, Z, X), overwrite=True)
+    V = _whiten(kernel, theta, Z, Luu, X)
+    return V, _residual(kernel, theta, X, V)
+
+
+def _whiten(kernel, theta, Z, Luu, X):
+    return solve_lower(Luu, kernel.value(theta, Z, X), overwrite=True)
+
+
+def _residual(kernel, theta, X, V):
     residual = kernel.diag(theta, X) - column_squares(V)
     # Rounding leaves about -1e-16 of the diagonal at the inducing points themselves.
-    return V, np.maximum(residual, 0.0, out=residual)
+    return np.maximum(residual, 0.0, out=residual)
 
 
 class RowFeatures:
@@ -62,7 +70,7 @@ class RowFeatures:
             return solve_lower(Luu, K), pullback
 
         def whiten(rows):
-            return solve_lower(Luu, kernel.value(theta, Z, X[rows]), overwrite=True)
+            return _whiten(kernel, theta, Z, Luu, X[rows])
 
         Luu = self.Luu
         self._full = blocks.store(evaluate, 1 + kernel.n_arrays)
@@ -71,8 +79,8 @@ class RowFeatures:
         blocks.run(self._set_residual)
 
     def _set_residual(self, index, rows):
-        diag = self.kernel.diag(self.theta, self._X[rows])
-        self.residual[rows] = np.maximum(diag - column_squares(self.V(index)), 0.0)
+        V = self.V(index)
+        self.residual[rows] = _residual(self.kernel, self.theta, self._X[rows], V)
 
     def V(self, index):
         """Return the block of V, shape (M, n)."""

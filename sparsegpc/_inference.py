@@ -34,13 +34,19 @@ REACHED_MAX_ITER = 1
 
 
 class FitResult(NamedTuple):
-    """What a fit found: the best evaluation, the bound after each choice of points, and how."""
+    """What a fit found: the best evaluation, the bound after each choice of points, and how.
+
+    ``message`` says why it did not converge; empty if it did.
+    """
 
     best: Evaluation
     bounds: list
-    converged: bool
     trivial: bool
     message: str
+
+    @property
+    def converged(self):
+        return not self.message
 
 
 class _Ascent:
@@ -290,4 +296,4 @@ def fit(
             f"the sites did not settle in {MAX_FINAL_ITERATIONS} passes: limit the variance of the "
             "kernel, or divide large weights by a common factor"
         )
-    return FitResult(best, outcome.bounds, not message, best.bound <= floor, message)
+    return FitResult(best, outcome.bounds, best.bound <= floor, message)

@@ -73,11 +73,11 @@ class Stationary:
         self.n_params = n_length_scales + self.n_extra
 
     def radial(self, s, extra):
-        """Return ``kappa(s)``; may overwrite `s`. Not called with the same `s` again."""
+        """Return ``kappa(s)``; may overwrite `s` if `keeps_distances` is False."""
         raise NotImplementedError
 
     def radial_derivative(self, s, K, extra):
-        """Return ``d kappa / d s``; `s` is None where `radial` overwrote it."""
+        """Return ``d kappa / d s``; `s` is None if `keeps_distances` is False."""
         raise NotImplementedError
 
     def extra_gradient(self, s, K, extra, adjoint):
@@ -110,7 +110,7 @@ class Stationary:
             s[near] = sum((z[near[0]] - x[near[1]]) ** 2 for z, x in zip(Zs.T, Xs.T, strict=True))
         if Z is X:
             np.fill_diagonal(s, 0.0)
-        K = self.radial(s.copy() if self.keeps_distances else s, extra)
+        K = self.radial(s, extra)
         distances = s if self.keeps_distances else None
 
         def pullback(adjoint, wrt_Z=False):
@@ -160,7 +160,7 @@ class Matern12(Stationary):
     r"""Matern with smoothness 1/2, :math:`\exp(-\sqrt s)`."""
 
     def radial(self, s, extra):
-        return np.exp(-np.sqrt(s, out=s))
+        return np.exp(-np.sqrt(s))
 
     def radial_derivative(self, s, K, extra):
         # At s = 0 the kernel has a kink; every product with a difference of points is zero there.

@@ -22,6 +22,10 @@ class MergedRows(NamedTuple):
     order: np.ndarray
     starts: np.ndarray
 
+    def mean(self, values, weight):
+        """Return the mean of `values` (N,) over the copies of each row, by their `weight` (N,)."""
+        return self.total(weight * values) / self.weight
+
     @property
     def first(self):
         """For each distinct row, the position of its first copy among the original rows."""
@@ -29,12 +33,7 @@ class MergedRows(NamedTuple):
 
     def total(self, values):
         """Return the sum of `values`, of shape (N,), over the copies of each distinct row."""
-        values = np.asarray(values)[self.order]
-        if len(self.starts) < len(values):
-            # Copies are added in the order of their values, not of the rows, to the last bit.
-            group = np.repeat(np.arange(len(self.starts)), np.diff(self.starts, append=len(values)))
-            values = values[np.lexsort((values, group))]
-        return np.add.reduceat(values, self.starts)
+        return _sum_copies(np.asarray(values)[self.order], self.starts)
 
 
 def merge_rows(X, weight):
@@ -45,22 +44,28 @@ def merge_rows(X, weight):
     order, is_new = _lexicographic_order(X)
     starts = np.flatnonzero(is_new)
     # Adding zero turns -0.0 into 0.0, which it equals.
-    merged = MergedRows(X[order[starts]] + 0.0, np.empty(0), order, starts)
-    return merged._replace(weight=merged.total(weight))
+    return MergedRows(X[order[starts]] + 0.0, _sum_copies(weight[order], starts), order, starts)
 
 
 def find_rows(points, X):
     """Return which row of `X` each of `points` equals, the first such; None if one is no row."""
-    both = np.concatenate([points, X])
-    rows = merge_rows(both, np.ones(len(both)))
-    group = np.empty(len(both), dtype=np.intp)
-    group[rows.order] = np.repeat(
-        np.arange(len(rows.starts)), np.diff(rows.starts, append=len(both))
-    )
-    first = np.full(len(rows.starts), len(X))
-    np.minimum.at(first, group[len(points) :], np.arange(len(X)))
-    found = first[group[: len(points)]]
+    order, is_new = _lexicographic_order(np.concatenate([points, X]))
+    group = np.empty(len(order), dtype=np.intp)
+    group[order] = np.cumsum(is_new) - 1
+    of_points, of_rows = np.split(group, [len(points)])
+    first = np.full(is_new.sum(), len(X))
+    np.minimum.at(first, of_rows, np.arange(len(X)))
+    found = first[of_points]
     return None if (found == len(X)).any() else found
+
+
+def _sum_copies(values, starts):
+    """Return the sums of sorted `values` (N,) from each of `starts` (N',) to the next."""
+    if len(starts) < len(values):
+        # Copies are added in the order of their values, not of the rows, to the last bit.
+        group = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(values)))
+        values = values[np.lexsort((values, group))]
+    return np.add.reduceat(values, starts)
 
 
 def _lexicographic_order(X):

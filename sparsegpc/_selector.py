@@ -203,13 +203,14 @@ class InducingPointSelector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         else:
             X = validate_data(self, X, dtype=np.float64)
             targets = []
-        rows = merge_rows(X, np.ones(len(X)))
+        unit = np.ones(len(X))
+        rows = merge_rows(X, unit)
         spread = measure_spread(rows.X, rows.weight)
         self.kernel_ = default_kernel(spread) if self.kernel is None else clone(self.kernel)
         adapted = adapt_kernel(
             self.kernel_, self.n_features_in_, refuse_white="features of a row cannot hold noise"
         )
-        models = [self._model(adapted, rows, target) for target in targets or [np.zeros(len(X))]]
+        models = [_binary_model(adapted, rows, rows.mean(target, unit)) for target in targets]
         choose = make_choice(
             self.method,
             self.n_components,
@@ -218,7 +219,9 @@ class InducingPointSelector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
             rows.weight,
             check_random_state(self.random_state),
         )
-        chosen = choose(models[0], adapted.theta, self._precision(models, adapted.theta, rows))
+        # The choice sees kernel and rows of a model, and no targets.
+        model = _binary_model(adapted, rows, np.zeros(len(rows.X)))
+        chosen = choose(model, adapted.theta, self._precision(models, adapted.theta, rows))
         factor, _ = factor_inducing(adapted.kernel, adapted.theta, chosen.Z)
         self._Luu, self.jitter_ = factor
         self.inducing_points_ = chosen.Z
@@ -227,20 +230,6 @@ class InducingPointSelector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         if chosen.selection is not None:
             self.inducing_indices_ = rows.first[chosen.indices]
             self.traces_, self.costs_ = chosen.selection.traces, chosen.selection.costs
-
-    @staticmethod
-    def _model(adapted, rows, target):
-        """Return a classifier's model of merged rows with targets of +1 and -1."""
-        mean_target = rows.total(target) / rows.weight
-        return SparseModel(
-            adapted.kernel,
-            PolyaGammaLogit(),
-            rows.X,
-            mean_target,
-            rows.weight,
-            slack="tight",
-            **row_options(),
-        )
 
     def _precision(self, models, theta, rows):
         """Return the weight of each merged row."""
@@ -287,6 +276,19 @@ class InducingPointSelector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         tags = super().__sklearn_tags__()
         tags.target_tags.required = isinstance(self.weighting, str)
         return tags
+
+
+def _binary_model(adapted, rows, target):
+    """Return a classifier's model of merged rows with mean targets in [-1, 1]."""
+    return SparseModel(
+        adapted.kernel,
+        PolyaGammaLogit(),
+        rows.X,
+        target,
+        rows.weight,
+        slack="tight",
+        **row_options(),
+    )
 
 
 def _one_against_rest(y):

@@ -28,10 +28,13 @@ class SiteSolution(NamedTuple):
     state: np.ndarray
     sites: Sites
     posterior: Posterior
-    bound: float
     bounds: list
     n_iter: int
     converged: bool
+
+    @property
+    def bound(self):
+        return self.posterior.bound
 
 
 class _Anderson:
@@ -99,7 +102,7 @@ def solve_sites(features, likelihood, y, weight, slack, state, *, prior_mean=Non
     """
     anderson = _Anderson(features.blocks)
     rounding = ROUNDING * float(weight.sum())
-    log_state, plain, best = np.log(state), None, None
+    log_state, plain, best, bounds = np.log(state), None, None, []
     for n_iter in range(1, max_iter + 1):
         state = np.exp(log_state)
         sites = likelihood.sites(state, y, weight)
@@ -113,8 +116,8 @@ def solve_sites(features, likelihood, y, weight, slack, state, *, prior_mean=Non
             continue
         if not np.isfinite(posterior.bound):
             raise LinAlgError(f"the bound is {posterior.bound} at the first sites tried")
-        bounds = [*(best.bounds if best is not None else []), posterior.bound]
-        best = SiteSolution(state, sites, posterior, posterior.bound, bounds, n_iter, False)
+        bounds.append(posterior.bound)
+        best = SiteSolution(state, sites, posterior, bounds, n_iter, False)
         target, gain, metric = _plain_step(features, likelihood, weight, slack, best)
         if gain < tol:
             return best._replace(converged=True)
