@@ -23,6 +23,7 @@ $(VENV)/.plot $(VENV)/.test $(VENV)/.lint $(VENV)/.docs: $(VENV)/.%: $(BIN)/pyth
 
 demo: $(VENV)/.plot  ## Fit, compare and draw on data that scikit-learn ships (under a minute)
 	$(BIN)/python examples/demo.py
+	$(BIN)/python examples/heteroscedastic_noise.py
 
 # SCIPY_ARRAY_API makes scikit-learn's checks of array input run, too.
 test: $(VENV)/.test  ## Run all tests and docstring examples

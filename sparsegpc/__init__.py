@@ -1,8 +1,20 @@
-"""Sparse Gaussian process classification for scikit-learn."""
+"""Sparse Gaussian process classification and regression for scikit-learn."""
 
+from sparsegpc._certificates import Certificate
 from sparsegpc._classifier import SparseGPClassifier
+from sparsegpc._noise import GPNoise, HomoscedasticNoise, PolynomialNoise
+from sparsegpc._regressor import SparseGPRegressor
 from sparsegpc._selector import InducingPointSelector
 
-__all__ = ["InducingPointSelector", "SparseGPClassifier", "__version__"]
+__all__ = [
+    "Certificate",
+    "GPNoise",
+    "HomoscedasticNoise",
+    "InducingPointSelector",
+    "PolynomialNoise",
+    "SparseGPClassifier",
+    "SparseGPRegressor",
+    "__version__",
+]
 
 __version__ = "0.1.0.dev0"

@@ -38,6 +38,15 @@ class AdaptedKernel(NamedTuple):
     names: list
     columns: list
 
+    def extended(self, theta, bounds, names):
+        """Return these parameters with others, of no column, behind them."""
+        return self._replace(
+            theta=np.concatenate([self.theta, theta]),
+            bounds=np.concatenate([self.bounds, bounds]),
+            names=[*self.names, *names],
+            columns=[*self.columns, *[None] * len(names)],
+        )
+
 
 class _Parameters:
     """Parameters collected while the tree is walked."""
@@ -119,6 +128,22 @@ def adapt_kernel(kernel, n_features, *, refuse_white=None):
                 "bound must not exceed the upper one, and both must be positive"
             )
     return AdaptedKernel(core, theta, bounds, parameters.names, parameters.columns)
+
+
+def split_white(kernel):
+    """Split a kernel into a kernel without WhiteKernel summands, and a list of these.
+
+    The first is None if nothing else is left. A WhiteKernel within a product stays where it is.
+    """
+    if type(kernel) is sk.WhiteKernel:
+        return None, [kernel]
+    if type(kernel) is not sk.Sum:
+        return kernel, []
+    (left, whites), (right, more) = split_white(kernel.k1), split_white(kernel.k2)
+    if not whites and not more:
+        return kernel, []
+    rest = left + right if left is not None and right is not None else left or right
+    return rest, [*whites, *more]
 
 
 def kernel_structure(kernel):
@@ -275,21 +300,24 @@ def _weighted_quantile(X, share, q):
     return np.take_along_axis(np.take_along_axis(X, order, axis=0), reached.argmax(0)[None], 0)[0]
 
 
-def default_kernel(spread):
+def default_kernel(spread, variance=1.0):
     """Return the kernel that None stands for: a variance times RBF with one length scale.
 
-    Start and bounds of the length scale are relative to the typical distance of two rows.
+    Start and bounds of the length scale are relative to the typical distance of two rows, those of
+    the variance to `variance`.
     """
     low, high = (factor * spread.distance for factor in LENGTH_SCALE_RANGE)
-    return sk.ConstantKernel(1.0, VARIANCE_BOUNDS) * sk.RBF(spread.distance, (low, high))
+    smallest, largest = (factor * variance for factor in VARIANCE_BOUNDS)
+    constant = sk.ConstantKernel(variance, (smallest, largest))
+    return constant * sk.RBF(spread.distance, (low, high))
 
 
 def start_values(adapted, spread):
     """Return candidate starts for theta: the kernel's own, then some with length scales from data.
 
     A length scale too short or too long by far starts the search where the bound is flat. In units
-    of the typical distance of two rows the candidates are 1, and down to the distance along a
-    single column.
+    of the typical distance of two rows the candidates are 1, down to the distance along a single
+    column, and an eighth of that, for functions that vary fast.
     """
     n_varying = max(1, int(spread.varies.sum()))
     starts = [np.clip(adapted.theta, *adapted.bounds.T)]
@@ -304,7 +332,8 @@ def start_values(adapted, spread):
             for k in lengths
         ]
     )
-    for factor in (1.0, (2.0 * n_varying) ** -0.25, (2.0 * n_varying) ** -0.5):
+    shortest = (2.0 * n_varying) ** -0.5
+    for factor in (1.0, shortest**0.5, shortest, 0.25 * shortest, 0.125 * shortest):
         theta = adapted.theta.copy()
         theta[lengths] = np.log(factor * typical)
         theta = np.clip(theta, *adapted.bounds.T)

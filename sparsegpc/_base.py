@@ -2,6 +2,8 @@
 
 import numbers
 import warnings
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -11,16 +13,16 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from sparsegpc import _inference
 from sparsegpc._adapters import (
+    AdaptedKernel,
+    Spread,
     adapt_kernel,
-    default_kernel,
     kernel_structure,
-    measure_spread,
     start_values,
 )
-from sparsegpc._bounds import SLACKS, Posterior
+from sparsegpc._bounds import SLACKS
 from sparsegpc._choices import Chosen, FixedChoice
 from sparsegpc._diagnosis import describe_fit
-from sparsegpc._merging import find_rows, merge_rows
+from sparsegpc._merging import MergedRows, find_rows
 from sparsegpc._model import SparseModel, predict_moments
 from sparsegpc._selector import (
     METHODS,
@@ -31,11 +33,28 @@ from sparsegpc._selector import (
 from sparsegpc._settings import row_options
 
 
+class Problem(NamedTuple):
+    """What a model is learned from.
+
+    ``rows`` are `MergedRows`, ``spread`` says how far they lie apart; ``kernel`` is that of f, as
+    the user knows it; ``parameters`` is an `AdaptedKernel`, with the parameters of the likelihood
+    behind those of the kernel; ``model`` is the core's. ``offset`` is what the model's bound lacks
+    to the one that the user is told, in nats.
+    """
+
+    rows: MergedRows
+    spread: Spread
+    kernel: Kernel
+    parameters: AdaptedKernel
+    model: SparseModel
+    offset: float = 0.0
+
+
 class SparseGPBase(BaseEstimator):
     """Parameters, learning and latent predictions of a sparse Gaussian process.
 
-    A subclass turns targets into what its likelihood needs, calls `_learn` within `all_or_nothing`
-    and `single_threaded_blas`, and turns moments of f into predictions.
+    A subclass states the `Problem`, calls `_learn` within `all_or_nothing` and
+    `single_threaded_blas`, and turns moments of f into predictions.
     """
 
     _parameter_constraints = {
@@ -50,76 +69,79 @@ class SparseGPBase(BaseEstimator):
         "max_iter": [Interval(numbers.Integral, 1, None, closed="left")],
         "tol": [Interval(numbers.Real, 0, None, closed="neither")],
         "max_reselections": [Interval(numbers.Integral, 0, None, closed="left")],
+        "optimize_inducing": ["boolean"],
         "warm_start": ["boolean"],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
     }
 
-    def _learn(self, X, target, weight, likelihood, refuse_white):
-        """Fit the sparse model and set the attributes.
+    def _learn(self, problem, rng, starts=None):
+        """Learn the hyperparameters that `optimizer` allows to, and set the attributes.
 
         Parameters
         ----------
-        X : ndarray of shape (N, D)
-        target : ndarray of shape (N,)
-        weight : ndarray of shape (N,)
-            Positive.
-        likelihood : likelihood of `_likelihoods`
-        refuse_white : str or None
-            See `adapt_kernel`.
+        problem : Problem
+        rng : RandomState
+        starts : list of ndarray of shape (P,) or None
+            Where to start; None takes the values of the last fit if `warm_start` says so, else
+            those of the kernel and some that follow from the data.
         """
-        rng = check_random_state(self.random_state)
-        rows = merge_rows(X, weight)
-        spread = measure_spread(rows.X, rows.weight)
-        kernel = default_kernel(spread) if self.kernel is None else self.kernel
-        adapted = adapt_kernel(kernel, self.n_features_in_, refuse_white=refuse_white)
-        model = self._sparse_model(adapted.kernel, likelihood, rows, rows.mean(target, weight))
-        choose = self._choice(rows, rng)
-        warm = self.warm_start and hasattr(self, "kernel_")
+        warm = starts is None and self.warm_start and hasattr(self, "kernel_")
         if warm:
-            self._check_same_kind(kernel)
-        learns = self.optimizer is not None and len(adapted.theta) > 0
-        cold = start_values(adapted, spread) if learns else [adapted.theta]
-        result = _inference.fit(
-            model,
-            [self.kernel_.theta] if warm else cold,
-            adapted.bounds,
-            choose,
-            max_iter=self.max_iter if learns else 0,
-            max_reselections=self.max_reselections,
-            restarts=self._restarts(kernel, adapted.bounds, rng) if learns else [],
-            spares=cold if warm and learns else [],
-            first=self._warm_points(choose, rows) if warm else None,
-            report=self._report if self.verbose else None,
-        )
-        self._store(result, model.counts, kernel, rows)
-        for category, message in describe_fit(self, result, adapted, spread):
+            self._check_same_kind(problem)
+        result = self._search(problem, rng, warm, starts)
+        self._store(result, problem)
+        for category, message in describe_fit(self, result, problem):
             # From here up to the user's call of `fit`.
             warnings.warn(message, category, stacklevel=4)
 
-    def _restarts(self, kernel, bounds, rng):
+    def _search(self, problem, rng, warm=False, starts=None, choose=None):
+        """Return the `FitResult` of the learning loop for the parameters of the estimator."""
+        parameters = problem.parameters
+        learns = self._learns(parameters)
+        choose = self._choice(problem.rows, rng) if choose is None else choose
+        cold = start_values(parameters, problem.spread) if learns else [parameters.theta]
+        if starts is None:
+            starts = [self._theta] if warm else cold
+        return _inference.fit(
+            problem.model,
+            starts,
+            parameters.bounds,
+            choose,
+            max_iter=self.max_iter if learns or self._moves_points else 0,
+            max_reselections=self.max_reselections,
+            move_points=self._moves_points,
+            restarts=self._restarts(problem, rng) if learns else [],
+            spares=cold if warm and learns else [],
+            first=self._warm_points(choose, problem.rows) if warm else None,
+            report=partial(self._report, problem.offset) if self.verbose else None,
+        )
+
+    def _learns(self, parameters):
+        return self.optimizer is not None and len(parameters.theta) > 0
+
+    @property
+    def _moves_points(self):
+        return self.optimizer is not None and self.optimize_inducing
+
+    def _restarts(self, problem, rng):
         """Return starts drawn log-uniformly within the bounds."""
-        n_restarts = self.n_restarts_optimizer
+        n_restarts, bounds = self.n_restarts_optimizer, problem.parameters.bounds
         if n_restarts and not np.isfinite(bounds).all():
             raise ValueError(
                 f"n_restarts_optimizer={n_restarts} draws hyperparameters between their bounds, so "
-                f"all bounds of kernel {kernel} must be finite and positive"
+                f"all bounds of kernel {problem.kernel} must be finite and positive"
             )
         return [rng.uniform(*bounds.T) for _ in range(n_restarts)]
 
-    def _sparse_model(self, kernel, likelihood, rows, target):
-        """Return the core's model of merged rows and their mean targets."""
-        return SparseModel(
-            kernel,
-            likelihood,
-            rows.X,
-            target,
-            rows.weight,
-            slack=self._slack(likelihood),
-            fit_prior_mean=self.fit_prior_mean,
-            tol=self.tol,
+    def _model_options(self, likelihood):
+        """Return the options of `SparseModel` that the parameters imply."""
+        return {
+            "slack": self._slack(likelihood),
+            "fit_prior_mean": self.fit_prior_mean,
+            "tol": self.tol,
             **row_options(),
-        )
+        }
 
     def _slack(self, likelihood):
         if self.bound == "auto":
@@ -153,7 +175,7 @@ class SparseGPBase(BaseEstimator):
             selector.method, selector.n_components, selector.tol, rows.X, rows.weight, rng
         )
 
-    def _check_same_kind(self, kernel):
+    def _check_same_kind(self, problem):
         """Refuse to start from a fit to other columns or with another kind of kernel."""
         n_columns = self.inducing_points_.shape[1]
         if n_columns != self.n_features_in_:
@@ -161,10 +183,10 @@ class SparseGPBase(BaseEstimator):
                 f"warm_start=True needs the columns of the last fit: it had {n_columns}, X has "
                 f"{self.n_features_in_}; set warm_start=False to start afresh"
             )
-        if kernel_structure(kernel) != kernel_structure(self.kernel_):
+        if kernel_structure(problem.kernel) != kernel_structure(self.kernel_):
             raise ValueError(
                 f"warm_start=True needs the kernel structure of the last fit: it had "
-                f"{self.kernel_}, kernel is {kernel}; set warm_start=False to start afresh"
+                f"{self.kernel_}, kernel is {problem.kernel}; set warm_start=False to start afresh"
             )
 
     def _warm_points(self, choose, rows):
@@ -174,62 +196,62 @@ class SparseGPBase(BaseEstimator):
             return None
         return Chosen(points, find_rows(points, rows.X), None)
 
-    def _store(self, result, counts, kernel, rows):
-        best = result.best
-        posterior = best.solution.posterior
-        self.kernel_ = kernel.clone_with_theta(best.theta)
-        self.prior_mean_ = posterior.prior_mean
+    def _store(self, result, problem):
+        best, counts = result.best, problem.model.counts
+        self._theta = best.theta
+        self._posteriors = [solution.posterior for solution in best.solutions]
+        self.kernel_ = problem.kernel.clone_with_theta(best.theta[: problem.model.kernel.n_params])
         self.inducing_points_ = best.chosen.Z
         indices = best.chosen.indices
-        self.inducing_indices_ = None if indices is None else rows.first[indices]
-        self.lower_bound_ = best.bound
-        self.lower_bounds_ = np.array(result.bounds)
+        self.inducing_indices_ = None if indices is None else problem.rows.first[indices]
+        self.lower_bound_ = best.bound + problem.offset
+        self.lower_bounds_ = np.array(result.bounds) + problem.offset
         self.converged_ = result.converged
         self.n_iter_ = counts.optimizer_iterations
         self.n_evaluations_ = counts.evaluations
         self.n_site_iterations_ = counts.site_iterations
         self.jitter_ = best.jitter
-        self._Luu, self._q_mean, self._q_chol = best.Luu, posterior.w, posterior.LB
+        self._Luu = best.Luu
 
-    def _report(self, n_choices, n_points, bound):
-        text = f"choice {n_choices}: {n_points} points, bound {bound:.4f}"
+    def _report(self, offset, n_choices, n_points, bound):
+        text = f"choice {n_choices}: {n_points} points, bound {bound + offset:.4f}"
         print(f"[{type(self).__name__}] {text}")  # noqa: T201, asked for by verbose
 
-    def _bound_at(self, theta, rows, likelihood, target, eval_gradient):
-        """Return the bound for merged rows at the fitted points, and its gradient if asked for.
+    def _bound_at(self, model, theta, chosen, eval_gradient):
+        """Return the bound of a model at all its parameters and given points, and the gradient.
 
         Minus infinity, with a gradient of zero, where the kernel cannot be factored.
         """
-        adapted = adapt_kernel(self.kernel_, self.n_features_in_)
-        theta = adapted.theta if theta is None else np.asarray(theta, dtype=np.float64)
-        if theta.shape != adapted.theta.shape:
-            raise ValueError(
-                f"theta must have the shape {adapted.theta.shape} of kernel_.theta, got "
-                f"{theta.shape}"
-            )
-        if not np.isfinite(theta).all():
-            raise ValueError(f"theta must be finite, got {theta}")
-        model = self._sparse_model(adapted.kernel, likelihood, rows, target)
-        points = Chosen(self.inducing_points_, None, None)
         try:
             with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
                 solved = _inference.settle(
-                    model, theta, points, model.initial_state(), self.jitter_, eval_gradient
+                    model, theta, chosen, model.initial_state(), self.jitter_, eval_gradient
                 )
         except np.linalg.LinAlgError:
             return (-np.inf, np.zeros_like(theta)) if eval_gradient else -np.inf
         return (solved.bound, solved.grad_theta) if eval_gradient else solved.bound
 
+    def _check_theta(self, theta):
+        """Return the kernel's parameters that a user gives, or the learned ones for None."""
+        learned = self.kernel_.theta
+        theta = learned if theta is None else np.asarray(theta, dtype=np.float64)
+        if theta.shape != learned.shape:
+            raise ValueError(
+                f"theta must have the shape {learned.shape} of kernel_.theta, got {theta.shape}"
+            )
+        if not np.isfinite(theta).all():
+            raise ValueError(f"theta must be finite, got {theta}")
+        return theta
+
     def _latent_moments(self, X):
-        """Return mean and variance of f at the rows of validated `X`, shape (N,) each."""
+        """Return mean and variance of f at the rows of validated `X`, shape (n_outputs, N) each."""
         adapted = adapt_kernel(self.kernel_, self.n_features_in_)
-        posterior = Posterior(self._q_mean, self._q_chol, self.prior_mean_)
         return predict_moments(
             adapted.kernel,
             adapted.theta,
             self.inducing_points_,
             self._Luu,
-            posterior,
+            self._posteriors,
             X,
             **row_options(),
         )

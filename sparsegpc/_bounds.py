@@ -77,6 +77,63 @@ def slack_value(slack, cost_sum, log_cost_sum, n_rows):
     return -0.5 * log_cost_sum
 
 
+class RowSums(NamedTuple):
+    """The sums over rows that q(u) and the bound depend on.
+
+    ``VpV`` (M, M) is V diag(p) V^T; ``Vp``, ``Vb`` (M,) are V p and V b; the others are sums of
+    precisions, shifts, own terms, ``cost = precision * residual`` and ``log1p(cost)``.
+    """
+
+    VpV: np.ndarray
+    Vp: np.ndarray
+    Vb: np.ndarray
+    precision: float
+    shift: float
+    own: float
+    cost: float
+    log_cost: float
+
+
+def row_sums(features, sites, slack):
+    """Return the `RowSums`; ``log_cost`` is zero where `slack` does not need it. Cost N M^2."""
+
+    def sums(index, rows):
+        V = features.V(index)
+        p, b, own = (part[rows] for part in sites)
+        cost = p * features.residual[rows]
+        # log1p only where it is asked for: it is the dearest of the sums over rows.
+        log_cost = np.log1p(cost).sum() if slack == "tight" else 0.0
+        numbers = np.array([p.sum(), b.sum(), own.sum(), cost.sum(), log_cost])
+        return weighted_gram(V, p), V @ p, V @ b, numbers
+
+    VpV, Vp, Vb, numbers = features.blocks.sum(sums)
+    return RowSums(VpV, Vp, Vb, *numbers.tolist())
+
+
+def optimal_posterior(sums, n_rows, slack, prior_mean=None):
+    """Return the `Posterior` that the sums over `n_rows` rows imply; see `collapse`. Cost M^3/3."""
+    B = sums.VpV.copy()
+    B.flat[:: len(B) + 1] += 1.0
+    LB = cholesky(B)
+    scaled_p, scaled_b = solve_lower(LB, np.stack([sums.Vp, sums.Vb], axis=1)).T
+    if prior_mean is None:
+        # The sum of (P^-1 + Q)^-1: positive, but its digits are lost where f may be constant and
+        # the prior lets that constant be anything.
+        curvature = max(sums.precision - scaled_p @ scaled_p, EPSILON * sums.precision)
+        prior_mean = (sums.shift - scaled_p @ scaled_b) / curvature
+    scaled_h = scaled_b - prior_mean * scaled_p
+    w = solve_lower(LB, scaled_h, transposed=True)
+    bound = (
+        -0.5 * log_det(LB)
+        + 0.5 * float(scaled_h @ scaled_h)
+        + prior_mean * sums.shift
+        - 0.5 * prior_mean**2 * sums.precision
+        + slack_value(slack, sums.cost, sums.log_cost, n_rows)
+        + sums.own
+    )
+    return Posterior(w, LB, float(prior_mean), float(bound), sums.cost / n_rows)
+
+
 def collapse(features, sites, slack, prior_mean=None):
     """Return the optimal q(u) for given sites, and the bound.
 
@@ -97,37 +154,8 @@ def collapse(features, sites, slack, prior_mean=None):
     -----
     Cost N M^2 + M^3 / 3.
     """
-
-    def sums(index, rows):
-        V = features.V(index)
-        p, b, own = (part[rows] for part in sites)
-        cost = p * features.residual[rows]
-        # log1p only where it is asked for: it is the dearest of the sums over rows.
-        log_cost = np.log1p(cost).sum() if slack == "tight" else 0.0
-        numbers = np.array([p.sum(), b.sum(), own.sum(), cost.sum(), log_cost])
-        return weighted_gram(V, p), V @ p, V @ b, numbers
-
-    B, Vp, Vb, numbers = features.blocks.sum(sums)
-    p_sum, b_sum, own_sum, cost_sum, log_cost_sum = numbers.tolist()
-    B.flat[:: len(B) + 1] += 1.0
-    LB = cholesky(B)
-    scaled_p, scaled_b = solve_lower(LB, np.stack([Vp, Vb], axis=1)).T
-    if prior_mean is None:
-        # The sum of (P^-1 + Q)^-1: positive, but its digits are lost where f may be constant and
-        # the prior lets that constant be anything.
-        curvature = max(p_sum - scaled_p @ scaled_p, EPSILON * p_sum)
-        prior_mean = (b_sum - scaled_p @ scaled_b) / curvature
-    scaled_h = scaled_b - prior_mean * scaled_p
-    w = solve_lower(LB, scaled_h, transposed=True)
-    bound = (
-        -0.5 * log_det(LB)
-        + 0.5 * float(scaled_h @ scaled_h)
-        + prior_mean * b_sum
-        - 0.5 * prior_mean**2 * p_sum
-        + slack_value(slack, cost_sum, log_cost_sum, features.blocks.n_rows)
-        + own_sum
-    )
-    return Posterior(w, LB, float(prior_mean), float(bound), cost_sum / features.blocks.n_rows)
+    sums = row_sums(features, sites, slack)
+    return optimal_posterior(sums, features.blocks.n_rows, slack, prior_mean)
 
 
 def marginals(V, residual, posterior):
@@ -153,7 +181,19 @@ def covariance(K, V, posterior):
     return K - V.T @ V + explained.T @ explained
 
 
-def gradient(features, sites, slack, posterior, wrt_Z=False):
+class Gradient(NamedTuple):
+    """Derivatives of a bound w.r.t. the kernel's parameters (P,) and the points (M, D) or None.
+
+    ``moments`` holds, for each output, the mean (N,) and the variance (N,) of f at the rows as the
+    bound sees it, the residual times its shrinkage included; None unless asked for.
+    """
+
+    theta: np.ndarray
+    Z: np.ndarray | None
+    moments: list | None
+
+
+def gradient(features, outputs, slack, *, wrt_Z=False, moments=False):
     """Return the gradient of the bound at fixed sites w.r.t. the kernel's parameters and Z.
 
     At sites that are optimal for the current kernel it is the total derivative (envelope theorem).
@@ -161,49 +201,80 @@ def gradient(features, sites, slack, posterior, wrt_Z=False):
     Parameters
     ----------
     features : RowFeatures
-    sites, slack, posterior
-        The arguments and the result of `collapse`.
+    outputs : list of (Sites, Posterior)
+        Arguments and results of `collapse`. Several outputs share the features, and their bounds
+        add up.
+    slack : str
     wrt_Z : bool
         Whether to return the gradient w.r.t. the inducing points.
+    moments : bool
+        Whether to return the moments of f at the rows, which come at a cost of N M.
 
     Returns
     -------
-    grad_theta : ndarray of shape (P,)
-    grad_Z : ndarray of shape (M, D) or None
+    Gradient
 
     Notes
     -----
     With ``g = v * precision`` the derivative of the bound w.r.t. the residual is ``-g / 2``, and
-    ``G = -B^-1 V diag(p) + w (shift - p mean)^T + V diag(g)`` that w.r.t. V. Cost 4 N M^2, N M^2
-    less for ``slack="standard"``.
+    ``G = -B^-1 V diag(p) + w (shift - p mean)^T + V diag(g)`` that w.r.t. V. For each output the
+    cost is 3 N M^2, N M^2 less for ``slack="standard"``; for all of them together 2 N M^2.
     """
-    w, LB, prior_mean = posterior.w, posterior.LB, posterior.prior_mean
-    precision, shift = sites.precision, sites.shift
-    g = precision * shrinkage(slack, precision * features.residual, posterior.mean_cost)
-    identity = np.eye(len(w))
-    B_inverse = solve_cholesky(LB, identity)
+    parts = [_OutputAdjoint(features, sites, slack, posterior) for sites, posterior in outputs]
 
     def adjoint_V(index, rows):
-        V, p = features.V(index), precision[rows]
-        pull = shift[rows] - p * (w @ V + prior_mean)
-        if slack == "standard":
-            G = (identity - B_inverse) @ (V * p)
-        else:
-            G = B_inverse @ V
-            G *= -p
-            G += V * g[rows]
-        G += w[:, None] * pull
+        V = features.V(index)
+        total = parts[0].block(V, rows, moments)
+        for part in parts[1:]:
+            total += part.block(V, rows, moments)
+        return total
+
+    # G V^T, which is symmetric, in closed form.
+    bracket = sum(part.bracket() for part in parts)
+    adjoint_kdiag = -0.5 * sum(part.g for part in parts)
+    theta, Z = features.pull_back(adjoint_V, -0.5 * bracket, adjoint_kdiag, wrt_Z)
+    return Gradient(theta, Z, [(part.mean, part.variance) for part in parts] if moments else None)
+
+
+class _OutputAdjoint:
+    """The adjoint of V for one output, block by block, and the moments of f on the way."""
+
+    def __init__(self, features, sites, slack, posterior):
+        self._features, self._sites, self._slack = features, sites, slack
+        self._posterior = posterior
+        self._B_inverse = solve_cholesky(posterior.LB, np.eye(len(posterior.w)))
+        n_rows = features.blocks.n_rows
+        cost = sites.precision * features.residual
+        self._v = np.broadcast_to(shrinkage(slack, cost, posterior.mean_cost), (n_rows,))
+        self.g = sites.precision * self._v
+        self.mean, self.variance = np.empty(n_rows), np.empty(n_rows)
+
+    def block(self, V, rows, moments):
+        w, p = self._posterior.w, self._sites.precision[rows]
+        G = self._B_inverse @ V
+        mean = w @ V + self._posterior.prior_mean
+        if moments:
+            self.mean[rows] = mean
+            self.variance[rows] = np.einsum("mn,mn->n", V, G)
+            self.variance[rows] += self._v[rows] * self._features.residual[rows]
+        G *= -p
+        G += V * self.g[rows]
+        G += w[:, None] * (self._sites.shift[rows] - p * mean)
         return G
 
-    if slack == "standard":
-        gram = LB @ LB.T - identity
-    else:
-        (gram,) = features.blocks.sum(
-            lambda index, rows: (weighted_gram(features.V(index), g[rows]),)
-        )
-    # G V^T, which is symmetric, in closed form.
-    bracket = B_inverse + np.outer(w, w) - identity + gram
-    return features.pull_back(adjoint_V, -0.5 * bracket, -0.5 * g, wrt_Z)
+    def bracket(self):
+        features, (w, LB) = self._features, self._posterior[:2]
+        if self._slack == "standard":
+            gram = LB @ LB.T
+            gram.flat[:: len(w) + 1] -= 1.0
+        else:
+            (gram,) = features.blocks.sum(
+                lambda index, rows: (weighted_gram(features.V(index), self.g[rows]),)
+            )
+        gram += self._B_inverse
+        gram += np.outer(w, w)
+        gram.flat[:: len(w) + 1] -= 1.0
+        return gram
 
 
 def prior_mean_gradient(features, sites, posterior):

@@ -8,11 +8,21 @@ from sparsegpc._selection import Selection, select
 
 
 class Chosen(NamedTuple):
-    """Inducing points, the rows that they are (None if they are no rows), and the selection."""
+    """Inducing points, the rows that they are (None if they are no rows), and the selection.
+
+    ``Z_noise`` are the points of a noise process, if the model has one.
+    """
 
     Z: np.ndarray
     indices: np.ndarray | None
     selection: Selection | None
+    Z_noise: np.ndarray | None = None
+
+    def equals(self, other):
+        """Whether the points are those of `other`."""
+        return np.array_equal(self.Z, other.Z) and (
+            self.Z_noise is None or np.array_equal(self.Z_noise, other.Z_noise)
+        )
 
 
 class PivotedChoice:
@@ -40,7 +50,7 @@ class PivotedChoice:
     def __call__(self, model, theta, precision):
         selection = select(
             model.columns(theta),
-            model.kernel.diag(theta, model.X),
+            model.kdiag(theta),
             precision,
             self.n_points,
             rule=self._rule,

@@ -2,12 +2,17 @@
 
 import numpy as np
 from sklearn.base import ClassifierMixin, _fit_context
+from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from sparsegpc._base import SparseGPBase
+from sparsegpc._adapters import adapt_kernel, default_kernel, measure_spread
+from sparsegpc._base import Problem, SparseGPBase
+from sparsegpc._choices import Chosen
+from sparsegpc._diagnosis import latent_range
 from sparsegpc._likelihoods import PolyaGammaLogit
 from sparsegpc._merging import merge_rows
+from sparsegpc._model import SparseModel
 from sparsegpc._quadrature import N_NODES
 from sparsegpc._rows import RowBlocks, available_threads, single_threaded_blas
 from sparsegpc._validation import all_or_nothing, check_weights
@@ -65,6 +70,10 @@ class SparseGPClassifier(ClassifierMixin, SparseGPBase):
     max_reselections : int, default=10
         How often the points may be chosen again. It stops earlier once the bound has not risen
         twice in a row, or the same points come back.
+    optimize_inducing : bool, default=False
+        At the end move the points, which then are rows no longer, to where the bound is highest,
+        along with the hyperparameters. It raises the bound where few points have to do, at up to
+        `max_iter` further evaluations.
     warm_start : bool, default=False
         Start from the hyperparameters of the last fit, and from its inducing points where they are
         chosen by the model and no more than are asked for now. The kernel may have other values
@@ -159,6 +168,7 @@ class SparseGPClassifier(ClassifierMixin, SparseGPBase):
         max_iter=100,
         tol=1e-5,
         max_reselections=10,
+        optimize_inducing=False,
         warm_start=False,
         random_state=None,
         verbose=0,
@@ -174,6 +184,7 @@ class SparseGPClassifier(ClassifierMixin, SparseGPBase):
         self.max_iter = max_iter
         self.tol = tol
         self.max_reselections = max_reselections
+        self.optimize_inducing = optimize_inducing
         self.warm_start = warm_start
         self.random_state = random_state
         self.verbose = verbose
@@ -219,10 +230,25 @@ class SparseGPClassifier(ClassifierMixin, SparseGPBase):
             self.classes_, codes = np.unique(y, return_inverse=True)
             _check_two_classes(self.classes_, y)
             with single_threaded_blas():
-                self._learn(X, 2.0 * codes - 1.0, weight, PolyaGammaLogit(), NO_WHITE_NOISE)
+                rng = check_random_state(self.random_state)
+                self._learn(self._problem(X, 2.0 * codes - 1.0, weight), rng)
+                self.prior_mean_ = self._posteriors[0].prior_mean
             if self.inducing_indices_ is not None:
                 self.inducing_indices_ = present[self.inducing_indices_]
         return self
+
+    def _problem(self, X, target, weight):
+        rows = merge_rows(X, weight)
+        spread = measure_spread(rows.X, rows.weight)
+        kernel = default_kernel(spread) if self.kernel is None else self.kernel
+        parameters = adapt_kernel(kernel, self.n_features_in_, refuse_white=NO_WHITE_NOISE)
+        model = self._model(parameters.kernel, rows, rows.mean(target, weight))
+        return Problem(rows, spread, kernel, parameters, model)
+
+    def _model(self, kernel, rows, target):
+        likelihood = PolyaGammaLogit()
+        options = self._model_options(likelihood)
+        return SparseModel(kernel, likelihood, rows.X, [target], rows.weight, **options)
 
     def latent_mean_and_variance(self, X):
         """Return the posterior mean and variance of f, the log-odds of ``classes_[1]``.
@@ -241,7 +267,8 @@ class SparseGPClassifier(ClassifierMixin, SparseGPBase):
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float64, reset=False)
         with single_threaded_blas():
-            return self._latent_moments(X)
+            mean, variance = self._latent_moments(X)
+        return mean[0], variance[0]
 
     def predict_log_proba(self, X):
         """Return the logarithms of the class probabilities, without underflow.
@@ -361,10 +388,23 @@ class SparseGPClassifier(ClassifierMixin, SparseGPBase):
             )
         target = np.where(y == self.classes_[1], 1.0, -1.0)
         rows = merge_rows(X, weight)
+        theta = self._check_theta(theta)
+        kernel = adapt_kernel(self.kernel_, self.n_features_in_).kernel
+        points = Chosen(self.inducing_points_, None, None)
         with single_threaded_blas():
-            return self._bound_at(
-                theta, rows, PolyaGammaLogit(), rows.mean(target, weight), eval_gradient
-            )
+            model = self._model(kernel, rows, rows.mean(target, weight))
+            return self._bound_at(model, theta, points, eval_gradient)
+
+    # In log-odds: a mean that moves less than the first is constant as far as a user can see, and
+    # one that moves more than the second is certain.
+    _visible_range, _certain_range = 0.2, 5.0
+
+    def _limit_meaning(self, name, side, best):
+        """Say what it means that this hyperparameter is at a limit; empty if nothing is known."""
+        variance = name.endswith("constant_value") and side == "upper"
+        if variance and latent_range(best) > self._certain_range:
+            return "the classes look separable, probabilities approach 0 and 1"
+        return ""
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

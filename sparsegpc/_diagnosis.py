@@ -10,12 +10,9 @@ AT_BOUND = 1e-3
 # With one length scale, a column that varies this many times more than the others hides them.
 DOMINANT_SPREAD = 1e3
 SUSPICIOUS_JITTER = 1e-6
-# A latent mean that moves less than this is constant as far as a user can see, and one that moves
-# more than that is certain.
-VISIBLE_LOG_ODDS, CERTAIN_LOG_ODDS = 0.2, 5.0
 
 
-def describe_fit(estimator, result, adapted, spread):
+def describe_fit(estimator, result, problem):
     """Return what is doubtful in a fit.
 
     Parameters
@@ -23,8 +20,7 @@ def describe_fit(estimator, result, adapted, spread):
     estimator : SparseGPBase
         Fitted.
     result : FitResult
-    adapted : AdaptedKernel
-    spread : Spread
+    problem : Problem
 
     Returns
     -------
@@ -39,12 +35,12 @@ def describe_fit(estimator, result, adapted, spread):
             "model is usable"
         )
     learned = estimator.optimizer is not None and len(result.best.theta) > 0
-    limits = _describe_limits(estimator, adapted, result.best) if learned else ""
+    limits = _describe_limits(estimator, problem, result.best) if learned else ""
     if learned and result.trivial:
         now = f" (now {limits})" if limits else ""
         found.append(
-            f"{_describe_trivial(result.best)}. If X is informative, scale its columns, give a "
-            f"kernel with other start values or limits{now}, or more rows or points"
+            f"{_describe_trivial(estimator, result.best)}. If X is informative, scale its columns, "
+            f"give a kernel with other start values or limits{now}, or more rows or points"
         )
     elif limits:
         found.append(
@@ -57,28 +53,34 @@ def describe_fit(estimator, result, adapted, spread):
             "diagonal added to be positive definite: the kernel may not be positive semi-definite"
         )
     warnings = [(ConvergenceWarning, message) for message in found]
-    if dominance := _describe_dominance(estimator, adapted, spread):
+    if dominance := _describe_dominance(estimator, problem):
         warnings.append((UserWarning, dominance))
     return warnings
 
 
-def _latent_range(best):
-    """Return how far the latent mean moves from its prior's over the points, in log-odds."""
-    return float(np.ptp(np.append(best.Luu @ best.solution.posterior.w, 0.0)))
+def latent_range(best):
+    """Return how far the mean of any f moves from its prior's over the points."""
+    means = [best.Luu @ solution.posterior.w for solution in best.solutions]
+    return max(float(np.ptp(np.append(mean, 0.0))) for mean in means)
 
 
-def _describe_trivial(best):
-    bound = f"its bound, {best.bound:.4f} nats, is not clearly above that of a constant"
-    if _latent_range(best) < VISIBLE_LOG_ODDS:
+def _describe_trivial(estimator, best):
+    bound = f"its bound, {estimator.lower_bound_:.4f} nats, is not clearly above that of a constant"
+    if latent_range(best) < estimator._visible_range:
         return f"the learned function is constant: {bound}, so predictions depend little on X"
     return f"the learned model is poor: {bound} function, though its predictions vary with X"
 
 
-def _describe_limits(estimator, adapted, best):
+def _describe_limits(estimator, problem, best):
     """Return what hyperparameters press against their bounds, and mean; empty if none does."""
-    parts = []
+    parts, parameters = [], problem.parameters
     for value, slope, (low, high), name, column in zip(
-        best.theta, best.grad_theta, adapted.bounds, adapted.names, adapted.columns, strict=True
+        best.theta,
+        best.grad_theta,
+        parameters.bounds,
+        parameters.names,
+        parameters.columns,
+        strict=True,
     ):
         if value - low < AT_BOUND and slope < 0.0:
             side = "lower"
@@ -86,29 +88,26 @@ def _describe_limits(estimator, adapted, best):
             side = "upper"
         else:
             continue
-        meaning = ""
         if isinstance(column, int) and side == "upper":
-            meaning = f": {column_name(estimator, column)} looks irrelevant"
+            meaning = f"{column_name(estimator, column)} looks irrelevant"
         elif isinstance(column, int):
             which = column_name(estimator, column)
-            meaning = f": the function varies faster along {which} than the limit allows"
-        elif (
-            name.endswith("constant_value")
-            and side == "upper"
-            and _latent_range(best) > CERTAIN_LOG_ODDS
-        ):
-            meaning = ": the classes look separable, probabilities approach 0 and 1"
+            meaning = f"the function varies faster along {which} than the limit allows"
+        else:
+            meaning = estimator._limit_meaning(name, side, best)
+        meaning = f": {meaning}" if meaning else ""
         parts.append(f"{name} = {np.exp(value):.3g} at its {side} limit{meaning}")
     return "; ".join(parts)
 
 
-def _describe_dominance(estimator, adapted, spread):
+def _describe_dominance(estimator, problem):
     """Return how one column hides the others from a common length scale; empty if none does."""
+    spread = problem.spread
     deviations = np.where(spread.varies, spread.columns, 0.0)
     widest = int(deviations.argmax())
     others = np.delete(deviations, widest)
     others = others[others > 0.0]
-    if "all" not in adapted.columns or len(others) == 0:
+    if "all" not in problem.parameters.columns or len(others) == 0:
         return ""
     ratio = deviations[widest] / np.median(others)
     if ratio <= DOMINANT_SPREAD:

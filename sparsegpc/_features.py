@@ -9,6 +9,10 @@ residual only, and hands back their adjoints.
 import numpy as np
 
 from sparsegpc._linalg import SMALLEST_JITTER, column_squares, jittered_cholesky, solve_lower
+from sparsegpc._rows import RowBlocks
+
+# 2 MiB of doubles: large enough for the products, small enough for the cache.
+TILE_ROWS = 512
 
 
 def factor_inducing(kernel, theta, Z, jitter=SMALLEST_JITTER, **attempts):
@@ -85,6 +89,28 @@ class RowFeatures:
     def V(self, index):
         """Return the block of V, shape (M, n)."""
         return self._full[index][0] if self._full.kept else self._lean[index]
+
+    def kernel_product(self, vectors):
+        """Return ``K @ vectors`` of shape (N, k), where K is the kernel matrix of the rows.
+
+        Cost N^2 (D / 2 + k). K is symmetric, so each entry is evaluated once, in square tiles of at
+        most `TILE_ROWS` rows: the memory is that of one tile and one (N, k) array per thread.
+        """
+        n_rows, n_threads = self.blocks.n_rows, self.blocks.n_threads
+        tile_rows = min(TILE_ROWS, self.blocks.slices[0].stop)
+        tiles = RowBlocks(n_rows, tile_rows, n_threads=n_threads, block_rows=tile_rows)
+
+        def row_of_tiles(index, rows):
+            part = np.zeros(vectors.shape)
+            X = self._X[rows]
+            part[rows] = self.kernel.value(self.theta, X, X) @ vectors[rows]
+            for columns in tiles.slices[index + 1 :]:
+                K = self.kernel.value(self.theta, X, self._X[columns])
+                part[rows] += K @ vectors[columns]
+                part[columns] = K.T @ vectors[rows]
+            return (part,)
+
+        return tiles.sum(row_of_tiles)[0]
 
     def _pullback(self, index, rows):
         if self._full.kept:

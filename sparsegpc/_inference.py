@@ -50,42 +50,65 @@ class FitResult(NamedTuple):
 
 
 class _Ascent:
-    """Maximisation of the bound over `theta` at fixed inducing points, warm-starting the sites.
+    """Maximisation of the bound over `theta`, and the inducing points if `moves` is not None.
 
-    Within its box L-BFGS-B takes the gradient itself as its first step, so the objective is scaled
-    to make that step `FIRST_STEP` long, less where the gradient is small: a start near the optimum.
+    Sites are warm-started from one evaluation to the next. Within its box L-BFGS-B takes the
+    gradient itself as its first step, so the objective is scaled to make that step `FIRST_STEP`
+    long, less where the gradient is small: a start near the optimum. Points move in units of
+    `moves`, one for each column.
     """
 
-    def __init__(self, model, start):
-        self._model = model
+    def __init__(self, model, start, moves=None):
+        self._model, self._moves = model, moves
         self.best = start
-        self._state = start.solution.state
+        self._states = start.states
         self._first = start
         self._worst = start.bound
         self._last, self._small_gains = start.bound, 0
-        norm = float(np.linalg.norm(start.grad_theta))
+        norm = float(np.linalg.norm(self._gradient(start)))
         self._scale = -FIRST_STEP / max(norm, SMALL_GRADIENT)
         self.failed = False
 
-    def __call__(self, theta):
+    def pack(self, theta, Z):
+        """Return what the minimiser sees."""
+        return theta if self._moves is None else np.append(theta, Z / self._moves)
+
+    def _unpack(self, x):
+        if self._moves is None:
+            return x, self.best.chosen
+        theta, Z = np.split(x, [len(self.best.theta)])
+        Z = Z.reshape(self.best.chosen.Z.shape) * self._moves
+        return theta, self.best.chosen._replace(Z=Z, indices=None, selection=None)
+
+    def _gradient(self, evaluation):
+        if self._moves is None:
+            return evaluation.grad_theta
+        return np.append(evaluation.grad_theta, evaluation.grad_Z * self._moves)
+
+    def __call__(self, x):
         """Return the scaled negative bound and its gradient, for a minimiser."""
         evaluation, self._first = self._first, None
         if evaluation is None:
+            theta, chosen = self._unpack(x)
             try:
                 evaluation = self._model.evaluate(
-                    theta, self.best.chosen, self._state, jitter=self.best.jitter
+                    theta,
+                    chosen,
+                    self._states,
+                    jitter=self.best.jitter,
+                    wrt_Z=self._moves is not None,
                 )
             except LinAlgError:
                 # A step too far: look worse than anything seen, so that the line search retreats.
                 self.failed = True
-                return self._scale * (self._worst - abs(self._worst)), np.zeros_like(theta)
-        self._state = evaluation.solution.state
+                return self._scale * (self._worst - abs(self._worst)), np.zeros_like(x)
+        self._states = evaluation.states
         if evaluation.bound > self.best.bound:
             self.best = evaluation
         self._worst = min(self._worst, evaluation.bound)
-        return self._scale * evaluation.bound, self._scale * evaluation.grad_theta
+        return self._scale * evaluation.bound, self._scale * self._gradient(evaluation)
 
-    def stop_when_flat(self, theta):
+    def stop_when_flat(self, x):
         """Stop the minimiser after `PATIENCE` iterations in a row that gain less than tol."""
         gain, self._last = self.best.bound - self._last, self.best.bound
         self._small_gains = self._small_gains + 1 if gain < self._model.tol else 0
@@ -93,28 +116,47 @@ class _Ascent:
             raise StopIteration
 
 
-def _ascend(model, start, bounds, max_iter):
-    """Maximise over theta from the evaluation `start`.
+def _ascend(model, start, bounds, max_iter, moves=None):
+    """Maximise over theta, and the points if they may move, from the evaluation `start`.
 
     Returns the best evaluation, how the search ended (empty if it converged), and whether Kuu could
     not be factored on the way.
     """
-    ascent = _Ascent(model, start)
+    ascent = _Ascent(model, start, moves)
+    x = ascent.pack(start.theta, start.chosen.Z)
+    free = np.broadcast_to([-np.inf, np.inf], (len(x) - len(start.theta), 2))
     result = minimize(
         ascent,
-        start.theta,
+        x,
         jac=True,
         method="L-BFGS-B",
-        bounds=bounds,
+        bounds=np.concatenate([bounds, free]),
         callback=ascent.stop_when_flat,
         options={"maxiter": max_iter, "ftol": 0.0, "gtol": 0.0},
     )
-    model.counts.optimizer_iterations += result.nit
+    # Where the bounds leave nothing free to move scipy says neither.
+    model.counts.optimizer_iterations += result.get("nit", 0)
     # Any end but the limit is one where the line search finds nothing better.
     message = ""
-    if result.status == REACHED_MAX_ITER:
+    if result.get("status") == REACHED_MAX_ITER:
         message = f"L-BFGS-B took all of max_iter={max_iter} iterations: raise it, or loosen tol"
     return ascent.best, message, ascent.failed
+
+
+def _move_points(model, climb, bounds, max_iter):
+    """Return the climb after a joint maximisation over theta and the places of the points."""
+    start = model.evaluate(
+        climb.best.theta,
+        climb.best.chosen,
+        climb.best.states,
+        jitter=climb.best.jitter,
+        attempts=JITTER_ATTEMPTS,
+        wrt_Z=True,
+    )
+    spread = model.X.std(axis=0)
+    moves = np.where(spread > 0.0, spread, 1.0)
+    best, message, _ = _ascend(model, start, bounds, max_iter, moves)
+    return _Climb(best, [*climb.bounds, best.bound], message)
 
 
 class _Climb(NamedTuple):
@@ -128,18 +170,18 @@ class _Climb(NamedTuple):
 def _climb(model, theta, choose, bounds, *, max_iter, max_reselections, first=None, report=None):
     """Choose points and maximise over theta in turns; return a `_Climb`."""
     best, message, history, stalled, failed = None, "", [], 0, False
-    current, state, jitter = None, model.initial_state(), SMALLEST_JITTER
+    current, states, jitter = None, model.initial_state(), SMALLEST_JITTER
     for _ in range(max_reselections + 1):
         chosen, first = first, None
         if chosen is None:
-            chosen = choose(model, theta, model.precision(state))
-        if not failed and current is not None and np.array_equal(chosen.Z, current.chosen.Z):
+            chosen = model.choose(choose, theta, states)
+        if not failed and current is not None and chosen.equals(current.chosen):
             break
         # The jitter found here is kept while theta moves, so that the bound stays smooth.
         current = model.evaluate(
             theta,
             chosen,
-            state,
+            states,
             jitter=jitter,
             attempts=JITTER_ATTEMPTS,
             wrt_theta=max_iter > 0,
@@ -157,14 +199,13 @@ def _climb(model, theta, choose, bounds, *, max_iter, max_reselections, first=No
             best, message = current, end
         if stalled == PATIENCE or (choose.fixed and not failed):
             break
-        theta, state = current.theta, current.solution.state
+        theta, states = current.theta, current.states
     return _Climb(best, history, message)
 
 
 def _floor(model):
     """Return the bound up to which a model is no better than a constant function."""
-    constant = model.likelihood.constant_bound(model.y, model.weight, model.fit_prior_mean)
-    return constant + min(1.0, TRIVIAL_GAIN * model.total_weight)
+    return model.constant_bound() + min(1.0, TRIVIAL_GAIN * model.total_weight)
 
 
 def _rank(model, starts, bounds, n_points):
@@ -172,7 +213,7 @@ def _rank(model, starts, bounds, n_points):
 
     A start that fell to a constant function there is returned as it was: on all rows it may not.
     """
-    n_rows = len(model.y)
+    n_rows = len(model.weight)
     if n_rows > RANKING_ROWS:
         model = model.subset(np.linspace(0, n_rows - 1, RANKING_ROWS).astype(np.intp))
     choose, floor = PivotedChoice("argmax", min(n_points, RANKING_POINTS)), _floor(model)
@@ -192,12 +233,12 @@ def _rank(model, starts, bounds, n_points):
     return [theta for _, theta in ranked]
 
 
-def settle(model, theta, chosen, state, jitter, wrt_theta=True):
+def settle(model, theta, chosen, states, jitter, wrt_theta=True):
     """Return the evaluation at given hyperparameters and points, to the final tolerance."""
     return model.evaluate(
         theta,
         chosen,
-        state,
+        states,
         jitter=jitter,
         attempts=JITTER_ATTEMPTS,
         tol=FINAL_TOL_SHARE * model.tol,
@@ -223,6 +264,7 @@ def fit(
     *,
     max_iter,
     max_reselections,
+    move_points=False,
     restarts=(),
     spares=(),
     first=None,
@@ -242,6 +284,8 @@ def fit(
         Most L-BFGS-B iterations for one choice of points; 0 keeps theta as it is.
     max_reselections : int
         How often points may be chosen again.
+    move_points : bool
+        At the end, maximise over the places of the points along with theta.
     restarts : list of ndarray of shape (P,)
         Further starts, each climbed from.
     spares : list of ndarray of shape (P,)
@@ -286,12 +330,12 @@ def fit(
         first = None
     if outcome is None:
         raise failure
+    if move_points and max_iter:
+        outcome = _move_points(model, outcome, bounds, max_iter)
     best = outcome.best
-    best = settle(
-        model, best.theta, best.chosen, best.solution.state, best.jitter, wrt_theta=max_iter > 0
-    )
+    best = settle(model, best.theta, best.chosen, best.states, best.jitter, wrt_theta=max_iter > 0)
     message = outcome.message
-    if not best.solution.converged:
+    if not best.converged:
         message = (
             f"the sites did not settle in {MAX_FINAL_ITERATIONS} passes: limit the variance of the "
             "kernel, or divide large weights by a common factor"

@@ -187,6 +187,7 @@ class FreeKernel:
 
     def __init__(self, kernel, params, free):
         self.kernel, self.params, self.free = kernel, params, free
+        self.n_params = int(np.sum(free))
         self.n_arrays = kernel.n_arrays
 
     def _params(self, theta):

@@ -1,11 +1,19 @@
 r"""Observation models as makers of Gaussian sites.
 
-A likelihood knows labels and weights of rows and the moments of f there; it knows neither kernels
+A likelihood knows targets and weights of rows and the moments of f there; it knows neither kernels
 nor inducing points. It keeps one number per row, its *state*, from which the sites follow, and says
-how the state moves once f has new moments. A likelihood offers
+how the state moves once f has new moments. ``y`` is an array of N entries; the likelihood says what
+an entry holds. A likelihood offers
 
 ``slacks``
     The slacks of the bound that it admits, the tightest first.
+``n_params``, ``at(params)``
+    The number of its own parameters, and the likelihood at values of them. What follows is asked
+    of ``at(params)``.
+``params_gradient(y, weight, mean, variance)``
+    The derivative of the bound w.r.t. the parameters at given moments of f, if it has any.
+``has_fixed_sites``
+    Whether the sites depend on f at all; if not, `update` and `gain` are not asked for.
 ``initial_state(y, weight)``
     The state before anything is known of f, shape (N,).
 ``sites(state, y, weight)``
@@ -16,7 +24,7 @@ how the state moves once f has new moments. A likelihood offers
     By how much, at least, the bound rises (nats) when the state moves from `old` to `new`,
     and the curvature of the bound in the logarithm of the state, per row.
 ``log_probabilities(mean, variance)``
-    Logarithms of the predictive class probabilities, integrated over f.
+    Logarithms of the predictive class probabilities, integrated over f, if targets are labels.
 ``constant_bound(y, weight, fit_prior_mean)``
     The log likelihood of the best constant f, or of f = 0 if the prior mean is not learned.
 """
@@ -63,6 +71,11 @@ class PolyaGammaLogit:
     """
 
     slacks = ("tight", "spherical", "standard")
+    n_params = 0
+    has_fixed_sites = False
+
+    def at(self, params):
+        return self
 
     def initial_state(self, y, weight):
         return np.full(len(y), 0.25)

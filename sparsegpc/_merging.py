@@ -31,6 +31,12 @@ class MergedRows(NamedTuple):
         """For each distinct row, the position of its first copy among the original rows."""
         return np.minimum.reduceat(self.order, self.starts)
 
+    def spread(self, values):
+        """Return `values` (N',), one for each distinct row, at all of its copies, shape (N,)."""
+        copies = np.empty(len(self.order), dtype=np.asarray(values).dtype)
+        copies[self.order] = np.repeat(values, np.diff(self.starts, append=len(self.order)))
+        return copies
+
     def total(self, values):
         """Return the sum of `values`, of shape (N,), over the copies of each distinct row."""
         return _sum_copies(np.asarray(values)[self.order], self.starts)

@@ -3,16 +3,17 @@
 The one place where kernel, features, bound, likelihood and sites meet.
 """
 
+from copy import copy
 from typing import NamedTuple
 
 import numpy as np
 
-from sparsegpc._bounds import gradient, marginals
+from sparsegpc._bounds import covariance, gradient, marginals, moments
 from sparsegpc._choices import Chosen
 from sparsegpc._features import RowFeatures, features
 from sparsegpc._linalg import SMALLEST_JITTER
 from sparsegpc._rows import DEFAULT_MEMORY, RowBlocks
-from sparsegpc._sites import SiteSolution, solve_sites
+from sparsegpc._sites import solve_sites
 
 # The sites are solved to this share of the bound's tolerance.
 SITE_TOL_SHARE = 0.1
@@ -20,19 +21,32 @@ MAX_SITE_ITERATIONS = 50
 
 
 class Evaluation(NamedTuple):
-    """The model at given hyperparameters and inducing points, with the sites solved for."""
+    """The model at given hyperparameters and inducing points, with the sites solved for.
+
+    ``solutions`` holds one `SiteSolution` for each output. ``Luu_noise`` is the factor of the
+    points of a noise process, if the model has one.
+    """
 
     theta: np.ndarray
     chosen: Chosen
-    solution: SiteSolution
+    solutions: tuple
     Luu: np.ndarray
     jitter: float
     grad_theta: np.ndarray | None
     grad_Z: np.ndarray | None
+    Luu_noise: np.ndarray | None = None
 
     @property
     def bound(self):
-        return self.solution.bound
+        return sum(solution.bound for solution in self.solutions)
+
+    @property
+    def states(self):
+        return tuple(solution.state for solution in self.solutions)
+
+    @property
+    def converged(self):
+        return all(solution.converged for solution in self.solutions)
 
 
 class Counts:
@@ -43,19 +57,30 @@ class Counts:
         self.site_iterations = 0
         self.optimizer_iterations = 0
 
+    def add(self, solutions):
+        """Count one evaluation, and the passes that its outputs took together."""
+        self.evaluations += 1
+        self.site_iterations += sum(solution.n_iter for solution in solutions)
+
 
 class SparseModel:
     """The data and everything else that stays the same while a model is learned.
+
+    The vector `theta` that is learned has the kernel's parameters first, then, for each output, the
+    likelihood's.
 
     Parameters
     ----------
     kernel : FreeKernel
     likelihood : likelihood of `_likelihoods`
     X : array of shape (N, D)
-    y, weight : ndarray of shape (N,)
+    targets : list of array of shape (N,)
+        One for each output, as the likelihood takes them. The outputs are independent given theta,
+        and share kernel and inducing points.
+    weight : ndarray of shape (N,)
     slack : str
     fit_prior_mean : bool
-        Learn the constant prior mean of f; else it is zero.
+        Learn the constant prior mean of each f; else it is zero.
     tol : float
         Tolerance of the bound, nats per row.
     n_threads, memory
@@ -69,7 +94,7 @@ class SparseModel:
         kernel,
         likelihood,
         X,
-        y,
+        targets,
         weight,
         *,
         slack,
@@ -80,7 +105,7 @@ class SparseModel:
         counts=None,
     ):
         self.kernel, self.likelihood = kernel, likelihood
-        self.X, self.y, self.weight = X, y, weight
+        self.X, self.targets, self.weight = X, targets, weight
         self.total_weight = float(weight.sum())
         self.slack, self.fit_prior_mean = slack, fit_prior_mean
         self.tol = tol * self.total_weight
@@ -89,35 +114,65 @@ class SparseModel:
 
     def subset(self, rows):
         """Return the model of these rows only, with the same tolerance per row."""
-        return SparseModel(
-            self.kernel,
-            self.likelihood,
-            self.X[rows],
-            self.y[rows],
-            self.weight[rows],
-            slack=self.slack,
-            fit_prior_mean=self.fit_prior_mean,
-            tol=self.tol / self.total_weight,
-            counts=self.counts,
-            **self._row_options,
-        )
+        other = copy(self)
+        other.X, other.weight = self.X[rows], self.weight[rows]
+        other.targets = [y[rows] for y in self.targets]
+        other.total_weight = float(other.weight.sum())
+        other.tol = self.tol * other.total_weight / self.total_weight
+        return other
+
+    @property
+    def prior_mean(self):
+        """What `collapse` takes: None where the prior mean is learned."""
+        return None if self.fit_prior_mean else 0.0
+
+    def split(self, theta):
+        """Return the kernel's parameters, and for each output the likelihood's."""
+        return split_theta(theta, self.kernel, self.likelihood, len(self.targets))
 
     def initial_state(self):
-        return self.likelihood.initial_state(self.y, self.weight)
+        """Return the states of all outputs before anything is known of f."""
+        return tuple(self.likelihood.initial_state(y, self.weight) for y in self.targets)
 
-    def precision(self, state):
-        """Return the site precisions for a state, shape (N,)."""
-        return self.likelihood.sites(state, self.y, self.weight).precision
+    def precision(self, theta, states):
+        """Return the site precisions, summed over outputs, shape (N,)."""
+        total = 0.0
+        for y, params, state in zip(self.targets, self.split(theta)[1], states, strict=True):
+            total = total + self.likelihood.at(params).sites(state, y, self.weight).precision
+        return total
 
     def columns(self, theta):
         """Return the callback of `select` at these hyperparameters."""
-        return lambda indices: self.kernel.value(theta, self.X[indices], self.X)
+        kernel_theta = self.split(theta)[0]
+        return lambda indices: self.kernel.value(kernel_theta, self.X[indices], self.X)
+
+    def kdiag(self, theta):
+        """Return the diagonal of the kernel matrix, shape (N,)."""
+        return self.kernel.diag(self.split(theta)[0], self.X)
+
+    def choose(self, choice, theta, states):
+        """Return the points that `choice` takes at these hyperparameters and states."""
+        return choice(self, theta, self.precision(theta, states))
+
+    def constant_bound(self):
+        """Return the log likelihood of the best constant functions."""
+        return sum(
+            self.likelihood.constant_bound(y, self.weight, self.fit_prior_mean)
+            for y in self.targets
+        )
+
+    def row_features(self, kernel, kernel_theta, Z, *, jitter, attempts):
+        """Return the `RowFeatures` of the rows."""
+        blocks = RowBlocks(len(self.weight), len(Z), **self._row_options)
+        return RowFeatures(
+            blocks, kernel, kernel_theta, Z, self.X, jitter=jitter, attempts=attempts
+        )
 
     def evaluate(
         self,
         theta,
         chosen,
-        state,
+        states,
         *,
         jitter=SMALLEST_JITTER,
         attempts=1,
@@ -126,51 +181,82 @@ class SparseModel:
         wrt_theta=True,
         wrt_Z=False,
     ):
-        """Return the `Evaluation` at `theta` and `chosen`, its sites solved from `state`.
+        """Return the `Evaluation` at `theta` and `chosen`, its sites solved from `states`.
 
         Raises `LinAlgError` if Kuu cannot be factored with `attempts` jitters from `jitter` on.
-        Cost (2 site iterations + 4) N M^2.
+        Cost (2 site iterations + 4) N M^2 for one output.
         """
-        blocks = RowBlocks(len(self.y), len(chosen.Z), **self._row_options)
-        row_features = RowFeatures(
-            blocks, self.kernel, theta, chosen.Z, self.X, jitter=jitter, attempts=attempts
+        kernel_theta, params = self.split(theta)
+        features = self.row_features(
+            self.kernel, kernel_theta, chosen.Z, jitter=jitter, attempts=attempts
         )
-        solution = solve_sites(
-            row_features,
-            self.likelihood,
-            self.y,
-            self.weight,
-            self.slack,
-            state,
-            prior_mean=None if self.fit_prior_mean else 0.0,
-            tol=SITE_TOL_SHARE * self.tol if tol is None else tol,
-            max_iter=max_iter,
+        likelihoods = [self.likelihood.at(own) for own in params]
+        solutions = tuple(
+            solve_sites(
+                features,
+                likelihood,
+                y,
+                self.weight,
+                self.slack,
+                state,
+                prior_mean=self.prior_mean,
+                tol=SITE_TOL_SHARE * self.tol if tol is None else tol,
+                max_iter=max_iter,
+            )
+            for likelihood, y, state in zip(likelihoods, self.targets, states, strict=True)
         )
         grad_theta = grad_Z = None
         if wrt_theta or wrt_Z:
-            grad_theta, grad_Z = gradient(
-                row_features, solution.sites, self.slack, solution.posterior, wrt_Z
-            )
-        self.counts.evaluations += 1
-        self.counts.site_iterations += solution.n_iter
+            outputs = [(solution.sites, solution.posterior) for solution in solutions]
+            has_params = self.likelihood.n_params > 0
+            slopes = gradient(features, outputs, self.slack, wrt_Z=wrt_Z, moments=has_params)
+            grad_theta, grad_Z = slopes.theta, slopes.Z
+            if has_params:
+                own = [
+                    likelihood.params_gradient(y, self.weight, *moments)
+                    for likelihood, y, moments in zip(
+                        likelihoods, self.targets, slopes.moments, strict=True
+                    )
+                ]
+                grad_theta = np.concatenate([grad_theta, *own])
+        self.counts.add(solutions)
         return Evaluation(
-            theta, chosen, solution, row_features.Luu, row_features.jitter, grad_theta, grad_Z
+            theta, chosen, solutions, features.Luu, features.jitter, grad_theta, grad_Z
         )
 
 
-def predict_moments(kernel, theta, Z, Luu, posterior, X, **row_options):
-    """Return mean and variance of f at new rows, shape (N,) each, block by block.
+def split_theta(theta, kernel, likelihood, n_outputs):
+    """Return the kernel's part of `theta`, and for each output the likelihood's."""
+    ends = kernel.n_params + likelihood.n_params * np.arange(n_outputs + 1)
+    kernel_theta, *params = np.split(theta, ends[:-1])
+    return kernel_theta, params
 
-    Cost N M (M + D), memory of one block beyond the result.
+
+def predict_moments(kernel, theta, Z, Luu, posteriors, X, **row_options):
+    """Return mean and variance of each f at new rows, shape (n_outputs, N), block by block.
+
+    Cost N M (M + D) for one output, memory of one block beyond the result.
     """
-    mean, variance = np.empty(len(X)), np.empty(len(X))
+    mean, variance = np.empty((2, len(posteriors), len(X)))
 
     def block(index, rows):
         V, residual = features(kernel, theta, Z, Luu, X[rows])
-        mean[rows], variance[rows] = marginals(V, residual, posterior)
+        for k, posterior in enumerate(posteriors):
+            mean[k, rows], variance[k, rows] = marginals(V, residual, posterior)
 
     RowBlocks(len(X), len(Z), **row_options).run(block)
     return mean, variance
+
+
+def predict_covariance(kernel, theta, Z, Luu, posteriors, X):
+    """Return mean and covariance of each f at new rows, shape (n_outputs, N) and (.., N, N).
+
+    Cost N M (M + D) + N^2 (M + D), memory N^2 for each output.
+    """
+    V, _ = features(kernel, theta, Z, Luu, X)
+    K = kernel.value(theta, X, X)
+    mean = np.stack([moments(V, posterior)[0] for posterior in posteriors])
+    return mean, np.stack([covariance(K, V, posterior) for posterior in posteriors])
 
 
 def whitened_features(kernel, theta, Z, Luu, X, **row_options):

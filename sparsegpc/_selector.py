@@ -240,11 +240,13 @@ class InducingPointSelector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         total = np.zeros(len(rows.weight))
         for model in models:
             # The points of each classifier are those that its prior precisions choose.
-            state = model.initial_state()
+            states = model.initial_state()
             choose = PivotedChoice("argmax", self.n_components, self.tol)
-            chosen = choose(model, theta, model.precision(state))
-            solved = model.evaluate(theta, chosen, state, attempts=JITTER_ATTEMPTS, wrt_theta=False)
-            total += solved.solution.sites.precision
+            chosen = model.choose(choose, theta, states)
+            solved = model.evaluate(
+                theta, chosen, states, attempts=JITTER_ATTEMPTS, wrt_theta=False
+            )
+            total += solved.solutions[0].sites.precision
         return total
 
     def transform(self, X):
@@ -284,7 +286,7 @@ def _binary_model(adapted, rows, target):
         adapted.kernel,
         PolyaGammaLogit(),
         rows.X,
-        target,
+        [target],
         rows.weight,
         slack="tight",
         **row_options(),

@@ -100,6 +100,8 @@ def solve_sites(features, likelihood, y, weight, slack, state, *, prior_mean=Non
     -----
     Cost about 2 N M^2 per pass.
     """
+    if likelihood.has_fixed_sites:
+        return _collapse_fixed(features, likelihood, y, weight, slack, state, prior_mean)
     anderson = _Anderson(features.blocks)
     rounding = ROUNDING * float(weight.sum())
     log_state, plain, best, bounds = np.log(state), None, None, []
@@ -114,8 +116,7 @@ def solve_sites(features, likelihood, y, weight, slack, state, *, prior_mean=Non
             log_state = plain
             anderson.forget()
             continue
-        if not np.isfinite(posterior.bound):
-            raise LinAlgError(f"the bound is {posterior.bound} at the first sites tried")
+        refuse_infinite(posterior.bound)
         bounds.append(posterior.bound)
         best = SiteSolution(state, sites, posterior, bounds, n_iter, False)
         target, gain, metric = _plain_step(features, likelihood, weight, slack, best)
@@ -124,6 +125,19 @@ def solve_sites(features, likelihood, y, weight, slack, state, *, prior_mean=Non
         plain = np.log(np.clip(target, *STATE_RANGE))
         log_state = anderson.next(log_state, plain, metric)
     return best._replace(n_iter=max_iter)
+
+
+def _collapse_fixed(features, likelihood, y, weight, slack, state, prior_mean):
+    sites = likelihood.sites(state, y, weight)
+    posterior = collapse(features, sites, slack, prior_mean)
+    refuse_infinite(posterior.bound)
+    return SiteSolution(state, sites, posterior, [posterior.bound], 1, True)
+
+
+def refuse_infinite(bound):
+    """Raise LinAlgError if the first bound that was computed is not finite."""
+    if not np.isfinite(bound):
+        raise LinAlgError(f"the bound is {bound} at the first sites tried")
 
 
 def _plain_step(features, likelihood, weight, slack, current):

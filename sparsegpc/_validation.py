@@ -10,6 +10,8 @@ from sklearn.utils.validation import check_array
 LARGEST_WEIGHT, SMALLEST_WEIGHT = 1e15, 1e-100
 # Larger values cannot be squared and added up.
 LARGEST_VALUE = 1e150
+# Smaller noise variances have inverses that cannot be calculated with.
+SMALLEST_NOISE = 1e-100
 
 
 @contextmanager
@@ -61,13 +63,15 @@ def check_weights(sample_weight, n_samples, name="sample_weight"):
     return weight
 
 
-def refuse_overflow(X, name, varies=True):
-    """Raise ValueError if a value of `X`, in the columns that vary, is too large to be squared."""
+def refuse_overflow(X, name, varies=True, what="the columns, for example with StandardScaler"):
+    """Raise ValueError if a value of `X`, in the columns that vary, is too large to be squared.
+
+    `what` says what to scale.
+    """
     largest = float(np.abs(X).max(axis=0).max(where=varies, initial=0.0))
     if largest > LARGEST_VALUE:
         raise ValueError(
-            f"{name} holds a value of {largest:.3g}, whose square overflows: scale the columns, "
-            "for example with StandardScaler"
+            f"{name} holds a value of {largest:.3g}, whose square overflows: scale {what}"
         )
 
 
@@ -75,3 +79,34 @@ def column_name(estimator, column):
     """Return how the user knows a column: its name, or its number."""
     names = getattr(estimator, "feature_names_in_", None)
     return f"column {column}" if names is None else f"column {names[column]!r}"
+
+
+def check_noise_variance(noise_variance, n_samples, n_outputs):
+    """Return known noise variances as floats of shape (n_outputs, n_samples).
+
+    Raises ValueError if they are not positive and finite, or neither one number, nor one for each
+    row, nor one for each target.
+    """
+    if isinstance(noise_variance, numbers.Real):
+        noise_variance = np.full(n_samples, noise_variance)
+    variance = check_array(
+        noise_variance, ensure_2d=False, dtype=np.float64, input_name="noise_variance"
+    )
+    allowed = [(n_samples,), (n_samples, n_outputs)]
+    if variance.shape not in allowed:
+        raise ValueError(
+            f"noise_variance must be a number or have the shape {allowed[0]} or {allowed[1]}, got "
+            f"{variance.shape}"
+        )
+    if (variance <= 0.0).any():
+        row = int(variance.reshape(n_samples, -1).min(axis=1).argmin())
+        raise ValueError(
+            f"noise_variance must be positive, got {variance.min()} in row {row}: where targets "
+            "are exact, give a variance that is small compared with that of the targets"
+        )
+    if variance.min() < SMALLEST_NOISE:
+        raise ValueError(
+            f"noise_variance must be at least {SMALLEST_NOISE:.0e}, got {variance.min():.3g}: "
+            "scale the targets and their noise"
+        )
+    return np.broadcast_to(variance.reshape(n_samples, -1).T, (n_outputs, n_samples)).copy()

@@ -21,13 +21,28 @@ CORE = {
     "_kernels": {"_linalg"},
     "_kernel_algebra": {"_linalg", "_kernels"},
     "_likelihoods": {"_linalg", "_quadrature"},
+    "_gaussian": {"_likelihoods"},
     "_features": {"_linalg", "_rows"},
     "_bounds": {"_linalg", "_rows"},
+    "_truncation": {"_bounds"},
+    "_upper_bounds": {"_linalg", "_rows", "_bounds"},
+    "_certificates": {"_linalg", "_rows", "_bounds", "_upper_bounds"},
     "_selection": {"_linalg", "_rows"},
     "_sites": {"_linalg", "_rows", "_bounds", "_likelihoods"},
     "_choices": {"_linalg", "_selection"},
     "_model": {"_linalg", "_rows", "_features", "_bounds", "_sites", "_choices"},
+    "_noise_process": {
+        "_linalg",
+        "_bounds",
+        "_likelihoods",
+        "_gaussian",
+        "_selection",
+        "_sites",
+        "_model",
+    },
     "_inference": {"_linalg", "_rows", "_choices", "_model"},
+    "_growth": {"_inference"},
+    "_stochastic": {"_linalg", "_rows", "_features", "_bounds", "_likelihoods", "_gaussian"},
 }
 CORE_EXTERNALS = {"numpy", "scipy", "threadpoolctl"}
 ESTIMATOR_EXTERNALS = CORE_EXTERNALS | {"sklearn"}

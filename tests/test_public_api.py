@@ -9,7 +9,15 @@ import sys
 import pytest
 
 import sparsegpc
-from sparsegpc import InducingPointSelector, SparseGPClassifier
+from sparsegpc import (
+    Certificate,
+    GPNoise,
+    HomoscedasticNoise,
+    InducingPointSelector,
+    PolynomialNoise,
+    SparseGPClassifier,
+    SparseGPRegressor,
+)
 
 REQUIRED = inspect.Parameter.empty
 # A parameter whose default the contract leaves open.
@@ -28,10 +36,35 @@ CONSTRUCTORS = {
         "max_iter": ANY,
         "tol": ANY,
         "max_reselections": 10,
+        "optimize_inducing": False,
         "warm_start": False,
         "random_state": None,
         "verbose": 0,
     },
+    SparseGPRegressor: {
+        "kernel": None,
+        "noise": "homoscedastic",
+        "n_inducing": 200,
+        "selector": "hgv",
+        "selection_tol": 1e-3,
+        "certificate_tol": ANY,
+        "max_inducing": ANY,
+        "bound": "auto",
+        "fit_prior_mean": True,
+        "normalize_y": False,
+        "optimizer": "l-bfgs-b",
+        "n_restarts_optimizer": 0,
+        "max_iter": ANY,
+        "tol": ANY,
+        "max_reselections": 10,
+        "optimize_inducing": False,
+        "warm_start": False,
+        "random_state": None,
+        "verbose": 0,
+    },
+    HomoscedasticNoise: {"variance": None, "variance_bounds": None},
+    PolynomialNoise: {"degree": 2, "interactions": False},
+    GPNoise: {"kernel": None, "n_inducing": 100, "selection_tol": 1e-3},
     InducingPointSelector: {
         "kernel": None,
         "method": "hgv",
@@ -40,6 +73,27 @@ CONSTRUCTORS = {
         "weighting": None,
         "random_state": None,
     },
+}
+# What users read, but do not make: numbers in nats or ratios, by name.
+RESULTS = {
+    Certificate: (
+        "n_rows",
+        "lower_bound",
+        "standard_bound",
+        "improved_lower_bound",
+        "upper_bound",
+        "gap",
+        "gap_per_row",
+        "kl",
+        "mean_error",
+        "variance_ratio",
+        "coverage_error",
+    )
+}
+# With other arguments than the kernel that may be given by position.
+BY_POSITION = {
+    HomoscedasticNoise: ["variance", "variance_bounds"],
+    PolynomialNoise: ["degree", "interactions"],
 }
 METHODS = {
     SparseGPClassifier.fit: {"X": REQUIRED, "y": REQUIRED, "sample_weight": None},
@@ -55,6 +109,48 @@ METHODS = {
         "sample_weight": None,
         "eval_gradient": False,
     },
+    SparseGPRegressor.fit: {
+        "X": REQUIRED,
+        "y": REQUIRED,
+        "sample_weight": None,
+        "noise_variance": None,
+    },
+    SparseGPRegressor.predict: {
+        "X": REQUIRED,
+        "return_std": False,
+        "return_cov": False,
+        "noise_variance": None,
+    },
+    SparseGPRegressor.latent_mean_and_variance: {"X": REQUIRED},
+    SparseGPRegressor.predict_noise_std: {"X": REQUIRED},
+    SparseGPRegressor.log_predictive_density: {
+        "X": REQUIRED,
+        "y": REQUIRED,
+        "noise_variance": None,
+    },
+    SparseGPRegressor.sample_y: {
+        "X": REQUIRED,
+        "n_samples": 1,
+        "random_state": 0,
+        "noise_variance": None,
+    },
+    SparseGPRegressor.score: {"X": REQUIRED, "y": REQUIRED, "sample_weight": None},
+    SparseGPRegressor.lower_bound: {
+        "theta": None,
+        "X": None,
+        "y": None,
+        "sample_weight": None,
+        "noise_variance": None,
+        "eval_gradient": False,
+    },
+    SparseGPRegressor.certificate: {
+        "X": REQUIRED,
+        "y": REQUIRED,
+        "sample_weight": None,
+        "noise_variance": None,
+        "method": "auto",
+    },
+    SparseGPRegressor.truncate: {"n_inducing": REQUIRED},
     InducingPointSelector.fit: {"X": REQUIRED, "y": None},
     InducingPointSelector.transform: {"X": REQUIRED},
 }
@@ -117,17 +213,20 @@ def test_constructor_holds_its_contract(cls):
 
 
 @pytest.mark.parametrize("cls", CONSTRUCTORS, ids=lambda cls: cls.__name__)
-def test_only_the_kernel_may_be_given_by_position(cls):
-    first, *others = parameters(cls.__init__).values()
-    assert first.name == "kernel"
-    assert first.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD
-    assert {other.kind for other in others} == {inspect.Parameter.KEYWORD_ONLY}
+def test_hardly_more_than_the_kernel_may_be_given_by_position(cls):
+    kinds = {name: parameter.kind for name, parameter in parameters(cls.__init__).items()}
+    names = BY_POSITION.get(cls, ["kernel"])
+    assert list(kinds)[: len(names)] == names
+    for name, kind in kinds.items():
+        by_position = name in names
+        expected = inspect.Parameter.KEYWORD_ONLY
+        assert kind is (inspect.Parameter.POSITIONAL_OR_KEYWORD if by_position else expected)
 
 
 @pytest.mark.parametrize("cls", CONSTRUCTORS, ids=lambda cls: cls.__name__)
 def test_tolerances_and_limits_are_positive_by_default(cls):
     for name, parameter in parameters(cls.__init__).items():
-        if name in ("tol", "selection_tol", "max_iter", "n_components"):
+        if name in ("tol", "selection_tol", "certificate_tol", "max_iter", "n_components"):
             assert parameter.default > 0
 
 
@@ -139,7 +238,24 @@ def test_defaults_cannot_be_modified_by_an_instance(cls):
 
 def test_every_public_class_has_a_contract():
     classes = {getattr(sparsegpc, name) for name in sparsegpc.__all__}
-    assert {cls for cls in classes if inspect.isclass(cls)} == set(CONSTRUCTORS)
+    assert {cls for cls in classes if inspect.isclass(cls)} == {*CONSTRUCTORS, *RESULTS}
+
+
+def test_a_certificate_holds_its_contract():
+    X = [[0.0], [1.0], [2.0], [4.0]]
+    model = SparseGPRegressor(optimizer=None, n_inducing=2, selection_tol=0.0)
+    certificate = model.fit(X, [0.0, 1.0, 0.0, 2.0]).certificate(X, [0.0, 1.0, 0.0, 2.0])
+    assert type(certificate) is Certificate
+    for name in RESULTS[Certificate]:
+        value = getattr(certificate, name)
+        parts = value if name == "variance_ratio" else (value,)
+        assert all(isinstance(part, float) for part in parts), name
+    assert certificate.gap == certificate.upper_bound - certificate.lower_bound > 0.0
+    assert certificate.gap_per_row == certificate.gap / 4
+    assert certificate.upper_bound == min(certificate.upper_bounds.values())
+    assert str(certificate).count("\n") >= 2
+    with pytest.raises(AttributeError):
+        certificate.n_rows = 5.0
 
 
 @pytest.mark.parametrize("method", METHODS, ids=lambda method: method.__qualname__)

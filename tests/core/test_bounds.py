@@ -18,7 +18,9 @@ from sparsegpc._bounds import (
     gradient,
     marginals,
     moments,
+    optimal_posterior,
     prior_mean_gradient,
+    row_sums,
     shrinkage,
     slack_value,
 )
@@ -418,15 +420,16 @@ def test_gradient(slack, prior_mean, rows, seed):
     problem = random_problem(seed, n=18, m=4, rows=rows)
     row_features = problem.features(block_rows=5)
     posterior = collapse(row_features, problem.sites, slack, prior_mean)
-    grad_theta, grad_Z = gradient(row_features, problem.sites, slack, posterior, True)
+    grad_theta, grad_Z = gradient(row_features, [(problem.sites, posterior)], slack, wrt_Z=True)[:2]
     by_theta = central_difference(
         lambda theta: _bound(problem, slack, prior_mean, theta=theta), problem.theta
     )
     by_Z = central_difference(lambda Z: _bound(problem, slack, prior_mean, Z=Z), problem.Z)
     assert_allclose(grad_theta, by_theta, rtol=1e-5, atol=1e-5)
     assert_allclose(grad_Z, by_Z, rtol=1e-5, atol=1e-5)
-    theta_only, nothing = gradient(row_features, problem.sites, slack, posterior)
+    theta_only, nothing, no_moments = gradient(row_features, [(problem.sites, posterior)], slack)
     assert nothing is None
+    assert no_moments is None
     assert_allclose(theta_only, grad_theta, rtol=1e-12)
 
 
@@ -436,7 +439,7 @@ def test_gradient_at_all_sizes_of_precision(slack, seed, exponents):
     problem = _rough_problem(seed, n=10, m=3, log_precision=sorted(exponents))
     row_features = problem.features()
     posterior = collapse(row_features, problem.sites, slack, 0.1)
-    grad_theta, grad_Z = gradient(row_features, problem.sites, slack, posterior, True)
+    grad_theta, grad_Z = gradient(row_features, [(problem.sites, posterior)], slack, wrt_Z=True)[:2]
     by_theta = central_difference(
         lambda theta: _bound(problem, slack, 0.1, theta=theta), problem.theta
     )
@@ -480,6 +483,108 @@ def test_the_learned_prior_mean_is_the_maximiser(slack, seed, exponents, step):
         bound = collapse(row_features, problem.sites, slack, moved).bound
         rounding = 1e-12 * (scale * (1.0 + abs(moved)) + (shift**2 / precision).sum())
         assert bound <= learned.bound + rounding
+
+
+def _second_sites(problem, seed):
+    """Return other sites at the same rows: those of a second output."""
+    return random_problem(seed, n=len(problem.X)).sites
+
+
+@SLACK
+@PRIOR_MEAN
+@pytest.mark.parametrize("way", [{}, {"block_rows": 4, "memory": 0, "n_threads": 2}])
+def test_gradient_of_several_outputs_is_the_sum(slack, prior_mean, way):
+    problem = random_problem(0, n=18, m=4)
+    row_features = problem.features(**way)
+    outputs = [
+        (sites, collapse(row_features, sites, slack, prior_mean))
+        for sites in (problem.sites, _second_sites(problem, 1), _second_sites(problem, 2))
+    ]
+    whole = gradient(row_features, outputs, slack, wrt_Z=True)
+    parts = [gradient(row_features, [output], slack, wrt_Z=True) for output in outputs]
+    assert_allclose(whole.theta, sum(part.theta for part in parts), rtol=1e-9, atol=1e-9)
+    assert_allclose(whole.Z, sum(part.Z for part in parts), rtol=1e-9, atol=1e-9)
+
+    def total(theta):
+        moved = problem.features(theta=theta)
+        return sum(collapse(moved, sites, slack, prior_mean).bound for sites, _ in outputs)
+
+    assert_allclose(whole.theta, central_difference(total, problem.theta), rtol=1e-5, atol=1e-5)
+
+
+@SLACK
+@pytest.mark.parametrize("way", [{}, {"block_rows": 4, "memory": 0, "n_threads": 2}])
+def test_moments_of_a_gradient_are_those_that_the_bound_sees(slack, way):
+    """Half their second moment is the slope of the bound in minus the precision."""
+    problem = _rough_problem(3, n=12, m=4)
+    row_features = problem.features(**way)
+    outputs = [
+        (sites, collapse(row_features, sites, slack, 0.3))
+        for sites in (problem.sites, _second_sites(problem, 4))
+    ]
+    moments_of = gradient(row_features, outputs, slack, moments=True).moments
+    assert len(moments_of) == 2
+    for (sites, _), (mean, variance) in zip(outputs, moments_of, strict=True):
+        by_shift = central_difference(
+            lambda b, sites=sites: (
+                collapse(row_features, sites._replace(shift=b), slack, 0.3).bound
+            ),
+            sites.shift,
+        )
+        by_precision = central_difference(
+            lambda log_p, sites=sites: (
+                collapse(row_features, sites._replace(precision=np.exp(log_p)), slack, 0.3).bound
+            ),
+            np.log(sites.precision),
+        )
+        assert_allclose(mean, by_shift, rtol=1e-7, atol=1e-8)
+        second = -2.0 * by_precision / sites.precision
+        assert_allclose(mean**2 + variance, second, rtol=1e-6, atol=1e-7)
+
+
+def test_moments_under_the_standard_slack_are_the_marginals():
+    problem = random_problem(5)
+    row_features = problem.features(block_rows=4)
+    posterior = collapse(row_features, problem.sites, "standard")
+    outputs = [(problem.sites, posterior)]
+    ((mean, variance),) = gradient(row_features, outputs, "standard", moments=True).moments
+    V = np.concatenate([row_features.V(k) for k in range(4)], axis=1)
+    expected = marginals(V, row_features.residual, posterior)
+    assert_allclose(mean, expected[0], rtol=1e-10)
+    assert_allclose(variance, expected[1], rtol=1e-9)
+
+
+@SLACK
+@PRIOR_MEAN
+def test_sums_over_rows_are_all_that_the_posterior_needs(slack, prior_mean):
+    problem = random_problem(6)
+    parts = [random_problem(6)._replace(X=problem.X[rows]) for rows in (slice(7), slice(7, None))]
+    sums = [
+        row_sums(part.features(), Sites(*(column[rows] for column in problem.sites)), slack)
+        for part, rows in zip(parts, (slice(7), slice(7, None)), strict=True)
+    ]
+    added = type(sums[0])(*(a + b for a, b in zip(*sums, strict=True)))
+    ours = optimal_posterior(added, len(problem.X), slack, prior_mean)
+    theirs = collapse(problem.features(), problem.sites, slack, prior_mean)
+    assert_allclose(ours.bound, theirs.bound, rtol=1e-10)
+    assert_allclose(ours.w, theirs.w, rtol=1e-8, atol=1e-10)
+    assert_allclose(ours.LB, theirs.LB, rtol=1e-10, atol=1e-11)
+    assert_allclose([ours.prior_mean, ours.mean_cost], [theirs.prior_mean, theirs.mean_cost])
+
+
+@SLACK
+def test_sums_over_rows_by_loops(slack):
+    problem = random_problem(7)
+    row_features, (precision, shift, own) = problem.features(block_rows=4), problem.sites
+    whole = problem.features()
+    V, cost = whole.V(0), precision * whole.residual
+    sums = row_sums(row_features, problem.sites, slack)
+    assert_allclose(sums.VpV, sum(p * np.outer(v, v) for p, v in zip(precision, V.T, strict=True)))
+    assert_allclose(sums.Vp, sum(p * v for p, v in zip(precision, V.T, strict=True)))
+    assert_allclose(sums.Vb, sum(b * v for b, v in zip(shift, V.T, strict=True)))
+    expected = [sum(precision), sum(shift), sum(own), sum(cost)]
+    assert_allclose([sums.precision, sums.shift, sums.own, sums.cost], expected)
+    assert_allclose(sums.log_cost, sum(np.log(1.0 + cost)) if slack == "tight" else 0.0)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -549,8 +654,8 @@ def test_blocks_and_threads_do_not_change_the_bound_or_its_gradient(slack, way):
     assert_allclose(theirs.bound, ours.bound, rtol=1e-11)
     assert_allclose(theirs.w, ours.w, rtol=1e-8, atol=1e-10)
     for mine, other in zip(
-        gradient(whole, problem.sites, slack, ours, True),
-        gradient(parts, problem.sites, slack, theirs, True),
+        gradient(whole, [(problem.sites, ours)], slack, wrt_Z=True)[:2],
+        gradient(parts, [(problem.sites, theirs)], slack, wrt_Z=True)[:2],
         strict=True,
     ):
         assert_allclose(other, mine, rtol=1e-7, atol=1e-8)
@@ -597,7 +702,7 @@ def test_sites_are_not_changed():
     row_features = problem.features(block_rows=4)
     posterior = collapse(row_features, problem.sites, "tight")
     before = [part.copy() for part in (posterior.w, posterior.LB, row_features.residual)]
-    gradient(row_features, problem.sites, "tight", posterior, True)
+    gradient(row_features, [(problem.sites, posterior)], "tight", wrt_Z=True, moments=True)
     prior_mean_gradient(row_features, problem.sites, posterior)
     for part, old in zip((posterior.w, posterior.LB, row_features.residual), before, strict=True):
         np.testing.assert_array_equal(part, old)

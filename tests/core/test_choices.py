@@ -20,7 +20,7 @@ def make_model(seed=0, n=40, weight=None):
     for array in (X, y, weight):
         array.flags.writeable = False
     kernel = FreeKernel(Scaled(Constant(), RBF()), THETA, np.ones(2, dtype=bool))
-    return SparseModel(kernel, PolyaGammaLogit(), X, y, weight, slack="tight")
+    return SparseModel(kernel, PolyaGammaLogit(), X, [y], weight, slack="tight")
 
 
 def greedy(K, gain, n_points):

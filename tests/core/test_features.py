@@ -272,7 +272,7 @@ def test_a_large_jitter_moves_with_the_parameters(slack, kernel):
 
     row_features = problem.features(jitter=1e-2)
     posterior = collapse(row_features, problem.sites, slack, 0.3)
-    grad_theta, grad_Z = gradient(row_features, problem.sites, slack, posterior, True)
+    grad_theta, grad_Z, _ = gradient(row_features, [(problem.sites, posterior)], slack, wrt_Z=True)
     by_theta = central_difference(lambda theta: bound(theta, problem.Z), problem.theta)
     by_Z = central_difference(lambda Z: bound(problem.theta, Z), problem.Z)
     assert_allclose(grad_theta, by_theta, rtol=1e-6, atol=1e-6)

@@ -99,6 +99,37 @@ def test_totals_add_any_values_over_the_copies(X, seed):
 
 
 @given(problems)
+def test_spread_gives_every_copy_the_value_of_its_row(X):
+    merged = merge_rows(X, np.ones(len(X)))
+    values = read_only(np.random.RandomState(0).randn(len(merged.X)))
+    of_row = dict(zip(as_tuples(merged.X), values.tolist(), strict=True))
+    assert merged.spread(values).tolist() == [of_row[row] for row in as_tuples(X)]
+
+
+@given(problems, seeds)
+def test_means_are_weighted_over_the_copies(X, seed):
+    rng = np.random.RandomState(seed)
+    weight, values = rng.uniform(0.1, 3.0, len(X)), rng.randn(len(X))
+    merged, tuples = merge_rows(X, weight), as_tuples(X)
+    for row, mean in zip(as_tuples(merged.X), merged.mean(values, weight), strict=True):
+        copies = [k for k, other in enumerate(tuples) if other == row]
+        assert_allclose(mean, np.average(values[copies], weights=weight[copies]), atol=1e-12)
+
+
+@given(problems)
+def test_totals_of_spread_values_are_counts_times_values(X):
+    merged = merge_rows(X, np.ones(len(X)))
+    values = np.arange(1.0, 1.0 + len(merged.X))
+    assert_allclose(merged.total(merged.spread(values)), merged.weight * values)
+
+
+def test_spread_keeps_the_type_of_its_values():
+    merged = merge_rows(np.array([[2.0], [1.0], [2.0]]), np.ones(3))
+    assert merged.spread(np.array([7, 9])).dtype.kind == "i"
+    assert merged.spread([True, False]).tolist() == [False, True, False]
+
+
+@given(problems)
 def test_first_is_the_first_original_position(X):
     merged, tuples = merge_rows(X, np.ones(len(X))), as_tuples(X)
     assert merged.first.tolist() == [tuples.index(row) for row in as_tuples(merged.X)]

@@ -5,8 +5,9 @@ import pytest
 from numpy.linalg import LinAlgError
 from scipy.special import log_expit, logsumexp
 
-from sparsegpc._bounds import SLACKS
-from sparsegpc._choices import Chosen
+from sparsegpc._bounds import SLACKS, marginals
+from sparsegpc._choices import Chosen, PivotedChoice
+from sparsegpc._gaussian import GaussianNoise, noisy_targets
 from sparsegpc._kernel_algebra import FreeKernel, Product, Scaled, Sum
 from sparsegpc._kernels import (
     RBF,
@@ -20,7 +21,15 @@ from sparsegpc._kernels import (
 )
 from sparsegpc._likelihoods import PolyaGammaLogit
 from sparsegpc._linalg import SMALLEST_JITTER
-from sparsegpc._model import Counts, SparseModel
+from sparsegpc._merging import merge_rows
+from sparsegpc._model import (
+    Counts,
+    SparseModel,
+    predict_covariance,
+    predict_moments,
+    split_theta,
+    whitened_features,
+)
 
 KERNELS = {
     "rbf": (Scaled(Constant(), RBF()), [1.0, -0.3]),
@@ -50,7 +59,7 @@ def make_model(name="rbf", slack="tight", *, data=None, fixed=(), **options):
     kernel, params = KERNELS[name]
     free = ~np.isin(np.arange(len(params)), fixed)
     free_kernel = FreeKernel(kernel, np.array(params), free)
-    model = SparseModel(free_kernel, PolyaGammaLogit(), X, y, weight, slack=slack, **options)
+    model = SparseModel(free_kernel, PolyaGammaLogit(), X, [y], weight, slack=slack, **options)
     return model, np.array(params)[free]
 
 
@@ -91,7 +100,7 @@ def test_gradient_at_points_that_are_rows_with_a_zero_prior_mean(slack):
     evaluation = evaluate(model, theta, Z)
     by_theta = central_differences(lambda t: evaluate(model, t, Z).bound, theta)
     np.testing.assert_allclose(evaluation.grad_theta, by_theta, rtol=1e-5, atol=2e-6)
-    assert evaluation.solution.posterior.prior_mean == 0.0
+    assert evaluation.solutions[0].posterior.prior_mean == 0.0
 
 
 def test_gradient_counts_a_large_jitter():
@@ -189,7 +198,7 @@ def test_sparse_bound_is_below_the_dense_one_and_that_below_the_truth(seed, n):
     for slack in SLACKS:
         model, _ = make_model("rbf", slack, data=(X, y, weight, None))
         evaluation = evaluate(model, theta, X[: n // 2] + 0.1)
-        prior_mean = evaluation.solution.posterior.prior_mean
+        prior_mean = evaluation.solutions[0].posterior.prior_mean
         dense, mean, cov = dense_polya_gamma(K, y, weight, prior_mean)
         if n == 3:
             exact, error = exact_by_grid(K, y, weight, prior_mean), 1e-9
@@ -207,10 +216,10 @@ def test_bound_with_every_row_as_a_point_is_the_dense_one(slack):
     X, y, weight = tiny_problem(0, 12)
     model, _ = make_model("rbf", slack, data=(X, y, weight, None))
     evaluation = evaluate(model, np.log([3.0, 0.9]), X)
-    prior_mean = evaluation.solution.posterior.prior_mean
+    prior_mean = evaluation.solutions[0].posterior.prior_mean
     dense, mean, cov = dense_polya_gamma(dense_kernel(X, 3.0, 0.9), y, weight, prior_mean)
     np.testing.assert_allclose(evaluation.bound, dense, atol=1e-6)
-    np.testing.assert_allclose(evaluation.solution.state, mean**2 + cov.diagonal(), rtol=1e-4)
+    np.testing.assert_allclose(evaluation.solutions[0].state, mean**2 + cov.diagonal(), rtol=1e-4)
 
 
 def test_subset_is_the_model_of_these_rows():
@@ -243,7 +252,7 @@ def test_counts_add_up():
     counts = Counts()
     model, theta = make_model(counts=counts)
     Z = make_data()[3]
-    passes = [evaluate(model, theta + d, Z).solution.n_iter for d in (0.0, 0.1, -0.2)]
+    passes = [evaluate(model, theta + d, Z).solutions[0].n_iter for d in (0.0, 0.1, -0.2)]
     assert counts.evaluations == 3
     assert counts.site_iterations == sum(passes)
     assert counts.optimizer_iterations == 0
@@ -272,7 +281,7 @@ def test_evaluation_carries_what_it_was_asked_for():
     chosen = Chosen(Z, None, None)
     evaluation = model.evaluate(theta, chosen, model.initial_state())
     assert evaluation.chosen is chosen
-    assert evaluation.bound == evaluation.solution.bound
+    assert evaluation.bound == evaluation.solutions[0].bound
     assert evaluation.jitter == SMALLEST_JITTER
     np.testing.assert_array_equal(evaluation.theta, theta)
     variance, length_scale = np.exp(theta)
@@ -285,7 +294,7 @@ def test_sites_are_solved_to_a_share_of_the_tolerance_per_row(tol):
     model, theta = make_model(tol=tol)
     loose = model.evaluate(theta, Chosen(make_data()[3], None, None), model.initial_state())
     exact = evaluate(model, theta, make_data()[3])
-    assert loose.solution.converged
+    assert loose.solutions[0].converged
     assert 0.0 <= exact.bound - loose.bound < tol * make_data()[2].sum()
 
 
@@ -294,7 +303,7 @@ def test_start_of_the_sites_does_not_matter():
     Z = make_data()[3]
     one = evaluate(model, theta, Z)
     other = model.evaluate(
-        theta, Chosen(Z, None, None), np.full(30, 50.0), tol=1e-12, max_iter=1000
+        theta, Chosen(Z, None, None), (np.full(30, 50.0),), tol=1e-12, max_iter=1000
     )
     np.testing.assert_allclose(other.bound, one.bound, atol=1e-9)
     np.testing.assert_allclose(other.grad_theta, one.grad_theta, atol=1e-4)
@@ -308,11 +317,11 @@ def test_columns_are_kernel_rows_of_the_indices():
 
 
 def test_precision_is_that_of_the_weighted_logistic_sites():
-    model, _ = make_model()
+    model, theta = make_model()
     state = np.linspace(0.01, 30.0, 30)
     c = np.sqrt(state)
     expected = make_data()[2] * np.tanh(c / 2.0) / (2.0 * c)
-    np.testing.assert_allclose(model.precision(state), expected, rtol=1e-12)
+    np.testing.assert_allclose(model.precision(theta, (state,)), expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize("slack", SLACKS)
@@ -328,8 +337,166 @@ def test_results_do_not_depend_on_blocks_threads_or_memory(monkeypatch, slack, m
     for n_threads in (1, 3):
         model, theta = make_model("linear plus rbf", slack, n_threads=n_threads, memory=memory)
         parts.append(evaluate(model, theta, Z, wrt_Z=True))
-    np.testing.assert_array_equal(parts[0].solution.state, parts[1].solution.state)
+    np.testing.assert_array_equal(parts[0].solutions[0].state, parts[1].solutions[0].state)
     np.testing.assert_array_equal(parts[0].grad_theta, parts[1].grad_theta)
     np.testing.assert_allclose(parts[0].bound, whole.bound, rtol=1e-11)
     np.testing.assert_allclose(parts[0].grad_theta, whole.grad_theta, atol=1e-4)
     np.testing.assert_allclose(parts[0].grad_Z, whole.grad_Z, atol=1e-4)
+
+
+# --------------------------------------------------------------------------------------------------
+# Several outputs
+
+
+def outputs(*factors, noisy=False):
+    """A model with one output for each factor, and its parameters; with noise, two for each."""
+    X, y, weight, _ = make_data()
+    kernel, params = KERNELS["rbf"]
+    free_kernel = FreeKernel(kernel, np.array(params), np.ones(2, dtype=bool))
+    if not noisy:
+        # Labels of several models: the sign of one column or another.
+        targets = [np.where(X @ [1.0, factor] > 0.3, 1.0, -1.0) for factor in factors]
+        model = SparseModel(free_kernel, PolyaGammaLogit(), X, targets, weight, slack="tight")
+        return model, np.array(params)
+    rows = merge_rows(X, weight)
+    basis = np.stack([np.ones(len(rows.X)), rows.X[:, 0]], axis=1)
+    ys = [np.sin(factor * X[:, 0]) + 0.3 * y for factor in factors]
+    targets = [noisy_targets(column, weight, basis, rows) for column in ys]
+    model = SparseModel(free_kernel, GaussianNoise(2), rows.X, targets, rows.weight, slack="tight")
+    own = [[-1.0 - 0.1 * factor, 0.2 * factor] for factor in factors]
+    return model, np.concatenate([params, *own])
+
+
+@pytest.mark.parametrize("noisy", [False, True])
+def test_outputs_add_up(noisy):
+    """Bounds and gradients are sums over outputs; the noise of each has a part of its own."""
+    Z, factors = make_data()[3], (0.5, 1.7, -2.0)
+    model, theta = outputs(*factors, noisy=noisy)
+    whole = evaluate(model, theta, Z, wrt_Z=True)
+    parts = [evaluate(*outputs(factor, noisy=noisy), Z, wrt_Z=True) for factor in factors]
+    assert len(whole.solutions) == len(whole.states) == 3
+    np.testing.assert_allclose(whole.bound, sum(part.bound for part in parts), rtol=1e-12)
+    for solution, part in zip(whole.solutions, parts, strict=True):
+        np.testing.assert_allclose(solution.bound, part.bound, rtol=1e-12)
+    by_kernel = sum(part.grad_theta[:2] for part in parts)
+    own = [part.grad_theta[2:] for part in parts]
+    expected = np.concatenate([by_kernel, *own])
+    np.testing.assert_allclose(whole.grad_theta, expected, rtol=1e-9, atol=1e-10)
+    np.testing.assert_allclose(whole.grad_Z, sum(part.grad_Z for part in parts), rtol=1e-9)
+
+
+def test_an_evaluation_has_converged_if_all_outputs_have():
+    model, theta = outputs(0.5, 1.7)
+    Z = make_data()[3]
+    done = evaluate(model, theta, Z)
+    assert done.converged
+    start = (done.states[0], model.initial_state()[1])
+    half = model.evaluate(theta, Chosen(Z, None, None), start, tol=1e-6, max_iter=1)
+    assert [solution.converged for solution in half.solutions] == [True, False]
+    assert not half.converged
+
+
+def test_passes_of_all_outputs_are_counted():
+    model, theta = outputs(0.5, 1.7)
+    solutions = evaluate(model, theta, make_data()[3]).solutions
+    assert model.counts.evaluations == 1
+    assert model.counts.site_iterations == sum(solution.n_iter for solution in solutions)
+
+
+def test_parameters_of_the_kernel_come_before_those_of_each_output():
+    model, _ = outputs(0.5, 1.7, noisy=True)
+    kernel_theta, own = model.split(np.arange(6.0))
+    np.testing.assert_array_equal(kernel_theta, [0.0, 1.0])
+    np.testing.assert_array_equal(own, [[2.0, 3.0], [4.0, 5.0]])
+    kernel_theta, own = split_theta(np.arange(2.0), model.kernel, PolyaGammaLogit(), 3)
+    np.testing.assert_array_equal(kernel_theta, [0.0, 1.0])
+    assert [len(part) for part in own] == [0, 0, 0]
+
+
+def test_precisions_of_all_outputs_add_up():
+    model, theta = outputs(0.5, 1.7, noisy=True)
+    states = model.initial_state()
+    basis = np.stack([np.ones(30), model.X[:, 0]], axis=1)
+    expected = model.weight * (np.exp(-basis @ theta[2:4]) + np.exp(-basis @ theta[4:]))
+    np.testing.assert_allclose(model.precision(theta, states), expected, rtol=1e-12)
+    # Points are chosen by that sum: the first pivot of a stationary kernel is its maximum.
+    chosen = model.choose(PivotedChoice("argmax", 3), theta, states)
+    assert chosen.indices[0] == np.argmax(expected)
+    np.testing.assert_array_equal(chosen.Z, model.X[chosen.indices])
+
+
+def test_constants_of_all_outputs_add_up():
+    both = outputs(0.5, 1.7)[0].constant_bound()
+    assert both == sum(outputs(factor)[0].constant_bound() for factor in (0.5, 1.7))
+
+
+def test_constant_bound_knows_whether_the_prior_mean_is_learned():
+    model, _ = make_model(fit_prior_mean=False)
+    np.testing.assert_allclose(model.constant_bound(), -np.log(2.0) * make_data()[2].sum())
+    assert make_model()[0].constant_bound() > model.constant_bound()
+
+
+def test_subset_takes_the_rows_of_every_output():
+    model, theta = outputs(0.5, 1.7, noisy=True)
+    rows = np.array([1, 5, 6, 20])
+    small = model.subset(rows)
+    assert len(small.targets) == 2
+    for part, whole in zip(small.targets, model.targets, strict=True):
+        np.testing.assert_array_equal(part, whole[rows])
+    assert len(model.targets[0]) == 30
+    assert np.isfinite(evaluate(small, theta, make_data()[3]).bound)
+
+
+# --------------------------------------------------------------------------------------------------
+# Predictions
+
+
+def dense_predictions(evaluation, k, X_new):
+    """Return mean and covariance of the k-th f at new rows: q(u) explicitly, then p(f|u)."""
+    Z, posterior = evaluation.chosen.Z, evaluation.solutions[k].posterior
+    parameters = np.exp(evaluation.theta[:2])
+    rows = np.concatenate([Z, X_new])
+    K = dense_kernel(rows, *parameters)
+    Kuu, Kuf, Kff = K[:6, :6], K[:6, 6:], K[6:, 6:]
+    L = evaluation.Luu
+    q_mean = L @ posterior.w
+    q_cov = L @ np.linalg.inv(posterior.LB @ posterior.LB.T) @ L.T
+    projection = np.linalg.solve(Kuu, Kuf)
+    cov = Kff + projection.T @ (q_cov - Kuu) @ projection
+    return posterior.prior_mean + projection.T @ q_mean, cov
+
+
+@pytest.mark.parametrize("rows", [{}, {"block_rows": 4}, {"block_rows": 3, "n_threads": 2}])
+def test_predictions_of_several_outputs(rows):
+    model, theta = outputs(0.5, 1.7, noisy=True)
+    evaluation = evaluate(model, theta, make_data()[3])
+    posteriors = [solution.posterior for solution in evaluation.solutions]
+    X_new = np.random.RandomState(1).randn(11, 2)
+    place = model.kernel, theta[:2], evaluation.chosen.Z, evaluation.Luu
+    mean, variance = predict_moments(*place, posteriors, X_new, **rows)
+    joint_mean, cov = predict_covariance(*place, posteriors, X_new)
+    assert mean.shape == variance.shape == joint_mean.shape == (2, 11)
+    assert cov.shape == (2, 11, 11)
+    for k in range(2):
+        expected_mean, expected_cov = dense_predictions(evaluation, k, X_new)
+        np.testing.assert_allclose(mean[k], expected_mean, rtol=1e-7, atol=1e-8)
+        np.testing.assert_allclose(variance[k], expected_cov.diagonal(), rtol=1e-7, atol=1e-8)
+        np.testing.assert_allclose(joint_mean[k], expected_mean, rtol=1e-7, atol=1e-8)
+        np.testing.assert_allclose(cov[k], expected_cov, rtol=1e-7, atol=1e-8)
+
+
+def test_predictions_at_the_rows_are_the_marginals():
+    model, theta = outputs(0.5, 1.7)
+    evaluation = evaluate(model, theta, make_data()[3])
+    posteriors = [solution.posterior for solution in evaluation.solutions]
+    features = model.row_features(
+        model.kernel, theta, evaluation.chosen.Z, jitter=SMALLEST_JITTER, attempts=1
+    )
+    place = model.kernel, theta, evaluation.chosen.Z, evaluation.Luu
+    moments = predict_moments(*place, posteriors, model.X)
+    for k, posterior in enumerate(posteriors):
+        expected = marginals(features.V(0), features.residual, posterior)
+        for ours, theirs in zip(moments, expected, strict=True):
+            np.testing.assert_allclose(ours[k], theirs, rtol=1e-12, atol=1e-13)
+    phi = whitened_features(*place, model.X, block_rows=7)
+    np.testing.assert_allclose(phi, features.V(0).T, rtol=1e-12, atol=1e-13)

@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.linalg import LinAlgError
 
-from sparsegpc._bounds import SLACKS
+from sparsegpc._bounds import SLACKS, collapse
 from sparsegpc._features import RowFeatures
+from sparsegpc._gaussian import GaussianNoise
 from sparsegpc._kernel_algebra import FreeKernel, Scaled
 from sparsegpc._kernels import RBF, Constant
 from sparsegpc._likelihoods import PolyaGammaLogit
@@ -330,3 +332,66 @@ def test_all_labels_alike_is_solved():
     assert np.isfinite(solution.bound)
     assert solution.bound < 0.0
     assert np.all(np.diff(solution.bounds) >= -1e-10)
+
+
+def noisy_records(problem):
+    """The targets of Gaussian noise with a constant as its only basis."""
+    records = np.empty(
+        len(problem.y), dtype=[("mean", "f8"), ("scatter", "f8"), ("basis", "f8", (1,))]
+    )
+    records["mean"], records["scatter"], records["basis"] = problem.y, 0.2, 1.0
+    return records
+
+
+def solve_noisy(problem, slack, log_noise=-1.0, **options):
+    """Solve with a likelihood whose sites do not depend on f, and may not be asked to move."""
+    likelihood = GaussianNoise(1).at(np.array([log_noise]))
+    state = likelihood.initial_state(problem.y, problem.weight)
+    options = {"prior_mean": None, "tol": 1e-9, "max_iter": 10, **options}
+    arguments = noisy_records(problem), problem.weight, slack, state
+    return solve_sites(problem.features, likelihood, *arguments, **options)
+
+
+@pytest.mark.parametrize("slack", SLACKS)
+@pytest.mark.parametrize("prior_mean", [None, 0.4])
+@pytest.mark.parametrize("max_iter", [1, 10])
+def test_sites_that_do_not_depend_on_f_take_one_pass(slack, prior_mean, max_iter):
+    problem = make_problem(14)
+    solution = solve_noisy(problem, slack, prior_mean=prior_mean, max_iter=max_iter)
+    assert solution.converged
+    assert solution.n_iter == 1
+    assert solution.bounds == [solution.bound]
+    expected = collapse(problem.features, solution.sites, slack, prior_mean)
+    assert solution.bound == expected.bound
+    np.testing.assert_array_equal(solution.posterior.w, expected.w)
+    np.testing.assert_allclose(solution.sites.precision, problem.weight * np.exp(1.0))
+
+
+@pytest.mark.parametrize("slack", SLACKS)
+def test_bound_of_fixed_sites_is_that_of_dense_regression(slack):
+    problem = make_problem(15)
+    solution = solve_noisy(problem, slack, prior_mean=0.4)
+    noise = np.exp(-1.0) / problem.weight
+    S = problem.Q + np.diag(noise)
+    error = problem.y - 0.4
+    bound = -0.5 * (np.linalg.slogdet(2.0 * np.pi * S)[1] + error @ np.linalg.solve(S, error))
+    # The likelihood to the power of the weight, and the scatter of the copies.
+    bound += 0.5 * np.log(2.0 * np.pi * noise).sum() - 0.5 * (0.2 / noise).sum()
+    bound -= 0.5 * problem.weight.sum() * (np.log(2.0 * np.pi) - 1.0)
+    cost = problem.residual / noise
+    n = len(cost)
+    paid = {
+        "standard": cost.sum(),
+        "spherical": n * np.log(1.0 + cost.mean()),
+        "tight": np.log(1.0 + cost).sum(),
+    }
+    np.testing.assert_allclose(solution.bound, bound - 0.5 * paid[slack], rtol=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize(("log_noise", "target"), [(-800.0, 1.0), (np.nan, 1.0), (0.0, 1e200)])
+def test_fixed_sites_without_a_finite_bound_are_refused(log_noise, target):
+    """Be it the precisions that overflow, or the squares of the targets."""
+    problem = SimpleNamespace(**{**vars(make_problem(16)), "y": np.full(30, target)})
+    with pytest.raises(LinAlgError):
+        solve_noisy(problem, "tight", log_noise)

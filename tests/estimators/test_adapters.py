@@ -21,7 +21,13 @@ from sklearn.gaussian_process.kernels import (
     WhiteKernel,
 )
 
-from sparsegpc._adapters import adapt_kernel, default_kernel, measure_spread, start_values
+from sparsegpc._adapters import (
+    adapt_kernel,
+    default_kernel,
+    measure_spread,
+    split_white,
+    start_values,
+)
 from sparsegpc._features import factor_inducing, features
 
 D = 3
@@ -667,7 +673,7 @@ def test_length_scales_of_the_starts_scale_along_with_the_data(kernel, scale, rn
     X = rng.randn(20, D)
     moves = [c is not None for c in adapt_kernel(kernel, D).columns]
     original, scaled = starts_of(kernel, X), starts_of(kernel, scale * X)
-    assert len(original) == len(scaled) == 4
+    assert len(original) == len(scaled) == 6
     for one, other in zip(original[1:], scaled[1:], strict=True):
         assert_allclose(other - one, np.where(moves, np.log(scale), 0.0), atol=1e-9)
 
@@ -688,7 +694,7 @@ def test_a_common_offset_does_not_move_the_starts(kernel, rng):
 
 @pytest.mark.parametrize("n_features", [1, 2, 30])
 @pytest.mark.parametrize("per_column", [False, True])
-def test_starts_go_from_the_distance_of_two_rows_down_to_that_along_a_column(
+def test_starts_go_from_the_distance_of_two_rows_to_an_eighth_of_that_along_a_column(
     n_features, per_column, rng
 ):
     X = rng.randn(40, n_features)
@@ -696,7 +702,8 @@ def test_starts_go_from_the_distance_of_two_rows_down_to_that_along_a_column(
     kernel = RBF(np.full(n_features, 1e-4) if per_column else 1e-4, WIDE)
     starts = np.array(starts_of(kernel, X)[1:])
     assert_allclose(starts[0], np.log(brute_force_spread(X)[1]))
-    assert_allclose(starts[-1], 0.0, atol=1e-12)
+    assert_allclose(starts[2], 0.0, atol=1e-12)
+    assert_allclose(starts[-1], np.log(0.125), atol=1e-12)
     assert (np.diff(starts, axis=0) < 0.0).all()
 
 
@@ -716,9 +723,9 @@ def test_no_start_occurs_twice(name, rng):
 
 
 def test_default_kernel_starts_where_a_start_from_the_data_would(rng):
-    """So that one of the three is not offered again."""
+    """So that one of the five is not offered again."""
     X = rng.randn(20, D)
-    assert len(starts_of(default_kernel(measure_spread(X, np.ones(20))), X)) == 3
+    assert len(starts_of(default_kernel(measure_spread(X, np.ones(20))), X)) == 5
 
 
 def test_bounds_that_leave_no_room_give_one_start(rng):
@@ -757,3 +764,114 @@ def test_default_kernel_of_data_that_do_not_vary_is_usable():
     kernel = default_kernel(measure_spread(np.full((5, D), 1e9), np.ones(5)))
     assert np.isfinite(kernel.theta).all()
     assert np.isfinite(kernel.bounds).all()
+
+
+def test_default_kernel_is_relative_to_the_variance(rng):
+    spread = measure_spread(rows(rng, 20), np.ones(20))
+    plain = default_kernel(spread)
+    assert plain.k1.constant_value == 1.0
+    for variance in (1e-16, 0.3, 1e16):
+        kernel = default_kernel(spread, variance)
+        assert_allclose(kernel.k1.constant_value, variance)
+        assert_allclose(kernel.k1.constant_value_bounds, variance * np.array([1e-4, 1e9]))
+        assert kernel.k2.length_scale == plain.k2.length_scale
+        assert kernel.k2.length_scale_bounds == plain.k2.length_scale_bounds
+    low, high = plain.k1.constant_value_bounds
+    assert low < plain.k1.constant_value < high
+
+
+# Noise within a kernel
+
+
+def random_kernel(rng, depth):
+    """Return a random sum of kernels with, at random, white ones among them."""
+    if depth == 0 or rng.uniform() < 0.2:
+        leaf = rng.randint(4)
+        level = float(rng.uniform(0.1, 2.0))
+        if leaf == 0:
+            return ConstantKernel(level) * RBF(level)
+        return (RBF(level), Matern(level), WhiteKernel(level))[leaf - 1]
+    return random_kernel(rng, depth - 1) + random_kernel(rng, depth - 1)
+
+
+@given(seed=st.integers(0, 10_000))
+def test_splitting_white_summands_off_leaves_the_rest(seed):
+    rng = np.random.RandomState(seed)
+    kernel = random_kernel(rng, 4)
+    before = repr(kernel)
+    rest, whites = split_white(kernel)
+    X = rows(rng, 6)
+    K = sum((white.noise_level for white in whites), 0.0) * np.eye(6)
+    if rest is not None:
+        assert "White" not in repr(rest)
+        K = K + rest(X)
+    assert_allclose(K, kernel(X), rtol=1e-12)
+    assert len(whites) == repr(kernel).count("White")
+    assert repr(kernel) == before
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_kernel_without_white_summands_is_returned_as_it_is(name):
+    kernel = CASES[name].kernel
+    if not any(type(part) is WhiteKernel for part in (kernel, getattr(kernel, "k2", None))):
+        rest, whites = split_white(kernel)
+        assert rest is kernel
+        assert whites == []
+
+
+def test_the_white_kernel_itself_is_returned_with_its_settings():
+    white = WhiteKernel(0.3, (0.1, 0.5))
+    rest, [found] = split_white(RBF() + white)
+    assert found is white
+    assert rest == RBF()
+    assert split_white(white) == (None, [white])
+    assert split_white(white + WhiteKernel(2.0)) == (None, [white, WhiteKernel(2.0)])
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [RBF() * WhiteKernel(), WhiteKernel() ** 2, UsersWhite(), Wrapper(WhiteKernel())],
+    ids=str,
+)
+def test_white_kernels_that_are_no_summands_are_left_where_they_are(kernel):
+    assert split_white(kernel) == (kernel, [])
+    rest, whites = split_white(kernel + WhiteKernel(0.3))
+    assert rest == kernel
+    assert whites == [WhiteKernel(0.3)]
+    with pytest.raises(ValueError, match="holds a WhiteKernel"):
+        adapt_kernel(rest, D, refuse_white="it has no place here")
+
+
+# Parameters that are not those of a kernel
+
+
+def test_further_parameters_stand_behind_those_of_the_kernel():
+    adapted = adapt_kernel(ConstantKernel(2.0) * RBF(SCALES), D)
+    before = [np.array(adapted.theta), np.array(adapted.bounds), list(adapted.names)]
+    theta, bounds = np.array([0.5, -1.0]), np.array([[-2.0, 2.0], [-3.0, 3.0]])
+    more = adapted.extended(theta, bounds, ["noise", "slope"])
+    assert more.kernel is adapted.kernel
+    assert_array_equal(more.theta, np.append(adapted.theta, theta))
+    assert_array_equal(more.bounds, np.concatenate([adapted.bounds, bounds]))
+    assert more.names == [*adapted.names, "noise", "slope"]
+    assert more.columns == [*adapted.columns, None, None]
+    assert more.kernel.n_params == len(adapted.theta)
+    for old, new in zip(before, adapted[1:4], strict=True):
+        assert_array_equal(old, new)
+
+
+def test_further_parameters_keep_their_start_in_every_start(rng):
+    adapted = adapt_kernel(ConstantKernel(2.0) * RBF(SCALES), D)
+    more = adapted.extended(np.array([0.5]), np.array([[-2.0, 2.0]]), ["noise"])
+    spread = measure_spread(rows(rng, 20), np.ones(20))
+    own, extended = start_values(adapted, spread), start_values(more, spread)
+    assert len(own) == len(extended) > 1
+    for start, longer in zip(own, extended, strict=True):
+        assert_array_equal(longer, np.append(start, 0.5))
+
+
+def test_a_kernel_without_free_hyperparameters_may_be_extended():
+    adapted = adapt_kernel(RBF(1.0, FIXED), D)
+    more = adapted.extended(np.array([0.5]), np.array([[-2.0, 2.0]]), ["noise"])
+    assert_array_equal(more.theta, [0.5])
+    assert more.bounds.shape == (1, 2)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import sklearn
-from sklearn.base import clone, is_classifier
+from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -23,8 +23,21 @@ from sklearn.utils.estimator_checks import (
     parametrize_with_checks,
 )
 
-from sparsegpc import InducingPointSelector, SparseGPClassifier
+from sparsegpc import (
+    HomoscedasticNoise,
+    InducingPointSelector,
+    PolynomialNoise,
+    SparseGPClassifier,
+    SparseGPRegressor,
+)
 
+# Quick ones: what they add to the default does not depend on which length scale is learned.
+QUICK = {
+    "kernel": ConstantKernel(1.0) * RBF(3.0, "fixed"),
+    "max_iter": 5,
+    "max_reselections": 1,
+    "random_state": 0,
+}
 SELECTORS = ("hgv", "rpcholesky", "greedy-variance", "kmeans", "uniform")
 
 # scikit-learn's checks fit labels that are pure noise, two rows, and columns of 1e5; what is said
@@ -37,9 +50,6 @@ pytestmark = [
 
 def classifiers():
     """Return classifiers that among them have every value of the parameters that are choices."""
-    # Quick ones: what they add to the default does not depend on which length scale is learned.
-    kernel = ConstantKernel(1.0) * RBF(3.0, "fixed")
-    quick = {"kernel": kernel, "max_iter": 5, "max_reselections": 1, "random_state": 0}
     options = [
         {"selector": "rpcholesky"},
         {"selector": "kmeans", "bound": "spherical"},
@@ -47,7 +57,35 @@ def classifiers():
         {"selector": "uniform", "warm_start": True},
         {"bound": "standard", "n_inducing": 2},
     ]
-    return [SparseGPClassifier(), *(SparseGPClassifier(**option, **quick) for option in options)]
+    return [SparseGPClassifier(), *(SparseGPClassifier(**option, **QUICK) for option in options)]
+
+
+def regressors():
+    """Return regressors that among them have every value of the parameters that are choices."""
+    # With warm_start a second fit goes on from the first, so it is not among the choices.
+    options = [
+        {
+            "noise": "polynomial",
+            "selector": "rpcholesky",
+            "optimize_inducing": True,
+            "n_inducing": 40,
+        },
+        {
+            "noise": PolynomialNoise(1, interactions=True),
+            "selector": "greedy-variance",
+            "bound": "standard",
+        },
+        {"noise": "gp", "max_iter": 2, "tol": 1e-2, "n_inducing": 20},
+        {
+            "noise": HomoscedasticNoise(0.5, "fixed"),
+            "selector": "kmeans",
+            "bound": "spherical",
+            "fit_prior_mean": False,
+        },
+        {"n_inducing": "auto", "selector": "uniform", "normalize_y": True},
+    ]
+    quick = [SparseGPRegressor(**{**QUICK, **option}) for option in options]
+    return [SparseGPRegressor(), *quick]
 
 
 def selectors():
@@ -61,10 +99,10 @@ def by_name(estimator):
     return repr(estimator).replace(" ", "").replace("\n", "")
 
 
-every_classifier = pytest.mark.parametrize("estimator", classifiers(), ids=by_name)
+every_model = pytest.mark.parametrize("estimator", [*classifiers(), *regressors()], ids=by_name)
 every_selector = pytest.mark.parametrize("estimator", selectors(), ids=by_name)
 one_of_each = pytest.mark.parametrize(
-    "estimator", [SparseGPClassifier(), InducingPointSelector()], ids=by_name
+    "estimator", [SparseGPClassifier(), SparseGPRegressor(), InducingPointSelector()], ids=by_name
 )
 
 
@@ -95,7 +133,7 @@ def every_check(estimators):
     return pytest.mark.parametrize(mark.args[0], list(mark.args[1]), **mark.kwargs)
 
 
-@every_check([*classifiers(), *selectors()])
+@every_check([*classifiers(), *regressors(), *selectors()])
 def test_scikit_learn_check(estimator, check):
     check(estimator)
 
@@ -109,7 +147,7 @@ def test_parameters_are_validated(estimator):
     check(check_param_validation, estimator)
 
 
-@every_classifier
+@every_model
 def test_column_names_are_checked_by_every_method(estimator):
     check(check_dataframe_column_names_consistency, estimator)
 
@@ -122,8 +160,9 @@ def test_column_names_are_checked_by_every_method_of_the_selector(estimator):
 @pytest.mark.skipif(
     not hasattr(estimator_checks, "check_all_zero_sample_weights_error"), reason="newer check"
 )
-def test_weights_that_are_all_zero_are_refused():
-    check(estimator_checks.check_all_zero_sample_weights_error, SparseGPClassifier())
+@pytest.mark.parametrize("estimator", [SparseGPClassifier(), SparseGPRegressor()], ids=by_name)
+def test_weights_that_are_all_zero_are_refused(estimator):
+    check(estimator_checks.check_all_zero_sample_weights_error, estimator)
 
 
 @one_of_each
@@ -169,11 +208,21 @@ def test_the_classifier_says_that_it_is_binary():
     assert not tags.input_tags.allow_nan
 
 
+@pytest.mark.parametrize("estimator", regressors(), ids=by_name)
+def test_the_regressor_says_that_it_takes_several_outputs(estimator):
+    tags = get_tags(estimator)
+    assert is_regressor(estimator)
+    assert tags.target_tags.multi_output
+    assert tags.target_tags.required
+    assert not tags.input_tags.sparse
+    assert not tags.input_tags.allow_nan
+
+
 def test_the_selector_says_when_it_needs_a_target():
     assert not get_tags(InducingPointSelector()).target_tags.required
     assert get_tags(InducingPointSelector(weighting="classification")).target_tags.required
 
 
 def test_a_clone_of_every_estimator_has_the_same_parameters():
-    for estimator in [*classifiers(), *selectors()]:
+    for estimator in [*classifiers(), *regressors(), *selectors()]:
         assert repr(clone(estimator)) == repr(estimator)

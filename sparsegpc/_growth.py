@@ -1,0 +1,62 @@
+"""The number of inducing points by doubling, until an upper bound says that it is enough."""
+
+from typing import NamedTuple
+
+from sparsegpc._inference import FitResult
+
+FIRST_SIZE = 50
+# Growth no longer pays when doubling gains less than this share of what the model gains over a
+# constant.
+FLAT_SHARE = 1e-3
+
+
+class Growth(NamedTuple):
+    """The last fit, what was found at each size, and why growth ended."""
+
+    result: FitResult
+    history: list
+    end: str
+
+
+def grow(fit, gap, model, *, starts, tol, cap):
+    """Fit models of twice the size each, from what the last one learned.
+
+    Parameters
+    ----------
+    fit : callable
+        ``fit(n_points, starts)`` returns a `FitResult`; starts of None are the caller's own.
+    gap : callable
+        ``gap(evaluation)`` returns an upper bound on how many nats per row are missing.
+    model : SparseModel
+    starts : list of ndarray of shape (P,) or None
+        For the first size.
+    tol : float
+        Nats per row that may be missing.
+    cap : int
+        Most points.
+
+    Returns
+    -------
+    Growth
+        ``end`` is "certified", "spanned" (no more independent rows), "cap", or "flat" (doubling
+        gained next to nothing).
+    """
+    size, history, result = min(FIRST_SIZE, cap), [], None
+    while True:
+        last, result = result, fit(size, starts)
+        best = result.best
+        n_points = len(best.chosen.Z)
+        history.append(
+            {"n_inducing": n_points, "lower_bound": best.bound, "gap_per_row": gap(best)}
+        )
+        if history[-1]["gap_per_row"] <= tol:
+            return Growth(result, history, "certified")
+        if n_points < size:
+            return Growth(result, history, "spanned")
+        if size == cap:
+            return Growth(result, history, "cap")
+        if last is not None:
+            gained = best.bound - last.best.bound
+            if gained <= max(FLAT_SHARE * (best.bound - model.constant_bound()), model.tol):
+                return Growth(result, history, "flat")
+        size, starts = min(2 * size, cap), [best.theta]

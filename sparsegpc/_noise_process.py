@@ -1,0 +1,302 @@
+r"""Gaussian noise whose log variance is itself a sparse Gaussian process.
+
+With :math:`y_n \sim N(f_n, e^{g_n})`, :math:`q(f, g) = q(f) q(g)` and the moments :math:`m, s` of
+:math:`g_n` under q(g), f sees Gaussian sites of precision :math:`p_n = E[e^{-g_n}] = e^{-m + s/2}`
+and shift :math:`p_n y_n`, and its q(u) and slack are those of regression. Given
+:math:`r_n^2 = E[(y_n - f_n)^2]`, g sees the likelihood
+
+.. math:: E[\log t_n] = -\tfrac12 m - \tfrac12 r_n^2 e^{-m + s/2},
+
+whose natural-gradient step of length one is closed form: sites of precision
+:math:`\rho_n = \tfrac12 r_n^2 p_n` and shift :math:`\rho_n - \tfrac12 + \rho_n m`. The bound is
+:math:`-\frac12 \log 2\pi` per row plus the collapsed bound of f, minus KL(q(g) || p(g)); weights
+multiply both likelihoods. At its maximum the derivatives w.r.t. the parameters of either kernel
+are those at fixed sites.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.linalg import LinAlgError
+
+from sparsegpc._bounds import (
+    Posterior,
+    collapse,
+    gradient,
+    marginals,
+    moments,
+    shrinkage,
+)
+from sparsegpc._gaussian import LOG_2PI
+from sparsegpc._likelihoods import Sites
+from sparsegpc._linalg import SMALLEST_JITTER, log_det, solve_lower
+from sparsegpc._model import MAX_SITE_ITERATIONS, SITE_TOL_SHARE, Evaluation, SparseModel
+from sparsegpc._selection import select
+from sparsegpc._sites import refuse_infinite
+
+# A step of the noise sites that lowers the bound is halved, down to this length.
+SHORTEST_STEP = 1.0 / 64.0
+# A step to log precisions beyond this is too far: products of such precisions would overflow.
+LARGEST_LOG_PRECISION = 200.0
+# exp of more than this is as good as infinite for a variance.
+LARGEST_EXPONENT = 600.0
+# A fall of the bound by less than this, in nats per row, is rounding.
+ROUNDING = 1e-12
+
+
+class NoiseState(NamedTuple):
+    """Sites of the log noise variance g, and the precisions for f that follow, shape (N,) each."""
+
+    precision: np.ndarray
+    shift: np.ndarray
+    of_f: np.ndarray
+
+
+class NoisySolution(NamedTuple):
+    """q(u) of f and of g, the sites of both, and the bound (nats) at the end of the ascent."""
+
+    state: NoiseState
+    sites: Sites
+    posterior: Posterior
+    noise_posterior: Posterior
+    bound: float
+    n_iter: int
+    converged: bool
+
+
+def expected_precision(mean, variance):
+    """Return E[exp(-g)] from the moments of g, shape (N,).
+
+    Raises `LinAlgError` if one is too large to calculate with.
+    """
+    exponent = -mean + 0.5 * variance
+    if not exponent.max() <= LARGEST_LOG_PRECISION:
+        raise LinAlgError(f"the noise has a precision of exp({exponent.max():.3g}) at a row")
+    return np.exp(exponent)
+
+
+def expected_variance(mean, variance):
+    """Return E[exp(g)] from the moments of g, shape (N,)."""
+    return np.exp(np.minimum(mean + 0.5 * variance, LARGEST_EXPONENT))
+
+
+def divergence(posterior):
+    """Return KL(q(u) || p(u)), whatever the prior mean."""
+    w, LB = posterior.w, posterior.LB
+    trace = float(np.sum(solve_lower(LB, np.eye(len(w))) ** 2))
+    return 0.5 * (trace + float(w @ w) - len(w) + log_det(LB))
+
+
+class _Attempt(NamedTuple):
+    """What follows from given sites of g, and the precision and shift that it asks for."""
+
+    solution: NoisySolution
+    target: tuple
+
+
+def _attempt(features, noise_features, y, weight, slack, prior_mean, precision, shift):
+    noise_sites = Sites(precision, shift, np.zeros(len(weight)))
+    noise_posterior = collapse(noise_features, noise_sites, "standard")
+    mean, variance = np.empty(len(weight)), np.empty(len(weight))
+
+    def set_moments(index, rows):
+        mean[rows], variance[rows] = marginals(
+            noise_features.V(index), noise_features.residual[rows], noise_posterior
+        )
+
+    noise_features.blocks.run(set_moments)
+    p = weight * expected_precision(mean, variance)
+    own = -0.5 * (weight * (LOG_2PI + mean) + p * (y["mean"] ** 2 + y["scatter"]))
+    sites = Sites(p, p * y["mean"], own)
+    posterior = collapse(features, sites, slack, prior_mean)
+    target = np.empty(len(weight))
+
+    def set_target(index, rows):
+        residual = features.residual[rows]
+        f_mean, explained = moments(features.V(index), posterior)
+        v = shrinkage(slack, p[rows] * residual, posterior.mean_cost)
+        error = (y["mean"][rows] - f_mean) ** 2 + y["scatter"][rows] + explained + v * residual
+        target[rows] = 0.5 * p[rows] * error
+
+    features.blocks.run(set_target)
+    bound = posterior.bound - divergence(noise_posterior)
+    state = NoiseState(precision, shift, p)
+    solution = NoisySolution(state, sites, posterior, noise_posterior, bound, 0, False)
+    return _Attempt(solution, (target, target * (1.0 + mean) - 0.5 * weight))
+
+
+def solve_noise(
+    features, noise_features, y, weight, slack, state, *, prior_mean=None, tol, max_iter
+):
+    """Maximise the bound over q(f) and q(g).
+
+    Parameters
+    ----------
+    features, noise_features : RowFeatures
+        Of f and of g.
+    y : structured array of shape (N,)
+        With ``mean`` and ``scatter``, see `GaussianNoise`.
+    weight : ndarray of shape (N,)
+    slack : str
+        Of f; that of g is the standard one.
+    state : NoiseState
+        Where to start.
+    prior_mean : float or None
+        Of f; None learns it. That of g is learned.
+    tol : float
+        Stop when a step gains less than this many nats.
+    max_iter : int
+        Most passes.
+
+    Returns
+    -------
+    NoisySolution
+
+    Notes
+    -----
+    Cost about 2 N (M^2 + M_g^2) per pass.
+    """
+
+    def attempt(*noise_sites):
+        return _attempt(features, noise_features, y, weight, slack, prior_mean, *noise_sites)
+
+    best = attempt(state.precision, state.shift)
+    refuse_infinite(best.solution.bound)
+    rounding = ROUNDING * float(weight.sum())
+    length, n_iter, converged = 1.0, 1, False
+    while n_iter < max_iter and not converged:
+        old, new = best.solution.state[:2], best.target
+        n_iter += 1
+        try:
+            trial = attempt(
+                *((1.0 - length) * a + length * b for a, b in zip(old, new, strict=True))
+            )
+            gain = trial.solution.bound - best.solution.bound
+        except LinAlgError:
+            gain = -np.inf
+        if gain >= -rounding:
+            best = trial
+            # A short step gains little because it is short.
+            converged = gain < tol * length
+            length = min(1.0, 2.0 * length)
+        else:
+            length *= 0.5
+            converged = length < SHORTEST_STEP
+    return best.solution._replace(n_iter=n_iter, converged=converged)
+
+
+class HeteroscedasticModel(SparseModel):
+    """A `SparseModel` with a noise process for each output.
+
+    All noise processes share a kernel and inducing points of their own. The vector `theta` holds
+    the parameters of the kernel of f, then those of the noise kernel.
+
+    Parameters
+    ----------
+    *args
+        Of `SparseModel`. The likelihood serves only for the bound of a constant function.
+    noise_kernel : FreeKernel
+    n_noise_points : int
+        Most inducing points of the noise processes; they are chosen by greedy variance.
+    noise_tol : float
+        Choose no more of them once what they miss costs at most this many nats per row.
+    log_noise : list of float
+        Log noise variance of each output to start from.
+    **options
+        Of `SparseModel`.
+    """
+
+    def __init__(self, *args, noise_kernel, n_noise_points, noise_tol, log_noise, **options):
+        super().__init__(*args, **options)
+        self.noise_kernel = noise_kernel
+        self._n_noise_points, self._noise_tol = n_noise_points, noise_tol
+        self._log_noise = log_noise
+
+    def split(self, theta):
+        """Return the parameters of the kernel of f, and those of the noise kernel."""
+        return np.split(theta, [self.kernel.n_params])
+
+    def initial_state(self):
+        half = 0.5 * self.weight
+        return tuple(
+            NoiseState(half, half * g, self.weight * expected_precision(np.asarray(g), 0.0))
+            for g in self._log_noise
+        )
+
+    def precision(self, theta, states):
+        return sum(state.of_f for state in states)
+
+    def choose(self, choice, theta, states):
+        chosen = super().choose(choice, theta, states)
+        noise_theta = self.split(theta)[1]
+        # At the optimum the sites of g have precisions of a half on average.
+        selection = select(
+            lambda indices: self.noise_kernel.value(noise_theta, self.X[indices], self.X),
+            self.noise_kernel.diag(noise_theta, self.X),
+            0.5 * self.weight,
+            self._n_noise_points,
+            rule="argmax",
+            tol=self._noise_tol,
+            total_weight=self.total_weight,
+        )
+        return chosen._replace(Z_noise=self.X[selection.indices])
+
+    def evaluate(
+        self,
+        theta,
+        chosen,
+        states,
+        *,
+        jitter=SMALLEST_JITTER,
+        attempts=1,
+        tol=None,
+        max_iter=MAX_SITE_ITERATIONS,
+        wrt_theta=True,
+        wrt_Z=False,
+    ):
+        """Return the `Evaluation`; see `SparseModel.evaluate`.
+
+        Cost 2 N (M^2 + M_g^2) for each pass of each output, and N (5 M^2 + 4 M_g^2) for the
+        gradient.
+        """
+        kernel_theta, noise_theta = self.split(theta)
+        jitters = {"jitter": jitter, "attempts": attempts}
+        features = self.row_features(self.kernel, kernel_theta, chosen.Z, **jitters)
+        noise_features = self.row_features(
+            self.noise_kernel, noise_theta, chosen.Z_noise, **jitters
+        )
+        solutions = tuple(
+            solve_noise(
+                features,
+                noise_features,
+                y,
+                self.weight,
+                self.slack,
+                state,
+                prior_mean=self.prior_mean,
+                tol=SITE_TOL_SHARE * self.tol if tol is None else tol,
+                max_iter=max_iter,
+            )
+            for y, state in zip(self.targets, states, strict=True)
+        )
+        grad_theta = grad_Z = None
+        if wrt_theta or wrt_Z:
+            outputs = [(solution.sites, solution.posterior) for solution in solutions]
+            grad_theta, grad_Z, _ = gradient(features, outputs, self.slack, wrt_Z=wrt_Z)
+            noise_outputs = [
+                (Sites(*solution.state[:2], None), solution.noise_posterior)
+                for solution in solutions
+            ]
+            by_noise = gradient(noise_features, noise_outputs, "standard").theta
+            grad_theta = np.concatenate([grad_theta, by_noise])
+        self.counts.add(solutions)
+        return Evaluation(
+            theta,
+            chosen,
+            solutions,
+            features.Luu,
+            max(features.jitter, noise_features.jitter),
+            grad_theta,
+            grad_Z,
+            noise_features.Luu,
+        )

@@ -1,0 +1,166 @@
+"""Growth of the number of points, with fits that are scripted."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from sparsegpc._choices import Chosen
+from sparsegpc._growth import FIRST_SIZE, FLAT_SHARE, grow
+from sparsegpc._inference import FitResult
+
+CONSTANT = -1000.0
+
+
+class Scripted:
+    """Fits whose bound is a function of the number of points, of a model with `rank` rows."""
+
+    def __init__(self, bound, rank=10**6, gap=lambda n: 1.0):
+        self._bound, self._rank, self._gap = bound, rank, gap
+        self.calls, self.results = [], []
+
+    def fit(self, n_points, starts):
+        self.calls.append((n_points, starts))
+        n_points = min(n_points, self._rank)
+        best = SimpleNamespace(
+            chosen=Chosen(np.zeros((n_points, 1)), None, None),
+            bound=self._bound(n_points),
+            theta=np.array([float(n_points)]),
+        )
+        self.results.append(FitResult(best, [best.bound], False, ""))
+        return self.results[-1]
+
+    def gap(self, evaluation):
+        return self._gap(len(evaluation.chosen.Z))
+
+    def grow(self, *, tol=1e-3, cap=400, starts=None):
+        model = SimpleNamespace(constant_bound=lambda: CONSTANT, tol=1e-5 * 1000)
+        return grow(self.fit, self.gap, model, starts=starts, tol=tol, cap=cap)
+
+    @property
+    def sizes(self):
+        return [n_points for n_points, _ in self.calls]
+
+
+def rising(n_points):
+    """A bound that gains by every doubling."""
+    return -500.0 + 50.0 * np.log2(n_points)
+
+
+def test_growth_doubles_up_to_the_cap():
+    fits = Scripted(rising)
+    growth = fits.grow(cap=8 * FIRST_SIZE)
+    assert fits.sizes == [FIRST_SIZE, 2 * FIRST_SIZE, 4 * FIRST_SIZE, 8 * FIRST_SIZE]
+    assert growth.end == "cap"
+
+
+@pytest.mark.parametrize("cap", [1, 7, FIRST_SIZE - 1, FIRST_SIZE])
+def test_a_small_cap_is_the_first_and_only_size(cap):
+    fits = Scripted(rising)
+    assert fits.grow(cap=cap).end == "cap"
+    assert fits.sizes == [cap]
+
+
+@pytest.mark.parametrize("cap", [FIRST_SIZE + 1, 3 * FIRST_SIZE])
+def test_the_last_size_is_the_cap_itself(cap):
+    fits = Scripted(rising)
+    assert fits.grow(cap=cap).end == "cap"
+    assert fits.sizes[-1] == cap
+    assert sorted(set(fits.sizes)) == fits.sizes
+
+
+@pytest.mark.parametrize("enough", [1, 60, 150])
+def test_growth_ends_once_the_gap_is_certified(enough):
+    fits = Scripted(rising, gap=lambda n: 0.5 if n < enough else 1e-4)
+    growth = fits.grow(tol=1e-3)
+    assert growth.end == "certified"
+    assert fits.sizes[-1] >= enough
+    assert all(size < enough for size in fits.sizes[:-1])
+    assert growth.history[-1]["gap_per_row"] == 1e-4
+
+
+def test_a_gap_of_just_the_tolerance_is_enough():
+    assert Scripted(rising, gap=lambda n: 1e-3).grow(tol=1e-3).end == "certified"
+    assert Scripted(rising, gap=lambda n: 1.001e-3).grow(tol=1e-3).end == "cap"
+
+
+@pytest.mark.parametrize("rank", [1, 30, FIRST_SIZE + 20])
+def test_growth_ends_when_no_independent_rows_are_left(rank):
+    fits = Scripted(rising, rank=rank)
+    growth = fits.grow()
+    assert growth.end == "spanned"
+    assert growth.history[-1]["n_inducing"] == rank
+    assert len(growth.result.best.chosen.Z) == rank
+
+
+def test_growth_goes_on_where_the_rows_are_just_enough():
+    """As many points as asked for say nothing about the next ones."""
+    fits = Scripted(rising, rank=FIRST_SIZE)
+    assert fits.grow().end == "spanned"
+    assert fits.sizes == [FIRST_SIZE, 2 * FIRST_SIZE]
+
+
+def test_growth_ends_when_doubling_gains_next_to_nothing():
+    """What is gained over a constant is 500 nats: a doubling must gain half a nat."""
+    share = FLAT_SHARE * 500.0
+
+    def slowing(n_points):
+        return {50: -501.0 - 2.0 * share, 100: -501.0, 200: -501.0 + 0.5 * share}[n_points]
+
+    fits = Scripted(slowing)
+    growth = fits.grow()
+    assert growth.end == "flat"
+    assert fits.sizes == [50, 100, 200]
+
+
+def test_one_fit_is_never_flat():
+    fits = Scripted(lambda n_points: CONSTANT)
+    fits.grow(cap=200)
+    assert len(fits.sizes) > 1
+
+
+def test_a_fall_of_the_bound_is_flat():
+    fits = Scripted(lambda n_points: -500.0 - n_points)
+    assert fits.grow().end == "flat"
+    assert fits.sizes == [50, 100]
+
+
+@pytest.mark.parametrize("gain", [0.0, 1e-6])
+def test_growth_ends_where_no_size_is_better_than_a_constant(gain):
+    """The bound is then a little below that of the constant itself."""
+    fits = Scripted(lambda n_points: CONSTANT - 0.01 + gain * np.log2(n_points))
+    assert fits.grow().end == "flat"
+    assert fits.sizes == [50, 100]
+
+
+def test_a_certified_gap_comes_before_every_other_end():
+    assert Scripted(rising, rank=7, gap=lambda n: 0.0).grow(cap=50).end == "certified"
+    assert Scripted(rising, rank=7).grow(cap=50).end == "spanned"
+
+
+def test_history_says_what_was_found_at_each_size():
+    fits = Scripted(rising, rank=170, gap=lambda n: 10.0 / n)
+    growth = fits.grow()
+    assert growth.history == [
+        {"n_inducing": n, "lower_bound": rising(n), "gap_per_row": 10.0 / n} for n in (50, 100, 170)
+    ]
+
+
+def test_each_fit_starts_where_the_last_one_ended():
+    fits, starts = Scripted(rising), [np.array([1.0]), np.array([2.0])]
+    fits.grow(starts=starts, cap=200)
+    assert fits.calls[0][1] is starts
+    for (_, given), last in zip(fits.calls[1:], fits.results, strict=False):
+        assert len(given) == 1
+        np.testing.assert_array_equal(given[0], last.best.theta)
+
+
+def test_the_first_fit_may_choose_its_own_starts():
+    fits = Scripted(rising)
+    fits.grow(starts=None)
+    assert fits.calls[0][1] is None
+
+
+def test_the_result_is_the_last_fit():
+    fits = Scripted(rising)
+    assert fits.grow().result is fits.results[-1]
