@@ -31,11 +31,13 @@ import numpy as np
 from sparsegpc._linalg import (
     cholesky,
     column_squares,
+    inverse_from_cholesky,
     log_det,
-    solve_cholesky,
+    mirrored,
     solve_lower,
     weighted_gram,
 )
+from sparsegpc._rows import strips
 
 EPSILON = np.finfo(np.float64).eps
 SLACKS = ("tight", "spherical", "standard")
@@ -107,7 +109,7 @@ def row_sums(features, sites, slack):
         return weighted_gram(V, p), V @ p, V @ b, numbers
 
     VpV, Vp, Vb, numbers = features.blocks.sum(sums)
-    return RowSums(VpV, Vp, Vb, *numbers.tolist())
+    return RowSums(mirrored(VpV), Vp, Vb, *numbers.tolist())
 
 
 def optimal_posterior(sums, n_rows, slack, prior_mean=None):
@@ -242,7 +244,7 @@ class _OutputAdjoint:
     def __init__(self, features, sites, slack, posterior):
         self._features, self._sites, self._slack = features, sites, slack
         self._posterior = posterior
-        self._B_inverse = solve_cholesky(posterior.LB, np.eye(len(posterior.w)))
+        self._B_inverse = inverse_from_cholesky(posterior.LB)
         n_rows = features.blocks.n_rows
         cost = sites.precision * features.residual
         self._v = np.broadcast_to(shrinkage(slack, cost, posterior.mean_cost), (n_rows,))
@@ -250,16 +252,20 @@ class _OutputAdjoint:
         self.mean, self.variance = np.empty(n_rows), np.empty(n_rows)
 
     def block(self, V, rows, moments):
-        w, p = self._posterior.w, self._sites.precision[rows]
+        w, p, g = self._posterior.w, self._sites.precision[rows], self.g[rows]
+        mean = w @ V
+        mean += self._posterior.prior_mean
         G = self._B_inverse @ V
-        mean = w @ V + self._posterior.prior_mean
         if moments:
             self.mean[rows] = mean
             self.variance[rows] = np.einsum("mn,mn->n", V, G)
             self.variance[rows] += self._v[rows] * self._features.residual[rows]
-        G *= -p
-        G += V * self.g[rows]
-        G += w[:, None] * (self._sites.shift[rows] - p * mean)
+        pull = self._sites.shift[rows] - p * mean
+        for strip in strips(*G.shape):
+            part = G[strip]
+            part *= -p
+            part += V[strip] * g
+            part += w[strip, None] * pull
         return G
 
     def bracket(self):
@@ -271,6 +277,7 @@ class _OutputAdjoint:
             (gram,) = features.blocks.sum(
                 lambda index, rows: (weighted_gram(features.V(index), self.g[rows]),)
             )
+            gram = mirrored(gram)
         gram += self._B_inverse
         gram += np.outer(w, w)
         gram.flat[:: len(w) + 1] -= 1.0

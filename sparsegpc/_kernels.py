@@ -13,6 +13,8 @@ a pullback keeps alive.
 
 import numpy as np
 
+from sparsegpc._rows import strips
+
 TINY = np.finfo(np.float64).tiny
 # Squared norms, in length scales, from which rounding matters, and what counts as lost.
 FAR, LOST_DIGITS = 1e4, 1e-4
@@ -50,6 +52,11 @@ def _near_pairs(s, zz, xx):
         return None
     near = np.nonzero(s < LOST_DIGITS * (zz[:, None] + xx))
     return near if len(near[0]) else None
+
+
+def _squared_distances(Z, X, pairs):
+    """Return the squared distances of these pairs of rows, from the differences."""
+    return sum((z[pairs[0]] - x[pairs[1]]) ** 2 for z, x in zip(Z.T, X.T, strict=True))
 
 
 class Stationary:
@@ -101,37 +108,51 @@ class Stationary:
         centre = np.partition(Z, len(Z) // 2, axis=0)[len(Z) // 2]
         Zs, Xs = (Z - centre) / length_scale, (X - centre) / length_scale
         zz, xx = np.einsum("md,md->m", Zs, Zs), np.einsum("nd,nd->n", Xs, Xs)
-        s = Zs @ (-2.0 * Xs).T
-        s += zz[:, None]
-        s += xx
-        np.maximum(s, 0.0, out=s)
-        near = _near_pairs(s, zz, xx)
-        if near is not None:
-            s[near] = sum((z[near[0]] - x[near[1]]) ** 2 for z, x in zip(Zs.T, Xs.T, strict=True))
-        if Z is X:
-            np.fill_diagonal(s, 0.0)
-        K = self.radial(s, extra)
-        distances = s if self.keeps_distances else None
+        # The squared distances as one product: -2 z x + |z|^2 1 + 1 |x|^2.
+        left = np.column_stack([-2.0 * Zs, zz, np.ones(len(Z))])
+        right = np.stack([*Xs.T, np.ones(len(X)), xx])
+        K = np.empty((len(Z), len(X)))
+        distances = np.empty_like(K) if self.keeps_distances else None
+        parts = strips(*K.shape)
+        near = []
+        for part in parts:
+            s = left[part] @ right
+            np.maximum(s, 0.0, out=s)
+            near.append(_near_pairs(s, zz[part], xx))
+            if near[-1] is not None:
+                s[near[-1]] = _squared_distances(Zs[part], Xs, near[-1])
+            if Z is X:
+                s[np.arange(len(s)), np.arange(part.start, part.start + len(s))] = 0.0
+            if self.keeps_distances:
+                distances[part] = s
+            K[part] = self.radial(s, extra)
 
         def pullback(adjoint, wrt_Z=False):
-            W = self.radial_derivative(distances, K, extra)
-            W *= adjoint
-            if near is not None:
-                near_W, W[near] = W[near], 0.0
-            by_row, by_column, WX = W.sum(axis=1), W.sum(axis=0), W @ Xs
-            per_column = by_row @ Zs**2 + by_column @ Xs**2 - 2.0 * np.einsum("md,md->d", Zs, WX)
-            half_grad_Z = by_row[:, None] * Zs - WX
-            if near is not None:
-                for d in range(Z.shape[1]):
-                    difference = Zs[near[0], d] - Xs[near[1], d]
-                    pull = near_W * difference
-                    per_column[d] += pull @ difference
-                    half_grad_Z[:, d] += np.bincount(near[0], pull, minlength=len(Z))
+            by_row, by_column, WX = np.empty(len(Z)), np.zeros(len(X)), np.empty(Z.shape)
+            per_column, half_grad_Z = np.zeros(Z.shape[1]), np.zeros(Z.shape)
+            extra_part = np.zeros(self.n_extra)
+            for part, pairs in zip(parts, near, strict=True):
+                s = distances[part] if self.keeps_distances else None
+                W = self.radial_derivative(s, K[part], extra)
+                W *= adjoint[part]
+                if pairs is not None:
+                    near_W, W[pairs] = W[pairs], 0.0
+                    for d in range(Z.shape[1]):
+                        difference = Zs[part, d][pairs[0]] - Xs[pairs[1], d]
+                        pull = near_W * difference
+                        per_column[d] += pull @ difference
+                        half_grad_Z[part, d] += np.bincount(pairs[0], pull, minlength=len(W))
+                by_row[part] = W.sum(axis=1)
+                by_column += W.sum(axis=0)
+                WX[part] = W @ Xs
+                extra_part += self.extra_gradient(s, K[part], extra, adjoint[part])
+            per_column += by_row @ Zs**2 + by_column @ Xs**2
+            per_column -= 2.0 * np.einsum("md,md->d", Zs, WX)
+            half_grad_Z += by_row[:, None] * Zs - WX
             gradient = -2.0 * per_column
             if self.n_length_scales == 1:
                 gradient = gradient.sum(keepdims=True)
             grad_Z = 2.0 * half_grad_Z / length_scale if wrt_Z else None
-            extra_part = self.extra_gradient(distances, K, extra, adjoint)
             return np.concatenate([extra_part, gradient]), grad_Z
 
         return K, pullback

@@ -12,7 +12,10 @@ from threading import Lock
 from threadpoolctl import ThreadpoolController
 
 BLOCK_BYTES = 8 * 2**20
-SMALLEST_BLOCK = 512
+# Below this products lose speed: their factors are packed once for each block.
+SMALLEST_BLOCK = 2048
+# Elements that pass through several elementwise steps at once, within the processor's cache.
+STRIP = 2**16
 DEFAULT_MEMORY = 2**30
 
 
@@ -73,6 +76,12 @@ def single_threaded_blas():
     one; large problems are spread over row blocks instead.
     """
     return _BLAS
+
+
+def strips(n_points, n_rows):
+    """Return slices of the first axis of an (M, n) array, of about `STRIP` elements each."""
+    size = max(1, STRIP // max(n_rows, 1))
+    return [slice(start, start + size) for start in range(0, n_points, size)]
 
 
 class RowBlocks:

@@ -43,7 +43,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sparsegpc._bounds import slack_value
-from sparsegpc._linalg import cholesky, solve_cholesky, solve_lower, weighted_gram
+from sparsegpc._linalg import cholesky, mirrored, solve_cholesky, solve_lower, weighted_gram
 
 # The upper bounds, and what each costs beyond the features and q(u).
 UPPER_BOUNDS = {
@@ -263,6 +263,7 @@ def _trace_excess(features, sites, posterior, alpha):
         return weighted_gram(V, p), V @ b, V @ (p * alpha[rows]), float(alpha[rows] @ b)
 
     B, Vb, Vp_alpha, alpha_b = features.blocks.sum(sums)
+    B = mirrored(B)
     B.flat[:: len(B) + 1] += 1.0
     product = alpha_b - float(Vp_alpha @ solve_cholesky(cholesky(B), Vb))
     return trace * max(product, 0.0)

@@ -478,7 +478,9 @@ def test_predictive_density_integrates_to_one():
     assert_allclose(total, 1.0, rtol=1e-6)
 
 
-def test_predictive_density_is_elementwise(rng):
+@pytest.mark.parametrize("n_rows", [5, 1024])
+def test_predictive_density_is_elementwise(rng, monkeypatch, n_rows):
+    monkeypatch.setattr("sparsegpc._gaussian._DENSITY_ROWS", n_rows)
     shape = (3, 4)
     arguments = [rng.randn(*shape), rng.randn(*shape), rng.uniform(0.1, 1.0, shape)]
     arguments += [rng.randn(*shape), rng.uniform(0.1, 1.0, shape)]

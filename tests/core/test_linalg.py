@@ -13,8 +13,10 @@ from sparsegpc._linalg import (
     SMALLEST_JITTER,
     cholesky,
     column_squares,
+    inverse_from_cholesky,
     jittered_cholesky,
     log_det,
+    mirrored,
     solve_cholesky,
     solve_lower,
     weighted_gram,
@@ -263,13 +265,36 @@ def test_log_det_of_determinants_beyond_floating_point(scale):
 
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize(("size", "n_columns"), [(1, 1), (5, 3), (20, 60), (60, 200)])
-def test_weighted_gram_equals_the_explicit_product(rng, size, n_columns, order):
+def test_weighted_gram_is_the_upper_triangle_of_the_explicit_product(rng, size, n_columns, order):
     A = read_only(np.array(rng.standard_normal((size, n_columns)), order=order))
     weight = rng.uniform(0.0, 3.0, n_columns)
     weight[::4] = 0.0
     result = weighted_gram(A, read_only(weight))
-    assert_allclose(result, A @ np.diag(weight) @ A.T, rtol=1e-12, atol=1e-12)
-    assert_array_equal(result, result.T)
+    product = A @ np.diag(weight) @ A.T
+    assert_allclose(result, np.triu(product), rtol=1e-12, atol=1e-12)
+    assert_allclose(mirrored(result), product, rtol=1e-12, atol=1e-12)
+    assert_array_equal(mirrored(result), mirrored(result).T)
+
+
+@pytest.mark.parametrize("size", [1, 5, 64, 65, 130, 300])
+def test_inverse_from_cholesky_equals_numpy(rng, size):
+    A = rng.standard_normal((size, size))
+    A = A @ A.T + size * np.eye(size)
+    inverse = inverse_from_cholesky(read_only(np.linalg.cholesky(A)))
+    assert_allclose(inverse, np.linalg.inv(A), rtol=1e-9, atol=1e-12)
+    assert_array_equal(inverse, inverse.T)
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("overwrite", [False, True])
+@pytest.mark.parametrize("size", [63, 64, 65, 128, 129, 200, 333])
+def test_solves_by_halves_equal_numpy(rng, size, transposed, overwrite):
+    L = read_only(np.tril(rng.standard_normal((size, size))) + 2.0 * size * np.eye(size))
+    A = rng.standard_normal((size, 7))
+    expected = np.linalg.solve(L.T if transposed else L, A)
+    assert_allclose(
+        solve_lower(L, A.copy(), transposed=transposed, overwrite=overwrite), expected, rtol=1e-11
+    )
 
 
 @pytest.mark.parametrize("order", ["C", "F"])

@@ -204,7 +204,7 @@ def test_precisions_too_large_to_calculate_with_are_refused(log_noise):
 
 def test_a_start_without_a_finite_bound_is_refused():
     with pytest.raises(LinAlgError):
-        evaluate(make_model(make_data(25), log_noise=[-1e3]))
+        evaluate(make_model(make_data(25), log_noise=[-300.0]))
 
 
 # --------------------------------------------------------------------------------------------------
