@@ -1,12 +1,15 @@
 """The benchmarks' data: from a local folder, or else from OpenML.
 
 If the environment variable ``SPARSEGPC_DATA`` names a folder, ``NAME.npz`` there holds arrays ``X``
-(N, D) and ``y`` (N,). Otherwise sets that OpenML has are fetched by their id and kept by
-scikit-learn's cache.
+(N, D) and ``y`` (N,), and where a set has official splits the boolean ``test_mask`` (N, n_splits)
+or the indices ``test_idx`` (n_splits, n_test). Otherwise sets that OpenML has are fetched by their
+id and kept by scikit-learn's cache; they come without official splits, and the target of elevators
+in other units.
 """
 
 import os
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from sklearn.datasets import fetch_openml
@@ -15,37 +18,99 @@ FOLDER_VARIABLE = "SPARSEGPC_DATA"
 OPENML_IDS = {
     "breast": 1510,
     "electricity": 151,
+    "elevators": 216,
     "heart": 53,
     "ionosphere": 59,
+    "kin8nm": 189,
     "magic": 1120,
     "pima": 37,
+    "pol": 201,
     "ringnorm": 1496,
     "twonorm": 1507,
 }
 
 
-def load(name):
-    """Return X of shape (N, D) and integer labels y of shape (N,); constant columns are dropped."""
+class RegressionData(NamedTuple):
+    """Rows X (N, D), targets y (N,), and the test rows of each official split, if there are any."""
+
+    X: np.ndarray
+    y: np.ndarray
+    test_rows: list | None
+
+
+def is_available(name):
+    """Whether the set is in the local folder if there is one, or else on OpenML."""
+    folder = os.environ.get(FOLDER_VARIABLE)
+    return name in OPENML_IDS if folder is None else (Path(folder) / f"{name}.npz").exists()
+
+
+def _arrays(name):
     folder = os.environ.get(FOLDER_VARIABLE)
     if folder is not None:
         with np.load(Path(folder) / f"{name}.npz") as data:
-            X, y = np.asarray(data["X"], dtype=np.float64), data["y"]
+            arrays = {key: data[key] for key in data.files}
     elif name in OPENML_IDS:
         bunch = fetch_openml(data_id=OPENML_IDS[name], as_frame=False, parser="liac-arff")
-        X, y = np.asarray(bunch.data, dtype=np.float64), bunch.target
+        arrays = {"X": bunch.data, "y": bunch.target}
     else:
         raise KeyError(
             f"{name!r} is not on OpenML: set {FOLDER_VARIABLE} to a folder that holds {name}.npz"
         )
-    varies = X.max(axis=0) > X.min(axis=0)
-    return X[:, varies], np.unique(y, return_inverse=True)[1]
+    X = np.asarray(arrays["X"], dtype=np.float64)
+    arrays["X"] = X[:, X.max(axis=0) > X.min(axis=0)]
+    return arrays
+
+
+def load(name):
+    """Return X of shape (N, D) and integer labels y of shape (N,); constant columns are dropped."""
+    arrays = _arrays(name)
+    return arrays["X"], np.unique(arrays["y"], return_inverse=True)[1]
+
+
+def load_regression(name):
+    """Return the `RegressionData` of a set; constant columns are dropped."""
+    arrays = _arrays(name)
+    test_rows = None
+    if "test_idx" in arrays:
+        test_rows = list(arrays["test_idx"])
+    elif "test_mask" in arrays:
+        test_rows = [np.flatnonzero(mask) for mask in np.atleast_2d(arrays["test_mask"].T)]
+    return RegressionData(arrays["X"], np.asarray(arrays["y"], dtype=np.float64), test_rows)
+
+
+def permuted(n_rows, seed, train_share=0.9, test_share=None):
+    """Return train and test rows of a random split: the first and the last of a permutation."""
+    order = np.random.RandomState(seed).permutation(n_rows)
+    n_train = int(train_share * n_rows)
+    n_test = n_rows - n_train if test_share is None else int(test_share * n_rows)
+    return order[:n_train], order[n_rows - n_test :]
+
+
+def official(data, seed):
+    """Return train and test rows of an official split, or of `permuted` if there are none."""
+    if data.test_rows is None:
+        return permuted(len(data.y), seed)
+    test = data.test_rows[seed]
+    return np.setdiff1d(np.arange(len(data.y)), test), test
+
+
+def standardised(values, train):
+    """Return `values`, columns or a target, with mean 0 and deviation 1 over the rows `train`."""
+    mean, deviation = values[train].mean(axis=0), values[train].std(axis=0)
+    return (values - mean) / np.where(deviation > 0.0, deviation, 1.0)
 
 
 def split(X, y, seed):
     """Return X_train, y_train, X_test, y_test: 90 % of a permutation, standardised by that part."""
-    order = np.random.RandomState(seed).permutation(len(X))
-    n_train = int(0.9 * len(X))
-    train, test = order[:n_train], order[n_train:]
-    mean, deviation = X[train].mean(axis=0), X[train].std(axis=0)
-    X = (X - mean) / np.where(deviation > 0.0, deviation, 1.0)
+    train, test = permuted(len(X), seed)
+    X = standardised(X, train)
+    return X[train], y[train], X[test], y[test]
+
+
+def split_regression(data, train, test):
+    """Return X_train, y_train, X_test, y_test, columns and target standardised by the train part.
+
+    Log densities of the test targets are per standardised unit.
+    """
+    X, y = standardised(data.X, train), standardised(data.y, train)
     return X[train], y[train], X[test], y[test]

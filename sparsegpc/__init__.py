@@ -5,6 +5,7 @@ from sparsegpc._classifier import SparseGPClassifier
 from sparsegpc._noise import GPNoise, HomoscedasticNoise, PolynomialNoise
 from sparsegpc._regressor import SparseGPRegressor
 from sparsegpc._selector import InducingPointSelector
+from sparsegpc._stochastic_regressor import StochasticSparseGPRegressor
 
 __all__ = [
     "Certificate",
@@ -14,6 +15,7 @@ __all__ = [
     "PolynomialNoise",
     "SparseGPClassifier",
     "SparseGPRegressor",
+    "StochasticSparseGPRegressor",
     "__version__",
 ]
 

@@ -15,15 +15,15 @@ from sparsegpc import _inference
 from sparsegpc._adapters import (
     AdaptedKernel,
     Spread,
-    adapt_kernel,
     kernel_structure,
     start_values,
 )
 from sparsegpc._bounds import SLACKS
 from sparsegpc._choices import Chosen, FixedChoice
 from sparsegpc._diagnosis import describe_fit
+from sparsegpc._latent import LatentMixin
 from sparsegpc._merging import MergedRows, find_rows
-from sparsegpc._model import SparseModel, predict_moments
+from sparsegpc._model import SparseModel
 from sparsegpc._selector import (
     METHODS,
     InducingPointSelector,
@@ -50,7 +50,7 @@ class Problem(NamedTuple):
     offset: float = 0.0
 
 
-class SparseGPBase(BaseEstimator):
+class SparseGPBase(LatentMixin, BaseEstimator):
     """Parameters, learning and latent predictions of a sparse Gaussian process.
 
     A subclass states the `Problem`, calls `_learn` within `all_or_nothing` and
@@ -75,6 +75,9 @@ class SparseGPBase(BaseEstimator):
         "verbose": ["verbose"],
     }
 
+    # From `_learn` up to the user's call of `fit`, scikit-learn's wrapper included.
+    _frames_to_user = 4
+
     def _learn(self, problem, rng, starts=None):
         """Learn the hyperparameters that `optimizer` allows to, and set the attributes.
 
@@ -92,13 +95,14 @@ class SparseGPBase(BaseEstimator):
         result = self._search(problem, rng, warm, starts)
         self._store(result, problem)
         for category, message in describe_fit(self, result, problem):
-            # From here up to the user's call of `fit`.
-            warnings.warn(message, category, stacklevel=4)
+            warnings.warn(message, category, stacklevel=self._frames_to_user)
 
     def _search(self, problem, rng, warm=False, starts=None, choose=None):
         """Return the `FitResult` of the learning loop for the parameters of the estimator."""
         parameters = problem.parameters
         learns = self._learns(parameters)
+        if self._moves_points:
+            check_points_may_move(parameters.kernel, problem.rows.X)
         choose = self._choice(problem.rows, rng) if choose is None else choose
         cold = start_values(parameters, problem.spread) if learns else [parameters.theta]
         if starts is None:
@@ -204,7 +208,7 @@ class SparseGPBase(BaseEstimator):
         self.inducing_points_ = best.chosen.Z
         indices = best.chosen.indices
         self.inducing_indices_ = None if indices is None else problem.rows.first[indices]
-        self.lower_bound_ = best.bound + problem.offset
+        self.lower_bound_ = best.evidence + problem.offset
         self.lower_bounds_ = np.array(result.bounds) + problem.offset
         self.converged_ = result.converged
         self.n_iter_ = counts.optimizer_iterations
@@ -229,7 +233,7 @@ class SparseGPBase(BaseEstimator):
                 )
         except np.linalg.LinAlgError:
             return (-np.inf, np.zeros_like(theta)) if eval_gradient else -np.inf
-        return (solved.bound, solved.grad_theta) if eval_gradient else solved.bound
+        return (solved.evidence, solved.grad_theta) if eval_gradient else solved.evidence
 
     def _check_theta(self, theta):
         """Return the kernel's parameters that a user gives, or the learned ones for None."""
@@ -243,15 +247,11 @@ class SparseGPBase(BaseEstimator):
             raise ValueError(f"theta must be finite, got {theta}")
         return theta
 
-    def _latent_moments(self, X):
-        """Return mean and variance of f at the rows of validated `X`, shape (n_outputs, N) each."""
-        adapted = adapt_kernel(self.kernel_, self.n_features_in_)
-        return predict_moments(
-            adapted.kernel,
-            adapted.theta,
-            self.inducing_points_,
-            self._Luu,
-            self._posteriors,
-            X,
-            **row_options(),
-        )
+
+def check_points_may_move(kernel, X):
+    """Raise ValueError if a kernel has no derivatives w.r.t. the points."""
+    theta = np.zeros(kernel.n_params)
+    try:
+        kernel.evaluate(theta, X[:1], X[:1])[1](np.ones((1, 1)), wrt_Z=True)
+    except NotImplementedError as error:
+        raise ValueError(f"optimize_inducing=True is not possible: {error}") from error

@@ -122,6 +122,11 @@ class Certificate:
                 f"{self.n_rows:g} and {other.n_rows:g} rows"
             )
         shared = [name for name in self.upper_bounds if name in other.upper_bounds]
+        if not shared:
+            raise ValueError(
+                "certificates add up by the same upper bounds, not "
+                f"{list(self.upper_bounds)} and {list(other.upper_bounds)}"
+            )
         return Certificate(
             self.n_rows,
             self.lower_bound + other.lower_bound,

@@ -400,7 +400,10 @@ class SparseGPClassifier(ClassifierMixin, SparseGPBase):
     _visible_range, _certain_range = 0.2, 5.0
 
     def _limit_meaning(self, name, side, best):
-        """Say what it means that this hyperparameter is at a limit; empty if nothing is known."""
+        """Say what it means that this hyperparameter is at a limit; empty if nothing is known.
+
+        None means that it is nothing to be told.
+        """
         variance = name.endswith("constant_value") and side == "upper"
         if variance and latent_range(best) > self._certain_range:
             return "the classes look separable, probabilities approach 0 and 1"

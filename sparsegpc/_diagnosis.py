@@ -95,6 +95,8 @@ def _describe_limits(estimator, problem, best):
             meaning = f"the function varies faster along {which} than the limit allows"
         else:
             meaning = estimator._limit_meaning(name, side, best)
+            if meaning is None:
+                continue
         meaning = f": {meaning}" if meaning else ""
         parts.append(f"{name} = {np.exp(value):.3g} at its {side} limit{meaning}")
     return "; ".join(parts)

@@ -13,6 +13,8 @@ from sparsegpc._likelihoods import Sites
 
 LOG_2PI = np.log(2.0 * np.pi)
 TINY = np.finfo(np.float64).tiny
+# Prior variance of a log noise variance where all basis functions are one.
+LOG_NOISE_VARIANCE = 4.0
 # Quadrature over an uncertain log noise variance: nodes, times that the interval is narrowed, and
 # how many nats below the peak, or deviations from the mean, an integrand counts as zero.
 _N_NODES, _N_ZOOMS, _NEGLIGIBLE, _FAR = 200, 3, 45.0, 9.0
@@ -52,7 +54,8 @@ class GaussianNoise:
 
     An entry of ``y`` holds the ``mean`` of the copies of a row, their mean squared deviation from
     it, ``scatter``, both by their weights, and ``basis`` (K,). See `noisy_targets`. The variance is
-    positive whatever a is; with the constant as its only basis it is the same for all rows.
+    positive whatever a is; with the constant as its only basis it is the same for all rows. The
+    other coefficients have a Gaussian prior: few rows could not tell them apart.
 
     Parameters
     ----------
@@ -67,9 +70,20 @@ class GaussianNoise:
     def __init__(self, n_params, params=None):
         self.n_params = n_params
         self._params = params
+        # So that the log variance has the same prior variance however many columns there are.
+        self._prior_precision = (n_params - 1) / LOG_NOISE_VARIANCE
 
     def at(self, params):
         return GaussianNoise(self.n_params, params)
+
+    def log_prior(self):
+        """Return the logarithm of a Gaussian prior of all parameters but the first, and its slope.
+
+        It is zero at its peak, so a bound with it added is a bound still.
+        """
+        others = np.append(0.0, self._params[1:])
+        slope = -self._prior_precision * others
+        return 0.5 * float(slope @ others), slope
 
     def initial_state(self, y, weight):
         return np.zeros(len(y))

@@ -2,6 +2,8 @@
 
 from typing import NamedTuple
 
+import numpy as np
+
 from sparsegpc._inference import FitResult
 
 FIRST_SIZE = 50
@@ -11,7 +13,7 @@ FLAT_SHARE = 1e-3
 
 
 class Growth(NamedTuple):
-    """The last fit, what was found at each size, and why growth ended."""
+    """The best fit, what was found at each size, and why growth ended."""
 
     result: FitResult
     history: list
@@ -41,22 +43,23 @@ def grow(fit, gap, model, *, starts, tol, cap):
         ``end`` is "certified", "spanned" (no more independent rows), "cap", or "flat" (doubling
         gained next to nothing).
     """
-    size, history, result = min(FIRST_SIZE, cap), [], None
+    size, history, best = min(FIRST_SIZE, cap), [], None
     while True:
-        last, result = result, fit(size, starts)
-        best = result.best
-        n_points = len(best.chosen.Z)
+        result = fit(size, starts)
+        found = result.best
+        n_points = len(found.chosen.Z)
         history.append(
-            {"n_inducing": n_points, "lower_bound": best.bound, "gap_per_row": gap(best)}
+            {"n_inducing": n_points, "lower_bound": found.bound, "gap_per_row": gap(found)}
         )
         if history[-1]["gap_per_row"] <= tol:
             return Growth(result, history, "certified")
+        gained = np.inf if best is None else found.bound - best.best.bound
+        if gained > 0.0:
+            best = result
         if n_points < size:
-            return Growth(result, history, "spanned")
+            return Growth(best, history, "spanned")
         if size == cap:
-            return Growth(result, history, "cap")
-        if last is not None:
-            gained = best.bound - last.best.bound
-            if gained <= max(FLAT_SHARE * (best.bound - model.constant_bound()), model.tol):
-                return Growth(result, history, "flat")
-        size, starts = min(2 * size, cap), [best.theta]
+            return Growth(best, history, "cap")
+        if gained <= max(FLAT_SHARE * (found.bound - model.constant_bound()), model.tol):
+            return Growth(best, history, "flat")
+        size, starts = min(2 * size, cap), [best.best.theta]

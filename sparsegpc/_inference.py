@@ -155,7 +155,9 @@ def _move_points(model, climb, bounds, max_iter):
     )
     spread = model.X.std(axis=0)
     moves = np.where(spread > 0.0, spread, 1.0)
-    best, message, _ = _ascend(model, start, bounds, max_iter, moves)
+    best, message, failed = _ascend(model, start, bounds, max_iter, moves)
+    if failed and not message:
+        message = "inducing points came too close to each other: ask for fewer of them"
     return _Climb(best, [*climb.bounds, best.bound], message)
 
 
@@ -197,7 +199,7 @@ def _climb(model, theta, choose, bounds, *, max_iter, max_reselections, first=No
         stalled = 0 if best is None or current.bound > best.bound + model.tol else stalled + 1
         if best is None or current.bound > best.bound:
             best, message = current, end
-        if stalled == PATIENCE or (choose.fixed and not failed):
+        if stalled == PATIENCE or (model.keeps(choose) and not failed):
             break
         theta, states = current.theta, current.states
     return _Climb(best, history, message)
@@ -224,7 +226,7 @@ def _rank(model, starts, bounds, n_points):
                 model, start, choose, bounds, max_iter=RANKING_ITERATIONS, max_reselections=0
             ).best
         except LinAlgError as error:
-            failure = error
+            failure = error.with_traceback(None)
         else:
             ranked.append((best.bound, best.theta if best.bound > floor else start))
     if not ranked:
@@ -323,7 +325,7 @@ def fit(
                 report=report,
             )
         except LinAlgError as error:
-            failure = error
+            failure = error.with_traceback(None)
         else:
             if outcome is None or attempt.best.bound > outcome.best.bound:
                 outcome = attempt

@@ -12,6 +12,8 @@ an entry holds. A likelihood offers
     of ``at(params)``.
 ``params_gradient(y, weight, mean, variance)``
     The derivative of the bound w.r.t. the parameters at given moments of f, if it has any.
+``log_prior()``
+    The logarithm of a prior of the parameters, and its derivative, if it has any.
 ``has_fixed_sites``
     Whether the sites depend on f at all; if not, `update` and `gain` are not asked for.
 ``initial_state(y, weight)``

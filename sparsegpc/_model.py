@@ -35,9 +35,16 @@ class Evaluation(NamedTuple):
     grad_theta: np.ndarray | None
     grad_Z: np.ndarray | None
     Luu_noise: np.ndarray | None = None
+    log_prior: float = 0.0
 
     @property
     def bound(self):
+        """What is maximised: the bound on the log marginal likelihood, and the log prior."""
+        return self.evidence + self.log_prior
+
+    @property
+    def evidence(self):
+        """The bound on the log marginal likelihood of the targets."""
         return sum(solution.bound for solution in self.solutions)
 
     @property
@@ -154,6 +161,10 @@ class SparseModel:
         """Return the points that `choice` takes at these hyperparameters and states."""
         return choice(self, theta, self.precision(theta, states))
 
+    def keeps(self, choice):
+        """Return whether `choice` takes the same points at all hyperparameters and states."""
+        return choice.fixed
+
     def constant_bound(self):
         """Return the log likelihood of the best constant functions."""
         return sum(
@@ -184,7 +195,7 @@ class SparseModel:
         """Return the `Evaluation` at `theta` and `chosen`, its sites solved from `states`.
 
         Raises `LinAlgError` if Kuu cannot be factored with `attempts` jitters from `jitter` on.
-        Cost (2 site iterations + 4) N M^2 for one output.
+        Cost (2 site iterations + 5) N M^2 for one output.
         """
         kernel_theta, params = self.split(theta)
         features = self.row_features(
@@ -205,6 +216,7 @@ class SparseModel:
             )
             for likelihood, y, state in zip(likelihoods, self.targets, states, strict=True)
         )
+        priors = [part.log_prior() for part in likelihoods if part.n_params]
         grad_theta = grad_Z = None
         if wrt_theta or wrt_Z:
             outputs = [(solution.sites, solution.posterior) for solution in solutions]
@@ -213,15 +225,22 @@ class SparseModel:
             grad_theta, grad_Z = slopes.theta, slopes.Z
             if has_params:
                 own = [
-                    likelihood.params_gradient(y, self.weight, *moments)
-                    for likelihood, y, moments in zip(
-                        likelihoods, self.targets, slopes.moments, strict=True
+                    likelihood.params_gradient(y, self.weight, *moments) + slope
+                    for likelihood, y, moments, (_, slope) in zip(
+                        likelihoods, self.targets, slopes.moments, priors, strict=True
                     )
                 ]
                 grad_theta = np.concatenate([grad_theta, *own])
         self.counts.add(solutions)
         return Evaluation(
-            theta, chosen, solutions, features.Luu, features.jitter, grad_theta, grad_Z
+            theta,
+            chosen,
+            solutions,
+            features.Luu,
+            features.jitter,
+            grad_theta,
+            grad_Z,
+            log_prior=sum(value for value, _ in priors),
         )
 
 
@@ -254,9 +273,9 @@ def predict_covariance(kernel, theta, Z, Luu, posteriors, X):
     Cost N M (M + D) + N^2 (M + D), memory N^2 for each output.
     """
     V, _ = features(kernel, theta, Z, Luu, X)
-    K = kernel.value(theta, X, X)
+    residual = kernel.value(theta, X, X) - V.T @ V
     mean = np.stack([moments(V, posterior)[0] for posterior in posteriors])
-    return mean, np.stack([covariance(K, V, posterior) for posterior in posteriors])
+    return mean, np.stack([covariance(residual, V, posterior) for posterior in posteriors])
 
 
 def whitened_features(kernel, theta, Z, Luu, X, **row_options):

@@ -22,6 +22,7 @@ from sklearn.gaussian_process.kernels import Kernel
 from sklearn.preprocessing import PolynomialFeatures
 
 from sparsegpc._adapters import adapt_kernel, start_values
+from sparsegpc._bounds import divergence
 from sparsegpc._gaussian import (
     GaussianNoise,
     KnownNoise,
@@ -30,7 +31,7 @@ from sparsegpc._gaussian import (
     noisy_targets,
 )
 from sparsegpc._model import SparseModel, predict_covariance, predict_moments
-from sparsegpc._noise_process import HeteroscedasticModel, divergence, expected_precision
+from sparsegpc._noise_process import HeteroscedasticModel, expected_precision
 from sparsegpc._settings import row_options
 
 # Start and limits of a noise variance, relative to the variance of the targets.
@@ -217,7 +218,7 @@ class ProcessPlan:
 
 
 class PolynomialBasis:
-    """Monomials of the columns, each mapped to [-1, 1] over its range in the training rows.
+    """Monomials of the columns that vary, mapped to [-1, 1] over their ranges in the training rows.
 
     Parameters
     ----------
@@ -228,22 +229,25 @@ class PolynomialBasis:
     """
 
     def __init__(self, X, degree, interactions=False):
-        self._low, self._high = X.min(axis=0), X.max(axis=0)
+        low, high = X.min(axis=0), X.max(axis=0)
+        self._varies = low < high
+        self._low, self._high = low[self._varies], high[self._varies]
         self._degree, self._interactions = degree, interactions
 
     def __call__(self, X):
         """Return the basis at the rows of `X`, shape (N, K), the constant first."""
         middle = 0.5 * (self._low + self._high)
-        half = np.maximum(0.5 * (self._high - self._low), np.finfo(np.float64).tiny)
-        columns = (np.clip(X, self._low, self._high) - middle) / half
-        if self._interactions:
+        half = 0.5 * (self._high - self._low)
+        columns = (np.clip(X[:, self._varies], self._low, self._high) - middle) / half
+        if self._interactions and len(half):
             return PolynomialFeatures(self._degree).fit_transform(columns)
         powers = [columns**k for k in range(1, self._degree + 1)]
         return np.concatenate([np.ones((len(X), 1)), *powers], axis=1)
 
     def names(self, column_names):
         """Return how each basis function changes the variance, in words."""
-        if self._interactions:
+        column_names = np.asarray(column_names, dtype=object)[self._varies]
+        if self._interactions and len(column_names):
             columns = np.zeros((1, len(column_names)))
             features = PolynomialFeatures(self._degree).fit(columns)
             terms = features.get_feature_names_out(column_names)[1:]

@@ -22,6 +22,7 @@ from numpy.linalg import LinAlgError
 from sparsegpc._bounds import (
     Posterior,
     collapse,
+    divergence,
     gradient,
     marginals,
     moments,
@@ -29,15 +30,15 @@ from sparsegpc._bounds import (
 )
 from sparsegpc._gaussian import LOG_2PI
 from sparsegpc._likelihoods import Sites
-from sparsegpc._linalg import SMALLEST_JITTER, log_det, solve_lower
+from sparsegpc._linalg import SMALLEST_JITTER
 from sparsegpc._model import MAX_SITE_ITERATIONS, SITE_TOL_SHARE, Evaluation, SparseModel
 from sparsegpc._selection import select
 from sparsegpc._sites import refuse_infinite
 
 # A step of the noise sites that lowers the bound is halved, down to this length.
 SHORTEST_STEP = 1.0 / 64.0
-# A step to log precisions beyond this is too far: products of such precisions would overflow.
-LARGEST_LOG_PRECISION = 200.0
+# Noise this much smaller than the targets' variance, in logarithms, is none, and would have no end.
+LARGEST_LOG_RATIO = 28.0
 # exp of more than this is as good as infinite for a variance.
 LARGEST_EXPONENT = 600.0
 # A fall of the bound by less than this, in nats per row, is rounding.
@@ -65,26 +66,13 @@ class NoisySolution(NamedTuple):
 
 
 def expected_precision(mean, variance):
-    """Return E[exp(-g)] from the moments of g, shape (N,).
-
-    Raises `LinAlgError` if one is too large to calculate with.
-    """
-    exponent = -mean + 0.5 * variance
-    if not exponent.max() <= LARGEST_LOG_PRECISION:
-        raise LinAlgError(f"the noise has a precision of exp({exponent.max():.3g}) at a row")
-    return np.exp(exponent)
+    """Return E[exp(-g)] from the moments of g, shape (N,)."""
+    return np.exp(np.minimum(-mean + 0.5 * variance, LARGEST_EXPONENT))
 
 
 def expected_variance(mean, variance):
     """Return E[exp(g)] from the moments of g, shape (N,)."""
     return np.exp(np.minimum(mean + 0.5 * variance, LARGEST_EXPONENT))
-
-
-def divergence(posterior):
-    """Return KL(q(u) || p(u)), whatever the prior mean."""
-    w, LB = posterior.w, posterior.LB
-    trace = float(np.sum(solve_lower(LB, np.eye(len(w))) ** 2))
-    return 0.5 * (trace + float(w @ w) - len(w) + log_det(LB))
 
 
 class _Attempt(NamedTuple):
@@ -94,7 +82,7 @@ class _Attempt(NamedTuple):
     target: tuple
 
 
-def _attempt(features, noise_features, y, weight, slack, prior_mean, precision, shift):
+def _attempt(features, noise_features, y, weight, slack, prior_mean, limit, precision, shift):
     noise_sites = Sites(precision, shift, np.zeros(len(weight)))
     noise_posterior = collapse(noise_features, noise_sites, "standard")
     mean, variance = np.empty(len(weight)), np.empty(len(weight))
@@ -105,7 +93,10 @@ def _attempt(features, noise_features, y, weight, slack, prior_mean, precision, 
         )
 
     noise_features.blocks.run(set_moments)
-    p = weight * expected_precision(mean, variance)
+    exponent = -mean + 0.5 * variance
+    if not exponent.max() <= limit:
+        raise LinAlgError(f"the noise has a log precision of {exponent.max():.3g} at a row")
+    p = weight * np.exp(exponent)
     own = -0.5 * (weight * (LOG_2PI + mean) + p * (y["mean"] ** 2 + y["scatter"]))
     sites = Sites(p, p * y["mean"], own)
     posterior = collapse(features, sites, slack, prior_mean)
@@ -123,6 +114,13 @@ def _attempt(features, noise_features, y, weight, slack, prior_mean, precision, 
     state = NoiseState(precision, shift, p)
     solution = NoisySolution(state, sites, posterior, noise_posterior, bound, 0, False)
     return _Attempt(solution, (target, target * (1.0 + mean) - 0.5 * weight))
+
+
+def _log_variance(y, weight):
+    """Return the logarithm of the variance of the targets; 0 if they are constant."""
+    centre = weight @ y["mean"] / weight.sum()
+    variance = weight @ ((y["mean"] - centre) ** 2 + y["scatter"]) / weight.sum()
+    return float(np.log(variance)) if variance > 0.0 else 0.0
 
 
 def solve_noise(
@@ -157,8 +155,10 @@ def solve_noise(
     Cost about 2 N (M^2 + M_g^2) per pass.
     """
 
+    limit = LARGEST_LOG_RATIO - _log_variance(y, weight)
+
     def attempt(*noise_sites):
-        return _attempt(features, noise_features, y, weight, slack, prior_mean, *noise_sites)
+        return _attempt(features, noise_features, y, weight, slack, prior_mean, limit, *noise_sites)
 
     best = attempt(state.precision, state.shift)
     refuse_infinite(best.solution.bound)
@@ -174,14 +174,15 @@ def solve_noise(
             gain = trial.solution.bound - best.solution.bound
         except LinAlgError:
             gain = -np.inf
+        # A short step gains little because it is short.
+        converged = abs(gain) < tol * length
         if gain >= -rounding:
             best = trial
-            # A short step gains little because it is short.
-            converged = gain < tol * length
             length = min(1.0, 2.0 * length)
         else:
             length *= 0.5
-            converged = length < SHORTEST_STEP
+            if length < SHORTEST_STEP:
+                break
     return best.solution._replace(n_iter=n_iter, converged=converged)
 
 
@@ -240,6 +241,10 @@ class HeteroscedasticModel(SparseModel):
             total_weight=self.total_weight,
         )
         return chosen._replace(Z_noise=self.X[selection.indices])
+
+    def keeps(self, choice):
+        # The points of the noise follow its kernel.
+        return False
 
     def evaluate(
         self,

@@ -23,7 +23,7 @@ from sparsegpc._growth import grow
 from sparsegpc._inference import settle
 from sparsegpc._linalg import JITTER_ATTEMPTS
 from sparsegpc._merging import merge_rows
-from sparsegpc._model import Counts, predict_covariance
+from sparsegpc._model import Counts
 from sparsegpc._noise import NOISES, GPNoise, HomoscedasticNoise, PolynomialNoise, resolve_noise
 from sparsegpc._noise_plans import (
     LIMITS,
@@ -39,14 +39,10 @@ from sparsegpc._noise_plans import (
 from sparsegpc._regression import GaussianRegressionMixin
 from sparsegpc._rows import single_threaded_blas
 from sparsegpc._selector import make_choice
+from sparsegpc._targets import centred, distinct_rows, second_moments
 from sparsegpc._truncation import nested_sums, truncate
 from sparsegpc._upper_bounds import UPPER_BOUNDS
-from sparsegpc._validation import (
-    all_or_nothing,
-    check_noise_variance,
-    check_weights,
-    refuse_overflow,
-)
+from sparsegpc._validation import all_or_nothing
 
 WHITE_IN_PRODUCT = (
     "a WhiteKernel may only be a summand of a regressor's kernel, where it stands for the noise"
@@ -55,8 +51,8 @@ WHITE_IN_PRODUCT = (
 ONE_PASS_ROWS = 20_000
 # A mean that moves by less than this share of the targets' deviation is constant to the eye.
 VISIBLE_SHARE = 0.1
-# Targets that vary by less than this, or in relation to their size by less than that, do not vary.
-SMALLEST_MOMENT, ROUNDING = 1e-280, 1e-14
+# Bounds of the same data agree to this, relative to their size.
+SAME_BOUND = 1e-6
 
 
 class SparseGPRegressor(GaussianRegressionMixin, SparseGPBase):
@@ -313,7 +309,7 @@ class SparseGPRegressor(GaussianRegressionMixin, SparseGPBase):
         """
         with all_or_nothing(self):
             X, y = validate_data(self, X, y, dtype=np.float64, multi_output=True, y_numeric=True)
-            X, y, weight, noise, places = _distinct_rows(X, y, sample_weight, noise_variance)
+            X, y, weight, noise, places = distinct_rows(X, y, sample_weight, noise_variance)
             self._check_auto()
             self._one_output = y.ndim == 1
             with single_threaded_blas():
@@ -321,6 +317,8 @@ class SparseGPRegressor(GaussianRegressionMixin, SparseGPBase):
             if self.inducing_indices_ is not None:
                 self.inducing_indices_ = places[self.inducing_indices_]
         return self
+
+    _frames_to_user = SparseGPBase._frames_to_user + 1
 
     def _check_auto(self):
         if self.n_inducing == "auto" and not isinstance(self.selector, str):
@@ -369,7 +367,17 @@ class SparseGPRegressor(GaussianRegressionMixin, SparseGPBase):
             points = Chosen(self.inducing_points_, None, None)
             states = model.initial_state()
             evaluation = settle(model, theta, points, states, self.jitter_, wrt_theta=False)
+            self._check_same_rows(evaluation.evidence + offset, model.tol)
             return _certificate(model, evaluation, method).shifted(offset)
+
+    def _check_same_rows(self, bound, tol):
+        """Refuse other data than those of `fit`, whose bound they cannot have."""
+        if abs(bound - self.lower_bound_) > max(tol, SAME_BOUND * abs(self.lower_bound_)):
+            raise ValueError(
+                "a certificate is about the data of fit, but for these rows, targets, weights and "
+                f"noise the bound is {bound:.6g}, where lower_bound_ is {self.lower_bound_:.6g}: "
+                "give what was given to fit"
+            )
 
     def lower_bound(
         self,
@@ -463,12 +471,8 @@ class SparseGPRegressor(GaussianRegressionMixin, SparseGPBase):
                 f"this model, got {n_inducing!r}"
             )
         other = copy(self)
-        prior_mean = None if self.fit_prior_mean else 0.0
         with single_threaded_blas():
-            other._posteriors = [
-                truncate(nested, n_inducing, self._slack(KnownNoise()), prior_mean)
-                for nested in self._nested
-            ]
+            other._posteriors = [truncate(nested, n_inducing) for nested in self._nested]
         other._nested = [nested.truncated(n_inducing) for nested in self._nested]
         other._Luu = self._Luu[:n_inducing, :n_inducing]
         other.inducing_points_ = self.inducing_points_[:n_inducing]
@@ -496,11 +500,7 @@ class SparseGPRegressor(GaussianRegressionMixin, SparseGPBase):
         return self._in_units(X, y, weight, noise)
 
     def _in_units(self, X, y, weight, noise):
-        residue = ROUNDING * np.abs(y).max(axis=1, keepdims=True)
-        y = y - self._y_centre[:, None]
-        # What is left of constant targets is rounding, and nothing to learn.
-        y = np.where(np.abs(y).max(axis=1, keepdims=True) > residue, y, 0.0)
-        y = y / self._y_scale[:, None]
+        y = centred(y, self._y_centre) / self._y_scale[:, None]
         if noise is not None:
             noise = noise / self._y_scale[:, None] ** 2
         return Targets(X, y, weight, noise)
@@ -513,7 +513,7 @@ class SparseGPRegressor(GaussianRegressionMixin, SparseGPBase):
         rng = check_random_state(self.random_state)
         rows = merge_rows(targets.X, targets.weight)
         spread = measure_spread(rows.X, rows.weight)
-        variance = _second_moments(targets)
+        variance = second_moments(targets.y, targets.weight)
         kernel, noise = self._kernel_and_noise(spread, float(variance.mean()), targets)
         parameters = adapt_kernel(kernel, self.n_features_in_, refuse_white=WHITE_IN_PRODUCT)
         options = {**self._model_options(KnownNoise()), "counts": Counts()}
@@ -526,7 +526,7 @@ class SparseGPRegressor(GaussianRegressionMixin, SparseGPBase):
         self._visible_range = VISIBLE_SHARE * float(np.sqrt(variance.mean()))
         self.growth_ = self.growth_end_ = None
         plan, starts = self._plan_noise(state, noise, spread, rows.X, variance, rng)
-        self._plan = plan
+        self._plan, self._normalized = plan, self.normalize_y
         self._learn(state(plan), rng, starts)
 
     def _kernel_and_noise(self, spread, variance, targets):
@@ -602,10 +602,13 @@ class SparseGPRegressor(GaussianRegressionMixin, SparseGPBase):
 
     def _check_same_noise(self, plan, n_outputs):
         """Refuse to start from a fit with other noise or another number of outputs."""
-        if type(plan) is not type(self._plan) or n_outputs != len(self._posteriors):
+        same = type(plan) is type(self._plan) and n_outputs == len(self._posteriors)
+        if isinstance(plan, PolynomialPlan) and same:
+            same = plan.names == self._plan.names
+        if not same or self.normalize_y != self._normalized:
             raise ValueError(
-                "warm_start=True needs the kind of noise and the number of outputs of the last "
-                "fit; set warm_start=False to start afresh"
+                "warm_start=True needs the kind of noise, normalize_y and the number of outputs of "
+                "the last fit; set warm_start=False to start afresh"
             )
 
     def _check_same_kind(self, problem):
@@ -656,7 +659,8 @@ class SparseGPRegressor(GaussianRegressionMixin, SparseGPBase):
         self._set_prior_mean()
         features = _features_at(model, best)
         self._nested = [
-            nested_sums(features, solution.sites, model.slack) for solution in best.solutions
+            nested_sums(features, solution.sites, model.slack, model.prior_mean)
+            for solution in best.solutions
         ]
 
     def _set_prior_mean(self):
@@ -668,20 +672,9 @@ class SparseGPRegressor(GaussianRegressionMixin, SparseGPBase):
         if name.partition(" of output")[0] == "noise variance" and side == "lower":
             return "the targets look free of noise"
         if name.startswith("noise ") and name.endswith("constant_value") and side == "lower":
-            return "the noise looks the same at all rows"
+            # The noise looks the same at all rows: nothing to be warned of.
+            return None
         return ""
-
-    def _latent_covariance(self, X):
-        """Return mean and covariance of f at the rows of validated `X`, for each output."""
-        adapted = adapt_kernel(self.kernel_, self.n_features_in_)
-        return predict_covariance(
-            adapted.kernel,
-            adapted.theta,
-            self.inducing_points_,
-            self._Luu,
-            self._posteriors,
-            X,
-        )
 
     def _restate(self, X, y, sample_weight, noise_variance):
         """Return the core's model of given rows with the learned noise, its parameters, and what
@@ -700,7 +693,7 @@ class SparseGPRegressor(GaussianRegressionMixin, SparseGPBase):
                 if needed
                 else "noise_variance must be None, because the model has learned its noise"
             )
-        X, y, weight, noise, _ = _distinct_rows(X, y, sample_weight, noise_variance)
+        X, y, weight, noise, _ = distinct_rows(X, y, sample_weight, noise_variance)
         targets = self._in_units(X, y.reshape(len(y), -1).T, weight, noise)
         rows = merge_rows(X, weight)
         kernel = adapt_kernel(self.kernel_, self.n_features_in_).kernel
@@ -709,39 +702,6 @@ class SparseGPRegressor(GaussianRegressionMixin, SparseGPBase):
         n_params = kernel.n_params + model.likelihood.n_params * len(targets.y)
         offset += self._units_offset(model.total_weight)
         return model, self._theta[:n_params], offset
-
-
-def _distinct_rows(X, y, sample_weight, noise_variance):
-    """Return X, y, weight and noise of the distinct rows of positive weight, and where they are.
-
-    Rows that agree in all of it are one row with their total weight, and the rows are sorted: so
-    everything that follows is the same to the last bit for a weight of k and for k copies, and for
-    any order of the rows.
-    """
-    y = np.asarray(y, dtype=np.float64)
-    refuse_overflow(y.reshape(len(y), -1), "y", what="the targets")
-    weight = check_weights(sample_weight, len(X))
-    present = np.flatnonzero(weight)
-    parts = [X, y.reshape(len(y), -1)]
-    if noise_variance is not None:
-        parts.append(check_noise_variance(noise_variance, len(X), parts[1].shape[1]).T)
-    together = merge_rows(np.concatenate(parts, axis=1)[present], weight[present])
-    ends = np.cumsum([part.shape[1] for part in parts])
-    X, outputs, *noise = np.split(together.X, ends[:-1], axis=1)
-    y = outputs[:, 0] if y.ndim == 1 else outputs
-    return X, y, together.weight, noise[0].T if noise else None, present[together.first]
-
-
-def _second_moments(targets):
-    """Return the mean square of each output, or 1 where all are zero."""
-    moments = targets.y**2 @ targets.weight / targets.weight.sum()
-    vanished = (moments < SMALLEST_MOMENT) & targets.y.any(axis=1)
-    if vanished.any():
-        raise ValueError(
-            "y varies by so little that the square underflows: scale the targets, or set "
-            "normalize_y=True"
-        )
-    return np.where(moments > 0.0, moments, 1.0)
 
 
 def _features_at(model, evaluation):

@@ -17,13 +17,15 @@ class NestedSums(NamedTuple):
 
     ``sums`` are those of all M points; ``costs`` and ``log_costs`` (M + 1,) the sums of
     ``cost = precision * residual`` and of ``log1p(cost)`` after 0, ..., M points; ``n_rows`` is the
-    number of rows.
+    number of rows. ``slack`` and ``prior_mean`` are those of `collapse`.
     """
 
     sums: RowSums
     costs: np.ndarray
     log_costs: np.ndarray
     n_rows: int
+    slack: str
+    prior_mean: float | None
 
     def truncated(self, n_points):
         """Return those of the first `n_points` points."""
@@ -35,10 +37,10 @@ class NestedSums(NamedTuple):
             log_cost=self.log_costs[n_points],
         )
         ends = self.costs[: n_points + 1], self.log_costs[: n_points + 1]
-        return NestedSums(sums, *ends, self.n_rows)
+        return NestedSums(sums, *ends, self.n_rows, self.slack, self.prior_mean)
 
 
-def nested_sums(features, sites, slack):
+def nested_sums(features, sites, slack, prior_mean=None):
     """Return the `NestedSums`. Cost N M^2, and N M logarithms for the tight slack."""
     sums = row_sums(features, sites, slack)
     n_points = len(sums.Vp)
@@ -53,10 +55,10 @@ def nested_sums(features, sites, slack):
         return cost.sum(axis=1), log_cost
 
     costs, log_costs = features.blocks.sum(path)
-    return NestedSums(sums, costs, log_costs, features.blocks.n_rows)
+    return NestedSums(sums, costs, log_costs, features.blocks.n_rows, slack, prior_mean)
 
 
-def truncate(nested, n_points, slack, prior_mean=None):
+def truncate(nested, n_points):
     """Return the `Posterior` on the first `n_points` points; see `collapse`. Cost n_points^3."""
     sums = nested.truncated(n_points).sums
-    return optimal_posterior(sums, nested.n_rows, slack, prior_mean)
+    return optimal_posterior(sums, nested.n_rows, nested.slack, nested.prior_mean)

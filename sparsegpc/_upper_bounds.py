@@ -300,4 +300,5 @@ def _precondition(features, root, LB, residual):
     )
     half = solve_lower(LB, projected)
     value = residual - root * _at_rows(features, solve_lower(LB, half, transposed=True))
-    return value, float(residual @ value)
+    # A difference of large numbers where little is left.
+    return value, max(float(residual @ value), 0.0)

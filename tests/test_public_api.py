@@ -17,6 +17,7 @@ from sparsegpc import (
     PolynomialNoise,
     SparseGPClassifier,
     SparseGPRegressor,
+    StochasticSparseGPRegressor,
 )
 
 REQUIRED = inspect.Parameter.empty
@@ -61,6 +62,19 @@ CONSTRUCTORS = {
         "warm_start": False,
         "random_state": None,
         "verbose": 0,
+    },
+    StochasticSparseGPRegressor: {
+        "kernel": None,
+        "n_inducing": 200,
+        "selector": "rpcholesky",
+        "bound": "tight",
+        "fit_prior_mean": True,
+        "batch_size": ANY,
+        "n_epochs": ANY,
+        "learning_rate": ANY,
+        "memory": None,
+        "optimize_inducing": False,
+        "random_state": None,
     },
     HomoscedasticNoise: {"variance": None, "variance_bounds": None},
     PolynomialNoise: {"degree": 2, "interactions": False},
@@ -151,6 +165,32 @@ METHODS = {
         "method": "auto",
     },
     SparseGPRegressor.truncate: {"n_inducing": REQUIRED},
+    StochasticSparseGPRegressor.fit: {"X": REQUIRED, "y": REQUIRED, "sample_weight": None},
+    StochasticSparseGPRegressor.partial_fit: {
+        "X": REQUIRED,
+        "y": REQUIRED,
+        "sample_weight": None,
+    },
+    StochasticSparseGPRegressor.predict: {
+        "X": REQUIRED,
+        "return_std": False,
+        "return_cov": False,
+        "noise_variance": None,
+    },
+    StochasticSparseGPRegressor.latent_mean_and_variance: {"X": REQUIRED},
+    StochasticSparseGPRegressor.predict_noise_std: {"X": REQUIRED},
+    StochasticSparseGPRegressor.log_predictive_density: {
+        "X": REQUIRED,
+        "y": REQUIRED,
+        "noise_variance": None,
+    },
+    StochasticSparseGPRegressor.sample_y: {
+        "X": REQUIRED,
+        "n_samples": 1,
+        "random_state": 0,
+        "noise_variance": None,
+    },
+    StochasticSparseGPRegressor.score: {"X": REQUIRED, "y": REQUIRED, "sample_weight": None},
     InducingPointSelector.fit: {"X": REQUIRED, "y": None},
     InducingPointSelector.transform: {"X": REQUIRED},
 }

@@ -377,7 +377,7 @@ def test_outputs_add_up(noisy):
     assert len(whole.solutions) == len(whole.states) == 3
     np.testing.assert_allclose(whole.bound, sum(part.bound for part in parts), rtol=1e-12)
     for solution, part in zip(whole.solutions, parts, strict=True):
-        np.testing.assert_allclose(solution.bound, part.bound, rtol=1e-12)
+        np.testing.assert_allclose(solution.bound, part.evidence, rtol=1e-12)
     by_kernel = sum(part.grad_theta[:2] for part in parts)
     own = [part.grad_theta[2:] for part in parts]
     expected = np.concatenate([by_kernel, *own])

@@ -195,11 +195,16 @@ def test_expected_precision_and_variance(mean, variance):
         assert_allclose(expected(np.array([mean]), np.array([variance])), value, rtol=1e-9)
 
 
-@pytest.mark.parametrize("log_noise", [-300.0, -1e6, np.nan])
-def test_precisions_too_large_to_calculate_with_are_refused(log_noise):
+def test_expectations_too_large_to_calculate_with_are_limited():
+    for expected, far in ((expected_precision, -1e6), (expected_variance, 1e6)):
+        assert np.isfinite(expected(np.array([far]), np.zeros(1))).all()
+
+
+@pytest.mark.parametrize("log_noise", [-40.0, -300.0, np.nan])
+def test_a_start_with_hardly_any_noise_is_refused(log_noise):
+    """Noise that vanishes beside the targets gives a bound without end."""
     with pytest.raises(LinAlgError, match="precision"):
-        expected_precision(np.array([0.0, log_noise]), np.zeros(2))
-    assert np.isfinite(expected_variance(np.array([1e6]), np.zeros(1))).all()
+        evaluate(make_model(make_data(25), log_noise=[log_noise]))
 
 
 def test_a_start_without_a_finite_bound_is_refused():
@@ -387,7 +392,7 @@ def test_sites_at_the_end_are_the_derivatives_of_the_expected_log_likelihood(sla
     assert_allclose(solution.sites.precision, solution.state.of_f)
 
 
-@pytest.mark.parametrize("log_noise", [-30.0, -10.0, 4.0, 10.0, 30.0])
+@pytest.mark.parametrize("log_noise", [-20.0, -10.0, 4.0, 10.0, 30.0])
 @pytest.mark.parametrize("variance", [0.1, 1.0, 20.0])
 def test_start_does_not_matter(log_noise, variance):
     data, theta = make_data(6, 40), THETA + np.log(variance) * np.eye(4)[2]

@@ -29,6 +29,7 @@ from sparsegpc import (
     PolynomialNoise,
     SparseGPClassifier,
     SparseGPRegressor,
+    StochasticSparseGPRegressor,
 )
 
 # Quick ones: what they add to the default does not depend on which length scale is learned.
@@ -88,6 +89,18 @@ def regressors():
     return [SparseGPRegressor(), *quick]
 
 
+def stochastic_regressors():
+    """Return regressors from minibatches; that of all defaults but for the seed first."""
+    options = [
+        {},
+        {"optimize_inducing": True, "batch_size": 7, "n_epochs": 2, "selector": "hgv"},
+        {"bound": "standard", "fit_prior_mean": False, "selector": "kmeans", "memory": 20},
+        {"selector": "greedy-variance", "learning_rate": 0.0},
+        {"selector": "uniform", "n_inducing": 50, "n_epochs": 0},
+    ]
+    return [StochasticSparseGPRegressor(**{"random_state": 0, **option}) for option in options]
+
+
 def selectors():
     """Return one selector of each kind."""
     options = [{}, *({"method": method, "random_state": 0} for method in SELECTORS[1:])]
@@ -99,10 +112,19 @@ def by_name(estimator):
     return repr(estimator).replace(" ", "").replace("\n", "")
 
 
-every_model = pytest.mark.parametrize("estimator", [*classifiers(), *regressors()], ids=by_name)
+every_model = pytest.mark.parametrize(
+    "estimator", [*classifiers(), *regressors(), *stochastic_regressors()], ids=by_name
+)
 every_selector = pytest.mark.parametrize("estimator", selectors(), ids=by_name)
 one_of_each = pytest.mark.parametrize(
-    "estimator", [SparseGPClassifier(), SparseGPRegressor(), InducingPointSelector()], ids=by_name
+    "estimator",
+    [
+        SparseGPClassifier(),
+        SparseGPRegressor(),
+        StochasticSparseGPRegressor(random_state=0),
+        InducingPointSelector(),
+    ],
+    ids=by_name,
 )
 
 
@@ -133,7 +155,7 @@ def every_check(estimators):
     return pytest.mark.parametrize(mark.args[0], list(mark.args[1]), **mark.kwargs)
 
 
-@every_check([*classifiers(), *regressors(), *selectors()])
+@every_check([*classifiers(), *regressors(), *stochastic_regressors(), *selectors()])
 def test_scikit_learn_check(estimator, check):
     check(estimator)
 
@@ -160,7 +182,11 @@ def test_column_names_are_checked_by_every_method_of_the_selector(estimator):
 @pytest.mark.skipif(
     not hasattr(estimator_checks, "check_all_zero_sample_weights_error"), reason="newer check"
 )
-@pytest.mark.parametrize("estimator", [SparseGPClassifier(), SparseGPRegressor()], ids=by_name)
+@pytest.mark.parametrize(
+    "estimator",
+    [SparseGPClassifier(), SparseGPRegressor(), StochasticSparseGPRegressor(random_state=0)],
+    ids=by_name,
+)
 def test_weights_that_are_all_zero_are_refused(estimator):
     check(estimator_checks.check_all_zero_sample_weights_error, estimator)
 
@@ -218,11 +244,21 @@ def test_the_regressor_says_that_it_takes_several_outputs(estimator):
     assert not tags.input_tags.allow_nan
 
 
+@pytest.mark.parametrize("estimator", stochastic_regressors(), ids=by_name)
+def test_the_regressor_from_minibatches_says_that_it_takes_one_output(estimator):
+    tags = get_tags(estimator)
+    assert is_regressor(estimator)
+    assert not tags.target_tags.multi_output
+    assert tags.target_tags.required
+    assert not tags.input_tags.sparse
+    assert not tags.input_tags.allow_nan
+
+
 def test_the_selector_says_when_it_needs_a_target():
     assert not get_tags(InducingPointSelector()).target_tags.required
     assert get_tags(InducingPointSelector(weighting="classification")).target_tags.required
 
 
 def test_a_clone_of_every_estimator_has_the_same_parameters():
-    for estimator in [*classifiers(), *regressors(), *selectors()]:
+    for estimator in [*classifiers(), *regressors(), *stochastic_regressors(), *selectors()]:
         assert repr(clone(estimator)) == repr(estimator)

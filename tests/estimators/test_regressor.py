@@ -1031,7 +1031,7 @@ def test_warm_start_refuses_another_noise_or_another_number_of_outputs():
         model.fit(X, Y)
     with pytest.raises(ValueError, match="kind of noise"):
         model.fit(X, Y[:, 0], noise_variance=1.0)
-    with pytest.raises(ValueError, match="noise parameters of the last fit"):
+    with pytest.raises(ValueError, match="kind of noise"):
         model.set_params(noise="polynomial").fit(X, Y[:, 0])
     with pytest.raises(ValueError, match="warm_start=False to start afresh"):
         model.set_params(noise="gp").fit(X, Y[:, 0])

@@ -1,0 +1,26 @@
+"""Moments of f at new rows, from what a fitted estimator keeps."""
+
+from sparsegpc._adapters import adapt_kernel
+from sparsegpc._model import predict_covariance, predict_moments
+from sparsegpc._settings import row_options
+
+
+class LatentMixin:
+    """Latent predictions of an estimator with a kernel, inducing points and a posterior.
+
+    It has ``kernel_`` and ``inducing_points_``, their factor ``_Luu``, and ``_posteriors``, one
+    `Posterior` for each output.
+    """
+
+    def _latent_moments(self, X):
+        """Return mean and variance of f at the rows of validated `X`, shape (n_outputs, N) each."""
+        return predict_moments(*self._latent_core(), X, **row_options())
+
+    def _latent_covariance(self, X):
+        """Return mean and covariance of f, shape (n_outputs, N) and (n_outputs, N, N)."""
+        return predict_covariance(*self._latent_core(), X)
+
+    def _latent_core(self):
+        adapted = adapt_kernel(self.kernel_, self.n_features_in_)
+        points = self.inducing_points_
+        return adapted.kernel, adapted.theta, points, self._Luu, self._posteriors

@@ -1,0 +1,358 @@
+"""The regressor that learns from minibatches: for many rows, and for streams."""
+
+import numbers
+
+import numpy as np
+from sklearn.base import BaseEstimator, _fit_context
+from sklearn.gaussian_process.kernels import Kernel
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import validate_data
+
+from sparsegpc import _inference
+from sparsegpc._adapters import adapt_kernel, default_kernel, measure_spread, start_values
+from sparsegpc._choices import PivotedChoice
+from sparsegpc._gaussian import GaussianNoise, noisy_targets
+from sparsegpc._latent import LatentMixin
+from sparsegpc._merging import merge_rows
+from sparsegpc._model import SparseModel
+from sparsegpc._noise_plans import LIMITS, START, LearnedPolynomial, PolynomialBasis
+from sparsegpc._regression import GaussianRegressionMixin
+from sparsegpc._rows import single_threaded_blas
+from sparsegpc._selector import METHODS, check_inducing_points, make_choice
+from sparsegpc._settings import row_options
+from sparsegpc._stochastic import (
+    LEARNING_RATE,
+    SLACKS,
+    StochasticModel,
+    halving,
+    learn,
+    settle,
+)
+from sparsegpc._targets import centred, distinct_rows, second_moments
+from sparsegpc._validation import all_or_nothing
+
+WHITE_NOISE = "the noise of this regressor is always learned"
+# Rows from which hyperparameters start, and their number of points.
+START_ROWS, START_POINTS, START_ITERATIONS = 2000, 100, 30
+# Inducing points are chosen among so many rows for each of them.
+ROWS_PER_POINT = 20
+
+
+class StochasticSparseGPRegressor(LatentMixin, GaussianRegressionMixin, BaseEstimator):
+    r"""Sparse Gaussian process regression from minibatches of rows.
+
+    The model of :class:`SparseGPRegressor` with homoscedastic noise, learned from one batch of rows
+    at a time: for data sets of which a pass over all rows is dear, and through `partial_fit` for
+    streams. The approximate posterior takes natural-gradient steps [1]_ on a bound that is a sum
+    over rows [2]_, hyperparameters follow averaged gradients. Where N is up to some ten thousand
+    rows, :class:`SparseGPRegressor` reaches a better optimum sooner.
+
+    Parameters
+    ----------
+    kernel : kernel of sklearn.gaussian_process.kernels or None, default=None
+        Covariance of f, as in :class:`SparseGPRegressor`, but a WhiteKernel is refused. Its free
+        hyperparameters start from what a few thousand rows say.
+    n_inducing : int, default=200
+        Most inducing points, silently at most the number of distinct rows that they are chosen
+        from: 20 for each point at random, or the first block of a stream.
+    selector : str or array of shape (n_points, n_features), default="rpcholesky"
+        How points are chosen: "hgv", "rpcholesky", "greedy-variance", "kmeans" or "uniform", see
+        :class:`InducingPointSelector`. An array holds the points themselves.
+    bound : {"tight", "standard"}, default="tight"
+        How the bound accounts for what the points miss: [2]_ or [1]_.
+    fit_prior_mean : bool, default=True
+        Learn the constant mean of f; else it is zero.
+    batch_size : int, default=1024
+        Rows in a batch.
+    n_epochs : int, default=10
+        How often `fit` goes through all rows while it learns hyperparameters. A last visit with
+        fixed hyperparameters ends at the optimal posterior.
+    learning_rate : float, default=0.1
+        About the length of a step of the hyperparameters, which are logarithms, at the beginning.
+        It falls to zero during `fit`, and more and more slowly during `partial_fit`. 0 keeps the
+        hyperparameters as they start.
+    memory : int or None, default=None
+        For streams, how many rows are remembered. None remembers all.
+    optimize_inducing : bool, default=False
+        Move the points along with the hyperparameters.
+    random_state : int, RandomState instance or None, default=None
+        For the choice of points and the order of rows.
+
+    Attributes
+    ----------
+    kernel_ : kernel
+        Kernel of f with the learned hyperparameters.
+    noise_variance_ : float
+        Variance of the noise, in squared units of y.
+    prior_mean_ : float
+        Constant mean of f, in units of y.
+    inducing_points_ : ndarray of shape (n_points, `n_features_in_`)
+        Inducing points.
+    lower_bound_ : float
+        Lower bound on the log marginal likelihood of the rows that are remembered, in nats. After
+        `fit` it is that of all rows; after `partial_fit` it is exact only as far as
+        hyperparameters did not move.
+    n_steps_ : int
+        Batches so far.
+    n_samples_seen_ : int
+        Distinct rows of positive weight that were given to `fit`, or to all calls of `partial_fit`.
+    n_features_in_ : int
+        Number of columns seen in `fit`.
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Their names, if X had string ones.
+
+    See Also
+    --------
+    SparseGPRegressor : Learns from all rows at once.
+
+    Notes
+    -----
+    A step costs O(b M^2 + M^3) time for b rows in a batch, and O(b M) memory. Rows with equal
+    columns and targets are one row with their total weight; those with equal columns only stay
+    apart.
+
+    References
+    ----------
+    .. [1] Hensman, Fusi, Lawrence, "Gaussian processes for big data", UAI 2013.
+    .. [2] Titsias, "New bounds for sparse variational Gaussian processes", ICML 2025, equation 18.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from sparsegpc import StochasticSparseGPRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> regressor = StochasticSparseGPRegressor(n_inducing=30, batch_size=100, random_state=0)
+    >>> model = make_pipeline(StandardScaler(), regressor).fit(X, y)
+    >>> mean, std = model.predict(X, return_std=True)
+    >>> bool(abs(y - mean).mean() < 50 < std.mean() < 65)
+    True
+    """
+
+    _parameter_constraints = {
+        "kernel": [Kernel, None],
+        "n_inducing": [Interval(numbers.Integral, 1, None, closed="left")],
+        "selector": [StrOptions(set(METHODS)), "array-like"],
+        "bound": [StrOptions(set(SLACKS))],
+        "fit_prior_mean": ["boolean"],
+        "batch_size": [Interval(numbers.Integral, 1, None, closed="left")],
+        "n_epochs": [Interval(numbers.Integral, 0, None, closed="left")],
+        "learning_rate": [Interval(numbers.Real, 0, 1, closed="both")],
+        "memory": [Interval(numbers.Integral, 1, None, closed="left"), None],
+        "optimize_inducing": ["boolean"],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        kernel=None,
+        *,
+        n_inducing=200,
+        selector="rpcholesky",
+        bound="tight",
+        fit_prior_mean=True,
+        batch_size=1024,
+        n_epochs=10,
+        learning_rate=LEARNING_RATE,
+        memory=None,
+        optimize_inducing=False,
+        random_state=None,
+    ):
+        self.kernel = kernel
+        self.n_inducing = n_inducing
+        self.selector = selector
+        self.bound = bound
+        self.fit_prior_mean = fit_prior_mean
+        self.batch_size = batch_size
+        self.n_epochs = n_epochs
+        self.learning_rate = learning_rate
+        self.memory = memory
+        self.optimize_inducing = optimize_inducing
+        self.random_state = random_state
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y, sample_weight=None):
+        """Learn from all rows, in batches.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+            Targets.
+        sample_weight : array-like of shape (n_samples,), float or None, default=None
+            Each row's log-likelihood is multiplied by its weight.
+
+        Returns
+        -------
+        self : StochasticSparseGPRegressor
+
+        Raises
+        ------
+        ValueError
+            If the input is not finite or has wrong shapes, or the kernel does not fit the data.
+        numpy.linalg.LinAlgError
+            If the kernel is not positive semi-definite.
+        """
+        with all_or_nothing(self), single_threaded_blas():
+            X, y, weight = self._checked(X, y, sample_weight, reset=True)
+            rng = check_random_state(self.random_state)
+            order = rng.permutation(len(y))
+            model, state = self._start(X[order], y[order], weight[order], rng)
+            target = centred(y[None], self._y_centre)[0]
+            n_epochs = self.n_epochs if self.learning_rate > 0.0 else 0
+            state = learn(
+                model,
+                state,
+                X,
+                target,
+                weight,
+                n_epochs=n_epochs,
+                batch_size=self.batch_size,
+                rng=rng,
+                learning_rate=self.learning_rate,
+            )
+            self._state = settle(model, state, X, target, weight, self.batch_size)
+            self.n_steps_ = (n_epochs + 1) * -(-len(y) // self.batch_size)
+            self.n_samples_seen_ = len(y)
+            self._store(model)
+        return self
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(self, X, y, sample_weight=None):
+        """Learn from further rows, once each.
+
+        The first block also gives the inducing points, the start of the hyperparameters and the
+        centre of the targets, so it should be representative, and have more rows than points.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+            Targets.
+        sample_weight : array-like of shape (n_samples,), float or None, default=None
+            As in `fit`.
+
+        Returns
+        -------
+        self : StochasticSparseGPRegressor
+
+        Raises
+        ------
+        ValueError
+            As in `fit`.
+        """
+        with all_or_nothing(self), single_threaded_blas():
+            first = not hasattr(self, "kernel_")
+            X, y, weight = self._checked(X, y, sample_weight, reset=first)
+            rng = check_random_state(self.random_state)
+            order = rng.permutation(len(y))
+            if first:
+                model, self._state = self._start(X[order], y[order], weight[order], rng)
+                self.n_steps_ = self.n_samples_seen_ = 0
+            else:
+                model = self._model(adapt_kernel(self.kernel_, self.n_features_in_).kernel)
+            target = centred(y[None], self._y_centre)[0]
+            # Shuffled: a batch of neighbours would speak of a part of the space only.
+            for rows in np.array_split(order, -(-len(y) // self.batch_size)):
+                self._state = model.step(
+                    self._state,
+                    X[rows],
+                    target[rows],
+                    weight[rows],
+                    n_total=self.memory,
+                    learning_rate=halving(self.learning_rate, self.n_steps_),
+                )
+                self.n_steps_ += 1
+            self.n_samples_seen_ += len(y)
+            self._store(model)
+        return self
+
+    def _checked(self, X, y, sample_weight, reset):
+        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, reset=reset)
+        X, y, weight, _, _ = distinct_rows(X, y, sample_weight, None)
+        return X, y, weight
+
+    def _start(self, X, y, weight, rng):
+        """Return the core's model and its state before any batch, from shuffled rows."""
+        centre = float(weight @ y / weight.sum()) if self.fit_prior_mean else 0.0
+        self._y_centre, self._y_scale = np.array([centre]), np.ones(1)
+        self._one_output = True
+        some = merge_rows(X[:START_ROWS], weight[:START_ROWS])
+        spread = measure_spread(some.X, some.weight)
+        target = centred(y[None], self._y_centre)
+        variance = second_moments(target, weight)
+        kernel = self.kernel
+        if kernel is None:
+            kernel = default_kernel(spread, float(variance[0]))
+        adapted = adapt_kernel(kernel, self.n_features_in_, refuse_white=WHITE_NOISE)
+        parameters = adapted.extended(
+            np.log(START * variance), np.log(variance[:, None] * LIMITS), ["noise variance"]
+        )
+        theta = parameters.theta
+        if self.learning_rate > 0.0:
+            theta = self._theta_of_some(parameters, some, target[0, :START_ROWS], weight, spread)
+        Z = self._points(adapted.kernel, theta[:-1], X, weight, rng)
+        self._bounds, self.kernel_ = parameters.bounds, kernel
+        model = self._model(adapted.kernel)
+        return model, model.start(theta[:-1], float(np.exp(theta[-1])), Z)
+
+    def _theta_of_some(self, parameters, rows, y, weight, spread):
+        """Return the parameters that the first rows would learn by themselves."""
+        basis = np.ones((len(rows.X), 1))
+        targets = noisy_targets(y, weight[: len(y)], basis, rows)
+        model = SparseModel(
+            parameters.kernel,
+            GaussianNoise(1),
+            rows.X,
+            [targets],
+            rows.weight,
+            slack=self.bound,
+            fit_prior_mean=self.fit_prior_mean,
+            **row_options(),
+        )
+        found = _inference.fit(
+            model,
+            start_values(parameters, spread),
+            parameters.bounds,
+            PivotedChoice("argmax", min(self.n_inducing, START_POINTS)),
+            max_iter=START_ITERATIONS,
+            max_reselections=1,
+        )
+        return found.best.theta
+
+    def _points(self, kernel, theta, X, weight, rng):
+        if not isinstance(self.selector, str):
+            return check_inducing_points(self.selector, self.n_features_in_)
+        n_rows = max(START_ROWS, ROWS_PER_POINT * self.n_inducing)
+        rows = merge_rows(X[:n_rows], weight[:n_rows])
+        choose = make_choice(self.selector, self.n_inducing, 0.0, rows.X, rows.weight, rng)
+        # The choice sees kernel and rows of a model; with one noise variance it needs no targets.
+        model = SparseModel(kernel, GaussianNoise(0), rows.X, [], rows.weight, slack=self.bound)
+        return choose(model, theta, rows.weight).Z
+
+    def _model(self, kernel):
+        return StochasticModel(
+            kernel,
+            slack=self.bound,
+            fit_prior_mean=self.fit_prior_mean,
+            learn_Z=self.optimize_inducing,
+            bounds=self._bounds,
+            **row_options(),
+        )
+
+    def _store(self, model):
+        state = self._state
+        posterior = model.posterior(state)
+        self.kernel_ = self.kernel_.clone_with_theta(state.kernel_theta)
+        self.noise_variance_ = state.noise_variance
+        self._noise = LearnedPolynomial(PolynomialBasis(state.Z, 0), state.theta[-1:, None])
+        self.prior_mean_ = self._y_centre[0] + posterior.prior_mean
+        self.inducing_points_, self._Luu, self._posteriors = state.Z, state.Luu, [posterior]
+        self.lower_bound_ = posterior.bound
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = False
+        return tags
