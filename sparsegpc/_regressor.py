@@ -86,7 +86,7 @@ class SparseGPRegressor(GaussianRegressionMixin, SparseGPBase):
         bound closer to that of the full Gaussian process, at a cost of O(M^2) per row. "auto"
         doubles their number until the certificate is below `certificate_tol`, growth no longer
         pays, or `max_inducing` is reached; ``growth_end_`` says which.
-    selector : str, InducingPointSelector or array of shape (n_points, n_features), default="hgv"
+    selector : str, InducingPointSelector or array (n_points, n_features), default="rpcholesky"
         How points are chosen: "hgv", "rpcholesky", "greedy-variance", "kmeans" or "uniform", see
         :class:`InducingPointSelector`. An instance brings its own number of points and tolerance
         in place of `n_inducing` and `selection_tol`; its kernel and weighting must be None. An
@@ -129,8 +129,9 @@ class SparseGPRegressor(GaussianRegressionMixin, SparseGPBase):
         chosen by the model and no more than are asked for now. The kernel may have other values
         and bounds than at the last fit, but must have the same structure.
     random_state : int, RandomState instance or None, default=None
-        For the selectors "rpcholesky", "kmeans" and "uniform", and for restarts. The default
-        selector draws nothing.
+        For the selectors "rpcholesky", "kmeans" and "uniform", and for restarts. An integer gives
+        the same model at every call; so does the selector "hgv", which draws nothing, but where
+        noise is low and points are few it spends them on outlying rows.
     verbose : int, default=0
         Print a line for each choice of points.
 
@@ -233,7 +234,7 @@ class SparseGPRegressor(GaussianRegressionMixin, SparseGPBase):
         *,
         noise="homoscedastic",
         n_inducing=200,
-        selector="hgv",
+        selector="rpcholesky",
         selection_tol=1e-3,
         certificate_tol=1e-2,
         max_inducing=2000,

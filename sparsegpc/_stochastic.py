@@ -68,7 +68,7 @@ HALVING_STEPS = 20
 # Adam's weights of the last step in the running means of the gradient and of its square.
 MEAN_WEIGHT, SQUARE_WEIGHT = 0.1, 0.05
 # Inducing points move in units of this share of their columns' deviation.
-POINT_UNIT = 0.1
+POINT_UNIT = 0.3
 TINY = np.finfo(np.float64).tiny
 
 

@@ -46,7 +46,7 @@ CONSTRUCTORS = {
         "kernel": None,
         "noise": "homoscedastic",
         "n_inducing": 200,
-        "selector": "hgv",
+        "selector": "rpcholesky",
         "selection_tol": 1e-3,
         "certificate_tol": ANY,
         "max_inducing": ANY,

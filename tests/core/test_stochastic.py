@@ -41,9 +41,7 @@ class Data:
     def visit(self, batches, **options):
         state = self.start
         for rows in batches:
-            state = self.model.step(
-                state, self.X[rows], self.y[rows], self.weight[rows], **options
-            )
+            state = self.model.step(state, self.X[rows], self.y[rows], self.weight[rows], **options)
         return state
 
     def collapsed(self, slack, prior_mean=None):
@@ -90,9 +88,7 @@ def test_bound_at_any_posterior_is_the_dense_one(slack):
         expected -= 0.5 * weight * variance / noise
         cost = weight * residual / noise
         expected -= 0.5 * (np.log1p(cost) if slack == "tight" else cost)
-    expected -= 0.5 * (
-        np.trace(covariance) + q.w @ q.w - 5 - np.linalg.slogdet(covariance)[1]
-    )
+    expected -= 0.5 * (np.trace(covariance) + q.w @ q.w - 5 - np.linalg.slogdet(covariance)[1])
     told = data.model.estimate_bound(data.start, q, data.X, data.y, data.weight, 24)
     assert_allclose(told, expected, rtol=1e-10)
 
@@ -140,9 +136,7 @@ def test_gradient_at_a_posterior_that_is_not_the_optimum(slack, seed):
     assert_allclose(
         by_theta, central_difference(lambda t: bound(t, Z), theta), rtol=1e-5, atol=1e-5
     )
-    assert_allclose(
-        by_Z, central_difference(lambda z: bound(theta, z), Z), rtol=1e-5, atol=1e-5
-    )
+    assert_allclose(by_Z, central_difference(lambda z: bound(theta, z), Z), rtol=1e-5, atol=1e-5)
 
 
 def test_sums_are_carried_over_exactly_to_another_noise_and_scale():

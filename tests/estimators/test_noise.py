@@ -39,7 +39,8 @@ def plane(n=80, seed=0):
 
 
 def model_of(noise, **parameters):
-    return SparseGPRegressor(**{"noise": noise, "n_inducing": 20, **parameters})
+    default = {"noise": noise, "n_inducing": 20, "selector": "hgv"}
+    return SparseGPRegressor(**{**default, **parameters})
 
 
 @pytest.fixture(scope="module")

@@ -70,7 +70,7 @@ def grid(n=4):
 
 
 def model_of(**parameters):
-    return SparseGPRegressor(**{"n_inducing": 12, **parameters})
+    return SparseGPRegressor(**{"n_inducing": 12, "selector": "hgv", **parameters})
 
 
 def fixed_model(**parameters):

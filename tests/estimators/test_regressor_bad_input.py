@@ -22,7 +22,7 @@ from sparsegpc import (
 
 N, ROW = 40, 3
 KERNEL = ConstantKernel(2.0) * RBF(1.5)
-FIXED = {"kernel": KERNEL, "optimizer": None, "n_inducing": 10}
+FIXED = {"selector": "hgv", "kernel": KERNEL, "optimizer": None, "n_inducing": 10}
 
 
 def data(n_outputs=None):
@@ -517,7 +517,9 @@ def test_odd_data_are_fitted_with_finite_results(name, noise, capfd):
     variance = None
     if noise == "known":
         noise, variance = "homoscedastic", 0.1 * max(targets.var(), 1e-6)
-    model = SparseGPRegressor(noise=noise, n_inducing=10, max_iter=10, max_reselections=1, tol=1e-3)
+    model = SparseGPRegressor(
+        noise=noise, selector="hgv", n_inducing=10, max_iter=10, max_reselections=1, tol=1e-3
+    )
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         model.fit(rows, targets, noise_variance=variance)
