@@ -343,7 +343,7 @@ class SparseGPRegressor(GaussianRegressionMixin, SparseGPBase):
             As in `fit`.
         method : str, default="auto"
             The upper bound on the log marginal likelihood: "cauchy-schwarz" at O(N M), "whitened"
-            at O(M^3), "trace" (equation 3.4 of [1]_) at O(N M^2), "one-pass" at O(N^2 D), or
+            at O(N M + M^3), "trace" (equation 3.4 of [1]_) at O(N M^2), "one-pass" at O(N^2 D), or
             "conjugate-gradient" at O(N^2 D) for each iteration, the tightest. "auto" takes the
             least of the first three, and of "one-pass" up to 20 000 rows.
 
@@ -353,6 +353,11 @@ class SparseGPRegressor(GaussianRegressionMixin, SparseGPBase):
             With the bounds in nats, and the errors of posterior means, variances and probabilities
             that they allow; ``print`` shows it in words. With several outputs it is about all of
             them together. With ``noise="gp"`` the exact model has the noise that was learned.
+
+        Raises
+        ------
+        ValueError
+            If the data are not those of `fit`, or `method` is unknown.
 
         References
         ----------
@@ -456,7 +461,8 @@ class SparseGPRegressor(GaussianRegressionMixin, SparseGPBase):
         Returns
         -------
         model : SparseGPRegressor
-            Fitted. It shares what it can with this one.
+            Fitted. It shares what it can with this one; ``lower_bounds_``, ``growth_`` and the
+            counts are still those of this one.
 
         Raises
         ------
@@ -544,10 +550,13 @@ class SparseGPRegressor(GaussianRegressionMixin, SparseGPBase):
                 f"kernel {self.kernel} holds a WhiteKernel, which stands for homoscedastic noise, "
                 f"beside {other}: leave one of them out"
             )
-        if kernel is None or len(whites) > 1:
+        if kernel is None:
             raise ValueError(
-                f"kernel {self.kernel} must have one WhiteKernel at most, beside a covariance of f"
+                f"kernel {self.kernel} is noise only: add a covariance of f, for example "
+                "ConstantKernel() * RBF()"
             )
+        if len(whites) > 1:
+            raise ValueError(f"kernel {self.kernel} must have one WhiteKernel at most: add them up")
         return kernel, HomoscedasticNoise(whites[0].noise_level, whites[0].noise_level_bounds)
 
     def _plan_noise(self, state, noise, spread, X, variance, rng):

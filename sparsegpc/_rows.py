@@ -92,7 +92,8 @@ class RowBlocks:
     n_rows : int
         Number of rows N.
     n_columns : int
-        Width M of what is computed for each row; a block holds about `BLOCK_BYTES` of it.
+        Width M of what is computed for each row; a block holds about `BLOCK_BYTES` of it, but has
+        `SMALLEST_BLOCK` rows at least.
     n_threads : int
         Number of blocks worked on at once.
     memory : int

@@ -26,7 +26,7 @@ from sparsegpc._bounds import (
 )
 from sparsegpc._features import features
 from sparsegpc._kernel_algebra import Scaled
-from sparsegpc._kernels import Constant, Matern12
+from sparsegpc._kernels import RBF, Constant, Matern12
 from sparsegpc._likelihoods import Sites
 
 SLACK = pytest.mark.parametrize("slack", SLACKS)
@@ -706,3 +706,26 @@ def test_sites_are_not_changed():
     prior_mean_gradient(row_features, problem.sites, posterior)
     for part, old in zip((posterior.w, posterior.LB, row_features.residual), before, strict=True):
         np.testing.assert_array_equal(part, old)
+
+
+@pytest.mark.parametrize("log_precision", [(2.0, 3.0), (8.0, 9.0), (9.0, 10.0)])
+@pytest.mark.parametrize("log_variance", [0.0, np.log(1e4), np.log(1e6)])
+def test_bound_is_that_of_its_own_posterior_where_sums_cancel(log_precision, log_variance):
+    """In extended precision, as squared residuals, which no rounding can make too good."""
+    kernel = Scaled(Constant(), RBF())
+    problem = random_problem(0, n=400, m=12, d=1, kernel=kernel, log_precision=log_precision)
+    rng = np.random.RandomState(1)
+    y = np.sin(problem.X[:, 0]) + 0.3 * rng.standard_normal(400)
+    p = problem.sites.precision
+    sites = Sites(p, p * y, -0.5 * p * y**2)
+    features = problem.features(theta=np.array([log_variance, 0.0]), jitter=1e-12)
+    posterior = collapse(features, sites, "tight")
+    wide = [np.asarray(a, dtype=np.longdouble) for a in (features.V(0), p, y, posterior.w)]
+    V, p, y, w = wide
+    value = -0.5 * (p * (y - posterior.prior_mean - w @ V) ** 2).sum() - 0.5 * w @ w
+    value -= np.log(np.diag(posterior.LB)).sum() + 0.5 * np.log1p(p * features.residual).sum()
+    assert_allclose(posterior.bound, float(value), rtol=1e-8, atol=1e-3)
+    # The prior mean is the best one, or the bound is flat in it.
+    for step in (-0.1, 0.1):
+        other = collapse(features, sites, "tight", posterior.prior_mean + step)
+        assert other.bound <= posterior.bound + 1e-3

@@ -402,3 +402,24 @@ def test_a_loose_tolerance_takes_fewer_points_for_the_noise():
     tight, loose = (model_of(GPNoise(fixed, selection_tol=tol)).fit(X, y) for tol in (1e-6, 0.2))
     assert tight.lower_bound_ > loose.lower_bound_ + 1.0
     assert loose.predict_noise_std(X).shape == (80,)
+
+
+@quiet
+@pytest.mark.parametrize("targets", ["no noise", "noise on one half", "outliers", "zeros"])
+@pytest.mark.parametrize("weight", [1.0, 10.0])
+def test_the_bound_of_a_noise_process_is_below_what_any_fit_could_reach(targets, weight):
+    """Where noise vanishes its precision has no end, and rounding would be taken for evidence."""
+    rng = np.random.RandomState(0)
+    X = rng.uniform(-3.0, 3.0, (150, 1))
+    y = np.sin(X[:, 0])
+    if targets == "noise on one half":
+        y = y + np.where(X[:, 0] > 0.0, 0.3, 0.0) * rng.standard_normal(150)
+    elif targets == "outliers":
+        y[::20] += 5.0
+    elif targets == "zeros":
+        y = np.where(rng.uniform(size=150) < 0.8, 0.0, rng.standard_normal(150))
+    model = model_of("gp", max_iter=20, max_reselections=1).fit(X, y, weight)
+    log_noise, _ = model._noise.log_moments(X)
+    assert model.lower_bound_ <= -0.5 * weight * (np.log(2.0 * np.pi) + log_noise).sum() + 1e-6
+    assert model.lower_bound_ <= model.certificate(X, y, weight).upper_bound + 1e-6
+    assert np.isfinite(model.predict(X, return_std=True)).all()

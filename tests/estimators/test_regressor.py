@@ -1425,3 +1425,10 @@ def test_a_function_that_varies_fast_is_found_without_a_hint(frequency):
     told = model_of(kernel=hint, **quick).fit(x[:, None], y)
     found = model_of(**quick).fit(x[:, None], y)
     assert found.lower_bound_ > told.lower_bound_ - 5.0
+
+
+def test_a_certificate_of_other_data_is_refused(learned):
+    X, y = waves()
+    for data in ((X[:-1], y[:-1]), (X, y + 0.1 * X[:, 0]), (X, y, np.arange(1.0, len(y) + 1.0))):
+        with pytest.raises(ValueError, match="about the data of fit"):
+            learned.certificate(*data)
