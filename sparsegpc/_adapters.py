@@ -312,12 +312,12 @@ def default_kernel(spread, variance=1.0):
     return constant * sk.RBF(spread.distance, (low, high))
 
 
-def start_values(adapted, spread):
+def start_values(adapted, spread, fast=True):
     """Return candidate starts for theta: the kernel's own, then some with length scales from data.
 
     A length scale too short or too long by far starts the search where the bound is flat. In units
     of the typical distance of two rows the candidates are 1, down to the distance along a single
-    column, and an eighth of that, for functions that vary fast.
+    column, and if `fast` an eighth of that, for functions that vary fast.
     """
     n_varying = max(1, int(spread.varies.sum()))
     starts = [np.clip(adapted.theta, *adapted.bounds.T)]
@@ -333,7 +333,10 @@ def start_values(adapted, spread):
         ]
     )
     shortest = (2.0 * n_varying) ** -0.5
-    for factor in (1.0, shortest**0.5, shortest, 0.25 * shortest, 0.125 * shortest):
+    factors = [1.0, shortest**0.5, shortest]
+    if fast:
+        factors += [0.25 * shortest, 0.125 * shortest]
+    for factor in factors:
         theta = adapted.theta.copy()
         theta[lengths] = np.log(factor * typical)
         theta = np.clip(theta, *adapted.bounds.T)

@@ -75,6 +75,8 @@ class SparseGPBase(LatentMixin, BaseEstimator):
         "verbose": ["verbose"],
     }
 
+    # Whether f may vary much faster than the rows are apart.
+    _expects_fast = True
     # From `_learn` up to the user's call of `fit`, scikit-learn's wrapper included.
     _frames_to_user = 4
 
@@ -104,7 +106,9 @@ class SparseGPBase(LatentMixin, BaseEstimator):
         if self._moves_points:
             check_points_may_move(parameters.kernel, problem.rows.X)
         choose = self._choice(problem.rows, rng) if choose is None else choose
-        cold = start_values(parameters, problem.spread) if learns else [parameters.theta]
+        cold = [parameters.theta]
+        if learns:
+            cold = start_values(parameters, problem.spread, self._expects_fast)
         if starts is None:
             starts = [self._theta] if warm else cold
         return _inference.fit(

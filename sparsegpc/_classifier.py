@@ -395,6 +395,8 @@ class SparseGPClassifier(ClassifierMixin, SparseGPBase):
             model = self._model(kernel, rows, rows.mean(target, weight))
             return self._bound_at(model, theta, points, eval_gradient)
 
+    # Labels of one bit each hardly tell such a function from noise, and the starts cost time.
+    _expects_fast = False
     # In log-odds: a mean that moves less than the first is constant as far as a user can see, and
     # one that moves more than the second is certain.
     _visible_range, _certain_range = 0.2, 5.0

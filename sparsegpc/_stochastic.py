@@ -444,8 +444,7 @@ def settle(model, state, X, y, weight, batch_size):
     Its posterior, bound included, is the collapsed one. Cost N M^2.
     """
     n_seen = state.n_seen
-    nothing = RowSums(*(np.zeros_like(part) for part in state.sums))
-    state = state._replace(sums=nothing, n_rows=0)
+    state = state._replace(n_rows=0)
     for first in range(0, len(y), batch_size):
         rows = slice(first, first + batch_size)
         state = model.step(state, X[rows], y[rows], weight[rows])
