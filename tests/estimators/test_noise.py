@@ -423,3 +423,14 @@ def test_the_bound_of_a_noise_process_is_below_what_any_fit_could_reach(targets,
     assert model.lower_bound_ <= -0.5 * weight * (np.log(2.0 * np.pi) + log_noise).sum() + 1e-6
     assert model.lower_bound_ <= model.certificate(X, y, weight).upper_bound + 1e-6
     assert np.isfinite(model.predict(X, return_std=True)).all()
+
+
+@quiet
+def test_a_polynomial_in_many_columns_stays_calibrated_with_few_rows():
+    """Forty slopes and curvatures from a hundred rows: without their prior they fit noise."""
+    rng = np.random.RandomState(0)
+    X = rng.standard_normal((600, 20))
+    y = X[:, 0] + np.sin(X[:, 1]) + 0.3 * rng.standard_normal(600)
+    model = model_of("polynomial", n_inducing=50).fit(X[:100], y[:100])
+    mean, std = model.predict(X[100:], return_std=True)
+    assert 0.85 < (np.abs(y[100:] - mean) < 1.96 * std).mean() < 0.99
