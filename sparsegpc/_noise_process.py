@@ -33,7 +33,7 @@ from sparsegpc._likelihoods import Sites
 from sparsegpc._linalg import SMALLEST_JITTER
 from sparsegpc._model import MAX_SITE_ITERATIONS, SITE_TOL_SHARE, Evaluation, SparseModel
 from sparsegpc._selection import select
-from sparsegpc._sites import refuse_infinite
+from sparsegpc._sites import ROUNDING, refuse_infinite
 
 # A step of the noise sites that lowers the bound is halved, down to this length.
 SHORTEST_STEP = 1.0 / 64.0
@@ -41,8 +41,6 @@ SHORTEST_STEP = 1.0 / 64.0
 LARGEST_LOG_RATIO = 28.0
 # exp of more than this is as good as infinite for a variance.
 LARGEST_EXPONENT = 600.0
-# A fall of the bound by less than this, in nats per row, is rounding.
-ROUNDING = 1e-12
 
 
 class NoiseState(NamedTuple):
@@ -150,11 +148,15 @@ def solve_noise(
     -------
     NoisySolution
 
+    Raises
+    ------
+    LinAlgError
+        If the bound cannot be computed at the start, or the noise there is next to none.
+
     Notes
     -----
     Cost about 2 N (M^2 + M_g^2) per pass.
     """
-
     limit = LARGEST_LOG_RATIO - _log_variance(y, weight)
 
     def attempt(*noise_sites):
