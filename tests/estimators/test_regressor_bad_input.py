@@ -142,12 +142,16 @@ FIT_CASES = [
         for kernel in (KERNEL * WhiteKernel(), KERNEL + RBF() * WhiteKernel(), WhiteKernel() ** 2)
     ),
     *(
-        Case(f"only {kernel}", ValueError, ("one WhiteKernel at most", "f"), {"kernel": kernel})
-        for kernel in (
-            WhiteKernel(),
-            WhiteKernel() + WhiteKernel(2.0),
-            KERNEL + WhiteKernel() + WhiteKernel(2.0),
+        Case(
+            f"only {kernel}", ValueError, ("is noise only", "add a covariance"), {"kernel": kernel}
         )
+        for kernel in (WhiteKernel(), WhiteKernel() + WhiteKernel(2.0))
+    ),
+    Case(
+        "two whites",
+        ValueError,
+        ("one WhiteKernel at most", "add them up"),
+        {"kernel": KERNEL + WhiteKernel() + WhiteKernel(2.0)},
     ),
     Case("compound", ValueError, ("CompoundKernel",), {"kernel": CompoundKernel([RBF()])}),
     Case("negative kernel", np.linalg.LinAlgError, ("positive",), {"kernel": Negative()}),
