@@ -61,7 +61,8 @@ from sparsegpc._rows import DEFAULT_MEMORY, RowBlocks
 SLACKS = ("tight", "standard")
 LEARNING_RATE = 0.1
 # While hyperparameters move, the window holds this many batches over the learning rate: the time
-# in which Adam, at its fastest, changes one by a factor of e.
+# in which Adam, at its fastest, changes one by a factor of e. A wider one keeps what was said of
+# functions long left, a narrower one learns from too few rows.
 WINDOW = 1.0
 # Of a stream: the number of steps after which the learning rate is half of what it was.
 HALVING_STEPS = 20
@@ -177,7 +178,7 @@ class StochasticModel:
         Notes
         -----
         A batch of all `n_total` rows gives their collapsed posterior. Cost 2 b M^2, with a learning
-        rate about 6 b M^2 + 9 M^3.
+        rate about 6 b M^2 + 10 M^3.
         """
         features = self._features(state, X)
         sites = gaussian_sites(y, weight, state.theta[-1])
@@ -267,8 +268,11 @@ def window(n_rows, n_batch, n_total, learning_rate):
     return max(n_batch, min(n_rows + n_batch, limit))
 
 
-def expected_log_likelihood(sums, posterior):
-    """Return the first sum of the bound, without slack, at any q(u) from `RowSums`. Cost 2 M^3."""
+def expected_log_likelihood(sums, posterior, explained):
+    """Return the first sum of the bound, without slack, at any q(u).
+
+    From the `RowSums` and, of shape (M, M), ``explained = B^-1 VpV``.
+    """
     w, mean = posterior.w, posterior.prior_mean
     pull = sums.Vb - mean * sums.Vp
     return float(
@@ -276,14 +280,15 @@ def expected_log_likelihood(sums, posterior):
         + mean * sums.shift
         - 0.5 * mean**2 * sums.precision
         + w @ (pull - 0.5 * sums.VpV @ w)
-        - 0.5 * solve_cholesky(posterior.LB, sums.VpV).trace()
+        - 0.5 * explained.trace()
     )
 
 
 def batch_bound(sums, slack, posterior):
-    """Return the sum over rows of expected log likelihood and slack, from their `RowSums`."""
+    """Return the sum over rows of expected log likelihood and slack, from `RowSums`. Cost 2 M^3."""
+    explained = solve_cholesky(posterior.LB, sums.VpV)
     paid = slack_value(slack, sums.cost, sums.log_cost, None)
-    return expected_log_likelihood(sums, posterior) + paid
+    return expected_log_likelihood(sums, posterior, explained) + paid
 
 
 def batch_gradient(features, sites, sums, log_noise, slack, posterior, wrt_Z=False):
@@ -328,14 +333,16 @@ def batch_gradient(features, sites, sums, log_noise, slack, posterior, wrt_Z=Fal
         return G
 
     G_V = np.outer(w, sums.Vb - prior_mean * sums.Vp - sums.VpV @ w)
-    G_V -= solve_cholesky(LB, sums.VpV)
+    explained = solve_cholesky(LB, sums.VpV)
+    G_V -= explained
     G_V += sums.VpV if slack == "standard" else _gram(features, g)
     lower = np.tril(G_V)
     bracket = lower + np.tril(lower, -1).T
     grad_kernel, grad_Z = features.pull_back(adjoint_V, -0.5 * bracket, -0.5 * g, wrt_Z)
     # All precisions are weights over the noise variance.
     total_weight = sums.precision * np.exp(log_noise)
-    misfit = -total_weight * (LOG_2PI + log_noise) - 2.0 * expected_log_likelihood(sums, posterior)
+    expected = expected_log_likelihood(sums, posterior, explained)
+    misfit = -total_weight * (LOG_2PI + log_noise) - 2.0 * expected
     grad_noise = 0.5 * (misfit - total_weight + g @ features.residual)
     return np.append(grad_kernel, grad_noise), grad_Z
 
@@ -421,7 +428,7 @@ def learn(
 
     Notes
     -----
-    Cost of an epoch 6 N M^2 + 9 N M^3 / b.
+    Cost of an epoch 6 N M^2 + 10 N M^3 / b.
     """
     n_rows = len(y)
     n_batches = -(-n_rows // batch_size)
