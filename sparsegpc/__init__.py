@@ -1,5 +1,6 @@
 """Sparse Gaussian process classification and regression for scikit-learn."""
 
+from sparsegpc import likelihoods
 from sparsegpc._certificates import Certificate
 from sparsegpc._classifier import SparseGPClassifier
 from sparsegpc._noise import GPNoise, HomoscedasticNoise, PolynomialNoise
@@ -17,6 +18,7 @@ __all__ = [
     "SparseGPRegressor",
     "StochasticSparseGPRegressor",
     "__version__",
+    "likelihoods",
 ]
 
 __version__ = "0.1.0.dev0"

@@ -312,6 +312,22 @@ def default_kernel(spread, variance=1.0):
     return constant * sk.RBF(spread.distance, (low, high))
 
 
+def column_relevance(kernel, spread):
+    """Return how many length scales each column spans, shape (D,), or None without length scales.
+
+    It is the standard deviation of the column divided by its length scale; where several parts of
+    the kernel have one for it, by the shortest. A column that does not vary spans none.
+    """
+    scales = [
+        np.broadcast_to(np.asarray(part.length_scale, dtype=np.float64), spread.columns.shape)
+        for part in _walk(kernel)
+        if isinstance(part, (sk.RBF, sk.RationalQuadratic))
+    ]
+    if not scales:
+        return None
+    return np.where(spread.varies, spread.columns / np.min(scales, axis=0), 0.0)
+
+
 def start_values(adapted, spread, fast=True):
     """Return candidate starts for theta: the kernel's own, then some with length scales from data.
 

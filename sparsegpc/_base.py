@@ -15,6 +15,7 @@ from sparsegpc import _inference
 from sparsegpc._adapters import (
     AdaptedKernel,
     Spread,
+    column_relevance,
     kernel_structure,
     start_values,
 )
@@ -31,6 +32,9 @@ from sparsegpc._selector import (
     make_choice,
 )
 from sparsegpc._settings import row_options
+
+# From `_tell` up to the user's call of `fit`, scikit-learn's wrapper included.
+FRAMES_TO_USER = 4
 
 
 class Problem(NamedTuple):
@@ -77,8 +81,6 @@ class SparseGPBase(LatentMixin, BaseEstimator):
 
     # Whether f may vary much faster than the rows are apart.
     _expects_fast = True
-    # From `_learn` up to the user's call of `fit`, scikit-learn's wrapper included.
-    _frames_to_user = 4
 
     def _learn(self, problem, rng, starts=None):
         """Learn the hyperparameters that `optimizer` allows to, and set the attributes.
@@ -90,14 +92,23 @@ class SparseGPBase(LatentMixin, BaseEstimator):
         starts : list of ndarray of shape (P,) or None
             Where to start; None takes the values of the last fit if `warm_start` says so, else
             those of the kernel and some that follow from the data.
+
+        Returns
+        -------
+        list of (category, message)
+            What there is to tell about the fit, see `_tell`.
         """
-        warm = starts is None and self.warm_start and hasattr(self, "kernel_")
+        warm = starts is None and self.warm_start and hasattr(self, "_theta")
         if warm:
             self._check_same_kind(problem)
         result = self._search(problem, rng, warm, starts)
         self._store(result, problem)
-        for category, message in describe_fit(self, result, problem):
-            warnings.warn(message, category, stacklevel=self._frames_to_user)
+        return describe_fit(self, result, problem)
+
+    def _tell(self, messages):
+        """Warn the user, who called `fit`, which called this."""
+        for category, message in messages:
+            warnings.warn(message, category, stacklevel=FRAMES_TO_USER)
 
     def _search(self, problem, rng, warm=False, starts=None, choose=None):
         """Return the `FitResult` of the learning loop for the parameters of the estimator."""
@@ -220,6 +231,13 @@ class SparseGPBase(LatentMixin, BaseEstimator):
         self.n_site_iterations_ = counts.site_iterations
         self.jitter_ = best.jitter
         self._Luu = best.Luu
+        self._rows_per_weight = len(problem.rows.X) / problem.model.total_weight
+        self._set_cost()
+        self.feature_relevance_ = column_relevance(self.kernel_, problem.spread)
+
+    def _set_cost(self):
+        cost = 0.5 * sum(posterior.mean_cost for posterior in self._posteriors)
+        self.cost_per_row_ = float(cost * self._rows_per_weight)
 
     def _report(self, offset, n_choices, n_points, bound):
         text = f"choice {n_choices}: {n_points} points, bound {bound + offset:.4f}"
@@ -232,12 +250,20 @@ class SparseGPBase(LatentMixin, BaseEstimator):
         """
         try:
             with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+                states = self._learned_states(model)
                 solved = _inference.settle(
-                    model, theta, chosen, model.initial_state(), self.jitter_, eval_gradient
+                    model, theta, chosen, states, self.jitter_, eval_gradient
                 )
         except np.linalg.LinAlgError:
             return (-np.inf, np.zeros_like(theta)) if eval_gradient else -np.inf
         return (solved.evidence, solved.grad_theta) if eval_gradient else solved.evidence
+
+    def _learned_states(self, model):
+        """Return where to solve for the sites of given rows: the learned posterior's.
+
+        Where a bound has several optima it leads back to the one that was learned.
+        """
+        return model.states_from(self._theta, self.inducing_points_, self._posteriors, self.jitter_)
 
     def _check_theta(self, theta):
         """Return the kernel's parameters that a user gives, or the learned ones for None."""

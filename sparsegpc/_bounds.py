@@ -255,9 +255,10 @@ def gradient(features, outputs, slack, *, wrt_Z=False, moments=False):
     Parameters
     ----------
     features : RowFeatures
-    outputs : list of (Sites, Posterior)
-        Arguments and results of `collapse`. Several outputs share the features, and their bounds
-        add up.
+    outputs : list of (Sites, Posterior, ndarray of shape (N,) or None)
+        Arguments and results of `collapse`, and minus twice the derivative of the bound w.r.t. the
+        residual; None takes that of the slack. Several outputs share the features, and their
+        bounds add up.
     slack : str
     wrt_Z : bool
         Whether to return the gradient w.r.t. the inducing points.
@@ -274,7 +275,7 @@ def gradient(features, outputs, slack, *, wrt_Z=False, moments=False):
     ``G = -B^-1 V diag(p) + w (shift - p mean)^T + V diag(g)`` that w.r.t. V. For each output the
     cost is 3 N M^2, N M^2 less for ``slack="standard"``; for all of them together 2 N M^2.
     """
-    parts = [_OutputAdjoint(features, sites, slack, posterior) for sites, posterior in outputs]
+    parts = [_OutputAdjoint(features, slack, *output) for output in outputs]
 
     def adjoint_V(index, rows):
         V = features.V(index)
@@ -293,14 +294,15 @@ def gradient(features, outputs, slack, *, wrt_Z=False, moments=False):
 class _OutputAdjoint:
     """The adjoint of V for one output, block by block, and the moments of f on the way."""
 
-    def __init__(self, features, sites, slack, posterior):
-        self._features, self._sites, self._slack = features, sites, slack
+    def __init__(self, features, slack, sites, posterior, residual_cost=None):
+        self._features, self._sites = features, sites
+        self._is_standard = slack == "standard" and residual_cost is None
         self._posterior = posterior
         self._B_inverse = inverse_from_cholesky(posterior.LB)
         n_rows = features.blocks.n_rows
         cost = sites.precision * features.residual
         self._v = np.broadcast_to(shrinkage(slack, cost, posterior.mean_cost), (n_rows,))
-        self.g = sites.precision * self._v
+        self.g = sites.precision * self._v if residual_cost is None else residual_cost
         self.mean, self.variance = np.empty(n_rows), np.empty(n_rows)
 
     def block(self, V, rows, moments):
@@ -322,7 +324,8 @@ class _OutputAdjoint:
 
     def bracket(self):
         features, (w, LB) = self._features, self._posterior[:2]
-        if self._slack == "standard":
+        if self._is_standard:
+            # The weighted Gram matrix is known already.
             gram = LB @ LB.T
             gram.flat[:: len(w) + 1] -= 1.0
         else:

@@ -87,10 +87,13 @@ class Certificate:
     standard_bound : float
         The bound with the standard slack at the same sites.
     upper_bounds : dict
-        Upper bounds on the log marginal likelihood, by name.
+        Upper bounds, by name.
     improved_lower_bound : float
         The best lower bound known. It narrows the bracket of the log marginal likelihood, but
         belongs to another posterior, so it implies nothing about this one.
+    of : str, default="log marginal likelihood"
+        What the bounds are of. For a classifier it is that of its Gaussian sites, not of the
+        labels.
 
     See Also
     --------
@@ -114,6 +117,7 @@ class Certificate:
     standard_bound: float
     upper_bounds: dict
     improved_lower_bound: float
+    of: str = "log marginal likelihood"
 
     def __add__(self, other):
         if self.n_rows != other.n_rows:
@@ -133,6 +137,7 @@ class Certificate:
             self.standard_bound + other.standard_bound,
             {name: self.upper_bounds[name] + other.upper_bounds[name] for name in shared},
             self.improved_lower_bound + other.improved_lower_bound,
+            self.of,
         )
 
     def shifted(self, nats):
@@ -152,11 +157,12 @@ class Certificate:
             self.standard_bound + nats,
             {name: bound + nats for name, bound in self.upper_bounds.items()},
             self.improved_lower_bound + nats,
+            self.of,
         )
 
     @property
     def upper_bound(self):
-        """The least upper bound on the log marginal likelihood."""
+        """The least upper bound."""
         return min(self.upper_bounds.values())
 
     @property
@@ -195,7 +201,7 @@ class Certificate:
             f"within {_up(self.kl)} nats of the exact posterior "
             f"({_up(self.kl / self.n_rows)} per row)",
             _describe_errors(self.mean_error, self.variance_ratio, self.coverage_error),
-            f"log marginal likelihood at least {self.improved_lower_bound:.3f}, and at most",
+            f"{self.of} at least {self.improved_lower_bound:.3f}, and at most",
         ]
         lines += [
             f"{bound:14.3f}  {name}: {UPPER_BOUNDS[name]}"

@@ -1,5 +1,6 @@
 """How the learning loop asks for inducing points: by selection among the rows, or given ones."""
 
+from copy import copy
 from typing import NamedTuple
 
 import numpy as np
@@ -46,6 +47,12 @@ class PivotedChoice:
         self.n_points = n_points
         # A given order does not depend on the kernel: choosing again changes nothing.
         self.fixed = rule == "order"
+
+    def limited(self, n_points):
+        """Return the same choice of at most this many points."""
+        other = copy(self)
+        other.n_points = min(n_points, self.n_points)
+        return other
 
     def __call__(self, model, theta, precision):
         selection = select(

@@ -1,35 +1,51 @@
 """The classifier."""
 
+import numbers
+
 import numpy as np
+from scipy.special import ndtri
 from sklearn.base import ClassifierMixin, _fit_context
+from sklearn.gaussian_process.kernels import CompoundKernel
 from sklearn.utils import check_random_state
-from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from sklearn.utils._param_validation import StrOptions
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sparsegpc._adapters import adapt_kernel, default_kernel, measure_spread
 from sparsegpc._base import Problem, SparseGPBase
+from sparsegpc._certified import CertifiedMixin, check_method
 from sparsegpc._choices import Chosen
 from sparsegpc._diagnosis import latent_range
-from sparsegpc._likelihoods import PolyaGammaLogit
+from sparsegpc._labels import check_classes, class_codes, present_rows, weigh_classes
+from sparsegpc._latent import sample_gaussian
+from sparsegpc._likelihoods import LabelLikelihood
 from sparsegpc._merging import merge_rows
 from sparsegpc._model import SparseModel
+from sparsegpc._one_vs_rest import fit_one_vs_rest, normalised
 from sparsegpc._quadrature import N_NODES
 from sparsegpc._rows import RowBlocks, available_threads, single_threaded_blas
-from sparsegpc._validation import all_or_nothing, check_weights
+from sparsegpc._validation import all_or_nothing
+from sparsegpc.likelihoods import NAMES, resolve_likelihood
 
 NO_WHITE_NOISE = (
     "a classifier's labels are noisy through its likelihood, and noise on the latent function "
     "would only be lost between the inducing points"
 )
+# Attributes of one model for each class: their sums, and lists of them.
+SUMMED = ("lower_bound_", "cost_per_row_", "n_iter_", "n_evaluations_", "n_site_iterations_")
+LISTED = ("inducing_points_", "inducing_indices_", "lower_bounds_", "growth_", "growth_end_")
+# Draws for an interval of probabilities that depend on several functions.
+N_DRAWS = 1000
 
 
-class SparseGPClassifier(ClassifierMixin, SparseGPBase):
+class SparseGPClassifier(ClassifierMixin, CertifiedMixin, SparseGPBase):
     r"""Gaussian process classification with inducing points chosen by the model.
 
-    The log-odds f of the second class has a Gaussian process prior with a constant mean, and
-    labels follow the logistic likelihood :math:`p(y = \pm 1 | f) = \sigma(y f)`. The posterior is
-    approximated through M inducing points, in closed form by Polya-Gamma augmentation [2]_: there
-    is no learning rate, no number of epochs, and no place to guess for the inducing points.
+    With two classes the log-odds f of the second one has a Gaussian process prior with a constant
+    mean, and labels follow the logistic likelihood :math:`p(y = \pm 1 | f) = \sigma(y f)`; with
+    more there is a function for each class. The posterior is approximated through M inducing
+    points, by the best of all Gaussian ones, found in a few passes over the data: there is no
+    learning rate, no number of epochs, and no place to guess for the inducing points.
     Hyperparameters maximise a lower bound on the log marginal likelihood; the points are chosen by
     the model among the rows, again whenever the hyperparameters have moved.
 
@@ -42,22 +58,50 @@ class SparseGPClassifier(ClassifierMixin, SparseGPBase):
         A kernel other than ConstantKernel, RBF, Matern (nu 0.5, 1.5, 2.5, inf),
         RationalQuadratic, ExpSineSquared, DotProduct and their sums and products works too, by
         finite differences at 2 evaluations for each hyperparameter. WhiteKernel is refused.
-    n_inducing : int, default=200
+    likelihood : str or likelihood, default="auto"
+        How labels follow from f, and how that is approximated. "auto" is "bernoulli-logit" for two
+        classes and "softmax" for more.
+
+        For two classes: "bernoulli-logit" [3]_; "bernoulli-probit"; "polya-gamma" [1]_, a looser
+        bound in closed form; "conditional-polya-gamma", between the two, and above both where
+        points are far too few. With more classes these fit one model for each class against the
+        rest, each with a kernel and points of its own, and normalise their probabilities.
+
+        For any number of classes, in one model whose functions share kernel and points: "softmax"
+        [5]_; "logistic-softmax" [6]_, a looser bound in closed form; "dirichlet" [7]_, regression
+        on transformed labels, the fastest. An instance of a class of :mod:`sparsegpc.likelihoods`
+        brings settings.
+    n_inducing : int or "auto", default=200
         Most inducing points, silently at most the number of distinct rows. More points bring the
-        bound closer to that of the full Gaussian process, at a cost of O(M^2) per row.
-    selector : str, InducingPointSelector or array of shape (n_points, n_features), default="hgv"
-        How points are chosen: "hgv", "rpcholesky", "greedy-variance", "kmeans" or "uniform", see
-        :class:`InducingPointSelector`. An instance brings its own number of points and tolerance
+        bound closer to that of the full Gaussian process, at a cost of O(M^2) per row. "auto"
+        doubles their number until the certificate is below `certificate_tol`, growth no longer
+        pays, or `max_inducing` is reached; ``growth_end_`` says which.
+    selector : str, InducingPointSelector or array (n_points, n_features), default="rpcholesky"
+        How points are chosen: "rpcholesky", "hgv", "greedy-variance", "kmeans" or "uniform", see
+        :class:`InducingPointSelector`. "hgv" draws nothing, but with many rows it spends points on
+        outlying ones. An instance brings its own number of points and tolerance
         in place of `n_inducing` and `selection_tol`; its kernel and weighting must be None. An
         array holds the points themselves.
     selection_tol : float, default=1e-3
         Choose no more points once what the points miss costs at most this many nats per row.
-        0 chooses `n_inducing` points, or as many as are linearly independent.
+        0 chooses `n_inducing` points, or as many as are linearly independent. With
+        ``n_inducing="auto"`` the certificate decides instead.
+    certificate_tol : float, default=1e-2
+        With ``n_inducing="auto"``, how many nats per row the inducing points may cost, by the upper
+        bound of `certificate`.
+    max_inducing : int, default=2000
+        With ``n_inducing="auto"``, the most inducing points.
     bound : {"auto", "tight", "spherical", "standard"}, default="auto"
-        How the bound accounts for what the points miss. "auto" is the tightest available, "tight"
-        (proposition 3.3 of [3]_ with unequal noise); "standard" is that of [1]_.
+        How the bound accounts for what the points miss. "auto" is the tightest that the likelihood
+        admits: "tight" (proposition 3.3 of [4]_ with unequal noise) where it is conditionally
+        Gaussian, which "polya-gamma", "logistic-softmax" and "dirichlet" are, else "spherical"
+        (section 3.3 of [4]_); "standard" is that of [1]_ and [3]_. "conditional-polya-gamma" has a
+        slack of its own, called "tight".
     fit_prior_mean : bool, default=True
-        Learn the constant mean of f; else it is zero.
+        Learn the constant mean of f; else it is zero, as it is with "logistic-softmax".
+    class_weight : dict, "balanced" or None, default=None
+        Multiplies the weights of the rows of each class; "balanced" makes all classes weigh the
+        same and keeps the total. Probabilities then are those of the weighted classes.
     optimizer : {"l-bfgs-b"} or None, default="l-bfgs-b"
         None keeps the hyperparameters as they are: those of `kernel`, or with `warm_start` those of
         the last fit.
@@ -78,38 +122,59 @@ class SparseGPClassifier(ClassifierMixin, SparseGPBase):
         Start from the hyperparameters of the last fit, and from its inducing points where they are
         chosen by the model and no more than are asked for now. The kernel may have other values
         and bounds than at the last fit, but must have the same structure.
-    random_state : int, RandomState instance or None, default=None
-        For the selectors "rpcholesky", "kmeans" and "uniform", and for restarts. The default
-        selector draws nothing.
+    n_jobs : int or None, default=None
+        Processes or threads of joblib for one model for each class; the cores are shared among
+        them. A single model uses all cores by itself.
+    random_state : int, RandomState instance or None, default=0
+        For the selectors "rpcholesky", "kmeans" and "uniform", and for restarts. An integer gives
+        the same model at every call; None draws anew.
     verbose : int, default=0
         Print a line for each choice of points.
 
     Attributes
     ----------
-    classes_ : ndarray of shape (2,)
-        Class labels, sorted; f is the log-odds of ``classes_[1]``.
+    classes_ : ndarray of shape (n_classes,)
+        Class labels, sorted; with two f is the log-odds of ``classes_[1]``.
+    estimators_ : list of SparseGPClassifier or None
+        With one model for each class, these; their classes are 0, the rest, and 1. Attributes below
+        then are as said in brackets.
     kernel_ : kernel
-        Kernel with the learned hyperparameters.
-    prior_mean_ : float
+        Kernel with the learned hyperparameters. [CompoundKernel of all.]
+    prior_mean_ : float or ndarray of shape (n_classes,)
         Constant mean of f.
     inducing_points_ : ndarray of shape (n_points, `n_features_in_`)
-        Inducing points in the order of their choice.
+        Inducing points in the order of their choice. [A list of such.]
     inducing_indices_ : ndarray of shape (n_points,) or None
-        Which rows of the X given to `fit` they are; None where a point is no row.
+        Which rows of the X given to `fit` they are; None where a point is no row. [A list of such.]
+    feature_relevance_ : ndarray of shape (`n_features_in_`,) or None
+        How many length scales the standard deviation of each column spans: the larger, the more f
+        depends on it; with a kernel of one length scale for all columns it says little. None for
+        kernels without length scales. [The largest over classes.]
     lower_bound_ : float
-        Lower bound on the log marginal likelihood of the training data, in nats.
+        Lower bound on the log marginal likelihood of the training data, in nats; with "dirichlet"
+        that of the transformed labels. [The sum.]
+    cost_per_row_ : float
+        What the points miss, in nats per row: half the mean of site precision times residual, which
+        `selection_tol` limits; summed over functions. It orders choices of points; `certificate`
+        bounds what they cost. [The sum.]
     lower_bounds_ : ndarray
-        The bound after each choice of points, of the run that was kept.
+        The bound after each choice of points, of the run that was kept. [A list of such.]
+    growth_ : list of dict or None
+        With ``n_inducing="auto"``, for each size tried ``n_inducing``, the ``lower_bound`` and the
+        ``gap_per_row`` of the certificate, in nats. [A list of such.]
+    growth_end_ : str or None
+        With ``n_inducing="auto"``, why it stopped: "certified", "flat" (growth no longer paid),
+        "cap" (`max_inducing`) or "spanned" (the rows have no further independent ones). [A list.]
     n_iter_ : int
         L-BFGS-B iterations in all.
     n_evaluations_ : int
         Evaluations of the bound in all, those on subsets included.
     n_site_iterations_ : int
-        Passes of the site solver in all, each of about 2 N M^2 operations.
+        Passes of the site solver in all, each of about 2 N M^2 operations for one function.
     converged_ : bool
-        Whether the optimiser reached its tolerance.
+        Whether the optimiser reached its tolerance. [In all of them.]
     jitter_ : float
-        Added to the diagonal of the points' covariance, relative to its mean.
+        Added to the diagonal of the points' covariance, relative to its mean. [The largest.]
     n_features_in_ : int
         Number of columns seen in `fit`.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -125,18 +190,27 @@ class SparseGPClassifier(ClassifierMixin, SparseGPBase):
     -----
     With N rows, M points and D columns a fit takes O(N M (M + D)) time for each of its evaluations,
     typically 30 to 60, and O(N M) memory up to scikit-learn's ``working_memory``, plus O(N M) in
-    the choice of points. Predictions cost O(M (M + D)) per row. No training rows are kept but the
-    inducing points. Equal rows are merged and the others sorted, so neither the order of the rows
-    nor writing a row twice rather than giving it a weight of two matters.
+    the choice of points; C times that for C functions. Predictions cost O(M (M + D)) per row. No
+    training rows are kept but the inducing points. Equal rows are merged and the others sorted, so
+    neither the order of the rows nor writing a row twice rather than giving it a weight of two
+    matters.
 
     References
     ----------
     .. [1] Passerello, "Heteroscedastic inducing point selection for sparse Gaussian process
        classification", Imperial College London, 2021: the bound for the Polya-Gamma augmentation
-       (equation 4.14) and the selection (section 4.3.2).
+       (equation 4.14) and the selection (section 4.3.2); it is from [2]_ that the augmentation is.
     .. [2] Polson, Scott, Windle, "Bayesian inference for logistic models using Polya-Gamma latent
        variables", JASA 108, 2013.
-    .. [3] Titsias, "New bounds for sparse variational Gaussian processes", ICML 2025.
+    .. [3] Hensman, Matthews, Ghahramani, "Scalable variational Gaussian process classification",
+       AISTATS 2015, equation 15.
+    .. [4] Titsias, "New bounds for sparse variational Gaussian processes", ICML 2025.
+    .. [5] Titsias, "One-vs-each approximation to softmax for scalable estimation of probabilities",
+       NeurIPS 2016.
+    .. [6] Galy-Fajou, Wenzel, Donner, Opper, "Multi-class Gaussian process classification made
+       conjugate", UAI 2019.
+    .. [7] Milios, Camoriano, Michiardi, Rosasco, Filippone, "Dirichlet-based Gaussian processes for
+       large-scale calibrated classification", NeurIPS 2018.
 
     Examples
     --------
@@ -154,15 +228,27 @@ class SparseGPClassifier(ClassifierMixin, SparseGPBase):
     True
     """
 
+    _parameter_constraints = {
+        **SparseGPBase._parameter_constraints,
+        **CertifiedMixin._growth_constraints,
+        "likelihood": [StrOptions({"auto", *NAMES}), LabelLikelihood],
+        "class_weight": [dict, StrOptions({"balanced"}), None],
+        "n_jobs": [numbers.Integral, None],
+    }
+
     def __init__(
         self,
         kernel=None,
         *,
+        likelihood="auto",
         n_inducing=200,
-        selector="hgv",
+        selector="rpcholesky",
         selection_tol=1e-3,
+        certificate_tol=1e-2,
+        max_inducing=2000,
         bound="auto",
         fit_prior_mean=True,
+        class_weight=None,
         optimizer="l-bfgs-b",
         n_restarts_optimizer=0,
         max_iter=100,
@@ -170,15 +256,20 @@ class SparseGPClassifier(ClassifierMixin, SparseGPBase):
         max_reselections=10,
         optimize_inducing=False,
         warm_start=False,
-        random_state=None,
+        n_jobs=None,
+        random_state=0,
         verbose=0,
     ):
         self.kernel = kernel
+        self.likelihood = likelihood
         self.n_inducing = n_inducing
         self.selector = selector
         self.selection_tol = selection_tol
+        self.certificate_tol = certificate_tol
+        self.max_inducing = max_inducing
         self.bound = bound
         self.fit_prior_mean = fit_prior_mean
+        self.class_weight = class_weight
         self.optimizer = optimizer
         self.n_restarts_optimizer = n_restarts_optimizer
         self.max_iter = max_iter
@@ -186,6 +277,7 @@ class SparseGPClassifier(ClassifierMixin, SparseGPBase):
         self.max_reselections = max_reselections
         self.optimize_inducing = optimize_inducing
         self.warm_start = warm_start
+        self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
 
@@ -197,10 +289,10 @@ class SparseGPClassifier(ClassifierMixin, SparseGPBase):
         ----------
         X : array-like of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
-            Labels of two classes.
+            Labels of two classes or more.
         sample_weight : array-like of shape (n_samples,), float or None, default=None
             Each row's log-likelihood is multiplied by its weight: a weight of k is k copies of the
-            row, a weight of zero is no row.
+            row, a weight of zero is no row. So counts of each label at a row are weights, too.
 
         Returns
         -------
@@ -209,8 +301,8 @@ class SparseGPClassifier(ClassifierMixin, SparseGPBase):
         Raises
         ------
         ValueError
-            If the input is not finite or has wrong shapes, `y` has not two classes, or the kernel
-            does not fit the data.
+            If the input is not finite or has wrong shapes, `y` has one class only, the likelihood
+            does not admit the bound, or the kernel does not fit the data.
         numpy.linalg.LinAlgError
             If the kernel is not positive semi-definite.
 
@@ -226,32 +318,86 @@ class SparseGPClassifier(ClassifierMixin, SparseGPBase):
         with all_or_nothing(self):
             X, y = validate_data(self, X, y, dtype=np.float64)
             check_classification_targets(y)
-            X, y, weight, present = _present_rows(X, y, sample_weight)
-            self.classes_, codes = np.unique(y, return_inverse=True)
-            _check_two_classes(self.classes_, y)
+            self._check_auto()
+            rows = present_rows(X, y, sample_weight)
+            previous = self.classes_ if self.warm_start and hasattr(self, "classes_") else None
+            self.classes_, codes = np.unique(rows.y, return_inverse=True)
+            check_classes(self.classes_)
+            if previous is not None and not np.array_equal(previous, self.classes_):
+                raise ValueError(
+                    f"warm_start=True needs the classes of the last fit: it had {previous}, y has "
+                    f"{self.classes_}; set warm_start=False to start afresh"
+                )
+            weight = weigh_classes(self.class_weight, self.classes_, codes, rows.weight)
             with single_threaded_blas():
-                rng = check_random_state(self.random_state)
-                self._learn(self._problem(X, 2.0 * codes - 1.0, weight), rng)
-                self.prior_mean_ = self._posteriors[0].prior_mean
-            if self.inducing_indices_ is not None:
-                self.inducing_indices_ = present[self.inducing_indices_]
+                messages = self._fit_classes(rows._replace(weight=weight), codes)
+            self._tell(messages)
         return self
 
-    def _problem(self, X, target, weight):
-        rows = merge_rows(X, weight)
+    def _fit_classes(self, rows, codes):
+        """Fit to `LabelledRows` with class numbers from 0 on; return what there is to tell."""
+        n_classes = int(codes.max()) + 1
+        likelihood = resolve_likelihood(self.likelihood, n_classes)
+        self.n_features_in_ = rows.X.shape[1]
+        rng = check_random_state(self.random_state)
+        if n_classes > 2 and not likelihood.takes_many_classes:
+            return self._fit_one_vs_rest(rows, codes, rng)
+        if not hasattr(self, "classes_"):
+            self.classes_ = np.arange(n_classes)
+        self.estimators_ = self.growth_ = self.growth_end_ = None
+        self._likelihood = likelihood.for_classes(n_classes)
+        messages = self._learn(self._problem(rows, codes), rng)
+        prior_means = np.array([posterior.prior_mean for posterior in self._posteriors])
+        self.prior_mean_ = float(prior_means[0]) if len(prior_means) == 1 else prior_means
+        if self.inducing_indices_ is not None:
+            self.inducing_indices_ = rows.present[self.inducing_indices_]
+        return messages
+
+    def _fit_one_vs_rest(self, rows, codes, rng):
+        estimators, messages = fit_one_vs_rest(
+            self,
+            rows,
+            codes,
+            rng.randint(np.iinfo(np.int32).max, size=len(self.classes_)),
+            previous=getattr(self, "estimators_", None) if self.warm_start else None,
+            n_jobs=self.n_jobs,
+        )
+        self.estimators_ = estimators
+        # What a single model of an earlier fit has left.
+        for name in ("_theta", "_posteriors", "_Luu", "_likelihood", "_rows_per_weight"):
+            vars(self).pop(name, None)
+        self.kernel_ = CompoundKernel([one.kernel_ for one in estimators])
+        for name in SUMMED:
+            setattr(self, name, sum(getattr(one, name) for one in estimators))
+        for name in LISTED:
+            setattr(self, name, [getattr(one, name) for one in estimators])
+        self.prior_mean_ = np.array([one.prior_mean_ for one in estimators])
+        self.converged_ = all(one.converged_ for one in estimators)
+        self.jitter_ = max(one.jitter_ for one in estimators)
+        relevances = [one.feature_relevance_ for one in estimators]
+        self.feature_relevance_ = None if relevances[0] is None else np.max(relevances, axis=0)
+        return [
+            (category, f"class {label} against the rest: {message}")
+            for label, told in zip(self.classes_, messages, strict=True)
+            for category, message in told
+        ]
+
+    def _problem(self, labelled, codes):
+        rows = merge_rows(labelled.X, labelled.weight)
         spread = measure_spread(rows.X, rows.weight)
         kernel = default_kernel(spread) if self.kernel is None else self.kernel
         parameters = adapt_kernel(kernel, self.n_features_in_, refuse_white=NO_WHITE_NOISE)
-        model = self._model(parameters.kernel, rows, rows.mean(target, weight))
+        model = self._model(parameters.kernel, rows, codes, labelled.weight)
         return Problem(rows, spread, kernel, parameters, model)
 
-    def _model(self, kernel, rows, target):
-        likelihood = PolyaGammaLogit()
-        options = self._model_options(likelihood)
-        return SparseModel(kernel, likelihood, rows.X, [target], rows.weight, **options)
+    def _model(self, kernel, rows, codes, weight):
+        targets = self._likelihood.targets(codes, weight, rows)
+        options = self._model_options(self._likelihood)
+        options["fit_prior_mean"] &= self._likelihood.has_prior_mean
+        return SparseModel(kernel, self._likelihood, rows.X, targets, rows.weight, **options)
 
     def latent_mean_and_variance(self, X):
-        """Return the posterior mean and variance of f, the log-odds of ``classes_[1]``.
+        """Return the posterior mean and variance of f.
 
         Parameters
         ----------
@@ -259,16 +405,30 @@ class SparseGPClassifier(ClassifierMixin, SparseGPBase):
 
         Returns
         -------
-        mean : ndarray of shape (n_samples,)
-        variance : ndarray of shape (n_samples,)
+        mean : ndarray of shape (n_samples,) or (n_samples, n_classes)
+            With two classes that of the one function, the log-odds of ``classes_[1]`` (with the
+            probit likelihood its quantile). With more, and for "dirichlet", of one function for
+            each class.
+        variance : ndarray of the shape of `mean`
             How little the data say about f at each row; far from all data it returns to the
             prior's.
         """
+        mean, variance = self._moments(self._check_rows(X))
+        if len(mean) == 1:
+            return mean[0], variance[0]
+        return mean.T, variance.T
+
+    def _check_rows(self, X):
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
+        return validate_data(self, X, dtype=np.float64, reset=False)
+
+    def _moments(self, X):
+        """Return mean and variance of all functions, shape (n_functions, N) each."""
         with single_threaded_blas():
-            mean, variance = self._latent_moments(X)
-        return mean[0], variance[0]
+            if self.estimators_ is None:
+                return self._latent_moments(X)
+            moments = [one._latent_moments(X) for one in self.estimators_]
+        return tuple(np.concatenate(parts) for parts in zip(*moments, strict=True))
 
     def predict_log_proba(self, X):
         """Return the logarithms of the class probabilities, without underflow.
@@ -279,17 +439,28 @@ class SparseGPClassifier(ClassifierMixin, SparseGPBase):
 
         Returns
         -------
-        log_proba : ndarray of shape (n_samples, 2)
+        log_proba : ndarray of shape (n_samples, n_classes)
             Columns as in `classes_`.
         """
-        mean, variance = self.latent_mean_and_variance(X)
-        log_proba = np.empty((len(mean), 2))
+        mean, variance = self._moments(self._check_rows(X))
+        log_proba = np.empty((mean.shape[1], len(self.classes_)))
 
         def block(index, rows):
-            log_proba[rows] = PolyaGammaLogit().log_probabilities(mean[rows], variance[rows])
+            log_proba[rows] = self._log_probabilities(mean[:, rows], variance[:, rows])
 
-        RowBlocks(len(mean), N_NODES, n_threads=available_threads()).run(block)
+        n_columns = len(mean) * N_NODES
+        with single_threaded_blas():
+            RowBlocks(len(log_proba), n_columns, n_threads=available_threads()).run(block)
         return log_proba
+
+    def _log_probabilities(self, mean, variance):
+        if self.estimators_ is None:
+            return self._likelihood.log_probabilities(mean, variance)
+        parts = [
+            one._log_probabilities(mean[k : k + 1], variance[k : k + 1])[:, 1]
+            for k, one in enumerate(self.estimators_)
+        ]
+        return normalised(np.stack(parts, axis=1))
 
     def predict_proba(self, X):
         """Return the class probabilities, integrated over the posterior of f.
@@ -300,17 +471,99 @@ class SparseGPClassifier(ClassifierMixin, SparseGPBase):
 
         Returns
         -------
-        proba : ndarray of shape (n_samples, 2)
+        proba : ndarray of shape (n_samples, n_classes)
             Columns as in `classes_`; rows sum to one.
         """
         proba = np.exp(self.predict_log_proba(X))
         return proba / proba.sum(axis=1, keepdims=True)
 
-    def decision_function(self, X):
-        """Return the log-odds of the predicted probabilities.
+    def predict_proba_interval(self, X, confidence=0.95, random_state=0):
+        """Return how uncertain the class probabilities are themselves.
 
-        Positive for ``classes_[1]``; orders rows as `predict_proba` does, which the latent mean
-        need not do, since the latent variance differs from row to row.
+        If f were known the probabilities would be a function of it; this is the central interval
+        of what they could be, given what the data say about f. It is wide far from all data, and
+        narrow where labels are noisy but rows plenty.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        confidence : float, default=0.95
+            Posterior probability of each interval, in (0, 1).
+        random_state : int, RandomState instance or None, default=0
+            With more than one function intervals are quantiles of `N_DRAWS` draws.
+
+        Returns
+        -------
+        low : ndarray of shape (n_samples, n_classes)
+        high : ndarray of shape (n_samples, n_classes)
+            Columns as in `classes_`.
+
+        Raises
+        ------
+        ValueError
+            If `confidence` is not between 0 and 1.
+        """
+        if not isinstance(confidence, numbers.Real) or not 0.0 < confidence < 1.0:
+            raise ValueError(f"confidence must be a number between 0 and 1, got {confidence!r}")
+        mean, variance = self._moments(self._check_rows(X))
+        tails = np.array([0.5 * (1.0 - confidence), 0.5 * (1.0 + confidence)])
+        if len(mean) == 1:
+            # The probability of the second class rises with f.
+            ends = mean[0] + ndtri(tails)[:, None] * np.sqrt(variance[0])
+            low, high = (self._probabilities(f[None])[:, 1] for f in ends)
+            return np.stack([1.0 - high, low], axis=1), np.stack([1.0 - low, high], axis=1)
+        # The same draws at all rows, so that an interval does not depend on the other rows.
+        draws = check_random_state(random_state).standard_normal((len(mean), N_DRAWS))
+        low, high = np.empty((2, mean.shape[1], len(self.classes_)))
+        for row, (m, s) in enumerate(zip(mean.T, np.sqrt(variance.T), strict=True)):
+            f = m[:, None] + s[:, None] * draws
+            low[row], high[row] = np.quantile(self._probabilities(f), tails, axis=0)
+        return low, high
+
+    def _probabilities(self, f):
+        """Return the class probabilities, shape (n, C), at given f of shape (n_functions, n)."""
+        if self.estimators_ is None:
+            return self._likelihood.probabilities(f)
+        parts = [
+            one._likelihood.probabilities(f[k : k + 1])[:, 1]
+            for k, one in enumerate(self.estimators_)
+        ]
+        proba = np.stack(parts, axis=1)
+        return proba / proba.sum(axis=1, keepdims=True)
+
+    def sample_f(self, X, n_samples=1, random_state=0):
+        """Return draws of f from its posterior, jointly at all rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples_X, n_features)
+        n_samples : int, default=1
+            Number of draws.
+        random_state : int, RandomState instance or None, default=0
+
+        Returns
+        -------
+        f_samples : ndarray of shape (n_samples_X, n_samples) or (n_samples_X, n_classes, n_samples)
+            The latter with one function for each class. It takes O(n_samples_X^2) memory and
+            O(n_samples_X^3) time.
+        """
+        X = self._check_rows(X)
+        rng = check_random_state(random_state)
+        with single_threaded_blas():
+            parts = [self] if self.estimators_ is None else self.estimators_
+            samples = [
+                sample_gaussian(m, C, n_samples, rng)
+                for part in parts
+                for m, C in zip(*part._latent_covariance(X), strict=True)
+            ]
+        samples = np.moveaxis(np.stack(samples), -1, 0)
+        return samples[:, 0] if samples.shape[1] == 1 else samples
+
+    def decision_function(self, X):
+        """Return the log-odds of the predicted probabilities, or their logarithms.
+
+        They order rows as `predict_proba` does, which the latent mean need not do, since the latent
+        variance differs from row to row.
 
         Parameters
         ----------
@@ -318,13 +571,15 @@ class SparseGPClassifier(ClassifierMixin, SparseGPBase):
 
         Returns
         -------
-        decision : ndarray of shape (n_samples,)
+        decision : ndarray of shape (n_samples,) or (n_samples, n_classes)
+            With two classes log-odds, positive for ``classes_[1]``; with more the logarithms of the
+            probabilities, the largest for the predicted class.
         """
         log_proba = self.predict_log_proba(X)
-        return log_proba[:, 1] - log_proba[:, 0]
+        return log_proba if log_proba.shape[1] > 2 else log_proba[:, 1] - log_proba[:, 0]
 
     def predict(self, X):
-        """Return the more probable class of each row.
+        """Return the most probable class of each row.
 
         Parameters
         ----------
@@ -335,7 +590,46 @@ class SparseGPClassifier(ClassifierMixin, SparseGPBase):
         y : ndarray of shape (n_samples,)
         """
         check_is_fitted(self)
-        return self.classes_[(self.decision_function(X) > 0.0).astype(np.intp)]
+        decision = self.decision_function(X)
+        codes = decision.argmax(axis=1) if decision.ndim == 2 else (decision > 0.0).astype(np.intp)
+        return self.classes_[codes]
+
+    def certificate(self, X, y, sample_weight=None, method="auto"):
+        """Return how far the posterior can be from that with an inducing point at every row.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            The rows given to `fit`, which are not kept.
+        y : array-like of shape (n_samples,)
+            Their labels.
+        sample_weight : array-like of shape (n_samples,), float or None, default=None
+            As in `fit`.
+        method : str, default="auto"
+            The upper bound on the log marginal likelihood, see `SparseGPRegressor.certificate`.
+
+        Returns
+        -------
+        certificate : Certificate
+            It compares with the dense Gaussian process at the same hyperparameters *and the same
+            sites*: it says what the inducing points cost, not what the Gaussian approximation of
+            the labels' likelihood does, for which no useful bound is known. With "polya-gamma" its
+            upper bound is one on the dense Polya-Gamma bound at the same tilts. With one model for
+            each class it is about all of them together.
+
+        Raises
+        ------
+        ValueError
+            If the data are not those of `fit`, or `method` is unknown.
+        """
+        check_method(method)
+        rows, codes = self._labelled(X, y, sample_weight)
+        with single_threaded_blas():
+            certificates = [
+                one._certify(*one._restate(rows, own), 0.0, method)
+                for one, own in self._parts(codes)
+            ]
+        return sum(certificates[1:], certificates[0])
 
     def lower_bound(self, theta=None, X=None, y=None, sample_weight=None, eval_gradient=False):
         """Return the lower bound on the log marginal likelihood at the fitted inducing points.
@@ -350,7 +644,7 @@ class SparseGPClassifier(ClassifierMixin, SparseGPBase):
         y : array-like of shape (n_samples,) or None, default=None
             Their labels, among `classes_`.
         sample_weight : array-like of shape (n_samples,), float or None, default=None
-            As in `fit`.
+            As in `fit`, where `class_weight` multiplies them, too.
         eval_gradient : bool, default=False
             Whether to return the gradient w.r.t. `theta` too.
 
@@ -358,8 +652,8 @@ class SparseGPClassifier(ClassifierMixin, SparseGPBase):
         -------
         bound : float
             In nats, maximised over the approximate posterior and, if `fit_prior_mean`, over the
-            prior mean. Minus infinity where `theta` is so extreme that the kernel matrix of the
-            inducing points cannot be factored.
+            prior mean; with one model for each class the sum of theirs. Minus infinity where
+            `theta` is so extreme that the kernel matrix of the inducing points cannot be factored.
         gradient : ndarray of shape (n_hyperparameters,)
             Only if `eval_gradient`.
 
@@ -379,21 +673,41 @@ class SparseGPClassifier(ClassifierMixin, SparseGPBase):
             )
         if X is None or y is None:
             raise ValueError("lower_bound needs X and y together, or neither")
-        X, y = validate_data(self, X, y, dtype=np.float64, reset=False)
-        X, y, weight, _ = _present_rows(X, y, sample_weight)
-        unknown = np.setdiff1d(y, self.classes_)
-        if len(unknown):
-            raise ValueError(
-                f"y holds the label {unknown[0]}, which is none of classes_ {self.classes_}"
-            )
-        target = np.where(y == self.classes_[1], 1.0, -1.0)
-        rows = merge_rows(X, weight)
         theta = self._check_theta(theta)
-        kernel = adapt_kernel(self.kernel_, self.n_features_in_).kernel
-        points = Chosen(self.inducing_points_, None, None)
+        rows, codes = self._labelled(X, y, sample_weight)
+        results, start = [], 0
         with single_threaded_blas():
-            model = self._model(kernel, rows, rows.mean(target, weight))
-            return self._bound_at(model, theta, points, eval_gradient)
+            for one, own in self._parts(codes):
+                model, learned = one._restate(rows, own)
+                points = Chosen(one.inducing_points_, None, None)
+                values = theta[start : start + len(learned)]
+                results.append(one._bound_at(model, values, points, eval_gradient))
+                start += len(learned)
+        if not eval_gradient:
+            return sum(results)
+        bounds, gradients = zip(*results, strict=True)
+        return sum(bounds), np.concatenate(gradients)
+
+    def _labelled(self, X, y, sample_weight):
+        """Return `LabelledRows` of a fitted model's classes, and the class numbers."""
+        check_is_fitted(self)
+        X, y = validate_data(self, X, y, dtype=np.float64, reset=False)
+        rows = present_rows(X, y, sample_weight)
+        codes = class_codes(rows.y, self.classes_)
+        weight = weigh_classes(self.class_weight, self.classes_, codes, rows.weight)
+        return rows._replace(weight=weight), codes
+
+    def _parts(self, codes):
+        """Return the models that this one consists of, each with its own class numbers."""
+        if self.estimators_ is None:
+            return [(self, codes)]
+        return [(one, (codes == k).astype(int)) for k, one in enumerate(self.estimators_)]
+
+    def _restate(self, labelled, codes):
+        """Return the core's model of given rows, and the learned hyperparameters."""
+        rows = merge_rows(labelled.X, labelled.weight)
+        kernel = adapt_kernel(self.kernel_, self.n_features_in_).kernel
+        return self._model(kernel, rows, codes, labelled.weight), self._theta
 
     # Labels of one bit each hardly tell such a function from noise, and the starts cost time.
     _expects_fast = False
@@ -410,29 +724,3 @@ class SparseGPClassifier(ClassifierMixin, SparseGPBase):
         if variance and latent_range(best) > self._certain_range:
             return "the classes look separable, probabilities approach 0 and 1"
         return ""
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
-        return tags
-
-
-def _present_rows(X, y, sample_weight):
-    """Return rows, labels and weights where the weight is positive, and which rows these are."""
-    weight = check_weights(sample_weight, len(X))
-    present = np.flatnonzero(weight)
-    return X[present], y[present], weight[present], present
-
-
-def _check_two_classes(classes, y):
-    if len(classes) == 1:
-        raise ValueError(
-            f"y holds one class only, {classes[0]}, among the rows of positive weight, but a "
-            "classifier needs two: give rows of the other class as well"
-        )
-    if len(classes) > 2:
-        raise ValueError(
-            "Only binary classification is supported. The type of the target is "
-            f"{type_of_target(y)}, with {len(classes)} classes: combine it with "
-            "sklearn.multiclass.OneVsRestClassifier"
-        )

@@ -30,14 +30,15 @@ class KnownNoise:
     """
 
     slacks = ("tight", "spherical", "standard")
+    n_functions = 1
     n_params = 0
     has_fixed_sites = True
 
     def at(self, params):
         return self
 
-    def initial_state(self, y, weight):
-        return np.zeros(len(y))
+    def initial_states(self, y, weight):
+        return [None]
 
     def sites(self, state, y, weight):
         p, mean = y["precision"], y["mean"]
@@ -65,6 +66,7 @@ class GaussianNoise:
     """
 
     slacks = KnownNoise.slacks
+    n_functions = 1
     has_fixed_sites = True
 
     def __init__(self, n_params, params=None):
@@ -85,8 +87,8 @@ class GaussianNoise:
         slope = -self._prior_precision * others
         return 0.5 * float(slope @ others), slope
 
-    def initial_state(self, y, weight):
-        return np.zeros(len(y))
+    def initial_states(self, y, weight):
+        return [None]
 
     def sites(self, state, y, weight):
         log_noise = y["basis"] @ self._params

@@ -4,7 +4,8 @@ One *climb* alternates two steps. Points are chosen with the current kernel and 
 then the bound, maximised over the sites at each evaluation, is maximised over the kernel's
 parameters, by its gradient at fixed sites (envelope theorem). Choosing again is not monotone, so
 the best state ever seen is kept. Several starts are ranked on a subset of the rows first, and a
-climb that ends at the trivial optimum, where f is constant, is repeated from the other starts.
+climb that ends at the trivial optimum, where f is constant, is repeated from the other starts. With
+many rows a climb begins on growing subsets of them; see `_curriculum`.
 """
 
 from typing import NamedTuple
@@ -14,6 +15,7 @@ from numpy.linalg import LinAlgError
 from scipy.optimize import minimize
 
 from sparsegpc._choices import PivotedChoice
+from sparsegpc._curriculum import Curvature, follow, subsets
 from sparsegpc._linalg import JITTER_ATTEMPTS, SMALLEST_JITTER
 from sparsegpc._model import Evaluation
 
@@ -36,13 +38,15 @@ REACHED_MAX_ITER = 1
 class FitResult(NamedTuple):
     """What a fit found: the best evaluation, the bound after each choice of points, and how.
 
-    ``message`` says why it did not converge; empty if it did.
+    ``message`` says why it did not converge; empty if it did. ``full_evaluations`` is how many
+    evaluations of the bound were on all rows.
     """
 
     best: Evaluation
     bounds: list
     trivial: bool
     message: str
+    full_evaluations: int = 0
 
     @property
     def converged(self):
@@ -132,15 +136,19 @@ def _ascend(model, start, bounds, max_iter, moves=None):
         method="L-BFGS-B",
         bounds=np.concatenate([bounds, free]),
         callback=ascent.stop_when_flat,
-        options={"maxiter": max_iter, "ftol": 0.0, "gtol": 0.0},
+        options={"maxiter": max_iter, "ftol": 0.0, "gtol": 0.0, "maxcor": 30},
     )
     # Where the bounds leave nothing free to move scipy says neither.
     model.counts.optimizer_iterations += result.get("nit", 0)
     # Any end but the limit is one where the line search finds nothing better.
     message = ""
     if result.get("status") == REACHED_MAX_ITER:
-        message = f"L-BFGS-B took all of max_iter={max_iter} iterations: raise it, or loosen tol"
+        message = _out_of_iterations(max_iter)
     return ascent.best, message, ascent.failed
+
+
+def _out_of_iterations(max_iter):
+    return f"L-BFGS-B took all of max_iter={max_iter} iterations: raise it, or loosen tol"
 
 
 def _move_points(model, climb, bounds, max_iter):
@@ -169,10 +177,20 @@ class _Climb(NamedTuple):
     message: str
 
 
-def _climb(model, theta, choose, bounds, *, max_iter, max_reselections, first=None, report=None):
+class _Begin(NamedTuple):
+    """Where a climb begins: states and curvature are None where nothing is known of them."""
+
+    theta: np.ndarray
+    states: tuple | None = None
+    curvature: Curvature | None = None
+
+
+def _climb(model, begin, choose, bounds, *, max_iter, max_reselections, first=None, report=None):
     """Choose points and maximise over theta in turns; return a `_Climb`."""
     best, message, history, stalled, failed = None, "", [], 0, False
-    current, states, jitter = None, model.initial_state(), SMALLEST_JITTER
+    theta, states, curvature = begin
+    states = model.initial_state() if states is None else states
+    current, jitter = None, SMALLEST_JITTER
     for _ in range(max_reselections + 1):
         chosen, first = first, None
         if chosen is None:
@@ -190,7 +208,14 @@ def _climb(model, theta, choose, bounds, *, max_iter, max_reselections, first=No
         )
         jitter, end, failed = current.jitter, "", False
         if max_iter and len(theta):
-            current, end, failed = _ascend(model, current, bounds, max_iter)
+            if curvature is None:
+                current, end, failed = _ascend(model, current, bounds, max_iter)
+            else:
+                reached = -np.inf if best is None else best.bound
+                current, ended, failed = follow(
+                    model, current, bounds, max_iter, curvature, reached
+                )
+                end = "" if ended else _out_of_iterations(max_iter)
         if failed:
             jitter *= JITTER_STEP
         history.append(current.bound)
@@ -223,7 +248,12 @@ def _rank(model, starts, bounds, n_points):
     for start in starts:
         try:
             best = _climb(
-                model, start, choose, bounds, max_iter=RANKING_ITERATIONS, max_reselections=0
+                model,
+                _Begin(start),
+                choose,
+                bounds,
+                max_iter=RANKING_ITERATIONS,
+                max_reselections=0,
             ).best
         except LinAlgError as error:
             failure = error.with_traceback(None)
@@ -233,6 +263,57 @@ def _rank(model, starts, bounds, n_points):
         raise failure
     ranked.sort(key=lambda pair: -pair[0])
     return [theta for _, theta in ranked]
+
+
+def _approach(model, theta, choose, bounds, **limits):
+    """Climb on growing subsets of the rows, and return the `_Begin` of a climb on all of them.
+
+    A small subset may mislead, so each is climbed from `theta`, too, and the better end carried on.
+    Where a subset knows nothing better than a constant function nothing is: all rows may.
+    """
+    if not limits["max_iter"] or not len(theta):
+        return _Begin(theta)
+    best = curvature = None
+    try:
+        for small, part in subsets(model, choose, theta):
+            guess = SMALL_GRADIENT / FIRST_STEP / small.total_weight
+            begins = [_Begin(theta, None, Curvature(len(theta), guess))]
+            if best is not None:
+                begins.append(_Begin(best.theta, _carried(best, small), curvature))
+            ends = [_climb(small, begin, part, bounds, **limits).best for begin in begins]
+            k = int(np.argmax([end.bound for end in ends]))
+            best, curvature = ends[k], begins[k].curvature
+            best = best if best.bound > _floor(small) else None
+        if best is not None:
+            return _Begin(best.theta, _carried(best, model), curvature)
+    except LinAlgError:
+        # What a subset cannot tell is left to the climb on all rows, which raises if it fails, too.
+        pass
+    return _Begin(theta)
+
+
+def _carried(evaluation, model):
+    """Return states for the rows of `model` that follow from an evaluation on other rows."""
+    posteriors = [solution.posterior for solution in evaluation.solutions]
+    return model.states_from(evaluation.theta, evaluation.chosen.Z, posteriors, evaluation.jitter)
+
+
+def _begins(model, theta, choose, bounds, first, **limits):
+    """Return where to begin a climb from `theta`, in turns until one succeeds, and the evaluations.
+
+    Points that are given to begin with belong to `theta`, which therefore stays.
+    """
+    if first is not None:
+        return [_Begin(theta)], 0
+    begin, spent = _counted(model, _approach, model, theta, choose, bounds, **limits)
+    return [*([] if begin.curvature is None else [begin]), _Begin(theta)], spent
+
+
+def _counted(model, work, *args, **options):
+    """Return the result of `work`, and how many evaluations it took."""
+    before = model.counts.evaluations
+    result = work(*args, **options)
+    return result, model.counts.evaluations - before
 
 
 def settle(model, theta, chosen, states, jitter, wrt_theta=True):
@@ -307,28 +388,29 @@ def fit(
     LinAlgError
         If the kernel cannot be factored, or the bound not computed, from any start.
     """
+    limits = {"max_iter": max_iter, "max_reselections": max_reselections}
+    n_before, n_on_subsets = model.counts.evaluations, 0
     starts = [np.clip(start, *bounds.T) for start in starts] if max_iter else list(starts)
-    ranked = _rank(model, starts, bounds, choose.n_points) if len(starts) > 1 else starts
+    ranked = starts
+    if len(starts) > 1:
+        ranked, spent = _counted(model, _rank, model, starts, bounds, choose.n_points)
+        n_on_subsets += spent if len(model.weight) > RANKING_ROWS else 0
     floor, outcome, failure = _floor(model), None, None
     for theta, needed in _plan(ranked, restarts, [*starts, *spares]):
         if not (needed or outcome is None or outcome.best.bound <= floor):
             break
-        try:
-            attempt = _climb(
-                model,
-                theta,
-                choose,
-                bounds,
-                max_iter=max_iter,
-                max_reselections=max_reselections,
-                first=first,
-                report=report,
-            )
-        except LinAlgError as error:
-            failure = error.with_traceback(None)
-        else:
+        begins, spent = _begins(model, theta, choose, bounds, first, **limits)
+        n_on_subsets += spent
+        for begin in begins:
+            try:
+                attempt = _climb(model, begin, choose, bounds, **limits, first=first, report=report)
+            except LinAlgError as error:
+                failure = error.with_traceback(None)
+                continue
             if outcome is None or attempt.best.bound > outcome.best.bound:
                 outcome = attempt
+            if attempt.best.bound > floor:
+                break
         first = None
     if outcome is None:
         raise failure
@@ -342,4 +424,5 @@ def fit(
             f"the sites did not settle in {MAX_FINAL_ITERATIONS} passes: limit the variance of the "
             "kernel, or divide large weights by a common factor"
         )
-    return FitResult(best, outcome.bounds, best.bound <= floor, message)
+    n_full = model.counts.evaluations - n_before - n_on_subsets
+    return FitResult(best, outcome.bounds, best.bound <= floor, message, n_full)

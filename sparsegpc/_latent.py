@@ -1,5 +1,7 @@
 """Moments of f at new rows, from what a fitted estimator keeps."""
 
+import numpy as np
+
 from sparsegpc._adapters import adapt_kernel
 from sparsegpc._model import predict_covariance, predict_moments
 from sparsegpc._settings import row_options
@@ -24,3 +26,10 @@ class LatentMixin:
         adapted = adapt_kernel(self.kernel_, self.n_features_in_)
         points = self.inducing_points_
         return adapted.kernel, adapted.theta, points, self._Luu, self._posteriors
+
+
+def sample_gaussian(mean, covariance, n_samples, rng):
+    """Return draws of shape (n_samples, N) from a Gaussian whose covariance may be singular."""
+    values, vectors = np.linalg.eigh(covariance)
+    root = vectors * np.sqrt(np.maximum(values, 0.0))
+    return mean + rng.standard_normal((n_samples, len(mean))) @ root.T

@@ -1,12 +1,13 @@
-r"""Observation models as makers of Gaussian sites.
+r"""What a likelihood is to the rest of the core: a maker of Gaussian sites.
 
 A likelihood knows targets and weights of rows and the moments of f there; it knows neither kernels
-nor inducing points. It keeps one number per row, its *state*, from which the sites follow, and says
-how the state moves once f has new moments. ``y`` is an array of N entries; the likelihood says what
-an entry holds. A likelihood offers
+nor inducing points. ``y`` is an array of N entries; the likelihood says what an entry holds. A
+likelihood offers
 
 ``slacks``
     The slacks of the bound that it admits, the tightest first.
+``n_functions``
+    How many functions f of the columns it ties together.
 ``n_params``, ``at(params)``
     The number of its own parameters, and the likelihood at values of them. What follows is asked
     of ``at(params)``.
@@ -15,30 +16,29 @@ an entry holds. A likelihood offers
 ``log_prior()``
     The logarithm of a prior of the parameters, and its derivative, if it has any.
 ``has_fixed_sites``
-    Whether the sites depend on f at all; if not, `update` and `gain` are not asked for.
-``initial_state(y, weight)``
-    The state before anything is known of f, shape (N,).
+    Whether the sites do not depend on f, so that nothing needs to be solved for.
+``initial_states(y, weight)``
+    A list with one state for each function, before anything is known of f.
 ``sites(state, y, weight)``
-    `Sites` for that state.
-``update(mean, variance)``
-    The state that is optimal for the given moments of f.
-``gain(old, new, weight)``
-    By how much, at least, the bound rises (nats) when the state moves from `old` to `new`,
-    and the curvature of the bound in the logarithm of the state, per row.
-``log_probabilities(mean, variance)``
-    Logarithms of the predictive class probabilities, integrated over f, if targets are labels.
+    The `Sites` of one function.
 ``constant_bound(y, weight, fit_prior_mean)``
     The log likelihood of the best constant f, or of f = 0 if the prior mean is not learned.
+
+If its sites depend on f, a state is a `SiteState`, and it offers further
+
+``has_own_slack``
+    Whether `expect` accounts for the residuals by itself; then it is given ``v = 1``.
+``expect(y, weight, mean, explained, residual, v)``
+    An `Expectation` at moments of its K functions at n rows: ``mean`` and ``explained``, the
+    variance that comes from q(u), are of shape (K, n), the residual (n,), and its shrinkages v
+    (K, n): the variance of f is ``explained + v residual``.
+
+A likelihood of labels is a `LabelLikelihood`, which makes its own targets of them.
 """
 
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import xlogy
-
-from sparsegpc._quadrature import log_expected_sigmoid
-
-LOG_2 = np.log(2.0)
 
 
 class Sites(NamedTuple):
@@ -49,70 +49,83 @@ class Sites(NamedTuple):
     own: np.ndarray
 
 
-def _log_cosh(x):
-    x = np.abs(x)
-    return x + np.log1p(np.exp(-2.0 * x)) - LOG_2
+class SiteState(NamedTuple):
+    """Precision and shift of the sites of one function, shape (N,) each."""
+
+    precision: np.ndarray
+    shift: np.ndarray
 
 
-class PolyaGammaLogit:
-    r"""The logistic likelihood :math:`\sigma(y f)` bounded by Polya-Gamma augmentation.
+class Expectation(NamedTuple):
+    """What a likelihood contributes to the bound at given moments of f, and its derivatives.
 
-    With a variable :math:`\omega_n \sim PG(w_n, 0)` per row, of weight w, the likelihood is
-    conditionally Gaussian, and for the optimal :math:`q(\omega_n) = PG(w_n, c_n)`
-
-    .. math::
-        w \log \sigma(y f) \ge \tfrac12 w y f - \tfrac12 w \theta(c) (f^2 - c^2)
-        - w \log 2 \cosh(c / 2), \qquad \theta(c) = \frac{\tanh(c/2)}{2c}.
-
-    The state is the squared tilt :math:`c^2`; its optimum is the second moment of f. Labels are in
-    [-1, 1]: rows that were merged carry their weighted mean.
-
-    References
-    ----------
-    Polson, Scott, Windle 2013, theorem 1; Passerello 2021, section 4.1 (there with unit weights).
+    ``value`` (n,) in nats; ``slope`` (K, n) is the derivative w.r.t. the mean, ``precision``
+    (K, n) minus twice that w.r.t. the variance, and ``residual_cost`` (K, n) minus twice that
+    w.r.t. the residual, both positive.
     """
 
-    slacks = ("tight", "spherical", "standard")
+    value: np.ndarray
+    slope: np.ndarray
+    precision: np.ndarray
+    residual_cost: np.ndarray
+
+
+class LabelLikelihood:
+    """What the likelihoods of class labels share.
+
+    Parameters that must be known before the number of classes is are those of the constructor.
+    """
+
+    # Whether it takes any number of classes, or two only.
+    takes_many_classes = False
+    n_functions = 1
     n_params = 0
     has_fixed_sites = False
+    has_own_slack = False
+    # Whether the prior means of its functions may be learned; else they are zero.
+    has_prior_mean = True
+
+    def for_classes(self, n_classes):
+        """Return the likelihood for this number of classes."""
+        return self
 
     def at(self, params):
         return self
 
-    def initial_state(self, y, weight):
-        return np.full(len(y), 0.25)
-
     def sites(self, state, y, weight):
-        tilt, precision = self._tilt_and_precision(state)
-        own = 0.5 * state * precision - _log_cosh(0.5 * tilt) - LOG_2
-        return Sites(weight * precision, 0.5 * weight * y, weight * own)
+        return Sites(*state, np.zeros(len(y)))
 
-    def update(self, mean, variance):
-        return mean**2 + variance
+    def targets(self, codes, weight, rows):
+        """Return what `SparseModel` takes as targets.
 
-    def gain(self, old, new, weight):
-        old_tilt, old_precision = self._tilt_and_precision(old)
-        new_tilt, new_precision = self._tilt_and_precision(new)
-        gain = 0.5 * old_precision * (new - old)
-        gain -= _log_cosh(0.5 * new_tilt) - _log_cosh(0.5 * old_tilt)
-        # -theta'(c^2) c^4 / 2, with theta' = d theta / d c^2.
-        half_sech = 0.5 / np.cosh(np.minimum(0.5 * new_tilt, 300.0))
-        curvature = 0.25 * (new_precision - half_sech**2) * new
-        return weight * gain, weight * curvature
+        Parameters
+        ----------
+        codes : ndarray of int of shape (N,)
+            The number of each row's class.
+        weight : ndarray of shape (N,)
+        rows : MergedRows
+
+        Returns
+        -------
+        list of array of shape (N',)
+            One for each output, with an entry for each merged row.
+        """
+        raise NotImplementedError
 
     def log_probabilities(self, mean, variance):
-        return np.stack(
-            [log_expected_sigmoid(-mean, variance), log_expected_sigmoid(mean, variance)], axis=-1
-        )
+        """Return the logarithms of the classes' probabilities, integrated over f.
 
-    def constant_bound(self, y, weight, fit_prior_mean=True):
-        total = float(weight.sum())
-        if not fit_prior_mean:
-            return -LOG_2 * total
-        counts = np.array([weight @ (1.0 + y), weight @ (1.0 - y)]) / 2.0
-        return float(xlogy(counts, counts / total).sum())
+        Parameters
+        ----------
+        mean, variance : ndarray of shape (K, n)
+            Of all functions.
 
-    @staticmethod
-    def _tilt_and_precision(state):
-        tilt = np.sqrt(np.maximum(state, 1e-16))
-        return tilt, np.tanh(0.5 * tilt) / (2.0 * tilt)
+        Returns
+        -------
+        ndarray of shape (n, C)
+        """
+        raise NotImplementedError
+
+    def probabilities(self, f):
+        """Return the classes' probabilities, shape (n, C), at given f, shape (K, n)."""
+        raise NotImplementedError

@@ -8,23 +8,26 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sparsegpc._bounds import covariance, gradient, marginals, moments
+from sparsegpc._bounds import covariance, gradient, marginals, moments, shrinkage
 from sparsegpc._choices import Chosen
 from sparsegpc._features import RowFeatures, features
+from sparsegpc._likelihoods import SiteState
 from sparsegpc._linalg import SMALLEST_JITTER
 from sparsegpc._rows import DEFAULT_MEMORY, RowBlocks
-from sparsegpc._sites import solve_sites
+from sparsegpc._sites import SMALLEST_PRECISION, solve_sites
 
 # The sites are solved to this share of the bound's tolerance.
 SITE_TOL_SHARE = 0.1
 MAX_SITE_ITERATIONS = 50
+# A precision and the shrinkage of the residual that it implies settle in a few steps.
+SHRINKAGE_STEPS = 8
 
 
 class Evaluation(NamedTuple):
     """The model at given hyperparameters and inducing points, with the sites solved for.
 
-    ``solutions`` holds one `SiteSolution` for each output. ``Luu_noise`` is the factor of the
-    points of a noise process, if the model has one.
+    ``solutions`` holds one `SiteSolution` for each function of each output. ``Luu_noise`` is the
+    factor of the points of a noise process, if the model has one.
     """
 
     theta: np.ndarray
@@ -139,13 +142,69 @@ class SparseModel:
 
     def initial_state(self):
         """Return the states of all outputs before anything is known of f."""
-        return tuple(self.likelihood.initial_state(y, self.weight) for y in self.targets)
+        return tuple(
+            state for y in self.targets for state in self.likelihood.initial_states(y, self.weight)
+        )
+
+    def _by_output(self, states):
+        """Return the states of each output's functions."""
+        n = self.likelihood.n_functions
+        return [states[k * n : (k + 1) * n] for k in range(len(self.targets))]
+
+    def states_from(self, theta, Z, posteriors, jitter):
+        """Return the states that ask for given posteriors of f, found on these or on other rows.
+
+        Parameters
+        ----------
+        theta : ndarray of shape (P,)
+        Z : ndarray of shape (M, D)
+        posteriors : list of Posterior
+            One for each function, of the features of `Z`.
+        jitter : float
+            Of the covariance of `Z`.
+
+        Returns
+        -------
+        tuple of states
+            The initial ones where the sites do not depend on f. Cost N M^2.
+        """
+        likelihood = self.likelihood
+        if likelihood.has_fixed_sites:
+            return self.initial_state()
+        kernel_theta, params = self.split(theta)
+        features = self.row_features(self.kernel, kernel_theta, Z, jitter=jitter, attempts=1)
+        precision, shift = np.empty((2, len(posteriors), len(self.weight)))
+        n, slack = likelihood.n_functions, self.slack
+
+        def block(index, rows):
+            V, residual = features.V(index), features.residual[rows]
+            mean, explained = np.empty((2, len(posteriors), len(residual)))
+            for k, posterior in enumerate(posteriors):
+                mean[k], explained[k] = moments(V, posterior)
+            for k, (y, own) in enumerate(zip(self.targets, params, strict=True)):
+                part = slice(k * n, (k + 1) * n)
+                v = np.ones(mean[part].shape)
+                for _ in range(1 if likelihood.has_own_slack else SHRINKAGE_STEPS):
+                    expected = likelihood.at(own).expect(
+                        y[rows], self.weight[rows], mean[part], explained[part], residual, v
+                    )
+                    for row, p, posterior in zip(
+                        v, expected.precision, posteriors[part], strict=True
+                    ):
+                        row[:] = shrinkage(slack, p * residual, posterior.mean_cost)
+                precision[part, rows] = np.maximum(expected.precision, SMALLEST_PRECISION)
+                shift[part, rows] = expected.slope + precision[part, rows] * mean[part]
+
+        features.blocks.run(block)
+        return tuple(map(SiteState, precision, shift))
 
     def precision(self, theta, states):
         """Return the site precisions, summed over outputs, shape (N,)."""
         total = 0.0
-        for y, params, state in zip(self.targets, self.split(theta)[1], states, strict=True):
-            total = total + self.likelihood.at(params).sites(state, y, self.weight).precision
+        params = self.split(theta)[1]
+        for y, own, parts in zip(self.targets, params, self._by_output(states), strict=True):
+            for state in parts:
+                total = total + self.likelihood.at(own).sites(state, y, self.weight).precision
         return total
 
     def columns(self, theta):
@@ -203,23 +262,29 @@ class SparseModel:
         )
         likelihoods = [self.likelihood.at(own) for own in params]
         solutions = tuple(
-            solve_sites(
+            solution
+            for likelihood, y, parts in zip(
+                likelihoods, self.targets, self._by_output(states), strict=True
+            )
+            for solution in solve_sites(
                 features,
                 likelihood,
                 y,
                 self.weight,
                 self.slack,
-                state,
+                parts,
                 prior_mean=self.prior_mean,
                 tol=SITE_TOL_SHARE * self.tol if tol is None else tol,
                 max_iter=max_iter,
             )
-            for likelihood, y, state in zip(likelihoods, self.targets, states, strict=True)
         )
         priors = [part.log_prior() for part in likelihoods if part.n_params]
         grad_theta = grad_Z = None
         if wrt_theta or wrt_Z:
-            outputs = [(solution.sites, solution.posterior) for solution in solutions]
+            outputs = [
+                (solution.sites, solution.posterior, solution.residual_cost)
+                for solution in solutions
+            ]
             has_params = self.likelihood.n_params > 0
             slopes = gradient(features, outputs, self.slack, wrt_Z=wrt_Z, moments=has_params)
             grad_theta, grad_Z = slopes.theta, slopes.Z

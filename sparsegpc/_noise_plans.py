@@ -30,6 +30,7 @@ from sparsegpc._gaussian import (
     learned_noise_targets,
     noisy_targets,
 )
+from sparsegpc._latent import sample_gaussian
 from sparsegpc._model import SparseModel, predict_covariance, predict_moments
 from sparsegpc._noise_process import HeteroscedasticModel, expected_precision
 from sparsegpc._settings import row_options
@@ -299,10 +300,3 @@ class LearnedProcess(NamedTuple):
     def _core(self):
         adapted = adapt_kernel(self.kernel, self.Z.shape[1])
         return adapted.kernel, adapted.theta, self.Z, self.Luu, self.posteriors
-
-
-def sample_gaussian(mean, covariance, n_samples, rng):
-    """Return draws of shape (n_samples, N) from a Gaussian whose covariance may be singular."""
-    values, vectors = np.linalg.eigh(covariance)
-    root = vectors * np.sqrt(np.maximum(values, 0.0))
-    return mean + rng.standard_normal((n_samples, len(mean))) @ root.T

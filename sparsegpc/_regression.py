@@ -7,7 +7,7 @@ from sklearn.utils.validation import check_array, check_consistent_length, check
 from sklearn.utils.validation import validate_data as _validate_data
 
 from sparsegpc._gaussian import log_predictive_density
-from sparsegpc._noise_plans import sample_gaussian
+from sparsegpc._latent import sample_gaussian
 from sparsegpc._noise_process import expected_variance
 from sparsegpc._rows import single_threaded_blas
 from sparsegpc._validation import check_noise_variance

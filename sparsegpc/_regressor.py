@@ -6,7 +6,7 @@ from copy import copy
 import numpy as np
 from sklearn.base import _fit_context
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sparsegpc._adapters import (
@@ -16,12 +16,9 @@ from sparsegpc._adapters import (
     split_white,
 )
 from sparsegpc._base import Problem, SparseGPBase
-from sparsegpc._certificates import certify
+from sparsegpc._certified import CertifiedMixin, check_method, features_at
 from sparsegpc._choices import Chosen
 from sparsegpc._gaussian import KnownNoise
-from sparsegpc._growth import grow
-from sparsegpc._inference import settle
-from sparsegpc._linalg import JITTER_ATTEMPTS
 from sparsegpc._merging import merge_rows
 from sparsegpc._model import Counts
 from sparsegpc._noise import NOISES, GPNoise, HomoscedasticNoise, PolynomialNoise, resolve_noise
@@ -38,24 +35,18 @@ from sparsegpc._noise_plans import (
 )
 from sparsegpc._regression import GaussianRegressionMixin
 from sparsegpc._rows import single_threaded_blas
-from sparsegpc._selector import make_choice
 from sparsegpc._targets import centred, distinct_rows, second_moments
 from sparsegpc._truncation import nested_sums, truncate
-from sparsegpc._upper_bounds import UPPER_BOUNDS
 from sparsegpc._validation import all_or_nothing
 
 WHITE_IN_PRODUCT = (
     "a WhiteKernel may only be a summand of a regressor's kernel, where it stands for the noise"
 )
-# A pass over the kernel matrix is worth its time up to this many rows.
-ONE_PASS_ROWS = 20_000
 # A mean that moves by less than this share of the targets' deviation is constant to the eye.
 VISIBLE_SHARE = 0.1
-# Bounds of the same data agree to this, relative to their size.
-SAME_BOUND = 1e-6
 
 
-class SparseGPRegressor(GaussianRegressionMixin, SparseGPBase):
+class SparseGPRegressor(GaussianRegressionMixin, CertifiedMixin, SparseGPBase):
     r"""Gaussian process regression with inducing points chosen by the model.
 
     Targets are :math:`y_n = f(x_n) + \epsilon_n` where f has a Gaussian process prior with a
@@ -128,10 +119,10 @@ class SparseGPRegressor(GaussianRegressionMixin, SparseGPBase):
         Start from the hyperparameters of the last fit, and from its inducing points where they are
         chosen by the model and no more than are asked for now. The kernel may have other values
         and bounds than at the last fit, but must have the same structure.
-    random_state : int, RandomState instance or None, default=None
+    random_state : int, RandomState instance or None, default=0
         For the selectors "rpcholesky", "kmeans" and "uniform", and for restarts. An integer gives
-        the same model at every call; so does the selector "hgv", which draws nothing, but where
-        noise is low and points are few it spends them on outlying rows.
+        the same model at every call; None draws anew. The selector "hgv" draws
+        nothing, but where noise is low and points are few it spends them on outlying rows.
     verbose : int, default=0
         Print a line for each choice of points.
 
@@ -148,9 +139,17 @@ class SparseGPRegressor(GaussianRegressionMixin, SparseGPBase):
         Inducing points in the order of their choice.
     inducing_indices_ : ndarray of shape (n_points,) or None
         Which rows of the X given to `fit` they are; None where a point is no row.
+    feature_relevance_ : ndarray of shape (`n_features_in_`,) or None
+        How many length scales the standard deviation of each column spans: the larger, the more f
+        depends on it; with a kernel of one length scale for all columns it says little. None for
+        kernels without length scales.
     lower_bound_ : float
         Lower bound on the log marginal likelihood of the training data, in nats, for targets in
         their own units; summed over outputs.
+    cost_per_row_ : float
+        What the points miss, in nats per row: half the mean of site precision times residual, which
+        `selection_tol` limits; summed over outputs. It orders choices of points; `certificate`
+        bounds what they cost.
     lower_bounds_ : ndarray
         The bound after each choice of points, of the run that was kept.
     growth_ : list of dict or None
@@ -222,9 +221,7 @@ class SparseGPRegressor(GaussianRegressionMixin, SparseGPBase):
             PolynomialNoise,
             GPNoise,
         ],
-        "n_inducing": [Interval(numbers.Integral, 1, None, closed="left"), StrOptions({"auto"})],
-        "certificate_tol": [Interval(numbers.Real, 0, None, closed="neither")],
-        "max_inducing": [Interval(numbers.Integral, 1, None, closed="left")],
+        **CertifiedMixin._growth_constraints,
         "normalize_y": ["boolean"],
     }
 
@@ -248,7 +245,7 @@ class SparseGPRegressor(GaussianRegressionMixin, SparseGPBase):
         max_reselections=10,
         optimize_inducing=False,
         warm_start=False,
-        random_state=None,
+        random_state=0,
         verbose=0,
     ):
         self.kernel = kernel
@@ -314,19 +311,11 @@ class SparseGPRegressor(GaussianRegressionMixin, SparseGPBase):
             self._check_auto()
             self._one_output = y.ndim == 1
             with single_threaded_blas():
-                self._fit(self._scale_targets(X, y, weight, noise))
+                messages = self._fit(self._scale_targets(X, y, weight, noise))
             if self.inducing_indices_ is not None:
                 self.inducing_indices_ = places[self.inducing_indices_]
+            self._tell(messages)
         return self
-
-    _frames_to_user = SparseGPBase._frames_to_user + 1
-
-    def _check_auto(self):
-        if self.n_inducing == "auto" and not isinstance(self.selector, str):
-            raise ValueError(
-                "n_inducing='auto' needs a selector by name, which can choose any number of "
-                f"points, got selector={self.selector!r}"
-            )
 
     def certificate(self, X, y, sample_weight=None, noise_variance=None, method="auto"):
         """Return how far the fitted model can be from the exact one with its hyperparameters.
@@ -364,26 +353,10 @@ class SparseGPRegressor(GaussianRegressionMixin, SparseGPBase):
         .. [1] Passerello, "Heteroscedastic inducing point selection for sparse Gaussian process
            classification", 2021. The last two are those of Artemev, Burt, van der Wilk, 2021.
         """
-        if not isinstance(method, str) or method not in ("auto", *UPPER_BOUNDS):
-            raise ValueError(
-                f"method must be 'auto' or one of {tuple(UPPER_BOUNDS)}, got {method!r}"
-            )
+        check_method(method)
         with single_threaded_blas():
             model, theta, offset = self._restate(X, y, sample_weight, noise_variance)
-            points = Chosen(self.inducing_points_, None, None)
-            states = model.initial_state()
-            evaluation = settle(model, theta, points, states, self.jitter_, wrt_theta=False)
-            self._check_same_rows(evaluation.evidence + offset, model.tol)
-            return _certificate(model, evaluation, method).shifted(offset)
-
-    def _check_same_rows(self, bound, tol):
-        """Refuse other data than those of `fit`, whose bound they cannot have."""
-        if abs(bound - self.lower_bound_) > max(tol, SAME_BOUND * abs(self.lower_bound_)):
-            raise ValueError(
-                "a certificate is about the data of fit, but for these rows, targets, weights and "
-                f"noise the bound is {bound:.6g}, where lower_bound_ is {self.lower_bound_:.6g}: "
-                "give what was given to fit"
-            )
+            return self._certify(model, theta, offset, method)
 
     def lower_bound(
         self,
@@ -491,6 +464,7 @@ class SparseGPRegressor(GaussianRegressionMixin, SparseGPBase):
         )
         other.lower_bound_ = self.lower_bound_ - loss
         other._set_prior_mean()
+        other._set_cost()
         return other
 
     def _scale_targets(self, X, y, weight, noise):
@@ -534,7 +508,7 @@ class SparseGPRegressor(GaussianRegressionMixin, SparseGPBase):
         self.growth_ = self.growth_end_ = None
         plan, starts = self._plan_noise(state, noise, spread, rows.X, variance, rng)
         self._plan, self._normalized = plan, self.normalize_y
-        self._learn(state(plan), rng, starts)
+        return self._learn(state(plan), rng, starts)
 
     def _kernel_and_noise(self, spread, variance, targets):
         """Return the kernel of f, and the settings of the noise or None if it is known."""
@@ -635,29 +609,6 @@ class SparseGPRegressor(GaussianRegressionMixin, SparseGPBase):
             return chosen
         return chosen._replace(Z_noise=self._noise.Z)
 
-    def _search(self, problem, rng, warm=False, starts=None):
-        if self.n_inducing != "auto":
-            return super()._search(problem, rng, warm, starts)
-        rows = problem.rows
-
-        def fit(n_points, starts):
-            choose = make_choice(self.selector, n_points, 0.0, rows.X, rows.weight, rng)
-            first = warm and starts is None
-            return super(SparseGPRegressor, self)._search(problem, rng, first, starts, choose)
-
-        growth = grow(
-            fit,
-            lambda evaluation: _certificate(problem.model, evaluation, "auto").gap_per_row,
-            problem.model,
-            starts=starts,
-            tol=self.certificate_tol,
-            cap=min(self.max_inducing, len(rows.X)),
-        )
-        for step in growth.history:
-            step["lower_bound"] += problem.offset
-        self.growth_, self.growth_end_ = growth.history, growth.end
-        return growth.result
-
     def _store(self, result, problem):
         super()._store(result, problem)
         best, model = result.best, problem.model
@@ -667,7 +618,7 @@ class SparseGPRegressor(GaussianRegressionMixin, SparseGPBase):
             noise = np.exp(self._noise.coefficients[:, 0]) * self._y_scale**2
             self.noise_variance_ = float(noise[0]) if self._one_output else noise
         self._set_prior_mean()
-        features = _features_at(model, best)
+        features = features_at(model, best)
         self._nested = [
             nested_sums(features, solution.sites, model.slack, model.prior_mean)
             for solution in best.solutions
@@ -712,28 +663,3 @@ class SparseGPRegressor(GaussianRegressionMixin, SparseGPBase):
         n_params = kernel.n_params + model.likelihood.n_params * len(targets.y)
         offset += self._units_offset(model.total_weight)
         return model, self._theta[:n_params], offset
-
-
-def _features_at(model, evaluation):
-    """Return the features of the rows at an evaluation."""
-    return model.row_features(
-        model.kernel,
-        model.split(evaluation.theta)[0],
-        evaluation.chosen.Z,
-        jitter=evaluation.jitter,
-        attempts=JITTER_ATTEMPTS,
-    )
-
-
-def _certificate(model, evaluation, method):
-    """Return the `Certificate` of all outputs together."""
-    methods = (method,)
-    if method == "auto":
-        methods = ("trace", "whitened", "cauchy-schwarz")
-        if len(model.weight) <= ONE_PASS_ROWS:
-            methods = (*methods, "one-pass")
-    outputs = [(solution.sites, solution.posterior) for solution in evaluation.solutions]
-    first, *others = certify(
-        _features_at(model, evaluation), outputs, model.slack, methods, n_rows=model.total_weight
-    )
-    return sum(others, first)

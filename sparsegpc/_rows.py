@@ -6,6 +6,8 @@ a result does not depend on how many threads computed it.
 """
 
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import lru_cache
 from threading import Lock
 
@@ -64,9 +66,23 @@ _BLAS = _SingleThreadedBlas()
 def available_threads():
     """Number of threads that BLAS may use here: cores, or what the environment allows.
 
-    Within `single_threaded_blas`, what it was outside.
+    Within `single_threaded_blas`, what it was outside; within `shared_threads`, no more than that.
     """
-    return _BLAS.n_threads_outside or _blas_threads()
+    n_threads, share = _BLAS.n_threads_outside or _blas_threads(), _SHARE.get()
+    return n_threads if share is None else min(n_threads, share)
+
+
+_SHARE = ContextVar("share", default=None)
+
+
+@contextmanager
+def shared_threads(n_threads):
+    """Limit `available_threads` in this context, while others run beside it."""
+    token = _SHARE.set(n_threads)
+    try:
+        yield
+    finally:
+        _SHARE.reset(token)
 
 
 def single_threaded_blas():

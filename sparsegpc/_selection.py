@@ -32,6 +32,8 @@ from sparsegpc._linalg import cholesky, solve_lower
 RANK_TOLERANCE = 1e-10
 # A residual variance this far below zero, as a share of the diagonal, is more than rounding.
 INDEFINITE = 1e-6
+# Gains that differ by less than this share are equal.
+TIE = 1e-12
 SMALLEST_DRAW, LARGEST_DRAW = 4, 64
 
 
@@ -127,9 +129,11 @@ def _append_one(factor, pivot):
 def _pivot_argmax(factor):
     while not factor.complete:
         gains = factor.gains()
-        pivot = int(gains.argmax())
-        if gains[pivot] <= 0.0:
+        largest = gains.max()
+        if largest <= 0.0:
             return
+        # The first of those that differ by rounding.
+        pivot = int((gains >= (1.0 - TIE) * largest).argmax())
         _append_one(factor, pivot)
 
 

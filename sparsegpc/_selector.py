@@ -18,9 +18,9 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from sparsegpc._adapters import adapt_kernel, default_kernel, measure_spread
+from sparsegpc._binary import PolyaGammaLogit
 from sparsegpc._choices import FixedChoice, PivotedChoice
 from sparsegpc._features import factor_inducing
-from sparsegpc._likelihoods import PolyaGammaLogit
 from sparsegpc._linalg import JITTER_ATTEMPTS
 from sparsegpc._merging import merge_rows
 from sparsegpc._model import SparseModel, whitened_features

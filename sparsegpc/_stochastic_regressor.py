@@ -76,7 +76,7 @@ class StochasticSparseGPRegressor(LatentMixin, GaussianRegressionMixin, BaseEsti
         For streams, how many rows are remembered. None remembers all.
     optimize_inducing : bool, default=False
         Move the points along with the hyperparameters.
-    random_state : int, RandomState instance or None, default=None
+    random_state : int, RandomState instance or None, default=0
         For the choice of points and the order of rows.
 
     Attributes
@@ -158,7 +158,7 @@ class StochasticSparseGPRegressor(LatentMixin, GaussianRegressionMixin, BaseEsti
         learning_rate=LEARNING_RATE,
         memory=None,
         optimize_inducing=False,
-        random_state=None,
+        random_state=0,
     ):
         self.kernel = kernel
         self.n_inducing = n_inducing

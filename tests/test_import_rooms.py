@@ -20,17 +20,30 @@ CORE = {
     "_quadrature": set(),
     "_kernels": {"_linalg", "_rows"},
     "_kernel_algebra": {"_linalg", "_rows", "_kernels"},
-    "_likelihoods": {"_linalg", "_quadrature"},
+    "_expectations": set(),
+    "_class_integrals": {"_rows"},
+    "_likelihoods": set(),
     "_gaussian": {"_likelihoods"},
+    "_binary": {"_quadrature", "_expectations", "_likelihoods"},
+    "_multiclass": {"_expectations", "_class_integrals", "_likelihoods", "_gaussian"},
     "_features": {"_linalg", "_rows"},
     "_bounds": {"_linalg", "_rows"},
     "_truncation": {"_bounds"},
     "_upper_bounds": {"_linalg", "_rows", "_bounds"},
     "_certificates": {"_linalg", "_rows", "_bounds", "_upper_bounds"},
     "_selection": {"_linalg", "_rows"},
-    "_sites": {"_linalg", "_rows", "_bounds", "_likelihoods"},
+    "_means": {"_linalg", "_bounds", "_likelihoods"},
+    "_sites": {"_linalg", "_bounds", "_likelihoods", "_means"},
     "_choices": {"_linalg", "_selection"},
-    "_model": {"_linalg", "_rows", "_features", "_bounds", "_sites", "_choices"},
+    "_model": {
+        "_linalg",
+        "_rows",
+        "_features",
+        "_bounds",
+        "_likelihoods",
+        "_sites",
+        "_choices",
+    },
     "_noise_process": {
         "_linalg",
         "_bounds",
@@ -40,12 +53,14 @@ CORE = {
         "_sites",
         "_model",
     },
-    "_inference": {"_linalg", "_rows", "_choices", "_model"},
+    "_curriculum": {"_linalg", "_choices"},
+    "_inference": {"_linalg", "_rows", "_choices", "_model", "_curriculum"},
     "_growth": {"_inference"},
     "_stochastic": {"_linalg", "_rows", "_features", "_bounds", "_likelihoods", "_gaussian"},
 }
 CORE_EXTERNALS = {"numpy", "scipy", "threadpoolctl"}
-ESTIMATOR_EXTERNALS = CORE_EXTERNALS | {"sklearn"}
+# scikit-learn requires joblib.
+ESTIMATOR_EXTERNALS = CORE_EXTERNALS | {"sklearn", "joblib"}
 
 FILES = {
     ".".join(path.relative_to(PACKAGE).with_suffix("").parts): path

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+from sparsegpc._binary import PolyaGammaLogit
 from sparsegpc._choices import FixedChoice, PivotedChoice
 from sparsegpc._kernel_algebra import FreeKernel, Scaled
 from sparsegpc._kernels import RBF, Constant
-from sparsegpc._likelihoods import PolyaGammaLogit
 from sparsegpc._model import SparseModel
 
 THETA = np.log([2.0, 0.5])

@@ -171,7 +171,8 @@ def test_sites_are_fixed_and_admit_every_slack(likelihood):
     assert likelihood.has_fixed_sites
     assert sorted(likelihood.slacks) == sorted(SLACKS)
     assert likelihood.slacks[0] == "tight"
-    assert likelihood.initial_state(np.zeros(4), np.ones(4)).shape == (4,)
+    assert likelihood.initial_states(np.zeros(4), np.ones(4)) == [None]
+    assert likelihood.n_functions == 1
 
 
 # --------------------------------------------------------------------------------------------------

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from numpy.linalg import LinAlgError
 
-from sparsegpc import _inference
+from sparsegpc import _curriculum, _inference
+from sparsegpc._binary import PolyaGammaLogit
 from sparsegpc._choices import Chosen, FixedChoice, PivotedChoice
 from sparsegpc._inference import PATIENCE, fit
 from sparsegpc._kernel_algebra import FreeKernel, Scaled
 from sparsegpc._kernels import RBF, Constant
-from sparsegpc._likelihoods import PolyaGammaLogit
 from sparsegpc._linalg import JITTER_ATTEMPTS
 from sparsegpc._model import SparseModel
 
@@ -563,3 +563,184 @@ def test_a_rare_class_that_the_ranking_hardly_sees_is_found(seed):
     assert not result.trivial
     constant = model.likelihood.constant_bound(model.targets[0], model.weight)
     assert result.best.bound > constant + 10.0
+
+
+@pytest.fixture
+def early(monkeypatch):
+    """Learn from subsets even of few rows: of 2000, those of 125 and 500."""
+    monkeypatch.setattr(_curriculum, "FEWEST_ROWS", 1000)
+    monkeypatch.setattr(_curriculum, "SMALLEST_SUBSET", 100)
+
+
+class DividedModel(RecordingModel):
+    """Keeps the subsets that it was asked for."""
+
+    def __init__(self, *args, **options):
+        super().__init__(*args, **options)
+        self.parts = []
+
+    def subset(self, rows):
+        other = super().subset(rows)
+        self.parts.append(other)
+        return other
+
+    @property
+    def sizes(self):
+        return [len(part.weight) for part in self.parts]
+
+
+def make_divided(n=2000, model=DividedModel, **options):
+    return make_model(*make_data(n=n), model=model, **options)
+
+
+def without_subsets(choose=None, n=2000, **options):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_curriculum, "FEWEST_ROWS", np.inf)
+        model = make_divided(n)
+        return model, learn(model, choose=choose, **options)
+
+
+def test_few_rows_are_learned_from_all_at_once():
+    model = make_divided()
+    learn(model)
+    assert model.sizes == []
+
+
+def test_many_rows_are_approached_on_growing_subsets():
+    choose = PivotedChoice("argmax", 15)
+    model = make_divided(6000, tol=1e-6)
+    result = learn(model, choose=choose)
+    assert model.sizes == [1500]
+    plain, expected = without_subsets(choose, 6000)
+    assert result.best.bound > expected.best.bound - 1e-3 * abs(expected.best.bound)
+    assert result.full_evaluations < plain.counts.evaluations
+    assert expected.full_evaluations == plain.counts.evaluations
+
+
+@pytest.mark.parametrize("rule", ["argmax", "sample", "order"])
+def test_subsets_do_not_change_what_is_found(early, rule):
+    def choose():
+        rng = np.random.RandomState(0)
+        return PivotedChoice(rule, 10, rng=rng, order=np.random.RandomState(1).permutation(2000))
+
+    model = make_divided()
+    result = learn(model, choose=choose())
+    assert model.sizes == [125, 500]
+    plain, expected = without_subsets(choose())
+    assert result.best.bound > expected.best.bound - 1e-3 * abs(expected.best.bound)
+    assert result.best.bound >= model.best_seen(10) - rounding(model)
+    assert result.best.bound >= max(result.bounds) - rounding(model)
+    assert result.full_evaluations == len(model.seen) < len(plain.seen)
+    assert model.counts.evaluations > len(model.seen)
+
+
+def test_given_points_stay_put_on_subsets(early):
+    Z = np.linspace(-2.0, 2.0, 7)[:, None]
+    model = make_divided()
+    result = learn(model, choose=FixedChoice(Z))
+    assert len(model.sizes) == 2
+    np.testing.assert_array_equal(result.best.chosen.Z, Z)
+    assert result.best.bound > without_subsets(FixedChoice(Z))[1].best.bound - 0.1
+
+
+def test_learning_from_subsets_twice_gives_the_same_model(early):
+    one, two = learn(make_divided()), learn(make_divided())
+    assert one.best.bound == two.best.bound
+    assert one.bounds == two.bounds
+
+
+def test_points_to_begin_with_make_subsets_needless(early):
+    first = Chosen(GOOD, None, None)
+    model = make_divided()
+    result = learn(model, first=first)
+    assert model.sizes == []
+    np.testing.assert_array_equal(model.seen[0][1], START)
+    assert result.best.bound >= model.seen[0][0]
+
+
+def test_every_restart_is_approached_on_subsets(early):
+    model, lines = make_divided(), []
+    restart = np.log([7.0, 0.4])
+    result = learn(model, restarts=[restart], report=lambda *line: lines.append(line))
+    assert model.sizes == [125, 500, 125, 500]
+    np.testing.assert_array_equal(model.parts[2].seen[0][1], restart)
+    # Subsets are not reported.
+    assert [line[0] for line in lines].count(1) == 2
+    assert max(line[2] for line in lines) == max(result.bounds)
+
+
+def test_ranking_is_not_counted_as_evaluations_of_all_rows(monkeypatch):
+    monkeypatch.setattr(_inference, "RANKING_ROWS", 100)
+    model = make_divided()
+    result = learn(model, [START, np.log([3.0, 0.5])])
+    assert model.sizes == [100]
+    assert result.full_evaluations == len(model.seen) < model.counts.evaluations
+
+
+class BrokenOnSubsets(DividedModel):
+    broken_size = 125
+
+    def evaluate(self, *args, **options):
+        if len(self.weight) == self.broken_size:
+            raise LinAlgError("not positive definite")
+        return super().evaluate(*args, **options)
+
+
+@pytest.mark.parametrize("size", [125, 500])
+def test_failure_on_a_subset_leaves_all_to_the_whole(early, monkeypatch, size):
+    monkeypatch.setattr(BrokenOnSubsets, "broken_size", size)
+    model = make_divided(model=BrokenOnSubsets)
+    result = learn(model)
+    assert size in model.sizes
+    expected = without_subsets()[1]
+    assert result.best.bound == expected.best.bound
+    assert result.bounds == expected.bounds
+
+
+def test_failure_where_the_subsets_lead_to_is_no_failure(early):
+    class BrokenThere(DividedModel):
+        def evaluate(self, theta, *args, **options):
+            if len(self.weight) == 2000 and not self.seen and not np.array_equal(theta, START):
+                raise LinAlgError("not positive definite")
+            return super().evaluate(theta, *args, **options)
+
+    result = learn(make_divided(model=BrokenThere))
+    assert result.bounds == without_subsets()[1].bounds
+
+
+def test_start_stays_where_subsets_see_nothing(early):
+    X = np.linspace(-3.0, 3.0, 2000)[:, None]
+    y = np.random.RandomState(3).choice([-1.0, 1.0], 2000)
+    model = make_model(X, y, model=DividedModel)
+    learn(model)
+    assert model.sizes == [125, 500]
+    assert not np.array_equal(model.parts[1].seen[-1][1], START)
+    np.testing.assert_array_equal(model.seen[0][1], START)
+
+
+def test_max_iter_on_all_rows_is_kept_and_told(early):
+    result = learn(make_divided(), max_iter=1, max_reselections=0)
+    assert not result.converged
+    assert "ITERATIONS" in result.message.upper()
+
+
+@pytest.mark.parametrize("options", [{"max_iter": 0}, {"starts": [np.empty(0)]}])
+def test_nothing_to_learn_needs_no_subsets(early, options):
+    free = (False, False) if "starts" in options else (True, True)
+    bounds = np.empty((0, 2)) if "starts" in options else BOUNDS
+    model = make_divided(free=free)
+    learn(model, bounds=bounds, **options)
+    assert model.sizes == []
+
+
+def test_the_mode_of_a_small_subset_does_not_mislead(early):
+    """With seven points 125 rows ask for another length scale than 500 or 2000 do."""
+    choose = FixedChoice(np.linspace(-2.0, 2.0, 7)[:, None])
+    model = make_divided()
+    result = learn(model, choose=choose)
+    small, _ = model.parts
+    misled = _inference._climb(
+        small, _inference._Begin(START), choose, BOUNDS, max_iter=100, max_reselections=0
+    ).best
+    assert misled.theta[1] < -0.5
+    assert result.best.theta[1] > 0.0

@@ -5,6 +5,12 @@ import pytest
 from numpy.linalg import LinAlgError
 from scipy.special import log_expit, logsumexp
 
+from sparsegpc._binary import (
+    BernoulliLogit,
+    BernoulliProbit,
+    ConditionalPolyaGamma,
+    PolyaGammaLogit,
+)
 from sparsegpc._bounds import SLACKS, marginals
 from sparsegpc._choices import Chosen, PivotedChoice
 from sparsegpc._gaussian import GaussianNoise, noisy_targets
@@ -19,7 +25,7 @@ from sparsegpc._kernels import (
     Matern52,
     RationalQuadratic,
 )
-from sparsegpc._likelihoods import PolyaGammaLogit
+from sparsegpc._likelihoods import SiteState
 from sparsegpc._linalg import SMALLEST_JITTER
 from sparsegpc._merging import merge_rows
 from sparsegpc._model import (
@@ -54,12 +60,14 @@ def make_data(seed=0, n=30):
     return X, y, weight, Z
 
 
-def make_model(name="rbf", slack="tight", *, data=None, fixed=(), **options):
+def make_model(
+    name="rbf", slack="tight", *, data=None, fixed=(), likelihood=PolyaGammaLogit, **options
+):
     X, y, weight, _ = make_data() if data is None else data
     kernel, params = KERNELS[name]
     free = ~np.isin(np.arange(len(params)), fixed)
     free_kernel = FreeKernel(kernel, np.array(params), free)
-    model = SparseModel(free_kernel, PolyaGammaLogit(), X, [y], weight, slack=slack, **options)
+    model = SparseModel(free_kernel, likelihood(), X, [y], weight, slack=slack, **options)
     return model, np.array(params)[free]
 
 
@@ -90,6 +98,31 @@ def test_gradients_are_those_of_the_profile_bound(name, slack):
     np.testing.assert_allclose(evaluation.grad_theta, by_theta, rtol=1e-5, atol=2e-6)
     by_Z = central_differences(lambda z: evaluate(model, theta, z).bound, Z)
     np.testing.assert_allclose(evaluation.grad_Z, by_Z, rtol=1e-5, atol=2e-6)
+
+
+@pytest.mark.parametrize("fit_prior_mean", [True, False])
+@pytest.mark.parametrize(
+    ("likelihood", "slack"),
+    [
+        (BernoulliLogit, "spherical"),
+        (BernoulliLogit, "standard"),
+        (BernoulliProbit, "spherical"),
+        (BernoulliProbit, "standard"),
+        (ConditionalPolyaGamma, "tight"),
+        (PolyaGammaLogit, "tight"),
+        (PolyaGammaLogit, "spherical"),
+        (PolyaGammaLogit, "standard"),
+    ],
+)
+def test_gradients_of_every_likelihood(likelihood, slack, fit_prior_mean):
+    options = {"likelihood": likelihood, "fit_prior_mean": fit_prior_mean}
+    model, theta = make_model("linear plus rbf", slack, **options)
+    Z = make_data()[3]
+    evaluation = evaluate(model, theta, Z, wrt_Z=True)
+    by_theta = central_differences(lambda t: evaluate(model, t, Z).bound, theta)
+    np.testing.assert_allclose(evaluation.grad_theta, by_theta, rtol=1e-5, atol=5e-6)
+    by_Z = central_differences(lambda z: evaluate(model, theta, z).bound, Z)
+    np.testing.assert_allclose(evaluation.grad_Z, by_Z, rtol=1e-5, atol=5e-6)
 
 
 @pytest.mark.parametrize("slack", SLACKS)
@@ -219,7 +252,9 @@ def test_bound_with_every_row_as_a_point_is_the_dense_one(slack):
     prior_mean = evaluation.solutions[0].posterior.prior_mean
     dense, mean, cov = dense_polya_gamma(dense_kernel(X, 3.0, 0.9), y, weight, prior_mean)
     np.testing.assert_allclose(evaluation.bound, dense, atol=1e-6)
-    np.testing.assert_allclose(evaluation.solutions[0].state, mean**2 + cov.diagonal(), rtol=1e-4)
+    c = np.sqrt(mean**2 + cov.diagonal())
+    expected = weight * np.tanh(c / 2.0) / (2.0 * c)
+    np.testing.assert_allclose(evaluation.solutions[0].state.precision, expected, rtol=1e-4)
 
 
 def test_subset_is_the_model_of_these_rows():
@@ -302,9 +337,8 @@ def test_start_of_the_sites_does_not_matter():
     model, theta = make_model()
     Z = make_data()[3]
     one = evaluate(model, theta, Z)
-    other = model.evaluate(
-        theta, Chosen(Z, None, None), (np.full(30, 50.0),), tol=1e-12, max_iter=1000
-    )
+    start = SiteState(np.full(30, 50.0), np.linspace(-9.0, 9.0, 30))
+    other = model.evaluate(theta, Chosen(Z, None, None), (start,), tol=1e-12, max_iter=1000)
     np.testing.assert_allclose(other.bound, one.bound, atol=1e-9)
     np.testing.assert_allclose(other.grad_theta, one.grad_theta, atol=1e-4)
 
@@ -316,12 +350,13 @@ def test_columns_are_kernel_rows_of_the_indices():
     np.testing.assert_allclose(model.columns(theta)(indices), K[indices], rtol=1e-12)
 
 
-def test_precision_is_that_of_the_weighted_logistic_sites():
+def test_precision_is_that_of_the_sites():
     model, theta = make_model()
-    state = np.linspace(0.01, 30.0, 30)
-    c = np.sqrt(state)
-    expected = make_data()[2] * np.tanh(c / 2.0) / (2.0 * c)
-    np.testing.assert_allclose(model.precision(theta, (state,)), expected, rtol=1e-12)
+    state = SiteState(np.linspace(0.01, 30.0, 30), np.ones(30))
+    np.testing.assert_array_equal(model.precision(theta, (state,)), state.precision)
+    # Before anything is known of f, that of the logistic likelihood around zero.
+    expected = 0.25 * make_data()[2]
+    np.testing.assert_allclose(model.precision(theta, model.initial_state()), expected)
 
 
 @pytest.mark.parametrize("slack", SLACKS)
@@ -337,7 +372,7 @@ def test_results_do_not_depend_on_blocks_threads_or_memory(monkeypatch, slack, m
     for n_threads in (1, 3):
         model, theta = make_model("linear plus rbf", slack, n_threads=n_threads, memory=memory)
         parts.append(evaluate(model, theta, Z, wrt_Z=True))
-    np.testing.assert_array_equal(parts[0].solutions[0].state, parts[1].solutions[0].state)
+    np.testing.assert_array_equal(*(part.solutions[0].state for part in parts))
     np.testing.assert_array_equal(parts[0].grad_theta, parts[1].grad_theta)
     np.testing.assert_allclose(parts[0].bound, whole.bound, rtol=1e-11)
     np.testing.assert_allclose(parts[0].grad_theta, whole.grad_theta, atol=1e-4)

@@ -7,13 +7,13 @@ from numpy.linalg import LinAlgError
 from numpy.testing import assert_allclose, assert_array_equal
 
 from sparsegpc import _inference
+from sparsegpc._binary import PolyaGammaLogit
 from sparsegpc._bounds import SLACKS
 from sparsegpc._choices import Chosen, FixedChoice, PivotedChoice
 from sparsegpc._gaussian import GaussianNoise, noisy_targets
 from sparsegpc._inference import fit
 from sparsegpc._kernel_algebra import FreeKernel, Scaled
 from sparsegpc._kernels import RBF, Constant
-from sparsegpc._likelihoods import PolyaGammaLogit
 from sparsegpc._merging import merge_rows
 from sparsegpc._model import SparseModel
 from sparsegpc._noise_process import HeteroscedasticModel

@@ -23,6 +23,7 @@ from sklearn.gaussian_process.kernels import (
 
 from sparsegpc._adapters import (
     adapt_kernel,
+    column_relevance,
     default_kernel,
     measure_spread,
     split_white,
@@ -741,6 +742,51 @@ def test_kernels_without_known_length_scales_have_their_own_start_only(name, rng
 def test_starts_of_data_that_do_not_vary_are_finite(kernel):
     for theta in starts_of(kernel, np.full((5, D), 1e9)):
         assert np.isfinite(theta).all()
+
+
+@EVERY_CASE
+def test_without_fast_functions_the_shortest_starts_are_left_out(name, rng):
+    kernel, X = CASES[name].kernel, rng.randn(20, D)
+    spread, adapted = measure_spread(X, np.ones(20)), adapt_kernel(kernel, D)
+    slow, all_ = start_values(adapted, spread, fast=False), start_values(adapted, spread)
+    assert len(slow) <= 4
+    assert_array_equal(slow, all_[: len(slow)])
+
+
+# How much each column matters
+
+
+@pytest.mark.parametrize(
+    ("kernel", "scales"),
+    [
+        (RBF(2.0), [2.0, 2.0, 2.0]),
+        (ConstantKernel(7.0) * RBF(SCALES), SCALES),
+        (Matern(SCALES, nu=1.5), SCALES),
+        (ConstantKernel(7.0) * RationalQuadratic(3.0, 0.4), [3.0, 3.0, 3.0]),
+        (RBF(SCALES) + ConstantKernel() * Matern(1.0), [0.7, 1.0, 1.0]),
+        (RBF(SCALES) * DotProduct(), SCALES),
+        (Exponentiation(RBF(SCALES), 2.0), SCALES),
+    ],
+    ids=str,
+)
+def test_relevance_is_the_deviation_in_the_shortest_length_scales(kernel, scales, rng):
+    X = rng.randn(40, D) * [1.0, 10.0, 0.1]
+    relevance = column_relevance(kernel, measure_spread(X, np.ones(40)))
+    assert_allclose(relevance, X.std(axis=0) / scales)
+
+
+def test_a_column_that_does_not_vary_has_no_relevance(rng):
+    X = np.column_stack([rng.randn(20), np.full(20, 3.0)])
+    spread = measure_spread(X, np.ones(20))
+    assert_allclose(column_relevance(RBF([0.5, 0.1]), spread), [X[:, 0].std() / 0.5, 0.0])
+    assert_array_equal(
+        column_relevance(RBF(0.5), measure_spread(np.ones((5, 2)), np.ones(5))), [0.0, 0.0]
+    )
+
+
+@pytest.mark.parametrize("kernel", [DotProduct(), ConstantKernel(), ExpSineSquared()], ids=str)
+def test_without_length_scales_nothing_is_said_of_relevance(kernel, rng):
+    assert column_relevance(kernel, measure_spread(rng.randn(20, 1), np.ones(20))) is None
 
 
 # The kernel that None stands for

@@ -24,6 +24,7 @@ from sklearn.gaussian_process.kernels import (
 )
 
 from sparsegpc import InducingPointSelector, SparseGPClassifier
+from sparsegpc.likelihoods import ConditionalPolyaGamma, DirichletTargets, Softmax
 
 N = 40
 X, Y = make_moons(N, noise=0.3, random_state=0)
@@ -111,12 +112,6 @@ FIT_CASES = [
     Case("y missing", ValueError, ("requires y to be passed",), y=None),
     Case("y NaN", ValueError, ("Input y contains NaN",), y=changed(Y, np.nan)),
     Case("y one class", ValueError, ("y holds one class only, 1",), y=np.ones(N, dtype=int)),
-    Case(
-        "y three classes",
-        ValueError,
-        ("Only binary classification is supported.", "3 classes", "OneVsRestClassifier"),
-        y=np.arange(N) % 3,
-    ),
     Case("y continuous", ValueError, ("Unknown label type: continuous",), y=X[:, 0]),
     Case("y 2-D", ValueError, ("y should be a 1d array", "(40, 2)"), y=np.stack([Y, Y], axis=1)),
     Case("y short", ValueError, ("inconsistent numbers of samples: [40, 5]",), y=Y[:5]),
@@ -153,6 +148,65 @@ FIT_CASES = [
         ValueError,
         ("one class only, 0, among the rows of positive weight",),
         weight=(Y == 0).astype(float),
+    ),
+    # class_weight
+    *(
+        Case(
+            f"class weight {value}",
+            ValueError,
+            ("class_weight must be positive and finite", str(value), "leave out its rows"),
+            {"class_weight": {0: value}},
+        )
+        for value in (0.0, -1.0, np.nan, np.inf)
+    ),
+    Case(
+        "class weight of no class",
+        ValueError,
+        ("classes, [0], are not in class_weight",),
+        {"class_weight": {"0": 2.0, 1: 3.0}},
+    ),
+    # likelihood and bound
+    Case(
+        "bound of another likelihood",
+        ValueError,
+        ("bound='tight' is not available for BernoulliLogit", "('spherical', 'standard')"),
+        {"bound": "tight"},
+    ),
+    Case(
+        "bound of another likelihood with three classes",
+        ValueError,
+        ("bound='tight' is not available for Softmax", "('spherical', 'standard')"),
+        {"bound": "tight"},
+        y=np.arange(N) % 3,
+    ),
+    Case(
+        "bound of another likelihood for each class",
+        ValueError,
+        ("bound='standard' is not available for ConditionalPolyaGamma", "('tight',)"),
+        {"bound": "standard", "likelihood": ConditionalPolyaGamma()},
+        y=np.arange(N) % 3,
+    ),
+    *(
+        Case(
+            f"concentration {value}",
+            ValueError,
+            ("concentration", "positive"),
+            {"likelihood": DirichletTargets(value)},
+        )
+        for value in (0.0, -0.5, np.nan, np.inf)
+    ),
+    # n_inducing="auto"
+    Case(
+        "any number of points from an array",
+        ValueError,
+        ("n_inducing='auto' needs a selector by name", "selector=array"),
+        {"n_inducing": "auto", "selector": X[:4]},
+    ),
+    Case(
+        "any number of points from an instance",
+        ValueError,
+        ("n_inducing='auto' needs a selector by name", "InducingPointSelector"),
+        {"n_inducing": "auto", "selector": InducingPointSelector()},
     ),
     Case("weight text", ValueError, ("could not convert string to float",), weight=["a"] * N),
     # selector
@@ -244,7 +298,7 @@ FIT_CASES = [
         "kernel of wrong shape",
         ValueError,
         ("kernel Transposed", "returned an array of shape (40, 1)", "expected (1, 40)"),
-        {"kernel": Transposed()},
+        {"kernel": Transposed(), "selector": "hgv"},
     ),
     Case("kernel of NaN", ValueError, ("kernel", "finite"), {"kernel": NotANumber()}),
     Case(
@@ -266,6 +320,19 @@ def bad_parameter(name, value, *rule):
 FIT_CASES += [
     bad_parameter("n_inducing", 0, "an int in the range [1, inf)", "Got 0"),
     bad_parameter("n_inducing", 2.5, "an int", "Got 2.5"),
+    bad_parameter("n_inducing", "automatic", "{'auto'}", "Got 'automatic'"),
+    bad_parameter("likelihood", "logit", "'auto'", "'softmax'", "'polya-gamma'", "Got 'logit'"),
+    bad_parameter("likelihood", None, "LabelLikelihood", "Got None"),
+    bad_parameter("likelihood", Softmax, "an instance of", "LabelLikelihood"),
+    bad_parameter("certificate_tol", 0.0, "(0.0, inf)", "Got 0.0"),
+    bad_parameter("certificate_tol", np.nan, "Got nan"),
+    bad_parameter("max_inducing", 0, "[1, inf)", "Got 0"),
+    bad_parameter("max_inducing", 10.5, "an int", "Got 10.5"),
+    bad_parameter("class_weight", "even", "{'balanced'}", "dict", "None", "Got 'even'"),
+    bad_parameter("class_weight", [1.0, 2.0], "{'balanced'}", "dict"),
+    bad_parameter("n_jobs", 1.5, "'int' or None", "Got 1.5"),
+    bad_parameter("n_jobs", "all", "'int' or None", "Got 'all'"),
+    bad_parameter("optimize_inducing", "yes", "Got 'yes'"),
     bad_parameter("selector", "hvg", "'hgv'", "InducingPointSelector", "array", "Got 'hvg'"),
     bad_parameter("selector", KMeans(3), "InducingPointSelector", "Got KMeans(n_clusters=3)"),
     bad_parameter("bound", "tigth", "'tight'", "'spherical'", "'standard'", "Got 'tigth'"),
@@ -364,7 +431,57 @@ CALLS = [
             ("X has 3 features, but SparseGPClassifier is expecting 2 features",),
             lambda model, method=method: getattr(model, method)(np.ones((4, 3))),
         )
-        for method in (*PREDICT_METHODS, "latent_mean_and_variance")
+        for method in (
+            *PREDICT_METHODS,
+            "latent_mean_and_variance",
+            "sample_f",
+            "predict_proba_interval",
+        )
+    ),
+    *(
+        Call(
+            f"confidence {value}",
+            ValueError,
+            (f"confidence must be a number between 0 and 1, got {value!r}",),
+            lambda model, value=value: model.predict_proba_interval(X, confidence=value),
+        )
+        for value in (0.0, 1.0, 95, -0.1, np.nan, "high", None)
+    ),
+    Call("sample NaN", ValueError, ("X contains NaN",), lambda m: m.sample_f(changed(X, np.nan))),
+    Call("random state", ValueError, ("'a' cannot be used",), lambda m: m.sample_f(X, 2, "a")),
+    Call("certificate without y", ValueError, ("y",), lambda m: m.certificate(X, None)),
+    Call(
+        "certificate of other rows",
+        ValueError,
+        ("a certificate is about the data of fit", "give what was given to fit"),
+        lambda m: m.certificate(X[:30], Y[:30]),
+    ),
+    Call(
+        "certificate of other labels",
+        ValueError,
+        ("a certificate is about the data of fit",),
+        lambda m: m.certificate(X, np.roll(Y, 1)),
+    ),
+    Call(
+        "certificate of other weights",
+        ValueError,
+        ("a certificate is about the data of fit",),
+        lambda m: m.certificate(X, Y, 2.0),
+    ),
+    Call(
+        "certificate with an unknown label",
+        ValueError,
+        ("y holds the label 2", "classes_ [0 1]"),
+        lambda m: m.certificate(X, Y + 1),
+    ),
+    *(
+        Call(
+            f"certificate by {value!r}",
+            ValueError,
+            ("method must be 'auto' or one of", "'cauchy-schwarz'", repr(value)),
+            lambda m, value=value: m.certificate(X, Y, method=value),
+        )
+        for value in ("best", None, ["trace"])
     ),
     Call("predict NaN", ValueError, ("X contains NaN",), lambda m: m.predict(changed(X, np.nan))),
     Call("predict inf", ValueError, ("infinity",), lambda m: m.predict_proba(changed(X, np.inf))),

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import sklearn
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 from sklearn.pipeline import make_pipeline
@@ -50,15 +49,24 @@ pytestmark = [
 
 
 def classifiers():
-    """Return classifiers that among them have every value of the parameters that are choices."""
+    """Return classifiers that among them have every value of the parameters that are choices.
+
+    More than two classes are a joint model, or, where the likelihood is one of two classes, one
+    model for each.
+    """
+    # With warm_start a second fit goes on from the first, so it is not among the choices.
     options = [
-        {"selector": "rpcholesky"},
-        {"selector": "kmeans", "bound": "spherical"},
-        {"selector": "greedy-variance", "fit_prior_mean": False},
-        {"selector": "uniform", "warm_start": True},
-        {"bound": "standard", "n_inducing": 2},
+        {"likelihood": "softmax", "selector": "hgv", "bound": "standard", "n_inducing": 5},
+        {"likelihood": "logistic-softmax", "selector": "greedy-variance", "fit_prior_mean": False},
+        {"likelihood": "dirichlet", "selector": "uniform"},
+        {"likelihood": "bernoulli-logit", "selector": "kmeans", "bound": "spherical"},
+        {"likelihood": "bernoulli-probit", "n_inducing": "auto", "max_inducing": 10},
+        {"likelihood": "polya-gamma", "selector": "rpcholesky", "class_weight": "balanced"},
+        {"likelihood": "conditional-polya-gamma", "n_inducing": 5, "optimize_inducing": True},
     ]
-    return [SparseGPClassifier(), *(SparseGPClassifier(**option, **QUICK) for option in options)]
+    quick = {**QUICK, "max_iter": 3, "n_inducing": 10}
+    first = SparseGPClassifier(n_inducing=30, max_iter=20)
+    return [first, *(SparseGPClassifier(**{**quick, **option}) for option in options)]
 
 
 def regressors():
@@ -126,27 +134,6 @@ one_of_each = pytest.mark.parametrize(
     ],
     ids=by_name,
 )
-
-
-@pytest.fixture(autouse=True)
-def relabel_by_smallest_label(monkeypatch):
-    """Let scikit-learn 1.6 make targets binary as later versions do.
-
-    It keeps the label of the *first* row and turns all others into a second one, so shuffling or
-    repeating the rows changes what the labels mean: its check of sample weights then compares two
-    different problems, which no binary classifier can pass. From 1.7 on the smallest label is kept.
-    """
-    if tuple(int(part) for part in sklearn.__version__.split(".")[:2]) >= (1, 7):
-        return
-    original = estimator_checks._enforce_estimator_tags_y
-
-    def by_smallest(estimator, y):
-        tags = get_tags(estimator)
-        if tags.classifier_tags is None or tags.classifier_tags.multi_class or y.size == 0:
-            return original(estimator, y)
-        return np.where(y == y.min(), y, y.min() + 1)
-
-    monkeypatch.setattr(estimator_checks, "_enforce_estimator_tags_y", by_smallest)
 
 
 def every_check(estimators):
@@ -226,10 +213,13 @@ def test_set_output_works_in_a_pipeline():
     assert list(pipeline.get_feature_names_out()) == list(frame.columns)
 
 
-def test_the_classifier_says_that_it_is_binary():
-    tags = get_tags(SparseGPClassifier())
-    assert is_classifier(SparseGPClassifier())
-    assert not tags.classifier_tags.multi_class
+@pytest.mark.parametrize("estimator", classifiers(), ids=by_name)
+def test_the_classifier_says_that_it_takes_any_number_of_classes(estimator):
+    tags = get_tags(estimator)
+    assert is_classifier(estimator)
+    assert tags.classifier_tags.multi_class
+    assert not tags.classifier_tags.multi_label
+    assert tags.target_tags.required
     assert not tags.input_tags.sparse
     assert not tags.input_tags.allow_nan
 
