@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: help demo test test-fast test-floor lint format docs bench clean
+.PHONY: help demo examples test test-fast test-floor lint format docs bench clean
 
 help:  ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -24,6 +24,10 @@ $(VENV)/.plot $(VENV)/.test $(VENV)/.lint $(VENV)/.docs: $(VENV)/.%: $(BIN)/pyth
 demo: $(VENV)/.plot  ## Fit, compare and draw on data that scikit-learn ships (under a minute)
 	$(BIN)/python examples/demo.py
 	$(BIN)/python examples/heteroscedastic_noise.py
+	$(BIN)/python examples/calibration.py
+
+examples: demo  ## The demo, and an example of many classes (another 15 seconds)
+	$(BIN)/python examples/many_classes.py
 
 # SCIPY_ARRAY_API makes scikit-learn's checks of array input run, too.
 test: $(VENV)/.test  ## Run all tests and docstring examples
@@ -53,8 +57,11 @@ docs: $(VENV)/.docs  ## Build the documentation into docs/_build/html
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
 	@echo "open docs/_build/html/index.html"
 
-bench: $(VENV)/.plot  ## Compare with the thesis' tables and scikit-learn (short)
-	$(BIN)/python benchmarks/thesis_table.py --splits 2
+bench: $(VENV)/.plot  ## Compare with published tables and scikit-learn (short, without network)
+	$(BIN)/python benchmarks/classification_tables.py --parts thesis --sets breast --splits 2 \
+	    --peers full
+	$(BIN)/python benchmarks/classification_tables.py --parts multiclass --sets wine digits \
+	    --splits 2 --points 50 --rows 300
 
 clean:  ## Remove everything that the other targets made
 	rm -rf $(VENV) .venv-floor build dist output docs/_build .pytest_cache .ruff_cache *.egg-info

@@ -1,10 +1,10 @@
-"""The benchmarks' data: from a local folder, or else from OpenML.
+"""The benchmarks' data: from a local folder, from scikit-learn, or else from OpenML.
 
 If the environment variable ``SPARSEGPC_DATA`` names a folder, ``NAME.npz`` there holds arrays ``X``
 (N, D) and ``y`` (N,), and where a set has official splits the boolean ``test_mask`` (N, n_splits)
-or the indices ``test_idx`` (n_splits, n_test). Otherwise sets that OpenML has are fetched by their
-id and kept by scikit-learn's cache; they come without official splits, and the target of elevators
-in other units.
+or the indices ``test_idx`` (n_splits, n_test). What is not there comes from scikit-learn, if that
+ships it. Without such a folder sets that OpenML has are fetched by their id and kept by
+scikit-learn's cache; they come without official splits, and the target of elevators in other units.
 """
 
 import os
@@ -12,77 +12,101 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from sklearn.datasets import fetch_openml
+from sklearn.datasets import fetch_openml, load_breast_cancer, load_digits, load_wine
 
 FOLDER_VARIABLE = "SPARSEGPC_DATA"
+SHIPPED = {"breast": load_breast_cancer, "digits": load_digits, "wine": load_wine}
 OPENML_IDS = {
-    "breast": 1510,
     "electricity": 151,
     "elevators": 216,
     "heart": 53,
     "ionosphere": 59,
     "kin8nm": 189,
     "magic": 1120,
+    "pendigits": 32,
     "pima": 37,
     "pol": 201,
     "ringnorm": 1496,
+    "segment": 36,
     "twonorm": 1507,
+    "vehicle": 54,
 }
 
 
-class RegressionData(NamedTuple):
-    """Rows X (N, D), targets y (N,), and the test rows of each official split, if there are any."""
+class Data(NamedTuple):
+    """Rows X (N, D), targets y (N,), and the test rows of each official split, if there are any.
+
+    Targets are floats in regression, and the integers from 0 on in classification.
+    """
 
     X: np.ndarray
     y: np.ndarray
     test_rows: list | None
 
 
-def is_available(name):
-    """Whether the set is in the local folder if there is one, or else on OpenML."""
+def _local_path(name):
     folder = os.environ.get(FOLDER_VARIABLE)
-    return name in OPENML_IDS if folder is None else (Path(folder) / f"{name}.npz").exists()
+    return None if folder is None else Path(folder) / f"{name}.npz"
+
+
+def is_available(name):
+    """Whether the set is in the local folder if there is one, in scikit-learn, or on OpenML."""
+    path = _local_path(name)
+    return name in SHIPPED or (name in OPENML_IDS if path is None else path.exists())
 
 
 def _arrays(name):
-    folder = os.environ.get(FOLDER_VARIABLE)
-    if folder is not None:
-        with np.load(Path(folder) / f"{name}.npz") as data:
+    path = _local_path(name)
+    if path is not None and path.exists():
+        with np.load(path) as data:
             arrays = {key: data[key] for key in data.files}
-    elif name in OPENML_IDS:
+    elif name in SHIPPED:
+        arrays = dict(zip("Xy", SHIPPED[name](return_X_y=True), strict=True))
+    elif path is None and name in OPENML_IDS:
         bunch = fetch_openml(data_id=OPENML_IDS[name], as_frame=False, parser="liac-arff")
         arrays = {"X": bunch.data, "y": bunch.target}
-    else:
+    elif path is None:
         raise KeyError(
             f"{name!r} is not on OpenML: set {FOLDER_VARIABLE} to a folder that holds {name}.npz"
         )
-    X = np.asarray(arrays["X"], dtype=np.float64)
-    arrays["X"] = X[:, X.max(axis=0) > X.min(axis=0)]
+    else:
+        raise FileNotFoundError(f"{FOLDER_VARIABLE} names a folder without {path.name}")
     return arrays
 
 
-def load(name):
-    """Return X of shape (N, D) and integer labels y of shape (N,); constant columns are dropped."""
+def _load(name, targets):
+    """Return `Data`; constant columns are dropped."""
     arrays = _arrays(name)
-    return arrays["X"], np.unique(arrays["y"], return_inverse=True)[1]
-
-
-def load_regression(name):
-    """Return the `RegressionData` of a set; constant columns are dropped."""
-    arrays = _arrays(name)
+    X = np.asarray(arrays["X"], dtype=np.float64)
+    X = X[:, X.max(axis=0) > X.min(axis=0)]
     test_rows = None
     if "test_idx" in arrays:
         test_rows = list(arrays["test_idx"])
     elif "test_mask" in arrays:
         test_rows = [np.flatnonzero(mask) for mask in np.atleast_2d(arrays["test_mask"].T)]
-    return RegressionData(arrays["X"], np.asarray(arrays["y"], dtype=np.float64), test_rows)
+    return Data(X, targets(arrays["y"]), test_rows)
+
+
+def load_classification(name):
+    """Return the `Data` of a set; constant columns are dropped."""
+    return _load(name, lambda y: np.unique(y, return_inverse=True)[1])
+
+
+def load_regression(name):
+    """Return the `Data` of a set; constant columns are dropped."""
+    return _load(name, lambda y: np.asarray(y, dtype=np.float64))
 
 
 def permuted(n_rows, seed, train_share=0.9, test_share=None):
     """Return train and test rows of a random split: the first and the last of a permutation."""
-    order = np.random.RandomState(seed).permutation(n_rows)
     n_train = int(train_share * n_rows)
     n_test = n_rows - n_train if test_share is None else int(test_share * n_rows)
+    return counted(n_rows, seed, n_train, n_test)
+
+
+def counted(n_rows, seed, n_train, n_test):
+    """Return so many train and test rows: the first and the last of a random permutation."""
+    order = np.random.RandomState(seed).permutation(n_rows)
     return order[:n_train], order[n_rows - n_test :]
 
 
@@ -100,11 +124,10 @@ def standardised(values, train):
     return (values - mean) / np.where(deviation > 0.0, deviation, 1.0)
 
 
-def split(X, y, seed):
-    """Return X_train, y_train, X_test, y_test: 90 % of a permutation, standardised by that part."""
-    train, test = permuted(len(X), seed)
-    X = standardised(X, train)
-    return X[train], y[train], X[test], y[test]
+def split_classification(data, train, test):
+    """Return X_train, y_train, X_test, y_test, columns standardised by the train part."""
+    X = standardised(data.X, train)
+    return X[train], data.y[train], X[test], data.y[test]
 
 
 def split_regression(data, train, test):

@@ -1,0 +1,56 @@
+"""Scores of predicted class probabilities."""
+
+import numpy as np
+
+N_BINS = 15
+# Where a probability of zero would make the log loss infinite.
+SMALLEST = np.finfo(np.float64).tiny
+
+
+def log_loss(codes, proba):
+    r"""Return :math:`-\frac1N \sum_n \log p_{n, y_n}`, in nats per row."""
+    right = proba[np.arange(len(codes)), codes]
+    return float(-np.log(np.maximum(right, SMALLEST)).mean())
+
+
+def brier_score(codes, proba):
+    r"""Return :math:`\frac1N \sum_n \sum_k (p_{nk} - [y_n = k])^2`, half of that for two classes.
+
+    So that with two it is the mean of :math:`(p_{n1} - y_n)^2`, as scikit-learn has it.
+    """
+    errors = proba - (codes[:, None] == np.arange(proba.shape[1]))
+    scale = 0.5 if proba.shape[1] == 2 else 1.0
+    return float(scale * (errors**2).sum(axis=1).mean())
+
+
+def calibration_error(codes, proba, n_bins=N_BINS):
+    r"""Return the expected calibration error of the most probable class.
+
+    .. math:: \sum_b \frac{N_b}{N} |\text{accuracy}_b - \text{confidence}_b|
+
+    over bins b of equal width of each row's largest probability, closed on the right; accuracy is
+    the share of the bin's rows whose most probable class is the right one, and confidence the mean
+    of their largest probabilities. It is biased upwards, the more so the fewer rows there are.
+    """
+    confidence = proba.max(axis=1)
+    right = proba.argmax(axis=1) == codes
+    bins = np.clip(np.ceil(confidence * n_bins).astype(int) - 1, 0, n_bins - 1)
+    # N_b times the difference of the means is the difference of the sums.
+    return float(np.abs(np.bincount(bins, right - confidence, n_bins)).sum() / len(codes))
+
+
+def all_scores(codes, proba):
+    """Return accuracy, log loss, Brier score and calibration error by name.
+
+    Parameters
+    ----------
+    codes : ndarray of int of shape (N,)
+        The right column of each row.
+    proba : ndarray of shape (N, C)
+    """
+    return {
+        "accuracy": float((proba.argmax(axis=1) == codes).mean()),
+        "log_loss": log_loss(codes, proba),
+        "brier": brier_score(codes, proba),
+        "calibration_error": calibration_error(codes, proba),
+    }
