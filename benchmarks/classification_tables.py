@@ -372,7 +372,7 @@ def main():
     parser.add_argument("--points", type=int, help="in place of a part's own, not in hensman")
     parser.add_argument("--rows", type=int, help="at most so many training rows, not in hensman")
     parser.add_argument("--share", type=float, default=0.03, help="of rows as points, in hensman")
-    parser.add_argument("--selector", default="hgv", help="of SparseGPClassifier")
+    parser.add_argument("--selector", default="rpcholesky", help="of SparseGPClassifier")
     parser.add_argument("--optimize-inducing", action="store_true", help="of SparseGPClassifier")
     parser.add_argument("--peers", nargs="*", choices=PEERS)
     parser.add_argument("--peer-starts", nargs="+", default=["sqrt"], choices=["1", "sqrt"])

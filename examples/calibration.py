@@ -2,7 +2,7 @@
 
 1. A few hundred rows of two overlapping classes, and many to test on: log loss, Brier score and
    calibration curves beside those of logistic regression and gradient boosting.
-2. One column with a gap: the probability, and the interval in which it is with 95 %, which is wide
+2. One column with a gap: the probability, and its 95 % interval under the posterior, which is wide
    where there are no data.
 
 The picture is written to output/calibration.png.

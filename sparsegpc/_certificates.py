@@ -19,6 +19,8 @@ from sparsegpc._upper_bounds import UPPER_BOUNDS, standard_bound, upper_bounds
 # Below, the roots of `variance_ratios` are found by series; above, by Newton's method.
 SMALL_GAMMA = 1e-6
 NEWTON_STEPS = 5
+# What the bounds of a classifier are of.
+OF_SITES = "bound with a point at every row and the same sites"
 # From here on an error of the mean, in deviations, or a ratio of variances says nothing useful.
 LARGEST_ERROR_TOLD = 5.0
 
@@ -92,8 +94,8 @@ class Certificate:
         The best lower bound known. It narrows the bracket of the log marginal likelihood, but
         belongs to another posterior, so it implies nothing about this one.
     of : str, default="log marginal likelihood"
-        What the bounds are of. For a classifier it is that of its Gaussian sites, not of the
-        labels.
+        What the bounds are of. For a classifier it is its bound with an inducing point at every row
+        and the same Gaussian sites: how good Gaussian sites are for labels is not certified.
 
     See Also
     --------
@@ -196,9 +198,13 @@ class Certificate:
         """Bound on the error of the probability of any event, at most 1."""
         return min(math.sqrt(0.5 * self.kl), 1.0)
 
+    @property
+    def _reference(self):
+        return "dense posterior of the same sites" if self.of == OF_SITES else "exact posterior"
+
     def __str__(self):
         lines = [
-            f"within {_up(self.kl)} nats of the exact posterior "
+            f"within {_up(self.kl)} nats of the {self._reference} "
             f"({_up(self.kl / self.n_rows)} per row)",
             _describe_errors(self.mean_error, self.variance_ratio, self.coverage_error),
             f"{self.of} at least {self.improved_lower_bound:.3f}, and at most",

@@ -6,7 +6,7 @@ from dataclasses import replace
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from sparsegpc._bounds import collapse
-from sparsegpc._certificates import certify
+from sparsegpc._certificates import OF_SITES, certify
 from sparsegpc._choices import Chosen
 from sparsegpc._growth import grow
 from sparsegpc._inference import settle
@@ -38,7 +38,7 @@ class CertifiedMixin:
         if self.n_inducing == "auto" and not isinstance(self.selector, str):
             raise ValueError(
                 "n_inducing='auto' needs a selector by name, which can choose any number of "
-                f"points, got selector={self.selector!r}"
+                f"points, got selector of type {type(self.selector).__name__}"
             )
 
     def _search(self, problem, rng, warm=False, starts=None):
@@ -122,5 +122,5 @@ def certificate_of(model, evaluation, method="auto"):
     first, *others = certify(features, outputs, model.slack, methods, n_rows=model.total_weight)
     total = sum(others, first)
     if sites_only:
-        total = replace(total, of="log marginal likelihood of the sites")
-    return total.shifted(evaluation.evidence - total.lower_bound)
+        total = replace(total, of=OF_SITES)
+    return total.shifted(float(evaluation.evidence - total.lower_bound))

@@ -3,7 +3,6 @@
 import numbers
 
 import numpy as np
-from scipy.special import ndtri
 from sklearn.base import ClassifierMixin, _fit_context
 from sklearn.gaussian_process.kernels import CompoundKernel
 from sklearn.utils import check_random_state
@@ -17,13 +16,13 @@ from sparsegpc._certified import CertifiedMixin, check_method
 from sparsegpc._choices import Chosen
 from sparsegpc._diagnosis import latent_range
 from sparsegpc._labels import check_classes, class_codes, present_rows, weigh_classes
-from sparsegpc._latent import sample_gaussian
 from sparsegpc._likelihoods import LabelLikelihood
 from sparsegpc._merging import merge_rows
 from sparsegpc._model import SparseModel
 from sparsegpc._one_vs_rest import fit_one_vs_rest, normalised
 from sparsegpc._quadrature import N_NODES
 from sparsegpc._rows import RowBlocks, available_threads, single_threaded_blas
+from sparsegpc._uncertainty import UncertaintyMixin
 from sparsegpc._validation import all_or_nothing
 from sparsegpc.likelihoods import NAMES, resolve_likelihood
 
@@ -34,20 +33,19 @@ NO_WHITE_NOISE = (
 # Attributes of one model for each class: their sums, and lists of them.
 SUMMED = ("lower_bound_", "cost_per_row_", "n_iter_", "n_evaluations_", "n_site_iterations_")
 LISTED = ("inducing_points_", "inducing_indices_", "lower_bounds_", "growth_", "growth_end_")
-# Draws for an interval of probabilities that depend on several functions.
-N_DRAWS = 1000
 
 
-class SparseGPClassifier(ClassifierMixin, CertifiedMixin, SparseGPBase):
+class SparseGPClassifier(ClassifierMixin, UncertaintyMixin, CertifiedMixin, SparseGPBase):
     r"""Gaussian process classification with inducing points chosen by the model.
 
     With two classes the log-odds f of the second one has a Gaussian process prior with a constant
     mean, and labels follow the logistic likelihood :math:`p(y = \pm 1 | f) = \sigma(y f)`; with
     more there is a function for each class. The posterior is approximated through M inducing
-    points, by the best of all Gaussian ones, found in a few passes over the data: there is no
-    learning rate, no number of epochs, and no place to guess for the inducing points.
-    Hyperparameters maximise a lower bound on the log marginal likelihood; the points are chosen by
-    the model among the rows, again whenever the hyperparameters have moved.
+    points, by the best of all Gaussian ones (with several classes, of those in which functions are
+    independent), found in a few passes over the data: there is no learning rate, no number of
+    epochs, and no place to guess for the inducing points. Hyperparameters maximise a lower bound on
+    the log marginal likelihood; the points are chosen by the model among the rows, again whenever
+    the hyperparameters have moved.
 
     Parameters
     ----------
@@ -68,9 +66,9 @@ class SparseGPClassifier(ClassifierMixin, CertifiedMixin, SparseGPBase):
         rest, each with a kernel and points of its own, and normalise their probabilities.
 
         For any number of classes, in one model whose functions share kernel and points: "softmax"
-        [5]_; "logistic-softmax" [6]_, a looser bound in closed form; "dirichlet" [7]_, regression
-        on transformed labels, the fastest. An instance of a class of :mod:`sparsegpc.likelihoods`
-        brings settings.
+        [5]_; "logistic-softmax" [6]_, another likelihood, bounded in closed form; "dirichlet" [7]_,
+        regression on transformed labels, the fastest with many classes, but overconfident where
+        classes overlap. An instance of a class of :mod:`sparsegpc.likelihoods` brings settings.
     n_inducing : int or "auto", default=200
         Most inducing points, silently at most the number of distinct rows. More points bring the
         bound closer to that of the full Gaussian process, at a cost of O(M^2) per row. "auto"
@@ -121,7 +119,8 @@ class SparseGPClassifier(ClassifierMixin, CertifiedMixin, SparseGPBase):
     warm_start : bool, default=False
         Start from the hyperparameters of the last fit, and from its inducing points where they are
         chosen by the model and no more than are asked for now. The kernel may have other values
-        and bounds than at the last fit, but must have the same structure.
+        and bounds than at the last fit, but must have the same structure. After a change between
+        one model and one for each class it starts afresh.
     n_jobs : int or None, default=None
         Processes or threads of joblib for one model for each class; the cores are shared among
         them. A single model uses all cores by itself.
@@ -134,14 +133,14 @@ class SparseGPClassifier(ClassifierMixin, CertifiedMixin, SparseGPBase):
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-        Class labels, sorted; with two f is the log-odds of ``classes_[1]``.
+        Class labels, sorted; f of the likelihoods of two classes is about ``classes_[1]``.
     estimators_ : list of SparseGPClassifier or None
         With one model for each class, these; their classes are 0, the rest, and 1. Attributes below
         then are as said in brackets.
     kernel_ : kernel
         Kernel with the learned hyperparameters. [CompoundKernel of all.]
     prior_mean_ : float or ndarray of shape (n_classes,)
-        Constant mean of f.
+        Constant mean of f; of each function where there is one for each class.
     inducing_points_ : ndarray of shape (n_points, `n_features_in_`)
         Inducing points in the order of their choice. [A list of such.]
     inducing_indices_ : ndarray of shape (n_points,) or None
@@ -152,7 +151,8 @@ class SparseGPClassifier(ClassifierMixin, CertifiedMixin, SparseGPBase):
         kernels without length scales. [The largest over classes.]
     lower_bound_ : float
         Lower bound on the log marginal likelihood of the training data, in nats; with "dirichlet"
-        that of the transformed labels. [The sum.]
+        that of the transformed labels. It compares kernels and points, not likelihoods. [The sum,
+        which is no bound on the likelihood of the classes.]
     cost_per_row_ : float
         What the points miss, in nats per row: half the mean of site precision times residual, which
         `selection_tol` limits; summed over functions. It orders choices of points; `certificate`
@@ -396,42 +396,10 @@ class SparseGPClassifier(ClassifierMixin, CertifiedMixin, SparseGPBase):
         options["fit_prior_mean"] &= self._likelihood.has_prior_mean
         return SparseModel(kernel, self._likelihood, rows.X, targets, rows.weight, **options)
 
-    def latent_mean_and_variance(self, X):
-        """Return the posterior mean and variance of f.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-
-        Returns
-        -------
-        mean : ndarray of shape (n_samples,) or (n_samples, n_classes)
-            With two classes that of the one function, the log-odds of ``classes_[1]`` (with the
-            probit likelihood its quantile). With more, and for "dirichlet", of one function for
-            each class.
-        variance : ndarray of the shape of `mean`
-            How little the data say about f at each row; far from all data it returns to the
-            prior's.
-        """
-        mean, variance = self._moments(self._check_rows(X))
-        if len(mean) == 1:
-            return mean[0], variance[0]
-        return mean.T, variance.T
-
-    def _check_rows(self, X):
-        check_is_fitted(self)
-        return validate_data(self, X, dtype=np.float64, reset=False)
-
-    def _moments(self, X):
-        """Return mean and variance of all functions, shape (n_functions, N) each."""
-        with single_threaded_blas():
-            if self.estimators_ is None:
-                return self._latent_moments(X)
-            moments = [one._latent_moments(X) for one in self.estimators_]
-        return tuple(np.concatenate(parts) for parts in zip(*moments, strict=True))
-
     def predict_log_proba(self, X):
-        """Return the logarithms of the class probabilities, without underflow.
+        """Return the logarithms of the class probabilities.
+
+        Without underflow with two classes and a likelihood of two; else down to 1e-308.
 
         Parameters
         ----------
@@ -476,88 +444,6 @@ class SparseGPClassifier(ClassifierMixin, CertifiedMixin, SparseGPBase):
         """
         proba = np.exp(self.predict_log_proba(X))
         return proba / proba.sum(axis=1, keepdims=True)
-
-    def predict_proba_interval(self, X, confidence=0.95, random_state=0):
-        """Return how uncertain the class probabilities are themselves.
-
-        If f were known the probabilities would be a function of it; this is the central interval
-        of what they could be, given what the data say about f. It is wide far from all data, and
-        narrow where labels are noisy but rows plenty.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-        confidence : float, default=0.95
-            Posterior probability of each interval, in (0, 1).
-        random_state : int, RandomState instance or None, default=0
-            With more than one function intervals are quantiles of `N_DRAWS` draws.
-
-        Returns
-        -------
-        low : ndarray of shape (n_samples, n_classes)
-        high : ndarray of shape (n_samples, n_classes)
-            Columns as in `classes_`.
-
-        Raises
-        ------
-        ValueError
-            If `confidence` is not between 0 and 1.
-        """
-        if not isinstance(confidence, numbers.Real) or not 0.0 < confidence < 1.0:
-            raise ValueError(f"confidence must be a number between 0 and 1, got {confidence!r}")
-        mean, variance = self._moments(self._check_rows(X))
-        tails = np.array([0.5 * (1.0 - confidence), 0.5 * (1.0 + confidence)])
-        if len(mean) == 1:
-            # The probability of the second class rises with f.
-            ends = mean[0] + ndtri(tails)[:, None] * np.sqrt(variance[0])
-            low, high = (self._probabilities(f[None])[:, 1] for f in ends)
-            return np.stack([1.0 - high, low], axis=1), np.stack([1.0 - low, high], axis=1)
-        # The same draws at all rows, so that an interval does not depend on the other rows.
-        draws = check_random_state(random_state).standard_normal((len(mean), N_DRAWS))
-        low, high = np.empty((2, mean.shape[1], len(self.classes_)))
-        for row, (m, s) in enumerate(zip(mean.T, np.sqrt(variance.T), strict=True)):
-            f = m[:, None] + s[:, None] * draws
-            low[row], high[row] = np.quantile(self._probabilities(f), tails, axis=0)
-        return low, high
-
-    def _probabilities(self, f):
-        """Return the class probabilities, shape (n, C), at given f of shape (n_functions, n)."""
-        if self.estimators_ is None:
-            return self._likelihood.probabilities(f)
-        parts = [
-            one._likelihood.probabilities(f[k : k + 1])[:, 1]
-            for k, one in enumerate(self.estimators_)
-        ]
-        proba = np.stack(parts, axis=1)
-        return proba / proba.sum(axis=1, keepdims=True)
-
-    def sample_f(self, X, n_samples=1, random_state=0):
-        """Return draws of f from its posterior, jointly at all rows.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples_X, n_features)
-        n_samples : int, default=1
-            Number of draws.
-        random_state : int, RandomState instance or None, default=0
-
-        Returns
-        -------
-        f_samples : ndarray of shape (n_samples_X, n_samples) or (n_samples_X, n_classes, n_samples)
-            The latter with one function for each class. It takes O(n_samples_X^2) memory and
-            O(n_samples_X^3) time.
-        """
-        X = self._check_rows(X)
-        rng = check_random_state(random_state)
-        with single_threaded_blas():
-            parts = [self] if self.estimators_ is None else self.estimators_
-            samples = [
-                sample_gaussian(m, C, n_samples, rng)
-                for part in parts
-                for m, C in zip(*part._latent_covariance(X), strict=True)
-            ]
-        samples = np.moveaxis(np.stack(samples), -1, 0)
-        return samples[:, 0] if samples.shape[1] == 1 else samples
 
     def decision_function(self, X):
         """Return the log-odds of the predicted probabilities, or their logarithms.
@@ -639,12 +525,12 @@ class SparseGPClassifier(ClassifierMixin, CertifiedMixin, SparseGPBase):
         theta : array-like of shape (n_hyperparameters,) or None, default=None
             Logarithms of the kernel's free hyperparameters. None is ``kernel_.theta``.
         X : array-like of shape (n_samples, n_features) or None, default=None
-            Rows that the bound is about. None, possible only without `theta` and
+            Rows that the bound is about. None, possible only without `theta`, `sample_weight` and
             `eval_gradient`, is the data of `fit`, which are not kept, and gives `lower_bound_`.
         y : array-like of shape (n_samples,) or None, default=None
             Their labels, among `classes_`.
         sample_weight : array-like of shape (n_samples,), float or None, default=None
-            As in `fit`, where `class_weight` multiplies them, too.
+            As in `fit`; `class_weight` multiplies them, where "balanced" balances these rows.
         eval_gradient : bool, default=False
             Whether to return the gradient w.r.t. `theta` too.
 

@@ -23,6 +23,9 @@ from sparsegpc._model import Evaluation
 RANKING_ROWS, RANKING_POINTS, RANKING_ITERATIONS = 1000, 50, 6
 # The last evaluation solves the sites to this share of the bound's tolerance.
 FINAL_TOL_SHARE, MAX_FINAL_ITERATIONS = 1e-4, 500
+# While points move the sites are solved to this share: in many directions the line search gives up
+# on what sites that are almost solved for say of the gradient.
+MOVING_TOL_SHARE = 1e-3
 # Steps in a row that may fail to raise the bound: of the optimiser, and choices of points.
 PATIENCE = 2
 # Length of the optimiser's first step in theta, from gradients (nats) at least this large.
@@ -64,6 +67,7 @@ class _Ascent:
 
     def __init__(self, model, start, moves=None):
         self._model, self._moves = model, moves
+        self._site_tol = None if moves is None else MOVING_TOL_SHARE * model.tol
         self.best = start
         self._states = start.states
         self._first = start
@@ -100,6 +104,7 @@ class _Ascent:
                     chosen,
                     self._states,
                     jitter=self.best.jitter,
+                    tol=self._site_tol,
                     wrt_Z=self._moves is not None,
                 )
             except LinAlgError:

@@ -85,6 +85,9 @@ class LabelLikelihood:
     # Whether the prior means of its functions may be learned; else they are zero.
     has_prior_mean = True
 
+    def __repr__(self):
+        return f"{type(self).__name__}()"
+
     def for_classes(self, n_classes):
         """Return the likelihood for this number of classes."""
         return self

@@ -17,7 +17,7 @@ from sparsegpc._rows import DEFAULT_MEMORY, RowBlocks
 from sparsegpc._sites import SMALLEST_PRECISION, solve_sites
 
 # The sites are solved to this share of the bound's tolerance.
-SITE_TOL_SHARE = 0.1
+SITE_TOL_SHARE = 0.01
 MAX_SITE_ITERATIONS = 50
 # A precision and the shrinkage of the residual that it implies settle in a few steps.
 SHRINKAGE_STEPS = 8

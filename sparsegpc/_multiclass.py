@@ -1,5 +1,7 @@
 r"""Likelihoods of several classes: one function for each of them, with one kernel."""
 
+import numbers
+
 import numpy as np
 from scipy.special import log_expit, softmax, xlogy
 
@@ -9,6 +11,16 @@ from sparsegpc._gaussian import KnownNoise, known_noise_targets
 from sparsegpc._likelihoods import Expectation, LabelLikelihood, SiteState
 
 SMALLEST_TILT = 1e-8
+
+
+class _SoftmaxLink:
+    """Probabilities in proportion to the exponentials of f."""
+
+    def log_probabilities(self, mean, variance):
+        return _log(expected_softmax(mean, variance))
+
+    def probabilities(self, f):
+        return softmax(f, axis=0).T
 
 
 class _JointLikelihood(LabelLikelihood):
@@ -36,7 +48,7 @@ class _JointLikelihood(LabelLikelihood):
         return float(xlogy(counts, counts / total).sum())
 
 
-class Softmax(_JointLikelihood):
+class Softmax(_SoftmaxLink, _JointLikelihood):
     r"""The softmax likelihood :math:`p(y = k | f) = e^{f_k} / \sum_j e^{f_j}`, class against class.
 
     It is at least the product over the other classes j of :math:`\sigma(f_y - f_j)`, whose
@@ -84,12 +96,6 @@ class Softmax(_JointLikelihood):
             precision[k, rows] += share * parts.curvature.sum(axis=0)
             precision[others, rows] += share * parts.curvature
         return Expectation(value, slope, precision, v * precision)
-
-    def log_probabilities(self, mean, variance):
-        return _log(expected_softmax(mean, variance))
-
-    def probabilities(self, f):
-        return softmax(f, axis=0).T
 
 
 class LogisticSoftmax(_JointLikelihood):
@@ -149,7 +155,7 @@ class LogisticSoftmax(_JointLikelihood):
         return softmax(log_expit(f), axis=0).T
 
 
-class DirichletTargets(KnownNoise, LabelLikelihood):
+class DirichletTargets(_SoftmaxLink, KnownNoise, LabelLikelihood):
     r"""Labels of C classes as targets of C regressions with known noise.
 
     A row of class y is taken for a draw from a Dirichlet distribution of concentrations
@@ -174,12 +180,13 @@ class DirichletTargets(KnownNoise, LabelLikelihood):
         self.concentration = concentration
 
     def for_classes(self, n_classes):
-        if not (np.isfinite(self.concentration) and self.concentration > 0.0):
+        is_number = isinstance(self.concentration, numbers.Real)
+        if not (is_number and 0.0 < self.concentration < np.inf):
             raise ValueError(
                 f"concentration must be positive and finite, got {self.concentration!r}: values "
                 "from 0.001 to 0.1 are usual"
             )
-        likelihood = DirichletTargets(self.concentration)
+        likelihood = DirichletTargets(float(self.concentration))
         likelihood._n_classes = n_classes
         return likelihood
 
@@ -191,12 +198,6 @@ class DirichletTargets(KnownNoise, LabelLikelihood):
             y = np.log(alpha) - 0.5 * variance
             result.append(known_noise_targets(y, weight, variance, rows))
         return result
-
-    def log_probabilities(self, mean, variance):
-        return _log(expected_softmax(mean, variance))
-
-    def probabilities(self, f):
-        return softmax(f, axis=0).T
 
 
 def _log(probabilities):

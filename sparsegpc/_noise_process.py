@@ -31,10 +31,12 @@ from sparsegpc._bounds import (
 from sparsegpc._gaussian import LOG_2PI
 from sparsegpc._likelihoods import Sites
 from sparsegpc._linalg import SMALLEST_JITTER
-from sparsegpc._model import MAX_SITE_ITERATIONS, SITE_TOL_SHARE, Evaluation, SparseModel
+from sparsegpc._model import MAX_SITE_ITERATIONS, Evaluation, SparseModel
 from sparsegpc._selection import select
 from sparsegpc._sites import ROUNDING, refuse_infinite
 
+# The noise is solved for to this share of the bound's tolerance.
+NOISE_TOL_SHARE = 0.1
 # A step of the noise sites that lowers the bound is halved, down to this length.
 SHORTEST_STEP = 1.0 / 64.0
 # Noise this much smaller than the targets' variance, in logarithms, is none, and would have no end.
@@ -281,7 +283,7 @@ class HeteroscedasticModel(SparseModel):
                 self.slack,
                 state,
                 prior_mean=self.prior_mean,
-                tol=SITE_TOL_SHARE * self.tol if tol is None else tol,
+                tol=NOISE_TOL_SHARE * self.tol if tol is None else tol,
                 max_iter=max_iter,
             )
             for y, state in zip(self.targets, states, strict=True)

@@ -3,23 +3,36 @@
 Their names as strings stand for instances with default settings.
 """
 
+from sklearn.base import BaseEstimator
+
+from sparsegpc import _multiclass
 from sparsegpc._binary import (
     BernoulliLogit,
     BernoulliProbit,
     ConditionalPolyaGamma,
     PolyaGammaLogit,
 )
-from sparsegpc._multiclass import DirichletTargets, LogisticSoftmax, Softmax
+from sparsegpc._likelihoods import LabelLikelihood
+from sparsegpc._multiclass import LogisticSoftmax, Softmax
 
 __all__ = [
     "BernoulliLogit",
     "BernoulliProbit",
     "ConditionalPolyaGamma",
     "DirichletTargets",
+    "LabelLikelihood",
     "LogisticSoftmax",
     "PolyaGammaLogit",
     "Softmax",
 ]
+
+
+class DirichletTargets(_multiclass.DirichletTargets, BaseEstimator):
+    __doc__ = _multiclass.DirichletTargets.__doc__
+
+    def __init__(self, concentration=0.01):
+        super().__init__(concentration)
+
 
 NAMES = {
     "bernoulli-logit": BernoulliLogit,
