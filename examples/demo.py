@@ -84,7 +84,7 @@ def polya_gamma_variance(mean, variance):
 def draw_two_moons():
     """Draw the classifier's view of a two-dimensional problem."""
     X, y = make_moons(400, noise=0.25, random_state=0)
-    gp = SparseGPClassifier().fit(X, y)
+    gp = SparseGPClassifier(likelihood="polya-gamma").fit(X, y)
     low, high = X.min(axis=0) - 0.4, X.max(axis=0) + 0.4
     grid = np.meshgrid(*(np.linspace(a, b, 200) for a, b in zip(low, high, strict=True)))
     points = np.column_stack([axis.ravel() for axis in grid])
