@@ -10,12 +10,14 @@ expectation w.r.t. the mean of f, and :math:`\pi_n` minus twice that w.r.t. its 
 precision :math:`\pi_n` and shift :math:`\alpha_n + \pi_n\,\mathrm{mean}_n`. So the bound is
 maximised over 2 N numbers rather than the M (M + 3) / 2 of an explicit q(u), in two turns:
 
-- given the precisions, and with them the covariance, over the mean of q(u), by Newton's method with
-  the site precisions for the curvature: the bound is concave in it, and a step costs O(N M);
+- given the precisions, and with them the covariance, over the mean of q(u), in which the bound is
+  concave, at O(N M) for a step: see `_means`;
 - the precisions are set to the :math:`\pi_n` that the moments ask for, at about 2 N M^2: a pass.
+  Anderson's method extrapolates their logarithms from the last few passes.
 
-A step that lowers the bound is halved. The last pass is spared where the next one would gain less
-than the tolerance, by an upper estimate.
+A step that lowers the bound is taken back: an extrapolated one for the plain one, that for half of
+it. The last pass is spared where the next one would gain less than the tolerance, by an estimate
+from above.
 
 References
 ----------
@@ -120,7 +122,7 @@ def solve_sites(features, likelihood, y, weight, slack, states, *, prior_mean=No
 class _Ascent(NamedTuple):
     """The best attempt of an ascent, the bound after each accepted pass, and how it ended."""
 
-    best: NamedTuple
+    best: "_Attempt"
     bounds: list
     n_iter: int
     converged: bool

@@ -883,3 +883,16 @@ def test_weights_of_classes_that_are_seven_decades_apart(bound, n_inducing):
     assert model.converged_
     assert 1.5 * constant < model.lower_bound_ < 0.0
     assert_allclose(model.predict_proba(X)[:, 0], 1.0, atol=1e-4)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("likelihood", sorted(set(EVERY) - {"dirichlet"}))
+def test_labels_of_noise_give_the_probabilities_of_noise(likelihood, n_classes):
+    rng = np.random.RandomState(1)
+    X, y = rng.randn(1200, 2), rng.randint(n_classes, size=1200)
+    model = SparseGPClassifier(likelihood=likelihood, n_inducing=20)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(X[:300], y[:300])
+    loss = log_loss(y[300:], model.predict_proba(X[300:]))
+    assert loss <= np.log(n_classes) + 0.02
