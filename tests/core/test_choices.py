@@ -30,7 +30,9 @@ def greedy(K, gain, n_points):
         chosen = K[np.ix_(indices, indices)]
         half = np.linalg.solve(chosen, K[indices]) if indices else np.zeros((0, len(K)))
         residual = K.diagonal() - np.einsum("mn,mn->n", K[indices], half)
-        indices.append(int(np.argmax(gain * residual)))
+        gains = gain * residual
+        # Of rows that agree to rounding the first one counts.
+        indices.append(int(np.argmax(gains >= (1.0 - 1e-12) * gains.max())))
     return indices
 
 

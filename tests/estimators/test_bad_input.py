@@ -199,7 +199,7 @@ FIT_CASES = [
     Case(
         "any number of points from an array",
         ValueError,
-        ("n_inducing='auto' needs a selector by name", "selector=array"),
+        ("n_inducing='auto' needs a selector by name", "selector of type ndarray"),
         {"n_inducing": "auto", "selector": X[:4]},
     ),
     Case(
