@@ -1,7 +1,7 @@
 """Quality and cost of whole fits on data that scikit-learn ships, at published sizes.
 
 The set and its 90 % splits, the isotropic squared exponential and M = 50 are those of Passerello
-2021, table D.1, whose median bound over ten splits is -69.38 nats.
+2021, tables D.1 and D.2, whose best median bound over ten splits, of any method, is -55.71 nats.
 """
 
 import time
@@ -71,7 +71,7 @@ def test_the_bound_is_far_above_that_of_a_constant(split):
 
 def test_the_bound_is_about_the_published_one(split):
     # Splits differ by a few nats from each other.
-    assert split.model.lower_bound_ > -69.38 - 5.0
+    assert split.model.lower_bound_ > -55.71 - 3.0
 
 
 def test_fifty_points_lose_little_against_all_rows(split):
@@ -84,7 +84,7 @@ def test_fifty_points_lose_little_against_all_rows(split):
 
 
 def test_few_site_iterations_are_spent_on_each_evaluation(split):
-    assert split.model.n_site_iterations_ <= 8 * split.model.n_evaluations_
+    assert split.model.n_site_iterations_ <= 5 * split.model.n_evaluations_
     assert split.model.n_evaluations_ <= 100
 
 
@@ -98,5 +98,6 @@ def test_predictions_are_as_good_as_those_of_the_full_model(split, full):
         for model in (split.model, full[0])
     ]
     assert losses[0] < 0.2
-    assert losses[0] < losses[1] + 0.02
+    # One row of the 57 that is thought certain, and is not, costs 0.05 and more.
+    assert losses[0] < losses[1] + 0.05
     assert split.model.score(split.X_test, split.y_test) > 0.94
