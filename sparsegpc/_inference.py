@@ -28,6 +28,8 @@ FINAL_TOL_SHARE, MAX_FINAL_ITERATIONS = 1e-4, 500
 MOVING_TOL_SHARE = 1e-3
 # Steps in a row that may fail to raise the bound: of the optimiser, and choices of points.
 PATIENCE = 2
+# While points move: among many directions a small gain or two says little.
+MOVING_PATIENCE = 4
 # Length of the optimiser's first step in theta, from gradients (nats) at least this large.
 FIRST_STEP, SMALL_GRADIENT = 0.5, 30.0
 # A gain over a constant function of less than this many nats per row, or 1 in all, is none.
@@ -68,6 +70,7 @@ class _Ascent:
     def __init__(self, model, start, moves=None):
         self._model, self._moves = model, moves
         self._site_tol = None if moves is None else MOVING_TOL_SHARE * model.tol
+        self._patience = PATIENCE if moves is None else MOVING_PATIENCE
         self.best = start
         self._states = start.states
         self._first = start
@@ -118,10 +121,10 @@ class _Ascent:
         return self._scale * evaluation.bound, self._scale * self._gradient(evaluation)
 
     def stop_when_flat(self, x):
-        """Stop the minimiser after `PATIENCE` iterations in a row that gain less than tol."""
+        """Stop the minimiser after some iterations in a row that gain less than tol."""
         gain, self._last = self.best.bound - self._last, self.best.bound
         self._small_gains = self._small_gains + 1 if gain < self._model.tol else 0
-        if self._small_gains == PATIENCE:
+        if self._small_gains == self._patience:
             raise StopIteration
 
 
