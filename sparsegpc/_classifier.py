@@ -19,7 +19,7 @@ from sparsegpc._labels import check_classes, class_codes, present_rows, weigh_cl
 from sparsegpc._likelihoods import LabelLikelihood
 from sparsegpc._merging import merge_rows
 from sparsegpc._model import SparseModel
-from sparsegpc._one_vs_rest import fit_one_vs_rest, normalised
+from sparsegpc._one_vs_rest import OneVsRestLink, fit_one_vs_rest
 from sparsegpc._quadrature import N_NODES
 from sparsegpc._rows import RowBlocks, available_threads, single_threaded_blas
 from sparsegpc._uncertainty import UncertaintyMixin
@@ -341,6 +341,7 @@ class SparseGPClassifier(ClassifierMixin, UncertaintyMixin, CertifiedMixin, Spar
         self.n_features_in_ = rows.X.shape[1]
         rng = check_random_state(self.random_state)
         if n_classes > 2 and not likelihood.takes_many_classes:
+            self._likelihood = OneVsRestLink(likelihood)
             return self._fit_one_vs_rest(rows, codes, rng)
         if not hasattr(self, "classes_"):
             self.classes_ = np.arange(n_classes)
@@ -364,7 +365,7 @@ class SparseGPClassifier(ClassifierMixin, UncertaintyMixin, CertifiedMixin, Spar
         )
         self.estimators_ = estimators
         # What a single model of an earlier fit has left.
-        for name in ("_theta", "_posteriors", "_Luu", "_likelihood", "_rows_per_weight"):
+        for name in ("_theta", "_posteriors", "_Luu", "_rows_per_weight"):
             vars(self).pop(name, None)
         self.kernel_ = CompoundKernel([one.kernel_ for one in estimators])
         for name in SUMMED:
@@ -414,21 +415,13 @@ class SparseGPClassifier(ClassifierMixin, UncertaintyMixin, CertifiedMixin, Spar
         log_proba = np.empty((mean.shape[1], len(self.classes_)))
 
         def block(index, rows):
-            log_proba[rows] = self._log_probabilities(mean[:, rows], variance[:, rows])
+            moments = mean[:, rows], variance[:, rows]
+            log_proba[rows] = self._likelihood.log_probabilities(*moments)
 
         n_columns = len(mean) * N_NODES
         with single_threaded_blas():
             RowBlocks(len(log_proba), n_columns, n_threads=available_threads()).run(block)
         return log_proba
-
-    def _log_probabilities(self, mean, variance):
-        if self.estimators_ is None:
-            return self._likelihood.log_probabilities(mean, variance)
-        parts = [
-            one._log_probabilities(mean[k : k + 1], variance[k : k + 1])[:, 1]
-            for k, one in enumerate(self.estimators_)
-        ]
-        return normalised(np.stack(parts, axis=1))
 
     def predict_proba(self, X):
         """Return the class probabilities, integrated over the posterior of f.

@@ -1,6 +1,7 @@
 """Moments of f at new rows, from what a fitted estimator keeps."""
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sparsegpc._adapters import adapt_kernel
 from sparsegpc._model import predict_covariance, predict_moments
@@ -13,6 +14,11 @@ class LatentMixin:
     It has ``kernel_`` and ``inducing_points_``, their factor ``_Luu``, and ``_posteriors``, one
     `Posterior` for each output.
     """
+
+    def _check_rows(self, X):
+        """Return rows to predict at, validated."""
+        check_is_fitted(self)
+        return validate_data(self, X, dtype=np.float64, reset=False)
 
     def _latent_moments(self, X):
         """Return mean and variance of f at the rows of validated `X`, shape (n_outputs, N) each."""
@@ -28,8 +34,14 @@ class LatentMixin:
         return adapted.kernel, adapted.theta, points, self._Luu, self._posteriors
 
 
-def sample_gaussian(mean, covariance, n_samples, rng):
-    """Return draws of shape (n_samples, N) from a Gaussian whose covariance may be singular."""
-    values, vectors = np.linalg.eigh(covariance)
-    root = vectors * np.sqrt(np.maximum(values, 0.0))
-    return mean + rng.standard_normal((n_samples, len(mean))) @ root.T
+def sample_gaussians(mean, covariance, n_samples, rng):
+    """Return draws of shape (K, n_samples, N) from K Gaussians whose covariances may be singular.
+
+    ``mean`` is of shape (K, N), ``covariance`` of shape (K, N, N).
+    """
+    draws = []
+    for m, C in zip(mean, covariance, strict=True):
+        values, vectors = np.linalg.eigh(C)
+        root = vectors * np.sqrt(np.maximum(values, 0.0))
+        draws.append(m + rng.standard_normal((n_samples, len(m))) @ root.T)
+    return np.stack(draws)

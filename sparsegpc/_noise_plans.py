@@ -30,7 +30,7 @@ from sparsegpc._gaussian import (
     learned_noise_targets,
     noisy_targets,
 )
-from sparsegpc._latent import sample_gaussian
+from sparsegpc._latent import sample_gaussians
 from sparsegpc._model import SparseModel, predict_covariance, predict_moments
 from sparsegpc._noise_process import HeteroscedasticModel, expected_precision
 from sparsegpc._settings import row_options
@@ -293,9 +293,7 @@ class LearnedProcess(NamedTuple):
     def log_samples(self, X, n_samples, rng):
         """Return draws of the log noise variance, shape (n_outputs, n_samples, N)."""
         mean, covariance = predict_covariance(*self._core(), X)
-        return np.stack(
-            [sample_gaussian(m, C, n_samples, rng) for m, C in zip(mean, covariance, strict=True)]
-        )
+        return sample_gaussians(mean, covariance, n_samples, rng)
 
     def _core(self):
         adapted = adapt_kernel(self.kernel, self.Z.shape[1])

@@ -2,6 +2,7 @@
 
 from copy import deepcopy
 
+import numpy as np
 from joblib import effective_n_jobs
 from scipy.special import logsumexp
 from sklearn.base import clone
@@ -49,6 +50,27 @@ def _fit_one(estimator, rows, is_class, n_threads):
         return estimator, estimator._fit_classes(rows, is_class.astype(int))
 
 
-def normalised(log_proba):
-    """Return logarithms of probabilities that sum to one in each row of (N, C)."""
-    return log_proba - logsumexp(log_proba, axis=1, keepdims=True)
+class OneVsRestLink:
+    """Probabilities of C classes: those of each against the rest, normalised.
+
+    Parameters
+    ----------
+    likelihood : LabelLikelihood
+        Of two classes.
+    """
+
+    def __init__(self, likelihood):
+        self._likelihood = likelihood
+
+    def log_probabilities(self, mean, variance):
+        """Return what `LabelLikelihood.log_probabilities` does, for a function of each class."""
+        functions = [slice(k, k + 1) for k in range(len(mean))]
+        parts = [self._likelihood.log_probabilities(mean[k], variance[k])[:, 1] for k in functions]
+        log_proba = np.stack(parts, axis=1)
+        return log_proba - logsumexp(log_proba, axis=1, keepdims=True)
+
+    def probabilities(self, f):
+        """Return what `LabelLikelihood.probabilities` does, for a function of each class."""
+        parts = [self._likelihood.probabilities(f[k : k + 1])[:, 1] for k in range(len(f))]
+        proba = np.stack(parts, axis=1)
+        return proba / proba.sum(axis=1, keepdims=True)

@@ -3,11 +3,10 @@
 import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted
-from sklearn.utils.validation import validate_data as _validate_data
+from sklearn.utils.validation import check_array, check_consistent_length
 
 from sparsegpc._gaussian import log_predictive_density
-from sparsegpc._latent import sample_gaussian
+from sparsegpc._latent import sample_gaussians
 from sparsegpc._noise_process import expected_variance
 from sparsegpc._rows import single_threaded_blas
 from sparsegpc._validation import check_noise_variance
@@ -16,9 +15,9 @@ from sparsegpc._validation import check_noise_variance
 class GaussianRegressionMixin(RegressorMixin):
     """Predictions of a fitted regressor with Gaussian noise.
 
-    It has ``_latent_moments(X)`` and ``_latent_covariance(X)``, of f for each output, and
-    ``_noise``, which knows the moments of the log noise variance, or is None where the noise was
-    known; all of these in units in which the targets, less ``_y_centre``, are divided by
+    Beside `LatentMixin`, which knows the moments of f for each output. It has ``_noise``, which
+    knows those of the log noise variance, or is None where the noise was known; all of these are in
+    units in which the targets, less ``_y_centre``, are divided by
     ``_y_scale``, both of shape (n_outputs,). ``_one_output`` says whether y had one dimension.
     """
 
@@ -160,23 +159,16 @@ class GaussianRegressionMixin(RegressorMixin):
         rng = check_random_state(random_state)
         with single_threaded_blas():
             mean, covariance = self._latent_with_covariance(X)
-            draws = [
-                sample_gaussian(m, C, n_samples, rng) for m, C in zip(mean, covariance, strict=True)
-            ]
+            samples = sample_gaussians(mean, covariance, n_samples, rng)
             if noise_variance is None:
                 self._refuse_unknown_noise()
                 log_noise = self._noise.log_samples(X, n_samples, rng)
                 std = np.exp(0.5 * log_noise) * self._y_scale[:, None, None]
             else:
                 std = np.sqrt(self._noise_variances(X, noise_variance))[:, None]
-        samples = np.stack(draws)
         samples += std * rng.standard_normal(samples.shape)
         samples = np.moveaxis(samples, -1, 0)
         return samples[:, 0] if self._one_output else samples
-
-    def _check_rows(self, X):
-        check_is_fitted(self)
-        return _validate_data(self, X, dtype=np.float64, reset=False)
 
     def _check_outputs(self, y):
         """Refuse targets of another shape than those of `fit`."""

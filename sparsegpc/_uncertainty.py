@@ -5,9 +5,8 @@ import numbers
 import numpy as np
 from scipy.special import ndtri
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
 
-from sparsegpc._latent import sample_gaussian
+from sparsegpc._latent import sample_gaussians
 from sparsegpc._rows import single_threaded_blas
 
 # Draws for an interval of probabilities that depend on several functions.
@@ -18,7 +17,7 @@ class UncertaintyMixin:
     """Moments and draws of f, and intervals of probabilities.
 
     Beside an estimator of `SparseGPBase` with ``estimators_``, models of one function each, or None
-    where there is one model, which has a ``_likelihood``.
+    where there is one model, and a ``_likelihood``, which turns f into probabilities.
     """
 
     def latent_mean_and_variance(self, X):
@@ -43,16 +42,15 @@ class UncertaintyMixin:
             return mean[0], variance[0]
         return mean.T, variance.T
 
-    def _check_rows(self, X):
-        check_is_fitted(self)
-        return validate_data(self, X, dtype=np.float64, reset=False)
+    @property
+    def _models(self):
+        """The models that this one consists of."""
+        return [self] if self.estimators_ is None else self.estimators_
 
     def _moments(self, X):
         """Return mean and variance of all functions, shape (n_functions, N) each."""
         with single_threaded_blas():
-            if self.estimators_ is None:
-                return self._latent_moments(X)
-            moments = [one._latent_moments(X) for one in self.estimators_]
+            moments = [one._latent_moments(X) for one in self._models]
         return tuple(np.concatenate(parts) for parts in zip(*moments, strict=True))
 
     def predict_proba_interval(self, X, confidence=0.95, random_state=0):
@@ -91,26 +89,16 @@ class UncertaintyMixin:
         if len(mean) == 1:
             # The probability of the second class rises with f.
             ends = mean[0] + ndtri(tails)[:, None] * np.sqrt(variance[0])
-            low, high = (self._probabilities(f[None])[:, 1] for f in ends)
+            low, high = (self._likelihood.probabilities(f[None])[:, 1] for f in ends)
             return np.stack([1.0 - high, low], axis=1), np.stack([1.0 - low, high], axis=1)
         # The same draws at all rows, so that an interval does not depend on the other rows.
         draws = check_random_state(random_state).standard_normal((len(mean), N_DRAWS))
         low, high = np.empty((2, mean.shape[1], len(self.classes_)))
         for row, (m, s) in enumerate(zip(mean.T, np.sqrt(variance.T), strict=True)):
             f = m[:, None] + s[:, None] * draws
-            low[row], high[row] = np.quantile(self._probabilities(f), tails, axis=0)
+            proba = self._likelihood.probabilities(f)
+            low[row], high[row] = np.quantile(proba, tails, axis=0)
         return low, high
-
-    def _probabilities(self, f):
-        """Return the class probabilities, shape (n, C), at given f of shape (n_functions, n)."""
-        if self.estimators_ is None:
-            return self._likelihood.probabilities(f)
-        parts = [
-            one._likelihood.probabilities(f[k : k + 1])[:, 1]
-            for k, one in enumerate(self.estimators_)
-        ]
-        proba = np.stack(parts, axis=1)
-        return proba / proba.sum(axis=1, keepdims=True)
 
     def sample_f(self, X, n_samples=1, random_state=0):
         """Return draws of f from its posterior, jointly at all rows.
@@ -135,11 +123,8 @@ class UncertaintyMixin:
             raise ValueError(f"n_samples must be a positive integer, got {n_samples!r}")
         rng = check_random_state(random_state)
         with single_threaded_blas():
-            parts = [self] if self.estimators_ is None else self.estimators_
             samples = [
-                sample_gaussian(m, C, n_samples, rng)
-                for part in parts
-                for m, C in zip(*part._latent_covariance(X), strict=True)
+                sample_gaussians(*one._latent_covariance(X), n_samples, rng) for one in self._models
             ]
-        samples = np.moveaxis(np.stack(samples), -1, 0)
+        samples = np.moveaxis(np.concatenate(samples), -1, 0)
         return samples[:, 0] if samples.shape[1] == 1 else samples
