@@ -26,6 +26,8 @@ FINAL_TOL_SHARE, MAX_FINAL_ITERATIONS = 1e-4, 500
 # While points move the sites are solved to this share: in many directions the line search gives up
 # on what sites that are almost solved for say of the gradient.
 MOVING_TOL_SHARE = 1e-3
+# Pairs that L-BFGS-B remembers; where points move scipy's ten are too few.
+MEMORY = 30
 # Steps in a row that may fail to raise the bound: of the optimiser, and choices of points.
 PATIENCE = 2
 # While points move: among many directions a small gain or two says little.
@@ -144,7 +146,7 @@ def _ascend(model, start, bounds, max_iter, moves=None):
         method="L-BFGS-B",
         bounds=np.concatenate([bounds, free]),
         callback=ascent.stop_when_flat,
-        options={"maxiter": max_iter, "ftol": 0.0, "gtol": 0.0, "maxcor": 30},
+        options={"maxiter": max_iter, "ftol": 0.0, "gtol": 0.0, "maxcor": MEMORY},
     )
     # Where the bounds leave nothing free to move scipy says neither.
     model.counts.optimizer_iterations += result.get("nit", 0)
@@ -307,21 +309,14 @@ def _carried(evaluation, model):
 
 
 def _begins(model, theta, choose, bounds, first, **limits):
-    """Return where to begin a climb from `theta`, in turns until one succeeds, and the evaluations.
+    """Return where to begin a climb from `theta`, in turns until one succeeds.
 
     Points that are given to begin with belong to `theta`, which therefore stays.
     """
     if first is not None:
-        return [_Begin(theta)], 0
-    begin, spent = _counted(model, _approach, model, theta, choose, bounds, **limits)
-    return [*([] if begin.curvature is None else [begin]), _Begin(theta)], spent
-
-
-def _counted(model, work, *args, **options):
-    """Return the result of `work`, and how many evaluations it took."""
-    before = model.counts.evaluations
-    result = work(*args, **options)
-    return result, model.counts.evaluations - before
+        return [_Begin(theta)]
+    begin = _approach(model, theta, choose, bounds, **limits)
+    return [*([] if begin.curvature is None else [begin]), _Begin(theta)]
 
 
 def settle(model, theta, chosen, states, jitter, wrt_theta=True):
@@ -397,19 +392,14 @@ def fit(
         If the kernel cannot be factored, or the bound not computed, from any start.
     """
     limits = {"max_iter": max_iter, "max_reselections": max_reselections}
-    n_before, n_on_subsets = model.counts.evaluations, 0
+    n_before = model.counts.full_evaluations
     starts = [np.clip(start, *bounds.T) for start in starts] if max_iter else list(starts)
-    ranked = starts
-    if len(starts) > 1:
-        ranked, spent = _counted(model, _rank, model, starts, bounds, choose.n_points)
-        n_on_subsets += spent if len(model.weight) > RANKING_ROWS else 0
+    ranked = _rank(model, starts, bounds, choose.n_points) if len(starts) > 1 else starts
     floor, outcome, failure = _floor(model), None, None
     for theta, needed in _plan(ranked, restarts, [*starts, *spares]):
         if not (needed or outcome is None or outcome.best.bound <= floor):
             break
-        begins, spent = _begins(model, theta, choose, bounds, first, **limits)
-        n_on_subsets += spent
-        for begin in begins:
+        for begin in _begins(model, theta, choose, bounds, first, **limits):
             try:
                 attempt = _climb(model, begin, choose, bounds, **limits, first=first, report=report)
             except LinAlgError as error:
@@ -432,5 +422,5 @@ def fit(
             f"the sites did not settle in {MAX_FINAL_ITERATIONS} passes: limit the variance of the "
             "kernel, or divide large weights by a common factor"
         )
-    n_full = model.counts.evaluations - n_before - n_on_subsets
+    n_full = model.counts.full_evaluations - n_before
     return FitResult(best, outcome.bounds, best.bound <= floor, message, n_full)

@@ -55,6 +55,10 @@ class SiteState(NamedTuple):
     precision: np.ndarray
     shift: np.ndarray
 
+    def sites(self):
+        """Return the `Sites` without own terms."""
+        return Sites(*self, np.zeros(len(self.shift)))
+
 
 class Expectation(NamedTuple):
     """What a likelihood contributes to the bound at given moments of f, and its derivatives.
@@ -96,7 +100,7 @@ class LabelLikelihood:
         return self
 
     def sites(self, state, y, weight):
-        return Sites(*state, np.zeros(len(y)))
+        return state.sites()
 
     def targets(self, codes, weight, rows):
         """Return what `SparseModel` takes as targets.

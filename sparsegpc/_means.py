@@ -7,7 +7,6 @@ in which its first step is Newton's for a likelihood whose curvature in f is the
 import numpy as np
 
 from sparsegpc._bounds import row_sums
-from sparsegpc._likelihoods import Sites
 from sparsegpc._linalg import cholesky, solve_cholesky
 
 # Where a heavy row is on the wrong side its curvature vanishes, and steps are far too long.
@@ -30,7 +29,7 @@ class Covariance:
 
     def __init__(self, features, state, prior_mean):
         self._prior_mean = prior_mean
-        self._sums = row_sums(features, Sites(*state, np.zeros(len(state.shift))), "standard")
+        self._sums = row_sums(features, state.sites(), "standard")
         B = self._sums.VpV
         B.flat[:: len(B) + 1] += 1.0
         self.LB = cholesky(B)

@@ -60,16 +60,21 @@ class Evaluation(NamedTuple):
 
 
 class Counts:
-    """How much work a fit took: evaluations of the bound, and passes of the site solver."""
+    """How much work a fit took: evaluations of the bound, and passes of the site solver.
+
+    ``full_evaluations`` are those on all rows.
+    """
 
     def __init__(self):
         self.evaluations = 0
+        self.full_evaluations = 0
         self.site_iterations = 0
         self.optimizer_iterations = 0
 
-    def add(self, solutions):
+    def add(self, solutions, on_all_rows=True):
         """Count one evaluation, and the passes that its outputs took together."""
         self.evaluations += 1
+        self.full_evaluations += on_all_rows
         self.site_iterations += sum(solution.n_iter for solution in solutions)
 
 
@@ -120,11 +125,13 @@ class SparseModel:
         self.slack, self.fit_prior_mean = slack, fit_prior_mean
         self.tol = tol * self.total_weight
         self.counts = Counts() if counts is None else counts
+        self._has_all_rows = True
         self._row_options = {"n_threads": n_threads, "memory": memory}
 
     def subset(self, rows):
         """Return the model of these rows only, with the same tolerance per row."""
         other = copy(self)
+        other._has_all_rows = False
         other.X, other.weight = self.X[rows], self.weight[rows]
         other.targets = [y[rows] for y in self.targets]
         other.total_weight = float(other.weight.sum())
@@ -296,7 +303,7 @@ class SparseModel:
                     )
                 ]
                 grad_theta = np.concatenate([grad_theta, *own])
-        self.counts.add(solutions)
+        self.counts.add(solutions, self._has_all_rows)
         return Evaluation(
             theta,
             chosen,

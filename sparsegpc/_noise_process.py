@@ -298,7 +298,7 @@ class HeteroscedasticModel(SparseModel):
             ]
             by_noise = gradient(noise_features, noise_outputs, "standard").theta
             grad_theta = np.concatenate([grad_theta, by_noise])
-        self.counts.add(solutions)
+        self.counts.add(solutions, self._has_all_rows)
         return Evaluation(
             theta,
             chosen,

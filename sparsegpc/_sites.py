@@ -236,7 +236,7 @@ class _Attempt(NamedTuple):
         return [
             SiteSolution(
                 target,
-                Sites(*state, np.zeros(len(state.shift))),
+                state.sites(),
                 posterior._replace(bound=share),
                 bounds,
                 n_iter,
