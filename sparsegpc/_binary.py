@@ -11,7 +11,7 @@ from sparsegpc._expectations import (
     expected_log_normal_cdf,
     expected_log_sigmoid,
 )
-from sparsegpc._likelihoods import Expectation, LabelLikelihood, SiteState
+from sparsegpc._likelihoods import Expectation, LabelLikelihood, SiteState, polya_gamma_mean
 from sparsegpc._quadrature import log_expected_sigmoid
 
 LOG_2 = np.log(2.0)
@@ -131,7 +131,7 @@ class PolyaGammaLogit(_BinaryLikelihood):
     def expect(self, y, weight, mean, explained, residual, v):
         mean = mean[0]
         tilt = np.sqrt(np.maximum(mean**2 + explained[0] + v[0] * residual, 1e-16))
-        precision = weight * np.tanh(0.5 * tilt) / (2.0 * tilt)
+        precision = weight * polya_gamma_mean(tilt)
         return Expectation(
             weight * (0.5 * y * mean - 0.5 * tilt - np.log1p(np.exp(-tilt))),
             (0.5 * weight * y - precision * mean)[None],
@@ -187,7 +187,7 @@ def _shrinkage_left(weight, mean, variance, residual):
     second = mean**2 + variance
     for _ in range(CLOSED_STEPS):
         c = np.sqrt(second + residual * np.exp(log_v) + 1e-16)
-        log_v = -np.log1p(weight * np.tanh(0.5 * c) / (2.0 * c) * residual)
+        log_v = -np.log1p(weight * polya_gamma_mean(c) * residual)
     old, old_step = log_v, step(log_v)
     log_v = old + old_step
     for _ in range(SECANT_STEPS - 1):

@@ -74,6 +74,11 @@ class Expectation(NamedTuple):
     residual_cost: np.ndarray
 
 
+def polya_gamma_mean(tilt):
+    r"""Return :math:`\theta(c) = \tanh(c / 2) / 2c`, the mean of PG(1, c), at tilts c > 0."""
+    return np.tanh(0.5 * tilt) / (2.0 * tilt)
+
+
 class LabelLikelihood:
     """What the likelihoods of class labels share.
 

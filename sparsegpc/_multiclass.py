@@ -8,7 +8,7 @@ from scipy.special import log_expit, softmax, xlogy
 from sparsegpc._class_integrals import expected_logistic_softmax, expected_softmax
 from sparsegpc._expectations import expected_log_sigmoid
 from sparsegpc._gaussian import KnownNoise, known_noise_targets
-from sparsegpc._likelihoods import Expectation, LabelLikelihood, SiteState
+from sparsegpc._likelihoods import Expectation, LabelLikelihood, SiteState, polya_gamma_mean
 
 SMALLEST_TILT = 1e-8
 
@@ -139,7 +139,7 @@ class LogisticSoftmax(_JointLikelihood):
         # C less the sum of S^-, without cancellation.
         rest = -np.expm1(log_against).sum(axis=0)
         gamma = np.exp(log_against) / rest
-        precision = weight * (y + gamma) * np.tanh(0.5 * tilt) / (2.0 * tilt)
+        precision = weight * (y + gamma) * polya_gamma_mean(tilt)
         value = (y * log_for).sum(axis=0) - np.log(rest)
         return Expectation(
             weight * value,

@@ -17,8 +17,8 @@ class GaussianRegressionMixin(RegressorMixin):
 
     Beside `LatentMixin`, which knows the moments of f for each output. It has ``_noise``, which
     knows those of the log noise variance, or is None where the noise was known; all of these are in
-    units in which the targets, less ``_y_centre``, are divided by
-    ``_y_scale``, both of shape (n_outputs,). ``_one_output`` says whether y had one dimension.
+    units in which the targets, less ``_y_centre``, are divided by ``_y_scale``, both of shape
+    (n_outputs,). ``_one_output`` says whether y had one dimension.
     """
 
     def latent_mean_and_variance(self, X):
