@@ -100,16 +100,14 @@ class RowSums(NamedTuple):
 def row_sums(features, sites, slack):
     """Return the `RowSums`; ``log_cost`` is zero where `slack` does not need it. Cost N M^2."""
 
-    def sums(index, rows):
-        V = features.V(index)
-        p, b, own = (part[rows] for part in sites)
-        cost = p * features.residual[rows]
+    def sums(V, residual, p, b, own):
+        cost = p * residual
         # log1p only where it is asked for: it is the dearest of the sums over rows.
         log_cost = np.log1p(cost).sum() if slack == "tight" else 0.0
         numbers = np.array([p.sum(), b.sum(), own.sum(), cost.sum(), log_cost])
         return weighted_gram(V, p), V @ p, V @ b, numbers
 
-    VpV, Vp, Vb, numbers = features.blocks.sum(sums)
+    VpV, Vp, Vb, numbers = features.sum(sums, features.residual, *sites)
     return RowSums(mirrored(VpV), Vp, Vb, *numbers.tolist())
 
 
@@ -182,20 +180,18 @@ def collapse(features, sites, slack, prior_mean=None):
     Cost N M^2 + M^3 / 3. What the sums over rows give as a small difference of large numbers, where
     f is known much better than its prior says, is summed again over rows of residuals, at 4 N M.
     """
-    n_rows = features.blocks.n_rows
+    n_rows = features.n_rows
     sums = row_sums(features, sites, slack)
     profile = _profile(sums)
     w_p, w_b, centre = profile.w_p, profile.w_b, profile.centre
 
-    def residuals(index, rows):
-        V = features.V(index)
-        p, b, own = (part[rows] for part in sites)
+    def residuals(V, p, b, own):
         of_one, mean = 1.0 - w_p @ V, w_b @ V
         d = b - centre * p
         value = own + centre * (b - 0.5 * centre * p) + mean * (d - 0.5 * p * mean)
         return value.sum(), of_one @ (d - p * mean), p @ of_one**2
 
-    value, slope, curvature = features.blocks.sum(residuals)
+    value, slope, curvature = features.sum(residuals, *sites)
     profile = profile._replace(
         value=value - 0.5 * w_b @ w_b,
         slope=slope + w_p @ w_b,
@@ -273,77 +269,50 @@ def gradient(features, outputs, slack, *, wrt_Z=False, moments=False):
     -----
     With ``g = v * precision`` the derivative of the bound w.r.t. the residual is ``-g / 2``, and
     ``G = -B^-1 V diag(p) + w (shift - p mean)^T + V diag(g)`` that w.r.t. V. For each output the
-    cost is 3 N M^2, N M^2 less for ``slack="standard"``; for all of them together 2 N M^2.
+    cost is 2 N M^2; for all of them together 3 N M^2, N M^2 less for ``slack="standard"``.
     """
-    parts = [_OutputAdjoint(features, slack, *output) for output in outputs]
-
-    def adjoint_V(index, rows):
-        V = features.V(index)
-        total = parts[0].block(V, rows, moments)
-        for part in parts[1:]:
-            total += part.block(V, rows, moments)
-        return total
-
-    # G V^T, which is symmetric, in closed form.
-    bracket = sum(part.bracket() for part in parts)
-    adjoint_kdiag = -0.5 * sum(part.g for part in parts)
-    theta, Z = features.pull_back(adjoint_V, -0.5 * bracket, adjoint_kdiag, wrt_Z)
-    return Gradient(theta, Z, [(part.mean, part.variance) for part in parts] if moments else None)
-
-
-class _OutputAdjoint:
-    """The adjoint of V for one output, block by block, and the moments of f on the way."""
-
-    def __init__(self, features, slack, sites, posterior, residual_cost=None):
-        self._features, self._sites = features, sites
-        self._is_standard = slack == "standard" and residual_cost is None
-        self._posterior = posterior
-        self._B_inverse = inverse_from_cholesky(posterior.LB)
-        n_rows = features.blocks.n_rows
+    n_rows = features.n_rows
+    # The weighted Gram matrix is known already.
+    knows_gram = slack == "standard" and all(residual_cost is None for *_, residual_cost in outputs)
+    small, inputs, g = [], [], []
+    for sites, posterior, residual_cost in outputs:
         cost = sites.precision * features.residual
-        self._v = np.broadcast_to(shrinkage(slack, cost, posterior.mean_cost), (n_rows,))
-        self.g = sites.precision * self._v if residual_cost is None else residual_cost
-        self.mean, self.variance = np.empty(n_rows), np.empty(n_rows)
+        v = np.broadcast_to(shrinkage(slack, cost, posterior.mean_cost), (n_rows,))
+        g.append(sites.precision * v if residual_cost is None else residual_cost)
+        small.append((posterior.w, posterior.prior_mean, inverse_from_cholesky(posterior.LB)))
+        inputs.append(np.stack([sites.precision, sites.shift, g[-1], v * features.residual]))
 
-    def block(self, V, rows, moments):
-        w, p, g = self._posterior.w, self._sites.precision[rows], self.g[rows]
-        mean = w @ V
-        mean += self._posterior.prior_mean
-        G = self._B_inverse @ V
-        if moments:
-            self.mean[rows] = mean
-            self.variance[rows] = np.einsum("mn,mn->n", V, G)
-            self.variance[rows] += self._v[rows] * self._features.residual[rows]
-        pull = self._sites.shift[rows] - p * mean
-        for strip in strips(*G.shape):
-            part = G[strip]
-            part *= -p
-            part += V[strip] * g
-            part += w[strip, None] * pull
-        return G
+    def adjoint_V(V, *values):
+        total, found = None, []
+        sum_g = sum(g for _, _, g, _ in values)
+        for (w, prior_mean, B_inverse), (p, shift, _, left) in zip(small, values, strict=True):
+            mean = w @ V
+            mean += prior_mean
+            G = B_inverse @ V
+            if moments:
+                found += [mean, np.einsum("mn,mn->n", V, G) + left]
+            pull = shift - p * mean
+            for strip in strips(*G.shape):
+                part = G[strip]
+                part *= -p
+                part += w[strip, None] * pull
+                part += V[strip] * sum_g if total is None else total[strip]
+            total = G
+        return total, () if knows_gram else (weighted_gram(V, sum_g),), found
 
-    def bracket(self):
-        features, (w, LB) = self._features, self._posterior[:2]
-        if self._is_standard:
-            # The weighted Gram matrix is known already.
-            gram = LB @ LB.T
-            gram.flat[:: len(w) + 1] -= 1.0
+    def adjoint_Kuu(sums):
+        """Return -G V^T / 2, which is symmetric, in closed form."""
+        if knows_gram:
+            total = sum(posterior.LB @ posterior.LB.T for _, posterior, _ in outputs)
+            total.flat[:: len(total) + 1] -= len(outputs)
         else:
-            (gram,) = features.blocks.sum(
-                lambda index, rows: (weighted_gram(features.V(index), self.g[rows]),)
-            )
-            gram = mirrored(gram)
-        gram += self._B_inverse
-        gram += np.outer(w, w)
-        gram.flat[:: len(w) + 1] -= 1.0
-        return gram
+            total = mirrored(sums[0])
+        for w, _, B_inverse in small:
+            total += B_inverse
+            total += np.outer(w, w)
+        total.flat[:: len(total) + 1] -= len(outputs)
+        return -0.5 * total
 
-
-def prior_mean_gradient(features, sites, posterior):
-    """Return the derivative of the bound w.r.t. the prior mean at fixed sites."""
-
-    def pull(index, rows):
-        mean = posterior.w @ features.V(index) + posterior.prior_mean
-        return (float((sites.shift[rows] - sites.precision[rows] * mean).sum()),)
-
-    return features.blocks.sum(pull)[0]
+    theta, Z, rows = features.pull_back(adjoint_V, inputs, -0.5 * sum(g), adjoint_Kuu, wrt_Z)
+    pairs = list(zip(rows[::2], rows[1::2], strict=True))
+    return Gradient(theta, Z, pairs if moments else None)

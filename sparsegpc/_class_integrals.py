@@ -140,14 +140,15 @@ def _normalised(integrals):
 def _integrals(mean, variance, link, n_threads=1):
     """Return the integrals of all classes, (N, C), whose rows sum to one up to their error."""
     n_classes, n_rows = mean.shape
-    result = np.empty((n_rows, n_classes))
+    if n_rows == 0:
+        return np.empty((0, n_classes))
 
-    def block(index, rows):
-        result[rows] = _block_integrals(mean[:, rows], np.sqrt(variance[:, rows]), link).T
+    def block(mean, variance):
+        return (), (_block_integrals(mean, np.sqrt(variance), link),)
 
     block_rows = max(1, _PAIRS // n_classes)
-    RowBlocks(n_rows, n_classes, n_threads=n_threads, block_rows=block_rows).run(block)
-    return result
+    blocks = RowBlocks(n_rows, n_classes, n_threads=n_threads, block_rows=block_rows)
+    return blocks.visit(block, mean, variance)[1][0].T
 
 
 def _lower_end(mean, deviation, link):

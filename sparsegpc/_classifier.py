@@ -412,16 +412,14 @@ class SparseGPClassifier(ClassifierMixin, UncertaintyMixin, CertifiedMixin, Spar
             Columns as in `classes_`.
         """
         mean, variance = self._moments(self._check_rows(X))
-        log_proba = np.empty((mean.shape[1], len(self.classes_)))
+        likelihood, n_columns = self._likelihood, len(mean) * N_NODES
 
-        def block(index, rows):
-            moments = mean[:, rows], variance[:, rows]
-            log_proba[rows] = self._likelihood.log_probabilities(*moments)
+        def block(mean, variance):
+            return (), (likelihood.log_probabilities(mean, variance).T,)
 
-        n_columns = len(mean) * N_NODES
         with single_threaded_blas():
-            RowBlocks(len(log_proba), n_columns, n_threads=available_threads()).run(block)
-        return log_proba
+            blocks = RowBlocks(mean.shape[1], n_columns, n_threads=available_threads())
+            return blocks.visit(block, mean, variance)[1][0].T
 
     def predict_proba(self, X):
         """Return the class probabilities, integrated over the posterior of f.

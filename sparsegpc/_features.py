@@ -9,7 +9,7 @@ residual only, and hands back their adjoints.
 import numpy as np
 
 from sparsegpc._linalg import SMALLEST_JITTER, column_squares, jittered_cholesky, solve_lower
-from sparsegpc._rows import RowBlocks
+from sparsegpc._rows import RowBlocks, Table
 
 # 2 MiB of doubles: large enough for the products, small enough for the cache.
 TILE_ROWS = 512
@@ -62,33 +62,63 @@ class RowFeatures:
     """
 
     def __init__(self, blocks, kernel, theta, Z, X, *, jitter=SMALLEST_JITTER, attempts=1):
-        self.blocks, self.kernel, self.theta, self.Z, self._X = blocks, kernel, theta, Z, X
+        self.blocks, self.kernel, self.theta, self.Z = blocks, kernel, theta, Z
         (self.Luu, self.jitter), self._pull_back_Kuu = factor_inducing(
             kernel, theta, Z, jitter, attempts=attempts
         )
 
+        Luu = self.Luu
+
         # Not methods: a store that held this object would make a cycle, and its (M, N) arrays
         # would outlive every evaluation until the garbage collector runs.
-        def evaluate(rows):
-            K, pullback = kernel.evaluate(theta, Z, X[rows])
+        def evaluate(X):
+            K, pullback = kernel.evaluate(theta, Z, X)
             return solve_lower(Luu, K), pullback
 
-        def whiten(rows):
-            return _whiten(kernel, theta, Z, Luu, X[rows])
+        def whiten(X):
+            return _whiten(kernel, theta, Z, Luu, X)
 
-        Luu = self.Luu
-        self._full = blocks.store(evaluate, 1 + kernel.n_arrays)
-        self._lean = blocks.store(whiten, 1)
-        self.residual = np.empty(blocks.n_rows)
-        blocks.run(self._set_residual)
+        rows = Table(X)
+        full = blocks.store(evaluate, rows, n_arrays=1 + kernel.n_arrays)
+        if full.kept:
+            self._V, self._with_pullback = (
+                blocks.store(lambda pair: pair[0], full, n_arrays=0),
+                full,
+            )
+        else:
+            self._V = blocks.store(whiten, rows, n_arrays=1)
+            self._with_pullback = full
+            if self._V.kept:
+                self._with_pullback = blocks.store(
+                    lambda V, X: (V, kernel.evaluate(theta, Z, X)[1]),
+                    self._V,
+                    rows,
+                    n_arrays=np.inf,
+                )
+        self._rows = rows
+        _, (self.residual,) = blocks.visit(
+            lambda V, X: ((), (_residual(kernel, theta, X, V),)), self._V, rows
+        )
 
-    def _set_residual(self, index, rows):
-        V = self.V(index)
-        self.residual[rows] = _residual(self.kernel, self.theta, self._X[rows], V)
+    @property
+    def n_rows(self):
+        return self.blocks.n_rows
 
     def V(self, index):
         """Return the block of V, shape (M, n)."""
-        return self._full[index][0] if self._full.kept else self._lean[index]
+        return self._V[index]
+
+    def visit(self, function, *inputs):
+        """Return ``blocks.visit`` of ``function(V, *values)``."""
+        return self.blocks.visit(function, self._V, *inputs)
+
+    def sum(self, function, *inputs):
+        """Return the sums over blocks of ``function(V, *values)``, a tuple of arrays or numbers."""
+        return self.visit(lambda *values: (function(*values), ()), *inputs)[0]
+
+    def rows(self, function, *inputs):
+        """Return what ``function(V, *values)`` gives for the rows, a tuple of (..., N) arrays."""
+        return self.visit(lambda *values: ((), function(*values)), *inputs)[1]
 
     def kernel_product(self, vectors):
         """Return ``K @ vectors`` of shape (N, k), where K is the kernel matrix of the rows.
@@ -96,39 +126,40 @@ class RowFeatures:
         Cost N^2 (D / 2 + k). K is symmetric, so each entry is evaluated once, in square tiles of at
         most `TILE_ROWS` rows: the memory is that of one tile and one (N, k) array per thread.
         """
-        n_rows, n_threads = self.blocks.n_rows, self.blocks.n_threads
+        n_rows = self.blocks.n_rows
         tile_rows = min(TILE_ROWS, self.blocks.slices[0].stop)
-        tiles = RowBlocks(n_rows, tile_rows, n_threads=n_threads, block_rows=tile_rows)
+        tiles = RowBlocks(n_rows, tile_rows, n_threads=self.blocks.n_threads, block_rows=tile_rows)
+        kernel, theta, X = self.kernel, self.theta, self._rows.rows
 
-        def row_of_tiles(index, rows):
-            part = np.zeros(vectors.shape)
-            X = self._X[rows]
-            part[rows] = self.kernel.value(self.theta, X, X) @ vectors[rows]
+        def row_of_tiles(numbers):
+            index = int(numbers[0]) // tile_rows
+            rows, part = tiles.slices[index], np.zeros(vectors.shape)
+            own = X[rows]
+            part[rows] = kernel.value(theta, own, own) @ vectors[rows]
             for columns in tiles.slices[index + 1 :]:
-                K = self.kernel.value(self.theta, X, self._X[columns])
+                K = kernel.value(theta, own, X[columns])
                 part[rows] += K @ vectors[columns]
                 part[columns] = K.T @ vectors[rows]
-            return (part,)
+            return (part,), ()
 
-        return tiles.sum(row_of_tiles)[0]
+        return tiles.visit(row_of_tiles, np.arange(n_rows))[0][0]
 
-    def _pullback(self, index, rows):
-        if self._full.kept:
-            return self._full[index][1]
-        return self.kernel.evaluate(self.theta, self.Z, self._X[rows])[1]
-
-    def pull_back(self, adjoint_V, adjoint_Kuu, adjoint_kdiag, wrt_Z=False):
+    def pull_back(self, adjoint_V, inputs, adjoint_kdiag, adjoint_Kuu, wrt_Z=False):
         """Contract adjoints of V, Kuu and kdiag into gradients w.r.t. `theta` and Z.
 
         Parameters
         ----------
         adjoint_V : callable
-            ``adjoint_V(index, rows)`` returns G of shape (M, n), the derivative of the objective
-            w.r.t. the block of V at fixed residual, plus that through the residual.
-        adjoint_Kuu : ndarray of shape (M, M)
-            Symmetric, w.r.t. Kuu including its jitter, in whitened coordinates:
-            ``Luu^-T adjoint_Kuu Luu^-1`` is the adjoint of Kuu.
+            ``adjoint_V(V, *values)`` returns G of shape (M, n), the derivative of the objective
+            w.r.t. the block of V at fixed residual, plus that through the residual; and two tuples
+            as what `visit` calls.
+        inputs : list
+            Of what `adjoint_V` gets the values, as for `visit`.
         adjoint_kdiag : ndarray of shape (N,)
+        adjoint_Kuu : callable
+            ``adjoint_Kuu(sums)``, given the sums over blocks, returns a symmetric (M, M) array: the
+            adjoint of Kuu including its jitter, in whitened coordinates. ``Luu^-T adjoint_Kuu
+            Luu^-1`` is the adjoint of Kuu.
         wrt_Z : bool
             Whether to return the gradient w.r.t. Z.
 
@@ -136,27 +167,29 @@ class RowFeatures:
         -------
         grad_theta : ndarray of shape (P,)
         grad_Z : ndarray of shape (M, D) or None
+        rows : tuple of ndarray of shape (..., N)
 
         Notes
         -----
         Cost M N (M + D) beyond `adjoint_V`.
         """
+        kernel, theta, Luu = self.kernel, self.theta, self.Luu
 
-        def block(index, rows):
-            adjoint_Kuf = solve_lower(
-                self.Luu, adjoint_V(index, rows), transposed=True, overwrite=True
-            )
-            grad_theta, grad_Z = self._pullback(index, rows)(adjoint_Kuf, wrt_Z)
-            grad_theta = grad_theta + self.kernel.diag_pullback(
-                self.theta, self._X[rows], adjoint_kdiag[rows]
-            )
-            return (grad_theta, grad_Z) if wrt_Z else (grad_theta,)
+        def block(pair, X, by_kdiag, *values):
+            V, pullback = pair
+            G, sums, rows = adjoint_V(V, *values)
+            adjoint_Kuf = solve_lower(Luu, G, transposed=True, overwrite=True)
+            grad_theta, grad_Z = pullback(adjoint_Kuf, wrt_Z)
+            grad_theta = grad_theta + kernel.diag_pullback(theta, X, by_kdiag)
+            return (grad_theta, grad_Z if wrt_Z else 0.0, *sums), rows
 
-        parts = self.blocks.sum(block)
-        half = solve_lower(self.Luu, adjoint_Kuu, transposed=True)
-        adjoint = solve_lower(self.Luu, half.T, transposed=True)
+        (grad_theta, grad_Z, *sums), rows = self.blocks.visit(
+            block, self._with_pullback, self._rows, adjoint_kdiag, *inputs
+        )
+        half = solve_lower(Luu, adjoint_Kuu(sums), transposed=True)
+        adjoint = solve_lower(Luu, half.T, transposed=True)
         # The jitter is relative to the mean of the diagonal, so it moves with theta too.
         adjoint.flat[:: len(adjoint) + 1] += self.jitter * adjoint.trace() / len(adjoint)
-        grad_theta, grad_Z = self._pull_back_Kuu(adjoint, wrt_Z)
+        by_Kuu, Z_by_Kuu = self._pull_back_Kuu(adjoint, wrt_Z)
         # Z stands on both sides of Kuu.
-        return parts[0] + grad_theta, parts[1] + 2.0 * grad_Z if wrt_Z else None
+        return grad_theta + by_Kuu, grad_Z + 2.0 * Z_by_Kuu if wrt_Z else None, rows

@@ -4,9 +4,12 @@ Where the likelihood is log-concave the bound is concave in the mean. L-BFGS cli
 in which its first step is Newton's for a likelihood whose curvature in f is the site precisions.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from sparsegpc._bounds import row_sums
+from sparsegpc._likelihoods import Expectation
 from sparsegpc._linalg import cholesky, solve_cholesky
 
 # Where a heavy row is on the wrong side its curvature vanishes, and steps are far too long.
@@ -33,7 +36,7 @@ class Covariance:
         B = self._sums.VpV
         B.flat[:: len(B) + 1] += 1.0
         self.LB = cholesky(B)
-        self.mean_cost = self._sums.cost / features.blocks.n_rows
+        self.mean_cost = self._sums.cost / features.n_rows
         self._w_p = solve_cholesky(self.LB, self._sums.Vp)
         curvature = self._sums.precision - self._sums.Vp @ self._w_p
         self._curvature = max(curvature, EPSILON * self._sums.precision, TINY)
@@ -61,85 +64,65 @@ class Covariance:
         return np.append(step - mu * self._w_p, mu)
 
 
+class Reached(NamedTuple):
+    """The bound at means of q(u) and of the prior, ``means`` (K, M + 1).
+
+    ``value`` is the part of the bound that depends on them, ``gradient`` (K, M + 1) its derivative,
+    ``mean_of_f`` (K, N) the means of f at the rows, and ``expected`` the `Expectation` there.
+    """
+
+    means: np.ndarray
+    value: float
+    gradient: np.ndarray
+    mean_of_f: np.ndarray
+    expected: Expectation
+
+
 class MeanSearch:
     """Maximisation over the means of q(u) and the prior means of K functions.
 
     Parameters
     ----------
-    features : RowFeatures
     covariances : list of Covariance
-    expect : callable
-        ``expect(mean)`` returns, for means of f at the rows of shape (K, N), the part of the bound
-        that they imply and an `Expectation`.
+    look : callable
+        ``look(means)`` returns what is `Reached` at means of shape (K, M + 1).
     tol : float
         Stop when a step would gain less than this many nats.
     """
 
-    def __init__(self, features, covariances, expect, tol):
-        self._features, self._covariances = features, covariances
-        self._expect, self._tol = expect, tol
+    def __init__(self, covariances, look, tol):
+        self._covariances, self._look, self._tol = covariances, look, tol
         self._pairs = []
 
-    def run(self, means, mean_of_f):
-        """Start from means of q(u) and the prior, (K, M + 1), which imply `mean_of_f`, (K, N).
+    def run(self, start):
+        """Climb from what is `Reached` at the start.
 
         Returns
         -------
-        means : ndarray of shape (K, M + 1)
-            Of q(u) and the prior.
-        mean_of_f : ndarray of shape (K, N)
-        value : float
-            The part of the bound that depends on them.
-        expected : Expectation
+        best : Reached
         solved : bool
             Whether a further step would gain less than the tolerance.
 
         Notes
         -----
-        Cost 4 N M K and an expectation for each step.
+        One look for each step, or more where a step is too long.
         """
-        value, expected = self._value(means, mean_of_f)
-        gradient = self._gradient(means, expected)
+        best = start
         for _ in range(MAX_STEPS):
-            step = self._direction(gradient)
-            solved = not 0.5 * float((gradient * step).sum()) > self._tol
+            step = self._direction(best.gradient)
+            solved = not 0.5 * float((best.gradient * step).sum()) > self._tol
             if solved:
                 break
-            move, length, gain = self._means_of_f(step), 1.0, -np.inf
+            length, gain = 1.0, -np.inf
             while gain < 0.0 and length >= SHORTEST_STEP:
-                trial = means + length * step, mean_of_f + length * move
-                trial_value, trial_expected = self._value(*trial)
-                gain = trial_value - value
+                trial = self._look(best.means + length * step)
+                gain = trial.value - best.value
                 length *= 0.5
             if not gain >= 0.0:
                 break
-            start, old_gradient = means, gradient
-            (means, mean_of_f), value, expected = trial, trial_value, trial_expected
-            gradient = self._gradient(means, expected)
-            self._remember(means - start, old_gradient - gradient)
-        return means, mean_of_f, value, expected, solved
-
-    def _value(self, means, mean_of_f):
-        value, expected = self._expect(mean_of_f)
-        return value - 0.5 * float((means[:, :-1] ** 2).sum()), expected
-
-    def _gradient(self, means, expected):
-        slope, V = expected.slope, self._features.V
-        Va, total = self._features.blocks.sum(
-            lambda index, rows: (V(index) @ slope[:, rows].T, slope[:, rows].sum(axis=1))
-        )
-        return np.append(Va.T - means[:, :-1], total[:, None], axis=1)
-
-    def _means_of_f(self, means):
-        """Return the mean of each f at the rows for means of q(u) and prior means."""
-        mean = np.empty((len(means), self._features.blocks.n_rows))
-
-        def block(index, rows):
-            mean[:, rows] = means[:, :-1] @ self._features.V(index)
-            mean[:, rows] += means[:, -1:]
-
-        self._features.blocks.run(block)
-        return mean
+            self._remember(trial.means - best.means, best.gradient - trial.gradient)
+            best = trial
+        return best, solved
 
     def _remember(self, step, change):
         """Note by how much the gradient fell along a step."""

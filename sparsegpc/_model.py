@@ -13,7 +13,7 @@ from sparsegpc._choices import Chosen
 from sparsegpc._features import RowFeatures, features
 from sparsegpc._likelihoods import SiteState
 from sparsegpc._linalg import SMALLEST_JITTER
-from sparsegpc._rows import DEFAULT_MEMORY, RowBlocks
+from sparsegpc._rows import DEFAULT_MEMORY, RowBlocks, Table
 from sparsegpc._sites import SMALLEST_PRECISION, solve_sites
 
 # The sites are solved to this share of the bound's tolerance.
@@ -180,29 +180,31 @@ class SparseModel:
             return self.initial_state()
         kernel_theta, params = self.split(theta)
         features = self.row_features(self.kernel, kernel_theta, Z, jitter=jitter, attempts=1)
-        precision, shift = np.empty((2, len(posteriors), len(self.weight)))
         n, slack = likelihood.n_functions, self.slack
 
-        def block(index, rows):
-            V, residual = features.V(index), features.residual[rows]
-            mean, explained = np.empty((2, len(posteriors), len(residual)))
-            for k, posterior in enumerate(posteriors):
-                mean[k], explained[k] = moments(V, posterior)
-            for k, (y, own) in enumerate(zip(self.targets, params, strict=True)):
+        def block(V, residual, weight, *targets):
+            mean, explained = map(
+                np.stack, zip(*[moments(V, posterior) for posterior in posteriors], strict=True)
+            )
+            precision, shift = np.empty((2, *mean.shape))
+            for k, (y, own) in enumerate(zip(targets, params, strict=True)):
                 part = slice(k * n, (k + 1) * n)
                 v = np.ones(mean[part].shape)
                 for _ in range(1 if likelihood.has_own_slack else SHRINKAGE_STEPS):
                     expected = likelihood.at(own).expect(
-                        y[rows], self.weight[rows], mean[part], explained[part], residual, v
+                        y, weight, mean[part], explained[part], residual, v
                     )
                     for row, p, posterior in zip(
                         v, expected.precision, posteriors[part], strict=True
                     ):
                         row[:] = shrinkage(slack, p * residual, posterior.mean_cost)
-                precision[part, rows] = np.maximum(expected.precision, SMALLEST_PRECISION)
-                shift[part, rows] = expected.slope + precision[part, rows] * mean[part]
+                precision[part] = np.maximum(expected.precision, SMALLEST_PRECISION)
+                shift[part] = expected.slope + precision[part] * mean[part]
+            return precision, shift
 
-        features.blocks.run(block)
+        precision, shift = features.rows(
+            block, features.residual, self.weight, *map(Table, self.targets)
+        )
         return tuple(map(SiteState, precision, shift))
 
     def precision(self, theta, states):
@@ -328,15 +330,13 @@ def predict_moments(kernel, theta, Z, Luu, posteriors, X, **row_options):
 
     Cost N M (M + D) for one output, memory of one block beyond the result.
     """
-    mean, variance = np.empty((2, len(posteriors), len(X)))
 
-    def block(index, rows):
-        V, residual = features(kernel, theta, Z, Luu, X[rows])
-        for k, posterior in enumerate(posteriors):
-            mean[k, rows], variance[k, rows] = marginals(V, residual, posterior)
+    def block(X):
+        V, residual = features(kernel, theta, Z, Luu, X)
+        parts = [marginals(V, residual, posterior) for posterior in posteriors]
+        return (), tuple(map(np.stack, zip(*parts, strict=True)))
 
-    RowBlocks(len(X), len(Z), **row_options).run(block)
-    return mean, variance
+    return RowBlocks(len(X), len(Z), **row_options).visit(block, Table(X))[1]
 
 
 def predict_covariance(kernel, theta, Z, Luu, posteriors, X):
@@ -352,10 +352,8 @@ def predict_covariance(kernel, theta, Z, Luu, posteriors, X):
 
 def whitened_features(kernel, theta, Z, Luu, X, **row_options):
     """Return the features of new rows as a data matrix, shape (N, M)."""
-    result = np.empty((len(X), len(Z)))
 
-    def block(index, rows):
-        result[rows] = features(kernel, theta, Z, Luu, X[rows])[0].T
+    def block(X):
+        return (), (features(kernel, theta, Z, Luu, X)[0],)
 
-    RowBlocks(len(X), len(Z), **row_options).run(block)
-    return result
+    return RowBlocks(len(X), len(Z), **row_options).visit(block, Table(X))[1][0].T

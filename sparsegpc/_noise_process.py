@@ -85,14 +85,9 @@ class _Attempt(NamedTuple):
 def _attempt(features, noise_features, y, weight, slack, prior_mean, limit, precision, shift):
     noise_sites = Sites(precision, shift, np.zeros(len(weight)))
     noise_posterior = collapse(noise_features, noise_sites, "standard")
-    mean, variance = np.empty(len(weight)), np.empty(len(weight))
-
-    def set_moments(index, rows):
-        mean[rows], variance[rows] = marginals(
-            noise_features.V(index), noise_features.residual[rows], noise_posterior
-        )
-
-    noise_features.blocks.run(set_moments)
+    mean, variance = noise_features.rows(
+        lambda V, residual: marginals(V, residual, noise_posterior), noise_features.residual
+    )
     exponent = -mean + 0.5 * variance
     if not exponent.max() <= limit:
         raise LinAlgError(f"the noise has a log precision of {exponent.max():.3g} at a row")
@@ -100,20 +95,17 @@ def _attempt(features, noise_features, y, weight, slack, prior_mean, limit, prec
     own = -0.5 * (weight * (LOG_2PI + mean) + p * (y["mean"] ** 2 + y["scatter"]))
     sites = Sites(p, p * y["mean"], own)
     posterior = collapse(features, sites, slack, prior_mean)
-    target = np.empty(len(weight))
 
-    def set_target(index, rows):
-        residual = features.residual[rows]
-        f_mean, explained = moments(features.V(index), posterior)
-        v = shrinkage(slack, p[rows] * residual, posterior.mean_cost)
-        error = (y["mean"][rows] - f_mean) ** 2 + y["scatter"][rows] + explained + v * residual
-        target[rows] = 0.5 * p[rows] * error
+    def target(V, residual, p, y_mean, scatter):
+        f_mean, explained = moments(V, posterior)
+        v = shrinkage(slack, p * residual, posterior.mean_cost)
+        return (0.5 * p * ((y_mean - f_mean) ** 2 + scatter + explained + v * residual),)
 
-    features.blocks.run(set_target)
+    (wanted,) = features.rows(target, features.residual, p, y["mean"], y["scatter"])
     bound = posterior.bound - divergence(noise_posterior)
     state = NoiseState(precision, shift, p)
     solution = NoisySolution(state, sites, posterior, noise_posterior, bound, 0, False)
-    return _Attempt(solution, (target, target * (1.0 + mean) - 0.5 * weight))
+    return _Attempt(solution, (wanted, wanted * (1.0 + mean) - 0.5 * weight))
 
 
 def _log_variance(y, weight):
@@ -290,10 +282,10 @@ class HeteroscedasticModel(SparseModel):
         )
         grad_theta = grad_Z = None
         if wrt_theta or wrt_Z:
-            outputs = [(solution.sites, solution.posterior) for solution in solutions]
+            outputs = [(solution.sites, solution.posterior, None) for solution in solutions]
             grad_theta, grad_Z, _ = gradient(features, outputs, self.slack, wrt_Z=wrt_Z)
             noise_outputs = [
-                (Sites(*solution.state[:2], None), solution.noise_posterior)
+                (Sites(*solution.state[:2], None), solution.noise_posterior, None)
                 for solution in solutions
             ]
             by_noise = gradient(noise_features, noise_outputs, "standard").theta

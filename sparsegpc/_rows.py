@@ -1,8 +1,8 @@
 """Work over the rows of the data, block by block: threads and memory are decided here only.
 
-Every sum over the N rows goes through `RowBlocks.sum`. The blocks depend on the sizes of the
-problem, never on the number of threads, and partial results are added in the order of the rows, so
-a result does not depend on how many threads computed it.
+Everything that grows with the number of rows N goes through `RowBlocks.visit`. The blocks depend on
+the sizes of the problem, never on the number of threads, and partial results are added in the order
+of the rows, so a result does not depend on how many threads computed it.
 """
 
 from concurrent.futures import ThreadPoolExecutor
@@ -11,6 +11,7 @@ from contextvars import ContextVar
 from functools import lru_cache
 from threading import Lock
 
+import numpy as np
 from threadpoolctl import ThreadpoolController
 
 BLOCK_BYTES = 8 * 2**20
@@ -100,8 +101,19 @@ def strips(n_points, n_rows):
     return [slice(start, start + size) for start in range(0, n_points, size)]
 
 
+class Table:
+    """Rows on the first axis: anything of N rows that a slice of rows can be taken of."""
+
+    def __init__(self, rows):
+        self.rows = rows
+
+
 class RowBlocks:
-    """A partition of N rows into blocks, and the reductions over it.
+    """A partition of N rows into blocks, and the work on all of them.
+
+    `visit` is the only way to the rows. What it calls gets the values of one block and must not
+    hold, or write to, anything of N entries: so the work can be done by threads here or, by another
+    class that offers `visit`, `store` and `n_rows`, anywhere else.
 
     Parameters
     ----------
@@ -129,48 +141,70 @@ class RowBlocks:
         starts = range(0, n_rows, block_rows)
         self.slices = [slice(start, min(start + block_rows, n_rows)) for start in starts]
 
-    def map(self, function):
-        """Yield ``function(index, rows)`` for each block in order; `rows` is a slice."""
+    def visit(self, function, *inputs):
+        """Call `function` for each block, and put together what it returns.
+
+        Parameters
+        ----------
+        function : callable
+            ``function(*values)`` returns two tuples: terms of sums over the blocks, arrays or
+            numbers; and arrays whose last axis is the rows of the block.
+        *inputs : array of shape (..., N), Table, BlockStore or None
+            What `function` gets the values of for each block: a part of an array by its last axis,
+            of a table by its first; what is stored; None.
+
+        Returns
+        -------
+        sums : tuple
+        rows : tuple of ndarray of shape (..., N)
+        """
+        sums, joined = (), ()
+        blocks = self._map(lambda index: function(*[self._value(x, index) for x in inputs]))
+        for rows, (terms, parts) in zip(self.slices, blocks, strict=True):
+            if rows.start == 0:
+                sums = terms
+                joined = [np.empty((*p.shape[:-1], self.n_rows), p.dtype) for p in parts]
+            else:
+                sums = tuple(total + term for total, term in zip(sums, terms, strict=True))
+            for whole, part in zip(joined, parts, strict=True):
+                whole[..., rows] = part
+        return sums, tuple(joined)
+
+    def _value(self, x, index):
+        if isinstance(x, BlockStore):
+            return x[index]
+        if isinstance(x, Table):
+            return x.rows[self.slices[index]]
+        return None if x is None else x[..., self.slices[index]]
+
+    def _map(self, function):
+        """Yield ``function(index)`` for each block in order."""
+        indices = range(len(self.slices))
         if self.n_threads == 1 or len(self.slices) == 1:
-            yield from map(function, range(len(self.slices)), self.slices)
+            yield from map(function, indices)
             return
         with ThreadPoolExecutor(self.n_threads) as pool:
-            yield from pool.map(function, range(len(self.slices)), self.slices)
+            yield from pool.map(function, indices)
 
-    def run(self, function):
-        """Call ``function(index, rows)`` for each block, for its effect on arrays of N entries."""
-        for _ in self.map(function):
-            pass
-
-    def sum(self, function):
-        """Return the sum over blocks of ``function(index, rows)``, a tuple of arrays or numbers."""
-        total = None
-        for part in self.map(function):
-            if total is None:
-                total = list(part)
-                continue
-            for k, term in enumerate(part):
-                total[k] = total[k] + term
-        return tuple(total)
-
-    def store(self, compute, n_arrays):
-        """Return a `BlockStore` of ``compute(rows)``, which holds `n_arrays` (M, N) arrays."""
-        return BlockStore(self.slices, compute, n_arrays * self.array_bytes <= self.memory)
+    def store(self, function, *inputs, n_arrays):
+        """Return a `BlockStore` of ``function(*values)``, which holds `n_arrays` (M, N) arrays."""
+        kept = n_arrays * self.array_bytes <= self.memory
+        values = lambda index: function(*[self._value(x, index) for x in inputs])  # noqa: E731
+        return BlockStore(values, len(self.slices), kept)
 
 
 class BlockStore:
     """What a function gives for each block: kept if it fits the memory, else computed per visit."""
 
-    def __init__(self, slices, compute, kept):
-        self._slices = slices
+    def __init__(self, compute, n_blocks, kept):
         self._compute = compute
         self.kept = kept
-        self._values = [None] * len(slices)
+        self._values = [None] * n_blocks
 
     def __getitem__(self, index):
         value = self._values[index]
         if value is None:
-            value = self._compute(self._slices[index])
+            value = self._compute(index)
             if self.kept:
                 self._values[index] = value
         return value

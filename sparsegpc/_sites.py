@@ -30,10 +30,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.linalg import LinAlgError
 
-from sparsegpc._bounds import Posterior, collapse, moments, shrinkage
+from sparsegpc._bounds import Posterior, collapse, shrinkage
 from sparsegpc._likelihoods import Expectation, Sites, SiteState
-from sparsegpc._linalg import log_det
-from sparsegpc._means import Covariance, MeanSearch
+from sparsegpc._linalg import column_squares, log_det, solve_lower
+from sparsegpc._means import Covariance, MeanSearch, Reached
+from sparsegpc._rows import Table
 
 # The mean is solved for to this share of the tolerance.
 MEAN_TOL_SHARE = 0.1
@@ -259,7 +260,7 @@ class _Problem:
     def __init__(self, features, likelihood, y, weight, slack, prior_mean, tol):
         self._features, self._likelihood, self._y, self._weight = features, likelihood, y, weight
         self._slack, self._prior_mean, self._tol = slack, prior_mean, tol
-        self._shape = (likelihood.n_functions, features.blocks.n_rows)
+        self._shape = (likelihood.n_functions, features.n_rows)
 
     def attempt(self, states, start=None):
         """Return the `_Attempt` at these sites; only their precisions matter in the end.
@@ -273,18 +274,15 @@ class _Problem:
             means = np.stack([function.mean() for function in functions])
         else:
             means = start.means
-        mean, explained = self._moments(functions, means)
         v = self._shrinkages(precision)
+        reached, explained = self._look_first(functions, means, v)
         # All of the bound that does not depend on the mean; the trace of B^-1 is M less the sum.
         rest = 0.5 * float((precision * explained).sum() - (v - np.log(v) - 1.0).sum())
         rest -= 0.5 * sum(log_det(function.LB) for function in functions)
         search = MeanSearch(
-            self._features,
-            functions,
-            lambda mean: self._expect(mean, explained, v),
-            MEAN_TOL_SHARE * self._tol,
+            functions, lambda means: self._look(means, explained, v), MEAN_TOL_SHARE * self._tol
         )
-        means, mean, value, expected, solved = search.run(means, mean)
+        (means, value, _, mean, expected), solved = search.run(reached)
         # To second order a pass gains 1/4 of the sum over pairs of rows of the products of their
         # changes and their squared covariance, which is at most the product of the variances.
         change = np.abs(expected.precision - precision) * explained
@@ -309,19 +307,6 @@ class _Problem:
             next_gain,
         )
 
-    def _moments(self, functions, means):
-        mean, explained = np.empty(self._shape), np.empty(self._shape)
-
-        def block(index, rows):
-            V = self._features.V(index)
-            for k, (function, m) in enumerate(zip(functions, means, strict=True)):
-                mean[k, rows], explained[k, rows] = moments(
-                    V, Posterior(m[:-1], function.LB, m[-1])
-                )
-
-        self._features.blocks.run(block)
-        return mean, explained
-
     def _shrinkages(self, precision):
         """Return what site precisions leave of the residuals, both of shape (K, N)."""
         v = np.ones(self._shape)
@@ -331,24 +316,48 @@ class _Problem:
                 row[:] = shrinkage(self._slack, cost, cost.mean())
         return v
 
-    def _expect(self, mean, explained, v):
-        """Return the sum of the values, and the `Expectation` of all rows."""
-        residual = self._features.residual
-        value = np.empty(self._shape[1])
-        slope, precision, residual_cost = np.empty((3, *self._shape))
+    def _look_first(self, functions, means, v):
+        """Return what `_look` does, and the variances that come from q(u), shape (K, N)."""
+        factors = [function.LB for function in functions]
+        expect = self._expectation(means)
 
-        def block(index, rows):
-            part = self._likelihood.expect(
-                self._y[rows],
-                self._weight[rows],
-                mean[:, rows],
-                explained[:, rows],
-                residual[rows],
-                v[:, rows],
-            )
-            value[rows] = part.value
-            slope[:, rows], precision[:, rows] = part.slope, part.precision
-            residual_cost[:, rows] = part.residual_cost
+        def block(V, *inputs):
+            explained = np.stack([column_squares(solve_lower(LB, V)) for LB in factors])
+            sums, rows = expect(V, explained, *inputs)
+            return sums, (*rows, explained)
 
-        self._features.blocks.run(block)
-        return float(value.sum()), Expectation(value, slope, precision, residual_cost)
+        sums, (*rows, explained) = self._features.visit(block, *self._inputs(v))
+        return _reached(means, sums, rows), explained
+
+    def _look(self, means, explained, v):
+        """Return what is `Reached` at means of q(u) and the prior. Cost 4 N M for a function."""
+        visited = self._features.visit(self._expectation(means), explained, *self._inputs(v))
+        return _reached(means, *visited)
+
+    def _inputs(self, v):
+        return v, self._features.residual, Table(self._y), self._weight
+
+    def _expectation(self, means):
+        """Return what `visit` calls: the expectation, and the slope of its sum over rows."""
+        w, prior_means, likelihood = means[:, :-1], means[:, -1:], self._likelihood
+
+        def block(V, explained, v, residual, y, weight):
+            mean = w @ V
+            mean += prior_means
+            part = likelihood.expect(y, weight, mean, explained, residual, v)
+            slope = part.slope
+            cost = np.broadcast_to(part.residual_cost, slope.shape)
+            sums = part.value.sum(), np.append(slope @ V.T, slope.sum(axis=1)[:, None], axis=1)
+            return sums, (mean, part.value, slope, part.precision, cost)
+
+        return block
+
+
+def _reached(means, sums, rows):
+    value, gradient = sums
+    mean, *expected = rows
+    w = means[:, :-1]
+    value = float(value) - 0.5 * float((w**2).sum())
+    gradient = gradient.copy()
+    gradient[:, :-1] -= w
+    return Reached(means, value, gradient, mean, Expectation(*expected))

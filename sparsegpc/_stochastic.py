@@ -324,13 +324,12 @@ def batch_gradient(features, sites, sums, log_noise, slack, posterior, wrt_Z=Fal
     w, LB, prior_mean = posterior.w, posterior.LB, posterior.prior_mean
     g = sites.precision * shrinkage(slack, sites.precision * features.residual, None)
 
-    def adjoint_V(index, rows):
-        V, p = features.V(index), sites.precision[rows]
+    def adjoint_V(V, p, shift, g):
         G = solve_cholesky(LB, V)
         G *= -p
-        G += V * g[rows]
-        G += w[:, None] * (sites.shift[rows] - p * (w @ V + prior_mean))
-        return G
+        G += V * g
+        G += w[:, None] * (shift - p * (w @ V + prior_mean))
+        return G, (), ()
 
     G_V = np.outer(w, sums.Vb - prior_mean * sums.Vp - sums.VpV @ w)
     explained = solve_cholesky(LB, sums.VpV)
@@ -338,7 +337,13 @@ def batch_gradient(features, sites, sums, log_noise, slack, posterior, wrt_Z=Fal
     G_V += sums.VpV if slack == "standard" else _gram(features, g)
     lower = np.tril(G_V)
     bracket = lower + np.tril(lower, -1).T
-    grad_kernel, grad_Z = features.pull_back(adjoint_V, -0.5 * bracket, -0.5 * g, wrt_Z)
+    grad_kernel, grad_Z, _ = features.pull_back(
+        adjoint_V,
+        [sites.precision, sites.shift, g],
+        -0.5 * g,
+        lambda _: -0.5 * bracket,
+        wrt_Z,
+    )
     # All precisions are weights over the noise variance.
     total_weight = sums.precision * np.exp(log_noise)
     expected = expected_log_likelihood(sums, posterior, explained)
@@ -349,7 +354,7 @@ def batch_gradient(features, sites, sums, log_noise, slack, posterior, wrt_Z=Fal
 
 def _gram(features, g):
     """Return V diag(g) V^T of shape (M, M)."""
-    (gram,) = features.blocks.sum(lambda index, rows: (weighted_gram(features.V(index), g[rows]),))
+    (gram,) = features.sum(lambda V, g: (weighted_gram(V, g),), g)
     return mirrored(gram)
 
 

@@ -45,17 +45,16 @@ def nested_sums(features, sites, slack, prior_mean=None):
     sums = row_sums(features, sites, slack)
     n_points = len(sums.Vp)
 
-    def path(index, rows):
-        p = sites.precision[rows]
-        explained = np.cumsum(features.V(index) ** 2, axis=0)
+    def path(V, residual, p):
+        explained = np.cumsum(V**2, axis=0)
         # Counted back from what is left in the end, so that the whole path is non-negative.
-        cost = p * (features.residual[rows] + (explained[-1] - explained))
-        cost = np.concatenate([p[None] * (features.residual[rows] + explained[-1]), cost])
+        cost = p * (residual + (explained[-1] - explained))
+        cost = np.concatenate([p[None] * (residual + explained[-1]), cost])
         log_cost = np.log1p(cost).sum(axis=1) if slack == "tight" else np.zeros(n_points + 1)
         return cost.sum(axis=1), log_cost
 
-    costs, log_costs = features.blocks.sum(path)
-    return NestedSums(sums, costs, log_costs, features.blocks.n_rows, slack, prior_mean)
+    costs, log_costs = features.sum(path, features.residual, sites.precision)
+    return NestedSums(sums, costs, log_costs, features.n_rows, slack, prior_mean)
 
 
 def truncate(nested, n_points):

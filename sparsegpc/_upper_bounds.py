@@ -108,7 +108,7 @@ def standard_bound(features, sites, posterior, slack):
     It is the bound of the predictive posterior, whose q(f|u) is the prior's p(f|u).
     """
     cost_sum, log_cost_sum = _cost_sums(features, sites)
-    n_rows = features.blocks.n_rows
+    n_rows = features.n_rows
     base = posterior.bound - slack_value(slack, cost_sum, log_cost_sum, n_rows)
     return base + slack_value("standard", cost_sum, log_cost_sum, n_rows)
 
@@ -137,7 +137,7 @@ def _in_lockstep(features, routines):
 def _output_bounds(features, sites, posterior, slack, methods, cg_tol, cg_max_iter):
     """Generate the `UpperBounds` of one output; yields vectors, see `_in_lockstep`."""
     cost_sum, log_cost_sum = _cost_sums(features, sites)
-    base = posterior.bound - slack_value(slack, cost_sum, log_cost_sum, features.blocks.n_rows)
+    base = posterior.bound - slack_value(slack, cost_sum, log_cost_sum, features.n_rows)
     dual = _dual(features, sites, posterior)
     excess = {"cauchy-schwarz": _best_multiple(dual, dual.crude)[0]}
     if "trace" in methods:
@@ -170,11 +170,8 @@ def _output_bounds(features, sites, posterior, slack, methods, cg_tol, cg_max_it
 def _cost_sums(features, sites):
     """Return the sums over rows of ``cost = precision * residual`` and of ``log1p(cost)``."""
 
-    def sums(index, rows):
-        cost = sites.precision[rows] * features.residual[rows]
-        return float(cost.sum()), float(np.log1p(cost).sum())
-
-    return features.blocks.sum(sums)
+    cost = sites.precision * features.residual
+    return float(cost.sum()), float(np.log1p(cost).sum())
 
 
 class _Dual(NamedTuple):
@@ -199,32 +196,26 @@ class _Dual(NamedTuple):
 
 def _dual(features, sites, posterior):
     """Return the `_Dual` of an output. Cost 2 N M."""
-    target, alpha = np.empty((2, features.blocks.n_rows))
+    w, prior_mean = posterior.w, posterior.prior_mean
 
-    def block(index, rows):
-        V, p = features.V(index), sites.precision[rows]
-        target[rows] = sites.shift[rows] - p * posterior.prior_mean
-        alpha[rows] = target[rows] - p * (posterior.w @ V)
-        part = alpha[rows]
-        noise = np.where(part == 0.0, 0.0, np.inf)
+    def block(V, residual, p, shift):
+        target = shift - p * prior_mean
+        alpha = target - p * (w @ V)
+        noise = np.where(alpha == 0.0, 0.0, np.inf)
         with np.errstate(over="ignore"):
-            np.divide(part**2, p, out=noise, where=p > 0.0)
-        crude = np.abs(part) @ np.sqrt(features.residual[rows])
-        return V @ part, float(noise.sum()), float(crude)
+            np.divide(alpha**2, p, out=noise, where=p > 0.0)
+        crude = np.abs(alpha) @ np.sqrt(residual)
+        return (V @ alpha, float(noise.sum()), float(crude)), (target, alpha)
 
-    V_alpha, noise, crude = features.blocks.sum(block)
+    (V_alpha, noise, crude), (target, alpha) = features.visit(
+        block, features.residual, sites.precision, sites.shift
+    )
     return _Dual(target, alpha, V_alpha, noise, crude**2)
 
 
 def _at_rows(features, coefficients):
     """Return V^T coefficients, shape (N,). Cost N M."""
-    values = np.empty(features.blocks.n_rows)
-
-    def block(index, rows):
-        values[rows] = coefficients @ features.V(index)
-
-    features.blocks.run(block)
-    return values
+    return features.rows(lambda V: (coefficients @ V,))[0]
 
 
 def _best_multiple(dual, b):
@@ -256,13 +247,12 @@ def _trace_excess(features, sites, posterior, alpha):
     heard = (sites.precision > 0.0) | (target != 0.0)
     trace = float(features.residual[heard].sum())
 
-    def sums(index, rows):
-        V = features.V(index)
-        shrunk = 1.0 / (1.0 + trace * sites.precision[rows])
-        p, b = shrunk * sites.precision[rows], shrunk * target[rows]
-        return weighted_gram(V, p), V @ b, V @ (p * alpha[rows]), float(alpha[rows] @ b)
+    def sums(V, p, target, alpha):
+        shrunk = 1.0 / (1.0 + trace * p)
+        p, b = shrunk * p, shrunk * target
+        return weighted_gram(V, p), V @ b, V @ (p * alpha), float(alpha @ b)
 
-    B, Vb, Vp_alpha, alpha_b = features.blocks.sum(sums)
+    B, Vb, Vp_alpha, alpha_b = features.sum(sums, sites.precision, target, alpha)
     B = mirrored(B)
     B.flat[:: len(B) + 1] += 1.0
     product = alpha_b - float(Vp_alpha @ solve_cholesky(cholesky(B), Vb))
@@ -295,9 +285,7 @@ def _conjugate_gradients(features, root, LB, residual, tol, max_iter):
 
 def _precondition(features, root, LB, residual):
     """Return (I + sqrt(p) Q sqrt(p))^-1 residual and its product with the residual. Cost 2 N M."""
-    (projected,) = features.blocks.sum(
-        lambda index, rows: (features.V(index) @ (root[rows] * residual[rows]),)
-    )
+    (projected,) = features.sum(lambda V, x: (V @ x,), root * residual)
     half = solve_lower(LB, projected)
     value = residual - root * _at_rows(features, solve_lower(LB, half, transposed=True))
     # A difference of large numbers where little is left.

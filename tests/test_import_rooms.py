@@ -33,7 +33,7 @@ CORE = {
     "_certificates": {"_linalg", "_rows", "_bounds", "_upper_bounds"},
     "_selection": {"_linalg", "_rows"},
     "_means": {"_linalg", "_bounds", "_likelihoods"},
-    "_sites": {"_linalg", "_bounds", "_likelihoods", "_means"},
+    "_sites": {"_linalg", "_rows", "_bounds", "_likelihoods", "_means"},
     "_choices": {"_linalg", "_selection"},
     "_model": {
         "_linalg",

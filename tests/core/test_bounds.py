@@ -19,7 +19,6 @@ from sparsegpc._bounds import (
     marginals,
     moments,
     optimal_posterior,
-    prior_mean_gradient,
     row_sums,
     shrinkage,
     slack_value,
@@ -420,14 +419,18 @@ def test_gradient(slack, prior_mean, rows, seed):
     problem = random_problem(seed, n=18, m=4, rows=rows)
     row_features = problem.features(block_rows=5)
     posterior = collapse(row_features, problem.sites, slack, prior_mean)
-    grad_theta, grad_Z = gradient(row_features, [(problem.sites, posterior)], slack, wrt_Z=True)[:2]
+    grad_theta, grad_Z = gradient(
+        row_features, [(problem.sites, posterior, None)], slack, wrt_Z=True
+    )[:2]
     by_theta = central_difference(
         lambda theta: _bound(problem, slack, prior_mean, theta=theta), problem.theta
     )
     by_Z = central_difference(lambda Z: _bound(problem, slack, prior_mean, Z=Z), problem.Z)
     assert_allclose(grad_theta, by_theta, rtol=1e-5, atol=1e-5)
     assert_allclose(grad_Z, by_Z, rtol=1e-5, atol=1e-5)
-    theta_only, nothing, no_moments = gradient(row_features, [(problem.sites, posterior)], slack)
+    theta_only, nothing, no_moments = gradient(
+        row_features, [(problem.sites, posterior, None)], slack
+    )
     assert nothing is None
     assert no_moments is None
     assert_allclose(theta_only, grad_theta, rtol=1e-12)
@@ -439,7 +442,9 @@ def test_gradient_at_all_sizes_of_precision(slack, seed, exponents):
     problem = _rough_problem(seed, n=10, m=3, log_precision=sorted(exponents))
     row_features = problem.features()
     posterior = collapse(row_features, problem.sites, slack, 0.1)
-    grad_theta, grad_Z = gradient(row_features, [(problem.sites, posterior)], slack, wrt_Z=True)[:2]
+    grad_theta, grad_Z = gradient(
+        row_features, [(problem.sites, posterior, None)], slack, wrt_Z=True
+    )[:2]
     by_theta = central_difference(
         lambda theta: _bound(problem, slack, 0.1, theta=theta), problem.theta
     )
@@ -455,28 +460,14 @@ def test_gradient_at_all_sizes_of_precision(slack, seed, exponents):
 
 
 @SLACK
-@pytest.mark.parametrize("value", [-1.5, 0.0, 0.4])
-def test_prior_mean_gradient(slack, value):
-    problem = random_problem(2)
-    row_features = problem.features(block_rows=4)
-    posterior = collapse(row_features, problem.sites, slack, value)
-    expected = central_difference(
-        lambda mean: collapse(row_features, problem.sites, slack, float(mean)).bound,
-        np.array(value),
-    )
-    assert posterior.prior_mean == value
-    ours = prior_mean_gradient(row_features, problem.sites, posterior)
-    assert_allclose(ours, expected, rtol=1e-8, atol=1e-8)
-
-
-@SLACK
 @given(seed=SEED, exponents=EXPONENTS, step=st.floats(0.01, 10.0))
 def test_the_learned_prior_mean_is_the_maximiser(slack, seed, exponents, step):
     problem = random_problem(seed, log_precision=exponents)
     row_features = problem.features()
     learned = collapse(row_features, problem.sites, slack)
-    slope = prior_mean_gradient(row_features, problem.sites, learned)
+    V = row_features.V(0)
     precision, shift, _ = problem.sites
+    slope = (shift - precision * (learned.w @ V + learned.prior_mean)).sum()
     scale = np.abs(shift).sum() + precision.sum() * (1.0 + abs(learned.prior_mean))
     assert abs(slope) <= 1e-9 * scale
     for moved in (learned.prior_mean - step, learned.prior_mean + step):
@@ -497,7 +488,7 @@ def test_gradient_of_several_outputs_is_the_sum(slack, prior_mean, way):
     problem = random_problem(0, n=18, m=4)
     row_features = problem.features(**way)
     outputs = [
-        (sites, collapse(row_features, sites, slack, prior_mean))
+        (sites, collapse(row_features, sites, slack, prior_mean), None)
         for sites in (problem.sites, _second_sites(problem, 1), _second_sites(problem, 2))
     ]
     whole = gradient(row_features, outputs, slack, wrt_Z=True)
@@ -507,7 +498,7 @@ def test_gradient_of_several_outputs_is_the_sum(slack, prior_mean, way):
 
     def total(theta):
         moved = problem.features(theta=theta)
-        return sum(collapse(moved, sites, slack, prior_mean).bound for sites, _ in outputs)
+        return sum(collapse(moved, sites, slack, prior_mean).bound for sites, *_ in outputs)
 
     assert_allclose(whole.theta, central_difference(total, problem.theta), rtol=1e-5, atol=1e-5)
 
@@ -519,12 +510,12 @@ def test_moments_of_a_gradient_are_those_that_the_bound_sees(slack, way):
     problem = _rough_problem(3, n=12, m=4)
     row_features = problem.features(**way)
     outputs = [
-        (sites, collapse(row_features, sites, slack, 0.3))
+        (sites, collapse(row_features, sites, slack, 0.3), None)
         for sites in (problem.sites, _second_sites(problem, 4))
     ]
     moments_of = gradient(row_features, outputs, slack, moments=True).moments
     assert len(moments_of) == 2
-    for (sites, _), (mean, variance) in zip(outputs, moments_of, strict=True):
+    for (sites, *_), (mean, variance) in zip(outputs, moments_of, strict=True):
         by_shift = central_difference(
             lambda b, sites=sites: (
                 collapse(row_features, sites._replace(shift=b), slack, 0.3).bound
@@ -546,7 +537,7 @@ def test_moments_under_the_standard_slack_are_the_marginals():
     problem = random_problem(5)
     row_features = problem.features(block_rows=4)
     posterior = collapse(row_features, problem.sites, "standard")
-    outputs = [(problem.sites, posterior)]
+    outputs = [(problem.sites, posterior, None)]
     ((mean, variance),) = gradient(row_features, outputs, "standard", moments=True).moments
     V = np.concatenate([row_features.V(k) for k in range(4)], axis=1)
     expected = marginals(V, row_features.residual, posterior)
@@ -654,8 +645,8 @@ def test_blocks_and_threads_do_not_change_the_bound_or_its_gradient(slack, way):
     assert_allclose(theirs.bound, ours.bound, rtol=1e-11)
     assert_allclose(theirs.w, ours.w, rtol=1e-8, atol=1e-10)
     for mine, other in zip(
-        gradient(whole, [(problem.sites, ours)], slack, wrt_Z=True)[:2],
-        gradient(parts, [(problem.sites, theirs)], slack, wrt_Z=True)[:2],
+        gradient(whole, [(problem.sites, ours, None)], slack, wrt_Z=True)[:2],
+        gradient(parts, [(problem.sites, theirs, None)], slack, wrt_Z=True)[:2],
         strict=True,
     ):
         assert_allclose(other, mine, rtol=1e-7, atol=1e-8)
@@ -702,8 +693,7 @@ def test_sites_are_not_changed():
     row_features = problem.features(block_rows=4)
     posterior = collapse(row_features, problem.sites, "tight")
     before = [part.copy() for part in (posterior.w, posterior.LB, row_features.residual)]
-    gradient(row_features, [(problem.sites, posterior)], "tight", wrt_Z=True, moments=True)
-    prior_mean_gradient(row_features, problem.sites, posterior)
+    gradient(row_features, [(problem.sites, posterior, None)], "tight", wrt_Z=True, moments=True)
     for part, old in zip((posterior.w, posterior.LB, row_features.residual), before, strict=True):
         np.testing.assert_array_equal(part, old)
 

@@ -64,8 +64,12 @@ def _pull_back(row_features, by_V, by_residual, wrt_Z=True):
     lower = np.tril(G @ V.T)
     lower[np.diag_indices_from(lower)] *= 0.5
     return row_features.pull_back(
-        lambda index, rows: G[:, rows].copy(), -0.5 * (lower + lower.T), by_residual, wrt_Z
-    )
+        lambda V, G: (G.copy(), (), ()),
+        [G],
+        by_residual,
+        lambda _: -0.5 * (lower + lower.T),
+        wrt_Z,
+    )[:2]
 
 
 @pytest.mark.parametrize("arrays", [0, 1, 100])
@@ -272,7 +276,9 @@ def test_a_large_jitter_moves_with_the_parameters(slack, kernel):
 
     row_features = problem.features(jitter=1e-2)
     posterior = collapse(row_features, problem.sites, slack, 0.3)
-    grad_theta, grad_Z, _ = gradient(row_features, [(problem.sites, posterior)], slack, wrt_Z=True)
+    grad_theta, grad_Z, _ = gradient(
+        row_features, [(problem.sites, posterior, None)], slack, wrt_Z=True
+    )
     by_theta = central_difference(lambda theta: bound(theta, problem.Z), problem.theta)
     by_Z = central_difference(lambda Z: bound(problem.theta, Z), problem.Z)
     assert_allclose(grad_theta, by_theta, rtol=1e-6, atol=1e-6)

@@ -12,6 +12,7 @@ from threadpoolctl import ThreadpoolController
 from sparsegpc._rows import (
     BLOCK_BYTES,
     RowBlocks,
+    Table,
     available_threads,
     single_threaded_blas,
 )
@@ -25,15 +26,20 @@ def blas_threads():
 
 
 class Counter:
-    """A function of rows that remembers its calls."""
+    """Rows of numbers that remember which slices were taken."""
 
     def __init__(self, values):
         self.values = values
         self.calls = []
 
-    def __call__(self, rows):
+    def __getitem__(self, rows):
         self.calls.append((rows.start, rows.stop))
         return self.values[rows].copy()
+
+
+def total(blocks, function, *inputs):
+    """Return the sums of what `function` returns for each block."""
+    return blocks.visit(lambda *values: (function(*values), ()), *inputs)[0]
 
 
 @given(n_rows=st.integers(1, 300), block_rows=st.integers(1, 350), threads=st.integers(1, 4))
@@ -57,13 +63,33 @@ def test_sum_equals_the_plain_sum(n_rows, block_rows, threads, seed):
     counts = rng.randint(-1000, 1000, n_rows).astype(float)
     blocks = RowBlocks(n_rows, 3, block_rows=block_rows, n_threads=threads)
 
-    def part(index, rows):
-        return x[rows].T @ x[rows], float(counts[rows].sum()), x[rows].sum(axis=0)
+    def part(x, counts):
+        return x.T @ x, float(counts.sum()), x.sum(axis=0)
 
-    gram, total, columns = blocks.sum(part)
+    gram, number, columns = total(blocks, part, Table(x), counts)
     assert_allclose(gram, x.T @ x, rtol=1e-12, atol=1e-12)
-    assert total == counts.sum()
+    assert number == counts.sum()
     assert_allclose(columns, x.sum(axis=0), rtol=1e-12, atol=1e-12)
+
+
+@given(
+    n_rows=st.integers(1, 200),
+    block_rows=st.integers(1, 250),
+    threads=st.integers(1, 3),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_rows_come_back_in_their_places(n_rows, block_rows, threads, seed):
+    rng = np.random.RandomState(seed)
+    x, y = rng.standard_normal((2, 3, n_rows)), rng.randint(0, 9, n_rows)
+    blocks = RowBlocks(n_rows, 3, block_rows=block_rows, n_threads=threads)
+    sums, (shifted, labels, squares) = blocks.visit(
+        lambda x, y, nothing: ((), (x + 1.0, 2 * y, y**2 if nothing is None else y)), x, y, None
+    )
+    assert sums == ()
+    assert_array_equal(shifted, x + 1.0)
+    assert_array_equal(labels, 2 * y)
+    assert labels.dtype == y.dtype
+    assert_array_equal(squares, y**2)
 
 
 @pytest.mark.parametrize("block_rows", [1, 7, 100, 5000, None])
@@ -71,14 +97,14 @@ def test_sum_is_bit_identical_over_thread_counts(rng, block_rows):
     n_rows = 1200 if block_rows == 1 else 5000
     x = rng.standard_normal((n_rows, 4)) * 10.0 ** rng.uniform(-8, 8, (n_rows, 1))
 
-    def total(threads):
+    def sums(threads):
         # A width that makes the default choice give several blocks.
         blocks = RowBlocks(n_rows, 2048, block_rows=block_rows, n_threads=threads)
-        return blocks.sum(lambda index, rows: (x[rows].T @ x[rows], np.sin(x[rows]).sum()))
+        return total(blocks, lambda x: (x.T @ x, np.sin(x).sum()), Table(x))
 
-    gram, scalar = total(1)
+    gram, scalar = sums(1)
     for threads in (2, 4):
-        other_gram, other_scalar = total(threads)
+        other_gram, other_scalar = sums(threads)
         assert_array_equal(other_gram, gram)
         assert other_scalar == scalar
 
@@ -86,9 +112,9 @@ def test_sum_is_bit_identical_over_thread_counts(rng, block_rows):
 def test_sum_does_not_modify_what_the_blocks_return(rng):
     parts = [rng.standard_normal(3) for _ in range(5)]
     before = [part.copy() for part in parts]
-    blocks = RowBlocks(5, 1, block_rows=1)
-    first = blocks.sum(lambda index, rows: (parts[index],))[0]
-    second = blocks.sum(lambda index, rows: (parts[index],))[0]
+    blocks, numbers = RowBlocks(5, 1, block_rows=1), np.arange(5)
+    first = total(blocks, lambda k: (parts[k[0]],), numbers)[0]
+    second = total(blocks, lambda k: (parts[k[0]],), numbers)[0]
     assert_array_equal(first, second)
     for part, original in zip(parts, before, strict=True):
         assert_array_equal(part, original)
@@ -116,45 +142,38 @@ def test_default_blocks_are_never_tiny():
 
 def test_width_zero_is_allowed():
     blocks = RowBlocks(10, 0)
-    assert blocks.sum(lambda index, rows: (rows.stop - rows.start,))[0] == 10
+    assert total(blocks, lambda x: (len(x),), np.zeros(10))[0] == 10
 
 
-@pytest.mark.parametrize("threads", [1, 2, 4])
-def test_map_gives_index_and_rows_in_order(threads):
-    blocks = RowBlocks(103, 2, block_rows=10, n_threads=threads)
-    result = list(blocks.map(lambda index, rows: (index, rows)))
-    assert result == list(enumerate(blocks.slices))
-
-
-def test_map_keeps_order_when_the_first_block_ends_last():
+def test_order_is_kept_when_the_first_block_ends_last():
     """Also shows that two blocks run at once: the first waits for the second."""
     second_done = threading.Event()
     finished = []
 
-    def function(index, rows):
-        if index == 0:
+    def function(k):
+        if k[0] == 0:
             assert second_done.wait(PATIENCE)
-        finished.append(index)
-        if index == 1:
+        finished.append(int(k[0]))
+        if k[0] == 1:
             second_done.set()
-        return index
+        return (), (k,)
 
     blocks = RowBlocks(2, 1, block_rows=1, n_threads=2)
-    assert list(blocks.map(function)) == [0, 1]
+    assert_array_equal(blocks.visit(function, np.arange(2))[1][0], [0, 1])
     assert finished == [1, 0]
 
 
 def test_one_thread_works_in_the_calling_thread():
     blocks = RowBlocks(5, 1, block_rows=1, n_threads=1)
-    seen = set(blocks.map(lambda index, rows: threading.get_ident()))
-    assert seen == {threading.get_ident()}
+    (seen,) = blocks.visit(lambda x: ((), (x + threading.get_ident(),)), np.zeros(5, dtype=int))[1]
+    assert set(seen) == {threading.get_ident()}
 
 
 def test_no_more_blocks_at_once_than_threads():
     running, most, lock = 0, 0, threading.Lock()
     pause = threading.Event()
 
-    def function(index, rows):
+    def function(x):
         nonlocal running, most
         with lock:
             running += 1
@@ -162,68 +181,57 @@ def test_no_more_blocks_at_once_than_threads():
         pause.wait(0.002)
         with lock:
             running -= 1
+        return (), ()
 
-    RowBlocks(20, 1, block_rows=1, n_threads=2).run(function)
+    RowBlocks(20, 1, block_rows=1, n_threads=2).visit(function, np.zeros(20))
     assert most == 2
-
-
-@pytest.mark.parametrize("threads", [1, 3])
-def test_run_visits_every_row_once(threads):
-    visits = np.zeros(57)
-
-    def function(index, rows):
-        visits[rows] += 1.0
-
-    assert RowBlocks(57, 1, block_rows=5, n_threads=threads).run(function) is None
-    assert_array_equal(visits, 1.0)
 
 
 @pytest.mark.parametrize("failing", [0, 3, 9])
 @pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize("reduction", ["run", "sum", "map"])
-def test_exception_in_a_block_propagates(reduction, threads, failing):
-    def function(index, rows):
-        if index == failing:
-            raise ArithmeticError(f"block {index}")
-        return (1.0,)
+def test_exception_in_a_block_propagates(threads, failing):
+    def function(k):
+        if k[0] == failing:
+            raise ArithmeticError(f"block {failing}")
+        return (1.0,), ()
 
     blocks = RowBlocks(10, 1, block_rows=1, n_threads=threads)
     with pytest.raises(ArithmeticError, match=f"block {failing}"):
-        list(getattr(blocks, reduction)(function))
+        blocks.visit(function, np.arange(10))
 
 
 @pytest.mark.parametrize("n_arrays", [1, 3])
 @pytest.mark.parametrize("spare", [0, -1])
 def test_store_keeps_exactly_what_fits_the_memory(rng, n_arrays, spare):
     n_rows, n_columns = 40, 6
-    compute = Counter(rng.standard_normal(n_rows))
+    rows = Counter(rng.standard_normal(n_rows))
     memory = 8 * n_rows * n_columns * n_arrays + spare
     blocks = RowBlocks(n_rows, n_columns, block_rows=9, memory=memory)
-    store = blocks.store(compute, n_arrays)
-    assert compute.calls == []
+    store = blocks.store(np.sin, Table(rows), n_arrays=n_arrays)
+    assert rows.calls == []
     for _ in range(3):
-        for index, rows in enumerate(blocks.slices):
-            assert_array_equal(store[index], compute.values[rows])
-    visits = [(rows.start, rows.stop) for rows in blocks.slices]
-    assert compute.calls == (visits if spare == 0 else 3 * visits)
+        for index, part in enumerate(blocks.slices):
+            assert_array_equal(store[index], np.sin(rows.values[part]))
+    visits = [(part.start, part.stop) for part in blocks.slices]
+    assert rows.calls == (visits if spare == 0 else 3 * visits)
     assert store.kept == (spare == 0)
 
 
 def test_kept_blocks_are_the_same_object(rng):
     blocks = RowBlocks(20, 1, block_rows=5)
-    store = blocks.store(Counter(rng.standard_normal(20)), 1)
+    store = blocks.store(np.sin, rng.standard_normal(20), n_arrays=1)
     assert store[2] is store[2]
 
 
 @pytest.mark.parametrize("memory", [0, 2**20])
 def test_store_serves_threads(rng, memory):
-    compute = Counter(rng.standard_normal(60))
+    rows = Counter(rng.standard_normal(60))
     blocks = RowBlocks(60, 1, block_rows=3, n_threads=4, memory=memory)
-    store = blocks.store(compute, 1)
+    store = blocks.store(np.abs, Table(rows), n_arrays=1)
     for _ in range(2):
-        (total,) = blocks.sum(lambda index, rows: (store[index].sum(),))
-        assert total == pytest.approx(compute.values.sum(), abs=1e-12)
-    assert len(compute.calls) == (40 if memory == 0 else 20)
+        (found,) = total(blocks, lambda values: (values.sum(),), store)
+        assert found == pytest.approx(np.abs(rows.values).sum(), abs=1e-12)
+    assert len(rows.calls) == (40 if memory == 0 else 20)
 
 
 @pytest.fixture

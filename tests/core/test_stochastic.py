@@ -301,7 +301,7 @@ def test_gradient_at_a_posterior_that_is_not_the_optimum(slack, seed):
 def test_gradient_at_the_optimum_is_that_of_the_collapsed_bound(slack):
     data = Data(6, slack=slack)
     posterior, sites = data.collapsed(), gaussian_sites(data.y, data.weight, LOG_NOISE)
-    whole = gradient(data.features(), [(sites, posterior)], slack, wrt_Z=True)
+    whole = gradient(data.features(), [(sites, posterior, None)], slack, wrt_Z=True)
     by_theta, by_Z = data.gradient(posterior)
     assert_allclose(by_theta[:-1], whole.theta, rtol=1e-7, atol=1e-7)
     assert_allclose(by_Z, whole.Z, rtol=1e-6, atol=1e-7)
