@@ -56,7 +56,8 @@ class PivotedChoice:
 
     def __call__(self, model, theta, precision):
         selection = select(
-            model.columns(theta),
+            model.covariance(theta),
+            model.X,
             model.kdiag(theta),
             precision,
             self.n_points,
@@ -66,6 +67,7 @@ class PivotedChoice:
             total_weight=model.total_weight,
             rng=self._rng,
             order=self._order,
+            **model.row_options,
         )
         return Chosen(model.X[selection.indices], selection.indices, selection)
 

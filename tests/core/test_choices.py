@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 
+from sparsegpc import _selection
 from sparsegpc._binary import PolyaGammaLogit
 from sparsegpc._choices import FixedChoice, PivotedChoice
+from sparsegpc._cluster import row_blocks
 from sparsegpc._kernel_algebra import FreeKernel, Scaled
 from sparsegpc._kernels import RBF, Constant
 from sparsegpc._model import SparseModel
@@ -12,7 +14,7 @@ from sparsegpc._model import SparseModel
 THETA = np.log([2.0, 0.5])
 
 
-def make_model(seed=0, n=40, weight=None):
+def make_model(seed=0, n=40, weight=None, **row_options):
     rng = np.random.RandomState(seed)
     X = np.sort(rng.uniform(-3.0, 3.0, size=(n, 1)), axis=0)
     y = np.where(np.sin(2.0 * X[:, 0]) > 0.0, 1.0, -1.0)
@@ -20,7 +22,7 @@ def make_model(seed=0, n=40, weight=None):
     for array in (X, y, weight):
         array.flags.writeable = False
     kernel = FreeKernel(Scaled(Constant(), RBF()), THETA, np.ones(2, dtype=bool))
-    return SparseModel(kernel, PolyaGammaLogit(), X, [y], weight, slack="tight")
+    return SparseModel(kernel, PolyaGammaLogit(), X, [y], weight, slack="tight", **row_options)
 
 
 def greedy(K, gain, n_points):
@@ -102,6 +104,20 @@ def test_sampled_points_follow_the_generator():
 
     np.testing.assert_array_equal(draw(1), draw(1))
     assert not np.array_equal(draw(1), draw(2))
+
+
+def test_threads_and_memory_of_the_model_serve_the_selection(monkeypatch):
+    seen = []
+
+    def recorded(*args, **options):
+        seen.append(options)
+        return row_blocks(*args, **options)
+
+    monkeypatch.setattr(_selection, "row_blocks", recorded)
+    model = make_model(n_threads=3, memory=12345)
+    PivotedChoice("argmax", 5)(model, THETA, np.ones(40))
+    assert seen
+    assert all(options == {"n_threads": 3, "memory": 12345} for options in seen)
 
 
 def test_given_order_is_followed():

@@ -1,15 +1,20 @@
 """Selection against LAPACK's pivoted Cholesky, dense residuals, and enumerated laws."""
 
+from functools import partial
 from itertools import permutations
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.linalg import LinAlgError
 from scipy.linalg.lapack import dpstrf
 from scipy.stats import chi2
 
-from sparsegpc._selection import LARGEST_DRAW, select
+from sparsegpc import _selection
+from sparsegpc._cluster import row_blocks
+from sparsegpc._rows import RowBlocks
+from sparsegpc._selection import LARGEST_BLOCK, N_PROBES, SMALLEST_BLOCK, select
 
 seeds = st.integers(0, 10_000)
 
@@ -20,8 +25,17 @@ def read_only(*arrays):
     return arrays[0] if len(arrays) == 1 else arrays
 
 
-def columns_of(K):
-    return lambda indices: K[indices]
+def blocks_of(block_rows, X, n_columns, **options):
+    return RowBlocks(len(X), n_columns, block_rows=block_rows, **options)
+
+
+def numbered(n):
+    """Rows that hold their own number."""
+    return read_only(np.arange(n)[:, None])
+
+
+def covariance_of(K):
+    return lambda Z, X: K[np.ix_(Z[:, 0], X[:, 0])]
 
 
 def rbf(X, length_scale):
@@ -41,7 +55,7 @@ def run(K, precision=None, n_points=None, rule="argmax", **options):
     precision = read_only(np.ones(n)) if precision is None else precision
     n_points = n if n_points is None else n_points
     diag = read_only(K.diagonal().copy())
-    return select(columns_of(K), diag, precision, n_points, rule=rule, **options)
+    return select(covariance_of(K), numbered(n), diag, precision, n_points, rule=rule, **options)
 
 
 def lapack_pivots(K, n_points):
@@ -73,13 +87,19 @@ def test_argmax_has_the_pivots_of_lapack_on_the_kernel_scaled_by_precisions(seed
     np.testing.assert_array_equal(selection.indices, lapack_pivots(scale[:, None] * K * scale, 15))
 
 
-@pytest.mark.parametrize("rule", ["argmax", "order"])
-def test_a_short_selection_is_the_start_of_a_long_one(rng, rule):
-    K, order = rbf(rng.randn(50, 2), 0.8), rng.permutation(50)
-    long, short = (run(K, n_points=m, rule=rule, order=order) for m in (30, 20))
-    np.testing.assert_array_equal(short.indices, long.indices[:20])
-    np.testing.assert_array_equal(short.traces, long.traces[:21])
-    np.testing.assert_array_equal(short.costs, long.costs[:21])
+@pytest.mark.parametrize("tol", [0.0, 1e-9])
+@pytest.mark.parametrize("rule", ["argmax", "sample", "order"])
+def test_a_short_selection_is_the_start_of_a_long_one(rng, rule, tol):
+    K, order = rbf(rng.randn(150, 3), 0.8), rng.permutation(150)
+    long, *others = (
+        run(K, n_points=m, rule=rule, order=order, tol=tol, rng=np.random.RandomState(1))
+        for m in (120, 1, 20, 33, 90)
+    )
+    for short in others:
+        m = len(short.indices)
+        np.testing.assert_array_equal(short.indices, long.indices[:m])
+        np.testing.assert_allclose(short.traces, long.traces[: m + 1], rtol=1e-12)
+        np.testing.assert_allclose(short.costs, long.costs[: m + 1], rtol=1e-12)
 
 
 @given(seeds, st.sampled_from(["argmax", "sample", "order"]), st.sampled_from([4, 12, 30]))
@@ -178,14 +198,19 @@ def test_a_diagonal_that_disagrees_with_the_columns_by_rounding_is_survived(rng,
     K = np.exp(-0.5 * (x[:, None] - x) ** 2)
     calls = []
 
-    def columns(indices):
-        calls.append(len(indices))
+    def covariance(Z, X):
+        calls.append(len(Z))
         assert len(calls) < 100, "no progress"
-        return K[indices]
+        return covariance_of(K)(Z, X)
 
     diag = K.diagonal() * (1.0 + 1e-9)
-    selection = select(columns, diag, np.ones(6), 6, rule=rule, rng=rng, order=np.arange(6))
+    selection = select(
+        covariance, numbered(6), diag, np.ones(6), 6, rule=rule, rng=rng, order=np.arange(6)
+    )
     assert set(x[selection.indices]) == {0.0, 1.0, 2.0}
+    if rule != "order":
+        # Nothing is left at rows that were found to be spanned.
+        assert selection.traces[-1] == 0.0
 
 
 @pytest.mark.parametrize("rule", ["argmax", "sample", "order"])
@@ -265,23 +290,25 @@ def sequential_law(K, gain_weight, length):
     return law
 
 
-@pytest.mark.parametrize("n_idle", [0, 36])
+@pytest.mark.parametrize("n_idle", [0, 400])
 def test_sample_has_the_law_of_draws_one_at_a_time(n_idle):
-    """Rows of zero gain make room for blocks of five candidates, whose thinning is the point."""
+    """Rows of zero gain put off the pass, and more draws are of old residuals."""
     X = np.array([0.0, 0.3, 0.5, 1.6])
     K = np.eye(4 + n_idle)
     K[:4, :4] = np.exp(-0.5 * (X[:, None] - X) ** 2) * np.outer([1, 2, 1, 1.5], [1, 2, 1, 1.5])
     gain_weight = np.zeros(4 + n_idle)
     gain_weight[:4] = [1.0, 0.4, 2.0, 0.7]
-    assert n_idle == 0 or len(K) // 8 > 1
     law = sequential_law(K, gain_weight, 3)
     assert abs(sum(law.values()) - 1.0) < 1e-9
     counts = dict.fromkeys(law, 0)
     rng, n_repeats = np.random.RandomState(0), 4000
     for _ in range(n_repeats):
-        indices = run(K, gain_weight, rule="sample", rng=rng).indices
-        counts[tuple(indices[:3].tolist())] += 1
-    # Cells too rare for a chi-square are pooled.
+        counts[tuple(run(K, gain_weight, 3, "sample", rng=rng).indices.tolist())] += 1
+    assert_law(counts, law, n_repeats)
+
+
+def assert_law(counts, law, n_repeats):
+    """Chi-square of counts against probabilities; cells too rare for it are pooled."""
     expected = n_repeats * np.array(list(law.values()))
     observed = np.array(list(counts.values()), dtype=float)
     rare = expected < 8.0
@@ -290,6 +317,226 @@ def test_sample_has_the_law_of_draws_one_at_a_time(n_idle):
         observed = np.append(observed[~rare], observed[rare].sum())
     statistic = ((observed - expected) ** 2 / expected).sum()
     assert statistic < chi2.isf(1e-3, len(expected) - 1)
+
+
+def test_sample_keeps_its_law_while_old_proposals_are_turned_down(monkeypatch):
+    """Of two dense clusters nearly all draws repeat what is chosen; blocks are small."""
+    monkeypatch.setattr(_selection, "SMALLEST_BLOCK", 3)
+    monkeypatch.setattr(_selection, "LARGEST_BLOCK", 3)
+    monkeypatch.setattr(_selection, "WASTE_SAMPLE", 1.5)
+    x = np.array([0.0, 0.1, 0.2, 4.0, 4.2])
+    K = rbf(x[:, None], 0.5)
+    gain_weight = read_only(np.array([1.0, 2.0, 1.0, 0.5, 1.0]))
+    law, n_repeats = sequential_law(K, gain_weight, 3), 3000
+    counts = dict.fromkeys(law, 0)
+    rng = np.random.RandomState(1)
+    for _ in range(n_repeats):
+        counts[tuple(run(K, gain_weight, 3, "sample", rng=rng).indices.tolist())] += 1
+    assert_law(counts, law, n_repeats)
+
+
+def smooth_problem(rule, n=5000, **options):
+    rng = np.random.RandomState(3)
+    X, precision = read_only(rng.randn(n, 3), rng.uniform(0.1, 1.0, size=n))
+
+    def covariance(Z, X):
+        return np.exp(-0.5 * ((Z[:, None, :] - X[None]) ** 2).sum(axis=2))
+
+    order = rng.permutation(n)
+    return select(
+        covariance, X, np.ones(n), precision, 60, rule=rule, rng=rng, order=order, **options
+    )
+
+
+@pytest.mark.parametrize("rule", ["argmax", "sample", "order"])
+def test_neither_threads_nor_memory_change_a_selection(rule, monkeypatch):
+    monkeypatch.setattr(_selection, "row_blocks", partial(blocks_of, 700))
+    one, three, lean = (
+        smooth_problem(rule, **options)
+        for options in ({}, {"n_threads": 3}, {"n_threads": 2, "memory": 1})
+    )
+    for other in (three, lean):
+        np.testing.assert_array_equal(other.indices, one.indices)
+        np.testing.assert_array_equal(other.traces, one.traces)
+
+
+@pytest.mark.parametrize("rule", ["argmax", "sample", "order"])
+def test_no_call_of_the_kernel_needs_more_than_blocks(rule, monkeypatch):
+    monkeypatch.setattr(_selection, "row_blocks", partial(blocks_of, 300))
+    K, sizes = random_covariance(4, 1000, 1000)[0], []
+
+    def covariance(Z, X):
+        sizes.append(Z.shape[0] * X.shape[0])
+        return covariance_of(K)(Z, X)
+
+    rng = np.random.RandomState(0)
+    order = rng.permutation(1000)
+    select(
+        covariance,
+        numbered(1000),
+        K.diagonal(),
+        np.ones(1000),
+        50,
+        rule=rule,
+        tol=1e-6,
+        rng=rng,
+        order=order,
+    )
+    assert max(sizes) <= max(300 * 50, LARGEST_BLOCK**2, 50 * N_PROBES)
+
+
+@given(seeds, st.sampled_from([1, 2, 5, 16]))
+def test_blocks_of_any_size_have_the_greedy_pivots(seed, block):
+    """However the candidates come, also where many rows have the same gain."""
+    rng = np.random.RandomState(seed)
+    K = rbf(np.round(rng.randn(60, 2), 1), 0.6)
+    precision = read_only(rng.choice([0.0, 1.0, 1.0, 2.0], size=60))
+    n_points = 12
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_selection, "SMALLEST_BLOCK", block)
+        patch.setattr(_selection, "LARGEST_BLOCK", block)
+        patch.setattr(_selection, "WASTE_ARGMAX", rng.choice([0.0, 0.2, 2.0]))
+        selection = run(K, precision, n_points)
+    for m, pivot in enumerate(selection.indices):
+        gains = precision * dense_residual(K, selection.indices[:m])
+        # Gains that agree to 1e-12 here may be told apart by the rounding of either algorithm.
+        np.testing.assert_allclose(gains[pivot], gains.max(), rtol=1e-9)
+        assert not np.any(gains[:pivot] > (1.0 + 1e-9) * gains[pivot])
+    assert len(selection.indices) == n_points
+
+
+@pytest.mark.parametrize("n", [40, 700])
+def test_ties_across_blocks_go_to_the_first_row(n):
+    """Equal gains, and gains that only rounding tells apart."""
+    for diagonal in (np.ones(n), 1.0 + 1e-15 * np.random.RandomState(0).randint(0, 5, size=n)):
+        K = read_only(np.diag(diagonal))
+        np.testing.assert_array_equal(run(K, n_points=n - 1).indices, np.arange(n - 1))
+        # Two levels: rounding orders the lower one before it comes up.
+        precision = read_only(np.where(np.arange(n) % 2, 2.0, 1.0))
+        expected = [*range(1, n, 2), *range(0, n, 2)]
+        np.testing.assert_array_equal(run(K, precision).indices, expected)
+
+
+def test_argmax_goes_on_where_rounding_differs_between_blocks_and_candidates():
+    """Every candidate is then left less than its rivals seem to be, whoever is candidate."""
+    K, n_calls = rbf(np.random.RandomState(0).randn(500, 2), 0.5), []
+
+    def covariance(Z, X):
+        n_calls.append(1)
+        assert len(n_calls) < 2000, "no progress"
+        values = covariance_of(K)(Z, X)
+        return values if len(X) == 500 or len(Z) == len(X) else values * (1.0 + 1e-7)
+
+    selection = select(covariance, numbered(500), np.ones(500), np.ones(500), 20, rule="argmax")
+    assert len(set(selection.indices)) == 20
+
+
+def test_argmax_visits_all_rows_a_few_times_only():
+    n_visits = []
+
+    def counted(*args, **options):
+        blocks = row_blocks(*args, **options)
+        n_visits.append(len(blocks.slices))
+        return blocks
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_selection, "row_blocks", counted)
+        smooth_problem("argmax")
+        assert 3 <= len(n_visits) <= 8
+        n_visits.clear()
+        smooth_problem("sample")
+        assert len(n_visits) <= 3
+        n_visits.clear()
+        smooth_problem("order")
+        assert len(n_visits) == 1
+
+
+@pytest.mark.parametrize("rule", ["argmax", "sample", "order"])
+def test_a_tolerance_is_not_passed_by_far(rule):
+    """Probes tell when the rows should be visited: long before the most points are chosen."""
+    n, largest = 4000, []
+    rng = np.random.RandomState(3)
+    X, precision = rng.randn(n, 2), rng.uniform(0.1, 1.0, size=n)
+
+    def covariance(Z, X):
+        largest.append(len(Z))
+        return np.exp(-0.5 * ((Z[:, None, :] - X[None]) ** 2).sum(axis=2))
+
+    order = rng.permutation(n)
+    selection = select(
+        covariance, X, np.ones(n), precision, n, rule=rule, tol=0.02, rng=rng, order=order
+    )
+    assert len(selection.indices) > 10
+    assert max(largest) <= 2 * len(selection.indices) + SMALLEST_BLOCK
+    assert selection.costs[-1] <= 0.02 < selection.costs[-2]
+
+
+@pytest.mark.parametrize("rule", ["argmax", "sample", "order"])
+def test_a_single_row(rule):
+    selection = run(
+        np.array([[2.0]]), None, 5, rule, rng=np.random.RandomState(0), order=np.array([0])
+    )
+    np.testing.assert_array_equal(selection.indices, [0])
+    np.testing.assert_array_equal(selection.traces, [2.0, 0.0])
+
+
+@pytest.mark.parametrize("rule", ["argmax", "sample", "order"])
+def test_an_indefinite_kernel_is_refused(rule):
+    K = np.array([[1.0, 2.0, 0.0], [2.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
+    with pytest.raises(LinAlgError, match=r"not positive semi-definite.* another is -3"):
+        run(K, rule=rule, rng=np.random.RandomState(0), order=np.arange(3))
+
+
+@pytest.mark.parametrize("rule", ["argmax", "sample", "order"])
+@pytest.mark.parametrize("place", [(0, 4), (4, 0), (200, 4), (200, 200)])
+def test_values_that_are_not_finite_are_refused(rule, place):
+    K = np.eye(300)
+    K[place] = np.nan
+    with pytest.raises(LinAlgError, match="not finite"):
+        select(
+            covariance_of(K),
+            numbered(300),
+            np.ones(300),
+            np.ones(300),
+            300,
+            rule=rule,
+            rng=np.random.RandomState(0),
+            order=np.arange(300),
+        )
+
+
+@pytest.mark.parametrize("rule", ["argmax", "sample", "order"])
+def test_a_kernel_of_zeros_is_refused(rule):
+    with pytest.raises(LinAlgError, match="zero at every row"):
+        run(np.zeros((4, 4)), rule=rule, rng=np.random.RandomState(0), order=np.arange(4))
+
+
+def test_a_kernel_whose_columns_are_zero_is_refused_whatever_its_diagonal():
+    for rule in ("argmax", "sample", "order"):
+        with pytest.raises(LinAlgError, match="zero at every row"):
+            select(
+                covariance_of(np.zeros((50, 50))),
+                numbered(50),
+                np.ones(50),
+                np.ones(50),
+                3,
+                rule=rule,
+                rng=np.random.RandomState(0),
+                order=np.arange(50),
+            )
+
+
+@pytest.mark.parametrize("rule", ["argmax", "sample", "order"])
+def test_the_trace_keeps_its_digits_as_it_falls(rule):
+    """By the eigenvalues' scale the last traces are 1e-9 of the first."""
+    rng = np.random.RandomState(0)
+    K = rbf(np.sort(rng.uniform(0.0, 8.0, size=300))[:, None], 1.0)
+    selection = run(K, n_points=14, rule=rule, rng=rng, order=rng.permutation(300))
+    dense = [
+        np.maximum(dense_residual(K, selection.indices[:m]), 0.0).sum()
+        for m in range(len(selection.indices) + 1)
+    ]
+    np.testing.assert_allclose(selection.traces, dense, rtol=1e-6, atol=1e-12 * dense[0])
 
 
 def test_sample_is_determined_by_the_generator(rng):
@@ -336,18 +583,6 @@ def test_sample_when_nearly_every_candidate_is_rejected(rng):
     np.testing.assert_allclose(selection.traces[-1], expected, rtol=1e-6)
 
 
-def test_sample_draws_no_more_than_a_fixed_block(rng):
-    K = np.eye(1000)
-    sizes = []
-
-    def columns(indices):
-        sizes.append(len(indices))
-        return K[indices]
-
-    select(columns, np.ones(1000), np.ones(1000), 900, rule="sample", rng=rng)
-    assert max(sizes) == LARGEST_DRAW
-
-
 def test_sample_stops_exactly_at_the_number_of_points(rng):
     for n_points in (16, 17, 31, 33):
         selection = run(np.eye(100), n_points=n_points, rule="sample", rng=rng)
@@ -375,7 +610,8 @@ def test_heavy_rows_are_not_thought_cheap():
     K = np.exp(-0.5 * (x[:, None] - x) ** 2)
     chosen = [
         select(
-            lambda i: K[i],
+            covariance_of(K),
+            numbered(30),
             np.ones(30),
             np.full(30, 0.25 * weight),
             30,
