@@ -7,6 +7,7 @@ from sklearn.gaussian_process import kernels as sk
 
 from sparsegpc import _kernels
 from sparsegpc._kernel_algebra import FiniteDifferenceKernel, FreeKernel, Product, Scaled, Sum
+from sparsegpc._sources import RowSource, column_deviations, spaced_rows
 from sparsegpc._validation import refuse_overflow
 
 MATERN = {0.5: _kernels.Matern12, 1.5: _kernels.Matern32, 2.5: _kernels.Matern52}
@@ -17,6 +18,8 @@ LENGTH_SCALE_RANGE = (1e-3, 1e4)
 # Distance of the quartiles of a Gaussian, in standard deviations.
 GAUSSIAN_QUARTILES = 1.349
 EXTREME = 10.0
+# Rows whose quartiles stand for those of rows that are not all read at once.
+QUARTILE_ROWS = 10_000
 # Hyperparameters that may be fixed at zero: DotProduct without its offset.
 MAY_VANISH = ("sigma_0",)
 TINY = np.finfo(np.float64).tiny
@@ -268,18 +271,23 @@ class Spread(NamedTuple):
 def measure_spread(X, weight):
     """Return the `Spread` of rows `X` of shape (N, D) with weights of shape (N,).
 
-    Raises ValueError if values are too large, or differences too small, to be squared.
+    Of a `RowSource` quartiles are those of `QUARTILE_ROWS` rows, evenly spaced, so that no more of
+    them are read at once; deviations and ranges are those of all rows. Raises ValueError if values
+    are too large, or differences too small, to be squared.
     """
-    share = weight / weight.sum()
     varies = X.max(axis=0) > X.min(axis=0)
     refuse_overflow(X, "X", varies)
     if not varies.any():
         return Spread(np.ones(X.shape[1]), 1.0, varies)
-    X = X[:, varies]
-    low, middle, high = (_weighted_quantile(X, share, q) for q in (0.25, 0.5, 0.75))
-    # From the median, which is among the many: an extreme reference would cost them their digits.
-    moved = X - middle
-    deviation = np.sqrt(share @ (moved - share @ moved) ** 2)
+    if isinstance(X, RowSource):
+        few = spaced_rows(X, QUARTILE_ROWS)
+        quartiles = _quartiles(X[few], weight[few])
+        low, middle, high = (quartile[varies] for quartile in quartiles)
+        deviation = column_deviations(X, weight, quartiles[1])[varies]
+    else:
+        X = X[:, varies]
+        low, middle, high = _quartiles(X, weight)
+        deviation = _deviations(X, weight, middle)
     if not deviation.any():
         raise ValueError(
             "the columns of X vary by so little that the square underflows: scale the columns, for "
@@ -291,6 +299,17 @@ def measure_spread(X, weight):
     columns = np.ones(len(varies))
     columns[varies] = deviation
     return Spread(columns, float(np.sqrt(2.0) * np.linalg.norm(deviation)), varies)
+
+
+def _deviations(X, weight, median):
+    # From the median, which is among the many: an extreme reference would cost them their digits.
+    moved, share = X - median, weight / weight.sum()
+    return np.sqrt(share @ (moved - share @ moved) ** 2)
+
+
+def _quartiles(X, weight):
+    share = weight / weight.sum()
+    return [_weighted_quantile(X, share, q) for q in (0.25, 0.5, 0.75)]
 
 
 def _weighted_quantile(X, share, q):

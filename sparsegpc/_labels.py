@@ -5,13 +5,14 @@ from typing import NamedTuple
 import numpy as np
 from sklearn.utils import compute_class_weight
 
+from sparsegpc._sources import RowSource, take_rows
 from sparsegpc._validation import check_weights
 
 
 class LabelledRows(NamedTuple):
     """Rows of positive weight, their labels and weights, and which of the user's rows they are."""
 
-    X: np.ndarray
+    X: np.ndarray | RowSource
     y: np.ndarray
     weight: np.ndarray
     present: np.ndarray
@@ -21,7 +22,7 @@ def present_rows(X, y, sample_weight):
     """Return the `LabelledRows` of positive weight."""
     weight = check_weights(sample_weight, len(X))
     present = np.flatnonzero(weight)
-    return LabelledRows(X[present], y[present], weight[present], present)
+    return LabelledRows(take_rows(X, present), y[present], weight[present], present)
 
 
 def check_classes(classes):

@@ -1,11 +1,12 @@
 """Moments of f at new rows, from what a fitted estimator keeps."""
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from sparsegpc._adapters import adapt_kernel
 from sparsegpc._model import predict_covariance, predict_moments
 from sparsegpc._settings import row_options
+from sparsegpc._validation import validated_rows
 
 
 class LatentMixin:
@@ -16,9 +17,9 @@ class LatentMixin:
     """
 
     def _check_rows(self, X):
-        """Return rows to predict at, validated."""
+        """Return rows to predict at, validated: an array or a `RowSource`."""
         check_is_fitted(self)
-        return validate_data(self, X, dtype=np.float64, reset=False)
+        return validated_rows(self, X, reset=False)
 
     def _latent_moments(self, X):
         """Return mean and variance of f at the rows of validated `X`, shape (n_outputs, N) each."""
@@ -26,7 +27,8 @@ class LatentMixin:
 
     def _latent_covariance(self, X):
         """Return mean and covariance of f, shape (n_outputs, N) and (n_outputs, N, N)."""
-        return predict_covariance(*self._latent_core(), X)
+        # Beside the covariance all rows are small.
+        return predict_covariance(*self._latent_core(), X[:])
 
     def _latent_core(self):
         adapted = adapt_kernel(self.kernel_, self.n_features_in_)

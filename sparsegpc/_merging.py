@@ -2,12 +2,15 @@
 
 Equal rows share one value of f, so they are one site: weights add, targets average. This makes a
 weight of k the same as k copies, makes a fit independent of the order of the rows, and settles
-ties among rows that are equally good inducing points.
+ties among rows that are equally good inducing points. Rows of a `RowSource` are not sorted, which
+would take a copy of them all: each is taken by itself, in the order in which they come.
 """
 
 from typing import NamedTuple
 
 import numpy as np
+
+from sparsegpc._sources import RowSource
 
 
 class MergedRows(NamedTuple):
@@ -42,11 +45,41 @@ class MergedRows(NamedTuple):
         return _sum_copies(np.asarray(values)[self.order], self.starts)
 
 
+class SeparateRows(NamedTuple):
+    """Rows of a `RowSource` as they are, with their ``weight`` (N,); offers what `MergedRows` does.
+
+    Values of the copies of a row are those of the row, so they come back as they are.
+    """
+
+    X: RowSource
+    weight: np.ndarray
+
+    def mean(self, values, weight):
+        """Return `values` (N,), as floats."""
+        return np.asarray(values, dtype=np.float64)
+
+    @property
+    def first(self):
+        """For each row its position, shape (N,)."""
+        return np.arange(len(self.weight))
+
+    def spread(self, values):
+        """Return `values` (N,)."""
+        return np.asarray(values)
+
+    def total(self, values):
+        """Return `values` (N,)."""
+        return np.asarray(values)
+
+
 def merge_rows(X, weight):
     """Sort the rows of `X` (N, D) and merge equal ones, adding their `weight` (N,).
 
-    Cost N log N for continuous columns; up to D times as much where many leading columns agree.
+    Returns `MergedRows`, or for a `RowSource` `SeparateRows`. Cost N log N for continuous columns;
+    up to D times as much where many leading columns agree; nothing for a source.
     """
+    if isinstance(X, RowSource):
+        return SeparateRows(X, weight)
     order, is_new = _lexicographic_order(X)
     starts = np.flatnonzero(is_new)
     # Adding zero turns -0.0 into 0.0, which it equals.
@@ -54,7 +87,12 @@ def merge_rows(X, weight):
 
 
 def find_rows(points, X):
-    """Return which row of `X` each of `points` equals, the first such; None if one is no row."""
+    """Return which row of `X` each of `points` equals, the first such; None if one is no row.
+
+    None for a `RowSource`, too, whose rows are too many to be sorted.
+    """
+    if isinstance(X, RowSource):
+        return None
     order, is_new = _lexicographic_order(np.concatenate([points, X]))
     group = np.empty(len(order), dtype=np.intp)
     group[order] = np.cumsum(is_new) - 1

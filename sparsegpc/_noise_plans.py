@@ -34,6 +34,7 @@ from sparsegpc._latent import sample_gaussians
 from sparsegpc._model import SparseModel, predict_covariance, predict_moments
 from sparsegpc._noise_process import HeteroscedasticModel, expected_precision
 from sparsegpc._settings import row_options
+from sparsegpc._sources import map_rows
 
 # Start and limits of a noise variance, relative to the variance of the targets.
 START, LIMITS = 0.1, (1e-8, 10.0)
@@ -237,6 +238,9 @@ class PolynomialBasis:
 
     def __call__(self, X):
         """Return the basis at the rows of `X`, shape (N, K), the constant first."""
+        return map_rows(lambda X: self._values(X).T, X).T
+
+    def _values(self, X):
         middle = 0.5 * (self._low + self._high)
         half = 0.5 * (self._high - self._low)
         columns = (np.clip(X[:, self._varies], self._low, self._high) - middle) / half

@@ -9,6 +9,7 @@ from sparsegpc._gaussian import log_predictive_density
 from sparsegpc._latent import sample_gaussians
 from sparsegpc._noise_process import expected_variance
 from sparsegpc._rows import single_threaded_blas
+from sparsegpc._sources import map_rows
 from sparsegpc._validation import check_noise_variance
 
 
@@ -128,7 +129,7 @@ class GaussianRegressionMixin(RegressorMixin):
             mean, variance = self._latent(X)
             if noise_variance is None:
                 self._refuse_unknown_noise()
-                noise_mean, noise_spread = self._noise.log_moments(X)
+                noise_mean, noise_spread = self._log_noise(X)
                 noise_mean = noise_mean + 2.0 * np.log(self._y_scale)[:, None]
             else:
                 noise_mean = np.log(self._noise_variances(X, noise_variance))
@@ -162,7 +163,7 @@ class GaussianRegressionMixin(RegressorMixin):
             samples = sample_gaussians(mean, covariance, n_samples, rng)
             if noise_variance is None:
                 self._refuse_unknown_noise()
-                log_noise = self._noise.log_samples(X, n_samples, rng)
+                log_noise = self._noise.log_samples(X[:], n_samples, rng)
                 std = np.exp(0.5 * log_noise) * self._y_scale[:, None, None]
             else:
                 std = np.sqrt(self._noise_variances(X, noise_variance))[:, None]
@@ -203,7 +204,11 @@ class GaussianRegressionMixin(RegressorMixin):
             n_outputs = len(self._y_scale)
             return check_noise_variance(noise_variance, len(X), n_outputs)
         self._refuse_unknown_noise()
-        return self._y_scale[:, None] ** 2 * expected_variance(*self._noise.log_moments(X))
+        return self._y_scale[:, None] ** 2 * expected_variance(*self._log_noise(X))
+
+    def _log_noise(self, X):
+        """Return mean and variance of the log noise variance, shape (n_outputs, N) each."""
+        return map_rows(lambda X: np.stack(self._noise.log_moments(X)), X)
 
     def _shaped(self, values):
         """Return values of shape (n_outputs, N) in the shape of y."""

@@ -15,7 +15,7 @@ from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+from sklearn.utils.validation import check_array, check_is_fitted
 
 from sparsegpc._adapters import adapt_kernel, default_kernel, measure_spread
 from sparsegpc._binary import PolyaGammaLogit
@@ -26,8 +26,16 @@ from sparsegpc._merging import merge_rows
 from sparsegpc._model import SparseModel, whitened_features
 from sparsegpc._rows import single_threaded_blas
 from sparsegpc._settings import row_options
-from sparsegpc._validation import all_or_nothing, check_weights, refuse_overflow
+from sparsegpc._sources import RowSource, spaced_rows
+from sparsegpc._validation import (
+    all_or_nothing,
+    check_weights,
+    refuse_overflow,
+    validated_rows,
+)
 
+# Rows of an array on disk that k-means sees, and for each of its centres.
+KMEANS_ROWS, KMEANS_ROWS_PER_POINT = 10_000, 100
 METHODS = ("hgv", "rpcholesky", "greedy-variance", "kmeans", "uniform")
 
 
@@ -36,6 +44,10 @@ def make_choice(method, n_points, tol, X, weight, rng):
     n_points = min(n_points, len(X))
     if method == "kmeans":
         kmeans = KMeans(n_points, n_init=1, random_state=rng)
+        if isinstance(X, RowSource):
+            # k-means wants its rows in memory.
+            few = spaced_rows(X, max(KMEANS_ROWS, KMEANS_ROWS_PER_POINT * n_points))
+            X, weight = X[few], weight[few]
         return FixedChoice(kmeans.fit(X, sample_weight=weight).cluster_centers_)
     if method == "uniform":
         return PivotedChoice("order", n_points, tol, order=rng.permutation(len(X)))
@@ -110,9 +122,10 @@ class InducingPointSelector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
 
     Notes
     -----
-    With N rows, M points and D columns `fit` costs O(N M (M + D)) time and O(N M) memory,
-    `transform` O(N M (M + D)). The choice is nested but for "kmeans": M - 1 points would be the
-    first M - 1 of these. Equal rows are merged and the others sorted before anything is chosen, so
+    With N rows, M points and D columns `fit` and `transform` cost O(N M (M + D)) time. Beyond the
+    rows and the result they take O(N + M^2) memory and that of a block of rows for each thread.
+    The choice is nested but for "kmeans": M - 1 points would be the first M - 1 of these. Equal
+    rows are merged and the others sorted before anything is chosen, so
     the order of the rows does not matter.
 
     References
@@ -198,10 +211,10 @@ class InducingPointSelector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
                 raise ValueError(
                     'weighting="classification" requires y to be passed, but the target y is None'
                 )
-            X, y = validate_data(self, X, y, dtype=np.float64)
+            X, y = validated_rows(self, X, y)
             targets = _one_against_rest(y)
         else:
-            X = validate_data(self, X, dtype=np.float64)
+            X = validated_rows(self, X)
             targets = []
         unit = np.ones(len(X))
         rows = merge_rows(X, unit)
@@ -221,7 +234,7 @@ class InducingPointSelector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         )
         # The choice sees kernel and rows of a model, and no targets.
         model = _binary_model(adapted, rows, np.zeros(len(rows.X)))
-        chosen = choose(model, adapted.theta, self._precision(models, adapted.theta, rows))
+        chosen = choose(model, adapted.theta, self._precision(models, adapted.theta, rows, len(X)))
         factor, _ = factor_inducing(adapted.kernel, adapted.theta, chosen.Z)
         self._Luu, self.jitter_ = factor
         self.inducing_points_ = chosen.Z
@@ -231,12 +244,12 @@ class InducingPointSelector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
             self.inducing_indices_ = rows.first[chosen.indices]
             self.traces_, self.costs_ = chosen.selection.traces, chosen.selection.costs
 
-    def _precision(self, models, theta, rows):
+    def _precision(self, models, theta, rows, n_samples):
         """Return the weight of each merged row."""
         if self.weighting is None:
             return rows.weight
         if not isinstance(self.weighting, str):
-            return rows.total(check_weights(self.weighting, len(rows.order), name="weighting"))
+            return rows.total(check_weights(self.weighting, n_samples, name="weighting"))
         total = np.zeros(len(rows.weight))
         for model in models:
             # The points of each classifier are those that its prior precisions choose.
@@ -262,7 +275,7 @@ class InducingPointSelector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
             ``V @ V.T`` approximates ``kernel_(X)``, from below in its diagonal.
         """
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
+        X = validated_rows(self, X, reset=False)
         adapted = adapt_kernel(self.kernel_, self.n_features_in_)
         with single_threaded_blas():
             return whitened_features(

@@ -3,6 +3,7 @@
 import numpy as np
 
 from sparsegpc._merging import merge_rows
+from sparsegpc._sources import RowSource, take_rows
 from sparsegpc._validation import check_noise_variance, check_weights, refuse_overflow
 
 # Targets that vary by less than this, or in relation to their size by less than that, do not vary.
@@ -14,15 +15,20 @@ def distinct_rows(X, y, sample_weight, noise_variance):
 
     Rows that agree in all of it are one row with their total weight, and the rows are sorted: so
     everything that follows is the same to the last bit for a weight of k and for k copies, and for
-    any order of the rows.
+    any order of the rows. Those of a `RowSource` stay as they are, each a row by itself.
     """
     y = np.asarray(y, dtype=np.float64)
     refuse_overflow(y.reshape(len(y), -1), "y", what="the targets")
     weight = check_weights(sample_weight, len(X))
     present = np.flatnonzero(weight)
-    parts = [X, y.reshape(len(y), -1)]
+    outputs = y.reshape(len(y), -1)
+    noise = None
     if noise_variance is not None:
-        parts.append(check_noise_variance(noise_variance, len(X), parts[1].shape[1]).T)
+        noise = check_noise_variance(noise_variance, len(X), outputs.shape[1])
+    if isinstance(X, RowSource):
+        noise = None if noise is None else noise[:, present]
+        return take_rows(X, present), y[present], weight[present], noise, present
+    parts = [X, outputs, *([] if noise is None else [noise.T])]
     together = merge_rows(np.concatenate(parts, axis=1)[present], weight[present])
     ends = np.cumsum([part.shape[1] for part in parts])
     X, outputs, *noise = np.split(together.X, ends[:-1], axis=1)

@@ -4,7 +4,9 @@ import numbers
 from contextlib import contextmanager
 
 import numpy as np
-from sklearn.utils.validation import check_array
+from sklearn.utils.validation import check_array, validate_data
+
+from sparsegpc._sources import RowSource, gives_slices
 
 # Larger weights are no counts that a float64 could tell apart; smaller ones underflow on the way.
 LARGEST_WEIGHT, SMALLEST_WEIGHT = 1e15, 1e-100
@@ -12,6 +14,10 @@ LARGEST_WEIGHT, SMALLEST_WEIGHT = 1e15, 1e-100
 LARGEST_VALUE = 1e150
 # Smaller noise variances have inverses that cannot be calculated with.
 SMALLEST_NOISE = 1e-100
+
+
+# Where joblib puts the arrays that it hands to its processes.
+JOBLIB_FOLDER = "joblib_memmapping_folder"
 
 
 @contextmanager
@@ -24,6 +30,55 @@ def all_or_nothing(estimator):
         vars(estimator).clear()
         vars(estimator).update(before)
         raise
+
+
+def validated_rows(estimator, X, y="no_validation", *, reset=True, **checks):
+    """Return what scikit-learn's `validate_data` does, with rows of float64 that may stay on disk.
+
+    Parameters
+    ----------
+    estimator : BaseEstimator
+    X : array-like of shape (n_samples, n_features)
+        What `gives_slices` is not read at once, but by slices, to see that all values are finite.
+    y : array-like
+        Left out where there is none.
+    reset : bool
+        Whether the estimator learns the number and names of columns, or is held to them.
+    **checks
+        For `check_X_y`.
+
+    Returns
+    -------
+    X : ndarray of shape (n_samples, n_features) or RowSource
+    y : ndarray
+        Only if given.
+    """
+    if not gives_slices(X) or _was_in_memory(X):
+        return validate_data(estimator, X, y, dtype=np.float64, reset=reset, **checks)
+    source = RowSource(X)
+    # It has the shape of the rows, and takes no memory.
+    stand_in = np.broadcast_to(np.int8(0), source.shape)
+    checked = validate_data(estimator, stand_in, y, dtype=None, reset=reset, **checks)
+    _refuse_not_finite(source, estimator)
+    return (source, checked[1]) if isinstance(checked, tuple) else source
+
+
+def _was_in_memory(X):
+    """Whether joblib made this memory map of an array, for a process to read."""
+    return isinstance(X, np.memmap) and JOBLIB_FOLDER in str(X.filename)
+
+
+def _refuse_not_finite(source, estimator):
+    place = source.first_not_finite()
+    if place is not None:
+        row, column = place
+        value = source[row : row + 1][0, column]
+        what = "NaN" if np.isnan(value) else "infinity or a value too large for dtype('float64')"
+        raise ValueError(
+            f"Input X contains {what}, first in row {row}, {column_name(estimator, column)}: "
+            f"{type(estimator).__name__} needs finite values; fill such values, or leave these "
+            "rows out"
+        )
 
 
 def check_weights(sample_weight, n_samples, name="sample_weight"):
@@ -68,7 +123,9 @@ def refuse_overflow(X, name, varies=True, what="the columns, for example with St
 
     `what` says what to scale.
     """
-    largest = float(np.abs(X).max(axis=0).max(where=varies, initial=0.0))
+    # Without a copy of the absolute values.
+    ends = np.maximum(np.abs(X.min(axis=0)), np.abs(X.max(axis=0)))
+    largest = float(ends.max(where=varies, initial=0.0))
     if largest > LARGEST_VALUE:
         raise ValueError(
             f"{name} holds a value of {largest:.3g}, whose square overflows: scale {what}"

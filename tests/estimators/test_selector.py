@@ -424,10 +424,11 @@ def test_classification_chooses_more_points_near_the_boundary(method, two_classe
     for weighting in (None, "classification"):
         fits = [
             selector(method, kernel, weighting=weighting, n_components=25, random_state=k).fit(X, y)
-            for k in range(3)
+            for k in range(10)
         ]
         shares[weighting] = np.mean([np.abs(fit.inducing_points_[:, 0]) < 0.5 for fit in fits])
-    assert shares["classification"] > shares[None] + 0.15
+    # Draws scatter by 0.09 around 0.17 for one seed.
+    assert shares["classification"] > shares[None] + 0.06
 
 
 def test_classification_precisions_are_those_of_labels_not_their_names(two_classes):
