@@ -1,42 +1,32 @@
 """The regressor that learns from minibatches: for many rows, and for streams."""
 
-import numbers
-
 import numpy as np
 from sklearn.base import BaseEstimator, _fit_context
-from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import validate_data
+from sklearn.utils._param_validation import StrOptions
 
-from sparsegpc import _inference
-from sparsegpc._adapters import adapt_kernel, default_kernel, measure_spread, start_values
-from sparsegpc._choices import PivotedChoice
+from sparsegpc._adapters import adapt_kernel, default_kernel, measure_spread
 from sparsegpc._gaussian import GaussianNoise, noisy_targets
 from sparsegpc._latent import LatentMixin
 from sparsegpc._merging import merge_rows
+from sparsegpc._minibatches import (
+    CONSTRAINTS,
+    START_ROWS,
+    choose_points,
+    learn_theta,
+    n_first_rows,
+)
 from sparsegpc._model import SparseModel
 from sparsegpc._noise_plans import LIMITS, START, LearnedPolynomial, PolynomialBasis
 from sparsegpc._regression import GaussianRegressionMixin
 from sparsegpc._rows import single_threaded_blas
-from sparsegpc._selector import METHODS, check_inducing_points, make_choice
 from sparsegpc._settings import row_options
-from sparsegpc._stochastic import (
-    LEARNING_RATE,
-    SLACKS,
-    StochasticModel,
-    halving,
-    learn,
-    settle,
-)
+from sparsegpc._stochastic import LEARNING_RATE, SLACKS, halving, learn
+from sparsegpc._stochastic_gaussian import GaussianBatches
 from sparsegpc._targets import centred, distinct_rows, second_moments
-from sparsegpc._validation import all_or_nothing
+from sparsegpc._validation import all_or_nothing, validated_rows
 
 WHITE_NOISE = "the noise of this regressor is always learned"
-# Rows from which hyperparameters start, and their number of points.
-START_ROWS, START_POINTS, START_ITERATIONS = 2000, 100, 30
-# Inducing points are chosen among so many rows for each of them.
-ROWS_PER_POINT = 20
 
 
 class StochasticSparseGPRegressor(LatentMixin, GaussianRegressionMixin, BaseEstimator):
@@ -110,7 +100,8 @@ class StochasticSparseGPRegressor(LatentMixin, GaussianRegressionMixin, BaseEsti
     -----
     A step costs O(b M^2 + M^3) time for b rows in a batch, and O(b M) memory. Rows with equal
     columns and targets are one row with their total weight; those with equal columns only stay
-    apart.
+    apart. Rows of a `numpy.memmap`, or of another array that is read by slices, are read batch by
+    batch and never merged.
 
     References
     ----------
@@ -131,19 +122,7 @@ class StochasticSparseGPRegressor(LatentMixin, GaussianRegressionMixin, BaseEsti
     True
     """
 
-    _parameter_constraints = {
-        "kernel": [Kernel, None],
-        "n_inducing": [Interval(numbers.Integral, 1, None, closed="left")],
-        "selector": [StrOptions(set(METHODS)), "array-like"],
-        "bound": [StrOptions(set(SLACKS))],
-        "fit_prior_mean": ["boolean"],
-        "batch_size": [Interval(numbers.Integral, 1, None, closed="left")],
-        "n_epochs": [Interval(numbers.Integral, 0, None, closed="left")],
-        "learning_rate": [Interval(numbers.Real, 0, 1, closed="both")],
-        "memory": [Interval(numbers.Integral, 1, None, closed="left"), None],
-        "optimize_inducing": ["boolean"],
-        "random_state": ["random_state"],
-    }
+    _parameter_constraints = {**CONSTRAINTS, "bound": [StrOptions(set(SLACKS))]}
 
     def __init__(
         self,
@@ -199,7 +178,8 @@ class StochasticSparseGPRegressor(LatentMixin, GaussianRegressionMixin, BaseEsti
             X, y, weight = self._checked(X, y, sample_weight, reset=True)
             rng = check_random_state(self.random_state)
             order = rng.permutation(len(y))
-            model, state = self._start(X[order], y[order], weight[order], rng)
+            first = order[: n_first_rows(self.n_inducing)]
+            model, state = self._start(X[first], y[order], weight[order], rng)
             target = centred(y[None], self._y_centre)[0]
             n_epochs = self.n_epochs if self.learning_rate > 0.0 else 0
             state = learn(
@@ -213,7 +193,7 @@ class StochasticSparseGPRegressor(LatentMixin, GaussianRegressionMixin, BaseEsti
                 rng=rng,
                 learning_rate=self.learning_rate,
             )
-            self._state = settle(model, state, X, target, weight, self.batch_size)
+            self._state = model.settle(state, X, target, weight, self.batch_size)
             self.n_steps_ = (n_epochs + 1) * -(-len(y) // self.batch_size)
             self.n_samples_seen_ = len(y)
             self._store(model)
@@ -249,7 +229,8 @@ class StochasticSparseGPRegressor(LatentMixin, GaussianRegressionMixin, BaseEsti
             rng = check_random_state(self.random_state)
             order = rng.permutation(len(y))
             if first:
-                model, self._state = self._start(X[order], y[order], weight[order], rng)
+                some = X[order[: n_first_rows(self.n_inducing)]]
+                model, self._state = self._start(some, y[order], weight[order], rng)
                 self.n_steps_ = self.n_samples_seen_ = 0
             else:
                 model = self._model(adapt_kernel(self.kernel_, self.n_features_in_).kernel)
@@ -270,12 +251,15 @@ class StochasticSparseGPRegressor(LatentMixin, GaussianRegressionMixin, BaseEsti
         return self
 
     def _checked(self, X, y, sample_weight, reset):
-        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, reset=reset)
+        X, y = validated_rows(self, X, y, y_numeric=True, reset=reset)
         X, y, weight, _, _ = distinct_rows(X, y, sample_weight, None)
         return X, y, weight
 
     def _start(self, X, y, weight, rng):
-        """Return the core's model and its state before any batch, from shuffled rows."""
+        """Return the core's model and its state before any batch, from shuffled rows.
+
+        Of `X` the first `n_first_rows` do; `y` and `weight` of all rows give centre and scale.
+        """
         centre = float(weight @ y / weight.sum()) if self.fit_prior_mean else 0.0
         self._y_centre, self._y_scale = np.array([centre]), np.ones(1)
         self._one_output = True
@@ -293,10 +277,19 @@ class StochasticSparseGPRegressor(LatentMixin, GaussianRegressionMixin, BaseEsti
         theta = parameters.theta
         if self.learning_rate > 0.0:
             theta = self._theta_of_some(parameters, some, target[0, :START_ROWS], weight, spread)
-        Z = self._points(adapted.kernel, theta[:-1], X, weight, rng)
+        Z = choose_points(
+            adapted.kernel,
+            theta[:-1],
+            X,
+            weight,
+            selector=self.selector,
+            n_inducing=self.n_inducing,
+            slack=self.bound,
+            rng=rng,
+        )
         self._bounds, self.kernel_ = parameters.bounds, kernel
         model = self._model(adapted.kernel)
-        return model, model.start(theta[:-1], float(np.exp(theta[-1])), Z)
+        return model, model.start(theta, Z)
 
     def _theta_of_some(self, parameters, rows, y, weight, spread):
         """Return the parameters that the first rows would learn by themselves."""
@@ -312,28 +305,10 @@ class StochasticSparseGPRegressor(LatentMixin, GaussianRegressionMixin, BaseEsti
             fit_prior_mean=self.fit_prior_mean,
             **row_options(),
         )
-        found = _inference.fit(
-            model,
-            start_values(parameters, spread),
-            parameters.bounds,
-            PivotedChoice("argmax", min(self.n_inducing, START_POINTS)),
-            max_iter=START_ITERATIONS,
-            max_reselections=1,
-        )
-        return found.best.theta
-
-    def _points(self, kernel, theta, X, weight, rng):
-        if not isinstance(self.selector, str):
-            return check_inducing_points(self.selector, self.n_features_in_)
-        n_rows = max(START_ROWS, ROWS_PER_POINT * self.n_inducing)
-        rows = merge_rows(X[:n_rows], weight[:n_rows])
-        choose = make_choice(self.selector, self.n_inducing, 0.0, rows.X, rows.weight, rng)
-        # The choice sees kernel and rows of a model; with one noise variance it needs no targets.
-        model = SparseModel(kernel, GaussianNoise(0), rows.X, [], rows.weight, slack=self.bound)
-        return choose(model, theta, rows.weight).Z
+        return learn_theta(model, parameters, spread, self.n_inducing)
 
     def _model(self, kernel):
-        return StochasticModel(
+        return GaussianBatches(
             kernel,
             slack=self.bound,
             fit_prior_mean=self.fit_prior_mean,
@@ -344,12 +319,12 @@ class StochasticSparseGPRegressor(LatentMixin, GaussianRegressionMixin, BaseEsti
 
     def _store(self, model):
         state = self._state
-        posterior = model.posterior(state)
-        self.kernel_ = self.kernel_.clone_with_theta(state.kernel_theta)
-        self.noise_variance_ = state.noise_variance
+        (posterior,) = self._posteriors = model.posteriors(state)
+        self.kernel_ = self.kernel_.clone_with_theta(model.kernel_theta(state))
+        self.noise_variance_ = float(np.exp(state.theta[-1]))
         self._noise = LearnedPolynomial(PolynomialBasis(state.Z, 0), state.theta[-1:, None])
         self.prior_mean_ = self._y_centre[0] + posterior.prior_mean
-        self.inducing_points_, self._Luu, self._posteriors = state.Z, state.Luu, [posterior]
+        self.inducing_points_, self._Luu = state.Z, state.Luu
         self.lower_bound_ = posterior.bound
 
     def __sklearn_tags__(self):

@@ -28,6 +28,7 @@ from sparsegpc import (
     PolynomialNoise,
     SparseGPClassifier,
     SparseGPRegressor,
+    StochasticSparseGPClassifier,
     StochasticSparseGPRegressor,
 )
 
@@ -109,6 +110,18 @@ def stochastic_regressors():
     return [StochasticSparseGPRegressor(**{"random_state": 0, **option}) for option in options]
 
 
+def stochastic_classifiers():
+    """Return classifiers from minibatches; that of all defaults but for the seed first."""
+    quick = {"kernel": QUICK["kernel"], "n_epochs": 1, "n_inducing": 10}
+    options = [
+        {},
+        {**quick, "likelihood": "softmax", "optimize_inducing": True, "batch_size": 7},
+        {**quick, "likelihood": "logistic-softmax", "selector": "hgv", "fit_prior_mean": False},
+        {"likelihood": "dirichlet", "learning_rate": 0.0, "bound": "standard", "memory": 20},
+    ]
+    return [StochasticSparseGPClassifier(**{"random_state": 0, **option}) for option in options]
+
+
 def selectors():
     """Return one selector of each kind."""
     options = [{}, *({"method": method, "random_state": 0} for method in SELECTORS[1:])]
@@ -121,7 +134,9 @@ def by_name(estimator):
 
 
 every_model = pytest.mark.parametrize(
-    "estimator", [*classifiers(), *regressors(), *stochastic_regressors()], ids=by_name
+    "estimator",
+    [*classifiers(), *stochastic_classifiers(), *regressors(), *stochastic_regressors()],
+    ids=by_name,
 )
 every_selector = pytest.mark.parametrize("estimator", selectors(), ids=by_name)
 one_of_each = pytest.mark.parametrize(
@@ -129,6 +144,7 @@ one_of_each = pytest.mark.parametrize(
     [
         SparseGPClassifier(),
         SparseGPRegressor(),
+        StochasticSparseGPClassifier(random_state=0),
         StochasticSparseGPRegressor(random_state=0),
         InducingPointSelector(),
     ],
@@ -142,7 +158,15 @@ def every_check(estimators):
     return pytest.mark.parametrize(mark.args[0], list(mark.args[1]), **mark.kwargs)
 
 
-@every_check([*classifiers(), *regressors(), *stochastic_regressors(), *selectors()])
+@every_check(
+    [
+        *classifiers(),
+        *stochastic_classifiers(),
+        *regressors(),
+        *stochastic_regressors(),
+        *selectors(),
+    ]
+)
 def test_scikit_learn_check(estimator, check):
     check(estimator)
 
@@ -171,7 +195,12 @@ def test_column_names_are_checked_by_every_method_of_the_selector(estimator):
 )
 @pytest.mark.parametrize(
     "estimator",
-    [SparseGPClassifier(), SparseGPRegressor(), StochasticSparseGPRegressor(random_state=0)],
+    [
+        SparseGPClassifier(),
+        SparseGPRegressor(),
+        StochasticSparseGPClassifier(random_state=0),
+        StochasticSparseGPRegressor(random_state=0),
+    ],
     ids=by_name,
 )
 def test_weights_that_are_all_zero_are_refused(estimator):
@@ -213,7 +242,7 @@ def test_set_output_works_in_a_pipeline():
     assert list(pipeline.get_feature_names_out()) == list(frame.columns)
 
 
-@pytest.mark.parametrize("estimator", classifiers(), ids=by_name)
+@pytest.mark.parametrize("estimator", [*classifiers(), *stochastic_classifiers()], ids=by_name)
 def test_the_classifier_says_that_it_takes_any_number_of_classes(estimator):
     tags = get_tags(estimator)
     assert is_classifier(estimator)
@@ -250,5 +279,11 @@ def test_the_selector_says_when_it_needs_a_target():
 
 
 def test_a_clone_of_every_estimator_has_the_same_parameters():
-    for estimator in [*classifiers(), *regressors(), *stochastic_regressors(), *selectors()]:
+    for estimator in [
+        *classifiers(),
+        *stochastic_classifiers(),
+        *regressors(),
+        *stochastic_regressors(),
+        *selectors(),
+    ]:
         assert repr(clone(estimator)) == repr(estimator)
