@@ -43,7 +43,8 @@ test-floor:  ## Run all tests on the oldest supported versions
 
 .venv-floor/.floor: .venv-floor/bin/python pyproject.toml
 	.venv-floor/bin/python -m pip install --quiet --editable ".[test]" \
-	    "numpy==1.26.*" "scipy==1.11.*" "scikit-learn==1.6.*" "threadpoolctl==3.1.*"
+	    "numpy==1.26.*" "scipy==1.11.*" "scikit-learn==1.6.*" "threadpoolctl==3.1.*" \
+	    "dask==2025.2.*" "distributed==2025.2.*"
 	touch $@
 
 lint: $(VENV)/.lint  ## Check style, imports between rooms, and formatting
@@ -57,11 +58,16 @@ docs: $(VENV)/.docs  ## Build the documentation into docs/_build/html
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
 	@echo "open docs/_build/html/index.html"
 
-bench: $(VENV)/.plot  ## Compare with published tables and scikit-learn (short, without network)
+bench: $(VENV)/.plot  ## Time, and compare with published tables and scikit-learn (short, no network)
 	$(BIN)/python benchmarks/classification_tables.py --parts thesis --sets breast --splits 2 \
 	    --peers full
 	$(BIN)/python benchmarks/classification_tables.py --parts multiclass --sets wine digits \
 	    --splits 2 --points 50 --rows 300
+	$(BIN)/python benchmarks/small_sets.py --sets breast --splits 2 --one-thread
+	$(BIN)/python benchmarks/scaling.py --rows 1000 4000 16000 --points 25 50 100 \
+	    --fixed-rows 5000 --fixed-points 50 --columns 5 50 --plot output/scaling.png
+	$(BIN)/python benchmarks/evaluation_speed.py --set made --points 200 \
+	    --tasks regression classification
 
 clean:  ## Remove everything that the other targets made
 	rm -rf $(VENV) .venv-floor build dist output docs/_build .pytest_cache .ruff_cache *.egg-info

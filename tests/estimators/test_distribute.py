@@ -1,0 +1,186 @@
+"""Fits that spread their rows over worker processes end where those on one machine do."""
+
+import os
+import signal
+import subprocess
+import sys
+from contextlib import ExitStack, contextmanager
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from sparsegpc import (
+    GPNoise,
+    PolynomialNoise,
+    SparseGPClassifier,
+    SparseGPRegressor,
+    StochasticSparseGPRegressor,
+    _cluster,
+    distribute,
+)
+
+distributed = pytest.importorskip("distributed")
+da = pytest.importorskip("dask.array")
+
+
+@contextmanager
+def two_workers():
+    """Give a client of two worker processes, which are started again if they die."""
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0"
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        yield client
+
+
+@contextmanager
+def two_mortal_workers():
+    """Give a client of two worker processes that nothing starts again."""
+    with ExitStack() as stack:
+        scheduler = stack.enter_context(
+            distributed.LocalCluster(
+                n_workers=0, processes=False, dashboard_address=":0", protocol="tcp"
+            )
+        )
+        address = scheduler.scheduler_address
+        command = [sys.executable, "-m", "distributed.cli.dask_worker", "--no-nanny"]
+        command += ["--nthreads", "1", "--no-dashboard", address]
+        for _ in range(2):
+            process = stack.enter_context(subprocess.Popen(command, stderr=subprocess.DEVNULL))
+            stack.callback(process.kill)
+        client = stack.enter_context(distributed.Client(address))
+        client.wait_for_workers(2, timeout=60)
+        yield client
+
+
+@pytest.fixture(scope="module")
+def client():
+    with two_workers() as client:
+        yield client
+
+
+@pytest.fixture(autouse=True)
+def small_parts(monkeypatch):
+    """Parts of a few hundred rows, so that there are several of them."""
+    monkeypatch.setattr(_cluster, "SMALLEST_PART", 450)
+
+
+@pytest.fixture
+def visits(monkeypatch):
+    """How often the rows are visited by the workers."""
+    names, map_ = [], _cluster.Cluster.map
+
+    def watched(self, name, *arguments):
+        names.append(name)
+        return map_(self, name, *arguments)
+
+    monkeypatch.setattr(_cluster.Cluster, "map", watched)
+    return names
+
+
+def make_data(n=1000):
+    rng = np.random.RandomState(3)
+    X = rng.randn(n, 2)
+    f = np.sin(2.0 * X[:, 0]) + X[:, 1]
+    return X, f, f + 0.3 * rng.randn(n)
+
+
+def labels(y, n_classes=2):
+    return np.searchsorted(np.linspace(-0.5, 0.5, n_classes - 1), y)
+
+
+CASES = {
+    "labels": (SparseGPClassifier(n_inducing=12, optimizer=None), 2),
+    "one vs rest": (
+        SparseGPClassifier(n_inducing=8, optimizer=None),
+        3,
+    ),
+    "numbers": (SparseGPRegressor(n_inducing=12, max_iter=1, max_reselections=0), None),
+    "basis noise": (
+        SparseGPRegressor(n_inducing=8, noise=PolynomialNoise(1), optimizer=None),
+        None,
+    ),
+    "noise process": (
+        SparseGPRegressor(n_inducing=8, noise=GPNoise(n_inducing=4), optimizer=None),
+        None,
+    ),
+}
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=pytest.mark.slow if n == "noise process" else ()) for n in CASES],
+)
+def test_a_fit_is_that_of_one_machine(client, visits, name):
+    estimator, n_classes = CASES[name]
+    X, _, y = make_data()
+    y = y if n_classes is None else labels(y, n_classes)
+    expected = estimator.fit(X, y)
+    bound = np.array(expected.lower_bound_)
+    mean = expected.latent_mean_and_variance(X)[0] if n_classes != 3 else expected.predict_proba(X)
+    assert not visits
+    with distribute(client):
+        found = estimator.fit(X, y)
+        ours = found.latent_mean_and_variance(X)[0] if n_classes != 3 else found.predict_proba(X)
+    assert visits.count("visit") > 3
+    assert_allclose(found.lower_bound_, bound, rtol=1e-8)
+    assert_allclose(ours, mean, atol=1e-6)
+
+
+def test_small_problems_and_minibatches_stay_here(client, visits, monkeypatch):
+    monkeypatch.setattr(_cluster, "SMALLEST_PART", 501)
+    X, _, y = make_data()
+    with distribute(client):
+        StochasticSparseGPRegressor(n_inducing=5, n_epochs=1).fit(X, y)
+        SparseGPRegressor(n_inducing=5, optimizer=None).fit(X, y)
+    assert visits == []
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_dask_array_is_fitted_as_rows_from_elsewhere_are(client, visits, tmp_path):
+    X, _, y = make_data()
+    np.save(tmp_path / "X.npy", X)
+    on_disk = np.load(tmp_path / "X.npy", mmap_mode="r")
+    model = SparseGPRegressor(selector=X[::100], optimizer=None)
+    bound = model.fit(on_disk, y).lower_bound_
+    with distribute(client):
+        found = model.fit(da.from_array(X, chunks=(300, 2)), y).lower_bound_
+    assert visits.count("visit") > 3
+    assert found == pytest.approx(bound, rel=1e-8)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("start", [two_workers, two_mortal_workers])
+def test_a_worker_that_dies_costs_its_parts_not_the_fit(monkeypatch, start):
+    X, _, y = make_data()
+    model = SparseGPClassifier(n_inducing=12, optimizer=None)
+    y = labels(y)
+    bound = model.fit(X, y).lower_bound_
+    map_, killed = _cluster.Cluster.map, []
+
+    def murderous(self, name, *arguments):
+        """Kill a worker while it has the tasks of the fourth visit."""
+        futures = map_(self, name, *arguments)
+        if name == "visit":
+            killed.append(None)
+            if len(killed) == 4:
+                holders = client.has_what()
+                rows = {w: sum("rows" in str(k) for k in keys) for w, keys in holders.items()}
+                assert min(rows.values()) > 0, "each worker has something to lose"
+                os.kill(pids[min(rows)], signal.SIGKILL)
+        return futures
+
+    with start() as client:
+        pids = client.run(os.getpid)
+        assert len(pids) == 2
+        monkeypatch.setattr(_cluster.Cluster, "map", murderous)
+        with distribute(client):
+            found = model.fit(X, y).lower_bound_
+        left = client.run(os.getpid)
+    assert len(killed) > 8
+    assert len(set(left.values()) & set(pids.values())) == 1
+    assert found == pytest.approx(bound, rel=1e-8)
