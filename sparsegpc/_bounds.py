@@ -28,12 +28,15 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sparsegpc._arrays import empty
 from sparsegpc._linalg import (
     cholesky,
+    column_product,
     column_squares,
     inverse_from_cholesky,
     log_det,
     mirrored,
+    row_product,
     solve_cholesky,
     solve_lower,
     weighted_gram,
@@ -98,14 +101,18 @@ class RowSums(NamedTuple):
 
 
 def row_sums(features, sites, slack):
-    """Return the `RowSums`; ``log_cost`` is zero where `slack` does not need it. Cost N M^2."""
+    """Return the `RowSums`; ``log_cost`` is zero where `slack` does not need it. Cost N M^2.
+
+    They are summed in double precision whatever that of the features: errors of V diag(p) V^T would
+    come back in the gradient, magnified where Kuu is close to singular.
+    """
 
     def sums(V, residual, p, b, own):
         cost = p * residual
         # log1p only where it is asked for: it is the dearest of the sums over rows.
         log_cost = np.log1p(cost).sum() if slack == "tight" else 0.0
         numbers = np.array([p.sum(), b.sum(), own.sum(), cost.sum(), log_cost])
-        return weighted_gram(V, p), V @ p, V @ b, numbers
+        return weighted_gram(V, p), column_product(V, p), column_product(V, b), numbers
 
     VpV, Vp, Vb, numbers = features.sum(sums, features.residual, *sites)
     return RowSums(mirrored(VpV), Vp, Vb, *numbers.tolist())
@@ -186,7 +193,7 @@ def collapse(features, sites, slack, prior_mean=None):
     w_p, w_b, centre = profile.w_p, profile.w_b, profile.centre
 
     def residuals(V, p, b, own):
-        of_one, mean = 1.0 - w_p @ V, w_b @ V
+        of_one, mean = 1.0 - row_product(w_p, V), row_product(w_b, V)
         d = b - centre * p
         value = own + centre * (b - 0.5 * centre * p) + mean * (d - 0.5 * p * mean)
         return value.sum(), of_one @ (d - p * mean), p @ of_one**2
@@ -220,7 +227,7 @@ def marginals(V, residual, posterior):
 
 def moments(V, posterior):
     """Return the mean of f and the part of its variance that comes from q(u), shape (N,) each."""
-    mean = posterior.w @ V
+    mean = row_product(posterior.w, V)
     mean += posterior.prior_mean
     return mean, column_squares(solve_lower(posterior.LB, V))
 
@@ -283,22 +290,24 @@ def gradient(features, outputs, slack, *, wrt_Z=False, moments=False):
         inputs.append(np.stack([sites.precision, sites.shift, g[-1], v * features.residual]))
 
     def adjoint_V(V, *values):
-        total, found = None, []
+        total, found, dtype = None, [], V.dtype
         sum_g = sum(g for _, _, g, _ in values)
+        own_g = sum_g.astype(dtype, copy=False)
         for (w, prior_mean, B_inverse), (p, shift, _, left) in zip(small, values, strict=True):
-            mean = w @ V
+            mean = row_product(w, V)
             mean += prior_mean
-            G = B_inverse @ V
+            G = np.matmul(B_inverse.astype(dtype, copy=False), V, out=empty(V.shape, dtype))
             if moments:
                 found += [mean, np.einsum("mn,mn->n", V, G) + left]
             pull = shift - p * mean
+            w, p, pull = (x.astype(dtype, copy=False) for x in (w, p, pull))
             for strip in strips(*G.shape):
                 part = G[strip]
                 part *= -p
                 part += w[strip, None] * pull
-                part += V[strip] * sum_g if total is None else total[strip]
+                part += V[strip] * own_g if total is None else total[strip]
             total = G
-        return total, () if knows_gram else (weighted_gram(V, sum_g),), found
+        return total, () if knows_gram else (weighted_gram(V, sum_g, dtype),), found
 
     def adjoint_Kuu(sums):
         """Return -G V^T / 2, which is symmetric, in closed form."""

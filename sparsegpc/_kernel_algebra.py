@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from sparsegpc._kernels import Constant
+from sparsegpc._kernels import Constant, Stationary
 
 
 class _Pair:
@@ -101,6 +101,8 @@ class Scaled(_Pair):
 
     def evaluate(self, params, Z, X):
         scale, rest = self._scale_and_rest(params)
+        if isinstance(self._scaled, Stationary):
+            return self._evaluate_stationary(scale, rest, Z, X)
         K, inner = self._scaled.evaluate(rest, Z, X)
 
         def pullback(adjoint, wrt_Z=False):
@@ -109,6 +111,16 @@ class Scaled(_Pair):
             return self._joined(by_scale, scale * gradient), scale * grad_Z if wrt_Z else None
 
         return scale * K, pullback
+
+    def _evaluate_stationary(self, scale, rest, Z, X):
+        """Return what `evaluate` does; the kernel scales its values itself, within the cache."""
+        K, inner = self._scaled.evaluate(rest, Z, X, scale)
+
+        def pullback(adjoint, wrt_Z=False):
+            gradient, grad_Z = inner(adjoint, wrt_Z)
+            return self._joined(np.vdot(adjoint, K), gradient), grad_Z
+
+        return K, pullback
 
     def diag(self, params, X):
         scale, rest = self._scale_and_rest(params)

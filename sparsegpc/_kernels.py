@@ -13,6 +13,7 @@ a pullback keeps alive.
 
 import numpy as np
 
+from sparsegpc._arrays import empty
 from sparsegpc._rows import strips
 
 TINY = np.finfo(np.float64).tiny
@@ -84,11 +85,11 @@ class Stationary:
         raise NotImplementedError
 
     def radial_derivative(self, s, K, extra):
-        """Return ``d kappa / d s``; `s` is None if `keeps_distances` is False."""
+        """Return ``c d kappa / d s`` of ``K = c kappa``; `s` is None if not `keeps_distances`."""
         raise NotImplementedError
 
     def extra_gradient(self, s, K, extra, adjoint):
-        """Return the gradient w.r.t. the parameters before the length scales."""
+        """Return the gradient of ``K = c kappa`` w.r.t. the parameters before the length scales."""
         return ()
 
     keeps_distances = True
@@ -100,7 +101,8 @@ class Stationary:
     def _length_scales(self, params):
         return np.exp(params[self.n_extra :])
 
-    def evaluate(self, params, Z, X):
+    def evaluate(self, params, Z, X, scale=1.0):
+        """Return `scale` times the kernel, and the pullback of its adjoint."""
         length_scale, extra = self._length_scales(params), params[: self.n_extra]
         # Columns with a large common offset would cost distances all their digits. The reference
         # is a median, which one far point cannot drag away, of the points, which do not depend
@@ -111,24 +113,23 @@ class Stationary:
         # The squared distances as one product: -2 z x + |z|^2 1 + 1 |x|^2.
         left = np.column_stack([-2.0 * Zs, zz, np.ones(len(Z))])
         right = np.stack([*Xs.T, np.ones(len(X)), xx])
-        K = np.empty((len(Z), len(X)))
-        distances = np.empty_like(K) if self.keeps_distances else None
+        K = empty((len(Z), len(X)))
+        distances = empty(K.shape) if self.keeps_distances else None
         parts = strips(*K.shape)
         near = []
         for part in parts:
-            s = left[part] @ right
+            s = np.matmul(left[part], right, out=(K if distances is None else distances)[part])
             np.maximum(s, 0.0, out=s)
             near.append(_near_pairs(s, zz[part], xx))
             if near[-1] is not None:
                 s[near[-1]] = _squared_distances(Zs[part], Xs, near[-1])
             if Z is X:
                 s[np.arange(len(s)), np.arange(part.start, part.start + len(s))] = 0.0
-            if self.keeps_distances:
-                distances[part] = s
-            K[part] = self.radial(s, extra)
+            np.multiply(self.radial(s, extra), scale, out=K[part])
+        columns = np.column_stack([Xs, np.ones(len(X))])
 
         def pullback(adjoint, wrt_Z=False):
-            by_row, by_column, WX = np.empty(len(Z)), np.zeros(len(X)), np.empty(Z.shape)
+            by_column, WX = np.zeros(len(X)), np.empty((len(Z), Z.shape[1] + 1))
             per_column, half_grad_Z = np.zeros(Z.shape[1]), np.zeros(Z.shape)
             extra_part = np.zeros(self.n_extra)
             for part, pairs in zip(parts, near, strict=True):
@@ -142,16 +143,16 @@ class Stationary:
                         pull = near_W * difference
                         per_column[d] += pull @ difference
                         half_grad_Z[part, d] += np.bincount(pairs[0], pull, minlength=len(W))
-                by_row[part] = W.sum(axis=1)
-                by_column += W.sum(axis=0)
-                WX[part] = W @ Xs
+                by_column += np.ones(len(W)) @ W
+                np.matmul(W, columns, out=WX[part])
                 extra_part += self.extra_gradient(s, K[part], extra, adjoint[part])
+            WX, by_row = WX[:, :-1], WX[:, -1]
             per_column += by_row @ Zs**2 + by_column @ Xs**2
             per_column -= 2.0 * np.einsum("md,md->d", Zs, WX)
             half_grad_Z += by_row[:, None] * Zs - WX
             gradient = -2.0 * per_column
-            if self.n_length_scales == 1:
-                gradient = gradient.sum(keepdims=True)
+            if self.n_length_scales < Z.shape[1]:
+                gradient = gradient.sum(keepdims=True)[: self.n_length_scales]
             grad_Z = 2.0 * half_grad_Z / length_scale if wrt_Z else None
             return np.concatenate([extra_part, gradient]), grad_Z
 
@@ -196,7 +197,7 @@ class Matern32(Stationary):
         return (1.0 + a) * np.exp(-a)
 
     def radial_derivative(self, s, K, extra):
-        return -1.5 * np.exp(-np.sqrt(3.0 * s))
+        return -1.5 * K / (1.0 + np.sqrt(3.0 * s))
 
 
 class Matern52(Stationary):
@@ -208,7 +209,7 @@ class Matern52(Stationary):
 
     def radial_derivative(self, s, K, extra):
         a = np.sqrt(5.0 * s)
-        return (-5.0 / 6.0) * (1.0 + a) * np.exp(-a)
+        return (-5.0 / 6.0) * K * (1.0 + a) / (1.0 + a + a**2 / 3.0)
 
 
 class RationalQuadratic(Stationary):
@@ -261,15 +262,6 @@ class ExpSineSquared(Stationary):
         by_length_scale = 4.0 * np.vdot(weighted, np.sin(phase) ** 2)
         by_period = 2.0 * np.vdot(weighted, phase * np.sin(2.0 * phase))
         return (by_length_scale, by_period)
-
-    def evaluate(self, params, Z, X):
-        K, inner = super().evaluate(params, Z, X)
-
-        def pullback(adjoint, wrt_Z=False):
-            gradient, grad_Z = inner(adjoint, wrt_Z)
-            return gradient[:2], grad_Z
-
-        return K, pullback
 
 
 class DotProduct:

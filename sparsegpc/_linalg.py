@@ -2,21 +2,25 @@
 
 Matrices with one column per data row are C-contiguous of shape (M, N). Seen from LAPACK they are
 Fortran-contiguous (N, M) arrays, so a solve from the left here is a solve from the right there, in
-place and without a copy.
+place and without a copy. They may be of single precision: then so are solves with them, but Gram
+matrices, unless asked for, and products with vectors are not.
 """
 
 from typing import NamedTuple
 
 import numpy as np
 from numpy.linalg import LinAlgError
-from scipy.linalg.blas import dgemm, dsyrk, dtrsm
+from scipy.linalg.blas import dtrsm
 from scipy.linalg.lapack import dpotrf, dpotri
+
+from sparsegpc._arrays import empty
+from sparsegpc._blas import solve_in_place
 
 SMALLEST_JITTER = 1e-12
 JITTER_GROWTH = 10.0
 JITTER_ATTEMPTS = 10
-# Triangles up to this size go to dtrsm; dgemm does the rest, at almost twice the rate.
-SOLVE_LEAF = 64
+# Elements of single precision that are made double at once, within the processor's cache.
+STRIP = 2**15
 
 
 class JitteredFactor(NamedTuple):
@@ -87,6 +91,7 @@ def solve_lower(L, A, *, transposed=False, overwrite=False):
     L : ndarray of shape (M, M)
         Lower triangular; the upper triangle is not read.
     A : ndarray of shape (M, N) or (M,)
+        Of single precision, the solution is, too.
     transposed : bool
         Solve with the transpose of `L`.
     overwrite : bool
@@ -98,38 +103,17 @@ def solve_lower(L, A, *, transposed=False, overwrite=False):
 
     Notes
     -----
-    Cost M^2 N. By halves of `L`: two solves of half the size and a product, which is where most of
-    the work is.
+    Cost M^2 N.
     """
     if A.ndim == 1:
         return dtrsm(1.0, L, A[None, :], side=1, lower=1, trans_a=not transposed)[0]
-    X = np.asfortranarray(A.T, dtype=np.float64)
-    if not overwrite and np.may_share_memory(X, A):
-        X = X.copy(order="F")
-    _solve_in_place(L, X, transposed)
-    return X.T
-
-
-def _solve_in_place(L, X, transposed):
-    """Overwrite `X`, Fortran-contiguous of shape (N, M), by ``X L^-T``, or ``X L^-1``."""
-    size = len(L)
-    if size <= SOLVE_LEAF:
-        dtrsm(1.0, L, X, side=1, lower=1, trans_a=not transposed, overwrite_b=True)
-        return
-    middle = SOLVE_LEAF * -(-size // (2 * SOLVE_LEAF))
-    head, tail = slice(middle), slice(middle, size)
-    first, second = (tail, head) if transposed else (head, tail)
-    _solve_in_place(L[first, first], X[:, first], transposed)
-    dgemm(
-        -1.0,
-        X[:, first],
-        L[tail, head],
-        trans_b=not transposed,
-        beta=1.0,
-        c=X[:, second],
-        overwrite_c=True,
-    )
-    _solve_in_place(L[second, second], X[:, second], transposed)
+    X = A
+    dtype = A.dtype if A.dtype == np.float32 else np.dtype(np.float64)
+    if not (overwrite and A.flags.c_contiguous and A.dtype == dtype):
+        X = empty(A.shape, dtype)
+        X[:] = A
+    solve_in_place(L.astype(dtype, copy=False), X, transposed)
+    return X
 
 
 def solve_cholesky(L, A):
@@ -149,16 +133,37 @@ def log_det(L):
 
 def column_squares(A):
     """Return the sum of squares of each column of `A`, shape (N,)."""
-    return np.einsum("mn,mn->n", A, A)
+    return np.einsum("mn,mn->n", A, A).astype(np.float64, copy=False)
 
 
-def weighted_gram(A, weight):
+def _doubled(A):
+    """Yield slices of the rows of `A`, and these rows in double precision."""
+    size = len(A) if A.dtype == np.float64 else max(1, STRIP // max(A.shape[1], 1))
+    for start in range(0, len(A), size):
+        part = slice(start, start + size)
+        yield part, A[part].astype(np.float64, copy=False)
+
+
+def row_product(w, A):
+    """Return ``w @ A`` in double precision for `w` of shape (M,) or (k, M)."""
+    return sum(w[..., part] @ rows for part, rows in _doubled(A))
+
+
+def column_product(A, x):
+    """Return ``A @ x`` in double precision for `x` of shape (N,) or (N, k)."""
+    return np.concatenate([rows @ x for _, rows in _doubled(A)])
+
+
+def weighted_gram(A, weight, dtype=np.float64):
     """Return the upper triangle of ``A diag(weight) A^T`` for non-negative `weight`.
 
-    Shape (M, M), with zeros below the diagonal; a sum of such is `mirrored` once. Cost M^2 N.
+    Shape (M, M) in double precision, with zeros below the diagonal; a sum of such is `mirrored`
+    once. The product is computed in precision `dtype`. Cost M^2 N.
     """
-    scaled = A * np.sqrt(weight)
-    return dsyrk(1.0, scaled.T, trans=1, lower=1).T
+    root = np.sqrt(weight).astype(dtype, copy=False)
+    scaled = np.multiply(A, root, out=empty(A.shape, dtype))
+    # numpy sees that this is symmetric and, unlike scipy, lets other threads run meanwhile.
+    return np.triu(scaled @ scaled.T).astype(np.float64, copy=False)
 
 
 def mirrored(triangle):
