@@ -158,12 +158,14 @@ def follow(model, start, bounds, max_iter, curvature, best=-np.inf):
     current, longest, n_small, failed = start, LONGEST_STEP, 0, False
     rows = model.total_weight
     slope = _slope(start, rows)
-    for _ in range(max_iter):
+    for n_steps in range(max_iter + 1):
+        model.counts.optimizer_iterations += 1
         step, promised = curvature.step(current.theta, slope, bounds, longest)
         promised *= rows
         if promised < SMALLEST_PROMISE * model.tol or current.bound + HOPE * promised < best:
             return current, True, failed
-        model.counts.optimizer_iterations += 1
+        if n_steps == max_iter:
+            break
         theta = np.clip(current.theta + step, *bounds.T)
         length = float(np.abs(step).max())
         try:

@@ -1,11 +1,13 @@
-r"""Learning a sparse model: hyperparameters by L-BFGS-B, inducing points by selection, in turns.
+r"""Learning a sparse model: hyperparameters by their gradient, points by selection, in turns.
 
 One *climb* alternates two steps. Points are chosen with the current kernel and site precisions;
 then the bound, maximised over the sites at each evaluation, is maximised over the kernel's
-parameters, by its gradient at fixed sites (envelope theorem). Choosing again is not monotone, so
-the best state ever seen is kept. Several starts are ranked on a subset of the rows first, and a
-climb that ends at the trivial optimum, where f is constant, is repeated from the other starts. With
-many rows a climb begins on growing subsets of them; see `_curriculum`.
+parameters, by its gradient at fixed sites (envelope theorem). The curvature that one choice of
+points teaches serves the next; see `_curriculum`. Choosing again is not monotone, so the best state
+ever seen is kept. Several starts are ranked on a subset of the rows first. A climb that ends at the
+trivial optimum, where f is constant, is repeated with the line search of L-BFGS-B, and then from
+the other starts. With many rows a climb begins on growing subsets of them. Where points move they
+do so by L-BFGS-B.
 """
 
 from typing import NamedTuple
@@ -19,8 +21,8 @@ from sparsegpc._curriculum import Curvature, follow, subsets
 from sparsegpc._linalg import JITTER_ATTEMPTS, SMALLEST_JITTER
 from sparsegpc._model import Evaluation
 
-# Ranking the starts: rows, inducing points and L-BFGS-B iterations spent on each.
-RANKING_ROWS, RANKING_POINTS, RANKING_ITERATIONS = 1000, 50, 6
+# Ranking the starts: rows, inducing points and steps spent on each.
+RANKING_ROWS, RANKING_POINTS, RANKING_ITERATIONS = 1000, 50, 3
 # The last evaluation solves the sites to this share of the bound's tolerance.
 FINAL_TOL_SHARE, MAX_FINAL_ITERATIONS = 1e-4, 500
 # While points move the sites are solved to this share: in many directions the line search gives up
@@ -158,7 +160,7 @@ def _ascend(model, start, bounds, max_iter, moves=None):
 
 
 def _out_of_iterations(max_iter):
-    return f"L-BFGS-B took all of max_iter={max_iter} iterations: raise it, or loosen tol"
+    return f"the optimizer took all of max_iter={max_iter} iterations: raise it, or loosen tol"
 
 
 def _move_points(model, climb, bounds, max_iter):
@@ -281,13 +283,10 @@ def _approach(model, theta, choose, bounds, **limits):
     A small subset may mislead, so each is climbed from `theta`, too, and the better end carried on.
     Where a subset knows nothing better than a constant function nothing is: all rows may.
     """
-    if not limits["max_iter"] or not len(theta):
-        return _Begin(theta)
     best = curvature = None
     try:
         for small, part in subsets(model, choose, theta):
-            guess = SMALL_GRADIENT / FIRST_STEP / small.total_weight
-            begins = [_Begin(theta, None, Curvature(len(theta), guess))]
+            begins = [_fresh(small, theta)]
             if best is not None:
                 begins.append(_Begin(best.theta, _carried(best, small), curvature))
             ends = [_climb(small, begin, part, bounds, **limits).best for begin in begins]
@@ -299,7 +298,13 @@ def _approach(model, theta, choose, bounds, **limits):
     except LinAlgError:
         # What a subset cannot tell is left to the climb on all rows, which raises if it fails, too.
         pass
-    return _Begin(theta)
+    return _fresh(model, theta)
+
+
+def _fresh(model, theta):
+    """Return the `_Begin` at `theta` where nothing is known of the curvature but a guess."""
+    guess = SMALL_GRADIENT / FIRST_STEP / model.total_weight
+    return _Begin(theta, None, Curvature(len(theta), guess))
 
 
 def _carried(evaluation, model):
@@ -313,10 +318,11 @@ def _begins(model, theta, choose, bounds, first, **limits):
 
     Points that are given to begin with belong to `theta`, which therefore stays.
     """
-    if first is not None:
+    if not limits["max_iter"] or not len(theta):
         return [_Begin(theta)]
-    begin = _approach(model, theta, choose, bounds, **limits)
-    return [*([] if begin.curvature is None else [begin]), _Begin(theta)]
+    if first is not None:
+        return [_fresh(model, theta), _Begin(theta)]
+    return [_approach(model, theta, choose, bounds, **limits), _Begin(theta)]
 
 
 def settle(model, theta, chosen, states, jitter, wrt_theta=True):
@@ -367,7 +373,7 @@ def fit(
         Of theta.
     choose : PivotedChoice or FixedChoice
     max_iter : int
-        Most L-BFGS-B iterations for one choice of points; 0 keeps theta as it is.
+        Most steps of theta for one choice of points; 0 keeps theta as it is.
     max_reselections : int
         How often points may be chosen again.
     move_points : bool
