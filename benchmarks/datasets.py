@@ -12,8 +12,16 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from sklearn.datasets import fetch_openml, load_breast_cancer, load_digits, load_wine
+from sklearn.datasets import (
+    fetch_openml,
+    load_breast_cancer,
+    load_digits,
+    load_wine,
+    make_classification,
+)
 
+# Rows that are made when they are needed; this share of their labels is drawn at random.
+MADE, FLIPPED = "made", 0.05
 FOLDER_VARIABLE = "SPARSEGPC_DATA"
 SHIPPED = {"breast": load_breast_cancer, "digits": load_digits, "wine": load_wine}
 OPENML_IDS = {
@@ -122,6 +130,50 @@ def standardised(values, train):
     """Return `values`, columns or a target, with mean 0 and deviation 1 over the rows `train`."""
     mean, deviation = values[train].mean(axis=0), values[train].std(axis=0)
     return (values - mean) / np.where(deviation > 0.0, deviation, 1.0)
+
+
+def made_classification(n_rows, n_columns, seed):
+    """Return X and y of two classes of two clusters each, in five columns; the others say nothing.
+
+    From fewer columns if there are fewer.
+    """
+    return make_classification(
+        n_rows,
+        n_columns,
+        n_informative=min(n_columns, 5),
+        n_redundant=0,
+        n_clusters_per_class=2,
+        flip_y=FLIPPED,
+        random_state=seed,
+    )
+
+
+def row_count(name):
+    """Return the number of rows of a set."""
+    return len(_arrays(name)["y"])
+
+
+def sampled_classification(name, seed, n_train, n_test):
+    """Return X_train, y_train, X_test, y_test of `counted` random rows, as `split_classification`.
+
+    Only these rows become floats, and no column is dropped: for large sets of small integers.
+    """
+    arrays = _arrays(name)
+    n_rows = len(arrays["y"])
+    if n_train + n_test > n_rows:
+        raise ValueError(
+            f"{name!r} has {n_rows} rows, fewer than n_train + n_test = {n_train + n_test}: "
+            f"ask for fewer"
+        )
+    y = np.unique(arrays["y"], return_inverse=True)[1]
+    train, test = counted(n_rows, seed, n_train, n_test)
+    X_train, X_test = (arrays["X"][rows].astype(np.float64) for rows in (train, test))
+    mean, deviation = X_train.mean(axis=0), X_train.std(axis=0)
+    deviation[deviation == 0.0] = 1.0
+    for X in (X_train, X_test):
+        X -= mean
+        X /= deviation
+    return X_train, y[train], X_test, y[test]
 
 
 def split_classification(data, train, test):
