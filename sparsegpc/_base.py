@@ -68,13 +68,14 @@ class SparseGPBase(LatentMixin, BaseEstimator):
         "selection_tol": [Interval(numbers.Real, 0, None, closed="left")],
         "bound": [StrOptions({"auto", *SLACKS})],
         "fit_prior_mean": ["boolean"],
-        "optimizer": [StrOptions({"l-bfgs-b"}), None],
+        "optimizer": [StrOptions({"bfgs"}), None],
         "n_restarts_optimizer": [Interval(numbers.Integral, 0, None, closed="left")],
         "max_iter": [Interval(numbers.Integral, 1, None, closed="left")],
         "tol": [Interval(numbers.Real, 0, None, closed="neither")],
         "max_reselections": [Interval(numbers.Integral, 0, None, closed="left")],
         "optimize_inducing": ["boolean"],
         "warm_start": ["boolean"],
+        "working_dtype": [StrOptions({"float64", "float32"})],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
     }
@@ -159,6 +160,7 @@ class SparseGPBase(LatentMixin, BaseEstimator):
             "slack": self._slack(likelihood),
             "fit_prior_mean": self.fit_prior_mean,
             "tol": self.tol,
+            "dtype": np.dtype(self.working_dtype).type,
             **row_options(),
         }
 

@@ -3,6 +3,7 @@
 import numbers
 from dataclasses import replace
 
+import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from sparsegpc._bounds import collapse
@@ -90,13 +91,14 @@ def check_method(method):
 
 
 def features_at(model, evaluation):
-    """Return the features of the rows at an evaluation."""
+    """Return the features of the rows at an evaluation, in double precision."""
     return model.row_features(
         model.kernel,
         model.split(evaluation.theta)[0],
         evaluation.chosen.Z,
         jitter=evaluation.jitter,
         attempts=JITTER_ATTEMPTS,
+        dtype=np.float64,
     )
 
 

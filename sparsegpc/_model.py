@@ -4,20 +4,23 @@ The one place where kernel, features, bound, likelihood and sites meet.
 """
 
 from copy import copy
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from sparsegpc._bounds import covariance, gradient, marginals, moments, shrinkage
 from sparsegpc._choices import Chosen
+from sparsegpc._cluster import row_blocks
 from sparsegpc._features import RowFeatures, features
 from sparsegpc._likelihoods import SiteState
 from sparsegpc._linalg import SMALLEST_JITTER
 from sparsegpc._rows import DEFAULT_MEMORY, RowBlocks, Table
 from sparsegpc._sites import SMALLEST_PRECISION, solve_sites
+from sparsegpc._sources import map_rows, take_rows
 
 # The sites are solved to this share of the bound's tolerance.
-SITE_TOL_SHARE = 0.01
+SITE_TOL_SHARE = 0.03
 MAX_SITE_ITERATIONS = 50
 # A precision and the shrinkage of the residual that it implies settle in a few steps.
 SHRINKAGE_STEPS = 8
@@ -100,6 +103,8 @@ class SparseModel:
         Tolerance of the bound, nats per row.
     n_threads, memory
         See `RowBlocks`.
+    dtype : {np.float64, np.float32}
+        See `RowFeatures`.
     counts : Counts or None
         Where the work is counted.
     """
@@ -117,6 +122,7 @@ class SparseModel:
         tol=1e-5,
         n_threads=1,
         memory=DEFAULT_MEMORY,
+        dtype=np.float64,
         counts=None,
     ):
         self.kernel, self.likelihood = kernel, likelihood
@@ -127,12 +133,14 @@ class SparseModel:
         self.counts = Counts() if counts is None else counts
         self._has_all_rows = True
         self._row_options = {"n_threads": n_threads, "memory": memory}
+        self._dtype = dtype
 
     def subset(self, rows):
         """Return the model of these rows only, with the same tolerance per row."""
         other = copy(self)
         other._has_all_rows = False
-        other.X, other.weight = self.X[rows], self.weight[rows]
+        other.X = take_rows(self.X, rows, self._row_options["memory"])
+        other.weight = self.weight[rows]
         other.targets = [y[rows] for y in self.targets]
         other.total_weight = float(other.weight.sum())
         other.tol = self.tol * other.total_weight / self.total_weight
@@ -216,14 +224,19 @@ class SparseModel:
                 total = total + self.likelihood.at(own).sites(state, y, self.weight).precision
         return total
 
-    def columns(self, theta):
-        """Return the callback of `select` at these hyperparameters."""
-        kernel_theta = self.split(theta)[0]
-        return lambda indices: self.kernel.value(kernel_theta, self.X[indices], self.X)
+    @property
+    def row_options(self):
+        """Arguments of `RowBlocks`."""
+        return self._row_options
+
+    def covariance(self, theta):
+        """Return ``k(Z, X)``, a function of two tables, at these hyperparameters."""
+        return partial(self.kernel.value, self.split(theta)[0])
 
     def kdiag(self, theta):
         """Return the diagonal of the kernel matrix, shape (N,)."""
-        return self.kernel.diag(self.split(theta)[0], self.X)
+        kernel_theta = self.split(theta)[0]
+        return map_rows(lambda X: self.kernel.diag(kernel_theta, X), self.X)
 
     def choose(self, choice, theta, states):
         """Return the points that `choice` takes at these hyperparameters and states."""
@@ -240,11 +253,18 @@ class SparseModel:
             for y in self.targets
         )
 
-    def row_features(self, kernel, kernel_theta, Z, *, jitter, attempts):
-        """Return the `RowFeatures` of the rows."""
-        blocks = RowBlocks(len(self.weight), len(Z), **self._row_options)
+    def row_features(self, kernel, kernel_theta, Z, *, jitter, attempts, dtype=None):
+        """Return the `RowFeatures` of the rows, of the model's dtype unless another is given."""
+        blocks = row_blocks(self.X, len(Z), **self._row_options)
         return RowFeatures(
-            blocks, kernel, kernel_theta, Z, self.X, jitter=jitter, attempts=attempts
+            blocks,
+            kernel,
+            kernel_theta,
+            Z,
+            self.X,
+            jitter=jitter,
+            attempts=attempts,
+            dtype=self._dtype if dtype is None else dtype,
         )
 
     def evaluate(
@@ -336,7 +356,7 @@ def predict_moments(kernel, theta, Z, Luu, posteriors, X, **row_options):
         parts = [marginals(V, residual, posterior) for posterior in posteriors]
         return (), tuple(map(np.stack, zip(*parts, strict=True)))
 
-    return RowBlocks(len(X), len(Z), **row_options).visit(block, Table(X))[1]
+    return row_blocks(X, len(Z), **row_options).visit(block, Table(X))[1]
 
 
 def predict_covariance(kernel, theta, Z, Luu, posteriors, X):

@@ -14,6 +14,7 @@ multiply both likelihoods. At its maximum the derivatives w.r.t. the parameters 
 are those at fixed sites.
 """
 
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -34,6 +35,7 @@ from sparsegpc._linalg import SMALLEST_JITTER
 from sparsegpc._model import MAX_SITE_ITERATIONS, Evaluation, SparseModel
 from sparsegpc._selection import select
 from sparsegpc._sites import ROUNDING, refuse_infinite
+from sparsegpc._sources import map_rows
 
 # The noise is solved for to this share of the bound's tolerance.
 NOISE_TOL_SHARE = 0.1
@@ -228,13 +230,15 @@ class HeteroscedasticModel(SparseModel):
         noise_theta = self.split(theta)[1]
         # At the optimum the sites of g have precisions of a half on average.
         selection = select(
-            lambda indices: self.noise_kernel.value(noise_theta, self.X[indices], self.X),
-            self.noise_kernel.diag(noise_theta, self.X),
+            partial(self.noise_kernel.value, noise_theta),
+            self.X,
+            map_rows(partial(self.noise_kernel.diag, noise_theta), self.X),
             0.5 * self.weight,
             self._n_noise_points,
             rule="argmax",
             tol=self._noise_tol,
             total_weight=self.total_weight,
+            **self.row_options,
         )
         return chosen._replace(Z_noise=self.X[selection.indices])
 

@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.base import _fit_context
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from sparsegpc._adapters import (
     adapt_kernel,
@@ -37,7 +37,7 @@ from sparsegpc._regression import GaussianRegressionMixin
 from sparsegpc._rows import single_threaded_blas
 from sparsegpc._targets import centred, distinct_rows, second_moments
 from sparsegpc._truncation import nested_sums, truncate
-from sparsegpc._validation import all_or_nothing
+from sparsegpc._validation import all_or_nothing, validated_rows
 
 WHITE_IN_PRODUCT = (
     "a WhiteKernel may only be a summand of a regressor's kernel, where it stands for the noise"
@@ -82,7 +82,7 @@ class SparseGPRegressor(GaussianRegressionMixin, CertifiedMixin, SparseGPBase):
         :class:`InducingPointSelector`. An instance brings its own number of points and tolerance
         in place of `n_inducing` and `selection_tol`; its kernel and weighting must be None. An
         array holds the points themselves.
-    selection_tol : float, default=1e-3
+    selection_tol : float, default=1e-5
         Choose no more points once what the points miss costs at most this many nats per row.
         0 chooses `n_inducing` points, or as many as are linearly independent. With
         ``n_inducing="auto"`` the certificate decides instead.
@@ -99,13 +99,14 @@ class SparseGPRegressor(GaussianRegressionMixin, CertifiedMixin, SparseGPBase):
     normalize_y : bool, default=False
         Divide each target by its standard deviation first, and subtract its mean. Hyperparameters
         then are relative to the normalised targets.
-    optimizer : {"l-bfgs-b"} or None, default="l-bfgs-b"
-        None keeps the hyperparameters as they are: those of `kernel` and `noise`, or with
+    optimizer : {"bfgs"} or None, default="bfgs"
+        "bfgs" learns the hyperparameters within their bounds, by quasi-Newton steps on the bound's
+        gradient. None keeps them as they are: those of `kernel` and `noise`, or with
         `warm_start` those of the last fit.
     n_restarts_optimizer : int, default=0
         Further runs from hyperparameters drawn log-uniformly within their bounds.
     max_iter : int, default=100
-        Most L-BFGS-B iterations for each choice of inducing points.
+        Most steps of the hyperparameters for each choice of inducing points.
     tol : float, default=1e-5
         Tolerance of the bound, in nats per row.
     max_reselections : int, default=10
@@ -119,6 +120,11 @@ class SparseGPRegressor(GaussianRegressionMixin, CertifiedMixin, SparseGPBase):
         Start from the hyperparameters of the last fit, and from its inducing points where they are
         chosen by the model and no more than are asked for now. The kernel may have other values
         and bounds than at the last fit, but must have the same structure.
+    working_dtype : {"float64", "float32"}, default="float64"
+        Precision of the whitened features of the rows, arrays of shape (M, N). "float32" halves
+        their memory, so that twice as many rows fit scikit-learn's ``working_memory``, and takes
+        about a sixth less time; they are computed in double precision first, and so is all that is
+        learned from their sums. The bound changes by less than 1e-6 nats per row.
     random_state : int, RandomState instance or None, default=0
         For the selectors "rpcholesky", "kmeans" and "uniform", and for restarts. An integer gives
         the same model at every call; None draws anew. The selector "hgv" draws
@@ -159,7 +165,7 @@ class SparseGPRegressor(GaussianRegressionMixin, CertifiedMixin, SparseGPBase):
         With ``n_inducing="auto"``, why it stopped: "certified", "flat" (growth no longer paid),
         "cap" (`max_inducing`) or "spanned" (the rows have no further independent ones).
     n_iter_ : int
-        L-BFGS-B iterations in all.
+        Steps of the hyperparameters in all.
     n_evaluations_ : int
         Evaluations of the bound in all, those on subsets included.
     n_site_iterations_ : int
@@ -185,7 +191,9 @@ class SparseGPRegressor(GaussianRegressionMixin, CertifiedMixin, SparseGPBase):
     typically 30 to 100, and O(N M) memory up to scikit-learn's ``working_memory``, plus O(N M) in
     the choice of points. Predictions cost O(M (M + D)) per row. No training rows are kept but the
     inducing points. Equal rows are merged and the others sorted, so neither the order of the rows
-    nor writing a row twice rather than giving it a weight of two matters.
+    nor writing a row twice rather than giving it a weight of two matters. Those of a
+    `numpy.memmap`, or of another array that is read by slices, stay where and as they are: see
+    "Rows that do not fit in memory" in the user guide.
 
     Several outputs share kernel and inducing points; each has noise parameters of its own.
 
@@ -232,19 +240,20 @@ class SparseGPRegressor(GaussianRegressionMixin, CertifiedMixin, SparseGPBase):
         noise="homoscedastic",
         n_inducing=200,
         selector="rpcholesky",
-        selection_tol=1e-3,
+        selection_tol=1e-5,
         certificate_tol=1e-2,
         max_inducing=2000,
         bound="auto",
         fit_prior_mean=True,
         normalize_y=False,
-        optimizer="l-bfgs-b",
+        optimizer="bfgs",
         n_restarts_optimizer=0,
         max_iter=100,
         tol=1e-5,
         max_reselections=10,
         optimize_inducing=False,
         warm_start=False,
+        working_dtype="float64",
         random_state=0,
         verbose=0,
     ):
@@ -265,6 +274,7 @@ class SparseGPRegressor(GaussianRegressionMixin, CertifiedMixin, SparseGPBase):
         self.max_reselections = max_reselections
         self.optimize_inducing = optimize_inducing
         self.warm_start = warm_start
+        self.working_dtype = working_dtype
         self.random_state = random_state
         self.verbose = verbose
 
@@ -306,7 +316,7 @@ class SparseGPRegressor(GaussianRegressionMixin, CertifiedMixin, SparseGPBase):
             If one column varies so much more than the others that a common length scale hides them.
         """
         with all_or_nothing(self):
-            X, y = validate_data(self, X, y, dtype=np.float64, multi_output=True, y_numeric=True)
+            X, y = validated_rows(self, X, y, multi_output=True, y_numeric=True)
             X, y, weight, noise, places = distinct_rows(X, y, sample_weight, noise_variance)
             self._check_auto()
             self._one_output = y.ndim == 1
@@ -642,9 +652,7 @@ class SparseGPRegressor(GaussianRegressionMixin, CertifiedMixin, SparseGPBase):
         its bound lacks to one in the units of the targets.
         """
         check_is_fitted(self)
-        X, y = validate_data(
-            self, X, y, dtype=np.float64, multi_output=True, y_numeric=True, reset=False
-        )
+        X, y = validated_rows(self, X, y, multi_output=True, y_numeric=True, reset=False)
         self._check_outputs(y)
         needed = isinstance(self._plan, KnownPlan) and self._plan.constant is None
         if needed != (noise_variance is not None):

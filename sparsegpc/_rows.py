@@ -14,6 +14,8 @@ from threading import Lock
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
+from sparsegpc._arrays import release
+
 BLOCK_BYTES = 8 * 2**20
 # Below this products lose speed: their factors are packed once for each block.
 SMALLEST_BLOCK = 2048
@@ -36,7 +38,7 @@ class _SingleThreadedBlas:
     """Context in which BLAS runs on one thread; the limit is the process's, so users are counted.
 
     The first to enter sets the limit and the last to leave restores it, in whatever order threads
-    come and go.
+    come and go. With it goes the memory that was kept for further arrays.
     """
 
     def __init__(self):
@@ -59,6 +61,7 @@ class _SingleThreadedBlas:
             if self._n_users == 0:
                 self._limit.restore_original_limits()
                 self.n_threads_outside = None
+                release()
 
 
 _BLAS = _SingleThreadedBlas()
@@ -127,13 +130,18 @@ class RowBlocks:
     memory : int
         Bytes that arrays of shape (M, N) may take together. What does not fit is computed again
         at each visit.
+    n_read : int
+        Width of the rows that are read; a block holds no more of them than of what is computed.
     block_rows : int or None
         Rows in a block; None chooses from `n_columns`.
     """
 
-    def __init__(self, n_rows, n_columns, *, n_threads=1, memory=DEFAULT_MEMORY, block_rows=None):
+    def __init__(
+        self, n_rows, n_columns, *, n_threads=1, memory=DEFAULT_MEMORY, n_read=0, block_rows=None
+    ):
         if block_rows is None:
-            block_rows = max(SMALLEST_BLOCK, BLOCK_BYTES // (8 * max(n_columns, 1)))
+            widest = max(n_columns, n_read, 1)
+            block_rows = max(SMALLEST_BLOCK, BLOCK_BYTES // (8 * widest))
         self.n_rows = n_rows
         self.n_threads = n_threads
         self.memory = memory

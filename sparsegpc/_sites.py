@@ -32,7 +32,13 @@ from numpy.linalg import LinAlgError
 
 from sparsegpc._bounds import Posterior, collapse, shrinkage
 from sparsegpc._likelihoods import Expectation, Sites, SiteState
-from sparsegpc._linalg import column_squares, log_det, solve_lower
+from sparsegpc._linalg import (
+    column_product,
+    column_squares,
+    log_det,
+    row_product,
+    solve_lower,
+)
 from sparsegpc._means import Covariance, MeanSearch, Reached
 from sparsegpc._rows import Table
 
@@ -342,12 +348,13 @@ class _Problem:
         w, prior_means, likelihood = means[:, :-1], means[:, -1:], self._likelihood
 
         def block(V, explained, v, residual, y, weight):
-            mean = w @ V
+            mean = row_product(w, V)
             mean += prior_means
             part = likelihood.expect(y, weight, mean, explained, residual, v)
             slope = part.slope
             cost = np.broadcast_to(part.residual_cost, slope.shape)
-            sums = part.value.sum(), np.append(slope @ V.T, slope.sum(axis=1)[:, None], axis=1)
+            by_w = column_product(V, slope.T).T
+            sums = part.value.sum(), np.append(by_w, slope.sum(axis=1)[:, None], axis=1)
             return sums, (mean, part.value, slope, part.precision, cost)
 
         return block

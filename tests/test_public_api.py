@@ -17,10 +17,12 @@ from sparsegpc import (
     PolynomialNoise,
     SparseGPClassifier,
     SparseGPRegressor,
+    StochasticSparseGPClassifier,
     StochasticSparseGPRegressor,
 )
 
 REQUIRED = inspect.Parameter.empty
+BY_EITHER = inspect.Parameter.POSITIONAL_OR_KEYWORD
 # A parameter whose default the contract leaves open.
 ANY = object()
 
@@ -30,13 +32,13 @@ CONSTRUCTORS = {
         "likelihood": "auto",
         "n_inducing": 200,
         "selector": "rpcholesky",
-        "selection_tol": 1e-3,
+        "selection_tol": 1e-5,
         "certificate_tol": ANY,
         "max_inducing": ANY,
         "bound": "auto",
         "fit_prior_mean": True,
         "class_weight": None,
-        "optimizer": "l-bfgs-b",
+        "optimizer": "bfgs",
         "n_restarts_optimizer": 0,
         "max_iter": ANY,
         "tol": ANY,
@@ -44,6 +46,7 @@ CONSTRUCTORS = {
         "optimize_inducing": False,
         "warm_start": False,
         "n_jobs": None,
+        "working_dtype": "float64",
         "random_state": 0,
         "verbose": 0,
     },
@@ -52,21 +55,37 @@ CONSTRUCTORS = {
         "noise": "homoscedastic",
         "n_inducing": 200,
         "selector": "rpcholesky",
-        "selection_tol": 1e-3,
+        "selection_tol": 1e-5,
         "certificate_tol": ANY,
         "max_inducing": ANY,
         "bound": "auto",
         "fit_prior_mean": True,
         "normalize_y": False,
-        "optimizer": "l-bfgs-b",
+        "optimizer": "bfgs",
         "n_restarts_optimizer": 0,
         "max_iter": ANY,
         "tol": ANY,
         "max_reselections": 10,
         "optimize_inducing": False,
         "warm_start": False,
+        "working_dtype": "float64",
         "random_state": 0,
         "verbose": 0,
+    },
+    StochasticSparseGPClassifier: {
+        "kernel": None,
+        "likelihood": "auto",
+        "n_inducing": 200,
+        "selector": "rpcholesky",
+        "bound": "auto",
+        "fit_prior_mean": True,
+        "class_weight": None,
+        "batch_size": ANY,
+        "n_epochs": ANY,
+        "learning_rate": ANY,
+        "memory": None,
+        "optimize_inducing": False,
+        "random_state": 0,
     },
     StochasticSparseGPRegressor: {
         "kernel": None,
@@ -170,6 +189,15 @@ METHODS = {
         "method": "auto",
     },
     SparseGPRegressor.truncate: {"n_inducing": REQUIRED},
+    StochasticSparseGPClassifier.fit: {"X": REQUIRED, "y": REQUIRED, "sample_weight": None},
+    StochasticSparseGPClassifier.partial_fit: {
+        "X": REQUIRED,
+        "y": REQUIRED,
+        "classes": None,
+        "sample_weight": None,
+    },
+    StochasticSparseGPClassifier.predict_proba: {"X": REQUIRED},
+    StochasticSparseGPClassifier.decision_function: {"X": REQUIRED},
     StochasticSparseGPRegressor.fit: {"X": REQUIRED, "y": REQUIRED, "sample_weight": None},
     StochasticSparseGPRegressor.partial_fit: {
         "X": REQUIRED,
@@ -199,7 +227,7 @@ METHODS = {
     InducingPointSelector.fit: {"X": REQUIRED, "y": None},
     InducingPointSelector.transform: {"X": REQUIRED},
 }
-OPTIONAL_PACKAGES = ("matplotlib", "pandas", "polars", "pyarrow", "dask")
+OPTIONAL_PACKAGES = ("matplotlib", "pandas", "polars", "pyarrow", "dask", "distributed")
 
 
 def parameters(function):
@@ -285,6 +313,10 @@ def test_defaults_cannot_be_modified_by_an_instance(cls):
 def test_every_public_class_has_a_contract():
     classes = {getattr(sparsegpc, name) for name in sparsegpc.__all__}
     assert {cls for cls in classes if inspect.isclass(cls)} == {*CONSTRUCTORS, *RESULTS}
+
+
+def test_the_context_of_a_cluster_holds_its_contract():
+    assert parameters(sparsegpc.distribute) == {"client": inspect.Parameter("client", BY_EITHER)}
 
 
 def test_a_certificate_holds_its_contract():

@@ -343,11 +343,12 @@ def test_start_of_the_sites_does_not_matter():
     np.testing.assert_allclose(other.grad_theta, one.grad_theta, atol=1e-4)
 
 
-def test_columns_are_kernel_rows_of_the_indices():
+def test_covariance_is_the_kernel_of_two_tables():
     model, theta = make_model()
-    K = dense_kernel(make_data()[0], *np.exp(theta))
+    X = make_data()[0]
+    K = dense_kernel(X, *np.exp(theta))
     indices = np.array([4, 0, 17])
-    np.testing.assert_allclose(model.columns(theta)(indices), K[indices], rtol=1e-12)
+    np.testing.assert_allclose(model.covariance(theta)(X[indices], X), K[indices], rtol=1e-12)
 
 
 def test_precision_is_that_of_the_sites():

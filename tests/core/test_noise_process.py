@@ -579,7 +579,7 @@ def test_parameters_are_those_of_f_then_those_of_g():
     assert_array_equal(ours, THETA[:2])
     assert_array_equal(of_noise, THETA[2:])
     K = dense_kernel(THETA[:2], model.X, model.X)
-    assert_allclose(model.columns(THETA)(np.array([3, 0])), K[[3, 0]])
+    assert_allclose(model.covariance(THETA)(model.X[[3, 0]], model.X), K[[3, 0]])
     assert_allclose(model.kdiag(THETA), 1.5)
 
 

@@ -94,7 +94,7 @@ class Case(NamedTuple):
     weight: Any = None
 
 
-LEARNING = {"optimizer": "l-bfgs-b"}
+LEARNING = {"optimizer": "bfgs"}
 NO_POSITIVE = "is zero for every row"
 FIT_CASES = [
     # X
@@ -341,7 +341,7 @@ FIT_CASES += [
     bad_parameter("selection_tol", -1e-3, "[0.0, inf)", "Got -0.001"),
     bad_parameter("selection_tol", np.nan, "Got nan"),
     bad_parameter("fit_prior_mean", "yes", "Got 'yes'"),
-    bad_parameter("optimizer", "adam", "'l-bfgs-b'", "or None", "Got 'adam'"),
+    bad_parameter("optimizer", "adam", "'bfgs'", "or None", "Got 'adam'"),
     bad_parameter("n_restarts_optimizer", -1, "[0, inf)", "Got -1"),
     bad_parameter("max_iter", 0, "[1, inf)", "Got 0"),
     bad_parameter("tol", 0.0, "(0.0, inf)", "Got 0.0"),
