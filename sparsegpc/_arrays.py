@@ -42,7 +42,9 @@ class Pool:
         return np.empty(n_bytes, np.uint8)
 
     def give_back(self, buffer):
-        """Keep a buffer."""
+        """Keep a buffer, unless it would have to go at once and take the others with it."""
+        if buffer.nbytes > self._kept_bytes:
+            return
         self._returned.append(buffer)
         # An array may die at any line, also where this thread holds the lock: never wait for it.
         if self.lock.acquire(blocking=False):

@@ -228,7 +228,8 @@ class SparseGPBase(LatentMixin, BaseEstimator):
         self.lower_bound_ = best.evidence + problem.offset
         self.lower_bounds_ = np.array(result.bounds) + problem.offset
         self.converged_ = result.converged
-        self.n_iter_ = counts.optimizer_iterations
+        # A search that starts at the optimum has looked at least.
+        self.n_iter_ = max(counts.optimizer_iterations, int(self._learns(problem.parameters)))
         self.n_evaluations_ = counts.evaluations
         self.n_site_iterations_ = counts.site_iterations
         self.jitter_ = best.jitter

@@ -79,9 +79,9 @@ class SparseGPClassifier(
     selector : str, InducingPointSelector or array (n_points, n_features), default="rpcholesky"
         How points are chosen: "rpcholesky", "hgv", "greedy-variance", "kmeans" or "uniform", see
         :class:`InducingPointSelector`. "hgv" draws nothing, but with many rows it spends points on
-        outlying ones. An instance brings its own number of points and tolerance
-        in place of `n_inducing` and `selection_tol`; its kernel and weighting must be None. An
-        array holds the points themselves.
+        outlying ones. An instance brings its own method, number of points and tolerance (with
+        defaults of its own) in place of `n_inducing` and `selection_tol`; its kernel and weighting
+        must be None. An array holds the points themselves.
     selection_tol : float, default=1e-5
         Choose no more points once what the points miss costs at most this many nats per row.
         0 chooses `n_inducing` points, or as many as are linearly independent. With
@@ -197,12 +197,12 @@ class SparseGPClassifier(
     Notes
     -----
     With N rows, M points and D columns a fit takes O(N M (M + D)) time for each of its evaluations,
-    typically 30 to 60, and O(N M) memory up to scikit-learn's ``working_memory``, plus O(N M) in
-    the choice of points; C times that for C functions. Predictions cost O(M (M + D)) per row. No
-    training rows are kept but the inducing points. Equal rows are merged and the others sorted, so
-    neither the order of the rows nor writing a row twice rather than giving it a weight of two
-    matters. Those of a `numpy.memmap`, or of another array that is read by slices, stay where and
-    as they are: see "Rows that do not fit in memory" in the user guide.
+    typically 20 to 60, C times that for C functions, and memory for some numbers per row and for
+    arrays of shape (M, N) up to scikit-learn's ``working_memory``. Predictions cost O(M (M + D))
+    per row. No training rows are kept but the inducing points. Equal rows are merged and the others
+    sorted, so neither the order of the rows nor writing a row twice rather than giving it a weight
+    of two matters. Those of a `numpy.memmap`, or of another array that is read by slices, stay
+    where and as they are: see "Rows that do not fit in memory" in the user guide.
 
     References
     ----------
@@ -486,7 +486,10 @@ class SparseGPClassifier(
                 "given to fit are not kept"
             )
         if X is None or y is None:
-            raise ValueError("lower_bound needs X and y together, or neither")
+            raise ValueError(
+                "lower_bound needs X and y together, or neither: its first argument is theta, so "
+                "call lower_bound(X=X, y=y)"
+            )
         theta = self._check_theta(theta)
         rows, codes = self._labelled(X, y, sample_weight)
         results, start = [], 0

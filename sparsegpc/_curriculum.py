@@ -159,13 +159,13 @@ def follow(model, start, bounds, max_iter, curvature, best=-np.inf):
     rows = model.total_weight
     slope = _slope(start, rows)
     for n_steps in range(max_iter + 1):
-        model.counts.optimizer_iterations += 1
         step, promised = curvature.step(current.theta, slope, bounds, longest)
         promised *= rows
         if promised < SMALLEST_PROMISE * model.tol or current.bound + HOPE * promised < best:
             return current, True, failed
         if n_steps == max_iter:
             break
+        model.counts.optimizer_iterations += 1
         theta = np.clip(current.theta + step, *bounds.T)
         length = float(np.abs(step).max())
         try:

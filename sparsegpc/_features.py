@@ -120,7 +120,7 @@ class RowFeatures:
         if source.kept:
             self._V = blocks.store(lambda values: values[0], source, n_arrays=0)
         else:
-            self._V = blocks.store(whiten, rows, n_arrays=np.inf if is_rounded else 1)
+            self._V = blocks.store(whiten, rows, n_arrays=share, is_array=True)
         if self._V.kept and not self._with_pullback.kept:
             self._with_pullback = blocks.store(
                 lambda V, X: (V, kernel.evaluate(theta, Z, X)[1]), self._V, rows, n_arrays=np.inf

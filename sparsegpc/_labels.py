@@ -38,7 +38,10 @@ def class_codes(y, classes):
     """Return the number of each label among `classes`, or raise ValueError for an unknown one."""
     unknown = np.setdiff1d(y, classes)
     if len(unknown):
-        raise ValueError(f"y holds the label {unknown[0]}, which is none of classes_ {classes}")
+        raise ValueError(
+            f"y holds the label {unknown.tolist()[0]!r}, which is none of classes_ "
+            f"{classes.tolist()}: leave these rows out, or begin again with all labels"
+        )
     return np.searchsorted(classes, y)
 
 

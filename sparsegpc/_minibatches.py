@@ -12,6 +12,7 @@ from sparsegpc._gaussian import GaussianNoise
 from sparsegpc._merging import merge_rows
 from sparsegpc._model import SparseModel
 from sparsegpc._selector import METHODS, check_inducing_points, make_choice
+from sparsegpc._settings import row_options
 
 # Rows from which hyperparameters start, and their number of points.
 START_ROWS, START_POINTS, START_ITERATIONS = 2000, 100, 30
@@ -83,5 +84,7 @@ def choose_points(kernel, theta, X, weight, *, selector, n_inducing, slack, rng)
     rows = merge_rows(X[:n_rows], weight[:n_rows])
     choose = make_choice(selector, n_inducing, 0.0, rows.X, rows.weight, rng)
     # The choice sees kernel and rows of a model; it needs no targets.
-    model = SparseModel(kernel, GaussianNoise(0), rows.X, [], rows.weight, slack=slack)
+    model = SparseModel(
+        kernel, GaussianNoise(0), rows.X, [], rows.weight, slack=slack, **row_options()
+    )
     return choose(model, theta, rows.weight).Z

@@ -356,6 +356,8 @@ def predict_moments(kernel, theta, Z, Luu, posteriors, X, **row_options):
         parts = [marginals(V, residual, posterior) for posterior in posteriors]
         return (), tuple(map(np.stack, zip(*parts, strict=True)))
 
+    # A cluster keeps what it was sent as long as this object lives, and the caller may reuse X.
+    X = X.view() if isinstance(X, np.ndarray) else X
     return row_blocks(X, len(Z), **row_options).visit(block, Table(X))[1]
 
 

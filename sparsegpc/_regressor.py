@@ -79,9 +79,9 @@ class SparseGPRegressor(GaussianRegressionMixin, CertifiedMixin, SparseGPBase):
         pays, or `max_inducing` is reached; ``growth_end_`` says which.
     selector : str, InducingPointSelector or array (n_points, n_features), default="rpcholesky"
         How points are chosen: "hgv", "rpcholesky", "greedy-variance", "kmeans" or "uniform", see
-        :class:`InducingPointSelector`. An instance brings its own number of points and tolerance
-        in place of `n_inducing` and `selection_tol`; its kernel and weighting must be None. An
-        array holds the points themselves.
+        :class:`InducingPointSelector`. An instance brings its own method, number of points and
+        tolerance (with defaults of its own) in place of `n_inducing` and `selection_tol`; its
+        kernel and weighting must be None. An array holds the points themselves.
     selection_tol : float, default=1e-5
         Choose no more points once what the points miss costs at most this many nats per row.
         0 chooses `n_inducing` points, or as many as are linearly independent. With
@@ -124,7 +124,8 @@ class SparseGPRegressor(GaussianRegressionMixin, CertifiedMixin, SparseGPBase):
         Precision of the whitened features of the rows, arrays of shape (M, N). "float32" halves
         their memory, so that twice as many rows fit scikit-learn's ``working_memory``, and takes
         about a sixth less time; they are computed in double precision first, and so is all that is
-        learned from their sums. The bound changes by less than 1e-6 nats per row.
+        learned from their sums. The bound changes by less than 1e-6 nats per row, unless the noise
+        variance is below about 1e-5 of that of f.
     random_state : int, RandomState instance or None, default=0
         For the selectors "rpcholesky", "kmeans" and "uniform", and for restarts. An integer gives
         the same model at every call; None draws anew. The selector "hgv" draws
@@ -188,10 +189,10 @@ class SparseGPRegressor(GaussianRegressionMixin, CertifiedMixin, SparseGPBase):
     Notes
     -----
     With N rows, M points and D columns a fit takes O(N M (M + D)) time for each of its evaluations,
-    typically 30 to 100, and O(N M) memory up to scikit-learn's ``working_memory``, plus O(N M) in
-    the choice of points. Predictions cost O(M (M + D)) per row. No training rows are kept but the
-    inducing points. Equal rows are merged and the others sorted, so neither the order of the rows
-    nor writing a row twice rather than giving it a weight of two matters. Those of a
+    typically 20 to 80, and memory for some numbers per row and for arrays of shape (M, N) up to
+    scikit-learn's ``working_memory``. Predictions cost O(M (M + D)) per row. No training rows are
+    kept but the inducing points. Equal rows are merged and the others sorted, so neither the order
+    of the rows nor writing a row twice rather than giving it a weight of two matters. Those of a
     `numpy.memmap`, or of another array that is read by slices, stay where and as they are: see
     "Rows that do not fit in memory" in the user guide.
 
@@ -419,7 +420,10 @@ class SparseGPRegressor(GaussianRegressionMixin, CertifiedMixin, SparseGPBase):
                 "eval_gradient: the rows given to fit are not kept"
             )
         if X is None or y is None:
-            raise ValueError("lower_bound needs X and y together, or neither")
+            raise ValueError(
+                "lower_bound needs X and y together, or neither: its first argument is theta, so "
+                "call lower_bound(X=X, y=y)"
+            )
         theta = self._check_theta(theta)
         with single_threaded_blas():
             model, learned, offset = self._restate(X, y, sample_weight, noise_variance)

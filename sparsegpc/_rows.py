@@ -191,11 +191,21 @@ class RowBlocks:
         if self.n_threads == 1 or len(self.slices) == 1:
             yield from map(function, indices)
             return
-        with ThreadPoolExecutor(self.n_threads) as pool:
-            yield from pool.map(function, indices)
+        # What to do about overflow is said for each thread.
+        errors = np.geterr()
 
-    def store(self, function, *inputs, n_arrays):
-        """Return a `BlockStore` of ``function(*values)``, which holds `n_arrays` (M, N) arrays."""
+        def guarded(index):
+            with np.errstate(**errors):
+                return function(index)
+
+        with ThreadPoolExecutor(self.n_threads) as pool:
+            yield from pool.map(guarded, indices)
+
+    def store(self, function, *inputs, n_arrays, is_array=False):
+        """Return a `BlockStore` of ``function(*values)``, which holds `n_arrays` (M, N) arrays.
+
+        `is_array` says that it is a single array and nothing else, for those who send it about.
+        """
         kept = n_arrays * self.array_bytes <= self.memory
         values = lambda index: function(*[self._value(x, index) for x in inputs])  # noqa: E731
         return BlockStore(values, len(self.slices), kept)

@@ -5,6 +5,7 @@ what is known of all rows, like their ranges, takes one pass of slices of `READ_
 """
 
 import mmap
+from threading import Lock
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
@@ -68,11 +69,15 @@ class RowSource:
         if not all(isinstance(n, int | np.integer) for n in shape):
             raise ValueError(
                 f"X must know its numbers of rows and columns, got the shape {shape}: compute the "
-                "sizes of its chunks first"
+                "sizes of its chunks first, with X.compute_chunk_sizes()"
             )
         if rows.dtype.kind not in REAL_KINDS:
-            raise ValueError(f"X must hold real numbers, got the dtype {rows.dtype}: convert it")
+            raise ValueError(
+                f"X must hold real numbers, got the dtype {rows.dtype}: convert it to a number "
+                "type first"
+            )
         self.rows, self.kept, self._ranges = rows, kept, None
+        self._lock = Lock()
         self.shape = (shape[0] if kept is None else len(kept), *shape[1:])
 
     def __len__(self):
@@ -105,7 +110,9 @@ class RowSource:
         if len(indices) == len(self):
             return self
         kept = np.asarray(indices)
-        return RowSource(self.rows, kept if self.kept is None else self.kept[kept])
+        part = RowSource(self.rows, kept if self.kept is None else self.kept[kept])
+        part._lock = self._lock
+        return part
 
     def min(self, axis=0):
         """Return the least value of each column, shape (D,)."""
@@ -148,7 +155,9 @@ class RowSource:
         return self._ranges
 
     def _read(self, start, stop):
-        part = self.rows[start:stop]
+        # Readers of files are seldom safe in several threads.
+        with self._lock:
+            part = self.rows[start:stop]
         # netCDF variables mark missing values so, behind which are numbers.
         if np.ma.is_masked(part):
             raise ValueError(
@@ -183,6 +192,7 @@ class RowSource:
     def __getstate__(self):
         # To another process goes where the file is, not what is in it.
         state = vars(self).copy()
+        del state["_lock"]
         X = self.rows
         if isinstance(X, np.memmap) and X.filename is not None and X.mode != "c":
             state["rows"] = _Place.of(X)
@@ -190,6 +200,7 @@ class RowSource:
 
     def __setstate__(self, state):
         vars(self).update(state)
+        self._lock = Lock()
         if isinstance(self.rows, _Place):
             self.rows = self.rows.open()
 

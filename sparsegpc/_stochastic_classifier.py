@@ -121,7 +121,8 @@ class StochasticSparseGPClassifier(
     A step costs O(b M^2 + M^3) time for b rows in a batch, and O(b M) memory, each times C for C
     functions. A visit to all N rows at the end costs O(N M^2) time, and its memory is limited by
     scikit-learn's ``working_memory``. Rows with equal columns and labels are one row with their
-    total weight; those with equal columns only stay apart.
+    total weight; those with equal columns only stay apart. Rows of a `numpy.memmap`, or of another
+    array that is read by slices, are read batch by batch and never merged.
 
     References
     ----------
@@ -320,6 +321,14 @@ class StochasticSparseGPClassifier(
                     "the stream will have"
                 )
             return
+        classes = np.asarray(classes)
+        if classes.ndim != 1:
+            raise ValueError(
+                f"classes must have one dimension, got an array of shape {classes.shape}: pass a "
+                "list of all labels that the stream will have, and weights as sample_weight="
+            )
+        if classes.dtype.kind == "f" and not np.isfinite(classes).all():
+            raise ValueError(f"classes must be finite, got {classes}: leave out NaN and infinity")
         classes = np.unique(classes)
         if known is None:
             if len(classes) < 2:

@@ -268,7 +268,12 @@ class _Anderson:
         gram.flat[:: len(gram) + 1] *= 1.0 + 1e-8
         gamma = np.linalg.lstsq(gram, changes @ steps[-1], rcond=1e-12)[0]
         # What is asked for, less gamma times its changes.
-        return _combined(np.diff(gamma, prepend=0.0, append=1.0), self._asked)
+        extrapolated = _combined(np.diff(gamma, prepend=0.0, append=1.0), self._asked)
+        # What is kept may hide that these are no sums of sites.
+        if any(part.precision <= 0.0 for part in extrapolated):
+            self.forget()
+            return attempt.target
+        return extrapolated
 
 
 def _in_fisher_metric(sums, attempt):

@@ -194,7 +194,7 @@ class StochasticSparseGPRegressor(LatentMixin, GaussianRegressionMixin, BaseEsti
                 learning_rate=self.learning_rate,
             )
             self._state = model.settle(state, X, target, weight, self.batch_size)
-            self.n_steps_ = (n_epochs + 1) * -(-len(y) // self.batch_size)
+            self.n_steps_ = n_epochs * -(-len(y) // self.batch_size)
             self.n_samples_seen_ = len(y)
             self._store(model)
         return self

@@ -120,3 +120,11 @@ def test_nothing_is_kept_when_the_work_is_done(monkeypatch):
             del array
         assert pool.n_bytes > 0
     assert pool.n_bytes == 0
+
+
+def test_what_is_too_large_to_keep_does_not_cost_the_others():
+    pool = Pool(100)
+    for _ in range(9):
+        pool.give_back(np.empty(10, np.uint8))
+    pool.give_back(np.empty(101, np.uint8))
+    assert pool.n_bytes == 90

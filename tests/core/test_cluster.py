@@ -95,7 +95,7 @@ def test_visit_gives_what_plain_sums_and_rows_are(cluster, rng, monkeypatch, sma
         assert nothing is None
         return (V @ V.T, float(y.sum()), len(y)), (V * y, z, y.astype(np.float32))
 
-    V = blocks.store(lambda x: W @ x.T, Table(X), n_arrays=1)
+    V = blocks.store(lambda x: W @ x.T, Table(X), n_arrays=1, is_array=True)
     sums, rows = blocks.visit(function, V, Table(X), Table(y), z, None)
     assert_allclose(sums[0], W @ X.T @ X @ W.T, rtol=1e-12)
     assert sums[1] == pytest.approx(y.sum(), abs=1e-12)
@@ -112,7 +112,7 @@ def test_stores_may_be_made_of_stores_kept_or_not(cluster, rng, memory):
     X, y = rng.randn(400, 2), rng.randn(400)
     blocks = ClusterBlocks(cluster, X, 3)
     blocks.memory = memory
-    first = blocks.store(lambda x, y: np.sin(x.T) * y, Table(X), y, n_arrays=1)
+    first = blocks.store(lambda x, y: np.sin(x.T) * y, Table(X), y, n_arrays=1, is_array=True)
     pair = blocks.store(lambda s, x: (s, lambda a: a * x.T), first, Table(X), n_arrays=np.inf)
     assert (first.kept, pair.kept) == (memory > 0, False)
     (found,) = blocks.visit(lambda pair, y: ((), (pair[1](pair[0]) + y,)), pair, y)[1]
@@ -124,7 +124,7 @@ def test_store_keeps_exactly_what_fits_the_memory(cluster, rng):
     blocks = ClusterBlocks(cluster, X, 6)
     for memory, kept in ((8 * 6 * 100, True), (8 * 6 * 100 - 1, False)):
         blocks.memory = memory
-        assert blocks.store(np.transpose, Table(X), n_arrays=1).kept == kept
+        assert blocks.store(np.transpose, Table(X), n_arrays=1, is_array=True).kept == kept
 
 
 def test_memory_is_a_share_of_that_of_the_workers(client, cluster):
@@ -204,7 +204,7 @@ def test_the_context_drops_its_tables(client, rng):
 def test_a_store_is_released_with_its_last_user(client, cluster, rng):
     X = rng.randn(100, 2)
     blocks = ClusterBlocks(cluster, X, 2)
-    store = blocks.store(np.transpose, Table(X), n_arrays=1)
+    store = blocks.store(np.transpose, Table(X), n_arrays=1, is_array=True)
     blocks.visit(lambda V: ((V.sum(),), ()), store)
     assert len(keys_of(client, "sparsegpc-store")) == len(blocks.slices)
     del store

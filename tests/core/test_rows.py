@@ -200,6 +200,15 @@ def test_exception_in_a_block_propagates(threads, failing):
         blocks.visit(function, np.arange(10))
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+def test_what_to_do_about_overflow_reaches_the_threads(threads):
+    blocks = RowBlocks(10, 1, block_rows=2, n_threads=threads)
+    with np.errstate(over="raise"), pytest.raises(FloatingPointError):
+        blocks.visit(lambda x: ((), (np.exp(x),)), np.full(10, 1e4))
+    with np.errstate(over="ignore"):
+        blocks.visit(lambda x: ((), (np.exp(x),)), np.full(10, 1e4))
+
+
 @pytest.mark.parametrize("n_arrays", [1, 3])
 @pytest.mark.parametrize("spare", [0, -1])
 def test_store_keeps_exactly_what_fits_the_memory(rng, n_arrays, spare):

@@ -9,6 +9,7 @@ from contextlib import ExitStack, contextmanager
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from sklearn.gaussian_process.kernels import RBF, DotProduct, Exponentiation
 
 from sparsegpc import (
     GPNoise,
@@ -99,6 +100,15 @@ CASES = {
         3,
     ),
     "numbers": (SparseGPRegressor(n_inducing=12, max_iter=1, max_reselections=0), None),
+    "single precision": (
+        SparseGPClassifier(n_inducing=12, optimizer=None, working_dtype="float32"),
+        2,
+    ),
+    "linear kernel": (SparseGPRegressor(DotProduct(), n_inducing=3, optimizer=None), None),
+    "kernel by values": (
+        SparseGPRegressor(Exponentiation(RBF(), 2), n_inducing=5, max_iter=1, max_reselections=0),
+        None,
+    ),
     "basis noise": (
         SparseGPRegressor(n_inducing=8, noise=PolynomialNoise(1), optimizer=None),
         None,
@@ -129,6 +139,26 @@ def test_a_fit_is_that_of_one_machine(client, visits, name):
     assert visits.count("visit") > 3
     assert_allclose(found.lower_bound_, bound, rtol=1e-8)
     assert_allclose(ours, mean, atol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_predictions_are_those_of_rows_that_were_overwritten(client, visits):
+    X, _, y = make_data()
+    model = SparseGPRegressor(n_inducing=8, optimizer=None).fit(X, y)
+    buffer = X.copy()
+    with distribute(client):
+        first = model.predict(buffer)
+        buffer[:] = X[::-1]
+        second = model.predict(buffer)
+    assert visits
+    assert_allclose(second, first[::-1], rtol=1e-9, atol=1e-9)
+
+
+def test_client_that_is_closed_is_refused(client):
+    other = distributed.Client(client.scheduler.address, set_as_default=False)
+    other.close()
+    with pytest.raises(ValueError, match="client must be connected"), distribute(other):
+        pass
 
 
 def test_small_problems_and_minibatches_stay_here(client, visits, monkeypatch):

@@ -411,7 +411,7 @@ def peak_of(function):
 N_ROWS, N_COLUMNS = 4000, 100
 FULL_COPY = 8 * N_ROWS * N_COLUMNS
 # Arrays of one number for each row: weights, labels, sites, and what is made of them.
-VECTORS = 45 * 8 * N_ROWS
+VECTORS = 48 * 8 * N_ROWS
 
 
 @pytest.mark.parametrize("kind", ["memmap", "ndarray"])

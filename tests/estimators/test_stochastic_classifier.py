@@ -678,3 +678,20 @@ def test_odd_data_are_fitted_with_finite_results(name, optimize):
     ):
         assert np.isfinite(fitted.predict_log_proba(ROWS)).all()
         assert np.isfinite([fitted.lower_bound_, fitted.prior_mean_]).all()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_class_may_come_in_a_later_block(seed):
+    rng = np.random.RandomState(seed)
+    X = rng.randn(600, 3)
+    y = np.array(["a", "b", "c"])[(X[:, 0] > 0).astype(int) + (X[:, 1] > 0.5)]
+    model = StochasticSparseGPClassifier(n_inducing=20, batch_size=100)
+    early = y != "c"
+    model.partial_fit(X[early], y[early], ["a", "b", "c"]).partial_fit(X, y)
+    assert model.score(X, y) > 0.85
+
+
+@pytest.mark.parametrize("classes", [2, "yes", [[0, 1]], [0.0, np.nan]])
+def test_classes_that_are_no_list_of_labels_are_refused(classes):
+    with pytest.raises(ValueError, match="classes must"):
+        StochasticSparseGPClassifier().partial_fit(np.eye(4), [0, 1, 0, 1], classes)
