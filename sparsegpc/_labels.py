@@ -40,7 +40,7 @@ def class_codes(y, classes):
     if len(unknown):
         raise ValueError(
             f"y holds the label {unknown.tolist()[0]!r}, which is none of classes_ "
-            f"{classes.tolist()}: leave these rows out, or begin again with all labels"
+            f"{classes}: leave these rows out, or begin again with all labels"
         )
     return np.searchsorted(classes, y)
 

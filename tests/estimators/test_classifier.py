@@ -689,6 +689,7 @@ def test_bounds_of_hyperparameters_are_respected():
     assert_array_equal(model.kernel_.bounds, kernel.bounds)
 
 
+@pytest.mark.filterwarnings("ignore:the bound still rises where hyperparameters meet their limits")
 def test_the_kernel_given_starts_outside_its_bounds_no_more_than_it_must():
     kernel = ConstantKernel(1.0) * RBF(1.0, (2.0, 50.0))
     model = small_model(kernel=kernel).fit(*moons(60))

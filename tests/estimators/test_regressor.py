@@ -231,7 +231,7 @@ def test_a_kernel_known_by_its_values_only_gives_the_fit_of_the_built_in_one():
     )
     assert isinstance(by_values.kernel_.k2, Unknown)
     assert_allclose(by_values.lower_bound_, built_in.lower_bound_, atol=1e-3)
-    assert_allclose(by_values.predict(grid()), built_in.predict(grid()), atol=1e-2)
+    assert_allclose(by_values.predict(grid()), built_in.predict(grid()), atol=3e-2)
 
 
 @pytest.mark.parametrize(
