@@ -45,6 +45,8 @@ from sparsegpc._rows import strips
 
 EPSILON, TINY = np.finfo(np.float64).eps, np.finfo(np.float64).tiny
 SLACKS = ("tight", "spherical", "standard")
+# A precision and the shrinkage of the residual that it implies settle in a few steps.
+SHRINKAGE_STEPS = 8
 
 
 class Posterior(NamedTuple):

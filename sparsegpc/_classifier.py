@@ -15,7 +15,13 @@ from sparsegpc._base import Problem, SparseGPBase
 from sparsegpc._certified import CertifiedMixin, check_method
 from sparsegpc._choices import Chosen
 from sparsegpc._diagnosis import latent_range
-from sparsegpc._labels import check_classes, class_codes, present_rows, weigh_classes
+from sparsegpc._labels import (
+    NO_WHITE_NOISE,
+    check_classes,
+    class_codes,
+    present_rows,
+    weigh_classes,
+)
 from sparsegpc._likelihoods import LabelLikelihood
 from sparsegpc._merging import merge_rows
 from sparsegpc._model import SparseModel
@@ -26,10 +32,6 @@ from sparsegpc._uncertainty import UncertaintyMixin
 from sparsegpc._validation import all_or_nothing, validated_rows
 from sparsegpc.likelihoods import NAMES, resolve_likelihood
 
-NO_WHITE_NOISE = (
-    "a classifier's labels are noisy through its likelihood, and noise on the latent function "
-    "would only be lost between the inducing points"
-)
 # Attributes of one model for each class: their sums, and lists of them.
 SUMMED = ("lower_bound_", "cost_per_row_", "n_iter_", "n_evaluations_", "n_site_iterations_")
 LISTED = ("inducing_points_", "inducing_indices_", "lower_bounds_", "growth_", "growth_end_")

@@ -8,6 +8,11 @@ from sklearn.utils import compute_class_weight
 from sparsegpc._sources import RowSource, take_rows
 from sparsegpc._validation import check_weights
 
+NO_WHITE_NOISE = (
+    "a classifier's labels are noisy through its likelihood, and noise on the latent function "
+    "would only be lost between the inducing points"
+)
+
 
 class LabelledRows(NamedTuple):
     """Rows of positive weight, their labels and weights, and which of the user's rows they are."""

@@ -1,7 +1,8 @@
-"""What the estimators that learn from minibatches share: parameters, and where they begin."""
+"""What the estimators that learn from minibatches share: parameters, the beginning, the steps."""
 
 import numbers
 
+import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils._param_validation import Interval, StrOptions
 
@@ -13,6 +14,7 @@ from sparsegpc._merging import merge_rows
 from sparsegpc._model import SparseModel
 from sparsegpc._selector import METHODS, check_inducing_points, make_choice
 from sparsegpc._settings import row_options
+from sparsegpc._stochastic import halving, learn
 
 # Rows from which hyperparameters start, and their number of points.
 START_ROWS, START_POINTS, START_ITERATIONS = 2000, 100, 30
@@ -88,3 +90,41 @@ def choose_points(kernel, theta, X, weight, *, selector, n_inducing, slack, rng)
         kernel, GaussianNoise(0), rows.X, [], rows.weight, slack=slack, **row_options()
     )
     return choose(model, theta, rows.weight).Z
+
+
+class MinibatchMixin:
+    """The steps of `fit` and `partial_fit`, from a core's model of batches and distinct rows."""
+
+    def _learn_all(self, model, state, X, y, weight, rng):
+        """Learn from all rows, in batches; end at the optimum of the hyperparameters found."""
+        n_epochs = self.n_epochs if self.learning_rate > 0.0 else 0
+        state = learn(
+            model,
+            state,
+            X,
+            y,
+            weight,
+            n_epochs=n_epochs,
+            batch_size=self.batch_size,
+            rng=rng,
+            learning_rate=self.learning_rate,
+        )
+        self._state = model.settle(state, X, y, weight, self.batch_size)
+        self.n_steps_ = n_epochs * -(-len(y) // self.batch_size)
+        self.n_samples_seen_ = len(y)
+        self._store(model)
+
+    def _learn_further(self, model, X, y, weight, order):
+        """Learn from further rows in a shuffled order: neighbours speak of a part of space only."""
+        for rows in np.array_split(order, -(-len(y) // self.batch_size)):
+            self._state = model.step(
+                self._state,
+                X[rows],
+                y[rows],
+                weight[rows],
+                n_total=self.memory,
+                learning_rate=halving(self.learning_rate, self.n_steps_),
+            )
+            self.n_steps_ += 1
+        self.n_samples_seen_ += len(y)
+        self._store(model)

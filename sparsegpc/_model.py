@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sparsegpc._bounds import covariance, gradient, marginals, moments, shrinkage
+from sparsegpc._bounds import SHRINKAGE_STEPS, covariance, gradient, marginals, moments, shrinkage
 from sparsegpc._choices import Chosen
 from sparsegpc._cluster import row_blocks
 from sparsegpc._features import RowFeatures, features
@@ -22,8 +22,6 @@ from sparsegpc._sources import map_rows, take_rows
 # The sites are solved to this share of the bound's tolerance.
 SITE_TOL_SHARE = 0.03
 MAX_SITE_ITERATIONS = 50
-# A precision and the shrinkage of the residual that it implies settle in a few steps.
-SHRINKAGE_STEPS = 8
 
 
 class Evaluation(NamedTuple):

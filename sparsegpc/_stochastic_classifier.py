@@ -7,13 +7,20 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 
 from sparsegpc._adapters import adapt_kernel, default_kernel, measure_spread
-from sparsegpc._labels import check_classes, class_codes, present_rows, weigh_classes
+from sparsegpc._labels import (
+    NO_WHITE_NOISE,
+    check_classes,
+    class_codes,
+    present_rows,
+    weigh_classes,
+)
 from sparsegpc._latent import LatentMixin
 from sparsegpc._likelihoods import LabelLikelihood
 from sparsegpc._merging import merge_rows
 from sparsegpc._minibatches import (
     CONSTRAINTS,
     START_ROWS,
+    MinibatchMixin,
     choose_points,
     learn_theta,
     n_first_rows,
@@ -22,21 +29,21 @@ from sparsegpc._model import SparseModel
 from sparsegpc._probabilities import ProbabilitiesMixin
 from sparsegpc._rows import single_threaded_blas
 from sparsegpc._settings import row_options
-from sparsegpc._stochastic import LEARNING_RATE, SLACKS, halving, learn
+from sparsegpc._stochastic import LEARNING_RATE, SLACKS
 from sparsegpc._stochastic_labels import LabelBatches, sums_over_rows
 from sparsegpc._targets import distinct_rows
 from sparsegpc._uncertainty import UncertaintyMixin
 from sparsegpc._validation import all_or_nothing, validated_rows
 from sparsegpc.likelihoods import NAMES, resolve_likelihood
 
-WHITE_NOISE = (
-    "a classifier's labels are noisy through its likelihood, and noise on the latent function "
-    "would only be lost between the inducing points"
-)
-
 
 class StochasticSparseGPClassifier(
-    ClassifierMixin, ProbabilitiesMixin, UncertaintyMixin, LatentMixin, BaseEstimator
+    ClassifierMixin,
+    ProbabilitiesMixin,
+    UncertaintyMixin,
+    MinibatchMixin,
+    LatentMixin,
+    BaseEstimator,
 ):
     r"""Sparse Gaussian process classification from minibatches of rows.
 
@@ -217,22 +224,7 @@ class StochasticSparseGPClassifier(
             order = _one_of_each_class_first(rng.permutation(len(codes)), codes)
             first = order[: n_first_rows(self.n_inducing)]
             model, state = self._start(X[first], codes[first], weight[first], rng)
-            n_epochs = self.n_epochs if self.learning_rate > 0.0 else 0
-            state = learn(
-                model,
-                state,
-                X,
-                codes,
-                weight,
-                n_epochs=n_epochs,
-                batch_size=self.batch_size,
-                rng=rng,
-                learning_rate=self.learning_rate,
-            )
-            self._state = model.settle(state, X, codes, weight, self.batch_size)
-            self.n_steps_ = n_epochs * -(-len(codes) // self.batch_size)
-            self.n_samples_seen_ = len(codes)
-            self._store(model)
+            self._learn_all(model, state, X, codes, weight, rng)
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -277,19 +269,7 @@ class StochasticSparseGPClassifier(
                 self.n_steps_ = self.n_samples_seen_ = 0
             else:
                 model = self._model(adapt_kernel(self.kernel_, self.n_features_in_).kernel)
-            # Shuffled: a batch of neighbours would speak of a part of the space only.
-            for batch in np.array_split(order, -(-len(codes) // self.batch_size)):
-                self._state = model.step(
-                    self._state,
-                    X[batch],
-                    codes[batch],
-                    weight[batch],
-                    n_total=self.memory,
-                    learning_rate=halving(self.learning_rate, self.n_steps_),
-                )
-                self.n_steps_ += 1
-            self.n_samples_seen_ += len(codes)
-            self._store(model)
+            self._learn_further(model, X, codes, weight, order)
         return self
 
     def _checked(self, X, y, sample_weight, reset):
@@ -349,7 +329,7 @@ class StochasticSparseGPClassifier(
         some = merge_rows(X[:START_ROWS], weight[:START_ROWS])
         spread = measure_spread(some.X, some.weight)
         kernel = default_kernel(spread) if self.kernel is None else self.kernel
-        parameters = adapt_kernel(kernel, self.n_features_in_, refuse_white=WHITE_NOISE)
+        parameters = adapt_kernel(kernel, self.n_features_in_, refuse_white=NO_WHITE_NOISE)
         theta = parameters.theta
         # Rows of one class would say that f is constant.
         if self.learning_rate > 0.0 and len(np.unique(codes[:START_ROWS])) > 1:

@@ -24,10 +24,18 @@ from typing import NamedTuple
 import numpy as np
 from numpy.linalg import LinAlgError
 
-from sparsegpc._bounds import RowSums, divergence, moments, optimal_posterior, shrinkage
+from sparsegpc._bounds import (
+    SHRINKAGE_STEPS,
+    RowSums,
+    divergence,
+    moments,
+    optimal_posterior,
+    shrinkage,
+)
 from sparsegpc._linalg import mirrored, solve_cholesky, solve_lower, weighted_gram
 from sparsegpc._merging import SeparateRows
 from sparsegpc._rows import Table
+from sparsegpc._sites import ANDERSON_DEPTH, SHORTEST_STEP, SMALLEST_PRECISION
 from sparsegpc._stochastic import (
     SLACKS,
     StochasticModel,
@@ -41,13 +49,6 @@ from sparsegpc._stochastic import (
 BATCH_TOL, BATCH_VISITS = 1e-3, 20
 # Of all rows, at the end.
 MAX_VISITS = 100
-ANDERSON_DEPTH = 5
-# A step that lowers the bound is halved, down to this length.
-SHORTEST_STEP = 1.0 / 1024.0
-# A precision and the shrinkage of the residual that it implies settle in a few steps.
-SHRINKAGE_STEPS = 8
-# Sites of no precision would be sites of no variance.
-SMALLEST_PRECISION = 1e-100
 
 
 class RowSlopes(NamedTuple):

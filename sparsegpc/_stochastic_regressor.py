@@ -12,6 +12,7 @@ from sparsegpc._merging import merge_rows
 from sparsegpc._minibatches import (
     CONSTRAINTS,
     START_ROWS,
+    MinibatchMixin,
     choose_points,
     learn_theta,
     n_first_rows,
@@ -21,7 +22,7 @@ from sparsegpc._noise_plans import LIMITS, START, LearnedPolynomial, PolynomialB
 from sparsegpc._regression import GaussianRegressionMixin
 from sparsegpc._rows import single_threaded_blas
 from sparsegpc._settings import row_options
-from sparsegpc._stochastic import LEARNING_RATE, SLACKS, halving, learn
+from sparsegpc._stochastic import LEARNING_RATE, SLACKS
 from sparsegpc._stochastic_gaussian import GaussianBatches
 from sparsegpc._targets import centred, distinct_rows, second_moments
 from sparsegpc._validation import all_or_nothing, validated_rows
@@ -29,7 +30,9 @@ from sparsegpc._validation import all_or_nothing, validated_rows
 WHITE_NOISE = "the noise of this regressor is always learned"
 
 
-class StochasticSparseGPRegressor(LatentMixin, GaussianRegressionMixin, BaseEstimator):
+class StochasticSparseGPRegressor(
+    MinibatchMixin, LatentMixin, GaussianRegressionMixin, BaseEstimator
+):
     r"""Sparse Gaussian process regression from minibatches of rows.
 
     The model of :class:`SparseGPRegressor` with homoscedastic noise, learned from one batch of rows
@@ -181,22 +184,7 @@ class StochasticSparseGPRegressor(LatentMixin, GaussianRegressionMixin, BaseEsti
             first = order[: n_first_rows(self.n_inducing)]
             model, state = self._start(X[first], y[order], weight[order], rng)
             target = centred(y[None], self._y_centre)[0]
-            n_epochs = self.n_epochs if self.learning_rate > 0.0 else 0
-            state = learn(
-                model,
-                state,
-                X,
-                target,
-                weight,
-                n_epochs=n_epochs,
-                batch_size=self.batch_size,
-                rng=rng,
-                learning_rate=self.learning_rate,
-            )
-            self._state = model.settle(state, X, target, weight, self.batch_size)
-            self.n_steps_ = n_epochs * -(-len(y) // self.batch_size)
-            self.n_samples_seen_ = len(y)
-            self._store(model)
+            self._learn_all(model, state, X, target, weight, rng)
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -235,19 +223,7 @@ class StochasticSparseGPRegressor(LatentMixin, GaussianRegressionMixin, BaseEsti
             else:
                 model = self._model(adapt_kernel(self.kernel_, self.n_features_in_).kernel)
             target = centred(y[None], self._y_centre)[0]
-            # Shuffled: a batch of neighbours would speak of a part of the space only.
-            for rows in np.array_split(order, -(-len(y) // self.batch_size)):
-                self._state = model.step(
-                    self._state,
-                    X[rows],
-                    target[rows],
-                    weight[rows],
-                    n_total=self.memory,
-                    learning_rate=halving(self.learning_rate, self.n_steps_),
-                )
-                self.n_steps_ += 1
-            self.n_samples_seen_ += len(y)
-            self._store(model)
+            self._learn_further(model, X, target, weight, order)
         return self
 
     def _checked(self, X, y, sample_weight, reset):

@@ -66,7 +66,7 @@ CORE = {
     "_growth": {"_inference"},
     "_stochastic": {"_linalg", "_rows", "_features", "_bounds"},
     "_stochastic_gaussian": {"_bounds", "_likelihoods", "_gaussian", "_stochastic"},
-    "_stochastic_labels": {"_linalg", "_rows", "_bounds", "_merging", "_stochastic"},
+    "_stochastic_labels": {"_linalg", "_rows", "_bounds", "_merging", "_sites", "_stochastic"},
 }
 CORE_EXTERNALS = {"numpy", "scipy", "threadpoolctl"}
 # Packages that are imported only when a user brings them along.
