@@ -40,11 +40,11 @@ from records import print_table
 from scipy.linalg import cholesky, solve_triangular
 from threadpoolctl import threadpool_limits
 
-from sparsegpc._choices import Chosen
-from sparsegpc._kernel_algebra import FreeKernel, Scaled
-from sparsegpc._kernels import RBF, Constant
-from sparsegpc._merging import merge_rows
-from sparsegpc._model import SparseModel
+from sparsegpc._core.kernels.algebra import FreeKernel, Scaled
+from sparsegpc._core.kernels.families import RBF, Constant
+from sparsegpc._core.models.model import SparseModel
+from sparsegpc._core.rows.merging import merge_rows
+from sparsegpc._core.selection.choices import Chosen
 from sparsegpc.likelihoods import BernoulliLogit
 
 DOUBLE = 8

@@ -6,7 +6,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-from sparsegpc._model import SparseModel
+from sparsegpc._core.models.model import SparseModel
 
 # CPU seconds at which the table has the bound.
 TIMES = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500)

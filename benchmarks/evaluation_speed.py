@@ -45,12 +45,12 @@ from datasets import (
 from measure import PAUSE, dgemm_cost, median_cost, timed
 from threadpoolctl import threadpool_limits
 
-from sparsegpc._choices import Chosen
-from sparsegpc._gaussian import GaussianNoise, noisy_targets
-from sparsegpc._kernel_algebra import FreeKernel, Scaled
-from sparsegpc._kernels import RBF, Constant
-from sparsegpc._merging import merge_rows
-from sparsegpc._model import SparseModel
+from sparsegpc._core.kernels.algebra import FreeKernel, Scaled
+from sparsegpc._core.kernels.families import RBF, Constant
+from sparsegpc._core.likelihoods.gaussian import GaussianNoise, noisy_targets
+from sparsegpc._core.models.model import SparseModel
+from sparsegpc._core.rows.merging import merge_rows
+from sparsegpc._core.selection.choices import Chosen
 from sparsegpc.likelihoods import BernoulliLogit
 
 WARM_UP, NUDGE = 3, 1e-3

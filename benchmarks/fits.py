@@ -13,8 +13,8 @@ import numpy as np
 from measure import MIB, current_memory, peak_memory, restart_peak, steady_cost, timed
 from sklearn.exceptions import ConvergenceWarning
 
-from sparsegpc._model import SparseModel
-from sparsegpc._rows import single_threaded_blas
+from sparsegpc._core.models.model import SparseModel
+from sparsegpc._core.rows.blocks import single_threaded_blas
 
 NUDGE = 1e-3
 

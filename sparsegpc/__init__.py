@@ -1,14 +1,14 @@
 """Sparse Gaussian process classification and regression for scikit-learn."""
 
 from sparsegpc import likelihoods
-from sparsegpc._certificates import Certificate
-from sparsegpc._classifier import SparseGPClassifier
-from sparsegpc._cluster import distribute
-from sparsegpc._noise import GPNoise, HomoscedasticNoise, PolynomialNoise
-from sparsegpc._regressor import SparseGPRegressor
-from sparsegpc._selector import InducingPointSelector
-from sparsegpc._stochastic_classifier import StochasticSparseGPClassifier
-from sparsegpc._stochastic_regressor import StochasticSparseGPRegressor
+from sparsegpc._core.bounds.certificates import Certificate
+from sparsegpc._core.rows.cluster import distribute
+from sparsegpc._estimators.classifier import SparseGPClassifier
+from sparsegpc._estimators.noise import GPNoise, HomoscedasticNoise, PolynomialNoise
+from sparsegpc._estimators.regressor import SparseGPRegressor
+from sparsegpc._estimators.selector import InducingPointSelector
+from sparsegpc._estimators.stochastic_classifier import StochasticSparseGPClassifier
+from sparsegpc._estimators.stochastic_regressor import StochasticSparseGPRegressor
 
 __all__ = [
     "Certificate",

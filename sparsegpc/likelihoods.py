@@ -5,15 +5,15 @@ Their names as strings stand for instances with default settings.
 
 from sklearn.base import BaseEstimator
 
-from sparsegpc import _multiclass
-from sparsegpc._binary import (
+from sparsegpc._core.likelihoods import multiclass
+from sparsegpc._core.likelihoods.binary import (
     BernoulliLogit,
     BernoulliProbit,
     ConditionalPolyaGamma,
     PolyaGammaLogit,
 )
-from sparsegpc._likelihoods import LabelLikelihood
-from sparsegpc._multiclass import LogisticSoftmax, Softmax
+from sparsegpc._core.likelihoods.multiclass import LogisticSoftmax, Softmax
+from sparsegpc._core.likelihoods.protocol import LabelLikelihood
 
 __all__ = [
     "BernoulliLogit",
@@ -27,8 +27,8 @@ __all__ = [
 ]
 
 
-class DirichletTargets(_multiclass.DirichletTargets, BaseEstimator):
-    __doc__ = _multiclass.DirichletTargets.__doc__
+class DirichletTargets(multiclass.DirichletTargets, BaseEstimator):
+    __doc__ = multiclass.DirichletTargets.__doc__
 
     def __init__(self, concentration=0.01):
         super().__init__(concentration)

@@ -108,8 +108,8 @@ SIGNATURES = {name: (cls, cls.__init__) for name, cls in CLASSES.items()} | {
     name: (function, function) for name, function in METHODS.items()
 }
 MODULES = [
-    importlib.import_module(f"sparsegpc.{module.name}")
-    for module in pkgutil.iter_modules(sparsegpc.__path__)
+    importlib.import_module(module.name)
+    for module in pkgutil.walk_packages(sparsegpc.__path__, "sparsegpc.")
 ]
 ROOM_MEMBERS = {
     f"{module.__name__}.{name}": member

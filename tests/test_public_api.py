@@ -372,7 +372,7 @@ def test_importing_asks_for_no_optional_package(fresh_import):
 
 def test_importing_loads_neither_matplotlib_nor_dask(fresh_import):
     assert not {"matplotlib", "dask"} & set(fresh_import["loaded"])
-    assert "sparsegpc._classifier" in fresh_import["loaded"]
+    assert "sparsegpc._estimators.classifier" in fresh_import["loaded"]
 
 
 def test_importing_is_silent(fresh_import):

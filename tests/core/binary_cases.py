@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from scipy.special import log_expit, log_ndtr
 
-from sparsegpc import _binary as binary
+from sparsegpc._core.likelihoods import binary
 
 
 def gaussian_mean(function, mean, variance):

@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sparsegpc import _kernel_algebra as algebra
-from sparsegpc import _kernels as kernels
-from sparsegpc._features import RowFeatures
-from sparsegpc._likelihoods import Sites
-from sparsegpc._rows import RowBlocks
+from sparsegpc._core.bounds.features import RowFeatures
+from sparsegpc._core.kernels import algebra
+from sparsegpc._core.kernels import families as kernels
+from sparsegpc._core.likelihoods.protocol import Sites
+from sparsegpc._core.rows.blocks import RowBlocks
 
 
 def read_only(array):

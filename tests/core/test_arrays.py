@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from sparsegpc import _arrays
-from sparsegpc._arrays import KEPT_BYTES, SMALLEST_BYTES, Pool, empty
-from sparsegpc._rows import single_threaded_blas
+from sparsegpc._core.numerics import arrays
+from sparsegpc._core.numerics.arrays import KEPT_BYTES, SMALLEST_BYTES, Pool, empty
+from sparsegpc._core.rows.blocks import single_threaded_blas
 
 LARGE = (64, SMALLEST_BYTES // 8 // 64)
 
@@ -33,7 +33,7 @@ def test_arrays_are_ordinary(shape, dtype):
 
 def test_memory_of_an_array_that_died_is_used_again(monkeypatch):
     pool = Pool(2**26)
-    monkeypatch.setattr(_arrays, "_POOL", pool)
+    monkeypatch.setattr(arrays, "_POOL", pool)
     first = empty(LARGE)
     where, n_bytes = address(first), first.nbytes
     assert pool.n_bytes == 0
@@ -113,7 +113,7 @@ def test_the_limit_is_stated_in_bytes():
 
 def test_nothing_is_kept_when_the_work_is_done(monkeypatch):
     pool = Pool(2**26)
-    monkeypatch.setattr(_arrays, "_POOL", pool)
+    monkeypatch.setattr(arrays, "_POOL", pool)
     with single_threaded_blas():
         with single_threaded_blas():
             array = empty(LARGE)

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import minimize_scalar
 
-import sparsegpc._binary as module
+import sparsegpc._core.likelihoods.binary as module
 
 LABELS = st.sampled_from([-1.0, 1.0]) | st.floats(-1.0, 1.0)
 WEIGHTS = st.floats(1e-2, 1e2)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.linalg import solve_triangular
 
-from sparsegpc._blas import SOLVE_LEAF, solve_in_place
+from sparsegpc._core.numerics.blas import SOLVE_LEAF, solve_in_place
 
 PATIENCE = 60.0
 

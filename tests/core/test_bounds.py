@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy.integrate import dblquad, quad
 
-from sparsegpc._bounds import (
+from sparsegpc._core.bounds.collapsed import (
     SLACKS,
     collapse,
     covariance,
@@ -23,10 +23,10 @@ from sparsegpc._bounds import (
     shrinkage,
     slack_value,
 )
-from sparsegpc._features import features
-from sparsegpc._kernel_algebra import Scaled
-from sparsegpc._kernels import RBF, Constant, Matern12
-from sparsegpc._likelihoods import Sites
+from sparsegpc._core.bounds.features import features
+from sparsegpc._core.kernels.algebra import Scaled
+from sparsegpc._core.kernels.families import RBF, Constant, Matern12
+from sparsegpc._core.likelihoods.protocol import Sites
 
 SLACK = pytest.mark.parametrize("slack", SLACKS)
 PRIOR_MEAN = pytest.mark.parametrize(

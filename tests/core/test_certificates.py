@@ -18,14 +18,14 @@ from scipy.integrate import quad
 from scipy.optimize import minimize_scalar
 from scipy.stats import multivariate_normal, norm
 
-from sparsegpc import _features
-from sparsegpc._bounds import SLACKS, collapse, marginals
-from sparsegpc._certificates import Certificate, certify, variance_ratios
-from sparsegpc._features import features
-from sparsegpc._kernel_algebra import Scaled, Sum
-from sparsegpc._kernels import RBF, Constant, DotProduct, Matern12, Matern32
-from sparsegpc._likelihoods import Sites
-from sparsegpc._upper_bounds import UPPER_BOUNDS, standard_bound, upper_bounds
+from sparsegpc._core.bounds import features as room
+from sparsegpc._core.bounds.certificates import Certificate, certify, variance_ratios
+from sparsegpc._core.bounds.collapsed import SLACKS, collapse, marginals
+from sparsegpc._core.bounds.features import features
+from sparsegpc._core.bounds.upper import UPPER_BOUNDS, standard_bound, upper_bounds
+from sparsegpc._core.kernels.algebra import Scaled, Sum
+from sparsegpc._core.kernels.families import RBF, Constant, DotProduct, Matern12, Matern32
+from sparsegpc._core.likelihoods.protocol import Sites
 
 ALL = tuple(UPPER_BOUNDS)
 SEED = st.integers(0, 2**31)
@@ -194,7 +194,7 @@ def test_kernel_product_works_on_several_tiles_at_once():
 
 
 def test_kernel_product_evaluates_each_pair_of_rows_once_in_tiles(monkeypatch):
-    monkeypatch.setattr(_features, "TILE_ROWS", 8)
+    monkeypatch.setattr(room, "TILE_ROWS", 8)
     problem = random_problem(0, n=29)
     row_features = problem.features()
     kernel = row_features.kernel = _Watched(problem.kernel)

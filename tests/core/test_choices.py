@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from sparsegpc import _selection
-from sparsegpc._binary import PolyaGammaLogit
-from sparsegpc._choices import FixedChoice, PivotedChoice
-from sparsegpc._cluster import row_blocks
-from sparsegpc._kernel_algebra import FreeKernel, Scaled
-from sparsegpc._kernels import RBF, Constant
-from sparsegpc._model import SparseModel
+from sparsegpc._core.kernels.algebra import FreeKernel, Scaled
+from sparsegpc._core.kernels.families import RBF, Constant
+from sparsegpc._core.likelihoods.binary import PolyaGammaLogit
+from sparsegpc._core.models.model import SparseModel
+from sparsegpc._core.rows.cluster import row_blocks
+from sparsegpc._core.selection import pivots
+from sparsegpc._core.selection.choices import FixedChoice, PivotedChoice
 
 THETA = np.log([2.0, 0.5])
 
@@ -113,7 +113,7 @@ def test_threads_and_memory_of_the_model_serve_the_selection(monkeypatch):
         seen.append(options)
         return row_blocks(*args, **options)
 
-    monkeypatch.setattr(_selection, "row_blocks", recorded)
+    monkeypatch.setattr(pivots, "row_blocks", recorded)
     model = make_model(n_threads=3, memory=12345)
     PivotedChoice("argmax", 5)(model, THETA, np.ones(40))
     assert seen

@@ -9,19 +9,19 @@ from hypothesis import strategies as st
 from numpy.linalg import LinAlgError
 from scipy.optimize import minimize
 
-from sparsegpc._binary import BernoulliLogit, PolyaGammaLogit
-from sparsegpc._choices import FixedChoice, PivotedChoice
-from sparsegpc._curriculum import (
+from sparsegpc._core.kernels.algebra import FreeKernel, Scaled
+from sparsegpc._core.kernels.families import RBF, Constant
+from sparsegpc._core.learning.curriculum import (
     FEWEST_POINTS,
     FEWEST_ROWS,
     Curvature,
     follow,
     subsets,
 )
-from sparsegpc._gaussian import GaussianNoise
-from sparsegpc._kernel_algebra import FreeKernel, Scaled
-from sparsegpc._kernels import RBF, Constant
-from sparsegpc._model import SparseModel
+from sparsegpc._core.likelihoods.binary import BernoulliLogit, PolyaGammaLogit
+from sparsegpc._core.likelihoods.gaussian import GaussianNoise
+from sparsegpc._core.models.model import SparseModel
+from sparsegpc._core.selection.choices import FixedChoice, PivotedChoice
 
 THETA = np.log([2.0, 0.7])
 WIDE = np.array([[-np.inf, np.inf]] * 2)

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.integrate import quad
 from scipy.special import erfcx, log_ndtr
 
-from sparsegpc._expectations import (
+from sparsegpc._core.likelihoods.expectations import (
     expected_log_cosh,
     expected_log_normal_cdf,
     expected_log_sigmoid,

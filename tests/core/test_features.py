@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from numpy.linalg import LinAlgError
 from numpy.testing import assert_allclose, assert_array_equal
 
-from sparsegpc._bounds import collapse, gradient
-from sparsegpc._features import RowFeatures, factor_inducing, features
-from sparsegpc._kernel_algebra import FiniteDifferenceKernel, Scaled
-from sparsegpc._kernels import RBF, Constant, Matern12
-from sparsegpc._rows import RowBlocks
+from sparsegpc._core.bounds.collapsed import collapse, gradient
+from sparsegpc._core.bounds.features import RowFeatures, factor_inducing, features
+from sparsegpc._core.kernels.algebra import FiniteDifferenceKernel, Scaled
+from sparsegpc._core.kernels.families import RBF, Constant, Matern12
+from sparsegpc._core.rows.blocks import RowBlocks
 
 # How RowBlocks may be told to work; `memory` is in (M, N) arrays.
 WAYS = {

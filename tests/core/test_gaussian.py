@@ -16,20 +16,20 @@ from scipy.integrate import quad
 from scipy.optimize import minimize
 from scipy.stats import multivariate_normal, norm
 
-from sparsegpc._bounds import SLACKS
-from sparsegpc._choices import Chosen, FixedChoice
-from sparsegpc._gaussian import (
+from sparsegpc._core.bounds.collapsed import SLACKS
+from sparsegpc._core.kernels.algebra import FreeKernel, Scaled
+from sparsegpc._core.kernels.families import RBF, Constant
+from sparsegpc._core.learning.inference import fit
+from sparsegpc._core.likelihoods.gaussian import (
     GaussianNoise,
     KnownNoise,
     known_noise_targets,
     log_predictive_density,
     noisy_targets,
 )
-from sparsegpc._inference import fit
-from sparsegpc._kernel_algebra import FreeKernel, Scaled
-from sparsegpc._kernels import RBF, Constant
-from sparsegpc._merging import merge_rows
-from sparsegpc._model import SparseModel
+from sparsegpc._core.models.model import SparseModel
+from sparsegpc._core.rows.merging import merge_rows
+from sparsegpc._core.selection.choices import Chosen, FixedChoice
 
 SLACK = pytest.mark.parametrize("slack", SLACKS)
 FIT_PRIOR_MEAN = pytest.mark.parametrize("fit_prior_mean", [True, False])
@@ -483,7 +483,7 @@ def test_predictive_density_integrates_to_one():
 
 @pytest.mark.parametrize("n_rows", [5, 1024])
 def test_predictive_density_is_elementwise(rng, monkeypatch, n_rows):
-    monkeypatch.setattr("sparsegpc._gaussian._DENSITY_ROWS", n_rows)
+    monkeypatch.setattr("sparsegpc._core.likelihoods.gaussian._DENSITY_ROWS", n_rows)
     shape = (3, 4)
     arguments = [rng.randn(*shape), rng.randn(*shape), rng.uniform(0.1, 1.0, shape)]
     arguments += [rng.randn(*shape), rng.uniform(0.1, 1.0, shape)]

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 from numpy.linalg import LinAlgError
 
-from sparsegpc import _curriculum, _inference
-from sparsegpc._binary import PolyaGammaLogit
-from sparsegpc._choices import Chosen, FixedChoice, PivotedChoice
-from sparsegpc._inference import PATIENCE, fit
-from sparsegpc._kernel_algebra import FreeKernel, Scaled
-from sparsegpc._kernels import RBF, Constant
-from sparsegpc._linalg import JITTER_ATTEMPTS
-from sparsegpc._model import SparseModel
+from sparsegpc._core.kernels.algebra import FreeKernel, Scaled
+from sparsegpc._core.kernels.families import RBF, Constant
+from sparsegpc._core.learning import curriculum, inference
+from sparsegpc._core.learning.inference import PATIENCE, fit
+from sparsegpc._core.likelihoods.binary import PolyaGammaLogit
+from sparsegpc._core.models.model import SparseModel
+from sparsegpc._core.numerics.linalg import JITTER_ATTEMPTS
+from sparsegpc._core.selection.choices import Chosen, FixedChoice, PivotedChoice
 
 LIKELIHOOD = PolyaGammaLogit()
 BOUNDS = np.log([[1e-3, 1e3], [1e-2, 1e2]])
@@ -284,14 +284,14 @@ def test_a_climb_that_ends_trivially_is_repeated_from_the_other_starts(monkeypat
     bad = np.log([1.0, 1e-6])
     alone = learn(make_model(X, y), [bad], bounds=bounds)
     assert alone.trivial
-    monkeypatch.setattr(_inference, "_rank", lambda model, starts, *rest: list(starts))
+    monkeypatch.setattr(inference, "_rank", lambda model, starts, *rest: list(starts))
     result = learn(make_model(X, y), [bad, bad + 0.1, START], bounds=bounds)
     assert not result.trivial
     assert result.best.bound > constant_log_likelihood(y) + 5.0
 
 
 def test_other_starts_are_left_alone_when_the_first_climb_succeeds(monkeypatch):
-    monkeypatch.setattr(_inference, "_rank", lambda model, starts, *rest: list(starts))
+    monkeypatch.setattr(inference, "_rank", lambda model, starts, *rest: list(starts))
     model = make_model()
     learn(model, [START, np.log([7.0, 0.01])])
     assert not any(np.allclose(theta, np.log([7.0, 0.01])) for _, theta, _ in model.seen)
@@ -321,7 +321,7 @@ def test_a_worse_restart_does_not_win():
 
 
 def test_starts_are_ranked_on_a_subset(monkeypatch):
-    monkeypatch.setattr(_inference, "RANKING_ROWS", 30)
+    monkeypatch.setattr(inference, "RANKING_ROWS", 30)
     sizes = []
 
     class SubsetModel(RecordingModel):
@@ -346,7 +346,7 @@ def test_ranking_improves_the_starts_and_puts_the_best_first():
         state = model.initial_state()
         return model.evaluate(theta, model.choose(choose, theta, state), state).bound
 
-    ranked = _inference._rank(model, starts, BOUNDS, 50)
+    ranked = inference._rank(model, starts, BOUNDS, 50)
     after = [bound(theta) for theta in ranked]
     assert after == sorted(after, reverse=True)
     assert after[0] > after[-1] + 1.0
@@ -357,7 +357,7 @@ def test_one_start_is_not_ranked(monkeypatch):
     def refuse(*args):
         raise AssertionError
 
-    monkeypatch.setattr(_inference, "_rank", refuse)
+    monkeypatch.setattr(inference, "_rank", refuse)
     assert learn(make_model()).best.bound < 0.0
 
 
@@ -518,8 +518,8 @@ def test_learning_twice_gives_the_same_model():
 
 
 def test_threads_do_not_change_what_is_learned(monkeypatch):
-    monkeypatch.setattr("sparsegpc._rows.SMALLEST_BLOCK", 17)
-    monkeypatch.setattr("sparsegpc._rows.BLOCK_BYTES", 1)
+    monkeypatch.setattr("sparsegpc._core.rows.blocks.SMALLEST_BLOCK", 17)
+    monkeypatch.setattr("sparsegpc._core.rows.blocks.BLOCK_BYTES", 1)
     one, three = (learn(make_model(n_threads=n), max_iter=10) for n in (1, 3))
     np.testing.assert_array_equal(one.best.theta, three.best.theta)
     assert one.best.bound == three.best.bound
@@ -527,8 +527,8 @@ def test_threads_do_not_change_what_is_learned(monkeypatch):
 
 def test_memory_does_not_change_what_is_learned(monkeypatch):
     whole = learn(make_model(), max_iter=10)
-    monkeypatch.setattr("sparsegpc._rows.SMALLEST_BLOCK", 17)
-    monkeypatch.setattr("sparsegpc._rows.BLOCK_BYTES", 1)
+    monkeypatch.setattr("sparsegpc._core.rows.blocks.SMALLEST_BLOCK", 17)
+    monkeypatch.setattr("sparsegpc._core.rows.blocks.BLOCK_BYTES", 1)
     for memory in (0, 8 * 60 * 8, 2**30):
         parts = learn(make_model(memory=memory), max_iter=10)
         np.testing.assert_allclose(parts.best.bound, whole.best.bound, atol=1e-3)
@@ -558,7 +558,7 @@ def test_a_rare_class_that_the_ranking_hardly_sees_is_found(seed):
     )
     starts = [np.log([1.0, length_scale]) for length_scale in (2.0, 1.4, 1.0)]
     bounds = np.log([[1e-4, 1e6], [1e-2, 1e3]])
-    result = _inference.fit(
+    result = inference.fit(
         model, starts, bounds, PivotedChoice("argmax", 20), max_iter=20, max_reselections=1
     )
     assert not result.trivial
@@ -569,8 +569,8 @@ def test_a_rare_class_that_the_ranking_hardly_sees_is_found(seed):
 @pytest.fixture
 def early(monkeypatch):
     """Learn from subsets even of few rows: of 2000, those of 125 and 500."""
-    monkeypatch.setattr(_curriculum, "FEWEST_ROWS", 1000)
-    monkeypatch.setattr(_curriculum, "SMALLEST_SUBSET", 100)
+    monkeypatch.setattr(curriculum, "FEWEST_ROWS", 1000)
+    monkeypatch.setattr(curriculum, "SMALLEST_SUBSET", 100)
 
 
 class DividedModel(RecordingModel):
@@ -596,7 +596,7 @@ def make_divided(n=2000, model=DividedModel, **options):
 
 def without_subsets(choose=None, n=2000, **options):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_curriculum, "FEWEST_ROWS", np.inf)
+        patch.setattr(curriculum, "FEWEST_ROWS", np.inf)
         model = make_divided(n)
         return model, learn(model, choose=choose, **options)
 
@@ -671,7 +671,7 @@ def test_every_restart_is_approached_on_subsets(early):
 
 
 def test_ranking_is_not_counted_as_evaluations_of_all_rows(monkeypatch):
-    monkeypatch.setattr(_inference, "RANKING_ROWS", 100)
+    monkeypatch.setattr(inference, "RANKING_ROWS", 100)
     model = make_divided()
     result = learn(model, [START, np.log([3.0, 0.5])])
     assert model.sizes == [100]
@@ -740,8 +740,8 @@ def test_the_mode_of_a_small_subset_does_not_mislead(early):
     model = make_divided()
     result = learn(model, choose=choose)
     small, _ = model.parts
-    misled = _inference._climb(
-        small, _inference._Begin(START), choose, BOUNDS, max_iter=100, max_reselections=0
+    misled = inference._climb(
+        small, inference._Begin(START), choose, BOUNDS, max_iter=100, max_reselections=0
     ).best
     assert misled.theta[1] < -0.5
     assert result.best.theta[1] > 0.0

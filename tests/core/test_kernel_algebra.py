@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from sparsegpc import _kernel_algebra as algebra
-from sparsegpc._kernels import RBF, Constant, DotProduct, Matern52
+from sparsegpc._core.kernels import algebra
+from sparsegpc._core.kernels.families import RBF, Constant, DotProduct, Matern52
 
 ANY = pytest.mark.parametrize("case", [*LEAVES, *COMPOSITES], ids=names([*LEAVES, *COMPOSITES]))
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from sparsegpc import _kernels as kernels
+from sparsegpc._core.kernels import families as kernels
 
 PER_COLUMN = [case for case in STATIONARY if "per column" in case.name]
 LEAF = pytest.mark.parametrize("case", LEAVES, ids=names(LEAVES))

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from numpy.linalg import LinAlgError
 from numpy.testing import assert_allclose, assert_array_equal
 
-from sparsegpc._linalg import (
+from sparsegpc._core.numerics.linalg import (
     JITTER_ATTEMPTS,
     JITTER_GROWTH,
     SMALLEST_JITTER,

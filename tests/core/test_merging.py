@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from sparsegpc._merging import merge_rows
+from sparsegpc._core.rows.merging import merge_rows
 
 
 def few_integers(rng, n, d):

@@ -5,17 +5,9 @@ import pytest
 from numpy.linalg import LinAlgError
 from scipy.special import log_expit, logsumexp
 
-from sparsegpc._binary import (
-    BernoulliLogit,
-    BernoulliProbit,
-    ConditionalPolyaGamma,
-    PolyaGammaLogit,
-)
-from sparsegpc._bounds import SLACKS, marginals
-from sparsegpc._choices import Chosen, PivotedChoice
-from sparsegpc._gaussian import GaussianNoise, noisy_targets
-from sparsegpc._kernel_algebra import FreeKernel, Product, Scaled, Sum
-from sparsegpc._kernels import (
+from sparsegpc._core.bounds.collapsed import SLACKS, marginals
+from sparsegpc._core.kernels.algebra import FreeKernel, Product, Scaled, Sum
+from sparsegpc._core.kernels.families import (
     RBF,
     Constant,
     DotProduct,
@@ -25,10 +17,15 @@ from sparsegpc._kernels import (
     Matern52,
     RationalQuadratic,
 )
-from sparsegpc._likelihoods import SiteState
-from sparsegpc._linalg import SMALLEST_JITTER
-from sparsegpc._merging import merge_rows
-from sparsegpc._model import (
+from sparsegpc._core.likelihoods.binary import (
+    BernoulliLogit,
+    BernoulliProbit,
+    ConditionalPolyaGamma,
+    PolyaGammaLogit,
+)
+from sparsegpc._core.likelihoods.gaussian import GaussianNoise, noisy_targets
+from sparsegpc._core.likelihoods.protocol import SiteState
+from sparsegpc._core.models.model import (
     Counts,
     SparseModel,
     predict_covariance,
@@ -36,6 +33,9 @@ from sparsegpc._model import (
     split_theta,
     whitened_features,
 )
+from sparsegpc._core.numerics.linalg import SMALLEST_JITTER
+from sparsegpc._core.rows.merging import merge_rows
+from sparsegpc._core.selection.choices import Chosen, PivotedChoice
 
 KERNELS = {
     "rbf": (Scaled(Constant(), RBF()), [1.0, -0.3]),
@@ -367,8 +367,8 @@ def test_results_do_not_depend_on_blocks_threads_or_memory(monkeypatch, slack, m
     Z = make_data()[3]
     model, theta = make_model("linear plus rbf", slack)
     whole = evaluate(model, theta, Z, wrt_Z=True)
-    monkeypatch.setattr("sparsegpc._rows.SMALLEST_BLOCK", 7)
-    monkeypatch.setattr("sparsegpc._rows.BLOCK_BYTES", 1)
+    monkeypatch.setattr("sparsegpc._core.rows.blocks.SMALLEST_BLOCK", 7)
+    monkeypatch.setattr("sparsegpc._core.rows.blocks.BLOCK_BYTES", 1)
     parts = []
     for n_threads in (1, 3):
         model, theta = make_model("linear plus rbf", slack, n_threads=n_threads, memory=memory)

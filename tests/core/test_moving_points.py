@@ -6,17 +6,17 @@ from helpers import central_difference, read_only
 from numpy.linalg import LinAlgError
 from numpy.testing import assert_allclose, assert_array_equal
 
-from sparsegpc import _inference
-from sparsegpc._binary import PolyaGammaLogit
-from sparsegpc._bounds import SLACKS
-from sparsegpc._choices import Chosen, FixedChoice, PivotedChoice
-from sparsegpc._gaussian import GaussianNoise, noisy_targets
-from sparsegpc._inference import fit
-from sparsegpc._kernel_algebra import FreeKernel, Scaled
-from sparsegpc._kernels import RBF, Constant
-from sparsegpc._merging import merge_rows
-from sparsegpc._model import SparseModel
-from sparsegpc._noise_process import HeteroscedasticModel
+from sparsegpc._core.bounds.collapsed import SLACKS
+from sparsegpc._core.kernels.algebra import FreeKernel, Scaled
+from sparsegpc._core.kernels.families import RBF, Constant
+from sparsegpc._core.learning import inference
+from sparsegpc._core.learning.inference import fit
+from sparsegpc._core.likelihoods.binary import PolyaGammaLogit
+from sparsegpc._core.likelihoods.gaussian import GaussianNoise, noisy_targets
+from sparsegpc._core.models.model import SparseModel
+from sparsegpc._core.models.noise_process import HeteroscedasticModel
+from sparsegpc._core.rows.merging import merge_rows
+from sparsegpc._core.selection.choices import Chosen, FixedChoice, PivotedChoice
 
 START = np.log([1.0, 1.0, 0.1])
 BOUNDS = np.log([[1e-3, 1e3], [1e-2, 1e2], [1e-4, 1e2]])
@@ -119,7 +119,7 @@ def test_objective_and_gradient_of_the_minimiser_agree(wide):
     spread = np.array([3.0, 0.7])[: model.X.shape[1]]
     Z = model.X[::12] + 0.1
     start = model.evaluate(START, Chosen(Z, None, None), model.initial_state(), wrt_Z=True)
-    ascent = _inference._Ascent(model, start, spread)
+    ascent = inference._Ascent(model, start, spread)
     x = ascent.pack(START, Z)
     assert_allclose(x, np.concatenate([START, (Z / spread).ravel()]))
     value, gradient = ascent(x)

@@ -12,14 +12,14 @@ from scipy.optimize import minimize
 from scipy.special import expit, log_expit, log_softmax, logsumexp, softmax
 from scipy.stats import multivariate_normal
 
-from sparsegpc._binary import BernoulliLogit
-from sparsegpc._bounds import marginals
-from sparsegpc._choices import Chosen
-from sparsegpc._kernel_algebra import Scaled
-from sparsegpc._kernels import RBF, Constant
-from sparsegpc._merging import merge_rows
-from sparsegpc._model import SparseModel, predict_moments
-from sparsegpc._multiclass import DirichletTargets, LogisticSoftmax, Softmax
+from sparsegpc._core.bounds.collapsed import marginals
+from sparsegpc._core.kernels.algebra import Scaled
+from sparsegpc._core.kernels.families import RBF, Constant
+from sparsegpc._core.likelihoods.binary import BernoulliLogit
+from sparsegpc._core.likelihoods.multiclass import DirichletTargets, LogisticSoftmax, Softmax
+from sparsegpc._core.models.model import SparseModel, predict_moments
+from sparsegpc._core.rows.merging import merge_rows
+from sparsegpc._core.selection.choices import Chosen
 from tests.core.helpers import central_difference, free
 
 # Nodes per dimension of the brute rule: equally spaced, up to 8 deviations.

@@ -19,21 +19,21 @@ from scipy.optimize import minimize, minimize_scalar
 from scipy.special import logsumexp
 from scipy.stats import norm
 
-from sparsegpc._bounds import SLACKS
-from sparsegpc._choices import Chosen, PivotedChoice
-from sparsegpc._gaussian import GaussianNoise, noisy_targets
-from sparsegpc._kernel_algebra import FreeKernel, Scaled
-from sparsegpc._kernels import RBF, Constant
-from sparsegpc._merging import merge_rows
-from sparsegpc._model import Counts, predict_moments
-from sparsegpc._noise_process import (
+from sparsegpc._core.bounds.collapsed import SLACKS
+from sparsegpc._core.kernels.algebra import FreeKernel, Scaled
+from sparsegpc._core.kernels.families import RBF, Constant
+from sparsegpc._core.likelihoods.gaussian import GaussianNoise, noisy_targets
+from sparsegpc._core.models.model import Counts, predict_moments
+from sparsegpc._core.models.noise_process import (
     HeteroscedasticModel,
     NoiseState,
     expected_precision,
     expected_variance,
     solve_noise,
 )
-from sparsegpc._rows import RowBlocks
+from sparsegpc._core.rows.blocks import RowBlocks
+from sparsegpc._core.rows.merging import merge_rows
+from sparsegpc._core.selection.choices import Chosen, PivotedChoice
 
 SLACK = pytest.mark.parametrize("slack", SLACKS)
 FIT_PRIOR_MEAN = pytest.mark.parametrize("fit_prior_mean", [True, False])
@@ -540,8 +540,8 @@ def test_outputs_add_up():
 def test_blocks_and_threads_do_not_matter(monkeypatch, slack):
     data = make_data(15, 40)
     whole = evaluate(make_model(data, slack), wrt_Z=True)
-    monkeypatch.setattr("sparsegpc._rows.SMALLEST_BLOCK", 7)
-    monkeypatch.setattr("sparsegpc._rows.BLOCK_BYTES", 1)
+    monkeypatch.setattr("sparsegpc._core.rows.blocks.SMALLEST_BLOCK", 7)
+    monkeypatch.setattr("sparsegpc._core.rows.blocks.BLOCK_BYTES", 1)
     for options in ({}, {"n_threads": 3}, {"memory": 0}):
         parts = evaluate(make_model(data, slack, **options), wrt_Z=True)
         assert_allclose(parts.bound, whole.bound, rtol=1e-10)

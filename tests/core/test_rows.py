@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from threadpoolctl import ThreadpoolController
 
-from sparsegpc._rows import (
+from sparsegpc._core.rows.blocks import (
     BLOCK_BYTES,
     RowBlocks,
     Table,

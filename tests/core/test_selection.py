@@ -11,10 +11,10 @@ from numpy.linalg import LinAlgError
 from scipy.linalg.lapack import dpstrf
 from scipy.stats import chi2
 
-from sparsegpc import _selection
-from sparsegpc._cluster import row_blocks
-from sparsegpc._rows import RowBlocks
-from sparsegpc._selection import LARGEST_BLOCK, N_PROBES, SMALLEST_BLOCK, select
+from sparsegpc._core.rows.blocks import RowBlocks
+from sparsegpc._core.rows.cluster import row_blocks
+from sparsegpc._core.selection import pivots
+from sparsegpc._core.selection.pivots import LARGEST_BLOCK, N_PROBES, SMALLEST_BLOCK, select
 
 seeds = st.integers(0, 10_000)
 
@@ -321,9 +321,9 @@ def assert_law(counts, law, n_repeats):
 
 def test_sample_keeps_its_law_while_old_proposals_are_turned_down(monkeypatch):
     """Of two dense clusters nearly all draws repeat what is chosen; blocks are small."""
-    monkeypatch.setattr(_selection, "SMALLEST_BLOCK", 3)
-    monkeypatch.setattr(_selection, "LARGEST_BLOCK", 3)
-    monkeypatch.setattr(_selection, "WASTE_SAMPLE", 1.5)
+    monkeypatch.setattr(pivots, "SMALLEST_BLOCK", 3)
+    monkeypatch.setattr(pivots, "LARGEST_BLOCK", 3)
+    monkeypatch.setattr(pivots, "WASTE_SAMPLE", 1.5)
     x = np.array([0.0, 0.1, 0.2, 4.0, 4.2])
     K = rbf(x[:, None], 0.5)
     gain_weight = read_only(np.array([1.0, 2.0, 1.0, 0.5, 1.0]))
@@ -350,7 +350,7 @@ def smooth_problem(rule, n=5000, **options):
 
 @pytest.mark.parametrize("rule", ["argmax", "sample", "order"])
 def test_neither_threads_nor_memory_change_a_selection(rule, monkeypatch):
-    monkeypatch.setattr(_selection, "row_blocks", partial(blocks_of, 700))
+    monkeypatch.setattr(pivots, "row_blocks", partial(blocks_of, 700))
     one, three, lean = (
         smooth_problem(rule, **options)
         for options in ({}, {"n_threads": 3}, {"n_threads": 2, "memory": 1})
@@ -362,7 +362,7 @@ def test_neither_threads_nor_memory_change_a_selection(rule, monkeypatch):
 
 @pytest.mark.parametrize("rule", ["argmax", "sample", "order"])
 def test_no_call_of_the_kernel_needs_more_than_blocks(rule, monkeypatch):
-    monkeypatch.setattr(_selection, "row_blocks", partial(blocks_of, 300))
+    monkeypatch.setattr(pivots, "row_blocks", partial(blocks_of, 300))
     K, sizes = random_covariance(4, 1000, 1000)[0], []
 
     def covariance(Z, X):
@@ -393,9 +393,9 @@ def test_blocks_of_any_size_have_the_greedy_pivots(seed, block):
     precision = read_only(rng.choice([0.0, 1.0, 1.0, 2.0], size=60))
     n_points = 12
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_selection, "SMALLEST_BLOCK", block)
-        patch.setattr(_selection, "LARGEST_BLOCK", block)
-        patch.setattr(_selection, "WASTE_ARGMAX", rng.choice([0.0, 0.2, 2.0]))
+        patch.setattr(pivots, "SMALLEST_BLOCK", block)
+        patch.setattr(pivots, "LARGEST_BLOCK", block)
+        patch.setattr(pivots, "WASTE_ARGMAX", rng.choice([0.0, 0.2, 2.0]))
         selection = run(K, precision, n_points)
     for m, pivot in enumerate(selection.indices):
         gains = precision * dense_residual(K, selection.indices[:m])
@@ -440,7 +440,7 @@ def test_argmax_visits_all_rows_a_few_times_only():
         return blocks
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_selection, "row_blocks", counted)
+        patch.setattr(pivots, "row_blocks", counted)
         smooth_problem("argmax")
         assert 3 <= len(n_visits) <= 8
         n_visits.clear()

@@ -6,22 +6,22 @@ from helpers import free, random_problem
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import minimize
 
-from sparsegpc._binary import (
+from sparsegpc._core.bounds.collapsed import SLACKS, collapse, gradient
+from sparsegpc._core.bounds.features import RowFeatures
+from sparsegpc._core.kernels.algebra import Scaled
+from sparsegpc._core.kernels.families import RBF, Constant, Matern32
+from sparsegpc._core.likelihoods.binary import (
     BernoulliLogit,
     BernoulliProbit,
     ConditionalPolyaGamma,
     PolyaGammaLogit,
 )
-from sparsegpc._bounds import SLACKS, collapse, gradient
-from sparsegpc._choices import Chosen, PivotedChoice
-from sparsegpc._features import RowFeatures
-from sparsegpc._gaussian import GaussianNoise, noisy_targets
-from sparsegpc._kernel_algebra import Scaled
-from sparsegpc._kernels import RBF, Constant, Matern32
-from sparsegpc._merging import merge_rows
-from sparsegpc._model import SparseModel
-from sparsegpc._multiclass import Softmax
-from sparsegpc._rows import RowBlocks
+from sparsegpc._core.likelihoods.gaussian import GaussianNoise, noisy_targets
+from sparsegpc._core.likelihoods.multiclass import Softmax
+from sparsegpc._core.models.model import SparseModel
+from sparsegpc._core.rows.blocks import RowBlocks
+from sparsegpc._core.rows.merging import merge_rows
+from sparsegpc._core.selection.choices import Chosen, PivotedChoice
 
 N, M = 500, 60
 PER_ROW = 1e-6

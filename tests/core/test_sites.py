@@ -22,14 +22,14 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import minimize
 from scipy.special import logsumexp
 
-from sparsegpc._bounds import SLACKS, collapse
-from sparsegpc._features import RowFeatures
-from sparsegpc._gaussian import GaussianNoise
-from sparsegpc._kernel_algebra import FreeKernel, Scaled
-from sparsegpc._kernels import RBF, Constant
-from sparsegpc._likelihoods import Sites, SiteState
-from sparsegpc._rows import RowBlocks
-from sparsegpc._sites import solve_sites
+from sparsegpc._core.bounds.collapsed import SLACKS, collapse
+from sparsegpc._core.bounds.features import RowFeatures
+from sparsegpc._core.kernels.algebra import FreeKernel, Scaled
+from sparsegpc._core.kernels.families import RBF, Constant
+from sparsegpc._core.likelihoods.gaussian import GaussianNoise
+from sparsegpc._core.likelihoods.protocol import Sites, SiteState
+from sparsegpc._core.models.sites import solve_sites
+from sparsegpc._core.rows.blocks import RowBlocks
 
 JITTER = 1e-9
 PRIOR_MEAN = pytest.mark.parametrize("prior_mean", [None, -0.7])

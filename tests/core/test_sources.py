@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from sparsegpc import _sources
-from sparsegpc._merging import find_rows, merge_rows
-from sparsegpc._sources import (
+from sparsegpc._core.rows import sources
+from sparsegpc._core.rows.merging import find_rows, merge_rows
+from sparsegpc._core.rows.sources import (
     RowSource,
     column_deviations,
     gives_slices,
@@ -116,7 +116,7 @@ def test_it_is_never_an_array(X):
 
 
 def test_far_rows_are_read_apart_and_near_ones_together(monkeypatch, rng):
-    monkeypatch.setattr(_sources, "READ_BYTES", 8 * 50)
+    monkeypatch.setattr(sources, "READ_BYTES", 8 * 50)
     given = OnlySlices(rng.standard_normal((10_000, 1)))
     near, far = np.arange(100, 110), np.array([3000, 9000])
     indices = np.concatenate([far, near[::2]])
@@ -128,7 +128,7 @@ def test_far_rows_are_read_apart_and_near_ones_together(monkeypatch, rng):
 
 
 def test_what_is_known_of_all_rows_is_read_in_pieces(monkeypatch, rng):
-    monkeypatch.setattr(_sources, "READ_BYTES", 8 * 3 * 7)
+    monkeypatch.setattr(sources, "READ_BYTES", 8 * 3 * 7)
     X = rng.standard_normal((100, 3)) * [1.0, 5.0, 0.0] + [0.0, 1e6, 3.0]
     weight = rng.uniform(size=100)
     given = OnlySlices(X)
@@ -159,7 +159,7 @@ def test_ranges_are_read_once(X):
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("row", [0, 41, 99])
 def test_the_first_value_that_is_not_finite_is_found(value, row, monkeypatch, X):
-    monkeypatch.setattr(_sources, "READ_BYTES", 8 * 3 * 7)
+    monkeypatch.setattr(sources, "READ_BYTES", 8 * 3 * 7)
     X[row, 1] = value
     X[99, 2] = np.nan
     assert RowSource(OnlySlices(X)).first_not_finite() == (row, 1)

@@ -12,13 +12,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import minimize
 from scipy.stats import multivariate_normal, norm
 
-from sparsegpc import _rows
-from sparsegpc._bounds import Posterior, collapse, gradient, row_sums
-from sparsegpc._kernel_algebra import FiniteDifferenceKernel, Scaled
-from sparsegpc._kernels import RBF, Constant, Matern52
-from sparsegpc._linalg import SMALLEST_JITTER
-from sparsegpc._model import predict_moments
-from sparsegpc._stochastic import (
+from sparsegpc._core.bounds.collapsed import Posterior, collapse, gradient, row_sums
+from sparsegpc._core.kernels.algebra import FiniteDifferenceKernel, Scaled
+from sparsegpc._core.kernels.families import RBF, Constant, Matern52
+from sparsegpc._core.learning.stochastic import (
     HALVING_STEPS,
     WINDOW,
     Ascent,
@@ -28,12 +25,15 @@ from sparsegpc._stochastic import (
     learn,
     window,
 )
-from sparsegpc._stochastic_gaussian import (
+from sparsegpc._core.learning.stochastic_gaussian import (
     GaussianBatches,
     batch_gradient,
     gaussian_sites,
     with_noise,
 )
+from sparsegpc._core.models.model import predict_moments
+from sparsegpc._core.numerics.linalg import SMALLEST_JITTER
+from sparsegpc._core.rows import blocks
 
 SLACK = pytest.mark.parametrize("slack", ["tight", "standard"])
 SEED = st.integers(0, 2**31)
@@ -218,8 +218,8 @@ def test_blocks_and_threads_change_nothing(monkeypatch):
     X, y, weight = wave()
     states = []
     for block, options in ((400, {}), (90, {}), (90, {"n_threads": 2}), (90, {"memory": 0})):
-        monkeypatch.setattr(_rows, "SMALLEST_BLOCK", block)
-        monkeypatch.setattr(_rows, "BLOCK_BYTES", 0)
+        monkeypatch.setattr(blocks, "SMALLEST_BLOCK", block)
+        monkeypatch.setattr(blocks, "BLOCK_BYTES", 0)
         model = batches(SCALED_RBF, learn_Z=True, **options)
         state = first_state(model, np.zeros(2), 0.1, np.linspace(-3.0, 3.0, 8)[:, None])
         for _ in range(3):

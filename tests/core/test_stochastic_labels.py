@@ -14,24 +14,25 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import minimize
 from scipy.special import log_expit
 
-from sparsegpc import _rows, _stochastic_labels
-from sparsegpc._binary import (
+from sparsegpc._core.bounds.collapsed import Posterior
+from sparsegpc._core.bounds.features import RowFeatures
+from sparsegpc._core.kernels.algebra import Scaled
+from sparsegpc._core.kernels.families import RBF, Constant
+from sparsegpc._core.learning import stochastic_labels
+from sparsegpc._core.learning.stochastic import annealed, kernel_gradient, learn
+from sparsegpc._core.learning.stochastic_labels import LabelBatches
+from sparsegpc._core.likelihoods.binary import (
     BernoulliLogit,
     BernoulliProbit,
     ConditionalPolyaGamma,
     PolyaGammaLogit,
 )
-from sparsegpc._bounds import Posterior
-from sparsegpc._choices import Chosen
-from sparsegpc._features import RowFeatures
-from sparsegpc._kernel_algebra import Scaled
-from sparsegpc._kernels import RBF, Constant
-from sparsegpc._merging import SeparateRows
-from sparsegpc._model import SparseModel
-from sparsegpc._multiclass import DirichletTargets, LogisticSoftmax, Softmax
-from sparsegpc._rows import RowBlocks
-from sparsegpc._stochastic import annealed, kernel_gradient, learn
-from sparsegpc._stochastic_labels import LabelBatches
+from sparsegpc._core.likelihoods.multiclass import DirichletTargets, LogisticSoftmax, Softmax
+from sparsegpc._core.models.model import SparseModel
+from sparsegpc._core.rows import blocks
+from sparsegpc._core.rows.blocks import RowBlocks
+from sparsegpc._core.rows.merging import SeparateRows
+from sparsegpc._core.selection.choices import Chosen
 
 KERNEL = free(Scaled(Constant(), RBF()), [0.0, 0.0])
 THETA = read_only(np.array([1.0, -0.2]))
@@ -222,8 +223,8 @@ def test_extrapolation_spares_visits(case, log_variance, monkeypatch):
             return super()._visit(*inputs)
 
     bounds = []
-    for depth in (0, _stochastic_labels.ANDERSON_DEPTH):
-        monkeypatch.setattr(_stochastic_labels, "ANDERSON_DEPTH", depth)
+    for depth in (0, stochastic_labels.ANDERSON_DEPTH):
+        monkeypatch.setattr(stochastic_labels, "ANDERSON_DEPTH", depth)
         data = Data(*case, theta=theta, n=200, m=40)
         model = Counted(KERNEL, data.likelihood, slack=data.slack, tol=1e-6)
         visits.append(0)
@@ -327,8 +328,8 @@ def test_a_step_follows_the_gradient_of_the_optimal_bound(
     likelihood, slack, n_classes, monkeypatch
 ):
     """By differences of the bound with the sites solved for: the total derivative."""
-    monkeypatch.setattr(_stochastic_labels, "BATCH_TOL", 1e-9)
-    monkeypatch.setattr(_stochastic_labels, "BATCH_VISITS", 200)
+    monkeypatch.setattr(stochastic_labels, "BATCH_TOL", 1e-9)
+    monkeypatch.setattr(stochastic_labels, "BATCH_VISITS", 200)
     data = Data(likelihood, slack, n_classes, learn_Z=True)
     state = data.step(data.start, n_total=40, learning_rate=1e-4)
     expected = central_difference(
@@ -370,7 +371,7 @@ def tilted(data, features, q, log_likelihood=logit):
 
 
 def test_a_batch_is_taken_up_until_its_sites_are_those_of_its_posterior(monkeypatch):
-    monkeypatch.setattr(_stochastic_labels, "BATCH_TOL", 1e-10)
+    monkeypatch.setattr(stochastic_labels, "BATCH_TOL", 1e-10)
     data = Data(*CASES[0])
     rows = slice(20, 40)
     old = data.step(data.start, slice(0, 20), n_total=30)
@@ -439,8 +440,8 @@ def test_one_visit_to_sites_that_are_fixed_is_exact(n_batches):
 def test_blocks_and_threads_change_nothing(monkeypatch):
     states = []
     for block, options in ((400, {}), (90, {}), (90, {"n_threads": 2}), (90, {"memory": 0})):
-        monkeypatch.setattr(_rows, "SMALLEST_BLOCK", block)
-        monkeypatch.setattr(_rows, "BLOCK_BYTES", 0)
+        monkeypatch.setattr(blocks, "SMALLEST_BLOCK", block)
+        monkeypatch.setattr(blocks, "BLOCK_BYTES", 0)
         data = Data(*CASES[6], n=400, learn_Z=True, **options)
         state = data.start
         for _ in range(3):

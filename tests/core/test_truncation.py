@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from sparsegpc._bounds import SLACKS, collapse
-from sparsegpc._kernel_algebra import Scaled
-from sparsegpc._kernels import Constant, Matern12
-from sparsegpc._truncation import nested_sums, truncate
+from sparsegpc._core.bounds.collapsed import SLACKS, collapse
+from sparsegpc._core.bounds.truncation import nested_sums, truncate
+from sparsegpc._core.kernels.algebra import Scaled
+from sparsegpc._core.kernels.families import Constant, Matern12
 
 SLACK = pytest.mark.parametrize("slack", SLACKS)
 PRIOR_MEAN = pytest.mark.parametrize(

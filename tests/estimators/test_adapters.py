@@ -21,7 +21,8 @@ from sklearn.gaussian_process.kernels import (
     WhiteKernel,
 )
 
-from sparsegpc._adapters import (
+from sparsegpc._core.bounds.features import factor_inducing, features
+from sparsegpc._estimators.adapters import (
     adapt_kernel,
     column_relevance,
     default_kernel,
@@ -29,7 +30,6 @@ from sparsegpc._adapters import (
     split_white,
     start_values,
 )
-from sparsegpc._features import factor_inducing, features
 
 D = 3
 SCALES = [0.7, 1.3, 2.1]

@@ -27,7 +27,8 @@ from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_s
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from sparsegpc import InducingPointSelector, SparseGPClassifier, _inference
+from sparsegpc import InducingPointSelector, SparseGPClassifier
+from sparsegpc._core.learning import inference
 
 # What bounds the likelihoods of two classes admit, the tightest first.
 BOUNDS = {
@@ -1264,7 +1265,7 @@ def test_weights_beyond_all_counts_are_refused():
 
 
 def test_sites_that_do_not_settle_are_reported(monkeypatch):
-    monkeypatch.setattr(_inference, "MAX_FINAL_ITERATIONS", 2)
+    monkeypatch.setattr(inference, "MAX_FINAL_ITERATIONS", 2)
     X, y = moons(60)
     model = fixed_model(kernel=ConstantKernel(1e6) * RBF(1.0))
     ((category, text, filename),) = warnings_of(model, X, y)

@@ -19,12 +19,11 @@ from sparsegpc import (
     SparseGPRegressor,
     StochasticSparseGPClassifier,
     StochasticSparseGPRegressor,
-    _rows,
-    _sources,
 )
-from sparsegpc._adapters import measure_spread
-from sparsegpc._sources import RowSource
-from sparsegpc._validation import validated_rows
+from sparsegpc._core.rows import blocks, sources
+from sparsegpc._core.rows.sources import RowSource
+from sparsegpc._estimators.adapters import measure_spread
+from sparsegpc._estimators.validation import validated_rows
 
 SMALL = {"n_inducing": 15, "max_iter": 6, "max_reselections": 1}
 # With one start only.
@@ -65,9 +64,9 @@ def wrap(request, tmp_path):
 @pytest.fixture
 def small_blocks(monkeypatch):
     """So that 300 rows are several blocks."""
-    monkeypatch.setattr(_rows, "BLOCK_BYTES", 1)
-    monkeypatch.setattr(_rows, "SMALLEST_BLOCK", 64)
-    monkeypatch.setattr(_sources, "READ_BYTES", 8 * 3 * 50)
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", 1)
+    monkeypatch.setattr(blocks, "SMALLEST_BLOCK", 64)
+    monkeypatch.setattr(sources, "READ_BYTES", 8 * 3 * 50)
 
 
 def sorted_rows(n_samples=300, dtype=np.float64, seed=0):
@@ -144,7 +143,7 @@ def stacked(points):
 
 @pytest.mark.usefixtures("small_blocks")
 def test_the_curriculum_of_many_rows_is_that_of_the_array(wrap, monkeypatch):
-    monkeypatch.setattr("sparsegpc._curriculum.FEWEST_ROWS", 1000)
+    monkeypatch.setattr("sparsegpc._core.learning.curriculum.FEWEST_ROWS", 1000)
     X, f = sorted_rows(1700)
     model = SparseGPClassifier(**QUICK)
     expected = model.fit(X, labels(f))
@@ -388,7 +387,7 @@ def test_the_spread_of_many_rows_is_nearly_that_of_all(monkeypatch, rng):
     X = np.column_stack([X, np.arange(5000) == 1234, np.where(X[:, 0] == X[77, 0], 1e6, X[:, 1])])
     weight = rng.uniform(size=5000)
     exact = measure_spread(X, weight)
-    monkeypatch.setattr("sparsegpc._adapters.QUARTILE_ROWS", 1000)
+    monkeypatch.setattr("sparsegpc._estimators.adapters.QUARTILE_ROWS", 1000)
     given = OnlySlices(X)
     found = measure_spread(RowSource(given), weight)
     np.testing.assert_array_equal(found.varies, exact.varies)
@@ -416,10 +415,10 @@ VECTORS = 48 * 8 * N_ROWS
 
 @pytest.mark.parametrize("kind", ["memmap", "ndarray"])
 def test_memory_of_a_fit_and_of_predictions(kind, monkeypatch, tmp_path):
-    monkeypatch.setattr(_rows, "BLOCK_BYTES", 2**17)
-    monkeypatch.setattr(_rows, "SMALLEST_BLOCK", 64)
-    monkeypatch.setattr(_sources, "READ_BYTES", 2**17)
-    monkeypatch.setattr("sparsegpc._adapters.QUARTILE_ROWS", 200)
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", 2**17)
+    monkeypatch.setattr(blocks, "SMALLEST_BLOCK", 64)
+    monkeypatch.setattr(sources, "READ_BYTES", 2**17)
+    monkeypatch.setattr("sparsegpc._estimators.adapters.QUARTILE_ROWS", 200)
     X = np.random.RandomState(0).standard_normal((N_ROWS, N_COLUMNS)).astype(np.float32)
     y = (X[:, 0] + X[:, 1] > 0.0).astype(int)
     if kind == "memmap":

@@ -1,0 +1,1 @@
+"""The mathematics, on NumPy and SciPy only: it knows neither scikit-learn nor users' input."""

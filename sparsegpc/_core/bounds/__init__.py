@@ -1,0 +1,1 @@
+"""Bounds from below and above, their adjoints, and what follows from them."""

@@ -1,0 +1,329 @@
+r"""The collapsed bound on the log marginal likelihood of Gaussian sites, and its adjoints.
+
+The data arrive as N Gaussian sites :math:`t_n(f_n) = \exp(b_n f_n - p_n f_n^2 / 2)` with
+*precision* p and *shift* b; f has the constant prior mean :math:`\mu`. With whitened features V,
+residual r (see `features`) and :math:`h = V (b - p \mu)`,
+
+.. math::
+    B = I + V \mathrm{diag}(p) V^\top, \qquad
+    \log Z \ge -\tfrac12 \log|B| + \tfrac12 h^\top B^{-1} h
+    + \textstyle\sum_n (\mu b_n - \tfrac12 \mu^2 p_n + \mathrm{own}_n) + \mathrm{slack},
+
+and the optimal q(u) is, in whitened coordinates, N(w, B^-1) with :math:`w = B^{-1} h`.
+
+The slack pays for what the inducing points miss. With :math:`c_n = p_n r_n \ge 0`:
+
+=========== ============================================ ==========================================
+standard    :math:`-\frac12 \sum c_n`                    Titsias 2009; Passerello 2021, eq. 3.2
+spherical   :math:`-\frac N2 \log(1 + \sum c_n / N)`     Artemev 2021; Titsias 2025, section 4
+tight       :math:`-\frac12 \sum \log(1 + c_n)`          Titsias 2025, proposition 3.3, here for
+                                                         unequal precisions
+=========== ============================================ ==========================================
+
+They are in increasing order. Each is the optimum over *shrinkages* v of q(f|u): the covariance of
+the residual process, seen in units of the site deviations, is multiplied by diag(v).
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from sparsegpc._core.numerics.arrays import empty
+from sparsegpc._core.numerics.linalg import (
+    cholesky,
+    column_product,
+    column_squares,
+    inverse_from_cholesky,
+    log_det,
+    mirrored,
+    row_product,
+    solve_cholesky,
+    solve_lower,
+    weighted_gram,
+)
+from sparsegpc._core.rows.blocks import strips
+
+EPSILON, TINY = np.finfo(np.float64).eps, np.finfo(np.float64).tiny
+SLACKS = ("tight", "spherical", "standard")
+# A precision and the shrinkage of the residual that it implies settle in a few steps.
+SHRINKAGE_STEPS = 8
+
+
+class Posterior(NamedTuple):
+    """The optimal q(u) at given sites, and its bound.
+
+    ``w`` (M,) and ``LB`` (M, M) are the mean and the Cholesky factor of the precision in whitened
+    coordinates; ``prior_mean`` is the constant mean of f; ``bound`` is in nats; ``mean_cost`` is
+    the mean over rows of precision times residual.
+    """
+
+    w: np.ndarray
+    LB: np.ndarray
+    prior_mean: float
+    bound: float = np.nan
+    mean_cost: float = np.nan
+
+
+def shrinkage(slack, cost, mean_cost):
+    """Return v, a number or of shape (n,), at ``cost = precision * residual`` of some rows.
+
+    `mean_cost` is the mean of the cost over all rows.
+    """
+    if slack == "standard":
+        return 1.0
+    if slack == "spherical":
+        return 1.0 / (1.0 + mean_cost)
+    return 1.0 / (1.0 + cost)
+
+
+def slack_value(slack, cost_sum, log_cost_sum, n_rows):
+    """Return the slack from the sums over rows of ``cost`` and of ``log1p(cost)``."""
+    if slack == "standard":
+        return -0.5 * cost_sum
+    if slack == "spherical":
+        return -0.5 * n_rows * np.log1p(cost_sum / n_rows)
+    return -0.5 * log_cost_sum
+
+
+class RowSums(NamedTuple):
+    """The sums over rows that q(u) and the bound depend on.
+
+    ``VpV`` (M, M) is V diag(p) V^T; ``Vp``, ``Vb`` (M,) are V p and V b; the others are sums of
+    precisions, shifts, own terms, ``cost = precision * residual`` and ``log1p(cost)``.
+    """
+
+    VpV: np.ndarray
+    Vp: np.ndarray
+    Vb: np.ndarray
+    precision: float
+    shift: float
+    own: float
+    cost: float
+    log_cost: float
+
+
+def row_sums(features, sites, slack):
+    """Return the `RowSums`; ``log_cost`` is zero where `slack` does not need it. Cost N M^2.
+
+    They are summed in double precision whatever that of the features: errors of V diag(p) V^T would
+    come back in the gradient, magnified where Kuu is close to singular.
+    """
+
+    def sums(V, residual, p, b, own):
+        cost = p * residual
+        # log1p only where it is asked for: it is the dearest of the sums over rows.
+        log_cost = np.log1p(cost).sum() if slack == "tight" else 0.0
+        numbers = np.array([p.sum(), b.sum(), own.sum(), cost.sum(), log_cost])
+        return weighted_gram(V, p), column_product(V, p), column_product(V, b), numbers
+
+    VpV, Vp, Vb, numbers = features.sum(sums, features.residual, *sites)
+    return RowSums(mirrored(VpV), Vp, Vb, *numbers.tolist())
+
+
+class _Profile(NamedTuple):
+    """The bound less its slack as a function of the prior mean, its q(u) maximised over.
+
+    It is ``value + slope x - curvature x^2 / 2 - log|B| / 2`` at the prior mean ``centre + x``, and
+    w is ``w_b - x w_p``.
+    """
+
+    LB: np.ndarray
+    w_p: np.ndarray
+    w_b: np.ndarray
+    centre: float
+    value: float
+    slope: float
+    curvature: float
+
+    def posterior(self, slack_term, mean_cost, prior_mean):
+        """Return the `Posterior` at a prior mean, the best one for None."""
+        x = self.slope / self.curvature if prior_mean is None else prior_mean - self.centre
+        bound = self.value + self.slope * x - 0.5 * self.curvature * x * x
+        bound += slack_term - 0.5 * log_det(self.LB)
+        w = self.w_b - x * self.w_p
+        prior_mean = self.centre + x if prior_mean is None else prior_mean
+        return Posterior(w, self.LB, float(prior_mean), float(bound), mean_cost)
+
+
+def _profile(sums):
+    """Return the `_Profile` that the sums imply, up to rounding of their size. Cost M^3 / 3."""
+    B = sums.VpV.copy()
+    B.flat[:: len(B) + 1] += 1.0
+    LB = cholesky(B)
+    centre = sums.shift / sums.precision if sums.precision > 0.0 else 0.0
+    h = sums.Vb - centre * sums.Vp
+    w_p, w_b = solve_cholesky(LB, np.stack([sums.Vp, h], axis=1)).T
+    value = sums.own + centre * sums.shift - 0.5 * centre * centre * sums.precision + 0.5 * h @ w_b
+    # The sum of (P^-1 + Q)^-1, which is positive.
+    curvature = max(sums.precision - sums.Vp @ w_p, EPSILON * sums.precision, TINY)
+    return _Profile(LB, w_p, w_b, centre, value, -sums.Vp @ w_b, curvature)
+
+
+def optimal_posterior(sums, n_rows, slack, prior_mean=None):
+    """Return the `Posterior` that the sums over `n_rows` rows imply. Cost M^3 / 3.
+
+    It is that of `collapse`, but where precisions are so large that the sums cancel.
+    """
+    slack_term = slack_value(slack, sums.cost, sums.log_cost, n_rows)
+    return _profile(sums).posterior(slack_term, sums.cost / n_rows, prior_mean)
+
+
+def collapse(features, sites, slack, prior_mean=None):
+    """Return the optimal q(u) for given sites, and the bound.
+
+    Parameters
+    ----------
+    features : RowFeatures
+    sites : Sites
+        Precisions (non-negative), shifts and own terms, each of shape (N,).
+    slack : {"tight", "spherical", "standard"}
+    prior_mean : float or None
+        None maximises the bound over the prior mean, in which it is quadratic.
+
+    Returns
+    -------
+    Posterior
+
+    Notes
+    -----
+    Cost N M^2 + M^3 / 3. What the sums over rows give as a small difference of large numbers, where
+    f is known much better than its prior says, is summed again over rows of residuals, at 4 N M.
+    """
+    n_rows = features.n_rows
+    sums = row_sums(features, sites, slack)
+    profile = _profile(sums)
+    w_p, w_b, centre = profile.w_p, profile.w_b, profile.centre
+
+    def residuals(V, p, b, own):
+        of_one, mean = 1.0 - row_product(w_p, V), row_product(w_b, V)
+        d = b - centre * p
+        value = own + centre * (b - 0.5 * centre * p) + mean * (d - 0.5 * p * mean)
+        return value.sum(), of_one @ (d - p * mean), p @ of_one**2
+
+    value, slope, curvature = features.sum(residuals, *sites)
+    profile = profile._replace(
+        value=value - 0.5 * w_b @ w_b,
+        slope=slope + w_p @ w_b,
+        curvature=max(curvature + w_p @ w_p, TINY),
+    )
+    slack_term = slack_value(slack, sums.cost, sums.log_cost, n_rows)
+    return profile.posterior(slack_term, sums.cost / n_rows, prior_mean)
+
+
+def divergence(posterior):
+    """Return KL(q(u) || p(u)) in nats, whatever the prior mean. Cost M^3."""
+    w, LB = posterior.w, posterior.LB
+    trace = column_squares(solve_lower(LB, np.eye(len(w)))).sum()
+    return 0.5 * float(trace + w @ w - len(w) + log_det(LB))
+
+
+def marginals(V, residual, posterior):
+    """Return mean and variance of f, shape (N,) each, at points with features V and residual.
+
+    The variance is that of the predictive p(f|u) q(u): the shrinkage serves the bound only.
+    Cost N M^2.
+    """
+    mean, explained = moments(V, posterior)
+    return mean, explained + residual
+
+
+def moments(V, posterior):
+    """Return the mean of f and the part of its variance that comes from q(u), shape (N,) each."""
+    mean = row_product(posterior.w, V)
+    mean += posterior.prior_mean
+    return mean, column_squares(solve_lower(posterior.LB, V))
+
+
+def covariance(residual, V, posterior):
+    """Return the covariance of f, shape (N, N), from K - V^T V and the features V."""
+    explained = solve_lower(posterior.LB, V)
+    return residual + explained.T @ explained
+
+
+class Gradient(NamedTuple):
+    """Derivatives of a bound w.r.t. the kernel's parameters (P,) and the points (M, D) or None.
+
+    ``moments`` holds, for each output, the mean (N,) and the variance (N,) of f at the rows as the
+    bound sees it, the residual times its shrinkage included; None unless asked for.
+    """
+
+    theta: np.ndarray
+    Z: np.ndarray | None
+    moments: list | None
+
+
+def gradient(features, outputs, slack, *, wrt_Z=False, moments=False):
+    """Return the gradient of the bound at fixed sites w.r.t. the kernel's parameters and Z.
+
+    At sites that are optimal for the current kernel it is the total derivative (envelope theorem).
+
+    Parameters
+    ----------
+    features : RowFeatures
+    outputs : list of (Sites, Posterior, ndarray of shape (N,) or None)
+        Arguments and results of `collapse`, and minus twice the derivative of the bound w.r.t. the
+        residual; None takes that of the slack. Several outputs share the features, and their
+        bounds add up.
+    slack : str
+    wrt_Z : bool
+        Whether to return the gradient w.r.t. the inducing points.
+    moments : bool
+        Whether to return the moments of f at the rows, which come at a cost of N M.
+
+    Returns
+    -------
+    Gradient
+
+    Notes
+    -----
+    With ``g = v * precision`` the derivative of the bound w.r.t. the residual is ``-g / 2``, and
+    ``G = -B^-1 V diag(p) + w (shift - p mean)^T + V diag(g)`` that w.r.t. V. For each output the
+    cost is 2 N M^2; for all of them together 3 N M^2, N M^2 less for ``slack="standard"``.
+    """
+    n_rows = features.n_rows
+    # The weighted Gram matrix is known already.
+    knows_gram = slack == "standard" and all(residual_cost is None for *_, residual_cost in outputs)
+    small, inputs, g = [], [], []
+    for sites, posterior, residual_cost in outputs:
+        cost = sites.precision * features.residual
+        v = np.broadcast_to(shrinkage(slack, cost, posterior.mean_cost), (n_rows,))
+        g.append(sites.precision * v if residual_cost is None else residual_cost)
+        small.append((posterior.w, posterior.prior_mean, inverse_from_cholesky(posterior.LB)))
+        inputs.append(np.stack([sites.precision, sites.shift, g[-1], v * features.residual]))
+
+    def adjoint_V(V, *values):
+        total, found, dtype = None, [], V.dtype
+        sum_g = sum(g for _, _, g, _ in values)
+        own_g = sum_g.astype(dtype, copy=False)
+        for (w, prior_mean, B_inverse), (p, shift, _, left) in zip(small, values, strict=True):
+            mean = row_product(w, V)
+            mean += prior_mean
+            G = np.matmul(B_inverse.astype(dtype, copy=False), V, out=empty(V.shape, dtype))
+            if moments:
+                found += [mean, np.einsum("mn,mn->n", V, G) + left]
+            pull = shift - p * mean
+            w, p, pull = (x.astype(dtype, copy=False) for x in (w, p, pull))
+            for strip in strips(*G.shape):
+                part = G[strip]
+                part *= -p
+                part += w[strip, None] * pull
+                part += V[strip] * own_g if total is None else total[strip]
+            total = G
+        return total, () if knows_gram else (weighted_gram(V, sum_g, dtype),), found
+
+    def adjoint_Kuu(sums):
+        """Return -G V^T / 2, which is symmetric, in closed form."""
+        if knows_gram:
+            total = sum(posterior.LB @ posterior.LB.T for _, posterior, _ in outputs)
+            total.flat[:: len(total) + 1] -= len(outputs)
+        else:
+            total = mirrored(sums[0])
+        for w, _, B_inverse in small:
+            total += B_inverse
+            total += np.outer(w, w)
+        total.flat[:: len(total) + 1] -= len(outputs)
+        return -0.5 * total
+
+    theta, Z, rows = features.pull_back(adjoint_V, inputs, -0.5 * sum(g), adjoint_Kuu, wrt_Z)
+    pairs = list(zip(rows[::2], rows[1::2], strict=True))
+    return Gradient(theta, Z, pairs if moments else None)

@@ -1,0 +1,234 @@
+r"""Whitened features of the rows with respect to the inducing points, by row blocks.
+
+With :math:`L_{uu} L_{uu}^\top = K_{uu}` plus jitter, the features :math:`V = L_{uu}^{-1} K_{uf}`
+reproduce the Nystrom approximation, :math:`Q_{ff} = V^\top V`; what they miss is the residual
+:math:`k(x_n, x_n) - \sum_m V_{mn}^2`. Everything after this room sees the kernel through V and the
+residual only, and hands back their adjoints.
+"""
+
+import numpy as np
+
+from sparsegpc._core.numerics.arrays import empty
+from sparsegpc._core.numerics.linalg import (
+    SMALLEST_JITTER,
+    column_squares,
+    jittered_cholesky,
+    solve_lower,
+)
+from sparsegpc._core.rows.blocks import RowBlocks, Table
+
+# 2 MiB of doubles: large enough for the products, small enough for the cache.
+TILE_ROWS = 512
+
+
+def factor_inducing(kernel, theta, Z, jitter=SMALLEST_JITTER, **attempts):
+    """Return the jittered Cholesky factor of Kuu, and the pullback of its adjoint."""
+    Kuu, pullback = kernel.evaluate(theta, Z, Z)
+    return jittered_cholesky(Kuu, jitter, **attempts), pullback
+
+
+def features(kernel, theta, Z, Luu, X):
+    """Return V of shape (M, N) and the residual of shape (N,) for rows `X`. Cost M N (M + D)."""
+    V = _whiten(kernel, theta, Z, Luu, X)
+    return V, _residual(kernel, theta, X, V)
+
+
+def _whiten(kernel, theta, Z, Luu, X):
+    return solve_lower(Luu, kernel.value(theta, Z, X), overwrite=True)
+
+
+def _residual(kernel, theta, X, V):
+    residual = kernel.diag(theta, X) - column_squares(V)
+    # Rounding leaves about -1e-16 of the diagonal at the inducing points themselves.
+    return np.maximum(residual, 0.0, out=residual)
+
+
+def _converted(A, dtype):
+    """Return `A` itself, or its values in another precision."""
+    if A.dtype == dtype:
+        return A
+    converted = empty(A.shape, dtype)
+    converted[:] = A
+    return converted
+
+
+class RowFeatures:
+    """The features of the training rows, and the way back from adjoints to `theta` and Z.
+
+    Parameters
+    ----------
+    blocks : RowBlocks
+    kernel : FreeKernel
+    theta : ndarray of shape (P,)
+    Z : ndarray of shape (M, D)
+    X : array of shape (N, D)
+        Sliced block by block.
+    jitter : float
+        Relative jitter on Kuu; only this one is tried if `attempts` is 1.
+    attempts : int
+        See `jittered_cholesky`.
+    dtype : {np.float64, np.float32}
+        Of V as it is kept and handed out. V and the residual are computed in double precision, and
+        adjoints pulled back in it, since Luu is ill-conditioned.
+
+    Attributes
+    ----------
+    Luu : ndarray of shape (M, M)
+    jitter : float
+        Relative jitter used.
+    residual : ndarray of shape (N,)
+    """
+
+    def __init__(
+        self,
+        blocks,
+        kernel,
+        theta,
+        Z,
+        X,
+        *,
+        jitter=SMALLEST_JITTER,
+        attempts=1,
+        dtype=np.float64,
+    ):
+        self.blocks, self.kernel, self.theta, self.Z = blocks, kernel, theta, Z
+        (self.Luu, self.jitter), self._pull_back_Kuu = factor_inducing(
+            kernel, theta, Z, jitter, attempts=attempts
+        )
+
+        Luu, dtype = self.Luu, np.dtype(dtype)
+        is_rounded = dtype != np.float64
+
+        # Not methods: a store that held this object would make a cycle, and its (M, N) arrays
+        # would outlive every evaluation until the garbage collector runs.
+        def evaluate(X):
+            K, pullback = kernel.evaluate(theta, Z, X)
+            V = solve_lower(Luu, K)
+            residual = _residual(kernel, theta, X, V) if is_rounded else None
+            return _converted(V, dtype), pullback, residual
+
+        def whiten(X):
+            return _converted(_whiten(kernel, theta, Z, Luu, X), dtype)
+
+        def whiten_and_subtract(X):
+            V, residual = features(kernel, theta, Z, Luu, X)
+            return _converted(V, dtype), residual
+
+        rows = Table(X)
+        share = dtype.itemsize / 8
+        # A pullback keeps the rows in length scales, too.
+        n_kept = share + kernel.n_arrays * (1.0 + X.shape[1] / len(Z))
+        self._with_pullback = blocks.store(evaluate, rows, n_arrays=n_kept)
+        source = self._with_pullback
+        if is_rounded and not source.kept:
+            source = blocks.store(whiten_and_subtract, rows, n_arrays=share)
+        if source.kept:
+            self._V = blocks.store(lambda values: values[0], source, n_arrays=0)
+        else:
+            self._V = blocks.store(whiten, rows, n_arrays=share, is_array=True)
+        if self._V.kept and not self._with_pullback.kept:
+            self._with_pullback = blocks.store(
+                lambda V, X: (V, kernel.evaluate(theta, Z, X)[1]), self._V, rows, n_arrays=np.inf
+            )
+        self._rows = rows
+        if is_rounded:
+            _, (self.residual,) = blocks.visit(lambda values: ((), (values[-1],)), source)
+        else:
+            _, (self.residual,) = blocks.visit(
+                lambda V, X: ((), (_residual(kernel, theta, X, V),)), self._V, rows
+            )
+
+    @property
+    def n_rows(self):
+        return self.blocks.n_rows
+
+    def V(self, index):
+        """Return the block of V, shape (M, n)."""
+        return self._V[index]
+
+    def visit(self, function, *inputs):
+        """Return ``blocks.visit`` of ``function(V, *values)``."""
+        return self.blocks.visit(function, self._V, *inputs)
+
+    def sum(self, function, *inputs):
+        """Return the sums over blocks of ``function(V, *values)``, a tuple of arrays or numbers."""
+        return self.visit(lambda *values: (function(*values), ()), *inputs)[0]
+
+    def rows(self, function, *inputs):
+        """Return what ``function(V, *values)`` gives for the rows, a tuple of (..., N) arrays."""
+        return self.visit(lambda *values: ((), function(*values)), *inputs)[1]
+
+    def kernel_product(self, vectors):
+        """Return ``K @ vectors`` of shape (N, k), where K is the kernel matrix of the rows.
+
+        Cost N^2 (D / 2 + k). K is symmetric, so each entry is evaluated once, in square tiles of at
+        most `TILE_ROWS` rows: the memory is that of one tile and one (N, k) array per thread.
+        """
+        n_rows = self.blocks.n_rows
+        tile_rows = min(TILE_ROWS, self.blocks.slices[0].stop)
+        tiles = RowBlocks(n_rows, tile_rows, n_threads=self.blocks.n_threads, block_rows=tile_rows)
+        kernel, theta, X = self.kernel, self.theta, self._rows.rows
+
+        def row_of_tiles(numbers):
+            index = int(numbers[0]) // tile_rows
+            rows, part = tiles.slices[index], np.zeros(vectors.shape)
+            own = X[rows]
+            part[rows] = kernel.value(theta, own, own) @ vectors[rows]
+            for columns in tiles.slices[index + 1 :]:
+                K = kernel.value(theta, own, X[columns])
+                part[rows] += K @ vectors[columns]
+                part[columns] = K.T @ vectors[rows]
+            return (part,), ()
+
+        return tiles.visit(row_of_tiles, np.arange(n_rows))[0][0]
+
+    def pull_back(self, adjoint_V, inputs, adjoint_kdiag, adjoint_Kuu, wrt_Z=False):
+        """Contract adjoints of V, Kuu and kdiag into gradients w.r.t. `theta` and Z.
+
+        Parameters
+        ----------
+        adjoint_V : callable
+            ``adjoint_V(V, *values)`` returns G of shape (M, n), the derivative of the objective
+            w.r.t. the block of V at fixed residual, plus that through the residual; and two tuples
+            as what `visit` calls.
+        inputs : list
+            Of what `adjoint_V` gets the values, as for `visit`.
+        adjoint_kdiag : ndarray of shape (N,)
+        adjoint_Kuu : callable
+            ``adjoint_Kuu(sums)``, given the sums over blocks, returns a symmetric (M, M) array: the
+            adjoint of Kuu including its jitter, in whitened coordinates. ``Luu^-T adjoint_Kuu
+            Luu^-1`` is the adjoint of Kuu.
+        wrt_Z : bool
+            Whether to return the gradient w.r.t. Z.
+
+        Returns
+        -------
+        grad_theta : ndarray of shape (P,)
+        grad_Z : ndarray of shape (M, D) or None
+        rows : tuple of ndarray of shape (..., N)
+
+        Notes
+        -----
+        Cost M N (M + D) beyond `adjoint_V`.
+        """
+        kernel, theta, Luu = self.kernel, self.theta, self.Luu
+
+        def block(stored, X, by_kdiag, *values):
+            V, pullback, *_ = stored
+            G, sums, rows = adjoint_V(V, *values)
+            G = _converted(G, np.float64)
+            adjoint_Kuf = solve_lower(Luu, G, transposed=True, overwrite=True)
+            grad_theta, grad_Z = pullback(adjoint_Kuf, wrt_Z)
+            grad_theta = grad_theta + kernel.diag_pullback(theta, X, by_kdiag)
+            return (grad_theta, grad_Z if wrt_Z else 0.0, *sums), rows
+
+        (grad_theta, grad_Z, *sums), rows = self.blocks.visit(
+            block, self._with_pullback, self._rows, adjoint_kdiag, *inputs
+        )
+        half = solve_lower(Luu, adjoint_Kuu(sums), transposed=True)
+        adjoint = solve_lower(Luu, half.T, transposed=True)
+        # The jitter is relative to the mean of the diagonal, so it moves with theta too.
+        adjoint.flat[:: len(adjoint) + 1] += self.jitter * adjoint.trace() / len(adjoint)
+        by_Kuu, Z_by_Kuu = self._pull_back_Kuu(adjoint, wrt_Z)
+        # Z stands on both sides of Kuu.
+        return grad_theta + by_Kuu, grad_Z + 2.0 * Z_by_Kuu if wrt_Z else None, rows

@@ -1,0 +1,1 @@
+"""Covariance functions and their derivatives."""

@@ -1,0 +1,230 @@
+"""Kernels made of kernels: sums, products, fixed parameters, and kernels known by values only."""
+
+import numpy as np
+
+from sparsegpc._core.kernels.families import Constant, Stationary
+
+
+class _Pair:
+    """Two kernels that share the rows; parameters of the left one first."""
+
+    def __init__(self, left, right):
+        self.left, self.right = left, right
+        self.n_params = left.n_params + right.n_params
+        self.n_arrays = left.n_arrays + right.n_arrays
+
+    def _split(self, params):
+        return params[: self.left.n_params], params[self.left.n_params :]
+
+
+class Sum(_Pair):
+    """The sum of two kernels."""
+
+    def evaluate(self, params, Z, X):
+        left, right = self._split(params)
+        K, left_pullback = self.left.evaluate(left, Z, X)
+        K_right, right_pullback = self.right.evaluate(right, Z, X)
+
+        def pullback(adjoint, wrt_Z=False):
+            left_gradient, left_Z = left_pullback(adjoint, wrt_Z)
+            right_gradient, right_Z = right_pullback(adjoint, wrt_Z)
+            gradient = np.concatenate([left_gradient, right_gradient])
+            return gradient, left_Z + right_Z if wrt_Z else None
+
+        return K + K_right, pullback
+
+    def diag(self, params, X):
+        left, right = self._split(params)
+        return self.left.diag(left, X) + self.right.diag(right, X)
+
+    def diag_pullback(self, params, X, adjoint):
+        left, right = self._split(params)
+        parts = [
+            self.left.diag_pullback(left, X, adjoint),
+            self.right.diag_pullback(right, X, adjoint),
+        ]
+        return np.concatenate(parts)
+
+
+class Product(_Pair):
+    """The elementwise product of two kernels."""
+
+    def __init__(self, left, right):
+        super().__init__(left, right)
+        self.n_arrays += 2
+
+    def evaluate(self, params, Z, X):
+        left, right = self._split(params)
+        K_left, left_pullback = self.left.evaluate(left, Z, X)
+        K_right, right_pullback = self.right.evaluate(right, Z, X)
+
+        def pullback(adjoint, wrt_Z=False):
+            left_gradient, left_Z = left_pullback(adjoint * K_right, wrt_Z)
+            right_gradient, right_Z = right_pullback(adjoint * K_left, wrt_Z)
+            gradient = np.concatenate([left_gradient, right_gradient])
+            return gradient, left_Z + right_Z if wrt_Z else None
+
+        return K_left * K_right, pullback
+
+    def diag(self, params, X):
+        left, right = self._split(params)
+        return self.left.diag(left, X) * self.right.diag(right, X)
+
+    def diag_pullback(self, params, X, adjoint):
+        left, right = self._split(params)
+        left_diag, right_diag = self.left.diag(left, X), self.right.diag(right, X)
+        parts = [
+            self.left.diag_pullback(left, X, adjoint * right_diag),
+            self.right.diag_pullback(right, X, adjoint * left_diag),
+        ]
+        return np.concatenate(parts)
+
+
+class Scaled(_Pair):
+    """A constant times a kernel, on either side: `Product` without the matrix of the constant."""
+
+    def __init__(self, left, right):
+        super().__init__(left, right)
+        self._constant_first = isinstance(left, Constant)
+        self._scaled = right if self._constant_first else left
+        # K, unless the kernel keeps it already.
+        self.n_arrays = max(1, self._scaled.n_arrays)
+
+    def _scale_and_rest(self, params):
+        left, right = self._split(params)
+        constant, rest = (left, right) if self._constant_first else (right, left)
+        return np.exp(constant[0]), rest
+
+    def _joined(self, by_scale, gradient):
+        parts = ([by_scale], gradient) if self._constant_first else (gradient, [by_scale])
+        return np.concatenate(parts)
+
+    def evaluate(self, params, Z, X):
+        scale, rest = self._scale_and_rest(params)
+        if isinstance(self._scaled, Stationary):
+            return self._evaluate_stationary(scale, rest, Z, X)
+        K, inner = self._scaled.evaluate(rest, Z, X)
+
+        def pullback(adjoint, wrt_Z=False):
+            by_scale = scale * np.vdot(adjoint, K)
+            gradient, grad_Z = inner(adjoint, wrt_Z)
+            return self._joined(by_scale, scale * gradient), scale * grad_Z if wrt_Z else None
+
+        return scale * K, pullback
+
+    def _evaluate_stationary(self, scale, rest, Z, X):
+        """Return what `evaluate` does; the kernel scales its values itself, within the cache."""
+        K, inner = self._scaled.evaluate(rest, Z, X, scale)
+
+        def pullback(adjoint, wrt_Z=False):
+            gradient, grad_Z = inner(adjoint, wrt_Z)
+            return self._joined(np.vdot(adjoint, K), gradient), grad_Z
+
+        return K, pullback
+
+    def diag(self, params, X):
+        scale, rest = self._scale_and_rest(params)
+        return scale * self._scaled.diag(rest, X)
+
+    def diag_pullback(self, params, X, adjoint):
+        scale, rest = self._scale_and_rest(params)
+        by_scale = np.vdot(adjoint, self.diag(params, X))
+        return self._joined(by_scale, scale * self._scaled.diag_pullback(rest, X, adjoint))
+
+
+class FiniteDifferenceKernel:
+    """A kernel known by its values only; derivatives w.r.t. parameters by central differences.
+
+    Parameters
+    ----------
+    value : callable
+        ``value(params, Z, X)`` returns K of shape (M, N).
+    diag : callable
+        ``diag(params, X)`` returns its diagonal, shape (N,).
+    n_params : int
+    name : str
+        How the user knows the kernel, for error messages.
+    step : float
+        Step in a parameter, that is relative in the hyperparameter: a compromise between
+        truncation (its square) and rounding (1e-16 over it).
+
+    Notes
+    -----
+    A pullback costs 2 P evaluations of the kernel, and sees no derivative w.r.t. the points.
+    """
+
+    n_arrays = 0
+
+    def __init__(self, value, diag, n_params, name, step=1e-5):
+        self.value, self.diag, self.n_params = value, diag, n_params
+        self.name, self.step = name, step
+
+    def _differences(self, function, params, adjoint):
+        gradient = np.empty(self.n_params)
+        for k in range(self.n_params):
+            shift = np.zeros(self.n_params)
+            shift[k] = self.step
+            difference = function(params + shift) - function(params - shift)
+            gradient[k] = np.vdot(adjoint, difference) / (2.0 * self.step)
+        return gradient
+
+    def evaluate(self, params, Z, X):
+        def pullback(adjoint, wrt_Z=False):
+            if wrt_Z:
+                raise NotImplementedError(
+                    f"kernel {self.name} is known by its values only, so the derivative w.r.t. the "
+                    "inducing points is not available: keep the inducing points fixed, or use a "
+                    "kernel made of ConstantKernel, RBF, Matern (nu 0.5, 1.5 or 2.5), "
+                    "RationalQuadratic, ExpSineSquared, DotProduct, sums and products"
+                )
+            return self._differences(lambda p: self.value(p, Z, X), params, adjoint), None
+
+        return self.value(params, Z, X), pullback
+
+    def diag_pullback(self, params, X, adjoint):
+        return self._differences(lambda p: self.diag(p, X), params, adjoint)
+
+
+class FreeKernel:
+    """A kernel as a function of its free parameters `theta`; the others keep their values.
+
+    Parameters
+    ----------
+    kernel : kernel node
+    params : ndarray of shape (n_params,)
+        All parameters, as logarithms; the entries of fixed ones are used.
+    free : ndarray of bool of shape (n_params,)
+        Which of them `theta` replaces, in order.
+    """
+
+    def __init__(self, kernel, params, free):
+        self.kernel, self.params, self.free = kernel, params, free
+        self.n_params = int(np.sum(free))
+        self.n_arrays = kernel.n_arrays
+
+    def _params(self, theta):
+        params = self.params.copy()
+        params[self.free] = theta
+        return params
+
+    def value(self, theta, Z, X):
+        """Return K of shape (M, N)."""
+        return self.kernel.evaluate(self._params(theta), Z, X)[0]
+
+    def evaluate(self, theta, Z, X):
+        """Return K of shape (M, N) and the pullback of its adjoint."""
+        K, inner = self.kernel.evaluate(self._params(theta), Z, X)
+
+        def pullback(adjoint, wrt_Z=False):
+            gradient, grad_Z = inner(adjoint, wrt_Z)
+            return gradient[self.free], grad_Z
+
+        return K, pullback
+
+    def diag(self, theta, X):
+        """Return the diagonal, shape (N,)."""
+        return self.kernel.diag(self._params(theta), X)
+
+    def diag_pullback(self, theta, X, adjoint):
+        """Contract an adjoint of shape (N,) with the derivative of the diagonal, shape (P,)."""
+        return self.kernel.diag_pullback(self._params(theta), X, adjoint)[self.free]

@@ -1,0 +1,1 @@
+"""Learning of hyperparameters, points and their number."""

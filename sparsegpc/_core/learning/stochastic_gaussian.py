@@ -1,0 +1,126 @@
+r"""Regression learned from minibatches: Gaussian noise of one variance.
+
+Sites of targets do not depend on f, so one visit to each row at fixed hyperparameters ends at the
+collapsed optimum of `collapsed`; and they all scale with the noise, so that running sums follow a
+move of its variance :math:`\lambda` exactly.
+"""
+
+import numpy as np
+
+from sparsegpc._core.bounds.collapsed import (
+    divergence,
+    optimal_posterior,
+    row_sums,
+    shrinkage,
+    slack_value,
+)
+from sparsegpc._core.learning.stochastic import (
+    StochasticModel,
+    added,
+    expected_log_sites,
+    kernel_gradient,
+    scaled,
+)
+from sparsegpc._core.likelihoods.gaussian import LOG_2PI
+from sparsegpc._core.likelihoods.protocol import Sites
+
+
+class GaussianBatches(StochasticModel):
+    """A `StochasticModel` of targets; theta ends with the logarithm of the noise variance."""
+
+    def posteriors(self, state):
+        return [optimal_posterior(state.sums[0], state.n_rows, self.slack, self.prior_mean)]
+
+    def estimate_bound(self, state, posteriors, X, y, weight, n_total):
+        features = self._features(state, X)
+        batch = row_sums(features, gaussian_sites(y, weight, state.theta[-1]), self.slack)
+        (q,) = posteriors
+        return n_total / len(y) * batch_bound(batch, self.slack, q) - divergence(q)
+
+    def settle(self, state, X, y, weight, batch_size):
+        """Return the state that is optimal for the given rows at its theta and Z. Cost N M^2."""
+        n_seen = state.n_seen
+        state = state._replace(n_rows=0)
+        for first in range(0, len(y), batch_size):
+            rows = slice(first, first + batch_size)
+            state = self.step(state, X[rows], y[rows], weight[rows])
+        return state._replace(n_seen=n_seen)
+
+    def _absorb(self, state, features, y, weight, kept):
+        sites = gaussian_sites(y, weight, state.theta[-1])
+        batch = row_sums(features, sites, self.slack)
+        return (added(kept[0], batch),), (sites, batch)
+
+    def _gradient(self, state, features, found):
+        (q,) = self.posteriors(state)
+        return batch_gradient(features, *found, state.theta[-1], self.slack, q, self.learn_Z)
+
+    def _carried(self, sums, old, new):
+        return (with_noise(sums[0], old[-1], new[-1]),)
+
+
+def gaussian_sites(y, weight, log_noise):
+    """Return the sites of targets with one noise variance; the formula is in `gaussian`."""
+    precision = weight * np.exp(-log_noise)
+    own = -0.5 * (weight * (LOG_2PI + log_noise) + precision * y**2)
+    return Sites(precision, precision * y, own)
+
+
+def with_noise(sums, old, new):
+    """Return the sums of such sites at another logarithm of the noise variance.
+
+    ``log_cost`` stays: it would need the rows.
+    """
+    ratio, total_weight = np.exp(old - new), sums.precision * np.exp(old)
+    squares = -2.0 * sums.own - total_weight * (LOG_2PI + old)
+    own = -0.5 * (total_weight * (LOG_2PI + new) + ratio * squares)
+    return scaled(sums, ratio)._replace(own=own, log_cost=sums.log_cost)
+
+
+def batch_bound(sums, slack, posterior):
+    """Return the sum over rows of expected log likelihood and slack, from `RowSums`. Cost 2 M^3."""
+    paid = slack_value(slack, sums.cost, sums.log_cost, None)
+    return expected_log_sites(sums, posterior) + paid
+
+
+def batch_gradient(features, sites, sums, log_noise, slack, posterior, wrt_Z=False):
+    """Return the gradient of `batch_bound` at fixed q(u), in whitened coordinates.
+
+    Parameters
+    ----------
+    features : RowFeatures
+        Of the batch.
+    sites : Sites
+        Of the batch, those of `gaussian_sites`.
+    sums : RowSums
+        The same, summed.
+    log_noise : float
+    slack : {"tight", "standard"}
+    posterior : Posterior
+        Any q(u).
+    wrt_Z : bool
+        Whether to return the gradient w.r.t. the inducing points.
+
+    Returns
+    -------
+    grad_theta : ndarray of shape (P,)
+        W.r.t. the kernel's free parameters and the logarithm of the noise variance.
+    grad_Z : ndarray of shape (M, D) or None
+
+    Notes
+    -----
+    Cost 6 b M^2 + 4 M^3.
+    """
+    w, prior_mean = posterior.w, posterior.prior_mean
+    p = sites.precision
+    g = p * shrinkage(slack, p * features.residual, None)
+    (mean,) = features.rows(lambda V: (w @ V + prior_mean,))
+    slope = sites.shift - p * mean
+    grad_kernel, grad_Z = kernel_gradient(
+        features, [posterior], slope[None], p[None], g[None], wrt_Z
+    )
+    # All precisions are weights over the noise variance.
+    total_weight = sums.precision * np.exp(log_noise)
+    misfit = -total_weight * (LOG_2PI + log_noise) - 2.0 * expected_log_sites(sums, posterior)
+    grad_noise = 0.5 * (misfit - total_weight + g @ features.residual)
+    return np.append(grad_kernel, grad_noise), grad_Z

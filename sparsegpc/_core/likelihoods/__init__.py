@@ -1,0 +1,1 @@
+"""Observation models as makers of Gaussian sites."""

@@ -1,0 +1,210 @@
+r"""Likelihoods of several classes: one function for each of them, with one kernel."""
+
+import numbers
+
+import numpy as np
+from scipy.special import log_expit, softmax, xlogy
+
+from sparsegpc._core.likelihoods.class_integrals import expected_logistic_softmax, expected_softmax
+from sparsegpc._core.likelihoods.expectations import expected_log_sigmoid
+from sparsegpc._core.likelihoods.gaussian import KnownNoise, known_noise_targets
+from sparsegpc._core.likelihoods.protocol import (
+    Expectation,
+    LabelLikelihood,
+    SiteState,
+    polya_gamma_mean,
+)
+
+SMALLEST_TILT = 1e-8
+
+
+class _SoftmaxLink:
+    """Probabilities in proportion to the exponentials of f."""
+
+    def log_probabilities(self, mean, variance):
+        return _log(expected_softmax(mean, variance))
+
+    def probabilities(self, f):
+        return softmax(f, axis=0).T
+
+
+class _JointLikelihood(LabelLikelihood):
+    """A likelihood of labels with a function for each of the C classes.
+
+    An entry of ``y`` holds the share of each class among the copies of a row, shape (C,).
+    """
+
+    takes_many_classes = True
+
+    def for_classes(self, n_classes):
+        likelihood = type(self)()
+        likelihood.n_functions = n_classes
+        return likelihood
+
+    def targets(self, codes, weight, rows):
+        shares = [rows.mean((codes == k).astype(float), weight) for k in range(self.n_functions)]
+        return [np.stack(shares, axis=1)]
+
+    def constant_bound(self, y, weight, fit_prior_mean=True):
+        total = float(weight.sum())
+        if not fit_prior_mean:
+            return -np.log(self.n_functions) * total
+        counts = weight @ y
+        return float(xlogy(counts, counts / total).sum())
+
+
+class Softmax(_SoftmaxLink, _JointLikelihood):
+    r"""The softmax likelihood :math:`p(y = k | f) = e^{f_k} / \sum_j e^{f_j}`, class against class.
+
+    It is at least the product over the other classes j of :math:`\sigma(f_y - f_j)`, whose
+    logarithms have expectations by quadrature: :math:`f_y - f_j` is Gaussian. The bound is
+    concave in f, tight where one other class competes at a time, and exact for two classes.
+
+    References
+    ----------
+    Titsias 2016, "One-vs-each approximation to softmax for scalable estimation of probabilities".
+    """
+
+    slacks = ("spherical", "standard")
+
+    def initial_states(self, y, weight):
+        # At f = 0, where every comparison has curvature 1/4 and slope 1/2.
+        n = self.n_functions
+        return [
+            SiteState(0.25 * weight * (1.0 + (n - 2) * share), 0.5 * weight * (n * share - 1.0))
+            for share in y.T
+        ]
+
+    def constant_bound(self, y, weight, fit_prior_mean=True):
+        # Of this bound: with f_k = log n_k every comparison is at its best.
+        if not fit_prior_mean:
+            return -np.log(2.0) * (self.n_functions - 1) * float(weight.sum())
+        counts = weight @ y
+        pairs = counts[:, None] + counts
+        shares = np.divide(counts[:, None], pairs, out=np.ones_like(pairs), where=pairs > 0.0)
+        np.fill_diagonal(shares, 1.0)
+        return float(xlogy(counts[:, None], shares).sum())
+
+    def expect(self, y, weight, mean, explained, residual, v):
+        variance = explained + v * residual
+        value, slope, precision = np.zeros(len(y)), np.zeros(mean.shape), np.zeros(mean.shape)
+        for k, share in enumerate(y.T):
+            rows = np.flatnonzero(share)
+            share = weight[rows] * share[rows]
+            others = np.delete(np.arange(len(mean)), k)[:, None]
+            parts = expected_log_sigmoid(
+                mean[k, rows] - mean[others, rows], variance[k, rows] + variance[others, rows]
+            )
+            value[rows] += share * parts.value.sum(axis=0)
+            slope[k, rows] += share * parts.slope.sum(axis=0)
+            slope[others, rows] -= share * parts.slope
+            precision[k, rows] += share * parts.curvature.sum(axis=0)
+            precision[others, rows] += share * parts.curvature
+        return Expectation(value, slope, precision, v * precision)
+
+
+class LogisticSoftmax(_JointLikelihood):
+    r"""The likelihood :math:`p(y = k | f) = \sigma(f_k) / \sum_j \sigma(f_j)`, by augmentation.
+
+    Augmented by Polya-Gamma, Poisson and gamma variables it is conditionally Gaussian. Integrating
+    the last two out leaves, with :math:`c_k^2` the second moment of :math:`f_k` and
+
+    .. math:: S_k^\pm = \exp(\pm E[f_k] / 2) / (2 \cosh(c_k / 2)),
+
+    the expectation :math:`\log S_y^+ - \log(C - \sum_k S_k^-)`, the likelihood itself with
+    :math:`S^\pm` in place of :math:`\sigma(\pm f)`. Its sites have, with
+    :math:`\gamma_k = S_k^- / (C - \sum_j S_j^-)`, precision
+    :math:`(Y_k + \gamma_k) \tanh(c_k / 2) / 2 c_k` and shift :math:`(Y_k - \gamma_k) / 2`.
+
+    References
+    ----------
+    Galy-Fajou, Wenzel, Donner, Opper 2019, where the gamma variable is kept, which is looser.
+    """
+
+    slacks = ("tight", "spherical", "standard")
+    # Where the sigmoid is flat the bound has optima at huge prior means.
+    has_prior_mean = False
+
+    def initial_states(self, y, weight):
+        # At f = 0.
+        even = 1.0 / self.n_functions
+        return [
+            SiteState(0.25 * weight * (share + even), 0.5 * weight * (share - even))
+            for share in y.T
+        ]
+
+    def expect(self, y, weight, mean, explained, residual, v):
+        y = y.T
+        variance = explained + v * residual
+        tilt = np.maximum(np.sqrt(mean**2 + variance), SMALLEST_TILT)
+        # c - |mean|, without cancellation.
+        excess = variance / (tilt + np.abs(mean))
+        tail = 0.5 * excess + np.log1p(np.exp(-tilt))
+        log_for, log_against = np.minimum(mean, 0.0) - tail, -np.maximum(mean, 0.0) - tail
+        # C less the sum of S^-, without cancellation.
+        rest = -np.expm1(log_against).sum(axis=0)
+        gamma = np.exp(log_against) / rest
+        precision = weight * (y + gamma) * polya_gamma_mean(tilt)
+        value = (y * log_for).sum(axis=0) - np.log(rest)
+        return Expectation(
+            weight * value,
+            0.5 * weight * (y - gamma) - precision * mean,
+            precision,
+            v * precision,
+        )
+
+    def log_probabilities(self, mean, variance):
+        return _log(expected_logistic_softmax(mean, variance))
+
+    def probabilities(self, f):
+        return softmax(log_expit(f), axis=0).T
+
+
+class DirichletTargets(_SoftmaxLink, KnownNoise, LabelLikelihood):
+    r"""Labels of C classes as targets of C regressions with known noise.
+
+    A row of class y is taken for a draw from a Dirichlet distribution of concentrations
+    :math:`\alpha_k = \epsilon + [k = y]`, which are gamma variables divided by their sum. With
+    log-normal variables of the same moments in their place, :math:`f_k` has Gaussian sites of
+    variance :math:`s_k = \log(1 + 1/\alpha_k)` around :math:`\log \alpha_k - s_k / 2`, fixed
+    beforehand; the classes' probabilities are the softmax of f.
+
+    Parameters
+    ----------
+    concentration : float, default=0.01
+        :math:`\epsilon`.
+
+    References
+    ----------
+    Milios, Camoriano, Michiardi, Rosasco, Filippone 2018, section 4.
+    """
+
+    takes_many_classes = True
+
+    def __init__(self, concentration=0.01):
+        self.concentration = concentration
+
+    def for_classes(self, n_classes):
+        is_number = isinstance(self.concentration, numbers.Real)
+        if not (is_number and 0.0 < self.concentration < np.inf):
+            raise ValueError(
+                f"concentration must be positive and finite, got {self.concentration!r}: values "
+                "from 0.001 to 0.1 are usual"
+            )
+        likelihood = DirichletTargets(float(self.concentration))
+        likelihood._n_classes = n_classes
+        return likelihood
+
+    def targets(self, codes, weight, rows):
+        result = []
+        for k in range(self._n_classes):
+            alpha = self.concentration + (codes == k)
+            variance = np.log1p(1.0 / alpha)
+            y = np.log(alpha) - 0.5 * variance
+            result.append(known_noise_targets(y, weight, variance, rows))
+        return result
+
+
+def _log(probabilities):
+    """Return logarithms that are finite where the integrals underflow."""
+    return np.log(np.maximum(probabilities, np.finfo(np.float64).tiny))

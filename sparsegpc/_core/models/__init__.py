@@ -1,0 +1,1 @@
+"""A model at given hyperparameters: sites, posterior, predictions."""

@@ -1,0 +1,1 @@
+"""Memory, BLAS, factorisations and quadrature."""

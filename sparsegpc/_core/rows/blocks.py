@@ -1,0 +1,228 @@
+"""Work over the rows of the data, block by block: threads and memory are decided here only.
+
+Everything that grows with the number of rows N goes through `RowBlocks.visit`. The blocks depend on
+the sizes of the problem, never on the number of threads, and partial results are added in the order
+of the rows, so a result does not depend on how many threads computed it.
+"""
+
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import lru_cache
+from threading import Lock
+
+import numpy as np
+from threadpoolctl import ThreadpoolController
+
+from sparsegpc._core.numerics.arrays import release
+
+BLOCK_BYTES = 8 * 2**20
+# Below this products lose speed: their factors are packed once for each block.
+SMALLEST_BLOCK = 2048
+# Elements that pass through several elementwise steps at once, within the processor's cache.
+STRIP = 2**16
+DEFAULT_MEMORY = 2**30
+
+
+@lru_cache(maxsize=1)
+def _controller():
+    return ThreadpoolController()
+
+
+def _blas_threads():
+    blas = _controller().select(user_api="blas").info()
+    return max([library["num_threads"] for library in blas], default=1)
+
+
+class _SingleThreadedBlas:
+    """Context in which BLAS runs on one thread; the limit is the process's, so users are counted.
+
+    The first to enter sets the limit and the last to leave restores it, in whatever order threads
+    come and go. With it goes the memory that was kept for further arrays.
+    """
+
+    def __init__(self):
+        self._lock = Lock()
+        self._n_users = 0
+        self._limit = None
+        self.n_threads_outside = None
+
+    def __enter__(self):
+        with self._lock:
+            if self._n_users == 0:
+                n_threads = _blas_threads()
+                self._limit = _controller().limit(limits=1, user_api="blas")
+                self.n_threads_outside = n_threads
+            self._n_users += 1
+
+    def __exit__(self, *error):
+        with self._lock:
+            self._n_users -= 1
+            if self._n_users == 0:
+                self._limit.restore_original_limits()
+                self.n_threads_outside = None
+                release()
+
+
+_BLAS = _SingleThreadedBlas()
+
+
+def available_threads():
+    """Number of threads that BLAS may use here: cores, or what the environment allows.
+
+    Within `single_threaded_blas`, what it was outside; within `shared_threads`, no more than that.
+    """
+    n_threads, share = _BLAS.n_threads_outside or _blas_threads(), _SHARE.get()
+    return n_threads if share is None else min(n_threads, share)
+
+
+_SHARE = ContextVar("share", default=None)
+
+
+@contextmanager
+def shared_threads(n_threads):
+    """Limit `available_threads` in this context, while others run beside it."""
+    token = _SHARE.set(n_threads)
+    try:
+        yield
+    finally:
+        _SHARE.reset(token)
+
+
+def single_threaded_blas():
+    """Return a context that keeps every BLAS call inside on one thread.
+
+    Matrices of a few hundred rows are multiplied several times slower by two BLAS threads than by
+    one; large problems are spread over row blocks instead.
+    """
+    return _BLAS
+
+
+def strips(n_points, n_rows):
+    """Return slices of the first axis of an (M, n) array, of about `STRIP` elements each."""
+    size = max(1, STRIP // max(n_rows, 1))
+    return [slice(start, start + size) for start in range(0, n_points, size)]
+
+
+class Table:
+    """Rows on the first axis: anything of N rows that a slice of rows can be taken of."""
+
+    def __init__(self, rows):
+        self.rows = rows
+
+
+class RowBlocks:
+    """A partition of N rows into blocks, and the work on all of them.
+
+    `visit` is the only way to the rows. What it calls gets the values of one block and must not
+    hold, or write to, anything of N entries: so the work can be done by threads here or, by another
+    class that offers `visit`, `store` and `n_rows`, anywhere else.
+
+    Parameters
+    ----------
+    n_rows : int
+        Number of rows N.
+    n_columns : int
+        Width M of what is computed for each row; a block holds about `BLOCK_BYTES` of it, but has
+        `SMALLEST_BLOCK` rows at least.
+    n_threads : int
+        Number of blocks worked on at once.
+    memory : int
+        Bytes that arrays of shape (M, N) may take together. What does not fit is computed again
+        at each visit.
+    n_read : int
+        Width of the rows that are read; a block holds no more of them than of what is computed.
+    block_rows : int or None
+        Rows in a block; None chooses from `n_columns`.
+    """
+
+    def __init__(
+        self, n_rows, n_columns, *, n_threads=1, memory=DEFAULT_MEMORY, n_read=0, block_rows=None
+    ):
+        if block_rows is None:
+            widest = max(n_columns, n_read, 1)
+            block_rows = max(SMALLEST_BLOCK, BLOCK_BYTES // (8 * widest))
+        self.n_rows = n_rows
+        self.n_threads = n_threads
+        self.memory = memory
+        self.array_bytes = 8 * n_rows * max(n_columns, 1)
+        starts = range(0, n_rows, block_rows)
+        self.slices = [slice(start, min(start + block_rows, n_rows)) for start in starts]
+
+    def visit(self, function, *inputs):
+        """Call `function` for each block, and put together what it returns.
+
+        Parameters
+        ----------
+        function : callable
+            ``function(*values)`` returns two tuples: terms of sums over the blocks, arrays or
+            numbers; and arrays whose last axis is the rows of the block.
+        *inputs : array of shape (..., N), Table, BlockStore or None
+            What `function` gets the values of for each block: a part of an array by its last axis,
+            of a table by its first; what is stored; None.
+
+        Returns
+        -------
+        sums : tuple
+        rows : tuple of ndarray of shape (..., N)
+        """
+        sums, joined = (), ()
+        blocks = self._map(lambda index: function(*[self._value(x, index) for x in inputs]))
+        for rows, (terms, parts) in zip(self.slices, blocks, strict=True):
+            if rows.start == 0:
+                sums = terms
+                joined = [np.empty((*p.shape[:-1], self.n_rows), p.dtype) for p in parts]
+            else:
+                sums = tuple(total + term for total, term in zip(sums, terms, strict=True))
+            for whole, part in zip(joined, parts, strict=True):
+                whole[..., rows] = part
+        return sums, tuple(joined)
+
+    def _value(self, x, index):
+        if isinstance(x, BlockStore):
+            return x[index]
+        if isinstance(x, Table):
+            return x.rows[self.slices[index]]
+        return None if x is None else x[..., self.slices[index]]
+
+    def _map(self, function):
+        """Yield ``function(index)`` for each block in order."""
+        indices = range(len(self.slices))
+        if self.n_threads == 1 or len(self.slices) == 1:
+            yield from map(function, indices)
+            return
+        # What to do about overflow is said for each thread.
+        errors = np.geterr()
+
+        def guarded(index):
+            with np.errstate(**errors):
+                return function(index)
+
+        with ThreadPoolExecutor(self.n_threads) as pool:
+            yield from pool.map(guarded, indices)
+
+    def store(self, function, *inputs, n_arrays, is_array=False):
+        """Return a `BlockStore` of ``function(*values)``, which holds `n_arrays` (M, N) arrays.
+
+        `is_array` says that it is a single array and nothing else, for those who send it about.
+        """
+        kept = n_arrays * self.array_bytes <= self.memory
+        values = lambda index: function(*[self._value(x, index) for x in inputs])  # noqa: E731
+        return BlockStore(values, len(self.slices), kept)
+
+
+class BlockStore:
+    """What a function gives for each block: kept if it fits the memory, else computed per visit."""
+
+    def __init__(self, compute, n_blocks, kept):
+        self._compute = compute
+        self.kept = kept
+        self._values = [None] * n_blocks
+
+    def __getitem__(self, index):
+        value = self._values[index]
+        if value is None:
+            value = self._compute(index)
+            if self.kept:
+                self._values[index] = value
+        return value

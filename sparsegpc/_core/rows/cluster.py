@@ -1,0 +1,441 @@
+"""Work over the rows on a Dask cluster: what `RowBlocks` does, by worker processes anywhere.
+
+The rows are cut into parts, which depend on the data only, never on the workers. The rows of a part
+and its kept arrays are in the cluster's memory; a task visits it, by cache-sized blocks as a thread
+would. Sums are added in a tree of fixed shape, so a result does not depend on who computed what.
+Everything that is sent from here is in the scheduler's recipe for it: what dies with a worker is
+computed again by the others.
+"""
+
+import pickle
+from contextlib import contextmanager
+from contextvars import ContextVar
+from itertools import islice, pairwise
+from typing import NamedTuple
+from uuid import uuid4
+from weakref import finalize
+
+import numpy as np
+from numpy.linalg import LinAlgError
+
+from sparsegpc._core.rows.blocks import BlockStore, RowBlocks, Table, single_threaded_blas
+from sparsegpc._core.rows.sources import RowSource
+
+# Rows of a part: N / `PARTS` within these limits, and within `PART_BYTES` of X.
+SMALLEST_PART, LARGEST_PART = 2**14, 2**17
+PARTS, PART_BYTES = 64, 64 * 2**20
+# Terms that are added by one task.
+FAN_IN = 8
+# Sums of all parts that take less than this together are added here: fewer tasks.
+SMALL_SUMS = 2**22
+# Bytes in a message to the scheduler.
+MESSAGE_BYTES = 32 * 2**20
+# Share of the workers' memory for arrays of shape (M, N); what a worker without a limit counts for.
+MEMORY_SHARE, UNLIMITED = 0.4, 2**32
+
+_CLUSTER = ContextVar("cluster", default=None)
+
+
+@contextmanager
+def distribute(client):
+    """Let the workers of a Dask cluster do the work over the rows.
+
+    Within this context fits and predictions of the estimators send their rows to the workers once,
+    keep what they compute for them there, and ask for sums over rows. Fewer than
+    about 33 000 rows stay here. Rows given as a Dask array are used where they are. Results agree
+    with those outside the context to rounding, and do not depend on the number of workers; a worker
+    that dies costs the time to compute its part again.
+
+    Parameters
+    ----------
+    client : distributed.Client
+        Connected to a scheduler; synchronous.
+
+    Yields
+    ------
+    distributed.Client
+        The same client.
+
+    Raises
+    ------
+    TypeError
+        If `client` is not a synchronous `distributed.Client`.
+    ValueError
+        If it is not connected.
+    ImportError
+        If Dask is not installed.
+
+    Notes
+    -----
+    It holds for the thread that enters it: for ``n_jobs=None``, not for the processes or threads
+    that other values start.
+
+    Examples
+    --------
+    >>> from sparsegpc import SparseGPRegressor, distribute
+    >>> def fit(X, y, address):
+    ...     from distributed import Client
+    ...     with Client(address) as client, distribute(client):
+    ...         return SparseGPRegressor().fit(X, y)
+    """
+    cluster = Cluster(_checked(client))
+    token = _CLUSTER.set(cluster)
+    try:
+        yield client
+    finally:
+        _CLUSTER.reset(token)
+        cluster.forget()
+
+
+def _checked(client):
+    try:
+        from distributed import Client
+    except ImportError as error:
+        raise ImportError(
+            "distribute needs Dask, which is not installed: pip install 'dask[array]' distributed"
+        ) from error
+    if not isinstance(client, Client) or client.asynchronous:
+        raise TypeError(
+            "client must be a synchronous distributed.Client, for example Client(address), got "
+            f"{client!r}"
+        )
+    if client.status != "running":
+        raise ValueError(
+            f"client must be connected to a scheduler, got one whose status is {client.status!r}: "
+            "make a new one, for example Client(address)"
+        )
+    return client
+
+
+def row_blocks(X, n_columns, **options):
+    """Return the blocks of the rows of `X`: on the cluster of `distribute`, or else here.
+
+    Parameters
+    ----------
+    X : array of shape (N, D)
+    n_columns : int
+        Width of what is computed for each row.
+    **options
+        See `RowBlocks`.
+
+    Returns
+    -------
+    RowBlocks or ClusterBlocks
+    """
+    cluster = _CLUSTER.get()
+    if cluster is None or len(X) < 2 * SMALLEST_PART:
+        return RowBlocks(len(X), n_columns, n_read=X.shape[1], **options)
+    return ClusterBlocks(cluster, X, n_columns, n_threads=options.get("n_threads", 1))
+
+
+class Cluster:
+    """The workers, and which tables they hold.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    """
+
+    def __init__(self, client):
+        self._client = client
+        self._tables = {}
+
+    def memory(self):
+        """Return the bytes that arrays of shape (M, N) may take together on the workers."""
+        workers = self._client.scheduler_info(n_workers=-1)["workers"].values()
+        return MEMORY_SHARE * sum(worker["memory_limit"] or UNLIMITED for worker in workers)
+
+    def send(self, value):
+        """Return the future of a value, functions defined anywhere included."""
+        from cloudpickle import dumps
+
+        # As bytes, which the scheduler keeps but does not look into.
+        return self.map("send", pickle.loads, [(dumps(value),)])[0]
+
+    def map(self, name, function, calls, n_bytes=0):
+        """Return the futures of ``function(*arguments)`` for each tuple of an iterable `calls`.
+
+        `n_bytes` is about what the arguments of one call take.
+        """
+        from dask import config
+
+        futures, prefix = [], f"sparsegpc-{name}-{uuid4().hex}"
+        # Its advice is to send data in ways that would not survive a worker.
+        with config.set({"distributed.admin.large-graph-warning-threshold": "1 TiB"}):
+            for batch in _groups(calls, max(1, MESSAGE_BYTES // max(n_bytes, 1))):
+                keys = [f"{prefix}-{len(futures) + k}" for k in range(len(batch))]
+                columns = zip(*batch, strict=True)
+                futures += self._client.map(function, *columns, key=keys, pure=False)
+        return futures
+
+    def gather(self, futures):
+        """Return the values of futures."""
+        return self._client.gather(futures)
+
+    def table(self, rows, slices):
+        """Return the futures of parts of a table, which are kept as long as the table is."""
+        key = id(rows), tuple(part.stop for part in slices)
+        if key not in self._tables:
+            # Whatever has the same identity later is another table.
+            finalize(rows, self._tables.pop, key, None).atexit = False
+            array = dask_array(rows)
+            self._tables[key] = (
+                self._send_table(rows, slices) if array is None else self._aligned(array, slices)
+            )
+        return self._tables[key]
+
+    def _send_table(self, rows, slices):
+        # Copies, as Dask's log of messages would keep all rows alive; one after the other, as the
+        # rows may be on disk here.
+        parts = ((np.array(rows[part], order="C"),) for part in slices)
+        return self.map("rows", _same, parts, rows[slices[0]].nbytes)
+
+    def _aligned(self, array, slices):
+        sizes = tuple(part.stop - part.start for part in slices)
+        parts = array.rechunk((sizes, *array.shape[1:])).astype(np.float64)
+        parts = parts.map_blocks(np.ascontiguousarray, dtype=np.float64)
+        return self._client.compute(parts.to_delayed().ravel().tolist())
+
+    def forget(self):
+        """Drop all tables."""
+        self._tables.clear()
+
+
+def dask_array(rows):
+    """Return the Dask array that rows come from, or None."""
+    from dask.array import Array
+
+    if not isinstance(rows, RowSource):
+        return rows if isinstance(rows, Array) else None
+    array, kept = rows.rows, rows.kept
+    if not isinstance(array, Array):
+        return None
+    return array if kept is None else array[kept]
+
+
+def cut(X):
+    """Return the slices of the parts that the rows of `X` are cut into.
+
+    Those of a Dask array are some of its chunks together, or equal pieces of one.
+    """
+    n_rows, row_bytes = X.shape[0], 8 * max(X.shape[1], 1)
+    size = min(max(n_rows // PARTS, SMALLEST_PART), LARGEST_PART, max(PART_BYTES // row_bytes, 1))
+    array = dask_array(X)
+    if array is None:
+        ends = _pieces(0, n_rows, -(-n_rows // size))
+    else:
+        ends = _joined_chunks(array.chunks[0], size)
+    return [slice(start, end) for start, end in pairwise([0, *ends])]
+
+
+def _pieces(start, n_rows, n_pieces):
+    """Return where equal pieces of some rows end."""
+    return [start + k * n_rows // n_pieces for k in range(1, n_pieces + 1)]
+
+
+def _joined_chunks(chunks, size):
+    """Return where parts end: chunks of at most `size` together, or pieces of less than two."""
+    ends, start, end = [], 0, 0
+    for chunk in chunks:
+        for piece in _pieces(end, chunk, max(1, chunk // size)):
+            if end > start and piece - start > size:
+                ends.append(end)
+                start = end
+            end = piece
+    return [*ends, end]
+
+
+class ClusterBlocks:
+    """What `RowBlocks` offers, by the workers of a cluster.
+
+    Parameters
+    ----------
+    cluster : Cluster
+    X : array of shape (N, D)
+        The rows.
+    n_columns : int
+        Width M of what is computed for each row.
+    n_threads : int
+        For what is done here.
+    """
+
+    def __init__(self, cluster, X, n_columns, *, n_threads=1):
+        # For the size of the blocks within a part.
+        self._cluster, self._n_columns = cluster, max(n_columns, X.shape[1])
+        self.n_rows, self.n_threads = X.shape[0], n_threads
+        self.slices = cut(X)
+        self.array_bytes = 8 * self.n_rows * max(n_columns, 1)
+        self.memory = cluster.memory()
+
+    def visit(self, function, *inputs):
+        """Return what `RowBlocks.visit` does; `function` goes to the workers with all it holds."""
+        parts = self._tasks("visit", _visit, function, inputs)
+        # The first part tells, as soon as it is done, what to do with all of them.
+        cluster = self._cluster
+        n_bytes, n_arrays = cluster.gather(cluster.map("look", _size, [(parts[0],)]))[0]
+        if n_bytes * len(parts) <= SMALL_SUMS:
+            parts = cluster.gather(parts)
+            total = add_up(parts, lambda groups: list(map(_add, groups)))
+            rows = list(map(_rows, parts)) if n_arrays else []
+        else:
+            total = add_up(parts, lambda groups: cluster.map("add", _add, [(g,) for g in groups]))
+            rows = cluster.map("take", _rows, [(p,) for p in parts]) if n_arrays else []
+            total, *rows = cluster.gather([total, *rows])
+        if isinstance(total, LinAlgError):
+            raise total
+        return total[0], self._joined(rows, n_arrays)
+
+    def store(self, function, *inputs, n_arrays, is_array=False):
+        """Return the `ClusterStore` of ``function(*values)``, which holds `n_arrays` arrays.
+
+        Kept is a single array that fits the memory. Several come with functions of them, which are
+        no data to be sent about.
+        """
+        if is_array and n_arrays * self.array_bytes <= self.memory:
+            return ClusterStore(True, self._tasks("store", _store, function, inputs), None)
+        return ClusterStore(False, self._cluster.send(function), inputs)
+
+    def _tasks(self, name, task, function, inputs):
+        columns = []
+        plans = [self._plan(x, columns) for x in inputs]
+        n_bytes = sum(getattr(column[0], "nbytes", 0) for column in columns)
+        work = self._cluster.send(_Work(function, plans, self._n_columns, np.geterr()))
+        calls = [
+            (work, part.stop - part.start, *values)
+            for part, *values in zip(self.slices, *columns, strict=True)
+        ]
+        return self._cluster.map(name, task, calls, n_bytes)
+
+    def _plan(self, x, columns):
+        """Return the `_Plan` of an input; append to `columns` what it needs for each part."""
+        if x is None:
+            return _Plan("nothing", 0)
+        inputs = ()
+        if isinstance(x, ClusterStore):
+            kind = "stored" if x.kept else "computed"
+            column = x.values if x.kept else [x.values] * len(self.slices)
+            if not x.kept:
+                inputs = tuple(self._plan(value, columns) for value in x.inputs)
+        elif isinstance(x, Table):
+            kind, column = "table", self._cluster.table(x.rows, self.slices)
+        else:
+            kind, column = "rows", [np.array(x[..., part]) for part in self.slices]
+        columns.append(column)
+        return _Plan(kind, len(columns) - 1, inputs)
+
+    def _joined(self, rows, n_arrays):
+        if n_arrays == 0:
+            return ()
+        whole = [np.empty((*part.shape[:-1], self.n_rows), part.dtype) for part in rows[0]]
+        for part, values in zip(self.slices, rows, strict=True):
+            for array, value in zip(whole, values, strict=True):
+                array[..., part] = value
+        return tuple(whole)
+
+
+class ClusterStore(NamedTuple):
+    """What a function gives for each part: futures of it, or that of the function and inputs."""
+
+    kept: bool
+    values: object
+    inputs: tuple | None
+
+
+class _Plan(NamedTuple):
+    """How a task makes an input of its arguments: the one at ``place``, and other inputs."""
+
+    kind: str
+    place: int
+    inputs: tuple = ()
+
+
+class _Work(NamedTuple):
+    """What the tasks of one visit share."""
+
+    function: object
+    plans: list
+    n_columns: int
+    errors: dict
+
+
+def _same(value):
+    return value
+
+
+def _inputs(plans, arguments, blocks):
+    return [_input(plan, arguments, blocks) for plan in plans]
+
+
+def _input(plan, arguments, blocks):
+    if plan.kind == "nothing":
+        return None
+    value = arguments[plan.place]
+    if plan.kind == "computed":
+        return blocks.store(value, *_inputs(plan.inputs, arguments, blocks), n_arrays=1)
+    if plan.kind == "stored":
+        return BlockStore(lambda index: _in_place(value[index]), len(value), kept=False)
+    return Table(_in_place(value)) if plan.kind == "table" else _in_place(value)
+
+
+def _in_place(array):
+    """Return an array whose elements are where they would be in a new one.
+
+    In a message they start anywhere; then numpy calculates in another order.
+    """
+    return np.require(array, requirements="A")
+
+
+def _visit(work, n_rows, *arguments):
+    """Return the sums and the rows of a part, or a LinAlgError."""
+    blocks = RowBlocks(n_rows, work.n_columns, memory=0)
+    with single_threaded_blas(), np.errstate(**work.errors):
+        try:
+            return blocks.visit(work.function, *_inputs(work.plans, arguments, blocks))
+        except LinAlgError as error:
+            # A search tries what cannot be factored: nothing for the log of a worker.
+            return error.with_traceback(None)
+
+
+def _store(work, n_rows, *arguments):
+    """Return what the function gives for each block of a part."""
+    blocks = RowBlocks(n_rows, work.n_columns, memory=0)
+    with single_threaded_blas(), np.errstate(**work.errors):
+        values = blocks.store(work.function, *_inputs(work.plans, arguments, blocks), n_arrays=1)
+        return [values[index] for index in range(len(blocks.slices))]
+
+
+def _size(part):
+    """Return the bytes of the sums of a part, and the number of its arrays of rows."""
+    if isinstance(part, LinAlgError):
+        return 0, 0
+    sums, rows = part
+    return sum(np.asarray(term).nbytes for term in sums), len(rows)
+
+
+def _rows(part):
+    return () if isinstance(part, LinAlgError) else part[1]
+
+
+def _add(parts):
+    """Return the sums of some parts in their order, and no rows; or the first LinAlgError."""
+    for part in parts:
+        if isinstance(part, LinAlgError):
+            return part
+    sums = parts[0][0]
+    for terms, _ in parts[1:]:
+        sums = tuple(total + term for total, term in zip(sums, terms, strict=True))
+    return sums, ()
+
+
+def add_up(parts, add):
+    """Return what `add` makes of lists of `FAN_IN` parts, then of lists of those, in the end."""
+    while len(parts) > 1:
+        parts = add(list(_groups(parts, FAN_IN)))
+    return parts[0]
+
+
+def _groups(values, size):
+    """Yield lists of `size` values in a row, the last of what is left."""
+    values = iter(values)
+    while group := list(islice(values, size)):
+        yield group

@@ -1,0 +1,126 @@
+"""Rows in a canonical order, equal ones merged.
+
+Equal rows share one value of f, so they are one site: weights add, targets average. This makes a
+weight of k the same as k copies, makes a fit independent of the order of the rows, and settles
+ties among rows that are equally good inducing points. Rows of a `RowSource` are not sorted, which
+would take a copy of them all: each is taken by itself, in the order in which they come.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from sparsegpc._core.rows.sources import RowSource
+
+
+class MergedRows(NamedTuple):
+    """Distinct rows in lexicographic order.
+
+    ``X`` (N', D); ``weight`` (N',), the total of each; ``order`` (N,), which sorts the original
+    rows; ``starts`` (N',), where in that order the copies of each distinct row begin.
+    """
+
+    X: np.ndarray
+    weight: np.ndarray
+    order: np.ndarray
+    starts: np.ndarray
+
+    def mean(self, values, weight):
+        """Return the mean of `values` (N,) over the copies of each row, by their `weight` (N,)."""
+        return self.total(weight * values) / self.weight
+
+    @property
+    def first(self):
+        """For each distinct row, the position of its first copy among the original rows."""
+        return np.minimum.reduceat(self.order, self.starts)
+
+    def spread(self, values):
+        """Return `values` (N',), one for each distinct row, at all of its copies, shape (N,)."""
+        copies = np.empty(len(self.order), dtype=np.asarray(values).dtype)
+        copies[self.order] = np.repeat(values, np.diff(self.starts, append=len(self.order)))
+        return copies
+
+    def total(self, values):
+        """Return the sum of `values`, of shape (N,), over the copies of each distinct row."""
+        return _sum_copies(np.asarray(values)[self.order], self.starts)
+
+
+class SeparateRows(NamedTuple):
+    """Rows of a `RowSource` as they are, with their ``weight`` (N,); offers what `MergedRows` does.
+
+    Values of the copies of a row are those of the row, so they come back as they are.
+    """
+
+    X: RowSource
+    weight: np.ndarray
+
+    def mean(self, values, weight):
+        """Return `values` (N,), as floats."""
+        return np.asarray(values, dtype=np.float64)
+
+    @property
+    def first(self):
+        """For each row its position, shape (N,)."""
+        return np.arange(len(self.weight))
+
+    def spread(self, values):
+        """Return `values` (N,)."""
+        return np.asarray(values)
+
+    def total(self, values):
+        """Return `values` (N,)."""
+        return np.asarray(values)
+
+
+def merge_rows(X, weight):
+    """Sort the rows of `X` (N, D) and merge equal ones, adding their `weight` (N,).
+
+    Returns `MergedRows`, or for a `RowSource` `SeparateRows`. Cost N log N for continuous columns;
+    up to D times as much where many leading columns agree; nothing for a source.
+    """
+    if isinstance(X, RowSource):
+        return SeparateRows(X, weight)
+    order, is_new = _lexicographic_order(X)
+    starts = np.flatnonzero(is_new)
+    # Adding zero turns -0.0 into 0.0, which it equals.
+    return MergedRows(X[order[starts]] + 0.0, _sum_copies(weight[order], starts), order, starts)
+
+
+def find_rows(points, X):
+    """Return which row of `X` each of `points` equals, the first such; None if one is no row.
+
+    None for a `RowSource`, too, whose rows are too many to be sorted.
+    """
+    if isinstance(X, RowSource):
+        return None
+    order, is_new = _lexicographic_order(np.concatenate([points, X]))
+    group = np.empty(len(order), dtype=np.intp)
+    group[order] = np.cumsum(is_new) - 1
+    of_points, of_rows = np.split(group, [len(points)])
+    first = np.full(is_new.sum(), len(X))
+    np.minimum.at(first, of_rows, np.arange(len(X)))
+    found = first[of_points]
+    return None if (found == len(X)).any() else found
+
+
+def _sum_copies(values, starts):
+    """Return the sums of sorted `values` (N,) from each of `starts` (N',) to the next."""
+    if len(starts) < len(values):
+        # Copies are added in the order of their values, not of the rows, to the last bit.
+        group = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(values)))
+        values = values[np.lexsort((values, group))]
+    return np.add.reduceat(values, starts)
+
+
+def _lexicographic_order(X):
+    """Return the sorting order of the rows, and which sorted rows differ from the one before."""
+    n_rows, n_columns = X.shape
+    used = 1
+    while True:
+        order = np.lexsort(X[:, :used].T[::-1])
+        is_new = np.ones(n_rows, dtype=bool)
+        is_new[1:] = (X[order[1:], :used] != X[order[:-1], :used]).any(axis=1)
+        # Few columns tell continuous rows apart; the others are looked at only if need be.
+        if used == n_columns or is_new.all():
+            return order, is_new
+        used = min(2 * used, n_columns)

@@ -1,0 +1,1 @@
+"""The choice of inducing points among the rows."""

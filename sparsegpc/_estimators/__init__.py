@@ -1,0 +1,1 @@
+"""The estimators of scikit-learn over the core, one idea per file."""

@@ -1,0 +1,49 @@
+"""Moments of f at new rows, from what a fitted estimator keeps."""
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from sparsegpc._core.models.model import predict_covariance, predict_moments
+from sparsegpc._estimators.adapters import adapt_kernel
+from sparsegpc._estimators.settings import row_options
+from sparsegpc._estimators.validation import validated_rows
+
+
+class LatentMixin:
+    """Latent predictions of an estimator with a kernel, inducing points and a posterior.
+
+    It has ``kernel_`` and ``inducing_points_``, their factor ``_Luu``, and ``_posteriors``, one
+    `Posterior` for each output.
+    """
+
+    def _check_rows(self, X):
+        """Return rows to predict at, validated: an array or a `RowSource`."""
+        check_is_fitted(self)
+        return validated_rows(self, X, reset=False)
+
+    def _latent_moments(self, X):
+        """Return mean and variance of f at the rows of validated `X`, shape (n_outputs, N) each."""
+        return predict_moments(*self._latent_core(), X, **row_options())
+
+    def _latent_covariance(self, X):
+        """Return mean and covariance of f, shape (n_outputs, N) and (n_outputs, N, N)."""
+        # Beside the covariance all rows are small.
+        return predict_covariance(*self._latent_core(), X[:])
+
+    def _latent_core(self):
+        adapted = adapt_kernel(self.kernel_, self.n_features_in_)
+        points = self.inducing_points_
+        return adapted.kernel, adapted.theta, points, self._Luu, self._posteriors
+
+
+def sample_gaussians(mean, covariance, n_samples, rng):
+    """Return draws of shape (K, n_samples, N) from K Gaussians whose covariances may be singular.
+
+    ``mean`` is of shape (K, N), ``covariance`` of shape (K, N, N).
+    """
+    draws = []
+    for m, C in zip(mean, covariance, strict=True):
+        values, vectors = np.linalg.eigh(C)
+        root = vectors * np.sqrt(np.maximum(values, 0.0))
+        draws.append(m + rng.standard_normal((n_samples, len(m))) @ root.T)
+    return np.stack(draws)

@@ -1,0 +1,130 @@
+"""What the estimators that learn from minibatches share: parameters, the beginning, the steps."""
+
+import numbers
+
+import numpy as np
+from sklearn.gaussian_process.kernels import Kernel
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from sparsegpc._core.learning import inference
+from sparsegpc._core.learning.stochastic import halving, learn
+from sparsegpc._core.likelihoods.gaussian import GaussianNoise
+from sparsegpc._core.models.model import SparseModel
+from sparsegpc._core.rows.merging import merge_rows
+from sparsegpc._core.selection.choices import PivotedChoice
+from sparsegpc._estimators.adapters import start_values
+from sparsegpc._estimators.selector import METHODS, check_inducing_points, make_choice
+from sparsegpc._estimators.settings import row_options
+
+# Rows from which hyperparameters start, and their number of points.
+START_ROWS, START_POINTS, START_ITERATIONS = 2000, 100, 30
+# Inducing points are chosen among so many rows for each of them.
+ROWS_PER_POINT = 20
+
+CONSTRAINTS = {
+    "kernel": [Kernel, None],
+    "n_inducing": [Interval(numbers.Integral, 1, None, closed="left")],
+    "selector": [StrOptions(set(METHODS)), "array-like"],
+    "fit_prior_mean": ["boolean"],
+    "batch_size": [Interval(numbers.Integral, 1, None, closed="left")],
+    "n_epochs": [Interval(numbers.Integral, 0, None, closed="left")],
+    "learning_rate": [Interval(numbers.Real, 0, 1, closed="both")],
+    "memory": [Interval(numbers.Integral, 1, None, closed="left"), None],
+    "optimize_inducing": ["boolean"],
+    "random_state": ["random_state"],
+}
+
+
+def n_first_rows(n_inducing):
+    """Return how many rows, taken at random, tell where to begin."""
+    return max(START_ROWS, ROWS_PER_POINT * n_inducing)
+
+
+def learn_theta(model, parameters, spread, n_inducing):
+    """Return the parameters that a `SparseModel` of some rows would learn by itself.
+
+    Parameters
+    ----------
+    model : SparseModel
+        Of at most `START_ROWS` rows.
+    parameters : AdaptedKernel
+        With those of the likelihood behind the kernel's.
+    spread : Spread
+        Of the rows.
+    n_inducing : int
+        How many points there will be for all rows.
+    """
+    found = inference.fit(
+        model,
+        start_values(parameters, spread),
+        parameters.bounds,
+        PivotedChoice("argmax", min(n_inducing, START_POINTS)),
+        max_iter=START_ITERATIONS,
+        max_reselections=1,
+    )
+    return found.best.theta
+
+
+def choose_points(kernel, theta, X, weight, *, selector, n_inducing, slack, rng):
+    """Return the inducing points that `selector` takes among shuffled rows, or is.
+
+    Parameters
+    ----------
+    kernel : FreeKernel
+    theta : ndarray of shape (P,)
+        The kernel's parameters.
+    X : ndarray of shape (N, D)
+    weight : ndarray of shape (N,)
+    selector : str or array-like of shape (M, D)
+    n_inducing : int
+    slack : str
+    rng : numpy.random.RandomState
+    """
+    if not isinstance(selector, str):
+        return check_inducing_points(selector, X.shape[1])
+    n_rows = n_first_rows(n_inducing)
+    rows = merge_rows(X[:n_rows], weight[:n_rows])
+    choose = make_choice(selector, n_inducing, 0.0, rows.X, rows.weight, rng)
+    # The choice sees kernel and rows of a model; it needs no targets.
+    model = SparseModel(
+        kernel, GaussianNoise(0), rows.X, [], rows.weight, slack=slack, **row_options()
+    )
+    return choose(model, theta, rows.weight).Z
+
+
+class MinibatchMixin:
+    """The steps of `fit` and `partial_fit`, from a core's model of batches and distinct rows."""
+
+    def _learn_all(self, model, state, X, y, weight, rng):
+        """Learn from all rows, in batches; end at the optimum of the hyperparameters found."""
+        n_epochs = self.n_epochs if self.learning_rate > 0.0 else 0
+        state = learn(
+            model,
+            state,
+            X,
+            y,
+            weight,
+            n_epochs=n_epochs,
+            batch_size=self.batch_size,
+            rng=rng,
+            learning_rate=self.learning_rate,
+        )
+        self._state = model.settle(state, X, y, weight, self.batch_size)
+        self.n_steps_ = n_epochs * -(-len(y) // self.batch_size)
+        self.n_samples_seen_ = len(y)
+        self._store(model)
+
+    def _learn_further(self, model, X, y, weight, order):
+        """Learn from further rows in a shuffled order: neighbours speak of a part of space only."""
+        for rows in np.array_split(order, -(-len(y) // self.batch_size)):
+            self._state = model.step(
+                self._state,
+                X[rows],
+                y[rows],
+                weight[rows],
+                n_total=self.memory,
+                learning_rate=halving(self.learning_rate, self.n_steps_),
+            )
+            self.n_steps_ += 1
+        self.n_samples_seen_ += len(y)
+        self._store(model)

@@ -1,0 +1,76 @@
+"""Several classes by a binary model for each of them against all others."""
+
+from copy import deepcopy
+
+import numpy as np
+from joblib import effective_n_jobs
+from scipy.special import logsumexp
+from sklearn.base import clone
+from sklearn.utils.parallel import Parallel, delayed
+
+from sparsegpc._core.rows.blocks import available_threads, shared_threads, single_threaded_blas
+
+
+def fit_one_vs_rest(template, rows, codes, seeds, *, previous, n_jobs):
+    """Return a fitted binary estimator for each class, and the warnings that they gave.
+
+    Parameters
+    ----------
+    template : SparseGPClassifier
+        With the parameters of all of them; its method ``_fit_classes(rows, codes)`` fits.
+    rows : LabelledRows
+    codes : ndarray of int of shape (N,)
+    seeds : ndarray of int of shape (C,)
+    previous : list of SparseGPClassifier or None
+        Fitted ones to start from.
+    n_jobs : int or None
+        As in joblib.
+
+    Returns
+    -------
+    estimators : list of SparseGPClassifier
+    told : list of list of (category, message)
+    """
+    n_threads = max(1, available_threads() // min(effective_n_jobs(n_jobs), len(seeds)))
+    tasks = []
+    for k, seed in enumerate(seeds):
+        estimator = clone(template) if previous is None else deepcopy(previous[k])
+        # Clones, so that no two of them share what a fit may change.
+        parameters = clone(template).get_params(deep=False)
+        parameters.update(class_weight=None, n_jobs=None, random_state=int(seed))
+        estimator.set_params(**parameters)
+        tasks.append(delayed(_fit_one)(estimator, rows, codes == k, n_threads))
+    estimators, told = zip(*Parallel(n_jobs=n_jobs)(tasks), strict=True)
+    return list(estimators), list(told)
+
+
+def _fit_one(estimator, rows, is_class, n_threads):
+    # In another process the caller's limit of BLAS does not hold.
+    with shared_threads(n_threads), single_threaded_blas():
+        return estimator, estimator._fit_classes(rows, is_class.astype(int))
+
+
+class OneVsRestLink:
+    """Probabilities of C classes: those of each against the rest, normalised.
+
+    Parameters
+    ----------
+    likelihood : LabelLikelihood
+        Of two classes.
+    """
+
+    def __init__(self, likelihood):
+        self._likelihood = likelihood
+
+    def log_probabilities(self, mean, variance):
+        """Return what `LabelLikelihood.log_probabilities` does, for a function of each class."""
+        functions = [slice(k, k + 1) for k in range(len(mean))]
+        parts = [self._likelihood.log_probabilities(mean[k], variance[k])[:, 1] for k in functions]
+        log_proba = np.stack(parts, axis=1)
+        return log_proba - logsumexp(log_proba, axis=1, keepdims=True)
+
+    def probabilities(self, f):
+        """Return what `LabelLikelihood.probabilities` does, for a function of each class."""
+        parts = [self._likelihood.probabilities(f[k : k + 1])[:, 1] for k in range(len(f))]
+        proba = np.stack(parts, axis=1)
+        return proba / proba.sum(axis=1, keepdims=True)

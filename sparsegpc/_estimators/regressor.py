@@ -1,0 +1,683 @@
+"""The regressor."""
+
+import numbers
+from copy import copy
+
+import numpy as np
+from sklearn.base import _fit_context
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from sparsegpc._core.bounds.truncation import nested_sums, truncate
+from sparsegpc._core.likelihoods.gaussian import KnownNoise
+from sparsegpc._core.models.model import Counts
+from sparsegpc._core.rows.blocks import single_threaded_blas
+from sparsegpc._core.rows.merging import merge_rows
+from sparsegpc._core.selection.choices import Chosen
+from sparsegpc._estimators.adapters import (
+    adapt_kernel,
+    default_kernel,
+    measure_spread,
+    split_white,
+)
+from sparsegpc._estimators.base import Problem, SparseGPBase
+from sparsegpc._estimators.certified import CertifiedMixin, check_method, features_at
+from sparsegpc._estimators.noise import (
+    NOISES,
+    GPNoise,
+    HomoscedasticNoise,
+    PolynomialNoise,
+    resolve_noise,
+)
+from sparsegpc._estimators.noise_plans import (
+    LIMITS,
+    START,
+    KnownPlan,
+    LearnedPolynomial,
+    LearnedProcess,
+    PolynomialBasis,
+    PolynomialPlan,
+    ProcessPlan,
+    Targets,
+)
+from sparsegpc._estimators.regression import GaussianRegressionMixin
+from sparsegpc._estimators.targets import centred, distinct_rows, second_moments
+from sparsegpc._estimators.validation import all_or_nothing, validated_rows
+
+WHITE_IN_PRODUCT = (
+    "a WhiteKernel may only be a summand of a regressor's kernel, where it stands for the noise"
+)
+# A mean that moves by less than this share of the targets' deviation is constant to the eye.
+VISIBLE_SHARE = 0.1
+
+
+class SparseGPRegressor(GaussianRegressionMixin, CertifiedMixin, SparseGPBase):
+    r"""Gaussian process regression with inducing points chosen by the model.
+
+    Targets are :math:`y_n = f(x_n) + \epsilon_n` where f has a Gaussian process prior with a
+    constant mean and the Gaussian noise :math:`\epsilon_n` has one variance for all rows, one that
+    is known at each row, or one that depends on the row and is learned. The posterior is
+    approximated through M inducing points, in closed form [1]_. Hyperparameters maximise a lower
+    bound on the log marginal likelihood; the points are chosen by the model among the rows, again
+    whenever the hyperparameters have moved. `certificate` says how far the result can be from the
+    exact posterior.
+
+    Parameters
+    ----------
+    kernel : kernel of sklearn.gaussian_process.kernels or None, default=None
+        Covariance of f. Its free hyperparameters are learned within their bounds, from the best of
+        a few starts: its own values, and length scales relative to the spread of the data. None is
+        a constant times RBF with one length scale, with start and bounds relative to the data.
+        A kernel other than ConstantKernel, RBF, Matern (nu 0.5, 1.5, 2.5, inf),
+        RationalQuadratic, ExpSineSquared, DotProduct and their sums and products works too, by
+        finite differences at 2 evaluations for each hyperparameter. A WhiteKernel summand is read
+        as the noise: its ``noise_level`` is where the noise variance starts, with its bounds.
+    noise : {"homoscedastic", "polynomial", "gp"} or noise, default="homoscedastic"
+        How the variance of the noise depends on the row: not at all, its logarithm is a quadratic
+        polynomial of the columns, or a second sparse Gaussian process. An instance of
+        :class:`HomoscedasticNoise`, :class:`PolynomialNoise` or :class:`GPNoise` brings settings.
+        Known noise, `noise_variance` of `fit`, takes its place.
+    n_inducing : int or "auto", default=200
+        Most inducing points, silently at most the number of distinct rows. More points bring the
+        bound closer to that of the full Gaussian process, at a cost of O(M^2) per row. "auto"
+        doubles their number until the certificate is below `certificate_tol`, growth no longer
+        pays, or `max_inducing` is reached; ``growth_end_`` says which.
+    selector : str, InducingPointSelector or array (n_points, n_features), default="rpcholesky"
+        How points are chosen: "hgv", "rpcholesky", "greedy-variance", "kmeans" or "uniform", see
+        :class:`InducingPointSelector`. An instance brings its own method, number of points and
+        tolerance (with defaults of its own) in place of `n_inducing` and `selection_tol`; its
+        kernel and weighting must be None. An array holds the points themselves.
+    selection_tol : float, default=1e-5
+        Choose no more points once what the points miss costs at most this many nats per row.
+        0 chooses `n_inducing` points, or as many as are linearly independent. With
+        ``n_inducing="auto"`` the certificate decides instead.
+    certificate_tol : float, default=1e-2
+        With ``n_inducing="auto"``, how many nats per row may be between the upper bound on the log
+        marginal likelihood and the lower one.
+    max_inducing : int, default=2000
+        With ``n_inducing="auto"``, the most inducing points.
+    bound : {"auto", "tight", "spherical", "standard"}, default="auto"
+        How the bound accounts for what the points miss: "standard" as in [2]_, "spherical" as in
+        [3]_, "tight" as in proposition 3.3 of [4]_, extended to unequal noise. "auto" is "tight".
+    fit_prior_mean : bool, default=True
+        Learn the constant mean of f; else it is zero (the mean of y, with `normalize_y`).
+    normalize_y : bool, default=False
+        Divide each target by its standard deviation first, and subtract its mean. Hyperparameters
+        then are relative to the normalised targets.
+    optimizer : {"bfgs"} or None, default="bfgs"
+        "bfgs" learns the hyperparameters within their bounds, by quasi-Newton steps on the bound's
+        gradient. None keeps them as they are: those of `kernel` and `noise`, or with
+        `warm_start` those of the last fit.
+    n_restarts_optimizer : int, default=0
+        Further runs from hyperparameters drawn log-uniformly within their bounds.
+    max_iter : int, default=100
+        Most steps of the hyperparameters for each choice of inducing points.
+    tol : float, default=1e-5
+        Tolerance of the bound, in nats per row.
+    max_reselections : int, default=10
+        How often the points may be chosen again. It stops earlier once the bound has not risen
+        twice in a row, or the same points come back.
+    optimize_inducing : bool, default=False
+        At the end move the points, which then are rows no longer, to where the bound is highest,
+        along with the hyperparameters. It raises the bound where few points have to do, at up to
+        `max_iter` further evaluations.
+    warm_start : bool, default=False
+        Start from the hyperparameters of the last fit, and from its inducing points where they are
+        chosen by the model and no more than are asked for now. The kernel may have other values
+        and bounds than at the last fit, but must have the same structure.
+    working_dtype : {"float64", "float32"}, default="float64"
+        Precision of the whitened features of the rows, arrays of shape (M, N). "float32" halves
+        their memory, so that twice as many rows fit scikit-learn's ``working_memory``, and takes
+        about a sixth less time; they are computed in double precision first, and so is all that is
+        learned from their sums. The bound changes by less than 1e-6 nats per row, unless the noise
+        variance is below about 1e-5 of that of f.
+    random_state : int, RandomState instance or None, default=0
+        For the selectors "rpcholesky", "kmeans" and "uniform", and for restarts. An integer gives
+        the same model at every call; None draws anew. The selector "hgv" draws
+        nothing, but where noise is low and points are few it spends them on outlying rows.
+    verbose : int, default=0
+        Print a line for each choice of points.
+
+    Attributes
+    ----------
+    kernel_ : kernel
+        Kernel of f with the learned hyperparameters, without noise.
+    noise_variance_ : float, ndarray of shape (n_outputs,) or None
+        Variance of homoscedastic noise, in squared units of y; None for other noise, see
+        `predict_noise_std`.
+    prior_mean_ : float or ndarray of shape (n_outputs,)
+        Constant mean of f, in units of y.
+    inducing_points_ : ndarray of shape (n_points, `n_features_in_`)
+        Inducing points in the order of their choice.
+    inducing_indices_ : ndarray of shape (n_points,) or None
+        Which rows of the X given to `fit` they are; None where a point is no row.
+    feature_relevance_ : ndarray of shape (`n_features_in_`,) or None
+        How many length scales the standard deviation of each column spans: the larger, the more f
+        depends on it; with a kernel of one length scale for all columns it says little. None for
+        kernels without length scales.
+    lower_bound_ : float
+        Lower bound on the log marginal likelihood of the training data, in nats, for targets in
+        their own units; summed over outputs.
+    cost_per_row_ : float
+        What the points miss, in nats per row: half the mean of site precision times residual, which
+        `selection_tol` limits; summed over outputs. It orders choices of points; `certificate`
+        bounds what they cost.
+    lower_bounds_ : ndarray
+        The bound after each choice of points, of the run that was kept.
+    growth_ : list of dict or None
+        With ``n_inducing="auto"``, for each size tried ``n_inducing``, the ``lower_bound`` and the
+        ``gap_per_row`` of the certificate, in nats.
+    growth_end_ : str or None
+        With ``n_inducing="auto"``, why it stopped: "certified", "flat" (growth no longer paid),
+        "cap" (`max_inducing`) or "spanned" (the rows have no further independent ones).
+    n_iter_ : int
+        Steps of the hyperparameters in all.
+    n_evaluations_ : int
+        Evaluations of the bound in all, those on subsets included.
+    n_site_iterations_ : int
+        Passes of the site solver in all, one for each evaluation unless ``noise="gp"``.
+    converged_ : bool
+        Whether the optimiser reached its tolerance.
+    jitter_ : float
+        Added to the diagonal of the points' covariance, relative to its mean.
+    n_features_in_ : int
+        Number of columns seen in `fit`.
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Their names, if X had string ones.
+
+    See Also
+    --------
+    SparseGPClassifier : The same for labels.
+    InducingPointSelector : The choice of points by itself, as a transformer.
+    sklearn.gaussian_process.GaussianProcessRegressor : The full model, for a few thousand rows.
+
+    Notes
+    -----
+    With N rows, M points and D columns a fit takes O(N M (M + D)) time for each of its evaluations,
+    typically 20 to 80, and memory for some numbers per row and for arrays of shape (M, N) up to
+    scikit-learn's ``working_memory``. Predictions cost O(M (M + D)) per row. No training rows are
+    kept but the inducing points. Equal rows are merged and the others sorted, so neither the order
+    of the rows nor writing a row twice rather than giving it a weight of two matters. Those of a
+    `numpy.memmap`, or of another array that is read by slices, stay where and as they are: see
+    "Rows that do not fit in memory" in the user guide.
+
+    Several outputs share kernel and inducing points; each has noise parameters of its own.
+
+    References
+    ----------
+    .. [1] Passerello, "Heteroscedastic inducing point selection for sparse Gaussian process
+       classification", Imperial College London, 2021: the bound for unequal noise (section 3.1)
+       and the selection (section 4.3.2).
+    .. [2] Titsias, "Variational learning of inducing variables in sparse Gaussian processes",
+       AISTATS 2009.
+    .. [3] Artemev, Burt, van der Wilk, "Tighter bounds on the log marginal likelihood of Gaussian
+       process regression using conjugate gradients", ICML 2021.
+    .. [4] Titsias, "New bounds for sparse variational Gaussian processes", ICML 2025.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from sparsegpc import SparseGPRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = make_pipeline(StandardScaler(), SparseGPRegressor(n_inducing=50)).fit(X, y)
+    >>> mean, std = model.predict(X, return_std=True)
+    >>> bool(abs(y - mean).mean() < 50 < std.mean() < 60)
+    True
+    """
+
+    _parameter_constraints = {
+        **SparseGPBase._parameter_constraints,
+        "noise": [
+            StrOptions(set(NOISES)),
+            HomoscedasticNoise,
+            PolynomialNoise,
+            GPNoise,
+        ],
+        **CertifiedMixin._growth_constraints,
+        "normalize_y": ["boolean"],
+    }
+
+    def __init__(
+        self,
+        kernel=None,
+        *,
+        noise="homoscedastic",
+        n_inducing=200,
+        selector="rpcholesky",
+        selection_tol=1e-5,
+        certificate_tol=1e-2,
+        max_inducing=2000,
+        bound="auto",
+        fit_prior_mean=True,
+        normalize_y=False,
+        optimizer="bfgs",
+        n_restarts_optimizer=0,
+        max_iter=100,
+        tol=1e-5,
+        max_reselections=10,
+        optimize_inducing=False,
+        warm_start=False,
+        working_dtype="float64",
+        random_state=0,
+        verbose=0,
+    ):
+        self.kernel = kernel
+        self.noise = noise
+        self.n_inducing = n_inducing
+        self.selector = selector
+        self.selection_tol = selection_tol
+        self.certificate_tol = certificate_tol
+        self.max_inducing = max_inducing
+        self.bound = bound
+        self.fit_prior_mean = fit_prior_mean
+        self.normalize_y = normalize_y
+        self.optimizer = optimizer
+        self.n_restarts_optimizer = n_restarts_optimizer
+        self.max_iter = max_iter
+        self.tol = tol
+        self.max_reselections = max_reselections
+        self.optimize_inducing = optimize_inducing
+        self.warm_start = warm_start
+        self.working_dtype = working_dtype
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y, sample_weight=None, noise_variance=None):
+        """Learn hyperparameters, inducing points and the posterior.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+            Targets.
+        sample_weight : array-like of shape (n_samples,), float or None, default=None
+            Each row's log-likelihood is multiplied by its weight: a weight of k is k copies of the
+            row, a weight of zero is no row.
+        noise_variance : float, array-like of shape (n_samples,) or of that of y, default=None
+            Variance of the noise at each row, in squared units of y, where it is known. Nothing is
+            learned about noise then, and `noise` does not count.
+
+        Returns
+        -------
+        self : SparseGPRegressor
+
+        Raises
+        ------
+        ValueError
+            If the input is not finite or has wrong shapes, `noise_variance` is not positive, or
+            the kernel does not fit the data or stands for noise beside another noise.
+        numpy.linalg.LinAlgError
+            If the kernel is not positive semi-definite.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If `max_iter` was reached, the learned model is no better than a constant one, the
+            bound still rises where hyperparameters meet their limits, or the kernel matrix is
+            hardly positive definite.
+        UserWarning
+            If one column varies so much more than the others that a common length scale hides them.
+        """
+        with all_or_nothing(self):
+            X, y = validated_rows(self, X, y, multi_output=True, y_numeric=True)
+            X, y, weight, noise, places = distinct_rows(X, y, sample_weight, noise_variance)
+            self._check_auto()
+            self._one_output = y.ndim == 1
+            with single_threaded_blas():
+                messages = self._fit(self._scale_targets(X, y, weight, noise))
+            if self.inducing_indices_ is not None:
+                self.inducing_indices_ = places[self.inducing_indices_]
+            self._tell(messages)
+        return self
+
+    def certificate(self, X, y, sample_weight=None, noise_variance=None, method="auto"):
+        """Return how far the fitted model can be from the exact one with its hyperparameters.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            The rows given to `fit`, which are not kept.
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+            Their targets.
+        sample_weight : array-like of shape (n_samples,), float or None, default=None
+            As in `fit`.
+        noise_variance : float, array-like of shape (n_samples,) or of that of y, default=None
+            As in `fit`.
+        method : str, default="auto"
+            The upper bound on the log marginal likelihood: "cauchy-schwarz" at O(N M), "whitened"
+            at O(N M + M^3), "trace" (equation 3.4 of [1]_) at O(N M^2), "one-pass" at O(N^2 D), or
+            "conjugate-gradient" at O(N^2 D) for each iteration, the tightest. "auto" takes the
+            least of the first three, and of "one-pass" up to 20 000 rows.
+
+        Returns
+        -------
+        certificate : Certificate
+            With the bounds in nats, and the errors of posterior means, variances and probabilities
+            that they allow; ``print`` shows it in words. With several outputs it is about all of
+            them together. With ``noise="gp"`` the exact model has the noise that was learned.
+
+        Raises
+        ------
+        ValueError
+            If the data are not those of `fit`, or `method` is unknown.
+
+        References
+        ----------
+        .. [1] Passerello, "Heteroscedastic inducing point selection for sparse Gaussian process
+           classification", 2021. The last two are those of Artemev, Burt, van der Wilk, 2021.
+        """
+        check_method(method)
+        with single_threaded_blas():
+            model, theta, offset = self._restate(X, y, sample_weight, noise_variance)
+            return self._certify(model, theta, offset, method)
+
+    def lower_bound(
+        self,
+        theta=None,
+        X=None,
+        y=None,
+        sample_weight=None,
+        noise_variance=None,
+        eval_gradient=False,
+    ):
+        """Return the lower bound on the log marginal likelihood at the fitted inducing points.
+
+        Parameters
+        ----------
+        theta : array-like of shape (n_hyperparameters,) or None, default=None
+            Logarithms of the kernel's free hyperparameters. None is ``kernel_.theta``. Parameters
+            of the noise are as learned.
+        X : array-like of shape (n_samples, n_features) or None, default=None
+            Rows that the bound is about. None, possible only without `theta` and
+            `eval_gradient`, is the data of `fit`, which are not kept, and gives `lower_bound_`.
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs), default=None
+            Their targets.
+        sample_weight : array-like of shape (n_samples,), float or None, default=None
+            As in `fit`.
+        noise_variance : float, array-like of shape (n_samples,) or of that of y, default=None
+            As in `fit`.
+        eval_gradient : bool, default=False
+            Whether to return the gradient w.r.t. `theta` too.
+
+        Returns
+        -------
+        bound : float
+            In nats, for y in its own units, summed over outputs. Minus infinity where `theta` is
+            so extreme that the kernel matrix of the inducing points cannot be factored.
+        gradient : ndarray of shape (n_hyperparameters,)
+            Only if `eval_gradient`.
+
+        Raises
+        ------
+        ValueError
+            If X or y is needed and missing, or `theta` has a wrong length.
+        """
+        check_is_fitted(self)
+        if X is None and y is None:
+            asked = (theta, sample_weight, noise_variance)
+            if all(part is None for part in asked) and not eval_gradient:
+                return self.lower_bound_
+            raise ValueError(
+                "lower_bound needs X and y for theta, sample_weight, noise_variance or "
+                "eval_gradient: the rows given to fit are not kept"
+            )
+        if X is None or y is None:
+            raise ValueError(
+                "lower_bound needs X and y together, or neither: its first argument is theta, so "
+                "call lower_bound(X=X, y=y)"
+            )
+        theta = self._check_theta(theta)
+        with single_threaded_blas():
+            model, learned, offset = self._restate(X, y, sample_weight, noise_variance)
+            learned = np.append(theta, learned[len(theta) :])
+            points = Chosen(self.inducing_points_, None, None)
+            bound = self._bound_at(model, learned, points, eval_gradient)
+        if eval_gradient:
+            return bound[0] + offset, bound[1][: len(theta)]
+        return bound + offset
+
+    def truncate(self, n_inducing):
+        """Return the model on the first inducing points only, without learning again.
+
+        Hyperparameters and noise stay as they are; posterior and bound are those of the smaller
+        model, so that a path of sizes costs no more than its largest.
+
+        Parameters
+        ----------
+        n_inducing : int
+            Between 1 and the number of points of this model.
+
+        Returns
+        -------
+        model : SparseGPRegressor
+            Fitted. It shares what it can with this one; ``lower_bounds_``, ``growth_`` and the
+            counts are still those of this one.
+
+        Raises
+        ------
+        ValueError
+            If `n_inducing` is out of range.
+        """
+        check_is_fitted(self)
+        n_points = len(self.inducing_points_)
+        whole = isinstance(n_inducing, numbers.Integral) and not isinstance(n_inducing, bool)
+        if not whole or not 1 <= n_inducing <= n_points:
+            raise ValueError(
+                f"n_inducing must be an integer between 1 and {n_points}, the number of points of "
+                f"this model, got {n_inducing!r}"
+            )
+        other = copy(self)
+        with single_threaded_blas():
+            other._posteriors = [truncate(nested, n_inducing) for nested in self._nested]
+        other._nested = [nested.truncated(n_inducing) for nested in self._nested]
+        other._Luu = self._Luu[:n_inducing, :n_inducing]
+        other.inducing_points_ = self.inducing_points_[:n_inducing]
+        if self.inducing_indices_ is not None:
+            other.inducing_indices_ = self.inducing_indices_[:n_inducing]
+        loss = sum(
+            before.bound - after.bound
+            for before, after in zip(self._posteriors, other._posteriors, strict=True)
+        )
+        other.lower_bound_ = self.lower_bound_ - loss
+        other._set_prior_mean()
+        other._set_cost()
+        return other
+
+    def _scale_targets(self, X, y, weight, noise):
+        """Set centre and scale of the targets, and return the `Targets` in these units."""
+        y = y.reshape(len(y), -1).T
+        total = weight.sum()
+        centre, scale = y @ weight / total, np.ones(len(y))
+        if self.normalize_y:
+            deviation = np.sqrt((y - centre[:, None]) ** 2 @ weight / total)
+            scale = np.where(deviation > 0.0, deviation, 1.0)
+        elif not self.fit_prior_mean:
+            centre = np.zeros(len(y))
+        self._y_centre, self._y_scale = centre, scale
+        return self._in_units(X, y, weight, noise)
+
+    def _in_units(self, X, y, weight, noise):
+        y = centred(y, self._y_centre) / self._y_scale[:, None]
+        if noise is not None:
+            noise = noise / self._y_scale[:, None] ** 2
+        return Targets(X, y, weight, noise)
+
+    def _units_offset(self, total_weight):
+        """Return what a bound for scaled targets lacks to one for targets in their own units."""
+        return -total_weight * float(np.log(self._y_scale).sum())
+
+    def _fit(self, targets):
+        rng = check_random_state(self.random_state)
+        rows = merge_rows(targets.X, targets.weight)
+        spread = measure_spread(rows.X, rows.weight)
+        variance = second_moments(targets.y, targets.weight)
+        kernel, noise = self._kernel_and_noise(spread, float(variance.mean()), targets)
+        parameters = adapt_kernel(kernel, self.n_features_in_, refuse_white=WHITE_IN_PRODUCT)
+        options = {**self._model_options(KnownNoise()), "counts": Counts()}
+
+        def state(plan):
+            model = plan.model(parameters.kernel, targets, rows, options)
+            offset = self._units_offset(model.total_weight)
+            return Problem(rows, spread, kernel, plan.extend(parameters), model, offset)
+
+        self._visible_range = VISIBLE_SHARE * float(np.sqrt(variance.mean()))
+        self.growth_ = self.growth_end_ = None
+        plan, starts = self._plan_noise(state, noise, spread, rows.X, variance, rng)
+        self._plan, self._normalized = plan, self.normalize_y
+        return self._learn(state(plan), rng, starts)
+
+    def _kernel_and_noise(self, spread, variance, targets):
+        """Return the kernel of f, and the settings of the noise or None if it is known."""
+        noise, known = resolve_noise(self.noise), targets.noise_variance is not None
+        if self.kernel is None:
+            return default_kernel(spread, variance), None if known else noise
+        kernel, whites = split_white(self.kernel)
+        if not whites:
+            return self.kernel, None if known else noise
+        if known or self.noise != "homoscedastic":
+            other = "noise_variance" if known else f"noise={self.noise!r}"
+            raise ValueError(
+                f"kernel {self.kernel} holds a WhiteKernel, which stands for homoscedastic noise, "
+                f"beside {other}: leave one of them out"
+            )
+        if kernel is None:
+            raise ValueError(
+                f"kernel {self.kernel} is noise only: add a covariance of f, for example "
+                "ConstantKernel() * RBF()"
+            )
+        if len(whites) > 1:
+            raise ValueError(f"kernel {self.kernel} must have one WhiteKernel at most: add them up")
+        return kernel, HomoscedasticNoise(whites[0].noise_level, whites[0].noise_level_bounds)
+
+    def _plan_noise(self, state, noise, spread, X, variance, rng):
+        """Return the plan for the noise, and where to start; None leaves that to `_learn`.
+
+        Noise that differs from row to row starts from where homoscedastic noise led: from anywhere
+        else it is apt to take for noise what f has yet to learn.
+        """
+        warm = self.warm_start and hasattr(self, "kernel_")
+        if isinstance(noise, GPNoise):
+            plan = self._plan_process(noise, spread, np.log(START * variance))
+        else:
+            plan = self._plan_parameters(noise, X, variance)
+        if warm:
+            self._check_same_noise(plan, len(variance))
+        if warm and isinstance(plan, ProcessPlan):
+            log_noise = [posterior.prior_mean for posterior in self._noise.posteriors]
+            return plan.starting_at(log_noise), None
+        if warm or not plan.varies or self.optimizer is None:
+            return plan, None
+        constant = state(self._plan_parameters(HomoscedasticNoise(), X, variance))
+        theta = self._search(constant, rng).best.theta
+        theta, log_noise = np.split(theta, [constant.model.kernel.n_params])
+        plan = plan.starting_at(log_noise)
+        return plan, [np.append(theta, own) for own in plan.starts(spread)]
+
+    def _plan_parameters(self, noise, X, variance):
+        """Return the plan for noise that is known (None) or has few parameters."""
+        if noise is None:
+            return KnownPlan()
+        starts, bounds = START * variance, variance[:, None] * LIMITS
+        if isinstance(noise, PolynomialNoise):
+            basis = PolynomialBasis(X, noise.degree, noise.interactions)
+        else:
+            basis = PolynomialBasis(X, 0)
+            if noise.variance is not None:
+                starts = np.full(len(variance), float(noise.variance))
+            if isinstance(noise.variance_bounds, str):
+                return KnownPlan(starts)
+            if noise.variance_bounds is not None:
+                bounds = np.tile(noise._checked_bounds(), (len(variance), 1))
+        columns = getattr(self, "feature_names_in_", None)
+        if columns is None:
+            columns = np.array([f"x{k}" for k in range(self.n_features_in_)], dtype=object)
+        return PolynomialPlan(basis, basis.names(columns), np.log(starts), np.log(bounds))
+
+    def _plan_process(self, noise, spread, log_noise):
+        kernel = default_kernel(spread) if noise.kernel is None else noise.kernel
+        parameters = adapt_kernel(
+            kernel, self.n_features_in_, refuse_white="a log variance has no noise of its own"
+        )
+        return ProcessPlan(kernel, parameters, noise.n_inducing, noise.selection_tol, log_noise)
+
+    def _check_same_noise(self, plan, n_outputs):
+        """Refuse to start from a fit with other noise or another number of outputs."""
+        same = type(plan) is type(self._plan) and n_outputs == len(self._posteriors)
+        if isinstance(plan, PolynomialPlan) and same:
+            same = plan.names == self._plan.names
+        if not same or self.normalize_y != self._normalized:
+            raise ValueError(
+                "warm_start=True needs the kind of noise, normalize_y and the number of outputs of "
+                "the last fit; set warm_start=False to start afresh"
+            )
+
+    def _check_same_kind(self, problem):
+        super()._check_same_kind(problem)
+        if len(problem.parameters.theta) != len(self._theta):
+            raise ValueError(
+                "warm_start=True needs the noise parameters of the last fit; set warm_start=False "
+                "to start afresh"
+            )
+
+    def _warm_points(self, choose, rows):
+        chosen = super()._warm_points(choose, rows)
+        if chosen is None or not isinstance(self._noise, LearnedProcess):
+            return chosen
+        return chosen._replace(Z_noise=self._noise.Z)
+
+    def _store(self, result, problem):
+        super()._store(result, problem)
+        best, model = result.best, problem.model
+        self._noise = self._plan.learned(best)
+        self.noise_variance_ = None
+        if isinstance(self._noise, LearnedPolynomial) and self._noise.coefficients.shape[1] == 1:
+            noise = np.exp(self._noise.coefficients[:, 0]) * self._y_scale**2
+            self.noise_variance_ = float(noise[0]) if self._one_output else noise
+        self._set_prior_mean()
+        features = features_at(model, best)
+        self._nested = [
+            nested_sums(features, solution.sites, model.slack, model.prior_mean)
+            for solution in best.solutions
+        ]
+
+    def _set_prior_mean(self):
+        means = np.array([posterior.prior_mean for posterior in self._posteriors])
+        means = self._y_centre + self._y_scale * means
+        self.prior_mean_ = float(means[0]) if self._one_output else means
+
+    def _limit_meaning(self, name, side, best):
+        if name.partition(" of output")[0] == "noise variance" and side == "lower":
+            return "the targets look free of noise"
+        if name.startswith("noise ") and name.endswith("constant_value") and side == "lower":
+            # The noise looks the same at all rows: nothing to be warned of.
+            return None
+        return ""
+
+    def _restate(self, X, y, sample_weight, noise_variance):
+        """Return the core's model of given rows with the learned noise, its parameters, and what
+        its bound lacks to one in the units of the targets.
+        """
+        check_is_fitted(self)
+        X, y = validated_rows(self, X, y, multi_output=True, y_numeric=True, reset=False)
+        self._check_outputs(y)
+        needed = isinstance(self._plan, KnownPlan) and self._plan.constant is None
+        if needed != (noise_variance is not None):
+            raise ValueError(
+                "noise_variance is needed for these rows, because the model was fitted to known "
+                "noise"
+                if needed
+                else "noise_variance must be None, because the model has learned its noise"
+            )
+        X, y, weight, noise, _ = distinct_rows(X, y, sample_weight, noise_variance)
+        targets = self._in_units(X, y.reshape(len(y), -1).T, weight, noise)
+        rows = merge_rows(X, weight)
+        kernel = adapt_kernel(self.kernel_, self.n_features_in_).kernel
+        options = self._model_options(KnownNoise())
+        model, offset = self._plan.restated(kernel, targets, rows, options, self._noise)
+        n_params = kernel.n_params + model.likelihood.n_params * len(targets.y)
+        offset += self._units_offset(model.total_weight)
+        return model, self._theta[:n_params], offset

@@ -1,0 +1,331 @@
+"""Inducing points as a transformer: a Nystrom feature map at rows chosen by pivoted Cholesky."""
+
+import numbers
+
+import numpy as np
+from sklearn.base import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    _fit_context,
+    clone,
+)
+from sklearn.cluster import KMeans
+from sklearn.gaussian_process.kernels import Kernel
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_array, check_is_fitted
+
+from sparsegpc._core.bounds.features import factor_inducing
+from sparsegpc._core.likelihoods.binary import PolyaGammaLogit
+from sparsegpc._core.models.model import SparseModel, whitened_features
+from sparsegpc._core.numerics.linalg import JITTER_ATTEMPTS
+from sparsegpc._core.rows.blocks import single_threaded_blas
+from sparsegpc._core.rows.merging import merge_rows
+from sparsegpc._core.rows.sources import RowSource, spaced_rows
+from sparsegpc._core.selection.choices import FixedChoice, PivotedChoice
+from sparsegpc._estimators.adapters import adapt_kernel, default_kernel, measure_spread
+from sparsegpc._estimators.settings import row_options
+from sparsegpc._estimators.validation import (
+    all_or_nothing,
+    check_weights,
+    refuse_overflow,
+    validated_rows,
+)
+
+# Rows of an array on disk that k-means sees, and for each of its centres.
+KMEANS_ROWS, KMEANS_ROWS_PER_POINT = 10_000, 100
+METHODS = ("hgv", "rpcholesky", "greedy-variance", "kmeans", "uniform")
+
+
+def make_choice(method, n_points, tol, X, weight, rng):
+    """Return the `choices` object of a method by its public name, for merged rows `X`."""
+    n_points = min(n_points, len(X))
+    if method == "kmeans":
+        kmeans = KMeans(n_points, n_init=1, random_state=rng)
+        if isinstance(X, RowSource):
+            # k-means wants its rows in memory.
+            few = spaced_rows(X, max(KMEANS_ROWS, KMEANS_ROWS_PER_POINT * n_points))
+            X, weight = X[few], weight[few]
+        return FixedChoice(kmeans.fit(X, sample_weight=weight).cluster_centers_)
+    if method == "uniform":
+        return PivotedChoice("order", n_points, tol, order=rng.permutation(len(X)))
+    rule = "sample" if method == "rpcholesky" else "argmax"
+    by_precision = method != "greedy-variance"
+    return PivotedChoice(rule, n_points, tol, by_precision=by_precision, rng=rng)
+
+
+class InducingPointSelector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    r"""Choose inducing points among the rows, and map rows to their whitened Nystrom features.
+
+    `fit` chooses M rows :math:`z_m`; `transform` gives
+    :math:`v(x) = L_{uu}^{-1} k(Z, x)` with :math:`L_{uu} L_{uu}^\top = K_{uu}`, whose inner
+    products are the Nystrom approximation :math:`k(x, Z) K_{uu}^{-1} k(Z, x')` of the kernel. A
+    linear model on these features is a sparse kernel machine; the same choice of points serves
+    the Gaussian processes of this package through their parameter `selector`.
+
+    Parameters
+    ----------
+    kernel : kernel of sklearn.gaussian_process.kernels or None, default=None
+        Covariance function; it is used as it is, nothing is learned. None is RBF with variance 1
+        and the root mean square distance of two rows as its length scale.
+    method : {"hgv", "rpcholesky", "greedy-variance", "kmeans", "uniform"}, default="hgv"
+        How points are chosen, given the residual variance that is left at each row and the row's
+        weight p (see `weighting`):
+
+        - "hgv": the row with the largest p times residual, one after the other
+          (heteroscedastic greedy variance, [1]_).
+        - "rpcholesky": rows drawn with probability proportional to p times residual
+          (randomly pivoted Cholesky, [3]_). Less drawn to outliers.
+        - "greedy-variance": the row with the largest residual, whatever p ([2]_).
+        - "kmeans": the centres of k-means, which are no rows; `tol` does not apply.
+        - "uniform": rows in random order.
+    n_components : int, default=200
+        Most points to choose, silently at most the number of distinct rows.
+    tol : float, default=1e-3
+        Stop as soon as what is left costs at most this many nats per row,
+        :math:`\frac{1}{2N}\sum_n p_n r_n` with residual variances r. Larger values choose fewer
+        points; 0 chooses `n_components`, or as many as are linearly independent.
+    weighting : None, "classification" or array of shape (n_samples,), default=None
+        The weight p of each row: its precision, one over the noise variance, in the model that
+        the points shall serve. None is 1 for every row. "classification" takes the precisions of
+        Gaussian process classifiers with this kernel, fitted to `y`, one against the rest if it
+        has more than two classes: rows near the decision boundary weigh most.
+    random_state : int, RandomState instance or None, default=None
+        For "rpcholesky", "kmeans" and "uniform".
+
+    Attributes
+    ----------
+    inducing_points_ : ndarray of shape (`n_components_`, `n_features_in_`)
+        Chosen rows, in the order of their choice.
+    inducing_indices_ : ndarray of shape (`n_components_`,) or None
+        Which rows of the X given to `fit` they are; None for "kmeans".
+    n_components_ : int
+        Number of points chosen.
+    traces_, costs_ : ndarray of shape (`n_components_` + 1,) or None
+        The weighted trace :math:`\sum_n p_n r_n` and the cost per row in nats that are left after
+        0, 1, ... points; None for "kmeans".
+    kernel_ : kernel
+        Kernel used.
+    jitter_ : float
+        Added to the diagonal of the points' covariance, relative to its mean.
+    n_features_in_ : int
+        Number of columns seen in `fit`.
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Their names, if X had string ones.
+
+    See Also
+    --------
+    SparseGPClassifier : Chooses its points with the kernel and the precisions that it learns.
+    sklearn.kernel_approximation.Nystroem : The same features at uniformly chosen rows.
+
+    Notes
+    -----
+    With N rows, M points and D columns `fit` and `transform` cost O(N M (M + D)) time. Beyond the
+    rows and the result they take O(N + M^2) memory and that of a block of rows for each thread.
+    The choice is nested but for "kmeans": M - 1 points would be the first M - 1 of these. Equal
+    rows are merged and the others sorted before anything is chosen, so
+    the order of the rows does not matter.
+
+    References
+    ----------
+    .. [1] Passerello, "Heteroscedastic inducing point selection for sparse Gaussian process
+       classification", Imperial College London, 2021, section 4.3.2.
+    .. [2] Burt, Rasmussen, van der Wilk, "Convergence of sparse variational inference in Gaussian
+       processes regression", JMLR 21, 2020.
+    .. [3] Chen, Epperly, Tropp, Webber, "Randomly pivoted Cholesky", 2022.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from sparsegpc import InducingPointSelector
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = make_pipeline(
+    ...     StandardScaler(), InducingPointSelector(n_components=40), LogisticRegression()
+    ... )
+    >>> model.fit(X, y).score(X, y) > 0.94
+    True
+    >>> model[1].inducing_indices_.shape
+    (40,)
+    """
+
+    _parameter_constraints = {
+        "kernel": [Kernel, None],
+        "method": [StrOptions(set(METHODS))],
+        "n_components": [Interval(numbers.Integral, 1, None, closed="left")],
+        "tol": [Interval(numbers.Real, 0, None, closed="left")],
+        "weighting": [None, StrOptions({"classification"}), "array-like"],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        kernel=None,
+        *,
+        method="hgv",
+        n_components=200,
+        tol=1e-3,
+        weighting=None,
+        random_state=None,
+    ):
+        self.kernel = kernel
+        self.method = method
+        self.n_components = n_components
+        self.tol = tol
+        self.weighting = weighting
+        self.random_state = random_state
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y=None):
+        """Choose the inducing points.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,) or None, default=None
+            Class labels, read only if ``weighting="classification"``.
+
+        Returns
+        -------
+        self : InducingPointSelector
+
+        Raises
+        ------
+        ValueError
+            If X or `weighting` is not finite or has a wrong shape, or `y` is missing or holds one
+            class where it is needed.
+        numpy.linalg.LinAlgError
+            If the kernel is not positive semi-definite.
+        """
+        with all_or_nothing(self), single_threaded_blas():
+            self._fit(X, y)
+        return self
+
+    def _fit(self, X, y):
+        if isinstance(self.weighting, str):
+            if y is None:
+                raise ValueError(
+                    'weighting="classification" requires y to be passed, but the target y is None'
+                )
+            X, y = validated_rows(self, X, y)
+            targets = _one_against_rest(y)
+        else:
+            X = validated_rows(self, X)
+            targets = []
+        unit = np.ones(len(X))
+        rows = merge_rows(X, unit)
+        spread = measure_spread(rows.X, rows.weight)
+        self.kernel_ = default_kernel(spread) if self.kernel is None else clone(self.kernel)
+        adapted = adapt_kernel(
+            self.kernel_, self.n_features_in_, refuse_white="features of a row cannot hold noise"
+        )
+        models = [_binary_model(adapted, rows, rows.mean(target, unit)) for target in targets]
+        choose = make_choice(
+            self.method,
+            self.n_components,
+            self.tol,
+            rows.X,
+            rows.weight,
+            check_random_state(self.random_state),
+        )
+        # The choice sees kernel and rows of a model, and no targets.
+        model = _binary_model(adapted, rows, np.zeros(len(rows.X)))
+        chosen = choose(model, adapted.theta, self._precision(models, adapted.theta, rows, len(X)))
+        factor, _ = factor_inducing(adapted.kernel, adapted.theta, chosen.Z)
+        self._Luu, self.jitter_ = factor
+        self.inducing_points_ = chosen.Z
+        self.n_components_ = self._n_features_out = len(chosen.Z)
+        self.inducing_indices_ = self.traces_ = self.costs_ = None
+        if chosen.selection is not None:
+            self.inducing_indices_ = rows.first[chosen.indices]
+            self.traces_, self.costs_ = chosen.selection.traces, chosen.selection.costs
+
+    def _precision(self, models, theta, rows, n_samples):
+        """Return the weight of each merged row."""
+        if self.weighting is None:
+            return rows.weight
+        if not isinstance(self.weighting, str):
+            return rows.total(check_weights(self.weighting, n_samples, name="weighting"))
+        total = np.zeros(len(rows.weight))
+        for model in models:
+            # The points of each classifier are those that its prior precisions choose.
+            states = model.initial_state()
+            choose = PivotedChoice("argmax", self.n_components, self.tol)
+            chosen = model.choose(choose, theta, states)
+            solved = model.evaluate(
+                theta, chosen, states, attempts=JITTER_ATTEMPTS, wrt_theta=False
+            )
+            total += solved.solutions[0].sites.precision
+        return total
+
+    def transform(self, X):
+        """Map rows to their whitened Nystrom features.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        V : ndarray of shape (n_samples, `n_components_`)
+            ``V @ V.T`` approximates ``kernel_(X)``, from below in its diagonal.
+        """
+        check_is_fitted(self)
+        X = validated_rows(self, X, reset=False)
+        adapted = adapt_kernel(self.kernel_, self.n_features_in_)
+        with single_threaded_blas():
+            return whitened_features(
+                adapted.kernel,
+                adapted.theta,
+                self.inducing_points_,
+                self._Luu,
+                X,
+                **row_options(),
+            )
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = isinstance(self.weighting, str)
+        return tags
+
+
+def _binary_model(adapted, rows, target):
+    """Return a classifier's model of merged rows with mean targets in [-1, 1]."""
+    return SparseModel(
+        adapted.kernel,
+        PolyaGammaLogit(),
+        rows.X,
+        [target],
+        rows.weight,
+        slack="tight",
+        **row_options(),
+    )
+
+
+def _one_against_rest(y):
+    """Return targets of +1 and -1 for the second class, or for each of more than two."""
+    check_classification_targets(y)
+    classes, codes = np.unique(y, return_inverse=True)
+    if len(classes) == 1:
+        raise ValueError(
+            f'weighting="classification" needs rows of two classes, but y holds one class only, '
+            f"{classes[0]}"
+        )
+    positive = range(1, 2) if len(classes) == 2 else range(len(classes))
+    return [np.where(codes == k, 1.0, -1.0) for k in positive]
+
+
+def check_inducing_points(points, n_features):
+    """Return given inducing points as floats of shape (M, D), or raise ValueError."""
+    points = check_array(points, dtype=np.float64, input_name="selector", copy=True)
+    if points.shape[1] != n_features:
+        raise ValueError(
+            f"selector is an array of inducing points with {points.shape[1]} columns, but X has "
+            f"{n_features}"
+        )
+    refuse_overflow(points, "selector")
+    return points

@@ -1,0 +1,415 @@
+"""The classifier that learns from minibatches: for many rows, and for streams."""
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import StrOptions
+from sklearn.utils.multiclass import check_classification_targets
+
+from sparsegpc._core.learning.stochastic import LEARNING_RATE, SLACKS
+from sparsegpc._core.learning.stochastic_labels import LabelBatches, sums_over_rows
+from sparsegpc._core.likelihoods.protocol import LabelLikelihood
+from sparsegpc._core.models.model import SparseModel
+from sparsegpc._core.rows.blocks import single_threaded_blas
+from sparsegpc._core.rows.merging import merge_rows
+from sparsegpc._estimators.adapters import adapt_kernel, default_kernel, measure_spread
+from sparsegpc._estimators.labels import (
+    NO_WHITE_NOISE,
+    check_classes,
+    class_codes,
+    present_rows,
+    weigh_classes,
+)
+from sparsegpc._estimators.latent import LatentMixin
+from sparsegpc._estimators.minibatches import (
+    CONSTRAINTS,
+    START_ROWS,
+    MinibatchMixin,
+    choose_points,
+    learn_theta,
+    n_first_rows,
+)
+from sparsegpc._estimators.probabilities import ProbabilitiesMixin
+from sparsegpc._estimators.settings import row_options
+from sparsegpc._estimators.targets import distinct_rows
+from sparsegpc._estimators.uncertainty import UncertaintyMixin
+from sparsegpc._estimators.validation import all_or_nothing, validated_rows
+from sparsegpc.likelihoods import NAMES, resolve_likelihood
+
+
+class StochasticSparseGPClassifier(
+    ClassifierMixin,
+    ProbabilitiesMixin,
+    UncertaintyMixin,
+    MinibatchMixin,
+    LatentMixin,
+    BaseEstimator,
+):
+    r"""Sparse Gaussian process classification from minibatches of rows.
+
+    The model of :class:`SparseGPClassifier` learned from one batch of rows at a time: for data sets
+    of which a pass over all rows is dear, and through `partial_fit` for streams. The approximate
+    posterior takes natural-gradient steps [2]_ on a bound that is a sum over rows [1]_; for each
+    batch they are repeated until its bound rises no more, so that they need no length to be chosen.
+    Hyperparameters follow averaged gradients. Where N is up to some ten thousand rows,
+    :class:`SparseGPClassifier` reaches a better optimum sooner.
+
+    Parameters
+    ----------
+    kernel : kernel of sklearn.gaussian_process.kernels or None, default=None
+        Covariance of f, as in :class:`SparseGPClassifier`. Its free hyperparameters start from what
+        a few thousand rows say.
+    likelihood : str or likelihood, default="auto"
+        How labels follow from f, as in :class:`SparseGPClassifier`: "bernoulli-logit" ("auto" for
+        two classes), "bernoulli-probit", "polya-gamma" or "conditional-polya-gamma" for two
+        classes; "softmax" ("auto" for more), "logistic-softmax" or "dirichlet" for any number.
+    n_inducing : int, default=200
+        Most inducing points, silently at most the number of distinct rows that they are chosen
+        from: 20 for each point at random, or the first block of a stream.
+    selector : str or array of shape (n_points, n_features), default="rpcholesky"
+        How points are chosen: "hgv", "rpcholesky", "greedy-variance", "kmeans" or "uniform", see
+        :class:`InducingPointSelector`. An array holds the points themselves.
+    bound : {"auto", "tight", "standard"}, default="auto"
+        How the bound accounts for what the points miss. "auto" is "tight" where the likelihood is
+        conditionally Gaussian, and "standard" for "bernoulli-logit", "bernoulli-probit" and
+        "softmax".
+    fit_prior_mean : bool, default=True
+        Learn the constant mean of f; else it is zero, as it is with "logistic-softmax".
+    class_weight : dict, "balanced" or None, default=None
+        Multiplies the weights of the rows of each class; "balanced", which `partial_fit` refuses,
+        makes all classes weigh the same and keeps the total. Probabilities then are those of the
+        weighted classes.
+    batch_size : int, default=1024
+        Rows in a batch.
+    n_epochs : int, default=10
+        How often `fit` goes through all rows while it learns hyperparameters. At the end it visits
+        all rows with fixed hyperparameters until the posterior is optimal.
+    learning_rate : float, default=0.1
+        About the length of a step of the hyperparameters, which are logarithms, at the beginning.
+        It falls to zero during `fit`, and more and more slowly during `partial_fit`. 0 keeps the
+        hyperparameters as they start.
+    memory : int or None, default=None
+        For streams, how many rows are remembered. None remembers all.
+    optimize_inducing : bool, default=False
+        Move the points along with the hyperparameters.
+    random_state : int, RandomState instance or None, default=0
+        For the choice of points and the order of rows.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Class labels, sorted; f of the likelihoods of two classes is about ``classes_[1]``.
+    kernel_ : kernel
+        Kernel of f with the learned hyperparameters.
+    prior_mean_ : float or ndarray of shape (n_classes,)
+        Constant mean of f; of each function where there is one for each class.
+    inducing_points_ : ndarray of shape (n_points, `n_features_in_`)
+        Inducing points.
+    lower_bound_ : float
+        After `fit` a lower bound on the log marginal likelihood of all rows, in nats. After
+        `partial_fit` it is what the rows that are remembered said when they came by, and no bound.
+    n_steps_ : int
+        Batches so far.
+    n_samples_seen_ : int
+        Rows of positive weight that were given to `fit`, or to all calls of `partial_fit`, those
+        with equal columns and labels in one call counted once.
+    n_features_in_ : int
+        Number of columns seen in `fit`.
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Their names, if X had string ones.
+
+    See Also
+    --------
+    SparseGPClassifier : Learns from all rows at once.
+    StochasticSparseGPRegressor : The same for regression.
+
+    Notes
+    -----
+    A step costs O(b M^2 + M^3) time for b rows in a batch, and O(b M) memory, each times C for C
+    functions. A visit to all N rows at the end costs O(N M^2) time, and its memory is limited by
+    scikit-learn's ``working_memory``. Rows with equal columns and labels are one row with their
+    total weight; those with equal columns only stay apart. Rows of a `numpy.memmap`, or of another
+    array that is read by slices, are read batch by batch and never merged.
+
+    References
+    ----------
+    .. [1] Hensman, Matthews, Ghahramani, "Scalable variational Gaussian process classification",
+       AISTATS 2015.
+    .. [2] Khan, Lin, "Conjugate-computation variational inference: converting variational inference
+       in non-conjugate models to inferences in conjugate models", AISTATS 2017.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from sparsegpc import StochasticSparseGPClassifier
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> classifier = StochasticSparseGPClassifier(n_inducing=50, batch_size=100)
+    >>> model = make_pipeline(StandardScaler(), classifier).fit(X, y)
+    >>> model.score(X, y) > 0.97
+    True
+    >>> model.predict_proba(X).shape
+    (569, 2)
+    """
+
+    _parameter_constraints = {
+        **CONSTRAINTS,
+        "likelihood": [StrOptions({"auto", *NAMES}), LabelLikelihood],
+        "bound": [StrOptions({"auto", *SLACKS})],
+        "class_weight": [dict, StrOptions({"balanced"}), None],
+    }
+
+    def __init__(
+        self,
+        kernel=None,
+        *,
+        likelihood="auto",
+        n_inducing=200,
+        selector="rpcholesky",
+        bound="auto",
+        fit_prior_mean=True,
+        class_weight=None,
+        batch_size=1024,
+        n_epochs=10,
+        learning_rate=LEARNING_RATE,
+        memory=None,
+        optimize_inducing=False,
+        random_state=0,
+    ):
+        self.kernel = kernel
+        self.likelihood = likelihood
+        self.n_inducing = n_inducing
+        self.selector = selector
+        self.bound = bound
+        self.fit_prior_mean = fit_prior_mean
+        self.class_weight = class_weight
+        self.batch_size = batch_size
+        self.n_epochs = n_epochs
+        self.learning_rate = learning_rate
+        self.memory = memory
+        self.optimize_inducing = optimize_inducing
+        self.random_state = random_state
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y, sample_weight=None):
+        """Learn from all rows, in batches.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+            Labels of two classes or more.
+        sample_weight : array-like of shape (n_samples,), float or None, default=None
+            Each row's log-likelihood is multiplied by its weight.
+
+        Returns
+        -------
+        self : StochasticSparseGPClassifier
+
+        Raises
+        ------
+        ValueError
+            If the input is not finite or has wrong shapes, `y` has one class only, the likelihood
+            does not admit the classes or the bound, or the kernel does not fit the data.
+        numpy.linalg.LinAlgError
+            If the kernel is not positive semi-definite.
+        """
+        with all_or_nothing(self), single_threaded_blas():
+            rows = self._checked(X, y, sample_weight, reset=True)
+            self.classes_, codes = np.unique(rows.y, return_inverse=True)
+            check_classes(self.classes_)
+            X, codes, weight = self._distinct(rows, codes)
+            rng = check_random_state(self.random_state)
+            order = _one_of_each_class_first(rng.permutation(len(codes)), codes)
+            first = order[: n_first_rows(self.n_inducing)]
+            model, state = self._start(X[first], codes[first], weight[first], rng)
+            self._learn_all(model, state, X, codes, weight, rng)
+        return self
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(self, X, y, classes=None, sample_weight=None):
+        """Learn from further rows, once each.
+
+        The first block also gives the inducing points and the start of the hyperparameters, so it
+        should be representative, and have more rows than points.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+            Labels, among `classes`.
+        classes : array-like of shape (n_classes,) or None, default=None
+            All labels that the stream will ever have. Needed at the first call, and may be left out
+            later.
+        sample_weight : array-like of shape (n_samples,), float or None, default=None
+            As in `fit`.
+
+        Returns
+        -------
+        self : StochasticSparseGPClassifier
+
+        Raises
+        ------
+        ValueError
+            As in `fit`; if `classes` is missing at the first call or other than before, if `y`
+            holds another label, or if `class_weight` is "balanced".
+        """
+        with all_or_nothing(self), single_threaded_blas():
+            first = not hasattr(self, "kernel_")
+            self._refuse_balance()
+            rows = self._checked(X, y, sample_weight, reset=first)
+            self._meet_classes(classes)
+            X, codes, weight = self._distinct(rows, class_codes(rows.y, self.classes_))
+            rng = check_random_state(self.random_state)
+            order = rng.permutation(len(codes))
+            if first:
+                some = _one_of_each_class_first(order, codes)[: n_first_rows(self.n_inducing)]
+                model, self._state = self._start(X[some], codes[some], weight[some], rng)
+                self.n_steps_ = self.n_samples_seen_ = 0
+            else:
+                model = self._model(adapt_kernel(self.kernel_, self.n_features_in_).kernel)
+            self._learn_further(model, X, codes, weight, order)
+        return self
+
+    def _checked(self, X, y, sample_weight, reset):
+        """Return `LabelledRows`."""
+        X, y = validated_rows(self, X, y, reset=reset)
+        check_classification_targets(y)
+        return present_rows(X, y, sample_weight)
+
+    def _distinct(self, rows, codes):
+        """Return X, class numbers and weights of the distinct ones of `LabelledRows`."""
+        X, codes, weight, _, _ = distinct_rows(rows.X, codes, rows.weight, None)
+        codes = codes.astype(np.intp)
+        return X, codes, weigh_classes(self.class_weight, self.classes_, codes, weight)
+
+    def _refuse_balance(self):
+        if self.class_weight == "balanced":
+            raise ValueError(
+                'class_weight="balanced" needs all rows at once, which partial_fit does not see: '
+                "give a dict of a weight for each class, or use fit"
+            )
+
+    def _meet_classes(self, classes):
+        """Take the classes of a stream at its first call, and hold it to them later."""
+        known = getattr(self, "classes_", None)
+        if classes is None:
+            if known is None:
+                raise ValueError(
+                    "classes must be given at the first call of partial_fit: pass all labels that "
+                    "the stream will have"
+                )
+            return
+        classes = np.asarray(classes)
+        if classes.ndim != 1:
+            raise ValueError(
+                f"classes must have one dimension, got an array of shape {classes.shape}: pass a "
+                "list of all labels that the stream will have, and weights as sample_weight="
+            )
+        if classes.dtype.kind == "f" and not np.isfinite(classes).all():
+            raise ValueError(f"classes must be finite, got {classes}: leave out NaN and infinity")
+        classes = np.unique(classes)
+        if known is None:
+            if len(classes) < 2:
+                raise ValueError(
+                    f"classes must hold two labels or more, got {classes}: pass all labels that "
+                    "the stream will have"
+                )
+            self.classes_ = classes
+        elif not np.array_equal(classes, known):
+            raise ValueError(
+                f"classes must be those of the first call, {known}, got {classes}: leave them out, "
+                "or begin with a new estimator"
+            )
+
+    def _start(self, X, codes, weight, rng):
+        """Return the core's model and its state before any batch, from some shuffled rows."""
+        self._likelihood = self._resolved_likelihood()
+        some = merge_rows(X[:START_ROWS], weight[:START_ROWS])
+        spread = measure_spread(some.X, some.weight)
+        kernel = default_kernel(spread) if self.kernel is None else self.kernel
+        parameters = adapt_kernel(kernel, self.n_features_in_, refuse_white=NO_WHITE_NOISE)
+        theta = parameters.theta
+        # Rows of one class would say that f is constant.
+        if self.learning_rate > 0.0 and len(np.unique(codes[:START_ROWS])) > 1:
+            theta = self._theta_of_some(parameters, some, codes, weight, spread)
+        Z = choose_points(
+            parameters.kernel,
+            theta,
+            X,
+            weight,
+            selector=self.selector,
+            n_inducing=self.n_inducing,
+            slack=self._slack(),
+            rng=rng,
+        )
+        self._bounds, self.kernel_ = parameters.bounds, kernel
+        model = self._model(parameters.kernel)
+        return model, model.start(theta, Z)
+
+    def _theta_of_some(self, parameters, rows, codes, weight, spread):
+        """Return the parameters that the first rows would learn by themselves."""
+        model = SparseModel(
+            parameters.kernel,
+            self._likelihood,
+            rows.X,
+            self._likelihood.targets(codes[:START_ROWS], weight[:START_ROWS], rows),
+            rows.weight,
+            slack=self._slack(),
+            fit_prior_mean=self.fit_prior_mean and self._likelihood.has_prior_mean,
+            **row_options(),
+        )
+        return learn_theta(model, parameters, spread, self.n_inducing)
+
+    def _resolved_likelihood(self):
+        n_classes = len(self.classes_)
+        likelihood = resolve_likelihood(self.likelihood, n_classes)
+        if n_classes > 2 and not likelihood.takes_many_classes:
+            raise ValueError(
+                f"likelihood={self.likelihood!r} is for two classes, got {n_classes}: use "
+                '"softmax", "logistic-softmax" or "dirichlet", or SparseGPClassifier, which fits '
+                "one model for each class"
+            )
+        return likelihood.for_classes(n_classes)
+
+    def _slack(self):
+        offered = sums_over_rows(self._likelihood)
+        if self.bound == "auto":
+            return offered[0]
+        if self.bound not in offered:
+            raise ValueError(
+                f"bound={self.bound!r} is not available for {type(self._likelihood).__name__} from "
+                f"minibatches: choose 'auto' or one of {offered}"
+            )
+        return self.bound
+
+    def _model(self, kernel):
+        return LabelBatches(
+            kernel,
+            self._likelihood,
+            slack=self._slack(),
+            fit_prior_mean=self.fit_prior_mean,
+            learn_Z=self.optimize_inducing,
+            bounds=self._bounds,
+            **row_options(),
+        )
+
+    def _store(self, model):
+        state = self._state
+        self._posteriors = model.posteriors(state)
+        self.kernel_ = self.kernel_.clone_with_theta(model.kernel_theta(state))
+        prior_means = np.array([posterior.prior_mean for posterior in self._posteriors])
+        self.prior_mean_ = float(prior_means[0]) if len(prior_means) == 1 else prior_means
+        self.inducing_points_, self._Luu = state.Z, state.Luu
+        self.lower_bound_ = sum(posterior.bound for posterior in self._posteriors)
+
+    @property
+    def _models(self):
+        return [self]
+
+
+def _one_of_each_class_first(order, codes):
+    """Return a permutation of the rows with the first of each class at its front."""
+    firsts = np.unique(codes[order], return_index=True)[1]
+    return np.concatenate([order[np.sort(firsts)], np.delete(order, firsts)])

@@ -1,0 +1,309 @@
+"""The regressor that learns from minibatches: for many rows, and for streams."""
+
+import numpy as np
+from sklearn.base import BaseEstimator, _fit_context
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import StrOptions
+
+from sparsegpc._core.learning.stochastic import LEARNING_RATE, SLACKS
+from sparsegpc._core.learning.stochastic_gaussian import GaussianBatches
+from sparsegpc._core.likelihoods.gaussian import GaussianNoise, noisy_targets
+from sparsegpc._core.models.model import SparseModel
+from sparsegpc._core.rows.blocks import single_threaded_blas
+from sparsegpc._core.rows.merging import merge_rows
+from sparsegpc._estimators.adapters import adapt_kernel, default_kernel, measure_spread
+from sparsegpc._estimators.latent import LatentMixin
+from sparsegpc._estimators.minibatches import (
+    CONSTRAINTS,
+    START_ROWS,
+    MinibatchMixin,
+    choose_points,
+    learn_theta,
+    n_first_rows,
+)
+from sparsegpc._estimators.noise_plans import LIMITS, START, LearnedPolynomial, PolynomialBasis
+from sparsegpc._estimators.regression import GaussianRegressionMixin
+from sparsegpc._estimators.settings import row_options
+from sparsegpc._estimators.targets import centred, distinct_rows, second_moments
+from sparsegpc._estimators.validation import all_or_nothing, validated_rows
+
+WHITE_NOISE = "the noise of this regressor is always learned"
+
+
+class StochasticSparseGPRegressor(
+    MinibatchMixin, LatentMixin, GaussianRegressionMixin, BaseEstimator
+):
+    r"""Sparse Gaussian process regression from minibatches of rows.
+
+    The model of :class:`SparseGPRegressor` with homoscedastic noise, learned from one batch of rows
+    at a time: for data sets of which a pass over all rows is dear, and through `partial_fit` for
+    streams. The approximate posterior takes natural-gradient steps [1]_ on a bound that is a sum
+    over rows [2]_, hyperparameters follow averaged gradients. Where N is up to some ten thousand
+    rows, :class:`SparseGPRegressor` reaches a better optimum sooner.
+
+    Parameters
+    ----------
+    kernel : kernel of sklearn.gaussian_process.kernels or None, default=None
+        Covariance of f, as in :class:`SparseGPRegressor`, but a WhiteKernel is refused. Its free
+        hyperparameters start from what a few thousand rows say.
+    n_inducing : int, default=200
+        Most inducing points, silently at most the number of distinct rows that they are chosen
+        from: 20 for each point at random, or the first block of a stream.
+    selector : str or array of shape (n_points, n_features), default="rpcholesky"
+        How points are chosen: "hgv", "rpcholesky", "greedy-variance", "kmeans" or "uniform", see
+        :class:`InducingPointSelector`. An array holds the points themselves.
+    bound : {"tight", "standard"}, default="tight"
+        How the bound accounts for what the points miss: [2]_ or [1]_.
+    fit_prior_mean : bool, default=True
+        Learn the constant mean of f; else it is zero.
+    batch_size : int, default=1024
+        Rows in a batch.
+    n_epochs : int, default=10
+        How often `fit` goes through all rows while it learns hyperparameters. A last visit with
+        fixed hyperparameters ends at the optimal posterior.
+    learning_rate : float, default=0.1
+        About the length of a step of the hyperparameters, which are logarithms, at the beginning.
+        It falls to zero during `fit`, and more and more slowly during `partial_fit`. 0 keeps the
+        hyperparameters as they start.
+    memory : int or None, default=None
+        For streams, how many rows are remembered. None remembers all.
+    optimize_inducing : bool, default=False
+        Move the points along with the hyperparameters.
+    random_state : int, RandomState instance or None, default=0
+        For the choice of points and the order of rows.
+
+    Attributes
+    ----------
+    kernel_ : kernel
+        Kernel of f with the learned hyperparameters.
+    noise_variance_ : float
+        Variance of the noise, in squared units of y.
+    prior_mean_ : float
+        Constant mean of f, in units of y.
+    inducing_points_ : ndarray of shape (n_points, `n_features_in_`)
+        Inducing points.
+    lower_bound_ : float
+        Lower bound on the log marginal likelihood of the rows that are remembered, in nats. After
+        `fit` it is that of all rows; after `partial_fit` it is exact only as far as
+        hyperparameters did not move.
+    n_steps_ : int
+        Batches so far.
+    n_samples_seen_ : int
+        Distinct rows of positive weight that were given to `fit`, or to all calls of `partial_fit`.
+    n_features_in_ : int
+        Number of columns seen in `fit`.
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Their names, if X had string ones.
+
+    See Also
+    --------
+    SparseGPRegressor : Learns from all rows at once.
+
+    Notes
+    -----
+    A step costs O(b M^2 + M^3) time for b rows in a batch, and O(b M) memory. Rows with equal
+    columns and targets are one row with their total weight; those with equal columns only stay
+    apart. Rows of a `numpy.memmap`, or of another array that is read by slices, are read batch by
+    batch and never merged.
+
+    References
+    ----------
+    .. [1] Hensman, Fusi, Lawrence, "Gaussian processes for big data", UAI 2013.
+    .. [2] Titsias, "New bounds for sparse variational Gaussian processes", ICML 2025, equation 18.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from sparsegpc import StochasticSparseGPRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> regressor = StochasticSparseGPRegressor(n_inducing=30, batch_size=100, random_state=0)
+    >>> model = make_pipeline(StandardScaler(), regressor).fit(X, y)
+    >>> mean, std = model.predict(X, return_std=True)
+    >>> bool(abs(y - mean).mean() < 50 < std.mean() < 65)
+    True
+    """
+
+    _parameter_constraints = {**CONSTRAINTS, "bound": [StrOptions(set(SLACKS))]}
+
+    def __init__(
+        self,
+        kernel=None,
+        *,
+        n_inducing=200,
+        selector="rpcholesky",
+        bound="tight",
+        fit_prior_mean=True,
+        batch_size=1024,
+        n_epochs=10,
+        learning_rate=LEARNING_RATE,
+        memory=None,
+        optimize_inducing=False,
+        random_state=0,
+    ):
+        self.kernel = kernel
+        self.n_inducing = n_inducing
+        self.selector = selector
+        self.bound = bound
+        self.fit_prior_mean = fit_prior_mean
+        self.batch_size = batch_size
+        self.n_epochs = n_epochs
+        self.learning_rate = learning_rate
+        self.memory = memory
+        self.optimize_inducing = optimize_inducing
+        self.random_state = random_state
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y, sample_weight=None):
+        """Learn from all rows, in batches.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+            Targets.
+        sample_weight : array-like of shape (n_samples,), float or None, default=None
+            Each row's log-likelihood is multiplied by its weight.
+
+        Returns
+        -------
+        self : StochasticSparseGPRegressor
+
+        Raises
+        ------
+        ValueError
+            If the input is not finite or has wrong shapes, or the kernel does not fit the data.
+        numpy.linalg.LinAlgError
+            If the kernel is not positive semi-definite.
+        """
+        with all_or_nothing(self), single_threaded_blas():
+            X, y, weight = self._checked(X, y, sample_weight, reset=True)
+            rng = check_random_state(self.random_state)
+            order = rng.permutation(len(y))
+            first = order[: n_first_rows(self.n_inducing)]
+            model, state = self._start(X[first], y[order], weight[order], rng)
+            target = centred(y[None], self._y_centre)[0]
+            self._learn_all(model, state, X, target, weight, rng)
+        return self
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(self, X, y, sample_weight=None):
+        """Learn from further rows, once each.
+
+        The first block also gives the inducing points, the start of the hyperparameters and the
+        centre of the targets, so it should be representative, and have more rows than points.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+            Targets.
+        sample_weight : array-like of shape (n_samples,), float or None, default=None
+            As in `fit`.
+
+        Returns
+        -------
+        self : StochasticSparseGPRegressor
+
+        Raises
+        ------
+        ValueError
+            As in `fit`.
+        """
+        with all_or_nothing(self), single_threaded_blas():
+            first = not hasattr(self, "kernel_")
+            X, y, weight = self._checked(X, y, sample_weight, reset=first)
+            rng = check_random_state(self.random_state)
+            order = rng.permutation(len(y))
+            if first:
+                some = X[order[: n_first_rows(self.n_inducing)]]
+                model, self._state = self._start(some, y[order], weight[order], rng)
+                self.n_steps_ = self.n_samples_seen_ = 0
+            else:
+                model = self._model(adapt_kernel(self.kernel_, self.n_features_in_).kernel)
+            target = centred(y[None], self._y_centre)[0]
+            self._learn_further(model, X, target, weight, order)
+        return self
+
+    def _checked(self, X, y, sample_weight, reset):
+        X, y = validated_rows(self, X, y, y_numeric=True, reset=reset)
+        X, y, weight, _, _ = distinct_rows(X, y, sample_weight, None)
+        return X, y, weight
+
+    def _start(self, X, y, weight, rng):
+        """Return the core's model and its state before any batch, from shuffled rows.
+
+        Of `X` the first `n_first_rows` do; `y` and `weight` of all rows give centre and scale.
+        """
+        centre = float(weight @ y / weight.sum()) if self.fit_prior_mean else 0.0
+        self._y_centre, self._y_scale = np.array([centre]), np.ones(1)
+        self._one_output = True
+        some = merge_rows(X[:START_ROWS], weight[:START_ROWS])
+        spread = measure_spread(some.X, some.weight)
+        target = centred(y[None], self._y_centre)
+        variance = second_moments(target, weight)
+        kernel = self.kernel
+        if kernel is None:
+            kernel = default_kernel(spread, float(variance[0]))
+        adapted = adapt_kernel(kernel, self.n_features_in_, refuse_white=WHITE_NOISE)
+        parameters = adapted.extended(
+            np.log(START * variance), np.log(variance[:, None] * LIMITS), ["noise variance"]
+        )
+        theta = parameters.theta
+        if self.learning_rate > 0.0:
+            theta = self._theta_of_some(parameters, some, target[0, :START_ROWS], weight, spread)
+        Z = choose_points(
+            adapted.kernel,
+            theta[:-1],
+            X,
+            weight,
+            selector=self.selector,
+            n_inducing=self.n_inducing,
+            slack=self.bound,
+            rng=rng,
+        )
+        self._bounds, self.kernel_ = parameters.bounds, kernel
+        model = self._model(adapted.kernel)
+        return model, model.start(theta, Z)
+
+    def _theta_of_some(self, parameters, rows, y, weight, spread):
+        """Return the parameters that the first rows would learn by themselves."""
+        basis = np.ones((len(rows.X), 1))
+        targets = noisy_targets(y, weight[: len(y)], basis, rows)
+        model = SparseModel(
+            parameters.kernel,
+            GaussianNoise(1),
+            rows.X,
+            [targets],
+            rows.weight,
+            slack=self.bound,
+            fit_prior_mean=self.fit_prior_mean,
+            **row_options(),
+        )
+        return learn_theta(model, parameters, spread, self.n_inducing)
+
+    def _model(self, kernel):
+        return GaussianBatches(
+            kernel,
+            slack=self.bound,
+            fit_prior_mean=self.fit_prior_mean,
+            learn_Z=self.optimize_inducing,
+            bounds=self._bounds,
+            **row_options(),
+        )
+
+    def _store(self, model):
+        state = self._state
+        (posterior,) = self._posteriors = model.posteriors(state)
+        self.kernel_ = self.kernel_.clone_with_theta(model.kernel_theta(state))
+        self.noise_variance_ = float(np.exp(state.theta[-1]))
+        self._noise = LearnedPolynomial(PolynomialBasis(state.Z, 0), state.theta[-1:, None])
+        self.prior_mean_ = self._y_centre[0] + posterior.prior_mean
+        self.inducing_points_, self._Luu = state.Z, state.Luu
+        self.lower_bound_ = posterior.bound
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = False
+        return tags
