@@ -13,6 +13,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from sparsegpc._core.bounds.collapsed import SLACKS
 from sparsegpc._core.learning import inference
+from sparsegpc._core.learning.progress import Progress
 from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.rows.merging import MergedRows, find_rows
 from sparsegpc._core.selection.choices import Chosen, FixedChoice
@@ -23,8 +24,10 @@ from sparsegpc._estimators.adapters import (
     kernel_structure,
     start_values,
 )
+from sparsegpc._estimators.callbacks import CallbackSupportMixin
 from sparsegpc._estimators.diagnosis import describe_fit
 from sparsegpc._estimators.latent import LatentMixin
+from sparsegpc._estimators.progress import errors_of_callbacks, say
 from sparsegpc._estimators.selector import (
     METHODS,
     InducingPointSelector,
@@ -42,8 +45,8 @@ class Problem(NamedTuple):
 
     ``rows`` are `MergedRows`, ``spread`` says how far they lie apart; ``kernel`` is that of f, as
     the user knows it; ``parameters`` is an `AdaptedKernel`, with the parameters of the likelihood
-    behind those of the kernel; ``model`` is the core's. ``offset`` is what the model's bound lacks
-    to the one that the user is told, in nats.
+    behind those of the kernel; ``model`` is the core's; ``progress`` is told what is learned.
+    ``offset`` is what the model's bound lacks to the one that the user is told, in nats.
     """
 
     rows: MergedRows
@@ -51,10 +54,11 @@ class Problem(NamedTuple):
     kernel: Kernel
     parameters: AdaptedKernel
     model: SparseModel
+    progress: Progress
     offset: float = 0.0
 
 
-class SparseGPBase(LatentMixin, BaseEstimator):
+class SparseGPBase(LatentMixin, CallbackSupportMixin, BaseEstimator):
     """Parameters, learning and latent predictions of a sparse Gaussian process.
 
     A subclass states the `Problem`, calls `_learn` within `all_or_nothing` and
@@ -78,6 +82,7 @@ class SparseGPBase(LatentMixin, BaseEstimator):
         "working_dtype": [StrOptions({"float64", "float32"})],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
+        "callback": [callable, None],
     }
 
     # Whether f may vary much faster than the rows are apart.
@@ -123,19 +128,21 @@ class SparseGPBase(LatentMixin, BaseEstimator):
             cold = start_values(parameters, problem.spread, self._expects_fast)
         if starts is None:
             starts = [self._theta] if warm else cold
-        return inference.fit(
-            problem.model,
-            starts,
-            parameters.bounds,
-            choose,
-            max_iter=self.max_iter if learns or self._moves_points else 0,
-            max_reselections=self.max_reselections,
-            move_points=self._moves_points,
-            restarts=self._restarts(problem, rng) if learns else [],
-            spares=cold if warm and learns else [],
-            first=self._warm_points(choose, problem.rows) if warm else None,
-            report=partial(self._report, problem.offset) if self.verbose else None,
-        )
+        with errors_of_callbacks():
+            return inference.fit(
+                problem.model,
+                starts,
+                parameters.bounds,
+                choose,
+                max_iter=self.max_iter if learns or self._moves_points else 0,
+                max_reselections=self.max_reselections,
+                move_points=self._moves_points,
+                restarts=self._restarts(problem, rng) if learns else [],
+                spares=cold if warm and learns else [],
+                first=self._warm_points(choose, problem.rows) if warm else None,
+                report=partial(self._report, problem) if self.verbose else None,
+                progress=problem.progress,
+            )
 
     def _learns(self, parameters):
         return self.optimizer is not None and len(parameters.theta) > 0
@@ -227,6 +234,7 @@ class SparseGPBase(LatentMixin, BaseEstimator):
         self.inducing_indices_ = None if indices is None else problem.rows.first[indices]
         self.lower_bound_ = best.evidence + problem.offset
         self.lower_bounds_ = np.array(result.bounds) + problem.offset
+        self.history_ = problem.progress.history()
         self.converged_ = result.converged
         # A search that starts at the optimum has looked at least.
         self.n_iter_ = max(counts.optimizer_iterations, int(self._learns(problem.parameters)))
@@ -242,9 +250,9 @@ class SparseGPBase(LatentMixin, BaseEstimator):
         cost = 0.5 * sum(posterior.mean_cost for posterior in self._posteriors)
         self.cost_per_row_ = float(cost * self._rows_per_weight)
 
-    def _report(self, offset, n_choices, n_points, bound):
-        text = f"choice {n_choices}: {n_points} points, bound {bound + offset:.4f}"
-        print(f"[{type(self).__name__}] {text}")  # noqa: T201, asked for by verbose
+    def _report(self, problem, n_choices, n_points, bound):
+        text = f"choice {n_choices}: {n_points} points, bound {bound + problem.offset:.4f}"
+        say(self, text, problem.progress.label)
 
     def _bound_at(self, model, theta, chosen, eval_gradient):
         """Return the bound of a model at all its parameters and given points, and the gradient.

@@ -17,6 +17,7 @@ from sparsegpc._core.rows.merging import merge_rows
 from sparsegpc._core.selection.choices import Chosen
 from sparsegpc._estimators.adapters import adapt_kernel, default_kernel, measure_spread
 from sparsegpc._estimators.base import Problem, SparseGPBase
+from sparsegpc._estimators.callbacks import announced_fit
 from sparsegpc._estimators.certified import CertifiedMixin, check_method
 from sparsegpc._estimators.diagnosis import latent_range
 from sparsegpc._estimators.labels import (
@@ -28,13 +29,21 @@ from sparsegpc._estimators.labels import (
 )
 from sparsegpc._estimators.one_vs_rest import OneVsRestLink, fit_one_vs_rest
 from sparsegpc._estimators.probabilities import ProbabilitiesMixin
+from sparsegpc._estimators.progress import watch_evaluations
 from sparsegpc._estimators.uncertainty import UncertaintyMixin
-from sparsegpc._estimators.validation import all_or_nothing, validated_rows
+from sparsegpc._estimators.validation import validated_rows
 from sparsegpc.likelihoods import NAMES, resolve_likelihood
 
 # Attributes of one model for each class: their sums, and lists of them.
 SUMMED = ("lower_bound_", "cost_per_row_", "n_iter_", "n_evaluations_", "n_site_iterations_")
-LISTED = ("inducing_points_", "inducing_indices_", "lower_bounds_", "growth_", "growth_end_")
+LISTED = (
+    "inducing_points_",
+    "inducing_indices_",
+    "lower_bounds_",
+    "history_",
+    "growth_",
+    "growth_end_",
+)
 
 
 class SparseGPClassifier(
@@ -138,7 +147,15 @@ class SparseGPClassifier(
         For the selectors "rpcholesky", "kmeans" and "uniform", and for restarts. An integer gives
         the same model at every call; None draws anew.
     verbose : int, default=0
-        Print a line for each choice of points.
+        1 prints a line for each choice of points, 2 one for each evaluation of the bound, too.
+    callback : callable or None, default=None
+        Called after each evaluation of the bound with a named tuple: ``iteration``, which counts
+        them, and ``choice``, ``n_samples``, ``n_inducing``, ``lower_bound`` and ``seconds`` as in
+        `history_`, and ``label``, the class where there is one model for each. If it returns True
+        learning stops, of that class only, and the best of what was found becomes the model. An
+        error that it raises ends the fit and leaves the estimator as it was. It is saved with the
+        model, so pickle needs a function of a module, or None. From 1.9 on scikit-learn's own
+        callbacks, such as its ProgressBar, are given to ``set_callbacks``.
 
     Attributes
     ----------
@@ -169,12 +186,18 @@ class SparseGPClassifier(
         bounds what they cost. [The sum.]
     lower_bounds_ : ndarray
         The bound after each choice of points, of the run that was kept. [A list of such.]
+    history_ : dict of ndarray of shape (`n_evaluations_`,)
+        For each evaluation of the bound "choice", the number of the choice of points, from 0;
+        "n_samples", the number of distinct rows, at first often a subset; "n_inducing"; the
+        "lower_bound" for these rows in nats; and "seconds" since the beginning of the fit. The last
+        entry is the model. [A list of such.]
     growth_ : list of dict or None
         With ``n_inducing="auto"``, for each size tried ``n_inducing``, the ``lower_bound`` and the
         ``gap_per_row`` of the certificate, in nats. [A list of such.]
     growth_end_ : str or None
         With ``n_inducing="auto"``, why it stopped: "certified", "flat" (growth no longer paid),
-        "cap" (`max_inducing`) or "spanned" (the rows have no further independent ones). [A list.]
+        "cap" (`max_inducing`), "spanned" (the rows have no further independent ones) or "stopped"
+        (`callback` asked to). [A list.]
     n_iter_ : int
         Steps of the hyperparameters in all.
     n_evaluations_ : int
@@ -201,10 +224,11 @@ class SparseGPClassifier(
     With N rows, M points and D columns a fit takes O(N M (M + D)) time for each of its evaluations,
     typically 20 to 60, C times that for C functions, and memory for some numbers per row and for
     arrays of shape (M, N) up to scikit-learn's ``working_memory``. Predictions cost O(M (M + D))
-    per row. No training rows are kept but the inducing points. Equal rows are merged and the others
-    sorted, so neither the order of the rows nor writing a row twice rather than giving it a weight
-    of two matters. Those of a `numpy.memmap`, or of another array that is read by slices, stay
-    where and as they are: see "Rows that do not fit in memory" in the user guide.
+    per row. No training rows are kept but the inducing points: a saved model has some
+    8 (C + 1) M^2 bytes, whatever the number of rows. Equal rows are merged and the others sorted,
+    so neither the order of the rows nor writing a row twice rather than giving it a weight of two
+    matters. Those of a `numpy.memmap`, or of another array that is read by slices, stay where and
+    as they are: see "Rows that do not fit in memory" in the user guide.
 
     References
     ----------
@@ -271,6 +295,7 @@ class SparseGPClassifier(
         working_dtype="float64",
         random_state=0,
         verbose=0,
+        callback=None,
     ):
         self.kernel = kernel
         self.likelihood = likelihood
@@ -293,6 +318,7 @@ class SparseGPClassifier(
         self.working_dtype = working_dtype
         self.random_state = random_state
         self.verbose = verbose
+        self.callback = callback
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y, sample_weight=None):
@@ -322,13 +348,14 @@ class SparseGPClassifier(
         Warns
         -----
         ConvergenceWarning
-            If `max_iter` was reached, the sites did not settle, the learned model is no better than
-            a constant one, the bound still rises where hyperparameters meet their limits, or the
-            kernel matrix is hardly positive definite.
+            If `max_iter` was reached, `callback` asked to stop, the sites did not settle, the
+            learned model is no better than a constant one, the bound still rises where
+            hyperparameters meet their limits, or the kernel matrix is hardly positive definite.
         UserWarning
             If one column varies so much more than the others that a common length scale hides them.
         """
-        with all_or_nothing(self):
+        with announced_fit(self, X, y, sample_weight) as tasks:
+            progress = watch_evaluations(self, tasks)
             X, y = validated_rows(self, X, y)
             check_classification_targets(y)
             self._check_auto()
@@ -343,11 +370,11 @@ class SparseGPClassifier(
                 )
             weight = weigh_classes(self.class_weight, self.classes_, codes, rows.weight)
             with single_threaded_blas():
-                messages = self._fit_classes(rows._replace(weight=weight), codes)
+                messages = self._fit_classes(rows._replace(weight=weight), codes, progress, tasks)
             self._tell(messages)
         return self
 
-    def _fit_classes(self, rows, codes):
+    def _fit_classes(self, rows, codes, progress, tasks=None):
         """Fit to `LabelledRows` with class numbers from 0 on; return what there is to tell."""
         n_classes = int(codes.max()) + 1
         likelihood = resolve_likelihood(self.likelihood, n_classes)
@@ -355,26 +382,28 @@ class SparseGPClassifier(
         rng = check_random_state(self.random_state)
         if n_classes > 2 and not likelihood.takes_many_classes:
             self._likelihood = OneVsRestLink(likelihood)
-            return self._fit_one_vs_rest(rows, codes, rng)
+            return self._fit_one_vs_rest(rows, codes, rng, tasks)
         if not hasattr(self, "classes_"):
             self.classes_ = np.arange(n_classes)
         self.estimators_ = self.growth_ = self.growth_end_ = None
         self._likelihood = likelihood.for_classes(n_classes)
-        messages = self._learn(self._problem(rows, codes), rng)
+        messages = self._learn(self._problem(rows, codes, progress), rng)
         prior_means = np.array([posterior.prior_mean for posterior in self._posteriors])
         self.prior_mean_ = float(prior_means[0]) if len(prior_means) == 1 else prior_means
         if self.inducing_indices_ is not None:
             self.inducing_indices_ = rows.present[self.inducing_indices_]
         return messages
 
-    def _fit_one_vs_rest(self, rows, codes, rng):
+    def _fit_one_vs_rest(self, rows, codes, rng, tasks):
         estimators, messages = fit_one_vs_rest(
             self,
             rows,
             codes,
+            self.classes_,
             rng.randint(np.iinfo(np.int32).max, size=len(self.classes_)),
             previous=getattr(self, "estimators_", None) if self.warm_start else None,
             n_jobs=self.n_jobs,
+            tasks=tasks,
         )
         self.estimators_ = estimators
         # What a single model of an earlier fit has left.
@@ -396,13 +425,13 @@ class SparseGPClassifier(
             for category, message in told
         ]
 
-    def _problem(self, labelled, codes):
+    def _problem(self, labelled, codes, progress):
         rows = merge_rows(labelled.X, labelled.weight)
         spread = measure_spread(rows.X, rows.weight)
         kernel = default_kernel(spread) if self.kernel is None else self.kernel
         parameters = adapt_kernel(kernel, self.n_features_in_, refuse_white=NO_WHITE_NOISE)
         model = self._model(parameters.kernel, rows, codes, labelled.weight)
-        return Problem(rows, spread, kernel, parameters, model)
+        return Problem(rows, spread, kernel, parameters, model, progress)
 
     def _model(self, kernel, rows, codes, weight):
         targets = self._likelihood.targets(codes, weight, rows)

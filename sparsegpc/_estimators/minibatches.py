@@ -1,23 +1,32 @@
 """What the estimators that learn from minibatches share: parameters, the beginning, the steps."""
 
 import numbers
+import warnings
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from sparsegpc._core.learning import inference
+from sparsegpc._core.learning.progress import Progress
 from sparsegpc._core.learning.stochastic import halving, learn
 from sparsegpc._core.likelihoods.gaussian import GaussianNoise
 from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.rows.merging import merge_rows
 from sparsegpc._core.selection.choices import PivotedChoice
 from sparsegpc._estimators.adapters import start_values
+from sparsegpc._estimators.callbacks import CallbackSupportMixin
+from sparsegpc._estimators.progress import errors_of_callbacks
 from sparsegpc._estimators.selector import METHODS, check_inducing_points, make_choice
 from sparsegpc._estimators.settings import row_options
 
 # Rows from which hyperparameters start, and their number of points.
 START_ROWS, START_POINTS, START_ITERATIONS = 2000, 100, 30
+# Of a stream the history holds the last so many calls.
+LONGEST_HISTORY = 1000
+# From `_learn_all` up to the user's call of `fit`, scikit-learn's wrapper included.
+FRAMES_TO_USER = 4
 # Inducing points are chosen among so many rows for each of them.
 ROWS_PER_POINT = 20
 
@@ -32,6 +41,8 @@ CONSTRAINTS = {
     "memory": [Interval(numbers.Integral, 1, None, closed="left"), None],
     "optimize_inducing": ["boolean"],
     "random_state": ["random_state"],
+    "verbose": ["verbose"],
+    "callback": [callable, None],
 }
 
 
@@ -92,30 +103,54 @@ def choose_points(kernel, theta, X, weight, *, selector, n_inducing, slack, rng)
     return choose(model, theta, rows.weight).Z
 
 
-class MinibatchMixin:
+class MinibatchMixin(CallbackSupportMixin):
     """The steps of `fit` and `partial_fit`, from a core's model of batches and distinct rows."""
 
-    def _learn_all(self, model, state, X, y, weight, rng):
+    @property
+    def _n_learning_epochs(self):
+        return self.n_epochs if self.learning_rate > 0.0 else 0
+
+    def _learn_all(self, model, state, X, y, weight, rng, progress):
         """Learn from all rows, in batches; end at the optimum of the hyperparameters found."""
-        n_epochs = self.n_epochs if self.learning_rate > 0.0 else 0
-        state = learn(
-            model,
-            state,
-            X,
-            y,
-            weight,
-            n_epochs=n_epochs,
-            batch_size=self.batch_size,
-            rng=rng,
-            learning_rate=self.learning_rate,
-        )
-        self._state = model.settle(state, X, y, weight, self.batch_size)
-        self.n_steps_ = n_epochs * -(-len(y) // self.batch_size)
-        self.n_samples_seen_ = len(y)
-        self._store(model)
+        n_done = 0
+
+        def report(epoch, state):
+            nonlocal n_done
+            n_done = epoch + 1
+            bound = sum(posterior.bound for posterior in model.posteriors(state))
+            progress.add(round(state.n_rows), len(state.Z), bound)
+            return progress.stopped
+
+        with errors_of_callbacks():
+            state = learn(
+                model,
+                state,
+                X,
+                y,
+                weight,
+                n_epochs=self._n_learning_epochs,
+                batch_size=self.batch_size,
+                rng=rng,
+                learning_rate=self.learning_rate,
+                report=report,
+            )
+            self._state = model.settle(state, X, y, weight, self.batch_size)
+            self.n_steps_ = n_done * -(-len(y) // self.batch_size)
+            self.n_samples_seen_ = len(y)
+            self._store(model)
+            progress.add(len(y), len(state.Z), self.lower_bound_)
+        self.history_ = progress.history()
+        if n_done < self._n_learning_epochs:
+            warnings.warn(
+                f"{type(self).__name__} stopped after {n_done} of {self._n_learning_epochs} "
+                "epochs: the callback asked to stop. The model is usable",
+                ConvergenceWarning,
+                stacklevel=FRAMES_TO_USER,
+            )
 
     def _learn_further(self, model, X, y, weight, order):
         """Learn from further rows in a shuffled order: neighbours speak of a part of space only."""
+        progress = Progress(past=getattr(self, "history_", None))
         for rows in np.array_split(order, -(-len(y) // self.batch_size)):
             self._state = model.step(
                 self._state,
@@ -128,3 +163,5 @@ class MinibatchMixin:
             self.n_steps_ += 1
         self.n_samples_seen_ += len(y)
         self._store(model)
+        progress.add(round(self._state.n_rows), len(self._state.Z), self.lower_bound_)
+        self.history_ = progress.history(LONGEST_HISTORY)

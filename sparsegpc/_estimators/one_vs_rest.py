@@ -1,6 +1,7 @@
 """Several classes by a binary model for each of them against all others."""
 
-from copy import deepcopy
+from contextlib import nullcontext
+from copy import copy, deepcopy
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -9,22 +10,27 @@ from sklearn.base import clone
 from sklearn.utils.parallel import Parallel, delayed
 
 from sparsegpc._core.rows.blocks import available_threads, shared_threads, single_threaded_blas
+from sparsegpc._estimators.progress import watch_evaluations
 
 
-def fit_one_vs_rest(template, rows, codes, seeds, *, previous, n_jobs):
+def fit_one_vs_rest(template, rows, codes, labels, seeds, *, previous, n_jobs, tasks=None):
     """Return a fitted binary estimator for each class, and the warnings that they gave.
 
     Parameters
     ----------
     template : SparseGPClassifier
-        With the parameters of all of them; its method ``_fit_classes(rows, codes)`` fits.
+        With the parameters of all of them; its method ``_fit_classes(rows, codes, progress)`` fits.
     rows : LabelledRows
     codes : ndarray of int of shape (N,)
+    labels : ndarray of shape (C,)
+        Of the classes, as users know them.
     seeds : ndarray of int of shape (C,)
     previous : list of SparseGPClassifier or None
         Fitted ones to start from.
     n_jobs : int or None
         As in joblib.
+    tasks : Tasks or None
+        Of scikit-learn's callbacks, which become those of all classes.
 
     Returns
     -------
@@ -32,22 +38,35 @@ def fit_one_vs_rest(template, rows, codes, seeds, *, previous, n_jobs):
     told : list of list of (category, message)
     """
     n_threads = max(1, available_threads() // min(effective_n_jobs(n_jobs), len(seeds)))
-    tasks = []
-    for k, seed in enumerate(seeds):
-        estimator = clone(template) if previous is None else deepcopy(previous[k])
+    # A callback is shared by all of them: what it holds need not be possible to copy.
+    callback, template = template.callback, copy(template).set_params(callback=None)
+    # These are told of the tasks below.
+    vars(template).pop("_skl_callbacks", None)
+    jobs = []
+    for k, (label, seed) in enumerate(zip(labels, seeds, strict=True)):
+        estimator = clone(template) if previous is None else _copied(previous[k])
         # Clones, so that no two of them share what a fit may change.
         parameters = clone(template).get_params(deep=False)
-        parameters.update(class_weight=None, n_jobs=None, random_state=int(seed))
+        parameters.update(class_weight=None, n_jobs=None, random_state=int(seed), callback=callback)
         estimator.set_params(**parameters)
-        tasks.append(delayed(_fit_one)(estimator, rows, codes == k, n_threads))
-    estimators, told = zip(*Parallel(n_jobs=n_jobs)(tasks), strict=True)
+        part = None
+        if tasks is not None:
+            part = tasks.delegate(estimator, f"class {label} against the rest")
+        jobs.append(delayed(_fit_one)(estimator, rows, codes == k, n_threads, part, label))
+    estimators, told = zip(*Parallel(n_jobs=n_jobs)(jobs), strict=True)
     return list(estimators), list(told)
 
 
-def _fit_one(estimator, rows, is_class, n_threads):
+def _copied(estimator):
+    return deepcopy(estimator, {id(estimator.callback): estimator.callback})
+
+
+def _fit_one(estimator, rows, is_class, n_threads, tasks, label):
+    progress = watch_evaluations(estimator, tasks, label)
+    at_work = nullcontext() if tasks is None else tasks.work()
     # In another process the caller's limit of BLAS does not hold.
-    with shared_threads(n_threads), single_threaded_blas():
-        return estimator, estimator._fit_classes(rows, is_class.astype(int))
+    with shared_threads(n_threads), single_threaded_blas(), at_work:
+        return estimator, estimator._fit_classes(rows, is_class.astype(int), progress)
 
 
 class OneVsRestLink:

@@ -22,6 +22,7 @@ from sparsegpc._estimators.adapters import (
     split_white,
 )
 from sparsegpc._estimators.base import Problem, SparseGPBase
+from sparsegpc._estimators.callbacks import announced_fit
 from sparsegpc._estimators.certified import CertifiedMixin, check_method, features_at
 from sparsegpc._estimators.noise import (
     NOISES,
@@ -41,9 +42,10 @@ from sparsegpc._estimators.noise_plans import (
     ProcessPlan,
     Targets,
 )
+from sparsegpc._estimators.progress import watch_evaluations
 from sparsegpc._estimators.regression import GaussianRegressionMixin
 from sparsegpc._estimators.targets import centred, distinct_rows, second_moments
-from sparsegpc._estimators.validation import all_or_nothing, validated_rows
+from sparsegpc._estimators.validation import validated_rows
 
 WHITE_IN_PRODUCT = (
     "a WhiteKernel may only be a summand of a regressor's kernel, where it stands for the noise"
@@ -137,7 +139,14 @@ class SparseGPRegressor(GaussianRegressionMixin, CertifiedMixin, SparseGPBase):
         the same model at every call; None draws anew. The selector "hgv" draws
         nothing, but where noise is low and points are few it spends them on outlying rows.
     verbose : int, default=0
-        Print a line for each choice of points.
+        1 prints a line for each choice of points, 2 one for each evaluation of the bound, too.
+    callback : callable or None, default=None
+        Called after each evaluation of the bound with a named tuple: ``iteration``, which counts
+        them, and ``choice``, ``n_samples``, ``n_inducing``, ``lower_bound`` and ``seconds`` as in
+        `history_`. If it returns True learning stops, and the best of what was found becomes the
+        model. An error that it raises ends the fit and leaves the estimator as it was. It is saved
+        with the model, so pickle needs a function of a module, or None. From 1.9 on scikit-learn's
+        own callbacks, such as its ProgressBar, are given to ``set_callbacks``.
 
     Attributes
     ----------
@@ -165,12 +174,18 @@ class SparseGPRegressor(GaussianRegressionMixin, CertifiedMixin, SparseGPBase):
         bounds what they cost.
     lower_bounds_ : ndarray
         The bound after each choice of points, of the run that was kept.
+    history_ : dict of ndarray of shape (`n_evaluations_`,)
+        For each evaluation of the bound "choice", the number of the choice of points, from 0;
+        "n_samples", the number of distinct rows, at first often a subset; "n_inducing"; the
+        "lower_bound" for these rows in nats; and "seconds" since the beginning of the fit. The last
+        entry is the model.
     growth_ : list of dict or None
         With ``n_inducing="auto"``, for each size tried ``n_inducing``, the ``lower_bound`` and the
         ``gap_per_row`` of the certificate, in nats.
     growth_end_ : str or None
         With ``n_inducing="auto"``, why it stopped: "certified", "flat" (growth no longer paid),
-        "cap" (`max_inducing`) or "spanned" (the rows have no further independent ones).
+        "cap" (`max_inducing`), "spanned" (the rows have no further independent ones) or "stopped"
+        (`callback` asked to).
     n_iter_ : int
         Steps of the hyperparameters in all.
     n_evaluations_ : int
@@ -197,7 +212,8 @@ class SparseGPRegressor(GaussianRegressionMixin, CertifiedMixin, SparseGPBase):
     With N rows, M points and D columns a fit takes O(N M (M + D)) time for each of its evaluations,
     typically 20 to 80, and memory for some numbers per row and for arrays of shape (M, N) up to
     scikit-learn's ``working_memory``. Predictions cost O(M (M + D)) per row. No training rows are
-    kept but the inducing points. Equal rows are merged and the others sorted, so neither the order
+    kept but the inducing points: a saved model has some 8 (2 C + 1) M^2 bytes for C outputs,
+    whatever the number of rows. Equal rows are merged and the others sorted, so neither the order
     of the rows nor writing a row twice rather than giving it a weight of two matters. Those of a
     `numpy.memmap`, or of another array that is read by slices, stay where and as they are: see
     "Rows that do not fit in memory" in the user guide.
@@ -263,6 +279,7 @@ class SparseGPRegressor(GaussianRegressionMixin, CertifiedMixin, SparseGPBase):
         working_dtype="float64",
         random_state=0,
         verbose=0,
+        callback=None,
     ):
         self.kernel = kernel
         self.noise = noise
@@ -284,6 +301,7 @@ class SparseGPRegressor(GaussianRegressionMixin, CertifiedMixin, SparseGPBase):
         self.working_dtype = working_dtype
         self.random_state = random_state
         self.verbose = verbose
+        self.callback = callback
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y, sample_weight=None, noise_variance=None):
@@ -316,19 +334,20 @@ class SparseGPRegressor(GaussianRegressionMixin, CertifiedMixin, SparseGPBase):
         Warns
         -----
         ConvergenceWarning
-            If `max_iter` was reached, the learned model is no better than a constant one, the
-            bound still rises where hyperparameters meet their limits, or the kernel matrix is
-            hardly positive definite.
+            If `max_iter` was reached, `callback` asked to stop, the learned model is no better than
+            a constant one, the bound still rises where hyperparameters meet their limits, or the
+            kernel matrix is hardly positive definite.
         UserWarning
             If one column varies so much more than the others that a common length scale hides them.
         """
-        with all_or_nothing(self):
+        with announced_fit(self, X, y, sample_weight) as tasks:
+            progress = watch_evaluations(self, tasks)
             X, y = validated_rows(self, X, y, multi_output=True, y_numeric=True)
             X, y, weight, noise, places = distinct_rows(X, y, sample_weight, noise_variance)
             self._check_auto()
             self._one_output = y.ndim == 1
             with single_threaded_blas():
-                messages = self._fit(self._scale_targets(X, y, weight, noise))
+                messages = self._fit(self._scale_targets(X, y, weight, noise), progress)
             if self.inducing_indices_ is not None:
                 self.inducing_indices_ = places[self.inducing_indices_]
             self._tell(messages)
@@ -454,8 +473,8 @@ class SparseGPRegressor(GaussianRegressionMixin, CertifiedMixin, SparseGPBase):
         Returns
         -------
         model : SparseGPRegressor
-            Fitted. It shares what it can with this one; ``lower_bounds_``, ``growth_`` and the
-            counts are still those of this one.
+            Fitted. It shares what it can with this one; ``lower_bounds_``, ``history_``,
+            ``growth_`` and the counts are still those of this one.
 
         Raises
         ------
@@ -510,7 +529,8 @@ class SparseGPRegressor(GaussianRegressionMixin, CertifiedMixin, SparseGPBase):
         """Return what a bound for scaled targets lacks to one for targets in their own units."""
         return -total_weight * float(np.log(self._y_scale).sum())
 
-    def _fit(self, targets):
+    def _fit(self, targets, progress):
+        progress.offset = self._units_offset(1.0)
         rng = check_random_state(self.random_state)
         rows = merge_rows(targets.X, targets.weight)
         spread = measure_spread(rows.X, rows.weight)
@@ -522,7 +542,7 @@ class SparseGPRegressor(GaussianRegressionMixin, CertifiedMixin, SparseGPBase):
         def state(plan):
             model = plan.model(parameters.kernel, targets, rows, options)
             offset = self._units_offset(model.total_weight)
-            return Problem(rows, spread, kernel, plan.extend(parameters), model, offset)
+            return Problem(rows, spread, kernel, plan.extend(parameters), model, progress, offset)
 
         self._visible_range = VISIBLE_SHARE * float(np.sqrt(variance.mean()))
         self.growth_ = self.growth_end_ = None

@@ -13,6 +13,7 @@ from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.rows.blocks import single_threaded_blas
 from sparsegpc._core.rows.merging import merge_rows
 from sparsegpc._estimators.adapters import adapt_kernel, default_kernel, measure_spread
+from sparsegpc._estimators.callbacks import announced_fit
 from sparsegpc._estimators.labels import (
     NO_WHITE_NOISE,
     check_classes,
@@ -30,6 +31,7 @@ from sparsegpc._estimators.minibatches import (
     n_first_rows,
 )
 from sparsegpc._estimators.probabilities import ProbabilitiesMixin
+from sparsegpc._estimators.progress import watch_epochs
 from sparsegpc._estimators.settings import row_options
 from sparsegpc._estimators.targets import distinct_rows
 from sparsegpc._estimators.uncertainty import UncertaintyMixin
@@ -94,6 +96,15 @@ class StochasticSparseGPClassifier(
         Move the points along with the hyperparameters.
     random_state : int, RandomState instance or None, default=0
         For the choice of points and the order of rows.
+    verbose : int, default=0
+        1 prints a line for each epoch of `fit`.
+    callback : callable or None, default=None
+        Called after each epoch of `fit`, and at its end, with a named tuple: ``iteration``, which
+        counts these calls, and ``n_samples``, ``n_inducing``, ``lower_bound`` and ``seconds`` as in
+        `history_`. If it returns True no more epochs follow. An error that it raises ends the fit
+        and leaves the estimator as it was. It is saved with the model, so pickle needs a function
+        of a module, or None. From 1.9 on scikit-learn's own callbacks, such as its ProgressBar, are
+        given to ``set_callbacks``.
 
     Attributes
     ----------
@@ -108,6 +119,11 @@ class StochasticSparseGPClassifier(
     lower_bound_ : float
         After `fit` a lower bound on the log marginal likelihood of all rows, in nats. After
         `partial_fit` it is what the rows that are remembered said when they came by, and no bound.
+    history_ : dict of ndarray
+        After each epoch of `fit` and at its end, or for each of the last 1000 calls of
+        `partial_fit`: "choice" (of inducing points, always 0); "n_samples", the number of rows that
+        are remembered, of all N at the end; "n_inducing"; what these rows said of the
+        "lower_bound", in nats; and "seconds" spent in all.
     n_steps_ : int
         Batches so far.
     n_samples_seen_ : int
@@ -129,7 +145,8 @@ class StochasticSparseGPClassifier(
     functions. A visit to all N rows at the end costs O(N M^2) time, and its memory is limited by
     scikit-learn's ``working_memory``. Rows with equal columns and labels are one row with their
     total weight; those with equal columns only stay apart. Rows of a `numpy.memmap`, or of another
-    array that is read by slices, are read batch by batch and never merged.
+    array that is read by slices, are read batch by batch and never merged. What is remembered of
+    rows are sums over them, of some 8 (2 C + 1) M^2 bytes in all; no rows are kept.
 
     References
     ----------
@@ -176,6 +193,8 @@ class StochasticSparseGPClassifier(
         memory=None,
         optimize_inducing=False,
         random_state=0,
+        verbose=0,
+        callback=None,
     ):
         self.kernel = kernel
         self.likelihood = likelihood
@@ -190,6 +209,8 @@ class StochasticSparseGPClassifier(
         self.memory = memory
         self.optimize_inducing = optimize_inducing
         self.random_state = random_state
+        self.verbose = verbose
+        self.callback = callback
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y, sample_weight=None):
@@ -214,8 +235,16 @@ class StochasticSparseGPClassifier(
             does not admit the classes or the bound, or the kernel does not fit the data.
         numpy.linalg.LinAlgError
             If the kernel is not positive semi-definite.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If `callback` asked to stop before the last epoch.
         """
-        with all_or_nothing(self), single_threaded_blas():
+        n_epochs = self._n_learning_epochs
+        announced = announced_fit(self, X, y, sample_weight, n_subtasks=n_epochs + 1)
+        with announced as tasks, single_threaded_blas():
+            progress = watch_epochs(self, n_epochs, tasks)
             rows = self._checked(X, y, sample_weight, reset=True)
             self.classes_, codes = np.unique(rows.y, return_inverse=True)
             check_classes(self.classes_)
@@ -224,7 +253,7 @@ class StochasticSparseGPClassifier(
             order = _one_of_each_class_first(rng.permutation(len(codes)), codes)
             first = order[: n_first_rows(self.n_inducing)]
             model, state = self._start(X[first], codes[first], weight[first], rng)
-            self._learn_all(model, state, X, codes, weight, rng)
+            self._learn_all(model, state, X, codes, weight, rng, progress)
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)

@@ -12,6 +12,7 @@ from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.rows.blocks import single_threaded_blas
 from sparsegpc._core.rows.merging import merge_rows
 from sparsegpc._estimators.adapters import adapt_kernel, default_kernel, measure_spread
+from sparsegpc._estimators.callbacks import announced_fit
 from sparsegpc._estimators.latent import LatentMixin
 from sparsegpc._estimators.minibatches import (
     CONSTRAINTS,
@@ -22,6 +23,7 @@ from sparsegpc._estimators.minibatches import (
     n_first_rows,
 )
 from sparsegpc._estimators.noise_plans import LIMITS, START, LearnedPolynomial, PolynomialBasis
+from sparsegpc._estimators.progress import watch_epochs
 from sparsegpc._estimators.regression import GaussianRegressionMixin
 from sparsegpc._estimators.settings import row_options
 from sparsegpc._estimators.targets import centred, distinct_rows, second_moments
@@ -71,6 +73,15 @@ class StochasticSparseGPRegressor(
         Move the points along with the hyperparameters.
     random_state : int, RandomState instance or None, default=0
         For the choice of points and the order of rows.
+    verbose : int, default=0
+        1 prints a line for each epoch of `fit`.
+    callback : callable or None, default=None
+        Called after each epoch of `fit`, and at its end, with a named tuple: ``iteration``, which
+        counts these calls, and ``n_samples``, ``n_inducing``, ``lower_bound`` and ``seconds`` as in
+        `history_`. If it returns True no more epochs follow. An error that it raises ends the fit
+        and leaves the estimator as it was. It is saved with the model, so pickle needs a function
+        of a module, or None. From 1.9 on scikit-learn's own callbacks, such as its ProgressBar, are
+        given to ``set_callbacks``.
 
     Attributes
     ----------
@@ -86,6 +97,11 @@ class StochasticSparseGPRegressor(
         Lower bound on the log marginal likelihood of the rows that are remembered, in nats. After
         `fit` it is that of all rows; after `partial_fit` it is exact only as far as
         hyperparameters did not move.
+    history_ : dict of ndarray
+        After each epoch of `fit` and at its end, or for each of the last 1000 calls of
+        `partial_fit`: "choice" (of inducing points, always 0); "n_samples", the number of rows that
+        are remembered, of all N at the end; "n_inducing"; what these rows said of the
+        "lower_bound", in nats; and "seconds" spent in all.
     n_steps_ : int
         Batches so far.
     n_samples_seen_ : int
@@ -104,7 +120,8 @@ class StochasticSparseGPRegressor(
     A step costs O(b M^2 + M^3) time for b rows in a batch, and O(b M) memory. Rows with equal
     columns and targets are one row with their total weight; those with equal columns only stay
     apart. Rows of a `numpy.memmap`, or of another array that is read by slices, are read batch by
-    batch and never merged.
+    batch and never merged. What is remembered of rows are sums over them, of some 24 M^2 bytes in
+    all; no rows are kept.
 
     References
     ----------
@@ -141,6 +158,8 @@ class StochasticSparseGPRegressor(
         memory=None,
         optimize_inducing=False,
         random_state=0,
+        verbose=0,
+        callback=None,
     ):
         self.kernel = kernel
         self.n_inducing = n_inducing
@@ -153,6 +172,8 @@ class StochasticSparseGPRegressor(
         self.memory = memory
         self.optimize_inducing = optimize_inducing
         self.random_state = random_state
+        self.verbose = verbose
+        self.callback = callback
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y, sample_weight=None):
@@ -176,15 +197,23 @@ class StochasticSparseGPRegressor(
             If the input is not finite or has wrong shapes, or the kernel does not fit the data.
         numpy.linalg.LinAlgError
             If the kernel is not positive semi-definite.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If `callback` asked to stop before the last epoch.
         """
-        with all_or_nothing(self), single_threaded_blas():
+        n_epochs = self._n_learning_epochs
+        announced = announced_fit(self, X, y, sample_weight, n_subtasks=n_epochs + 1)
+        with announced as tasks, single_threaded_blas():
+            progress = watch_epochs(self, n_epochs, tasks)
             X, y, weight = self._checked(X, y, sample_weight, reset=True)
             rng = check_random_state(self.random_state)
             order = rng.permutation(len(y))
             first = order[: n_first_rows(self.n_inducing)]
             model, state = self._start(X[first], y[order], weight[order], rng)
             target = centred(y[None], self._y_centre)[0]
-            self._learn_all(model, state, X, target, weight, rng)
+            self._learn_all(model, state, X, target, weight, rng, progress)
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)

@@ -10,6 +10,7 @@ from sparsegpc._core.kernels.algebra import FreeKernel, Scaled
 from sparsegpc._core.kernels.families import RBF, Constant
 from sparsegpc._core.learning import curriculum, inference
 from sparsegpc._core.learning.inference import PATIENCE, fit
+from sparsegpc._core.learning.progress import Progress
 from sparsegpc._core.likelihoods.binary import PolyaGammaLogit
 from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.numerics.linalg import JITTER_ATTEMPTS
@@ -346,7 +347,7 @@ def test_ranking_improves_the_starts_and_puts_the_best_first():
         state = model.initial_state()
         return model.evaluate(theta, model.choose(choose, theta, state), state).bound
 
-    ranked = inference._rank(model, starts, BOUNDS, 50)
+    ranked = inference._rank(model, starts, BOUNDS, 50, Progress())
     after = [bound(theta) for theta in ranked]
     assert after == sorted(after, reverse=True)
     assert after[0] > after[-1] + 1.0
@@ -740,8 +741,95 @@ def test_the_mode_of_a_small_subset_does_not_mislead(early):
     model = make_divided()
     result = learn(model, choose=choose)
     small, _ = model.parts
-    misled = inference._climb(
-        small, inference._Begin(START), choose, BOUNDS, max_iter=100, max_reselections=0
-    ).best
+    begin, limits = inference._Begin(START), {"max_iter": 100, "max_reselections": 0}
+    misled = inference._climb(small, begin, choose, BOUNDS, **limits, progress=Progress()).best
     assert misled.theta[1] < -0.5
     assert result.best.theta[1] > 0.0
+
+
+# Progress
+
+
+def test_every_evaluation_is_told_of():
+    model, steps = make_model(), []
+    result = learn(model, progress=Progress(steps.append))
+    assert [step.lower_bound for step in steps] == [bound for bound, _, _ in model.seen]
+    assert [step.n_inducing for step in steps] == [n_points for _, _, n_points in model.seen]
+    assert [step.iteration for step in steps] == list(range(len(steps)))
+    assert {step.n_samples for step in steps} == {60}
+    assert {step.label for step in steps} == {None}
+    assert steps[-1].lower_bound == result.best.evidence
+    assert steps[-1].choice >= len(result.bounds) - 1
+
+
+def test_subsets_are_told_of(early):
+    model = make_divided()
+    progress = Progress()
+    learn(model, progress=progress)
+    sizes = progress.history()["n_samples"]
+    assert list(dict.fromkeys(sizes)) == [*model.sizes, len(model.weight)]
+    assert len(sizes) == model.counts.evaluations
+
+
+def test_offset_and_label_are_those_given():
+    model, steps = make_model(), []
+    progress = Progress(steps.append, label="b")
+    progress.offset = 0.5
+    result = learn(model, progress=progress)
+    assert steps[-1].lower_bound == result.best.evidence + 0.5 * 60
+    assert steps[-1].label == "b"
+
+
+@pytest.mark.parametrize("starts", [[START], [START, np.log([3.0, 0.5]), np.log([0.5, 2.0])]])
+@pytest.mark.parametrize("at", [0, 1, 5, 9])
+def test_learning_stops_when_asked_to_with_the_best_on_all_rows(starts, at):
+    model, told = make_model(), []
+
+    def stop(step):
+        told.append(step)
+        return step.iteration == at
+
+    result = learn(model, starts, progress=Progress(stop))
+    assert len(told) == at + 1
+    # One choice on all rows if there was none yet, and the end.
+    assert at + 2 <= len(model.seen) <= at + 3
+    assert result.stopped
+    assert not result.converged
+    assert result.message == inference.STOPPED
+    assert len(result.best.chosen.Z) == model.seen[-1][2]
+    if len(starts) == 1:
+        assert result.best.bound >= max(bound for bound, _, _ in model.seen) - 1e-3
+
+
+def test_learning_stops_on_a_subset_and_ends_on_all_rows(early):
+    model = make_divided()
+    progress = Progress(lambda step: step.iteration == 2)
+    result = learn(model, progress=progress)
+    sizes = progress.history()["n_samples"]
+    assert (sizes[:3] == model.sizes[0]).all()
+    assert (sizes[-2:] == len(model.weight)).all()
+    # What the subset taught is where all rows begin.
+    assert not np.array_equal(result.best.theta, START)
+
+
+def test_an_error_of_the_listener_ends_learning():
+    def fail(step):
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        learn(make_model(), progress=Progress(fail))
+
+
+def test_a_history_goes_on_from_the_past_and_keeps_the_last_entries():
+    first = Progress()
+    for bound in (1.0, 2.0):
+        first.add(5, 3, bound)
+    second = Progress(past=first.history())
+    second.add(6, 3, 3.0)
+    history = second.history(2)
+    assert list(history["lower_bound"]) == [2.0, 3.0]
+    assert list(history["n_samples"]) == [5, 6]
+    assert (np.diff(second.history()["seconds"]) >= 0.0).all()
+    assert len(second.history()["choice"]) == 3
+    # Not a part of a longer array, which would be saved with it.
+    assert all(column.base is None for column in history.values())

@@ -496,7 +496,7 @@ def test_points_are_chosen_among_the_rows(selector):
 
 def test_the_public_attributes(learned):
     names = {name for name in vars(learned) if name.endswith("_") and not name.startswith("_")}
-    assert names == {*PUBLIC, "kernel_", "n_features_in_"}
+    assert names == {*PUBLIC, "history_", "kernel_", "n_features_in_"}
     assert isinstance(learned.lower_bound_, float)
     assert isinstance(learned.prior_mean_, float)
     assert learned.n_steps_ == 10 * 6

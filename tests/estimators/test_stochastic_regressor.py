@@ -569,7 +569,7 @@ def test_more_points_than_rows_are_silently_all_of_them():
 
 def test_the_public_attributes(learned):
     names = {name for name in vars(learned) if name.endswith("_") and not name.startswith("_")}
-    assert names == {*PUBLIC, "kernel_", "n_features_in_"}
+    assert names == {*PUBLIC, "history_", "kernel_", "n_features_in_"}
     assert isinstance(learned.noise_variance_, float)
     assert isinstance(learned.lower_bound_, float)
     assert np.isscalar(learned.prior_mean_)

@@ -33,10 +33,10 @@ def certify(features, outputs, slack, methods, *, n_rows, **cg_options):
     return [
         Certificate(
             n_rows,
-            posterior.bound,
+            float(posterior.bound),
             standard_bound(features, sites, posterior, slack),
-            bounds.upper,
-            bounds.improved_lower,
+            {name: float(bound) for name, bound in bounds.upper.items()},
+            float(bounds.improved_lower),
         )
         for (sites, posterior), bounds in zip(
             outputs, upper_bounds(features, outputs, slack, methods, **cg_options), strict=True
@@ -230,9 +230,9 @@ def _describe_errors(mean_error, variance_ratio, coverage_error):
     if coverage_error < 1.0:
         told.append(f"probabilities of any interval off by at most {_up(coverage_error)}")
     if len(told) == 3:
-        return "; ".join(told)
+        return "\n".join(told)
     untold = "nothing useful certified about " + ("the rest" if told else "single predictions")
-    return "; ".join([*told, f"{untold}: more inducing points or a sharper upper bound are needed"])
+    return "\n".join([*told, f"{untold}: more inducing points or a sharper upper bound are needed"])
 
 
 def _rounded(value, towards):

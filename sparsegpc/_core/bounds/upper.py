@@ -117,7 +117,7 @@ def standard_bound(features, sites, posterior, slack):
     cost_sum, log_cost_sum = _cost_sums(features, sites)
     n_rows = features.n_rows
     base = posterior.bound - slack_value(slack, cost_sum, log_cost_sum, n_rows)
-    return base + slack_value("standard", cost_sum, log_cost_sum, n_rows)
+    return float(base + slack_value("standard", cost_sum, log_cost_sum, n_rows))
 
 
 def _in_lockstep(features, routines):

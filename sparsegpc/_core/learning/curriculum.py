@@ -125,7 +125,7 @@ class Curvature:
         )
 
 
-def follow(model, start, bounds, max_iter, curvature, best=-np.inf):
+def follow(model, start, bounds, max_iter, curvature, best=-np.inf, progress=None):
     """Maximise the bound over theta by quasi-Newton steps, from a curvature that is known.
 
     Parameters
@@ -140,6 +140,8 @@ def follow(model, start, bounds, max_iter, curvature, best=-np.inf):
         Learns on.
     best : float
         What was reached elsewhere: an ascent that will not come near is given up.
+    progress : Progress or None
+        Is told of the evaluations, and may stop the ascent.
 
     Returns
     -------
@@ -175,6 +177,8 @@ def follow(model, start, bounds, max_iter, curvature, best=-np.inf):
             # A step too far.
             failed, longest = True, 0.5 * length
             continue
+        if progress is not None:
+            progress.evaluated(model, trial)
         curvature.learn(step, slope - trial_slope)
         gain = trial.bound - current.bound
         if gain < POOR_GAIN * promised:
@@ -183,6 +187,8 @@ def follow(model, start, bounds, max_iter, curvature, best=-np.inf):
             longest = max(longest, 2.0 * length)
         if gain > 0.0:
             current, slope = trial, trial_slope
+        if progress is not None and progress.stopped:
+            break
         n_small = n_small + 1 if gain < model.tol else 0
         if n_small == SMALL_STEPS:
             return current, True, failed

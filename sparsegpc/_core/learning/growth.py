@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sparsegpc._core.learning.inference import FitResult
+from sparsegpc._core.learning.inference import STOPPED, FitResult
 
 FIRST_SIZE = 50
 # Growth no longer pays when doubling gains less than this share of what the model gains over a
@@ -40,8 +40,8 @@ def grow(fit, gap, model, *, starts, tol, cap):
     Returns
     -------
     Growth
-        ``end`` is "certified", "spanned" (no more independent rows), "cap", or "flat" (doubling
-        gained next to nothing).
+        ``end`` is "certified", "spanned" (no more independent rows), "cap", "flat" (doubling
+        gained next to nothing), or "stopped" (a fit was asked to stop).
     """
     size, history, best = min(FIRST_SIZE, cap), [], None
     while True:
@@ -56,6 +56,8 @@ def grow(fit, gap, model, *, starts, tol, cap):
         gained = np.inf if best is None else found.bound - best.best.bound
         if gained > 0.0:
             best = result
+        if result.stopped:
+            return Growth(best._replace(message=STOPPED), history, "stopped")
         if n_points < size:
             return Growth(best, history, "spanned")
         if size == cap:

@@ -17,6 +17,7 @@ from numpy.linalg import LinAlgError
 from scipy.optimize import minimize
 
 from sparsegpc._core.learning.curriculum import Curvature, follow, subsets
+from sparsegpc._core.learning.progress import Progress
 from sparsegpc._core.models.model import Evaluation
 from sparsegpc._core.numerics.linalg import JITTER_ATTEMPTS, SMALLEST_JITTER
 from sparsegpc._core.selection.choices import PivotedChoice
@@ -40,7 +41,9 @@ FIRST_STEP, SMALL_GRADIENT = 0.5, 30.0
 TRIVIAL_GAIN = 1e-3
 # Growth of the jitter after a round in which theta moved to where it did not suffice.
 JITTER_STEP = 100.0
-# scipy's status of L-BFGS-B for that end.
+# Why a fit did not converge that was asked to stop.
+STOPPED = "the callback asked to stop"
+# scipy's status of L-BFGS-B for the limit of its iterations.
 REACHED_MAX_ITER = 1
 
 
@@ -48,7 +51,7 @@ class FitResult(NamedTuple):
     """What a fit found: the best evaluation, the bound after each choice of points, and how.
 
     ``message`` says why it did not converge; empty if it did. ``full_evaluations`` is how many
-    evaluations of the bound were on all rows.
+    evaluations of the bound were on all rows, ``stopped`` whether it was asked to stop.
     """
 
     best: Evaluation
@@ -56,10 +59,15 @@ class FitResult(NamedTuple):
     trivial: bool
     message: str
     full_evaluations: int = 0
+    stopped: bool = False
 
     @property
     def converged(self):
         return not self.message
+
+
+class _Stopped(Exception):
+    """Leave a minimiser at once."""
 
 
 class _Ascent:
@@ -71,8 +79,9 @@ class _Ascent:
     `moves`, one for each column.
     """
 
-    def __init__(self, model, start, moves=None):
+    def __init__(self, model, start, moves=None, progress=None):
         self._model, self._moves = model, moves
+        self._progress = Progress() if progress is None else progress
         self._site_tol = None if moves is None else MOVING_TOL_SHARE * model.tol
         self._patience = PATIENCE if moves is None else MOVING_PATIENCE
         self.best = start
@@ -118,9 +127,12 @@ class _Ascent:
                 # A step too far: look worse than anything seen, so that the line search retreats.
                 self.failed = True
                 return self._scale * (self._worst - abs(self._worst)), np.zeros_like(x)
+            self._progress.evaluated(self._model, evaluation)
         self._states = evaluation.states
         if evaluation.bound > self.best.bound:
             self.best = evaluation
+        if self._progress.stopped:
+            raise _Stopped
         self._worst = min(self._worst, evaluation.bound)
         return self._scale * evaluation.bound, self._scale * self._gradient(evaluation)
 
@@ -132,24 +144,27 @@ class _Ascent:
             raise StopIteration
 
 
-def _ascend(model, start, bounds, max_iter, moves=None):
+def _ascend(model, start, bounds, max_iter, progress, moves=None):
     """Maximise over theta, and the points if they may move, from the evaluation `start`.
 
     Returns the best evaluation, how the search ended (empty if it converged), and whether Kuu could
     not be factored on the way.
     """
-    ascent = _Ascent(model, start, moves)
+    ascent = _Ascent(model, start, moves, progress)
     x = ascent.pack(start.theta, start.chosen.Z)
     free = np.broadcast_to([-np.inf, np.inf], (len(x) - len(start.theta), 2))
-    result = minimize(
-        ascent,
-        x,
-        jac=True,
-        method="L-BFGS-B",
-        bounds=np.concatenate([bounds, free]),
-        callback=ascent.stop_when_flat,
-        options={"maxiter": max_iter, "ftol": 0.0, "gtol": 0.0, "maxcor": MEMORY},
-    )
+    try:
+        result = minimize(
+            ascent,
+            x,
+            jac=True,
+            method="L-BFGS-B",
+            bounds=np.concatenate([bounds, free]),
+            callback=ascent.stop_when_flat,
+            options={"maxiter": max_iter, "ftol": 0.0, "gtol": 0.0, "maxcor": MEMORY},
+        )
+    except _Stopped:
+        return ascent.best, "", ascent.failed
     # Where the bounds leave nothing free to move scipy says neither.
     model.counts.optimizer_iterations += result.get("nit", 0)
     # Any end but the limit is one where the line search finds nothing better.
@@ -163,7 +178,7 @@ def _out_of_iterations(max_iter):
     return f"the optimizer took all of max_iter={max_iter} iterations: raise it, or loosen tol"
 
 
-def _move_points(model, climb, bounds, max_iter):
+def _move_points(model, climb, bounds, max_iter, progress):
     """Return the climb after a joint maximisation over theta and the places of the points."""
     start = model.evaluate(
         climb.best.theta,
@@ -173,9 +188,11 @@ def _move_points(model, climb, bounds, max_iter):
         attempts=JITTER_ATTEMPTS,
         wrt_Z=True,
     )
+    progress.choose()
+    progress.evaluated(model, start)
     spread = model.X.std(axis=0)
     moves = np.where(spread > 0.0, spread, 1.0)
-    best, message, failed = _ascend(model, start, bounds, max_iter, moves)
+    best, message, failed = _ascend(model, start, bounds, max_iter, progress, moves)
     if failed and not message:
         message = "inducing points came too close to each other: ask for fewer of them"
     return _Climb(best, [*climb.bounds, best.bound], message)
@@ -197,8 +214,22 @@ class _Begin(NamedTuple):
     curvature: Curvature | None = None
 
 
-def _climb(model, begin, choose, bounds, *, max_iter, max_reselections, first=None, report=None):
-    """Choose points and maximise over theta in turns; return a `_Climb`."""
+def _climb(
+    model,
+    begin,
+    choose,
+    bounds,
+    *,
+    max_iter,
+    max_reselections,
+    progress,
+    first=None,
+    report=None,
+):
+    """Choose points and maximise over theta in turns; return a `_Climb`.
+
+    After it was asked to stop no more is done than a model needs: one choice, one evaluation.
+    """
     best, message, history, stalled, failed = None, "", [], 0, False
     theta, states, curvature = begin
     states = model.initial_state() if states is None else states
@@ -218,14 +249,16 @@ def _climb(model, begin, choose, bounds, *, max_iter, max_reselections, first=No
             attempts=JITTER_ATTEMPTS,
             wrt_theta=max_iter > 0,
         )
+        progress.choose()
+        progress.evaluated(model, current)
         jitter, end, failed = current.jitter, "", False
-        if max_iter and len(theta):
+        if max_iter and len(theta) and not progress.stopped:
             if curvature is None:
-                current, end, failed = _ascend(model, current, bounds, max_iter)
+                current, end, failed = _ascend(model, current, bounds, max_iter, progress)
             else:
                 reached = -np.inf if best is None else best.bound
                 current, ended, failed = follow(
-                    model, current, bounds, max_iter, curvature, reached
+                    model, current, bounds, max_iter, curvature, reached, progress
                 )
                 end = "" if ended else _out_of_iterations(max_iter)
         if failed:
@@ -236,7 +269,7 @@ def _climb(model, begin, choose, bounds, *, max_iter, max_reselections, first=No
         stalled = 0 if best is None or current.bound > best.bound + model.tol else stalled + 1
         if best is None or current.bound > best.bound:
             best, message = current, end
-        if stalled == PATIENCE or (model.keeps(choose) and not failed):
+        if stalled == PATIENCE or (model.keeps(choose) and not failed) or progress.stopped:
             break
         theta, states = current.theta, current.states
     return _Climb(best, history, message)
@@ -247,7 +280,7 @@ def _floor(model):
     return model.constant_bound() + min(1.0, TRIVIAL_GAIN * model.total_weight)
 
 
-def _rank(model, starts, bounds, n_points):
+def _rank(model, starts, bounds, n_points, progress):
     """Return the starts, each after a few iterations on a subset of the rows, the best first.
 
     A start that fell to a constant function there is returned as it was: on all rows it may not.
@@ -258,6 +291,8 @@ def _rank(model, starts, bounds, n_points):
     choose, floor = PivotedChoice("argmax", min(n_points, RANKING_POINTS)), _floor(model)
     ranked, failure = [], None
     for start in starts:
+        if ranked and progress.stopped:
+            break
         try:
             best = _climb(
                 model,
@@ -266,6 +301,7 @@ def _rank(model, starts, bounds, n_points):
                 bounds,
                 max_iter=RANKING_ITERATIONS,
                 max_reselections=0,
+                progress=progress,
             ).best
         except LinAlgError as error:
             failure = error.with_traceback(None)
@@ -286,6 +322,8 @@ def _approach(model, theta, choose, bounds, **limits):
     best = curvature = None
     try:
         for small, part in subsets(model, choose, theta):
+            if limits["progress"].stopped:
+                break
             begins = [_fresh(small, theta)]
             if best is not None:
                 begins.append(_Begin(best.theta, _carried(best, small), curvature))
@@ -318,7 +356,7 @@ def _begins(model, theta, choose, bounds, first, **limits):
 
     Points that are given to begin with belong to `theta`, which therefore stays.
     """
-    if not limits["max_iter"] or not len(theta):
+    if not limits["max_iter"] or not len(theta) or limits["progress"].stopped:
         return [_Begin(theta)]
     if first is not None:
         return [_fresh(model, theta), _Begin(theta)]
@@ -361,6 +399,7 @@ def fit(
     spares=(),
     first=None,
     report=None,
+    progress=None,
 ):
     """Learn hyperparameters and inducing points.
 
@@ -387,6 +426,9 @@ def fit(
         Points to begin with; None asks `choose`.
     report : callable or None
         Called as ``report(n_choices, n_points, bound)`` after each choice of points.
+    progress : Progress or None
+        Is told of all evaluations of the bound, those on subsets included. Once it is ``stopped``
+        the best that was found is settled on all rows, and returned.
 
     Returns
     -------
@@ -397,13 +439,18 @@ def fit(
     LinAlgError
         If the kernel cannot be factored, or the bound not computed, from any start.
     """
-    limits = {"max_iter": max_iter, "max_reselections": max_reselections}
+    progress = Progress() if progress is None else progress
+    limits = {"max_iter": max_iter, "max_reselections": max_reselections, "progress": progress}
     n_before = model.counts.full_evaluations
     starts = [np.clip(start, *bounds.T) for start in starts] if max_iter else list(starts)
-    ranked = _rank(model, starts, bounds, choose.n_points) if len(starts) > 1 else starts
+    ranked = starts
+    if len(starts) > 1 and not progress.stopped:
+        ranked = _rank(model, starts, bounds, choose.n_points, progress)
     floor, outcome, failure = _floor(model), None, None
     for theta, needed in _plan(ranked, restarts, [*starts, *spares]):
-        if not (needed or outcome is None or outcome.best.bound <= floor):
+        if outcome is not None and (
+            progress.stopped or not (needed or outcome.best.bound <= floor)
+        ):
             break
         for begin in _begins(model, theta, choose, bounds, first, **limits):
             try:
@@ -413,20 +460,22 @@ def fit(
                 continue
             if outcome is None or attempt.best.bound > outcome.best.bound:
                 outcome = attempt
-            if attempt.best.bound > floor:
+            if attempt.best.bound > floor or progress.stopped:
                 break
         first = None
     if outcome is None:
         raise failure
-    if move_points and max_iter:
-        outcome = _move_points(model, outcome, bounds, max_iter)
-    best = outcome.best
+    if move_points and max_iter and not progress.stopped:
+        outcome = _move_points(model, outcome, bounds, max_iter, progress)
+    best, stopped = outcome.best, progress.stopped
     best = settle(model, best.theta, best.chosen, best.states, best.jitter, wrt_theta=max_iter > 0)
-    message = outcome.message
+    progress.evaluated(model, best)
+    message = STOPPED if stopped else outcome.message
     if not best.converged:
         message = (
             f"the sites did not settle in {MAX_FINAL_ITERATIONS} passes: limit the variance of the "
             "kernel, or divide large weights by a common factor"
         )
     n_full = model.counts.full_evaluations - n_before
-    return FitResult(best, outcome.bounds, best.bound <= floor, message, n_full)
+    trivial = best.bound <= floor
+    return FitResult(best, outcome.bounds, trivial, message, n_full, progress.stopped)

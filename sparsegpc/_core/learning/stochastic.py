@@ -408,7 +408,8 @@ def learn(
     learning_rate : float
         At the start; see `StochasticModel.step`. It falls to zero.
     report : callable or None
-        Called as ``report(epoch, state)`` after each epoch.
+        Called as ``report(epoch, state)`` after each epoch. If it returns what is true no more
+        follow.
 
     Returns
     -------
@@ -428,6 +429,6 @@ def learn(
             state = model.step(
                 state, X[rows], y[rows], weight[rows], n_total=n_rows, learning_rate=rate
             )
-        if report is not None:
-            report(epoch, state)
+        if report is not None and report(epoch, state):
+            break
     return state

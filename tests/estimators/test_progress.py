@@ -1,0 +1,679 @@
+"""What users see of a fit: its history, lines of text, their callback, scikit-learn's callbacks."""
+
+import re
+from collections import Counter
+from copy import deepcopy
+from threading import Lock
+
+import numpy as np
+import pytest
+from numpy.linalg import LinAlgError
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from sparsegpc import (
+    GPNoise,
+    SparseGPClassifier,
+    SparseGPRegressor,
+    StochasticSparseGPClassifier,
+    StochasticSparseGPRegressor,
+)
+from sparsegpc._core.learning import curriculum
+
+COLUMNS = {"choice", "n_samples", "n_inducing", "lower_bound", "seconds"}
+QUICK = {"n_inducing": 8, "max_iter": 10, "max_reselections": 2, "random_state": 0}
+MINIBATCHES = {"n_inducing": 8, "n_epochs": 3, "batch_size": 20, "random_state": 0}
+quiet = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+
+def rows(n=60):
+    X = np.random.RandomState(0).uniform(-3.0, 3.0, (n, 2))
+    X.flags.writeable = False
+    return X
+
+
+def targets(n=60):
+    X = rows(n)
+    return np.sin(X[:, 0]) + 0.3 * X[:, 1] + 0.1 * np.random.RandomState(1).randn(n)
+
+
+def labels(n_classes, n=60):
+    return np.digitize(targets(n), [-0.4, 0.4][: n_classes - 1])
+
+
+def fit_of(name, **options):
+    """Return an unfitted estimator and what it is fitted to."""
+    makers = {
+        "classifier": (SparseGPClassifier, {}, labels(2)),
+        "softmax": (SparseGPClassifier, {}, labels(3)),
+        "one for each class": (SparseGPClassifier, {"likelihood": "polya-gamma"}, labels(3)),
+        "regressor": (SparseGPRegressor, {}, targets()),
+        "polynomial noise": (SparseGPRegressor, {"noise": "polynomial"}, targets()),
+        "noise process": (SparseGPRegressor, {"noise": GPNoise(RBF(2.0), n_inducing=5)}, targets()),
+        "moved points": (SparseGPRegressor, {"optimize_inducing": True}, targets()),
+        "restarts": (
+            SparseGPRegressor,
+            {"kernel": ConstantKernel() * RBF(), "n_restarts_optimizer": 2},
+            targets(),
+        ),
+        "grown": (
+            SparseGPRegressor,
+            {"n_inducing": "auto", "max_inducing": 60, "certificate_tol": 1e-12},
+            targets(),
+        ),
+    }
+    stochastic = {
+        "classifier from minibatches": (StochasticSparseGPClassifier, {}, labels(2)),
+        "regressor from minibatches": (StochasticSparseGPRegressor, {}, targets()),
+    }
+    quick = QUICK if name in makers else MINIBATCHES
+    kind, own, y = {**makers, **stochastic}[name]
+    return kind(**{**quick, **own, **options}), y
+
+
+SINGLE = [
+    "classifier",
+    "softmax",
+    "regressor",
+    "polynomial noise",
+    "noise process",
+    "moved points",
+    "restarts",
+    "grown",
+]
+FROM_MINIBATCHES = ["classifier from minibatches", "regressor from minibatches"]
+EVERY = [*SINGLE, "one for each class", *FROM_MINIBATCHES]
+
+
+# History
+
+
+@quiet
+@pytest.mark.parametrize("name", SINGLE)
+def test_the_history_has_an_entry_for_each_evaluation(name):
+    model, y = fit_of(name)
+    model.fit(rows(), y)
+    history = model.history_
+    assert set(history) == COLUMNS
+    assert all(column.shape == (model.n_evaluations_,) for column in history.values())
+    kinds = {column: values.dtype.kind for column, values in history.items()}
+    assert kinds == dict.fromkeys(COLUMNS, "i") | {"lower_bound": "f", "seconds": "f"}
+    assert history["choice"][0] == 0
+    assert set(np.diff(history["choice"])) == {0, 1}
+    assert (history["n_samples"] == 60).all()
+    # Starts are ranked with more points than the model is to have.
+    assert history["n_inducing"][-1] == len(model.inducing_points_)
+    assert np.isfinite(history["lower_bound"]).all()
+    assert (np.diff(history["seconds"]) >= 0.0).all()
+    assert 0.0 < history["seconds"][0] < history["seconds"][-1]
+
+
+@quiet
+@pytest.mark.parametrize("name", SINGLE)
+def test_the_last_entry_is_the_model(name):
+    model, y = fit_of(name)
+    model.fit(rows(), y)
+    if name == "grown":
+        # Twice the points may have gained nothing.
+        assert model.lower_bound_ in model.history_["lower_bound"]
+    else:
+        assert model.history_["lower_bound"][-1] == pytest.approx(model.lower_bound_, abs=1e-9)
+
+
+@quiet
+@pytest.mark.parametrize("name", EVERY)
+def test_equal_fits_have_equal_histories_but_for_the_time(name):
+    one, other = (model.fit(rows(), y).history_ for model, y in (fit_of(name), fit_of(name)))
+    one, other = ([h] if isinstance(h, dict) else h for h in (one, other))
+    for before, after in zip(one, other, strict=True):
+        for column in COLUMNS - {"seconds"}:
+            assert_array_equal(before[column], after[column])
+
+
+@quiet
+def test_evaluations_on_subsets_are_in_the_history(monkeypatch):
+    monkeypatch.setattr(curriculum, "FEWEST_ROWS", 400)
+    monkeypatch.setattr(curriculum, "SMALLEST_SUBSET", 100)
+    X, y = rows(400), targets(400)
+    model = SparseGPRegressor(normalize_y=True, **QUICK).fit(X, y)
+    history = model.history_
+    assert set(history["n_samples"]) == {100, 400}
+    # A bound is that of its own rows in units of the targets, so it shifts with their unit.
+    scaled = SparseGPRegressor(normalize_y=True, **QUICK).fit(X, 1024.0 * y).history_
+    shift = history["lower_bound"] - scaled["lower_bound"]
+    assert_allclose(shift, history["n_samples"] * np.log(1024.0), rtol=1e-9)
+
+
+def test_equal_rows_are_counted_once():
+    model = SparseGPRegressor(optimizer=None, **QUICK)
+    model.fit(np.repeat(rows(), 2, axis=0), np.repeat(targets(), 2))
+    assert (model.history_["n_samples"] == 60).all()
+
+
+@quiet
+@pytest.mark.parametrize("n_jobs", [None, 2])
+def test_with_one_model_for_each_class_each_has_a_history(n_jobs):
+    model, y = fit_of("one for each class", n_jobs=n_jobs)
+    model.fit(rows(), y)
+    assert len(model.history_) == 3
+    for history, one in zip(model.history_, model.estimators_, strict=True):
+        assert history is one.history_
+        assert history["lower_bound"][-1] == one.lower_bound_
+        assert len(history["seconds"]) == one.n_evaluations_
+
+
+def test_without_learning_there_is_one_choice():
+    model = SparseGPRegressor(optimizer=None, **{**QUICK, "max_reselections": 0})
+    assert_array_equal(model.fit(rows(), targets()).history_["choice"], [0, 0])
+
+
+@pytest.mark.parametrize("name", FROM_MINIBATCHES)
+def test_from_minibatches_the_history_has_an_entry_for_each_epoch(name):
+    model, y = fit_of(name)
+    history = model.fit(rows(), y).history_
+    assert set(history) == COLUMNS
+    assert_array_equal(history["choice"], [0] * 4)
+    assert_array_equal(history["n_inducing"], [8] * 4)
+    assert history["n_samples"].dtype.kind == "i"
+    assert (history["n_samples"] <= 60).all()
+    assert history["n_samples"][-1] == 60
+    assert history["lower_bound"][-1] == model.lower_bound_
+    # With all rows remembered the epochs come close to the optimum.
+    assert_allclose(history["lower_bound"][2], model.lower_bound_, rtol=0.2)
+    assert (np.diff(history["seconds"]) > 0.0).all()
+
+
+@pytest.mark.parametrize("name", FROM_MINIBATCHES)
+def test_of_a_stream_the_history_has_an_entry_for_each_call(name):
+    model, y = fit_of(name)
+    classes = {"classes": [0, 1]} if "classifier" in name else {}
+    for k in range(1, 4):
+        model.partial_fit(rows(), y, **classes)
+        assert len(model.history_["seconds"]) == k
+        assert model.history_["n_samples"][-1] > 0
+        assert model.history_["lower_bound"][-1] == model.lower_bound_
+    assert (np.diff(model.history_["seconds"]) > 0.0).all()
+    assert len(model.fit(rows(), y).history_["seconds"]) == 4
+    assert len(model.partial_fit(rows(), y).history_["seconds"]) == 5
+
+
+# Lines of text
+
+EVALUATION = re.compile(
+    r"\[(\w+)\] (?:class (\w+), )?evaluation (\d+): (\d+) rows, (\d+) points, bound (-?[\d.]+), "
+    r"([\d.]+) s"
+)
+CHOICE = re.compile(r"\[(\w+)\] (?:class (\w+), )?choice (\d+): (\d+) points, bound (-?[\d.]+)")
+
+
+@quiet
+@pytest.mark.parametrize("name", EVERY)
+def test_nothing_is_printed_unless_asked_for(name, capfd):
+    model, y = fit_of(name)
+    model.fit(rows(), y)
+    assert capfd.readouterr() == ("", "")
+
+
+@quiet
+@pytest.mark.parametrize("name", ["classifier", "noise process", "grown"])
+def test_the_first_level_has_a_line_for_each_choice_of_points(name, capsys):
+    model, y = fit_of(name, verbose=1)
+    model.fit(rows(), y)
+    lines = [CHOICE.fullmatch(line) for line in capsys.readouterr().out.splitlines()]
+    assert len(lines) >= len(model.lower_bounds_)
+    for line in lines:
+        assert line[1] == type(model).__name__
+        assert line[2] is None
+
+
+@quiet
+@pytest.mark.parametrize("name", ["classifier", "regressor"])
+def test_the_second_level_has_a_line_for_each_evaluation_as_well(name, capsys):
+    model, y = fit_of(name, verbose=2)
+    model.fit(rows(), y)
+    lines = capsys.readouterr().out.splitlines()
+    told = [EVALUATION.fullmatch(line) for line in lines if " evaluation " in line]
+    assert [int(line[3]) - 1 for line in told] == list(range(model.n_evaluations_))
+    for group, column in ((4, "n_samples"), (5, "n_inducing")):
+        assert_array_equal([int(line[group]) for line in told], model.history_[column])
+    for group, column in ((6, "lower_bound"), (7, "seconds")):
+        printed = [float(line[group]) for line in told]
+        assert_allclose(printed, model.history_[column], atol=0.006)
+    others = [line for line in lines if " evaluation " not in line]
+    assert len(others) == len([line for line in others if CHOICE.fullmatch(line)]) > 0
+
+
+@quiet
+def test_lines_of_one_model_for_each_class_name_the_class(capsys):
+    model, y = fit_of("one for each class", verbose=2)
+    model.fit(rows(), np.array(["bad", "fair", "good"])[y])
+    lines = capsys.readouterr().out.splitlines()
+    told = [EVALUATION.fullmatch(line) or CHOICE.fullmatch(line) for line in lines]
+    assert list(dict.fromkeys(line[2] for line in told)) == ["bad", "fair", "good"]
+    assert {line[1] for line in told} == {"SparseGPClassifier"}
+
+
+@pytest.mark.parametrize("name", FROM_MINIBATCHES)
+def test_from_minibatches_there_is_a_line_for_each_epoch(name, capsys):
+    model, y = fit_of(name, verbose=1)
+    model.fit(rows(), y)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 4
+    for k, line in enumerate(lines):
+        where = f"epoch {k + 1} of 3" if k < 3 else "all rows at the end"
+        bound = model.history_["lower_bound"][k]
+        begin = f"[{type(model).__name__}] {where}: bound {bound:.4f} of "
+        assert line.startswith(begin)
+    model.partial_fit(rows(), y)
+    assert capsys.readouterr().out == ""
+
+
+# Callbacks that are functions
+
+
+@quiet
+@pytest.mark.parametrize("name", EVERY)
+def test_the_callback_is_told_what_the_history_holds(name):
+    steps = []
+    model, y = fit_of(name, callback=steps.append)
+    model.fit(rows(), y)
+    histories = model.history_ if isinstance(model.history_, list) else [model.history_]
+    told = Counter(step.label for step in steps)
+    several = isinstance(model.history_, list)
+    assert list(told) == (list(model.classes_) if several else [None])
+    for label, history in zip(told, histories, strict=True):
+        own = [step for step in steps if step.label == label]
+        assert [step.iteration for step in own] == list(range(len(own)))
+        for column in COLUMNS:
+            assert_array_equal([getattr(step, column) for step in own], history[column])
+
+
+@quiet
+@pytest.mark.parametrize("name", EVERY)
+def test_the_callback_does_not_change_what_is_learned(name):
+    (one, y), (other, _) = fit_of(name), fit_of(name, callback=lambda step: None)
+    assert one.fit(rows(), y).lower_bound_ == other.fit(rows(), y).lower_bound_
+    assert_array_equal(one.predict(rows()), other.predict(rows()))
+
+
+class StopAt:
+    """Ask to stop at the given step, and at every later one; count the calls."""
+
+    def __init__(self, iteration):
+        self.iteration, self.n_calls = iteration, 0
+
+    def __call__(self, step):
+        self.n_calls += 1
+        return step.iteration >= self.iteration
+
+
+@quiet
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.7])
+@pytest.mark.parametrize("name", SINGLE)
+def test_a_callback_can_stop_learning_anywhere(name, share):
+    free, y = fit_of(name)
+    n_all = free.fit(rows(), y).n_evaluations_
+    at = int(share * (n_all - 1))
+    stop = StopAt(at)
+    model, y = fit_of(name, callback=stop)
+    with pytest.warns(ConvergenceWarning, match="the callback asked to stop. The model is usable"):
+        model.fit(rows(), y)
+    assert stop.n_calls == at + 1
+    assert model.converged_ is False
+    # What is left is a choice and an evaluation for each stage that a model needs, and the end.
+    assert at + 1 < model.n_evaluations_ <= at + 5
+    assert np.isfinite(model.predict(rows())).all()
+    history = model.history_
+    assert_array_equal(history["lower_bound"][: at + 1], free.history_["lower_bound"][: at + 1])
+    assert model.lower_bound_ in history["lower_bound"][-1:]
+
+
+@quiet
+@pytest.mark.parametrize("name", ["classifier", "regressor", "moved points"])
+def test_after_a_stop_the_best_that_was_found_is_kept(name):
+    # Where learning goes on from an earlier fit there is one start, and no ranking.
+    model, y = fit_of(name, max_iter=1, max_reselections=0)
+    early = model.fit(rows(), y).set_params(max_iter=10, max_reselections=2, warm_start=True)
+    free = deepcopy(early).fit(rows(), y)
+    assert free.n_evaluations_ > 6
+    for at in range(0, free.n_evaluations_ - 1, 2):
+        model = deepcopy(early).set_params(callback=StopAt(at))
+        with pytest.warns(ConvergenceWarning, match="callback"):
+            model.fit(rows(), y)
+        assert len(model.history_["seconds"]) == at + 2
+        assert model.lower_bound_ >= free.history_["lower_bound"][: at + 1].max() - 1e-3
+
+
+def test_a_stop_at_the_very_end_is_none():
+    free, y = fit_of("regressor", kernel=ConstantKernel() * RBF())
+    n_all = free.fit(rows(), y).n_evaluations_
+    model = clone(free).set_params(callback=StopAt(n_all - 1)).fit(rows(), y)
+    assert model.converged_
+    assert model.callback.n_calls == n_all
+
+
+def test_a_stop_while_points_grow_ends_growth():
+    model, y = fit_of("grown", callback=StopAt(3))
+    with pytest.warns(ConvergenceWarning, match="callback"):
+        model.fit(rows(), y)
+    assert model.growth_end_ == "stopped"
+    assert len(model.growth_) == 1
+
+
+def test_with_one_model_for_each_class_a_stop_is_of_that_class():
+    steps = []
+
+    def stop_the_second(step):
+        steps.append(step.label)
+        return step.label == 1
+
+    model, y = fit_of("one for each class", callback=stop_the_second)
+    with pytest.warns(ConvergenceWarning, match="class 1 against the rest: .* callback asked"):
+        model.fit(rows(), y)
+    assert [one.converged_ for one in model.estimators_] == [True, False, True]
+    assert model.converged_ is False
+    assert Counter(steps)[1] == 1
+    assert min(Counter(steps).values()) == 1
+
+
+@pytest.mark.parametrize("name", FROM_MINIBATCHES)
+def test_from_minibatches_a_stop_skips_the_epochs_that_are_left(name):
+    model, y = fit_of(name, callback=StopAt(1))
+    text = "after 2 of 3 epochs: the callback asked to stop"
+    with pytest.warns(ConvergenceWarning, match=text) as caught:
+        model.fit(rows(), y)
+    assert [one.filename for one in caught] == [__file__]
+    assert model.n_steps_ == 2 * 3
+    assert len(model.history_["seconds"]) == 3
+    assert model.history_["n_samples"][-1] == 60
+    assert model.lower_bound_ == model.history_["lower_bound"][-1]
+    assert np.isfinite(model.predict(rows())).all()
+
+
+@pytest.mark.parametrize("name", FROM_MINIBATCHES)
+def test_from_minibatches_a_stop_at_the_last_epoch_is_none(name):
+    model, y = fit_of(name, callback=StopAt(2))
+    assert model.fit(rows(), y).n_steps_ == 3 * 3
+
+
+class Fails:
+    """Raise an error at the given step."""
+
+    def __init__(self, iteration, error):
+        self.iteration, self.error = iteration, error
+
+    def __call__(self, step):
+        if step.iteration == self.iteration:
+            raise self.error
+
+
+@quiet
+@pytest.mark.parametrize(
+    ("error", "iteration"), [(ValueError, 0), (KeyboardInterrupt, 2), (LinAlgError, 3)]
+)
+@pytest.mark.parametrize("name", EVERY)
+def test_an_error_of_the_callback_ends_the_fit(name, iteration, error):
+    """Also one that learning knows of its own, and goes on after."""
+    raised = error("from the callback")
+    model, y = fit_of(name, callback=Fails(iteration, raised))
+    before = set(vars(model))
+    with pytest.raises(error, match="from the callback") as caught:
+        model.fit(rows(), y)
+    assert caught.value is raised
+    assert set(vars(model)) == before
+    model.set_params(callback=None).fit(rows(), y)
+    state = dict(vars(model))
+    model.set_params(callback=Fails(iteration, raised))
+    with pytest.raises(error, match="from the callback"):
+        model.fit(rows()[::-1], y)
+    after = dict(vars(model))
+    assert after.keys() == state.keys()
+    assert all(after[key] is state[key] for key in state if key.endswith("_"))
+
+
+@quiet
+@pytest.mark.parametrize("error", [ValueError, LinAlgError])
+def test_an_error_of_the_callback_in_another_process_ends_the_fit(error):
+    raised = error("from the callback")
+    model, y = fit_of("one for each class", callback=Fails(3, raised), n_jobs=2)
+    with pytest.raises(error, match="from the callback"):
+        model.fit(rows(), y)
+    assert not [key for key in vars(model) if key.endswith("_")]
+
+
+@quiet
+@pytest.mark.parametrize("n_jobs", [None, 2])
+def test_a_callback_goes_with_a_search(n_jobs):
+    steps = []
+    model, y = fit_of("regressor", callback=lambda step: steps.append(step))
+    search = GridSearchCV(model, {"n_inducing": [4, 8]}, cv=2, n_jobs=n_jobs).fit(rows(), y)
+    assert search.best_estimator_.callback is model.callback
+    # The last fit is in this process whatever `n_jobs`.
+    assert len(steps) >= search.best_estimator_.n_evaluations_
+
+
+def test_a_clone_has_the_same_callback():
+    model = SparseGPClassifier(callback=print)
+    assert clone(model).callback is print
+
+
+@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.parametrize("callback", [3, "print", [print]])
+def test_a_callback_must_be_callable(name, callback):
+    model, y = fit_of(name, callback=callback)
+    with pytest.raises(ValueError, match=r"The .callback. parameter of .* must be a callable or"):
+        model.fit(rows(), y)
+
+
+@quiet
+def test_a_callback_is_shared_by_the_models_of_all_classes():
+    """It may hold what cannot be copied, as progress bars do."""
+
+    class Locked(StopAt):
+        def __init__(self):
+            super().__init__(np.inf)
+            self.lock = Lock()
+
+    callback = Locked()
+    model, y = fit_of("one for each class", callback=callback, warm_start=True)
+    for _ in range(2):
+        model.fit(rows(), y)
+        assert all(one.callback is callback for one in model.estimators_)
+    assert callback.n_calls > model.n_evaluations_
+
+
+# Callbacks of scikit-learn
+
+
+class Recorder:
+    """A callback of scikit-learn's that keeps what it is told, and may ask to stop."""
+
+    def __init__(self, stop_at=np.inf):
+        self.events, self.stop_at, self.n_leaves = [], stop_at, 0
+
+    def setup(self, estimator, context):
+        self.events.append(("setup", context.task_name))
+
+    def on_fit_task_begin(self, estimator, context):
+        self.events.append(("begin", context.task_name, id(context)))
+
+    def on_fit_task_end(self, estimator, context):
+        self.events.append(("end", context.task_name, id(context)))
+        self.n_leaves += context.max_subtasks == 0
+        return context.max_subtasks == 0 and self.n_leaves >= self.stop_at
+
+    def teardown(self, estimator, context):
+        self.events.append(("teardown", context.task_name))
+
+    def count(self, event, task):
+        return sum(entry[:2] == (event, task) for entry in self.events)
+
+
+def needs_callbacks():
+    return pytest.importorskip("sklearn.callback", reason="from scikit-learn 1.9 on")
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_before_scikit_learn_has_callbacks_nothing_is_promised(name):
+    try:
+        import sklearn.callback  # noqa: F401
+    except ImportError:
+        assert not hasattr(fit_of(name)[0], "set_callbacks")
+    else:
+        assert callable(fit_of(name)[0].set_callbacks)
+
+
+@quiet
+@pytest.mark.parametrize("name", EVERY)
+def test_the_tasks_of_a_fit_are_told_of_in_order(name):
+    needs_callbacks()
+    recorder = Recorder()
+    model, y = fit_of(name)
+    model.set_callbacks(recorder).fit(rows(), y)
+    assert recorder.events[0] == ("setup", "fit")
+    assert recorder.events[-1] == ("teardown", "fit")
+    stack = []
+    for event, *task in recorder.events[1:-1]:
+        if event == "begin":
+            stack.append(task)
+        else:
+            assert stack.pop() == task
+    assert stack == []
+    assert recorder.count("begin", "fit") == 1
+    if name in FROM_MINIBATCHES:
+        assert recorder.count("end", "epoch") == 4
+    else:
+        assert recorder.count("end", "evaluation") == model.n_evaluations_
+    if name == "one for each class":
+        assert [recorder.count("end", f"class {k} against the rest") for k in range(3)] == [1] * 3
+    assert not [key for key in vars(model) if key.startswith("_callback")]
+
+
+@pytest.mark.parametrize("name", ["classifier", "regressor"])
+def test_each_choice_of_points_is_a_task(name):
+    needs_callbacks()
+    recorder = Recorder()
+    model, y = fit_of(name, max_iter=100)
+    model.set_callbacks(recorder).fit(rows(), y)
+    assert recorder.count("end", "choice of points") == model.history_["choice"][-1] + 1
+
+
+@pytest.mark.parametrize("name", ["classifier", "noise process", *FROM_MINIBATCHES])
+def test_a_callback_of_scikit_learn_can_stop_learning(name):
+    needs_callbacks()
+    recorder = Recorder(stop_at=2)
+    model, y = fit_of(name)
+    with pytest.warns(ConvergenceWarning, match="callback asked to stop"):
+        model.set_callbacks(recorder).fit(rows(), y)
+    assert recorder.n_leaves == 2
+    assert recorder.events[-1] == ("teardown", "fit")
+
+
+class Broken(Recorder):
+    """A callback of scikit-learn's that raises an error at a task."""
+
+    def __init__(self, task, error):
+        super().__init__()
+        self.task, self.error = task, error
+
+    def on_fit_task_end(self, estimator, context):
+        if context.task_name == self.task:
+            raise self.error
+        return super().on_fit_task_end(estimator, context)
+
+
+@quiet
+@pytest.mark.parametrize(
+    ("error", "task"),
+    [
+        (ValueError, "evaluation"),
+        (LinAlgError, "evaluation"),
+        (LinAlgError, "choice of points"),
+        (KeyboardInterrupt, "choice of points"),
+        (ValueError, "fit"),
+    ],
+)
+@pytest.mark.parametrize("name", ["classifier", "regressor", "one for each class"])
+def test_an_error_of_a_callback_of_scikit_learn_ends_the_fit(name, task, error):
+    needs_callbacks()
+    raised = error("from the callback")
+    model, y = fit_of(name)
+    recorder = Broken(task, raised)
+    with pytest.raises(error, match="from the callback") as caught:
+        model.set_callbacks(recorder).fit(rows(), y)
+    assert caught.value is raised
+    # Told of the end all the same, and nothing is left.
+    assert recorder.events[-1] == ("teardown", "fit")
+    assert not [key for key in vars(model) if key.endswith("_") or key.startswith("_callback")]
+
+
+def test_bad_input_is_the_end_of_a_task_too():
+    needs_callbacks()
+    recorder = Recorder()
+    with pytest.raises(ValueError, match="NaN"):
+        SparseGPRegressor().set_callbacks(recorder).fit([[np.nan]], [1.0])
+    assert [entry[:2] for entry in recorder.events] == [
+        ("setup", "fit"),
+        ("begin", "fit"),
+        ("teardown", "fit"),
+    ]
+
+
+@quiet
+def test_models_of_classes_do_not_keep_the_callbacks_of_all():
+    needs_callbacks()
+    model, y = fit_of("one for each class")
+    model.set_callbacks(Recorder()).fit(rows(), y)
+    assert not [one for one in model.estimators_ if hasattr(one, "_skl_callbacks")]
+
+
+@quiet
+def test_a_scoring_monitor_sees_the_fitted_model():
+    callback = needs_callbacks()
+    monitor = callback.ScoringMonitor(scoring="r2")
+    model, y = fit_of("regressor")
+    model.set_callbacks(monitor).fit(rows(), y)
+    [entry] = monitor.get_logs().data
+    assert entry["r2"] == model.score(rows(), y)
+
+
+@quiet
+@pytest.mark.parametrize("name", EVERY)
+def test_the_progress_bar_of_scikit_learn_shows_every_estimator(name, capsys):
+    callback = needs_callbacks()
+    pytest.importorskip("rich")
+    model, y = fit_of(name)
+    model.set_callbacks(callback.ProgressBar()).fit(rows(), y)
+    out = capsys.readouterr().out
+    assert f"{type(model).__name__} - fit" in out
+    assert "100%" in out
+
+
+@quiet
+@pytest.mark.parametrize("n_jobs", [None, 2])
+def test_the_progress_bar_of_a_search_shows_the_pipeline_and_the_estimator(n_jobs, capsys):
+    callback = needs_callbacks()
+    pytest.importorskip("rich")
+    model, y = fit_of("regressor", max_iter=2, max_reselections=0)
+    pipeline = make_pipeline(StandardScaler(), model)
+    search = GridSearchCV(pipeline, {"sparsegpregressor__n_inducing": [4, 8]}, cv=2, n_jobs=n_jobs)
+    search.set_callbacks(callback.ProgressBar(max_propagation_depth=None)).fit(rows(), y)
+    out = capsys.readouterr().out
+    assert "Pipeline - fit" in out
+    assert "SparseGPRegressor" in out
+
+
+@quiet
+def test_a_callback_reaches_the_estimator_through_a_pipeline():
+    needs_callbacks()
+    recorder = Recorder()
+    recorder.max_propagation_depth = None
+    model, y = fit_of("classifier")
+    pipeline = make_pipeline(StandardScaler(), model).set_callbacks(recorder).fit(rows(), y)
+    assert recorder.count("end", "evaluation") == pipeline[-1].n_evaluations_
+    assert not [key for key in vars(pipeline[-1]) if "callback" in key and key != "callback"]
