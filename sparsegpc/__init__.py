@@ -1,6 +1,6 @@
 """Sparse Gaussian process classification and regression for scikit-learn."""
 
-from sparsegpc import likelihoods
+from sparsegpc import displays, likelihoods
 from sparsegpc._core.bounds.certificates import Certificate
 from sparsegpc._core.rows.cluster import distribute
 from sparsegpc._estimators.classifier import SparseGPClassifier
@@ -21,6 +21,7 @@ __all__ = [
     "StochasticSparseGPClassifier",
     "StochasticSparseGPRegressor",
     "__version__",
+    "displays",
     "distribute",
     "likelihoods",
 ]

@@ -5,6 +5,7 @@ import importlib
 import inspect
 import pkgutil
 import re
+import sys
 import warnings
 from itertools import pairwise
 from typing import NamedTuple
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 
 import sparsegpc
+from sparsegpc import displays
 
 # numpydoc's order.
 SECTIONS = (
@@ -81,22 +83,25 @@ def own_methods(cls):
     found = {}
     for parent in reversed(cls.__mro__):
         if parent.__module__.startswith("sparsegpc."):
-            members = vars(parent).items()
+            # A class method holds its function.
+            members = {n: getattr(f, "__func__", f) for n, f in vars(parent).items()}.items()
             found |= {n: f for n, f in members if inspect.isfunction(f) and not n.startswith("_")}
     return found
 
 
 def parameters(function):
     everything = dict(inspect.signature(function).parameters)
-    everything.pop("self", None)
-    return everything
+    return {name: value for name, value in everything.items() if name not in ("self", "cls")}
 
 
-CLASSES = {
-    name: getattr(sparsegpc, name)
-    for name in sparsegpc.__all__
-    if inspect.isclass(getattr(sparsegpc, name))
+# From which module each public class is imported.
+MODULES_OF = {
+    name: module.__name__
+    for module in (sparsegpc, displays)
+    for name in module.__all__
+    if inspect.isclass(getattr(module, name))
 }
+CLASSES = {name: getattr(sys.modules[module], name) for name, module in MODULES_OF.items()}
 # Classes that learn, and those that hold settings of them.
 ESTIMATORS = {name: cls for name, cls in CLASSES.items() if hasattr(cls, "fit")}
 METHODS = {
@@ -276,7 +281,7 @@ def test_references_are_numbered_from_one_and_each_is_cited(name):
 @EVERY_CLASS
 def test_examples_hold_commands_that_import_the_class(name):
     examples = "\n".join(Docstring(CLASSES[name].__doc__).sections["Examples"])
-    assert f">>> from sparsegpc import {name}" in examples
+    assert f">>> from {MODULES_OF[name]} import {name}" in examples
     assert re.search(r"^(?!>>>|\.\.\.)\S", examples, re.MULTILINE), "no result is shown"
 
 

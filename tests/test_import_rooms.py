@@ -26,7 +26,12 @@ CORE = {
 }
 CORE_EXTERNALS = {"numpy", "scipy", "threadpoolctl"}
 # Packages that are imported only when a user brings them along.
-OPTIONAL = {"_core.rows.cluster": {"dask", "distributed", "cloudpickle"}}
+OPTIONAL = {
+    "_core.rows.cluster": {"dask", "distributed", "cloudpickle"},
+    "displays._drawing": {"matplotlib"},
+    "displays._inducing_points": {"matplotlib"},
+    "displays._sparsity": {"matplotlib"},
+}
 # scikit-learn requires joblib.
 ESTIMATOR_EXTERNALS = CORE_EXTERNALS | {"sklearn", "joblib"}
 
@@ -138,7 +143,7 @@ def test_core_room_imports_numpy_and_scipy_only(room):
 @pytest.mark.parametrize("name", sorted(set(FILES) - set(ROOMS)))
 def test_estimator_layer_imports_the_core_and_scikit_learn_only(name):
     rooms, externals = rooms_and_externals(name)
-    assert externals <= ESTIMATOR_EXTERNALS
+    assert externals <= ESTIMATOR_EXTERNALS | OPTIONAL.get(name, set())
     assert name == "__init__" or "__init__" not in rooms, "import the room, not the package"
 
 

@@ -19,6 +19,7 @@ from sparsegpc import (
     SparseGPRegressor,
     StochasticSparseGPClassifier,
     StochasticSparseGPRegressor,
+    displays,
 )
 
 REQUIRED = inspect.Parameter.empty
@@ -49,6 +50,7 @@ CONSTRUCTORS = {
         "working_dtype": "float64",
         "random_state": 0,
         "verbose": 0,
+        "callback": None,
     },
     SparseGPRegressor: {
         "kernel": None,
@@ -71,6 +73,7 @@ CONSTRUCTORS = {
         "working_dtype": "float64",
         "random_state": 0,
         "verbose": 0,
+        "callback": None,
     },
     StochasticSparseGPClassifier: {
         "kernel": None,
@@ -86,6 +89,8 @@ CONSTRUCTORS = {
         "memory": None,
         "optimize_inducing": False,
         "random_state": 0,
+        "verbose": 0,
+        "callback": None,
     },
     StochasticSparseGPRegressor: {
         "kernel": None,
@@ -99,6 +104,8 @@ CONSTRUCTORS = {
         "memory": None,
         "optimize_inducing": False,
         "random_state": 0,
+        "verbose": 0,
+        "callback": None,
     },
     HomoscedasticNoise: {"variance": None, "variance_bounds": None},
     PolynomialNoise: {"degree": 2, "interactions": False},
@@ -227,6 +234,49 @@ METHODS = {
     InducingPointSelector.fit: {"X": REQUIRED, "y": None},
     InducingPointSelector.transform: {"X": REQUIRED},
 }
+# Of each display what from_estimator is about, what is said of drawing, and of computing.
+DRAWING = {"ax": None, "legend_kw": None}
+DISPLAYS = {
+    displays.ConvergenceDisplay: (
+        {"estimator": REQUIRED},
+        {
+            "against": "evaluations",
+            "subsets": True,
+            "line_kw": None,
+            "subset_kw": None,
+            "choice_kw": None,
+        },
+        {},
+    ),
+    displays.InducingPointsDisplay: (
+        {"estimator": REQUIRED, "X": REQUIRED, "y": REQUIRED},
+        {
+            "surface_kw": None,
+            "boundary_kw": None,
+            "scatter_kw": None,
+            "inducing_kw": None,
+            "colorbar_kw": None,
+        },
+        {"response": "probability", "grid_resolution": ANY},
+    ),
+    displays.RegressionDisplay: (
+        {"estimator": REQUIRED, "X": REQUIRED, "y": REQUIRED},
+        {
+            "coverage": 0.95,
+            "line_kw": None,
+            "f_band_kw": None,
+            "y_band_kw": None,
+            "scatter_kw": None,
+            "inducing_kw": None,
+        },
+        {"feature": None, "reference": None, "grid_resolution": ANY, "noise_variance": None},
+    ),
+    displays.SparsityDisplay: (
+        {"estimator": REQUIRED, "X": REQUIRED, "y": REQUIRED},
+        {"bound_kw": None, "cost_kw": None, "gap_kw": None},
+        {"n_inducing": None, "sample_weight": None, "noise_variance": None},
+    ),
+}
 OPTIONAL_PACKAGES = ("matplotlib", "pandas", "polars", "pyarrow", "dask", "distributed")
 
 
@@ -266,8 +316,8 @@ def test_all_lists_every_public_name():
 
 def test_rooms_are_private():
     modules = {name for name in sys.modules if name.startswith("sparsegpc.")}
-    public = {name for name in modules if not name.split(".")[1].startswith("_")}
-    assert public == {"sparsegpc.likelihoods"}
+    public = {name for name in modules if not re.search(r"\._", name)}
+    assert public == {"sparsegpc.displays", "sparsegpc.likelihoods"}
 
 
 def test_version_is_a_string_of_numbers():
@@ -340,6 +390,46 @@ def test_a_certificate_holds_its_contract():
 def test_method_holds_its_contract(method):
     actual = {name: parameter.default for name, parameter in parameters(method).items()}
     assert actual == METHODS[method]
+
+
+@pytest.mark.parametrize("cls", DISPLAYS, ids=lambda cls: cls.__name__)
+def test_display_holds_its_contract(cls):
+    positional, drawing, computing = DISPLAYS[cls]
+    drawing = {**DRAWING, **drawing}
+    made, drawn = parameters(cls.from_estimator), parameters(cls.plot)
+    assert set(made) == {*positional, *drawing, *computing}
+    assert set(drawn) == set(drawing)
+    for actual, names in ((made, {*positional}), (drawn, {"ax"})):
+        assert {n for n, p in actual.items() if p.kind is BY_EITHER} == names
+    for name, default in {**positional, **drawing, **computing}.items():
+        if default is not ANY:
+            assert made[name].default == default
+    for name, default in drawing.items():
+        assert drawn[name].default == default
+
+
+def test_every_display_has_a_contract():
+    assert displays.__all__ == sorted(cls.__name__ for cls in DISPLAYS)
+
+
+def test_displays_say_what_they_need_where_matplotlib_is_missing():
+    script = """
+import sys
+sys.modules["matplotlib"] = None
+from sparsegpc import displays
+display = displays.ConvergenceDisplay(
+    choice=[0], n_samples=[1], n_inducing=[1], lower_bound=[-1.0], seconds=[0.0]
+)
+for draw in (display.plot, lambda: displays.SparsityDisplay.from_estimator(None, None, None)):
+    try:
+        draw()
+    except ImportError as error:
+        print(error)
+"""
+    assert run(script).splitlines() == [
+        f"{caller} requires matplotlib. You can install it with `pip install matplotlib`"
+        for caller in ("ConvergenceDisplay.plot", "SparsityDisplay.from_estimator")
+    ]
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,407 @@
+"""A classifier of two columns: probabilities, decision boundary and inducing points."""
+
+import numpy as np
+from sklearn.utils import column_or_1d
+from sklearn.utils.validation import check_consistent_length
+
+from sparsegpc._core.likelihoods.protocol import polya_gamma_mean
+from sparsegpc._estimators.classifier import SparseGPClassifier
+from sparsegpc._estimators.stochastic_classifier import StochasticSparseGPClassifier
+from sparsegpc.displays._drawing import (
+    BLUE,
+    VERMILION,
+    add_legend,
+    axes_or_new,
+    checked_settings,
+    need_matplotlib,
+    settings,
+)
+from sparsegpc.displays._inputs import (
+    along,
+    column_names,
+    fitted_model,
+    grid_size,
+    like_rows,
+    numeric_rows,
+    refuse_one_vs_rest,
+)
+from sparsegpc.likelihoods import (
+    BernoulliLogit,
+    ConditionalPolyaGamma,
+    PolyaGammaLogit,
+    resolve_likelihood,
+)
+
+RESPONSES = ("probability", "pg_variance", "latent_std")
+LABELS = {
+    "pg_variance": "Pólya-Gamma variance of pseudo-observations",
+    "latent_std": "standard deviation of f",
+}
+# Those of which f is the log-odds, to which the augmentation applies.
+LOGISTIC = (BernoulliLogit, ConditionalPolyaGamma, PolyaGammaLogit)
+# Below this the variance is that of a tilt of zero, to the last bit.
+SMALLEST_TILT = 1e-8
+N_LEVELS, MOST_TICKS = 20, 6
+# Shades that rows and points stand out from.
+LIGHT_BLUE, LIGHT_VERMILION, LIGHT_GREY = "#7FB8D8", "#EAAE7F", "#8C8C8C"
+
+
+class InducingPointsDisplay:
+    r"""A binary classifier of two columns: shading, decision boundary, rows and inducing points.
+
+    The shading is the probability of the second class; or one of two measures of uncertainty.
+    "latent_std" is the standard deviation of f, which is large where rows are missing.
+    "pg_variance" is the variance of the pseudo-observations of f into which the Pólya-Gamma
+    augmentation [1]_ turns the labels,
+
+    .. math::
+        \frac{2 c}{\tanh(c / 2)}, \qquad c^2 = E[f]^2 + V[f],
+
+    for a row of weight one. It is least, 4, where f is known to be zero: rows at the decision
+    boundary say most about f, so points are chosen near it (figure 5.5 of [2]_).
+
+    It is recommended to use `from_estimator`. All parameters are stored as attributes.
+
+    Parameters
+    ----------
+    xx0 : ndarray of shape (grid_resolution, grid_resolution)
+        First column at the points of a grid, as of `numpy.meshgrid`.
+    xx1 : ndarray of shape (grid_resolution, grid_resolution)
+        Second column.
+    probability : ndarray of shape (grid_resolution, grid_resolution)
+        Of the second class.
+    response : {"probability", "pg_variance", "latent_std"}
+        What is shaded.
+    values : ndarray of shape (grid_resolution, grid_resolution)
+        The shading.
+    X : ndarray of shape (n_samples, 2)
+        Rows to draw.
+    y : ndarray of shape (n_samples,)
+        Their labels.
+    classes : ndarray of shape (2,)
+        Class labels.
+    inducing_points : ndarray of shape (n_points, 2)
+        In the columns of X.
+    xlabel : str
+        Name of the first column.
+    ylabel : str
+        Name of the second column.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+        Where it is drawn.
+    figure_ : matplotlib Figure
+        Its figure.
+    surface_ : matplotlib QuadContourSet
+        The shading.
+    boundary_ : matplotlib QuadContourSet or None
+        Where both classes are equally probable; None if that is nowhere on the grid.
+    scatter_ : list of matplotlib PathCollection
+        The rows of each class.
+    inducing_ : matplotlib PathCollection
+        The inducing points.
+    colorbar_ : matplotlib Colorbar
+        Of the shading.
+    legend_ : matplotlib Legend
+        Below the axes.
+
+    See Also
+    --------
+    sklearn.inspection.DecisionBoundaryDisplay : Responses of any classifier, without points.
+    RegressionDisplay : The like for a regressor.
+
+    References
+    ----------
+    .. [1] Polson, Scott, Windle, "Bayesian inference for logistic models using Polya-Gamma latent
+       variables", JASA 108, 2013.
+    .. [2] Passerello, "Heteroscedastic inducing point selection for sparse Gaussian process
+       classification", Imperial College London, 2021.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from sparsegpc import SparseGPClassifier
+    >>> from sparsegpc.displays import InducingPointsDisplay
+    >>> X, y = make_moons(100, noise=0.25, random_state=0)
+    >>> model = SparseGPClassifier().fit(X, y)
+    >>> display = InducingPointsDisplay.from_estimator(model, X, y, response="pg_variance")
+    >>> bool(display.values.min() >= 4.0)
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        xx0,
+        xx1,
+        probability,
+        response,
+        values,
+        X,
+        y,
+        classes,
+        inducing_points,
+        xlabel,
+        ylabel,
+    ):
+        self.xx0 = xx0
+        self.xx1 = xx1
+        self.probability = probability
+        self.response = response
+        self.values = values
+        self.X = X
+        self.y = y
+        self.classes = classes
+        self.inducing_points = inducing_points
+        self.xlabel = xlabel
+        self.ylabel = ylabel
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator,
+        X,
+        y,
+        *,
+        response="probability",
+        grid_resolution=150,
+        ax=None,
+        surface_kw=None,
+        boundary_kw=None,
+        scatter_kw=None,
+        inducing_kw=None,
+        colorbar_kw=None,
+        legend_kw=None,
+    ):
+        """Compute the shading of a fitted classifier, and draw it with rows and inducing points.
+
+        Parameters
+        ----------
+        estimator : SparseGPClassifier, StochasticSparseGPClassifier or Pipeline
+            Fitted to two classes. The steps of a pipeline before the classifier need
+            ``inverse_transform``, to draw the inducing points in the columns of X.
+        X : array-like of shape (n_samples, 2)
+            Rows to draw, not necessarily those of `fit`. The grid spans their range.
+        y : array-like of shape (n_samples,)
+            Their labels.
+        response : {"probability", "pg_variance", "latent_std"}, default="probability"
+            What is shaded. The other two need a likelihood of two classes.
+        grid_resolution : int, default=150
+            Points of the grid along each axis.
+        ax : matplotlib Axes or None, default=None
+            Where to draw; None makes a figure.
+        surface_kw : dict or None, default=None
+            Settings for `matplotlib.axes.Axes.contourf` of the shading.
+        boundary_kw : dict or None, default=None
+            Settings for `matplotlib.axes.Axes.contour` of the decision boundary.
+        scatter_kw : dict or None, default=None
+            Settings for `matplotlib.axes.Axes.scatter` of the rows.
+        inducing_kw : dict or None, default=None
+            Settings for `matplotlib.axes.Axes.scatter` of the inducing points.
+        colorbar_kw : dict or None, default=None
+            Settings for `matplotlib.figure.Figure.colorbar`.
+        legend_kw : dict or None, default=None
+            Settings for `matplotlib.axes.Axes.legend`.
+
+        Returns
+        -------
+        display : InducingPointsDisplay
+            Drawn.
+
+        Raises
+        ------
+        ValueError
+            If X has not two columns, the classifier not two classes, or `response` is unknown or
+            not defined for its likelihood.
+        """
+        need_matplotlib(f"{cls.__name__}.from_estimator")
+        fitted = fitted_model(estimator, (SparseGPClassifier, StochasticSparseGPClassifier))
+        model = fitted.estimator
+        _check_response(response, model)
+        rows, size = numeric_rows(X, n_columns=2), grid_size(grid_resolution)
+        y = column_or_1d(y)
+        check_consistent_length(rows, y)
+        if not np.isin(y, model.classes_).all():
+            raise ValueError(
+                f"y must hold labels of the classes {model.classes_} of the estimator, got "
+                f"{np.setdiff1d(y, model.classes_)}"
+            )
+        inducing_points = fitted.inverse_transform(model.inducing_points_)
+        grid = np.meshgrid(*(along(column, size) for column in rows.T))
+        points = np.column_stack([axis.ravel() for axis in grid])
+        seen = fitted.transform(like_rows(X, points))
+        probability = model.predict_proba(seen)[:, 1].reshape(size, size)
+        values = probability
+        if response != "probability":
+            values = _uncertainty(response, *model.latent_mean_and_variance(seen))
+        xlabel, ylabel = column_names(X)
+        return cls(
+            xx0=grid[0],
+            xx1=grid[1],
+            probability=probability,
+            response=response,
+            values=values.reshape(size, size),
+            X=rows,
+            y=y,
+            classes=model.classes_,
+            inducing_points=inducing_points,
+            xlabel=xlabel,
+            ylabel=ylabel,
+        ).plot(
+            ax,
+            surface_kw=surface_kw,
+            boundary_kw=boundary_kw,
+            scatter_kw=scatter_kw,
+            inducing_kw=inducing_kw,
+            colorbar_kw=colorbar_kw,
+            legend_kw=legend_kw,
+        )
+
+    def plot(
+        self,
+        ax=None,
+        *,
+        surface_kw=None,
+        boundary_kw=None,
+        scatter_kw=None,
+        inducing_kw=None,
+        colorbar_kw=None,
+        legend_kw=None,
+    ):
+        """Draw it.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes or None, default=None
+            Where to draw; None makes a figure.
+        surface_kw : dict or None, default=None
+            Settings for `matplotlib.axes.Axes.contourf` of the shading.
+        boundary_kw : dict or None, default=None
+            Settings for `matplotlib.axes.Axes.contour` of the decision boundary.
+        scatter_kw : dict or None, default=None
+            Settings for `matplotlib.axes.Axes.scatter` of the rows.
+        inducing_kw : dict or None, default=None
+            Settings for `matplotlib.axes.Axes.scatter` of the inducing points.
+        colorbar_kw : dict or None, default=None
+            Settings for `matplotlib.figure.Figure.colorbar`.
+        legend_kw : dict or None, default=None
+            Settings for `matplotlib.axes.Axes.legend`.
+
+        Returns
+        -------
+        display : InducingPointsDisplay
+            This one.
+        """
+        need_matplotlib(f"{type(self).__name__}.plot")
+        self.ax_ = ax = axes_or_new(ax, height=5.4)
+        self.figure_ = ax.figure
+        self._plot_surface(surface_kw, checked_settings("colorbar_kw", colorbar_kw))
+        self.boundary_ = None
+        if self.probability.min() < 0.5 < self.probability.max():
+            given = checked_settings("boundary_kw", boundary_kw)
+            style = {"colors": "black", "linewidths": 1.5} if "cmap" not in given else {}
+            self.boundary_ = ax.contour(
+                self.xx0, self.xx1, self.probability, [0.5], **{**style, **given}
+            )
+            # Contours have no entry of their own in a legend.
+            look = {"color": self.boundary_.get_edgecolor()[0]}
+            look["linewidth"] = self.boundary_.get_linewidth()[0]
+            ax.plot([], [], **look, label="decision boundary")
+        style = {"s": 18, "edgecolor": "white", "linewidth": 0.3}
+        self.scatter_ = [
+            ax.scatter(
+                *self.X[self.y == label].T,
+                **settings(
+                    "scatter_kw",
+                    scatter_kw,
+                    "collection",
+                    **style,
+                    facecolor=colour,
+                    marker=marker,
+                    label=name,
+                ),
+            )
+            for label, name, colour, marker in zip(
+                self.classes, self._class_names(), (BLUE, VERMILION), "o^", strict=True
+            )
+        ]
+        self.inducing_ = ax.scatter(
+            *self.inducing_points.T,
+            **settings(
+                "inducing_kw",
+                inducing_kw,
+                "collection",
+                s=48,
+                facecolor="none",
+                edgecolor="black",
+                linewidth=1.1,
+                label=f"{len(self.inducing_points)} inducing points",
+            ),
+        )
+        ax.set(
+            xlabel=self.xlabel,
+            ylabel=self.ylabel,
+            xlim=(self.xx0.min(), self.xx0.max()),
+            ylim=(self.xx1.min(), self.xx1.max()),
+        )
+        self.legend_ = add_legend(ax, legend_kw, n_columns=2)
+        return self
+
+    def _class_names(self):
+        """Return what stands for each class: a label in words alone, else with what it is."""
+        return [str(c) if isinstance(c, str) else f"class {c}" for c in self.classes]
+
+    def _plot_surface(self, surface_kw, colorbar_kw):
+        from matplotlib.colors import LinearSegmentedColormap
+        from matplotlib.ticker import MaxNLocator
+
+        given, names = checked_settings("surface_kw", surface_kw), self._class_names()
+        if self.response == "probability":
+            # Opaque: where transparent levels meet they leave lines.
+            colours = LinearSegmentedColormap.from_list("", [LIGHT_BLUE, "white", LIGHT_VERMILION])
+            style = {"levels": np.linspace(0.0, 1.0, N_LEVELS + 1)}
+            label, ticks = f"probability of {names[1]}", np.linspace(0.0, 1.0, 5)
+        else:
+            colours = LinearSegmentedColormap.from_list("", ["white", LIGHT_GREY])
+            style = {"levels": N_LEVELS}
+            label, ticks = LABELS[self.response], MaxNLocator(MOST_TICKS, steps=[1, 2, 2.5, 5, 10])
+        if "colors" not in given:
+            style["cmap"] = colours
+        self.surface_ = self.ax_.contourf(self.xx0, self.xx1, self.values, **{**style, **given})
+        self.colorbar_ = self.figure_.colorbar(
+            self.surface_, **{"ax": self.ax_, "label": label, "ticks": ticks, **colorbar_kw}
+        )
+
+
+def _check_response(response, model):
+    """Raise ValueError if this is not defined for a fitted classifier."""
+    if response not in RESPONSES:
+        raise ValueError(f"response must be one of {RESPONSES}, got {response!r}")
+    n_classes = len(model.classes_)
+    if n_classes != 2:
+        raise ValueError(
+            f"InducingPointsDisplay is about two classes, but estimator knows {n_classes}: see "
+            "sklearn.inspection.DecisionBoundaryDisplay for their boundaries"
+        )
+    refuse_one_vs_rest(model, "InducingPointsDisplay")
+    likelihood = resolve_likelihood(model.likelihood, n_classes)
+    if response == "pg_variance" and not isinstance(likelihood, LOGISTIC):
+        raise ValueError(
+            "response='pg_variance' needs a likelihood of two classes of which f is the log-odds, "
+            "'bernoulli-logit', 'polya-gamma' or 'conditional-polya-gamma', got "
+            f"{model.likelihood!r}"
+        )
+    if response == "latent_std" and likelihood.takes_many_classes:
+        raise ValueError(
+            "response='latent_std' needs a likelihood with one function f for two classes, such as "
+            f"'bernoulli-logit', got {model.likelihood!r}"
+        )
+
+
+def _uncertainty(response, mean, variance):
+    """Return the shading of this name, from moments of f."""
+    if response == "latent_std":
+        return np.sqrt(variance)
+    tilt = np.sqrt(mean**2 + variance)
+    return 1.0 / polya_gamma_mean(np.maximum(tilt, SMALLEST_TILT))

@@ -1,0 +1,146 @@
+"""What displays are given: a fitted model, perhaps at the end of a pipeline, and its data."""
+
+import numbers
+from typing import NamedTuple
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_array, check_is_fitted
+
+
+class FittedModel(NamedTuple):
+    """A fitted estimator of this package, and the steps before it as (name, transformer)."""
+
+    steps: list
+    estimator: BaseEstimator
+
+    def transform(self, X):
+        """Return rows as the estimator sees them."""
+        for _, step in self.steps:
+            X = step.transform(X)
+        return X
+
+    def inverse_transform(self, points):
+        """Return points as columns of the X that the pipeline sees."""
+        for name, step in reversed(self.steps):
+            if not hasattr(step, "inverse_transform"):
+                raise ValueError(
+                    "the inducing points are drawn in the columns of X, so all steps before the "
+                    f"last need inverse_transform, which step {name!r}, a "
+                    f"{type(step).__name__}, has not: leave this step out, or give the estimator "
+                    "at the end of the pipeline and X as it is transformed"
+                )
+            points = step.inverse_transform(points)
+        return np.asarray(points, dtype=np.float64)
+
+
+def fitted_model(estimator, kinds):
+    """Return the `FittedModel` of an estimator of one of `kinds`, or a pipeline that ends in one.
+
+    Raises TypeError for another estimator, NotFittedError for one that is not fitted.
+    """
+    steps = []
+    if isinstance(estimator, Pipeline):
+        *steps, (_, estimator) = estimator.steps
+        steps = [(name, step) for name, step in steps if step not in (None, "passthrough")]
+    if not isinstance(estimator, kinds):
+        names = " or ".join(kind.__name__ for kind in kinds)
+        raise TypeError(
+            f"estimator must be a fitted {names}, or a Pipeline that ends in one, got a "
+            f"{type(estimator).__name__}: of a search or another wrapper give the fitted estimator "
+            "that it holds"
+        )
+    check_is_fitted(estimator)
+    return FittedModel(steps, estimator)
+
+
+def refuse_one_vs_rest(estimator, what):
+    """Raise ValueError for a classifier that consists of a model for each class."""
+    if getattr(estimator, "estimators_", None) is not None:
+        raise ValueError(
+            f"{what} is about one model, but estimator holds one for each of "
+            f"{len(estimator.classes_)} classes: give estimator.estimators_[k] in its place, and "
+            "as y, if it is asked for, whether the label is estimator.classes_[k]"
+        )
+
+
+def numeric_rows(X, n_columns=None):
+    """Return X as an array of floats, which must have `n_columns` columns if that is given."""
+    rows = check_array(X, dtype=np.float64, input_name="X")
+    if n_columns is not None and rows.shape[1] != n_columns:
+        raise ValueError(
+            f"X must have {n_columns} columns, got {rows.shape[1]}: fit a model to {n_columns} of "
+            "them"
+        )
+    return rows
+
+
+def column_names(X):
+    """Return the names of the columns of X: those of a frame, else x0, x1, ..."""
+    names = getattr(X, "columns", None)
+    return [f"x{k}" for k in range(np.shape(X)[1])] if names is None else [str(n) for n in names]
+
+
+def like_rows(X, values):
+    """Return rows (n_rows, n_features) as a frame of the kind of X if that is one."""
+    names = getattr(X, "columns", None)
+    if names is None:
+        return values
+    return type(X)(dict(zip(names, values.T, strict=True)))
+
+
+def grid_size(grid_resolution):
+    """Return the number of grid points along an axis, or raise ValueError if it is none."""
+    if not _is_whole(grid_resolution) or grid_resolution < 2:
+        raise ValueError(
+            "grid_resolution must be an integer of 2 or more, the number of points along each "
+            f"axis, got {grid_resolution!r}"
+        )
+    return int(grid_resolution)
+
+
+def along(values, n_points, margin=0.05):
+    """Return evenly spaced points over the range of values, and a margin of it on either side."""
+    low, high = values.min(), values.max()
+    margin *= (high - low) or 1.0
+    return np.linspace(low - margin, high + margin, n_points)
+
+
+def sizes_of_prefixes(n_inducing, n_points, n_default):
+    """Return numbers of points between 1 and `n_points`, ascending, each once.
+
+    None stands for about `n_default` in geometric progression.
+    """
+    if n_inducing is None:
+        return np.unique(np.geomspace(1, n_points, n_default).round().astype(int))
+    given = np.atleast_1d(np.asarray(n_inducing))
+    whole = given.ndim == 1 and len(given) > 0 and np.issubdtype(given.dtype, np.integer)
+    if not whole or given.min() < 1 or given.max() > n_points:
+        raise ValueError(
+            f"n_inducing must be integers between 1 and {n_points}, the number of inducing points "
+            f"of the estimator, got {n_inducing!r}"
+        )
+    return np.unique(given)
+
+
+def which_column(feature, names):
+    """Return the number of a column, given by its number or its name."""
+    if feature is None:
+        if len(names) == 1:
+            return 0
+        raise ValueError(
+            f"feature is needed, because X has {len(names)} columns: give the number or the name "
+            f"of the one to draw along, of {names}"
+        )
+    if isinstance(feature, str) and feature in names:
+        return names.index(feature)
+    if _is_whole(feature) and 0 <= feature < len(names):
+        return int(feature)
+    raise ValueError(
+        f"feature must be the number or the name of one of the columns {names}, got {feature!r}"
+    )
+
+
+def _is_whole(value):
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool)

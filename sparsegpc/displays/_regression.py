@@ -1,0 +1,341 @@
+"""A regressor along one column: the mean, what is known of f, and where y is expected."""
+
+import numbers
+
+import numpy as np
+from scipy.special import ndtri
+from sklearn.utils.validation import check_array, check_consistent_length
+
+from sparsegpc._estimators.regressor import SparseGPRegressor
+from sparsegpc._estimators.stochastic_regressor import StochasticSparseGPRegressor
+from sparsegpc.displays._drawing import (
+    BLUE,
+    GREY,
+    SKY,
+    add_legend,
+    axes_or_new,
+    need_matplotlib,
+    settings,
+)
+from sparsegpc.displays._inputs import (
+    along,
+    column_names,
+    fitted_model,
+    grid_size,
+    like_rows,
+    numeric_rows,
+    which_column,
+)
+
+
+class RegressionDisplay:
+    r"""A regressor along one column: its mean, bands of f and of y, rows and inducing points.
+
+    There are two bands. That of f says where the function is, and shrinks as rows are added; that
+    of y, which adds the noise, says where targets are, and should hold the share `coverage` of
+    them. Both are the mean and as many standard deviations on either side as that share takes of a
+    Gaussian. Noise may depend on the row. With more columns the others are held at reference
+    values, so rows and inducing points, which are elsewhere in these, need not follow the bands.
+
+    It is recommended to use `from_estimator`. All parameters are stored as attributes.
+
+    Parameters
+    ----------
+    grid : ndarray of shape (grid_resolution,)
+        Values of the column, ascending.
+    mean : ndarray of shape (grid_resolution,)
+        Predictive mean, in units of y.
+    f_std : ndarray of shape (grid_resolution,)
+        Standard deviation of f, in units of y.
+    y_std : ndarray of shape (grid_resolution,) or None
+        Standard deviation of y, in units of y; None if the noise is not known there.
+    x : ndarray of shape (n_samples,)
+        The column of the rows to draw.
+    y : ndarray of shape (n_samples,)
+        Their targets.
+    inducing_points : ndarray of shape (n_points,)
+        The column of the inducing points.
+    xlabel : str
+        Name of the column.
+    ylabel : str
+        Name of the targets.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+        Where it is drawn.
+    figure_ : matplotlib Figure
+        Its figure.
+    line_ : matplotlib Line2D
+        The mean.
+    f_band_ : matplotlib PolyCollection
+        The band of f.
+    y_band_ : matplotlib PolyCollection or None
+        The band of y; None if the noise is not known.
+    scatter_ : matplotlib PathCollection
+        The rows.
+    inducing_ : matplotlib Line2D
+        Ticks at the bottom, one for each inducing point.
+    legend_ : matplotlib Legend
+        Below the axes.
+
+    See Also
+    --------
+    InducingPointsDisplay : The like for a classifier.
+    sklearn.inspection.PartialDependenceDisplay : Averages over the other columns.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sparsegpc import SparseGPRegressor
+    >>> from sparsegpc.displays import RegressionDisplay
+    >>> X, y = load_diabetes(return_X_y=True, as_frame=True, scaled=False)
+    >>> X = X[["bmi"]]
+    >>> model = SparseGPRegressor(n_inducing=20).fit(X, y)
+    >>> display = RegressionDisplay.from_estimator(model, X, y)
+    >>> display.ax_.get_xlabel()
+    'bmi'
+    >>> bool((display.y_std > display.f_std).all())
+    True
+    """
+
+    def __init__(self, *, grid, mean, f_std, y_std, x, y, inducing_points, xlabel, ylabel):
+        self.grid = grid
+        self.mean = mean
+        self.f_std = f_std
+        self.y_std = y_std
+        self.x = x
+        self.y = y
+        self.inducing_points = inducing_points
+        self.xlabel = xlabel
+        self.ylabel = ylabel
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator,
+        X,
+        y,
+        *,
+        feature=None,
+        reference=None,
+        coverage=0.95,
+        grid_resolution=200,
+        noise_variance=None,
+        ax=None,
+        line_kw=None,
+        f_band_kw=None,
+        y_band_kw=None,
+        scatter_kw=None,
+        inducing_kw=None,
+        legend_kw=None,
+    ):
+        """Predict along one column, and draw the bands with rows and inducing points.
+
+        Parameters
+        ----------
+        estimator : SparseGPRegressor, StochasticSparseGPRegressor or Pipeline
+            Fitted to one target. The steps of a pipeline before the regressor need
+            ``inverse_transform``, to draw the inducing points in the columns of X.
+        X : array-like of shape (n_samples, n_features)
+            Rows to draw, not necessarily those of `fit`. The grid spans their range.
+        y : array-like of shape (n_samples,)
+            Their targets.
+        feature : int, str or None, default=None
+            The column, by its number or, in a frame, its name. None is possible with one column.
+        reference : array-like of shape (n_features,) or None, default=None
+            Values of all columns, where that of the column itself does not count. None is the
+            median of each.
+        coverage : float, default=0.95
+            Probability of each band at a value of the column, between 0 and 1.
+        grid_resolution : int, default=200
+            Points along the column.
+        noise_variance : float or None, default=None
+            Variance of the noise along the column for a model that was fitted to known noise, which
+            says nothing about other rows. Without it there is no band of y.
+        ax : matplotlib Axes or None, default=None
+            Where to draw; None makes a figure.
+        line_kw : dict or None, default=None
+            Settings for `matplotlib.axes.Axes.plot` of the mean.
+        f_band_kw : dict or None, default=None
+            Settings for `matplotlib.axes.Axes.fill_between` of the band of f.
+        y_band_kw : dict or None, default=None
+            Those of the band of y.
+        scatter_kw : dict or None, default=None
+            Settings for `matplotlib.axes.Axes.scatter` of the rows.
+        inducing_kw : dict or None, default=None
+            Settings for `matplotlib.axes.Axes.plot` of the inducing points.
+        legend_kw : dict or None, default=None
+            Settings for `matplotlib.axes.Axes.legend`.
+
+        Returns
+        -------
+        display : RegressionDisplay
+            Drawn.
+
+        Raises
+        ------
+        ValueError
+            If there is more than one target, or `feature`, `reference` or `coverage` is none.
+        """
+        need_matplotlib(f"{cls.__name__}.from_estimator")
+        fitted = fitted_model(estimator, (SparseGPRegressor, StochasticSparseGPRegressor))
+        model = fitted.estimator
+        _quantile(coverage)
+        rows, size, names = numeric_rows(X), grid_size(grid_resolution), column_names(X)
+        targets = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
+        check_consistent_length(rows, targets)
+        if targets.ndim > 1 or np.ndim(model.prior_mean_) > 0:
+            raise ValueError(
+                "RegressionDisplay is about one target in one dimension, got y of shape "
+                f"{targets.shape} and an estimator of {np.size(model.prior_mean_)}: fit a model to "
+                "one of them"
+            )
+        column = which_column(feature, names)
+        inducing_points = fitted.inverse_transform(model.inducing_points_)[:, column]
+        points = np.tile(_reference(reference, rows), (size, 1))
+        points[:, column] = grid = along(rows[:, column], size)
+        seen = fitted.transform(like_rows(X, points))
+        mean, variance = model.latent_mean_and_variance(seen)
+        y_std = None
+        if noise_variance is not None or not _was_told_noise(model):
+            y_std = model.predict(seen, return_std=True, noise_variance=noise_variance)[1]
+        return cls(
+            grid=grid,
+            mean=mean,
+            f_std=np.sqrt(variance),
+            y_std=y_std,
+            x=rows[:, column],
+            y=targets,
+            inducing_points=inducing_points,
+            xlabel=names[column],
+            ylabel=str(getattr(y, "name", None) or "y"),
+        ).plot(
+            ax,
+            coverage=coverage,
+            line_kw=line_kw,
+            f_band_kw=f_band_kw,
+            y_band_kw=y_band_kw,
+            scatter_kw=scatter_kw,
+            inducing_kw=inducing_kw,
+            legend_kw=legend_kw,
+        )
+
+    def plot(
+        self,
+        ax=None,
+        *,
+        coverage=0.95,
+        line_kw=None,
+        f_band_kw=None,
+        y_band_kw=None,
+        scatter_kw=None,
+        inducing_kw=None,
+        legend_kw=None,
+    ):
+        """Draw it.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes or None, default=None
+            Where to draw; None makes a figure.
+        coverage : float, default=0.95
+            Probability of each band at a value of the column, between 0 and 1.
+        line_kw : dict or None, default=None
+            Settings for `matplotlib.axes.Axes.plot` of the mean.
+        f_band_kw : dict or None, default=None
+            Settings for `matplotlib.axes.Axes.fill_between` of the band of f.
+        y_band_kw : dict or None, default=None
+            Those of the band of y.
+        scatter_kw : dict or None, default=None
+            Settings for `matplotlib.axes.Axes.scatter` of the rows.
+        inducing_kw : dict or None, default=None
+            Settings for `matplotlib.axes.Axes.plot` of the inducing points.
+        legend_kw : dict or None, default=None
+            Settings for `matplotlib.axes.Axes.legend`.
+
+        Returns
+        -------
+        display : RegressionDisplay
+            This one.
+        """
+        need_matplotlib(f"{type(self).__name__}.plot")
+        quantile = _quantile(coverage)
+        self.ax_ = ax = axes_or_new(ax)
+        self.figure_ = ax.figure
+
+        def band(std, name, given, **style):
+            ends = self.mean - quantile * std, self.mean + quantile * std
+            label = f"{100.0 * coverage:.4g} % band of {name.partition('_')[0]}"
+            return ax.fill_between(
+                self.grid,
+                *ends,
+                **settings(name, given, "collection", linewidth=0.0, label=label, **style),
+            )
+
+        self.y_band_ = None
+        if self.y_std is not None:
+            self.y_band_ = band(self.y_std, "y_band_kw", y_band_kw, facecolor=SKY, alpha=0.25)
+        self.f_band_ = band(self.f_std, "f_band_kw", f_band_kw, facecolor=BLUE, alpha=0.35)
+        [self.line_] = ax.plot(
+            self.grid,
+            self.mean,
+            **settings("line_kw", line_kw, "line", color=BLUE, linewidth=1.8, label="mean"),
+        )
+        self.scatter_ = ax.scatter(
+            self.x,
+            self.y,
+            **settings(
+                "scatter_kw",
+                scatter_kw,
+                "collection",
+                s=12,
+                facecolor=GREY,
+                edgecolor="none",
+                alpha=0.6,
+                zorder=1.5,
+                label="rows",
+            ),
+        )
+        [self.inducing_] = ax.plot(
+            self.inducing_points,
+            np.full(len(self.inducing_points), 0.025),
+            transform=ax.get_xaxis_transform(),
+            **settings(
+                "inducing_kw",
+                inducing_kw,
+                "line",
+                color="black",
+                linestyle="none",
+                marker="|",
+                markersize=9.0,
+                label=f"{len(self.inducing_points)} inducing points",
+            ),
+        )
+        ax.set(xlabel=self.xlabel, ylabel=self.ylabel, xlim=(self.grid[0], self.grid[-1]))
+        self.legend_ = add_legend(ax, legend_kw, n_columns=3)
+        return self
+
+
+def _quantile(coverage):
+    """Return how many standard deviations on either side hold this share of a Gaussian."""
+    if not isinstance(coverage, numbers.Real) or not 0.0 < coverage < 1.0:
+        raise ValueError(f"coverage must be a number between 0 and 1, got {coverage!r}")
+    return float(ndtri(0.5 + 0.5 * coverage))
+
+
+def _reference(reference, rows):
+    if reference is None:
+        return np.median(rows, axis=0)
+    reference = check_array(reference, ensure_2d=False, dtype=np.float64, input_name="reference")
+    if reference.shape != rows.shape[1:]:
+        raise ValueError(
+            f"reference must have one value for each of the {rows.shape[1]} columns of X, got an "
+            f"array of shape {reference.shape}"
+        )
+    return reference
+
+
+def _was_told_noise(model):
+    """Whether a regressor was fitted to noise that was known row by row, and knows no other."""
+    return model._noise is None

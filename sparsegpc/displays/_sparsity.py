@@ -1,0 +1,291 @@
+"""What fewer inducing points would have cost."""
+
+import warnings
+
+import numpy as np
+from sklearn.base import clone
+
+from sparsegpc._estimators.classifier import SparseGPClassifier
+from sparsegpc._estimators.regressor import SparseGPRegressor
+from sparsegpc._estimators.selector import InducingPointSelector
+from sparsegpc.displays._drawing import (
+    BLUE,
+    GREEN,
+    VERMILION,
+    add_legend,
+    axes_or_new,
+    need_matplotlib,
+    settings,
+)
+from sparsegpc.displays._inputs import fitted_model, refuse_one_vs_rest, sizes_of_prefixes
+
+N_SIZES = 8
+# Along an axis that is half a figure wide.
+MOST_TICKS = 12
+
+
+class SparsityDisplay:
+    """The lower bound, the cost per row and the certificate against the number of inducing points.
+
+    Hyperparameters are those of the fitted model. As points are chosen one after the other, its
+    first m points are those of a choice of m; so the picture says whether the model has enough of
+    them: where the bound is level and the certificate small, more will not help. What it does not
+    show is that fewer points would have led to other hyperparameters. The certificate of a
+    classifier is about its own sites, which differ from one number of points to the next, so it may
+    rise while points are far too few.
+
+    It is recommended to use `from_estimator`. All parameters are stored as attributes.
+
+    Parameters
+    ----------
+    n_inducing : ndarray of shape (n_sizes,)
+        Numbers of inducing points, ascending.
+    lower_bound : ndarray of shape (n_sizes,)
+        Lower bound on the log marginal likelihood, in nats.
+    cost_per_row : ndarray of shape (n_sizes,)
+        What the points miss, in nats per row: the ``cost_per_row_`` of a fit.
+    gap_per_row : ndarray of shape (n_sizes,)
+        Upper less lower bound, in nats per row: the certificate.
+
+    Attributes
+    ----------
+    axes_ : ndarray of shape (2,) of matplotlib Axes
+        On the left that of the bound, on the right that of cost and certificate.
+    figure_ : matplotlib Figure
+        Their figure.
+    bound_line_ : matplotlib Line2D
+        The lower bound.
+    cost_line_ : matplotlib Line2D
+        The cost per row.
+    gap_line_ : matplotlib Line2D
+        The certificate.
+    legend_ : matplotlib Legend
+        Of cost and certificate, below their axes.
+
+    See Also
+    --------
+    ConvergenceDisplay : The bound on the way of a fit.
+    SparseGPRegressor.truncate : The model on the first points.
+    SparseGPRegressor.certificate : What the gap implies for predictions.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sparsegpc import SparseGPRegressor
+    >>> from sparsegpc.displays import SparsityDisplay
+    >>> X = load_iris().data
+    >>> model = SparseGPRegressor(n_inducing=20).fit(X[:, :3], X[:, 3])
+    >>> display = SparsityDisplay.from_estimator(model, X[:, :3], X[:, 3])
+    >>> display.n_inducing
+    array([ 1,  2,  4,  6,  8, 13, 20])
+    >>> bool((display.gap_per_row > 0.0).all())
+    True
+    """
+
+    def __init__(self, *, n_inducing, lower_bound, cost_per_row, gap_per_row):
+        self.n_inducing = n_inducing
+        self.lower_bound = lower_bound
+        self.cost_per_row = cost_per_row
+        self.gap_per_row = gap_per_row
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator,
+        X,
+        y,
+        *,
+        n_inducing=None,
+        sample_weight=None,
+        noise_variance=None,
+        ax=None,
+        bound_kw=None,
+        cost_kw=None,
+        gap_kw=None,
+        legend_kw=None,
+    ):
+        """Compute bounds and cost of the first points of a fitted model, and draw them.
+
+        Parameters
+        ----------
+        estimator : SparseGPClassifier, SparseGPRegressor or Pipeline
+            Fitted; a pipeline ends in one of the two.
+        X : array-like of shape (n_samples, n_features)
+            The rows given to `fit`, which are not kept.
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+            Their labels or targets.
+        n_inducing : int, array-like of int or None, default=None
+            Numbers of points. None is about 8, in geometric progression from 1 to all of the model.
+        sample_weight : array-like of shape (n_samples,), float or None, default=None
+            As in `fit`.
+        noise_variance : float, array-like of the shape of y or None, default=None
+            As in `fit` of a regressor.
+        ax : array-like of two matplotlib Axes or None, default=None
+            Where to draw; None makes a figure.
+        bound_kw : dict or None, default=None
+            Settings for `matplotlib.axes.Axes.plot` of the lower bound.
+        cost_kw : dict or None, default=None
+            Those of the cost per row.
+        gap_kw : dict or None, default=None
+            Those of the certificate.
+        legend_kw : dict or None, default=None
+            Settings for `matplotlib.axes.Axes.legend`.
+
+        Returns
+        -------
+        display : SparsityDisplay
+            Drawn.
+
+        Raises
+        ------
+        ValueError
+            If the data are not those of `fit`, the points were not chosen one after the other, or
+            `n_inducing` is out of range.
+
+        Notes
+        -----
+        Each number m costs O(N m^2) for N rows; for labels several times, since sites are solved
+        anew. Up to 20 000 rows the certificate adds one pass over the N x N kernel matrix.
+        """
+        need_matplotlib(f"{cls.__name__}.from_estimator")
+        fitted = fitted_model(estimator, (SparseGPClassifier, SparseGPRegressor))
+        model = fitted.estimator
+        refuse_one_vs_rest(model, cls.__name__)
+        _refuse_unordered(model)
+        sizes = sizes_of_prefixes(n_inducing, len(model.inducing_points_), N_SIZES)
+        data = {"X": fitted.transform(X), "y": y, "sample_weight": sample_weight}
+        if isinstance(model, SparseGPRegressor):
+            data["noise_variance"] = noise_variance
+        elif noise_variance is not None:
+            raise ValueError(
+                "noise_variance must be None for a classifier, whose labels have no such noise, "
+                f"got {noise_variance!r}"
+            )
+        # It raises if these are not the data of fit.
+        whole = model.certificate(**data)
+        models = [_first_points(model, m, data) for m in sizes]
+        certificates = [whole if one is model else one.certificate(**data) for one in models]
+        return cls(
+            n_inducing=sizes,
+            lower_bound=np.array([one.lower_bound_ for one in models]),
+            cost_per_row=np.array([one.cost_per_row_ for one in models]),
+            gap_per_row=np.array([certificate.gap_per_row for certificate in certificates]),
+        ).plot(ax, bound_kw=bound_kw, cost_kw=cost_kw, gap_kw=gap_kw, legend_kw=legend_kw)
+
+    def plot(self, ax=None, *, bound_kw=None, cost_kw=None, gap_kw=None, legend_kw=None):
+        """Draw it.
+
+        Parameters
+        ----------
+        ax : array-like of two matplotlib Axes or None, default=None
+            Where to draw; None makes a figure.
+        bound_kw : dict or None, default=None
+            Settings for `matplotlib.axes.Axes.plot` of the lower bound.
+        cost_kw : dict or None, default=None
+            Those of the cost per row.
+        gap_kw : dict or None, default=None
+            Those of the certificate.
+        legend_kw : dict or None, default=None
+            Settings for `matplotlib.axes.Axes.legend`.
+
+        Returns
+        -------
+        display : SparsityDisplay
+            This one.
+        """
+        need_matplotlib(f"{type(self).__name__}.plot")
+        axes = np.ravel(axes_or_new(ax, n_axes=2, width=9.0, height=4.0))
+        if len(axes) != 2:
+            raise ValueError(
+                f"ax must hold two Axes, for the bound and for what points cost, got {len(axes)}: "
+                "make them by plt.subplots(1, 2)"
+            )
+        self.axes_, self.figure_ = axes, axes[0].figure
+        left, right = axes
+        style = {"marker": "o", "markersize": 4.5, "linewidth": 1.5}
+        [self.bound_line_] = left.plot(
+            self.n_inducing,
+            self.lower_bound,
+            **settings("bound_kw", bound_kw, "line", **style, color=BLUE),
+        )
+        [self.gap_line_] = right.plot(
+            self.n_inducing,
+            self.gap_per_row,
+            **settings(
+                "gap_kw",
+                gap_kw,
+                "line",
+                **{**style, "marker": "s"},
+                color=VERMILION,
+                label="certificate: upper less lower bound",
+            ),
+        )
+        [self.cost_line_] = right.plot(
+            self.n_inducing,
+            self.cost_per_row,
+            **settings(
+                "cost_kw", cost_kw, "line", **style, color=GREEN, label="cost of what points miss"
+            ),
+        )
+        left.set(xscale="log", xlabel="inducing points", ylabel="lower bound, nats")
+        right.set(xscale="log", yscale="log", xlabel="inducing points", ylabel="nats per row")
+        for axes in (left, right):
+            _tick_at(axes, self.n_inducing)
+        self.legend_ = add_legend(right, legend_kw, n_columns=1)
+        return self
+
+
+def _refuse_unordered(model):
+    """Raise ValueError where the first m points are no choice of m points."""
+    if model.inducing_indices_ is not None:
+        return
+    selector = model.selector
+    if isinstance(selector, InducingPointSelector):
+        selector = selector.method
+    kmeans = isinstance(selector, str) and selector == "kmeans"
+    if kmeans or model.optimize_inducing:
+        why = "are centres of k-means" if kmeans else "were moved together"
+        raise ValueError(
+            f"the inducing points of estimator {why}, so that the first m of them say nothing "
+            "about a model with m points: fit models with different n_inducing and compare their "
+            "lower_bound_, or fit with selector='rpcholesky' and optimize_inducing=False"
+        )
+
+
+def _first_points(model, n_points, data):
+    """Return the fitted model on the first points only, at the same hyperparameters."""
+    points = model.inducing_points_
+    if n_points == len(points):
+        return model
+    if isinstance(model, SparseGPRegressor):
+        return model.truncate(n_points)
+    parameters = {
+        **clone(model).get_params(deep=False),
+        "kernel": model.kernel_,
+        "optimizer": None,
+        "n_inducing": n_points,
+        "selector": points[:n_points],
+        "warm_start": False,
+        "callback": None,
+        "verbose": 0,
+    }
+    # Not the clone, to which scikit-learn has given the callbacks of the model.
+    smaller = type(model)(**parameters)
+    with warnings.catch_warnings():
+        # About kernel and columns the fit has spoken; sites that did not settle give a bound, too.
+        warnings.simplefilter("ignore", UserWarning)
+        return smaller.fit(**data)
+
+
+def _tick_at(ax, numbers):
+    """Label a logarithmic axis with these numbers, but for those too close to a larger one."""
+    from matplotlib.ticker import FixedLocator, NullLocator, StrMethodFormatter
+
+    room = (numbers[-1] / numbers[0]) ** (1.0 / MOST_TICKS)
+    ticks = [numbers[-1]]
+    for number in numbers[-2::-1]:
+        if number * room <= ticks[-1]:
+            ticks.append(number)
+    ax.xaxis.set_major_locator(FixedLocator(ticks[::-1]))
+    ax.xaxis.set_major_formatter(StrMethodFormatter("{x:.0f}"))
+    ax.xaxis.set_minor_locator(NullLocator())
