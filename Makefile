@@ -8,7 +8,13 @@ BIN := $(VENV)/bin
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: help demo examples test test-fast test-floor lint format docs bench clean
+# Pages whose examples are tests.
+TEXT := docs/tour.rst docs/user_guide docs/coming_from.rst docs/extending.rst docs/faq.rst
+
+# Examples whose first pictures are kept in docs/images.
+PICTURES := inducing_points heteroscedastic_noise calibration
+
+.PHONY: help demo examples pictures test test-fast test-floor lint format docs bench clean
 
 help:  ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -23,16 +29,19 @@ $(VENV)/.plot $(VENV)/.test $(VENV)/.lint $(VENV)/.docs: $(VENV)/.%: $(BIN)/pyth
 
 demo: $(VENV)/.plot  ## Fit, compare and draw on data that scikit-learn ships (under a minute)
 	$(BIN)/python examples/demo.py
-	$(BIN)/python examples/heteroscedastic_noise.py
-	$(BIN)/python examples/calibration.py
 
-examples: demo  ## The demo, and an example of many classes (another 15 seconds)
-	$(BIN)/python examples/many_classes.py
+examples: $(VENV)/.docs  ## Run all examples of the gallery, and draw into output/ (two minutes)
+	$(BIN)/python examples/demo.py --all
+
+pictures: $(VENV)/.plot  ## Draw the pictures of the README and the start page again
+	$(BIN)/python examples/demo.py $(PICTURES)
+	cp $(PICTURES:%=output/%.png) docs/images/
 
 # SCIPY_ARRAY_API makes scikit-learn's checks of array input run, too.
 test: $(VENV)/.test  ## Run all tests and docstring examples
 	SCIPY_ARRAY_API=1 $(BIN)/python -m pytest
 	$(BIN)/python -m pytest --doctest-modules sparsegpc
+	$(BIN)/python -m pytest --doctest-glob="*.rst" $(TEXT)
 
 test-fast: $(VENV)/.test  ## Run the tests that are not marked slow
 	$(BIN)/python -m pytest -m "not slow"
@@ -70,4 +79,5 @@ bench: $(VENV)/.plot  ## Time, and compare with published tables and scikit-lear
 	    --tasks regression classification
 
 clean:  ## Remove everything that the other targets made
-	rm -rf $(VENV) .venv-floor build dist output docs/_build .pytest_cache .ruff_cache *.egg-info
+	rm -rf $(VENV) .venv-floor build dist output .pytest_cache .ruff_cache *.egg-info \
+	    docs/_build docs/_results docs/auto_examples docs/generated

@@ -1,0 +1,110 @@
+"""
+Can it take a million rows that do not fit in memory?
+=====================================================
+
+Rows in a file are read block by block, within the memory that scikit-learn's ``working_memory``
+allows. Here are two hundred thousand of them; time and memory grow no faster than their number.
+"""
+
+# %%
+# A file of rows
+# --------------
+# Written by the block, so that they are never in memory all at once. Any array that is read by
+# slices will do: ``numpy.memmap`` as here, h5py, zarr or Dask.
+import tempfile
+import time
+import tracemalloc
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+import sklearn
+
+from sparsegpc import SparseGPRegressor, StochasticSparseGPRegressor
+
+N_ROWS, N_COLUMNS, BLOCK = 200_000, 3, 10_000
+
+
+def function(X):
+    """Return the true function, of three columns."""
+    return np.sin(2.0 * X[:, 0]) + 0.5 * X[:, 1] * X[:, 2]
+
+
+def draw_rows(n_rows, rng):
+    """Return rows and noisy targets."""
+    X = rng.standard_normal((n_rows, N_COLUMNS))
+    return X, function(X) + 0.3 * rng.standard_normal(n_rows)
+
+
+folder = tempfile.TemporaryDirectory()
+path = Path(folder.name) / "rows.npy"
+rng = np.random.RandomState(0)
+file = np.lib.format.open_memmap(path, mode="w+", dtype=np.float32, shape=(N_ROWS, N_COLUMNS))
+y = np.empty(N_ROWS)
+for start in range(0, N_ROWS, BLOCK):
+    rows = slice(start, start + BLOCK)
+    file[rows], y[rows] = draw_rows(BLOCK, rng)
+file.flush()
+X_test, y_test = draw_rows(2000, rng)
+print(f"{path.stat().st_size / 2**20:.0f} MiB of rows in the file")
+
+# %%
+# Fit from the file
+# -----------------
+# ``working_memory`` limits the arrays that hold a number for each row and inducing point; what does
+# not fit is computed again by the block. Beside it a fit keeps some numbers for each row. That is
+# more than rows of three columns take by themselves; with hundreds of columns it is the rows that
+# would not fit, and they are never loaded. Most of the learning is on subsets of the rows.
+rows_on_disk = np.load(path, mmap_mode="r")
+
+
+def measured_fit(model, X, y):
+    """Fit a model; return seconds, and the most memory that arrays took meanwhile, in MiB."""
+    tracemalloc.start()
+    start = time.perf_counter()
+    with sklearn.config_context(working_memory=64):
+        model.fit(X, y)
+    seconds = time.perf_counter() - start
+    peak = tracemalloc.get_traced_memory()[1] / 2**20
+    tracemalloc.stop()
+    return seconds, peak
+
+
+sizes = (12_500, 50_000, N_ROWS)
+found = []
+print(f"{'rows':>8s}{'seconds':>9s}{'peak MiB':>10s}{'test R2':>9s}")
+for n in sizes:
+    model = SparseGPRegressor(n_inducing=40, max_reselections=0)
+    seconds, peak = measured_fit(model, rows_on_disk[:n], y[:n])
+    found.append((seconds, peak))
+    print(f"{n:8d}{seconds:9.2f}{peak:10.0f}{model.score(X_test, y_test):9.3f}")
+
+# %%
+# Time and memory
+# ---------------
+figure, (above, below) = plt.subplots(2, 1, figsize=(6.4, 6.4), sharex=True, layout="constrained")
+for axes, values, name in zip((above, below), np.transpose(found), ("seconds", "MiB"), strict=True):
+    axes.plot(sizes, values, "o-")
+    axes.set(ylabel=name, ylim=(0.0, None))
+above.set_title("Time for a fit")
+below.set(title="Most memory of arrays during a fit", xlabel="rows")
+below.set_xticks(sizes, [f"{n:,}".replace(",", " ") for n in sizes])
+plt.show()
+
+# %%
+# Minibatches
+# -----------
+# For a first answer sooner, or where a pass over the file takes long: learning from minibatches,
+# which sees each row once or a few times. Predictions read a file by the block, too.
+stochastic = StochasticSparseGPRegressor(n_inducing=40, n_epochs=1)
+seconds, peak = measured_fit(stochastic, rows_on_disk, y)
+print(f"{seconds:.2f} s, {peak:.0f} MiB, test R2 {stochastic.score(X_test, y_test):.3f}")
+mean = stochastic.predict(rows_on_disk)
+print(
+    f"{len(mean)} predictions; R2 on the rows of the file {1.0 - np.var(y - mean) / np.var(y):.3f}"
+)
+
+# %%
+# On Windows a file cannot be removed while it is mapped.
+del file, rows_on_disk
+folder.cleanup()

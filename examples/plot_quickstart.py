@@ -1,0 +1,95 @@
+"""
+How do I fit a first model?
+===========================
+
+Two classes, thirty columns, a test set, and the defaults in a pipeline; what the model says of
+itself; and a first regression.
+"""
+
+# %%
+# Classification
+# --------------
+# Columns in different units are scaled first, as for any kernel method. Nothing else has to be set:
+# the model learns its kernel and chooses its inducing points among the rows. scikit-learn's full
+# Gaussian process and logistic regression are fitted to the same rows.
+import time
+
+import matplotlib.pyplot as plt
+import numpy as np
+from sklearn.datasets import load_breast_cancer, load_diabetes
+from sklearn.gaussian_process import GaussianProcessClassifier
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss
+from sklearn.model_selection import train_test_split
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from sparsegpc import SparseGPClassifier, SparseGPRegressor
+
+X, y = load_breast_cancer(return_X_y=True)
+X_train, X_test, y_train, y_test = train_test_split(X, y, stratify=y, random_state=0)
+model = make_pipeline(StandardScaler(), SparseGPClassifier())
+others = [
+    make_pipeline(StandardScaler(), GaussianProcessClassifier(ConstantKernel() * RBF())),
+    make_pipeline(StandardScaler(), LogisticRegression()),
+]
+print(f"{len(y_train)} training rows, {len(y_test)} test rows")
+print(f"{'':26s}{'accuracy':>9s}{'log loss':>9s}{'seconds':>9s}")
+for each in (model, *others):
+    start = time.perf_counter()
+    each.fit(X_train, y_train)
+    seconds = time.perf_counter() - start
+    loss = log_loss(y_test, each.predict_proba(X_test))
+    print(
+        f"{type(each[-1]).__name__:26s}{each.score(X_test, y_test):9.3f}{loss:9.4f}{seconds:9.2f}"
+    )
+
+# %%
+# What was learned
+# ----------------
+# ``lower_bound_`` bounds the log marginal likelihood of the training rows from below. The
+# certificate says how much of it is missing for want of inducing points.
+gp = model[-1]
+print(gp.kernel_)
+print(f"{len(gp.inducing_points_)} inducing points, bound {gp.lower_bound_:.2f} nats")
+print(gp.certificate(model[:-1].transform(X_train), y_train))
+
+# %%
+# Probabilities, and how certain they are
+# ---------------------------------------
+# A probability near one half says that both classes are likely, or that the model has seen too few
+# rows nearby to know better. The interval tells the two apart: it is the range of the probability
+# under the posterior.
+proba = model.predict_proba(X_test)[:, 1]
+low, high = (ends[:, 1] for ends in gp.predict_proba_interval(model[:-1].transform(X_test)))
+order = np.argsort(proba)
+place = np.arange(len(order))
+figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
+axes.vlines(place, low[order], high[order], color="0.75", lw=1.5, label="95 % interval")
+for label, colour, marker in ((0, "tab:orange", "s"), (1, "tab:blue", "o")):
+    of_class = y_test[order] == label
+    axes.plot(
+        place[of_class],
+        proba[order][of_class],
+        marker,
+        color=colour,
+        ms=4,
+        label=f"{load_breast_cancer().target_names[label]} in truth",
+    )
+axes.set(xlabel="test rows, sorted", ylabel="probability of benign", ylim=(-0.02, 1.02))
+axes.legend(loc="upper left")
+plt.show()
+
+# %%
+# Regression
+# ----------
+# A prediction comes with the standard deviation of a new target. ``latent_mean_and_variance`` is
+# about the function without its noise.
+X, y = load_diabetes(return_X_y=True)
+X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=0)
+regressor = SparseGPRegressor().fit(X_train, y_train)
+mean, std = regressor.predict(X_test, return_std=True)
+inside = np.abs(y_test - mean) < 2.0 * std
+print(f"R2 {regressor.score(X_test, y_test):.3f}")
+print(f"{inside.mean():.0%} of the test targets are within two standard deviations")
