@@ -1,0 +1,34 @@
+"""Tables and pictures of the reproductions, from files of results and of published figures.
+
+Nothing is fitted here. The documentation calls `render_all` when it is built; by hand
+
+    python benchmarks/report.py FOLDER
+"""
+
+import argparse
+from importlib import import_module
+from pathlib import Path
+
+# Each of these has a function ``render(folder)``.
+PROGRAMS = (
+    "thesis_tables",
+    "thesis_sparsity",
+    "thesis_convergence",
+    "thesis_pictures",
+    "titsias_tables",
+    "hensman_tables",
+)
+
+
+def render_all(folder):
+    """Write the fragments (.rst) and pictures of all reproductions into a folder."""
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in PROGRAMS:
+        import_module(name).render(folder)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder")
+    render_all(parser.parse_args().folder)
