@@ -11,7 +11,7 @@ from pathlib import Path
 
 # Each of these has a function ``render(folder)``.
 PROGRAMS = (
-    "thesis_tables",
+    "thesis_report",
     "thesis_sparsity",
     "thesis_convergence",
     "thesis_pictures",

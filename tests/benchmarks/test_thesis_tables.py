@@ -2,29 +2,22 @@
 
 import numpy as np
 import pytest
-import thesis_tables
-from thesis_tables import (
+import thesis_points
+from thesis_points import (
     DIGITS,
-    FIXED,
     METRICS,
-    OURS,
-    SETS,
     STATISTICS,
     Contest,
-    duel,
     measured_cells,
-    outcome,
-    planned,
-    plug_in_loss,
     points,
     published_cells,
     published_scoreboard,
     ranks,
-    read,
-    render,
     scoreboard,
     summarised,
 )
+from thesis_report import duel, outcome, render
+from thesis_tables import FIXED, OURS, SETS, planned, plug_in_loss, read
 
 
 def cell(level, spread):
@@ -109,7 +102,7 @@ def test_published_table_d1_gives_tables_52_and_53_but_for_known_entries():
 
 def test_misprints_matter(monkeypatch):
     """As printed, the median without its sign would be the highest bound of all."""
-    monkeypatch.setattr(thesis_tables, "MISPRINTS", {})
+    monkeypatch.setattr(thesis_points, "MISPRINTS", {})
     got = scoreboard(published_cells("D.1"))
     assert (got["PGPR K-means"]["bound"], got["PGPR HGV"]["bound"]) == (6, 14)
 
@@ -168,15 +161,15 @@ def test_plan_has_each_fit_once():
 def test_render_without_results(tmp_path, monkeypatch):
     """The published tables stand by themselves."""
     pytest.importorskip("matplotlib")
-    monkeypatch.setattr(thesis_tables, "RESULTS", tmp_path / "none.csv")
-    monkeypatch.setattr(thesis_tables, "GPFLOW_RESULTS", tmp_path / "none.csv")
+    monkeypatch.setattr(thesis_points, "RESULTS", tmp_path / "none.csv")
+    monkeypatch.setattr(thesis_points, "GPFLOW_RESULTS", tmp_path / "none.csv")
     render(tmp_path)
     assert "48 (47)" in (tmp_path / "thesis_points_52.rst").read_text(encoding="utf-8")
     assert (tmp_path / "thesis_bounds.png").stat().st_size > 0
 
 
 def test_files_of_results_hold_each_fit_once():
-    for path in (thesis_tables.RESULTS, thesis_tables.GPFLOW_RESULTS):
+    for path in (thesis_points.RESULTS, thesis_points.GPFLOW_RESULTS):
         lines = read(path)
         keys = {(one["set"], one["method"], one["split"]) for one in lines}
         assert len(keys) == len(lines) > 0
