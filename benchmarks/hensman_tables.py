@@ -21,7 +21,6 @@ of the pictures are in ``results/hensman_banana.csv``. ::
 """
 
 import argparse
-import csv
 import time
 import warnings
 from functools import cache
@@ -30,10 +29,11 @@ from typing import NamedTuple
 
 import numpy as np
 from datasets import counted, is_available, load_classification, official, standardised
+from evidence import append, csv_table, read
 from scores import all_scores
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
-from titsias_tables import MISSING, csv_table, read, rounded
+from titsias_tables import MISSING
 
 from sparsegpc import SparseGPClassifier
 
@@ -171,19 +171,6 @@ def banana_jobs():
     return [(BANANA, method, size, 0) for method, size in cells]
 
 
-def append(path, fields, records):
-    """Append records to a CSV file; numbers have six digits."""
-    is_new = not path.exists()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a", newline="") as file:
-        writer = csv.DictWriter(file, fields, lineterminator="\n")
-        if is_new:
-            writer.writeheader()
-        writer.writerows(
-            {key: rounded(value) for key, value in record.items()} for record in records
-        )
-
-
 def contours(model, X):
     """Yield the name of a level and the vertices of each of its lines, arrays (n, 2)."""
     from contourpy import contour_generator
@@ -229,8 +216,8 @@ def run(asked, results=RESULTS, lines=LINES):
         name, method, size, split = job
         if name == BANANA:
             X = split_rows(name, split)[0]
-            append(lines, LINE_FIELDS, panel_lines(method, size, model, X))
-        append(results, FIELDS, [record])
+            append(lines, panel_lines(method, size, model, X), LINE_FIELDS)
+        append(results, [record], FIELDS)
 
 
 # Tables and pictures

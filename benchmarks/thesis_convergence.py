@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 from datasets import is_available
+from evidence import append, csv_table, read
 from gpflow_peer import ATTEMPTS, gpflow_is_installed, import_gpflow, kmeans_centres
 from scipy.optimize import minimize
 from sklearn.exceptions import ConvergenceWarning
@@ -27,12 +28,9 @@ from thesis_sparsity import (
     HERE,
     PGPR,
     SETS,
-    append_rows,
-    csv_table,
     dash,
     load_rows,
     new_panels,
-    read_rows,
     save,
 )
 from threadpoolctl import threadpool_limits
@@ -189,7 +187,7 @@ def run(names, programs):
     """Record what the file of results does not have yet."""
     from tqdm import tqdm
 
-    done = {(row["set"], row["program"], row["start"]) for row in read_rows(RESULTS)}
+    done = {(row["set"], row["program"], row["start"]) for row in read(RESULTS)}
     jobs = [(name, "optimum", "") for name in names]
     jobs += [(name, p, start) for name in names for p in programs for start in STARTS]
     for name, program, start in tqdm(jobs, unit="fit"):
@@ -205,13 +203,13 @@ def run(names, programs):
             (name, program, start, i + 1, f"{bounds[i]:.3f}", seconds)
             for i in kept_evaluations(len(bounds))
         ]
-        append_rows(RESULTS, [dict(zip(COLUMNS, row, strict=True)) for row in rows])
+        append(RESULTS, [dict(zip(COLUMNS, row, strict=True)) for row in rows])
 
 
 def read_curves(path):
     """Return {(set, program, start): (evaluations, bounds)} of a file of results."""
     points = {}
-    for row in read_rows(path):
+    for row in read(path):
         key = row["set"], row["program"], row["start"]
         points.setdefault(key, []).append((int(row["evaluation"]), float(row["bound"])))
     return {key: tuple(np.transpose(values)) for key, values in points.items()}

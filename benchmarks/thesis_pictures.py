@@ -22,6 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 from datasets import load_classification, standardised
+from evidence import append, csv_table, read
 from scipy.linalg import solve_triangular
 from scipy.optimize import minimize
 from sklearn.exceptions import ConvergenceWarning
@@ -29,11 +30,8 @@ from thesis_sparsity import (
     HERE,
     MOVED,
     PGPR,
-    append_rows,
     apply_style,
-    csv_table,
     new_panels,
-    read_rows,
     save,
 )
 from threadpoolctl import threadpool_limits
@@ -308,7 +306,7 @@ def run():
         equality.append(equality_row(n_inducing, X, y))
     for path, rows in ((LINES, lines.rows), (BOUNDS, bounds), (EQUALITY, equality)):
         path.unlink(missing_ok=True)
-        append_rows(path, rows)
+        append(path, rows)
     np.savetxt(VARIANCE, variance, fmt="%.4g", delimiter=",")
     np.savetxt(COUNTS, count_rows().reshape(-1, len(SQUARES) - 1), fmt="%d", delimiter=",")
 
@@ -316,7 +314,7 @@ def run():
 def read_lines(path):
     """Return {(figure, panel, item): list of arrays (n, 2)}; a boundary may have several lines."""
     parts = {}
-    for row in read_rows(path):
+    for row in read(path):
         points = np.array(row["points"].split(), dtype=np.float64).reshape(-1, 2)
         parts.setdefault((row["figure"], row["panel"], row["item"]), []).append(points)
     return parts
@@ -329,7 +327,7 @@ def read_bounds(path):
             float(row["bound"]),
             float(row.get("near", "nan")),
         )
-        for row in read_rows(path)
+        for row in read(path)
     }
 
 
@@ -468,7 +466,7 @@ def render(folder):
     for method in METHODS:
         name = method.replace("-", "_")
         draw_points(lines, counts, bounds, method, folder / f"thesis_figure_5_5_{name}.png")
-    equality = equality_table(read_rows(EQUALITY), published)
+    equality = equality_table(read(EQUALITY), published)
     (folder / "thesis_figure_5_4.rst").write_text(equality)
     (folder / "thesis_figure_5_5.rst").write_text(points_table(bounds, published))
 

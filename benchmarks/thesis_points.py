@@ -9,6 +9,7 @@ from collections import Counter
 from typing import NamedTuple
 
 import numpy as np
+from evidence import read
 from thesis_tables import (
     FIXED,
     GPFLOW,
@@ -22,7 +23,6 @@ from thesis_tables import (
     SETS,
     SMALL,
     WITH_MEAN,
-    read,
 )
 
 PUBLISHED = HERE / "published" / "thesis.csv"

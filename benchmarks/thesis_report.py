@@ -4,6 +4,7 @@ from collections import Counter
 from pathlib import Path
 
 import numpy as np
+from evidence import csv_table
 from thesis_points import (
     DIGITS,
     METRICS,
@@ -34,19 +35,6 @@ from thesis_tables import (
 METRIC_TITLES = {"bound": "Bound", "accuracy": "Accuracy", "loss": "Log loss"}
 # En dash and minus sign: a cell that is a hyphen would be a list.
 DASH, MINUS = "\u2013", "\u2212"
-
-
-def csv_table(header, rows, title=None, stubs=1):
-    """Return a csv-table directive; all cells are texts."""
-    lines = [
-        ".. csv-table::" + ("" if title is None else f" {title}"),
-        "   :header-rows: 1",
-        f"   :stub-columns: {stubs}",
-        "",
-    ]
-    for row in [header, *rows]:
-        lines.append("   " + ",".join('"' + cell.replace('"', '""') + '"' for cell in row))
-    return "\n".join(lines) + "\n"
 
 
 def figure_texts(figures, name, metric, n_splits=N_SPLITS):

@@ -14,8 +14,6 @@ Electricity, and k-means with moving points.
 """
 
 import argparse
-import csv
-import re
 import time
 import warnings
 from pathlib import Path
@@ -23,6 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 from datasets import counted, is_available, load_classification, standardised
+from evidence import append, csv_table, read
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
@@ -137,37 +136,17 @@ def fitted_row(name, method, n_inducing, seed, X, y):
     return dict(zip(COLUMNS, values, strict=True))
 
 
-def read_rows(path):
-    """Return the rows of a CSV file as dictionaries of texts; none if there is no file."""
-    if not Path(path).exists():
-        return []
-    with open(path, newline="") as file:
-        return list(csv.DictReader(file))
-
-
-def append_rows(path, rows):
-    """Append dictionaries with the same keys to a CSV file, which is made if it is missing."""
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    is_new = not path.exists()
-    with path.open("a", newline="") as file:
-        writer = csv.DictWriter(file, rows[0], lineterminator="\n")
-        if is_new:
-            writer.writeheader()
-        writer.writerows(rows)
-
-
 def run(names, most_seeds):
     """Fit what the file of results does not have yet."""
     from tqdm import tqdm
 
-    done = {(r["set"], r["method"], r["n_inducing"], r["seed"]) for r in read_rows(RESULTS)}
+    done = {(r["set"], r["method"], r["n_inducing"], r["seed"]) for r in read(RESULTS)}
     data = {name: load_rows(name) for name in names}
     for name, method, n_inducing, seed in tqdm(list(jobs(names, most_seeds)), unit="fit"):
         X, y = data[name]
         key = name, method, str(len(y) if n_inducing is None else n_inducing), str(seed)
         if key not in done:
-            append_rows(RESULTS, [fitted_row(name, method, n_inducing, seed, X, y)])
+            append(RESULTS, [fitted_row(name, method, n_inducing, seed, X, y)])
 
 
 def mean_curves(rows):
@@ -277,17 +256,6 @@ def draw(names, methods, ours, published, path):
     save(figure, path)
 
 
-def csv_table(header, rows):
-    """Return a csv-table directive as text; all cells are texts, whose numbers do not break."""
-    lines = [", ".join(f'"{_unbroken(cell)}"' for cell in row) for row in (header, *rows)]
-    return ".. csv-table::\n   :header-rows: 1\n\n" + "".join(f"   {line}\n" for line in lines)
-
-
-def _unbroken(cell):
-    cell = cell.replace(" / ", "\N{NO-BREAK SPACE}/\N{NO-BREAK SPACE}")
-    return re.sub(r"-(?=\d)", "\N{MINUS SIGN}", cell)
-
-
 def dash(value, spec=""):
     """Return a number as text, or a dash for None."""
     return "—" if value is None else format(value, spec)
@@ -331,8 +299,8 @@ def large_table(ours, published, n_rows):
 def render(folder):
     """Write tables and pictures of what was measured into a folder; nothing is fitted."""
     folder = Path(folder)
-    rows = read_rows(RESULTS)
-    ours, published = mean_curves(rows), mean_curves(read_rows(PUBLISHED))
+    rows = read(RESULTS)
+    ours, published = mean_curves(rows), mean_curves(read(PUBLISHED))
     appendix = [name for name in SETS if name not in BODY]
     small = [name for name in appendix if SETS[name].is_small]
     large = [name for name in appendix if not SETS[name].is_small]

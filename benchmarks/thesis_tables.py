@@ -22,7 +22,6 @@ are in it are not repeated.
 """
 
 import argparse
-import csv
 import time
 import warnings
 from functools import cache
@@ -31,6 +30,7 @@ from typing import NamedTuple
 
 import numpy as np
 from datasets import is_available, load_classification, permuted, split_classification
+from evidence import append, read
 from gpflow_peer import GPflowSVGP
 from scores import log_loss
 from sklearn.exceptions import ConvergenceWarning
@@ -213,33 +213,18 @@ def planned(sets, methods, n_splits):
     return list(dict.fromkeys(jobs))
 
 
-def read(path):
-    """Return the lines of a file of results or of published figures; none if there is no file."""
-    if not path.exists():
-        return []
-    with path.open(newline="") as file:
-        return list(csv.DictReader(file))
-
-
 def run(jobs, path):
     """Fit what is not in the file yet, and append a line for each fit."""
     from tqdm import tqdm
 
     done = {(line["set"], line["method"], int(line["split"])) for line in read(path)}
-    path.parent.mkdir(parents=True, exist_ok=True)
     with tqdm(jobs, unit="fit") as bar:
         for job in bar:
             if job in done:
                 continue
             name, method, split = job
             bar.set_postfix_str(f"{name}, {method}, {split}")
-            line = measure(method, name, split)
-            is_new = not path.exists()
-            with path.open("a", newline="") as file:
-                writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-                if is_new:
-                    writer.writeheader()
-                writer.writerow(line)
+            append(path, [measure(method, name, split)], COLUMNS)
 
 
 def main():

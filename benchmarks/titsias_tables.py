@@ -22,14 +22,13 @@ Each fit is one line of ``results/titsias.csv``; those that are there are not re
 """
 
 import argparse
-import csv
-import re
 import time
 import warnings
 from pathlib import Path
 
 import numpy as np
 from datasets import is_available, load_regression, permuted, split_regression
+from evidence import append, csv_table, read
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
@@ -225,30 +224,6 @@ def jobs(arguments):
     ]
 
 
-def read(path):
-    """Return the records of a CSV file, texts by name; none where there is no file yet."""
-    if not path.exists():
-        return []
-    with path.open(newline="") as file:
-        return list(csv.DictReader(file))
-
-
-def append(path, record):
-    """Append a record to the CSV file; numbers have six digits."""
-    is_new = not path.exists()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a", newline="") as file:
-        writer = csv.DictWriter(file, FIELDS, lineterminator="\n")
-        if is_new:
-            writer.writeheader()
-        writer.writerow({key: rounded(value) for key, value in record.items()})
-
-
-def rounded(value):
-    """Return a float as text of six digits, anything else as it is."""
-    return f"{value:.6g}" if isinstance(value, float) else value
-
-
 def run(arguments, results=RESULTS):
     """Fit what the file of results does not have yet."""
     from tqdm import tqdm
@@ -261,7 +236,8 @@ def run(arguments, results=RESULTS):
         start = time.process_time()
         figures = FITS[job[0]](*job[1:], arguments)
         seconds = time.process_time() - start
-        append(results, dict(zip(KEY, job, strict=True)) | figures | {"cpu_seconds": seconds})
+        record = dict(zip(KEY, job, strict=True)) | figures | {"cpu_seconds": seconds}
+        append(results, [record], FIELDS)
 
 
 def mean_and_error(values):
@@ -318,19 +294,6 @@ class Figures:
             if (record["table"], record["set"]) == (table, name) and record["n_inducing"]
         }
         return sorted(found)
-
-
-def csv_table(header, rows, stubs=1):
-    """Return a csv-table directive; all cells are texts."""
-    lines = [".. csv-table::", "   :header-rows: 1", f"   :stub-columns: {stubs}", ""]
-    for row in [header, *rows]:
-        lines.append("   " + ",".join(f'"{with_minus(cell)}"' for cell in row))
-    return "\n".join(lines) + "\n"
-
-
-def with_minus(text):
-    """Return the text with minus signs before its negative numbers."""
-    return re.sub(r"(?<![\w)])-(?=[.\d])", "\N{MINUS SIGN}", text)
 
 
 def table_1(figures):

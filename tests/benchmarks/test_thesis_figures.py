@@ -5,6 +5,7 @@ import pytest
 import thesis_convergence
 import thesis_pictures
 import thesis_sparsity
+from evidence import append, read
 from numpy.testing import assert_allclose, assert_array_equal
 
 
@@ -16,7 +17,7 @@ def labelled(rng):
 
 
 def test_published_curves_end_below_the_non_sparse_bound():
-    curves = thesis_sparsity.mean_curves(thesis_sparsity.read_rows(thesis_sparsity.PUBLISHED))
+    curves = thesis_sparsity.mean_curves(read(thesis_sparsity.PUBLISHED))
     methods = [key for key in curves if key[1] != "full"]
     assert {name for name, _ in methods} < set(thesis_sparsity.SETS)
     assert {method for _, method in methods} < set(thesis_sparsity.METHODS)
@@ -40,10 +41,10 @@ def test_results_are_appended_and_averaged(tmp_path, labelled):
     path = tmp_path / "few.csv"
     rows = [thesis_sparsity.fitted_row("made", "uniform", 5, seed, *labelled) for seed in (0, 1)]
     for row in rows:
-        thesis_sparsity.append_rows(path, [row])
-    read = thesis_sparsity.read_rows(path)
-    assert [row["seed"] for row in read] == ["0", "1"]
-    n_inducing, bounds = thesis_sparsity.mean_curves(read)["made", "uniform"]
+        append(path, [row])
+    rows = read(path)
+    assert [row["seed"] for row in rows] == ["0", "1"]
+    n_inducing, bounds = thesis_sparsity.mean_curves(rows)["made", "uniform"]
     assert_array_equal(n_inducing, [5])
     assert_allclose(bounds, np.mean([float(row["bound"]) for row in rows]))
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import thesis_points
+from evidence import read
 from thesis_points import (
     DIGITS,
     METRICS,
@@ -17,7 +18,7 @@ from thesis_points import (
     summarised,
 )
 from thesis_report import duel, outcome, render
-from thesis_tables import FIXED, OURS, SETS, planned, plug_in_loss, read
+from thesis_tables import FIXED, OURS, SETS, planned, plug_in_loss
 
 
 def cell(level, spread):

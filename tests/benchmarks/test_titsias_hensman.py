@@ -2,6 +2,7 @@
 
 from argparse import Namespace
 
+import evidence
 import hensman_tables
 import numpy as np
 import pytest
@@ -44,14 +45,14 @@ def two_moons(rng):
     ],
 )
 def test_each_published_figure_is_there_once(program, key):
-    records = titsias_tables.read(program.PUBLISHED)
+    records = evidence.read(program.PUBLISHED)
     keys = [tuple(record[name] for name in key) for record in records]
     assert len(set(keys)) == len(keys) > 50
 
 
 @pytest.mark.parametrize("program", [titsias_tables, hensman_tables])
 def test_results_have_the_columns_and_no_fit_twice(program):
-    records = titsias_tables.read(program.RESULTS)
+    records = evidence.read(program.RESULTS)
     assert tuple(records[0]) == program.FIELDS
     keys = [tuple(record[name] for name in program.KEY) for record in records]
     assert len(set(keys)) == len(keys)
@@ -72,13 +73,13 @@ def test_snelson_fits_are_kept_and_not_repeated(wave, tmp_path, monkeypatch):
     monkeypatch.setattr(titsias_tables, "is_available", lambda name: True)
     monkeypatch.setattr(titsias_tables, "load_regression", lambda name: wave)
     titsias_tables.run(ARGUMENTS, path)
-    records = {record["method"]: record for record in titsias_tables.read(path)}
+    records = {record["method"]: record for record in evidence.read(path)}
     assert list(records) == ["exact", "standard", "tight"]
     bounds = [float(records[m]["bound_per_row"]) for m in ("standard", "tight", "exact")]
     assert bounds == sorted(bounds)
     monkeypatch.setattr(titsias_tables, "FITS", {})
     titsias_tables.run(ARGUMENTS, path)
-    assert len(titsias_tables.read(path)) == 3
+    assert len(evidence.read(path)) == 3
 
 
 def test_points_that_stay_are_rows_or_centres_and_others_move(wave, monkeypatch):
@@ -99,8 +100,8 @@ def test_mean_and_error_over_splits():
 
 
 def test_only_negative_numbers_get_a_minus_sign():
-    assert titsias_tables.with_minus("-0.5 (0.1)") == f"{MINUS}0.5 (0.1)"
-    assert titsias_tables.with_minus("M-1, a -b") == "M-1, a -b"
+    assert evidence.with_minus("-0.5 (0.1)") == f"{MINUS}0.5 (0.1)"
+    assert evidence.with_minus("M-1, a -b") == "M-1, a -b"
 
 
 @pytest.mark.parametrize(("size", "expected"), [("8", 8), ("3%", 4), ("30%", 42), ("all", 140)])
@@ -120,9 +121,9 @@ def test_panel_is_kept_with_its_lines_and_points(two_moons, tmp_path, monkeypatc
     results, lines = tmp_path / "results.csv", tmp_path / "lines.csv"
     job = (hensman_tables.BANANA, "chosen", "8", 0)
     hensman_tables.run([job], results, lines)
-    (record,) = titsias_tables.read(results)
+    (record,) = evidence.read(results)
     assert float(record["log_loss"]) < np.log(2.0)
-    parts = titsias_tables.read(lines)
+    parts = evidence.read(lines)
     (points,) = (part for part in parts if part["kind"] == "point")
     assert len(points["x"].split()) == len(points["y"].split()) == 8
     X, y = two_moons.X[:400], two_moons.y[:400]
