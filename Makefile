@@ -68,7 +68,7 @@ docs: $(VENV)/.docs  ## Build the documentation into docs/_build/html
 	@echo "open docs/_build/html/index.html"
 
 bench: $(VENV)/.plot  ## Time, and compare with published tables and scikit-learn (short, no network)
-	$(BIN)/python benchmarks/classification_tables.py --parts thesis --sets breast --splits 2 \
+	$(BIN)/python benchmarks/classification_tables.py --parts binary --sets breast --splits 2 \
 	    --peers full
 	$(BIN)/python benchmarks/classification_tables.py --parts multiclass --sets wine digits \
 	    --splits 2 --points 50 --rows 300

@@ -1,17 +1,9 @@
-r"""Classification: the tables of Passerello 2021 and Hensman et al. 2015, and several classes.
+r"""Classification beside other programs: two classes, several, and the bound over time.
 
-thesis
-    Passerello 2021, Tables D.1 and D.2: ten sets, the bound beside the best median of any method
-    there. Its splits are not known; here 90 % of a permutation train. Its best method moves all
-    points of SVGP for six of the sets: ``--optimize-inducing`` does so here.
-hensman
-    Hensman, Matthews, Ghahramani 2015, Table 1: log loss with 8 points and with a share of the
-    training rows, beside median and 2 sigma interval of sparse KL and of generalised FITC by EP.
-    The share is 3 %, as printed, or that of ``--share``: on thyroid 3 % are fewer than 8 and yet
-    the paper's loss is lower, so 30 % may be meant. The sets are those of the IDA collection, on
-    the first ten of its own splits where the set comes with them ("official"), else on random ones
-    of the same sizes ("random"); which ten folds the paper took is not said. Diabetes is the
-    thesis' pima.
+binary
+    The ten sets of Passerello 2021, with its numbers of points; the bound beside the best median of
+    any method there. Its splits are not known; here 90 % of a permutation train. Its best method
+    moves all points of SVGP for six of the sets: ``--optimize-inducing`` does so here.
 multiclass
     Sets of four to ten classes: one model with a function for each class, by three likelihoods, and
     with "bernoulli-logit" a model for each class against the rest; beside scikit-learn's.
@@ -37,7 +29,7 @@ The length scale of full and gpflow starts at the square root of the number of c
 or at one ("l0=1"), or with ``--peer-starts 1 sqrt`` there are both: from one GPflow stops at a
 constant function on twonorm, and from the root it stops low on crabs_species.
 
-    python benchmarks/classification_tables.py --parts thesis --sets heart pima --peers full
+    python benchmarks/classification_tables.py --parts binary --sets heart pima --peers full
     python benchmarks/classification_tables.py --parts multiclass --sets vehicle --splits 3
 """
 
@@ -51,10 +43,8 @@ import curves
 import numpy as np
 from classifiers import LIKELIHOODS, PEERS, build, measure, peer_names
 from datasets import (
-    counted,
     is_available,
     load_classification,
-    official,
     permuted,
     split_classification,
 )
@@ -86,31 +76,6 @@ THESIS = {
 }
 
 
-class IdaSet(NamedTuple):
-    """Rows of an official split; published log losses with 8 points and with 3 %, each +- 2 sigma.
-
-    First those of sparse KL, then those of generalised FITC.
-    """
-
-    name: str
-    n_train: int
-    n_test: int
-    kl: tuple
-    fitc: tuple
-
-
-HENSMAN = (
-    IdaSet("ida_thyroid", 140, 75, (".13 ± .06", ".09 ± .05"), (".15 ± .04", ".13 ± .04")),
-    IdaSet("ida_heart", 170, 100, (".42 ± .11", ".47 ± .18"), (".42 ± .08", ".44 ± .08")),
-    IdaSet("ida_twonorm", 400, 7000, (".08 ± .01", ".09 ± .02"), ("large", ".08 ± .01")),
-    IdaSet("ida_ringnorm", 400, 7000, (".41 ± .09", ".15 ± .03"), (".34 ± .01", ".20 ± .01")),
-    IdaSet("ida_german", 700, 300, (".49 ± .05", ".51 ± .08"), (".49 ± .04", ".50 ± .04")),
-    IdaSet("ida_waveform", 400, 4600, (".23 ± .01", ".25 ± .04"), (".22 ± .01", ".22 ± .01")),
-    IdaSet("ida_breast_cancer", 200, 77, (".56 ± .07", ".58 ± .13"), (".58 ± .06", ".56 ± .07")),
-    IdaSet("ida_flare_solar", 666, 400, (".59 ± .02", ".58 ± .02"), (".57 ± .02", ".57 ± .02")),
-    IdaSet("pima", 468, 300, (".47 ± .02", ".51 ± .04"), (".50 ± .02", ".51 ± .04")),
-)
-FEW_POINTS = 8
 MULTICLASS = ("vehicle", "segment", "pendigits", "digits", "wine")
 MULTICLASS_LIKELIHOODS = ("softmax", "logistic-softmax", "dirichlet", "bernoulli-logit")
 MULTICLASS_POINTS = 200
@@ -255,9 +220,9 @@ def print_comparison(sets, settings, likelihoods, default_peers, file, arguments
     print_differences(differences, list(seen))
 
 
-def thesis(arguments, file):
-    """Print Tables D.1 and D.2 beside the same figures here."""
-    print(f"\nPasserello 2021, Tables D.1 and D.2: medians over {arguments.splits} splits")
+def binary(arguments, file):
+    """Print the comparison on the ten sets."""
+    print(f"\nThe sets of Passerello 2021: medians over {arguments.splits} splits")
 
     def settings(name):
         own = THESIS[name]
@@ -285,52 +250,6 @@ def multiclass(arguments, file):
     )
 
 
-def ida_splits(data, own, arguments):
-    """Return the parts of each split: official ones, or random ones of their sizes."""
-    if data.test_rows is None:
-        rows = [counted(len(data.y), s, own.n_train, own.n_test) for s in range(arguments.splits)]
-    else:
-        n_splits = min(arguments.splits, len(data.test_rows))
-        rows = [official(data, seed) for seed in range(n_splits)]
-    return [split_classification(data, train, test) for train, test in rows]
-
-
-def hensman(arguments, file):
-    """Print Table 1 beside the same figures here."""
-    print(
-        f"\nHensman 2015, Table 1: log loss, median [quartiles] of up to {arguments.splits} splits"
-    )
-    print(
-        f"{'set':18s}{'splits':10s}{'N':>5s}{'M':>4s} {'model':24s}{'log loss':>9s}"
-        f"{'quartiles':>18s}{'sparse KL':>12s}{'EP FITC':>12s}{'accuracy':>9s}{'calibr.':>8s}"
-        f"{'CPU s':>8s}"
-    )
-    likelihoods = arguments.likelihoods or ["bernoulli-logit"]
-    sets = {own.name: own for own in HENSMAN}
-    for name in chosen_sets(sets, arguments):
-        own, data = sets[name], load_classification(name)
-        splits = ida_splits(data, own, arguments)
-        kind = "random" if data.test_rows is None else "official"
-        n_train = len(splits[0][1])
-        peers = peer_names(n_train, 2, arguments.peers or [], arguments.peer_starts)
-        for n_points, kl, fitc in zip(
-            (FEW_POINTS, round(arguments.share * n_train)), own.kl, own.fitc, strict=True
-        ):
-            records = compare([*likelihoods, *peers], splits, n_points, arguments)
-            for model, runs in records.items():
-                low, middle, high = np.quantile(column(runs, "log_loss"), [0.25, 0.5, 0.75])
-                quartiles = f"[{low:.4f}, {high:.4f}]"
-                print(
-                    f"{name:18s}{kind:10s}{n_train:5d}{n_points:4d} {model:24s}{middle:9.4f}"
-                    f"{quartiles:>18s}{kl:>12s}{fitc:>12s}"
-                    f"{np.median(column(runs, 'accuracy')):9.4f}"
-                    f"{np.median(column(runs, 'calibration_error')):8.4f}"
-                    f"{np.median(column(runs, 'seconds')):8.3f}",
-                    flush=True,
-                )
-            file.write(labelled(name, records))
-
-
 def bound_curves(arguments, file):
     """Record, print and draw the best bound against CPU seconds."""
     print("\nThe best bound so far after that many CPU seconds of the fit")
@@ -356,8 +275,7 @@ def bound_curves(arguments, file):
 
 
 PARTS = {
-    "thesis": thesis,
-    "hensman": hensman,
+    "binary": binary,
     "multiclass": multiclass,
     "curves": bound_curves,
 }
@@ -365,13 +283,12 @@ PARTS = {
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--parts", nargs="+", default=["thesis"], choices=list(PARTS))
+    parser.add_argument("--parts", nargs="+", default=["binary"], choices=list(PARTS))
     parser.add_argument("--sets", nargs="+", help="only these of a part's sets")
     parser.add_argument("--splits", type=int, default=10)
     parser.add_argument("--likelihoods", nargs="+", choices=list(LIKELIHOODS))
-    parser.add_argument("--points", type=int, help="in place of a part's own, not in hensman")
-    parser.add_argument("--rows", type=int, help="at most so many training rows, not in hensman")
-    parser.add_argument("--share", type=float, default=0.03, help="of rows as points, in hensman")
+    parser.add_argument("--points", type=int, help="in place of a part's own")
+    parser.add_argument("--rows", type=int, help="at most so many training rows")
     parser.add_argument("--selector", default="rpcholesky", help="of SparseGPClassifier")
     parser.add_argument("--optimize-inducing", action="store_true", help="of SparseGPClassifier")
     parser.add_argument("--peers", nargs="*", choices=PEERS)
