@@ -3,6 +3,9 @@
 import csv
 import re
 
+# In a cell without a figure: a hyphen would be a list.
+MISSING = "\N{EN DASH}"
+
 
 def read(path):
     """Return the records of a CSV file, texts by name; none where there is no file."""
@@ -50,3 +53,8 @@ def _quoted(cell):
 def with_minus(text):
     """Return the text with minus signs before its negative numbers."""
     return re.sub(r"(?<![\w)])-(?=[.\d])", "\N{MINUS SIGN}", text)
+
+
+def dash(value, spec=""):
+    """Return a number as text, or a dash for None."""
+    return MISSING if value is None else format(value, spec)

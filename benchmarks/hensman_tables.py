@@ -29,11 +29,10 @@ from typing import NamedTuple
 
 import numpy as np
 from datasets import counted, is_available, load_classification, official, standardised
-from evidence import append, csv_table, read
+from evidence import MISSING, append, csv_table, read
 from scores import all_scores
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
-from titsias_tables import MISSING
 
 from sparsegpc import SparseGPClassifier
 
@@ -214,10 +213,10 @@ def run(asked, results=RESULTS, lines=LINES):
         progress.set_postfix_str(" ".join(map(str, job)))
         record, model = measure(*job)
         name, method, size, split = job
+        append(results, [record], FIELDS)
         if name == BANANA:
             X = split_rows(name, split)[0]
             append(lines, panel_lines(method, size, model, X), LINE_FIELDS)
-        append(results, [record], FIELDS)
 
 
 # Tables and pictures

@@ -23,6 +23,7 @@ from typing import NamedTuple
 import numpy as np
 from datasets import load_classification, standardised
 from evidence import append, csv_table, read
+from pictures import new_panel, new_panels, save
 from scipy.linalg import solve_triangular
 from scipy.optimize import minimize
 from sklearn.exceptions import ConvergenceWarning
@@ -30,9 +31,6 @@ from thesis_sparsity import (
     HERE,
     MOVED,
     PGPR,
-    apply_style,
-    new_panels,
-    save,
 )
 from threadpoolctl import threadpool_limits
 
@@ -329,17 +327,6 @@ def read_bounds(path):
         )
         for row in read(path)
     }
-
-
-def new_panel(width, height):
-    """Return a figure of one panel."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    apply_style(plt)
-    return plt.subplots(figsize=(width, height), layout="constrained")
 
 
 def _draw_rows(axes, counts):

@@ -4,7 +4,7 @@ from collections import Counter
 from pathlib import Path
 
 import numpy as np
-from evidence import csv_table
+from evidence import MISSING, csv_table
 from thesis_points import (
     DIGITS,
     METRICS,
@@ -33,18 +33,17 @@ from thesis_tables import (
 )
 
 METRIC_TITLES = {"bound": "Bound", "accuracy": "Accuracy", "loss": "Log loss"}
-# En dash and minus sign: a cell that is a hyphen would be a list.
-DASH, MINUS = "\u2013", "\u2212"
+MINUS = "\N{MINUS SIGN}"
 
 
 def figure_texts(figures, name, metric, n_splits=N_SPLITS):
     """Return median [min, max] and mean (deviation); of one split its figure; or dashes."""
     if figures is None:
-        return DASH, DASH
+        return MISSING, MISSING
     digits = 0 if metric == "bound" and name == "electricity" else DIGITS[metric]
     t = {key: f"{value:.{digits}f}".replace("-", MINUS) for key, value in figures.items()}
     if n_splits == 1:
-        return t["median"], DASH
+        return t["median"], MISSING
     return f"{t['median']} [{t['min']}, {t['max']}]", f"{t['mean']} ({t['std']})"
 
 
@@ -66,7 +65,7 @@ def comparison(found, table, metric, methods):
                 strict=True,
             )
             cells = [text for pair in pairs for text in pair]
-            rows.append([first, method, *cells, str(len(lines)) if lines else DASH])
+            rows.append([first, method, *cells, str(len(lines)) if lines else MISSING])
             first = ""
     header = [
         "Set",
@@ -243,7 +242,7 @@ def time_table(found):
         for method in methods:
             lines = found.get((name, method), {}).values()
             if not lines:
-                cells.append(DASH)
+                cells.append(MISSING)
                 continue
             seconds = np.median([float(line["seconds"]) for line in lines])
             evaluations = np.median([int(line["evaluations"]) for line in lines])

@@ -21,7 +21,8 @@ from typing import NamedTuple
 
 import numpy as np
 from datasets import counted, is_available, load_classification, standardised
-from evidence import append, csv_table, read
+from evidence import append, csv_table, dash, read
+from pictures import new_panels, save
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
@@ -172,47 +173,6 @@ def points_within(curve, line, distance=NEAR):
     return int(n_inducing[first]) if first < len(bound) else None
 
 
-def apply_style(plt):
-    """Set what all pictures of the thesis' figures share: legible at a phone's width."""
-    plt.rcParams.update(
-        {
-            "font.size": 11,
-            "axes.titlesize": 11,
-            "axes.labelsize": 11,
-            "axes.spines.top": False,
-            "axes.spines.right": False,
-            "lines.linewidth": 1.6,
-            "legend.frameon": False,
-            "figure.dpi": 150,
-        }
-    )
-
-
-def new_panels(n_panels, height=2.5):
-    """Return a figure and its panels, in two columns; those that are left over are hidden."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    apply_style(plt)
-    n_lines = -(-n_panels // 2)
-    figure, panels = plt.subplots(
-        n_lines, 2, figsize=(6.0, height * n_lines + 0.9), squeeze=False, layout="constrained"
-    )
-    for axes in panels.flat[n_panels:]:
-        axes.set_visible(False)
-    return figure, panels.flat[:n_panels]
-
-
-def save(figure, path):
-    """Write the picture and forget the figure."""
-    import matplotlib.pyplot as plt
-
-    figure.savefig(path)
-    plt.close(figure)
-
-
 def _draw_panel(axes, name, methods, ours, published):
     for method in methods:
         how = METHODS[method]
@@ -254,11 +214,6 @@ def draw(names, methods, ours, published, path):
         lines.append(Line2D([], [], color="0.3", ls=DASHES, lw=1.1, label="non-sparse"))
     figure.legend(handles=lines, loc="outside lower center", ncols=3, fontsize=10)
     save(figure, path)
-
-
-def dash(value, spec=""):
-    """Return a number as text, or a dash for None."""
-    return "—" if value is None else format(value, spec)
 
 
 def needed_table(ours, published):

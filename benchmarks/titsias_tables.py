@@ -28,7 +28,7 @@ from pathlib import Path
 
 import numpy as np
 from datasets import is_available, load_regression, permuted, split_regression
-from evidence import append, csv_table, read
+from evidence import MISSING, append, csv_table, read
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
@@ -76,7 +76,6 @@ SHORTENED = {"bike": 10600}
 # Where the paper's optimisation starts: deviations of noise and signal, and the length scale.
 NOISE_STD, SIGNAL_STD, LENGTH_SCALE = 0.51, 0.69, 1.0
 LIMITS = (1e-5, 1e5)
-MISSING = "\N{EN DASH}"
 # The exact model of this subset has the paper's hyperparameters.
 SNELSON_STEP = 5
 

@@ -2,9 +2,9 @@
 Are the probabilities what they say?
 ====================================
 
-Of all rows that get a probability of 0.8, four of five should be of that class. Here is whether
-they are, beside scikit-learn's Gaussian process, logistic regression and gradient boosting; and
-how far a single probability can be trusted.
+Of all rows that get a probability of 0.8 for a class, four of five should be of that class. This
+example checks it, beside scikit-learn's Gaussian process, logistic regression and gradient
+boosting; then it shows how certain a single probability is.
 """
 
 # %%
@@ -75,8 +75,8 @@ plt.show()
 # %%
 # How certain a probability is
 # ----------------------------
-# One column with a gap where there are no rows. The probability there is near that of the rows
-# around it; that nothing is known about it shows in its interval.
+# One column with a gap where there are no rows. In the gap the probability is like that of the rows
+# around it, but its interval is wide, since nothing is known there.
 
 
 def true_probability(x):

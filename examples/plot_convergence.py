@@ -2,7 +2,8 @@
 How do I follow a fit, and has it converged?
 ============================================
 
-A fit prints its progress, calls you back, and keeps a history. Where it ended too early, it warns.
+A fit can print its progress and call a function of yours, and it keeps a history. It warns if it
+stopped before it converged.
 """
 
 # %%

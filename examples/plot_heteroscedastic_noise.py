@@ -2,9 +2,9 @@
 What if the noise differs from row to row?
 ==========================================
 
-One variance for all rows, a polynomial, or a second Gaussian process: three answers to the same
-data. The targets are a smooth function plus noise whose variance is quadratic in x, as in Figure
-3.1 of Passerello (2021).
+Compare three models of the noise on the same data: one variance for all rows, a polynomial, and a
+second Gaussian process. The targets are a smooth function plus noise whose variance is quadratic in
+x, as in Figure 3.1 of Passerello (2021).
 """
 
 # %%

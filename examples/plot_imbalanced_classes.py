@@ -1,16 +1,16 @@
 """
-May I weight samples, and what of rare classes?
-===============================================
+May I weight samples, and should I for rare classes?
+====================================================
 
-Six rows of a hundred are of the class that matters. Weights of rows and of classes are accepted;
-whether to use them depends on what the probabilities are for.
+Yes: rows and classes can have weights. For a rare class, here six rows of a hundred, they are
+often not needed: a threshold does the same, and keeps the probabilities true.
 """
 
 # %%
 # One rare class
 # --------------
-# Plain: probabilities of the classes as they are. Balanced: ``class_weight="balanced"`` makes both
-# classes count the same, and the probabilities are those of a world where both are as frequent.
+# The plain model has probabilities of the classes as they are. With ``class_weight="balanced"``
+# both classes count the same, and probabilities are as if both were equally frequent.
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.calibration import CalibrationDisplay

@@ -2,7 +2,7 @@
 Where are the inducing points?
 ==============================
 
-Two classes in two columns: which rows the model keeps, and why those.
+Two classes in two columns: which rows the model keeps, and why.
 """
 
 # %%
@@ -27,11 +27,12 @@ plt.show()
 # %%
 # Why those
 # ---------
-# In the Pólya-Gamma view of a logistic model each label is a measurement of the log-odds f whose
-# noise has a variance of its own. The variance is lowest, 4, where f is known to be zero, and grows
-# where a class is certain: there a label says little that was not known. Points are drawn in
-# proportion to what they would explain over this variance, so more of them stand near the boundary
-# (Figure 5.5 of Passerello, 2021).
+# The Pólya-Gamma model treats each label as a noisy measurement of the log-odds f. The variance of
+# that noise is lowest, 4, where f is known to be zero, and higher where a class is certain: there
+# a label says little that was not known. A row is drawn with a probability in proportion to what
+# the points so far leave of the variance of f there, divided by the variance of the noise. The
+# first of these changes by orders of magnitude, the second by a factor of five. So the points cover
+# all of the rows, and are not concentrated along the boundary.
 InducingPointsDisplay.from_estimator(model, X, y, response="pg_variance")
 plt.show()
 

@@ -2,9 +2,9 @@
 How do I fit more than two classes?
 ===================================
 
-Handwritten digits, ten classes: nothing changes. One model has a function for each class, all with
-the same kernel and inducing points. Rows that bear several labels at once, and counts of labels,
-follow.
+As two classes: nothing changes. Here with handwritten digits, ten classes, in one model with a
+function for each class, all with the same kernel and inducing points. Rows with several labels at
+once, and counts of labels, follow.
 """
 
 # %%

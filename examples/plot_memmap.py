@@ -2,8 +2,9 @@
 Can it take a million rows that do not fit in memory?
 =====================================================
 
-Rows in a file are read block by block, within the memory that scikit-learn's ``working_memory``
-allows. Here are two hundred thousand of them; time and memory grow no faster than their number.
+Yes. Rows in a file are read block by block, and scikit-learn's ``working_memory`` limits the memory
+for arrays. To be quick, this example takes two hundred thousand rows; time and memory grow no
+faster than their number.
 """
 
 # %%
@@ -52,9 +53,9 @@ print(f"{path.stat().st_size / 2**20:.0f} MiB of rows in the file")
 # Fit from the file
 # -----------------
 # ``working_memory`` limits the arrays that hold a number for each row and inducing point; what does
-# not fit is computed again by the block. Beside it a fit keeps some numbers for each row. That is
-# more than rows of three columns take by themselves; with hundreds of columns it is the rows that
-# would not fit, and they are never loaded. Most of the learning is on subsets of the rows.
+# not fit is computed again block by block. Besides, a fit keeps some forty numbers for each row.
+# With three columns, as here, that is more than the rows themselves; it pays with hundreds of
+# columns, which are never loaded as a whole. Most of the learning is on subsets of the rows.
 rows_on_disk = np.load(path, mmap_mode="r")
 
 

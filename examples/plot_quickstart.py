@@ -2,8 +2,8 @@
 How do I fit a first model?
 ===========================
 
-Two classes, thirty columns, a test set, and the defaults in a pipeline; what the model says of
-itself; and a first regression.
+With the defaults in a pipeline: two classes, thirty columns and a test set. Then what the model
+reports of itself, and a first regression.
 """
 
 # %%

@@ -2,8 +2,8 @@
 How do I save a model?
 ======================
 
-By pickle, or by skops where files come from others. A saved model is small, for it keeps its
-inducing points and no other training rows, and once loaded it predicts the same.
+By pickle, or by skops if files come from others. A saved model is small, since it keeps its
+inducing points and no other training rows. Once loaded it predicts the same.
 """
 
 # %%

@@ -2,8 +2,8 @@
 Can I use the inducing points without a Gaussian process?
 =========================================================
 
-The choice of points is a transformer of its own. Its features make a kernel machine of any linear
-model that comes after it.
+Yes: the choice of points is a transformer of its own. A linear model on its features is a kernel
+model.
 """
 
 # %%

@@ -262,7 +262,7 @@ DISPLAYS = {
     displays.RegressionDisplay: (
         {"estimator": REQUIRED, "X": REQUIRED, "y": REQUIRED},
         {
-            "coverage": 0.95,
+            "confidence": 0.95,
             "line_kw": None,
             "f_band_kw": None,
             "y_band_kw": None,

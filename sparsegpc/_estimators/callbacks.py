@@ -7,6 +7,8 @@ minibatches its subtasks are the epochs; with one model for each class there is 
 
 from contextlib import contextmanager
 
+import numpy as np
+
 from sparsegpc._estimators.validation import all_or_nothing
 
 try:
@@ -24,7 +26,7 @@ def announced_fit(estimator, X, y, sample_weight=None, n_subtasks=None):
     Parameters
     ----------
     estimator : BaseEstimator
-    X, y, sample_weight : array-like
+    X, y, sample_weight : array-like, float or None
         As the user gave them.
     n_subtasks : int or None
         None where it is not known.
@@ -43,7 +45,8 @@ def announced_fit(estimator, X, y, sample_weight=None, n_subtasks=None):
         if context is None or not hasattr(estimator, "_skl_callbacks"):
             yield None
             return
-        metadata = None if sample_weight is None else {"sample_weight": sample_weight}
+        # No score depends on a weight that is one number, and scikit-learn's take none.
+        metadata = {"sample_weight": sample_weight} if np.ndim(sample_weight) else None
         data = {"estimator": estimator, "X": X, "y": y, "metadata": metadata}
         context.call_on_fit_task_begin(**data)
         tasks = Tasks(estimator, context)

@@ -55,8 +55,8 @@ class SparseGPClassifier(
     mean, and labels follow the logistic likelihood :math:`p(y = \pm 1 | f) = \sigma(y f)`; with
     more there is a function for each class. The posterior is approximated through M inducing
     points, by the best of all Gaussian ones (with several classes, of those in which functions are
-    independent), found in a few passes over the data: there is no learning rate, no number of
-    epochs, and no place to guess for the inducing points. Hyperparameters maximise a lower bound on
+    independent), found in a few passes over the data: there is no learning rate and no number of
+    epochs. Hyperparameters maximise a lower bound on
     the log marginal likelihood; the points are chosen by the model among the rows, again whenever
     the hyperparameters have moved.
 
@@ -189,15 +189,15 @@ class SparseGPClassifier(
     history_ : dict of ndarray of shape (`n_evaluations_`,)
         For each evaluation of the bound "choice", the number of the choice of points, from 0;
         "n_samples", the number of distinct rows, at first often a subset; "n_inducing"; the
-        "lower_bound" for these rows in nats; and "seconds" since the beginning of the fit. The last
-        entry is the model. [A list of such.]
+        "lower_bound" for these rows in nats; and "seconds" since the beginning of the fit, or of
+        that class's. The last entry is the model, unless growth went on past it. [A list of such.]
     growth_ : list of dict or None
         With ``n_inducing="auto"``, for each size tried ``n_inducing``, the ``lower_bound`` and the
         ``gap_per_row`` of the certificate, in nats. [A list of such.]
     growth_end_ : str or None
-        With ``n_inducing="auto"``, why it stopped: "certified", "flat" (growth no longer paid),
-        "cap" (`max_inducing`), "spanned" (the rows have no further independent ones) or "stopped"
-        (`callback` asked to). [A list.]
+        With ``n_inducing="auto"``, why it stopped: "certified" (the gap is at most
+        `certificate_tol`), "flat" (growth no longer paid), "cap" (`max_inducing`), "spanned" (the
+        rows have no further independent ones) or "stopped" (`callback` asked to). [A list.]
     n_iter_ : int
         Steps of the hyperparameters in all.
     n_evaluations_ : int

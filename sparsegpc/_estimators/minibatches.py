@@ -9,7 +9,6 @@ from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from sparsegpc._core.learning import inference
-from sparsegpc._core.learning.progress import Progress
 from sparsegpc._core.learning.stochastic import halving, learn
 from sparsegpc._core.likelihoods.gaussian import GaussianNoise
 from sparsegpc._core.models.model import SparseModel
@@ -148,9 +147,8 @@ class MinibatchMixin(CallbackSupportMixin):
                 stacklevel=FRAMES_TO_USER,
             )
 
-    def _learn_further(self, model, X, y, weight, order):
+    def _learn_further(self, model, X, y, weight, order, progress):
         """Learn from further rows in a shuffled order: neighbours speak of a part of space only."""
-        progress = Progress(past=getattr(self, "history_", None))
         for rows in np.array_split(order, -(-len(y) // self.batch_size)):
             self._state = model.step(
                 self._state,

@@ -44,7 +44,7 @@ def fit_one_vs_rest(template, rows, codes, labels, seeds, *, previous, n_jobs, t
     vars(template).pop("_skl_callbacks", None)
     jobs = []
     for k, (label, seed) in enumerate(zip(labels, seeds, strict=True)):
-        estimator = clone(template) if previous is None else _copied(previous[k])
+        estimator = clone(template) if previous is None else deepcopy(previous[k])
         # Clones, so that no two of them share what a fit may change.
         parameters = clone(template).get_params(deep=False)
         parameters.update(class_weight=None, n_jobs=None, random_state=int(seed), callback=callback)
@@ -54,11 +54,10 @@ def fit_one_vs_rest(template, rows, codes, labels, seeds, *, previous, n_jobs, t
             part = tasks.delegate(estimator, f"class {label} against the rest")
         jobs.append(delayed(_fit_one)(estimator, rows, codes == k, n_threads, part, label))
     estimators, told = zip(*Parallel(n_jobs=n_jobs)(jobs), strict=True)
+    # Or a model could not be saved whose own callback was set to None.
+    for estimator in estimators:
+        estimator.callback = None
     return list(estimators), list(told)
-
-
-def _copied(estimator):
-    return deepcopy(estimator, {id(estimator.callback): estimator.callback})
 
 
 def _fit_one(estimator, rows, is_class, n_threads, tasks, label):

@@ -20,7 +20,9 @@ def errors_of_callbacks():
     try:
         yield
     except _FromCallback as error:
-        raise error.__cause__ from None
+        raised = error.__cause__
+        # Its own cause stays, ours is not to be seen.
+        raise raised from raised.__cause__
 
 
 def say(estimator, text, label=None):
@@ -55,6 +57,13 @@ class Listeners:
             return bool(callback is not None and callback(step)) or told
         except LinAlgError as error:
             raise _FromCallback from error
+
+    def _tell_tasks(self, step):
+        raise NotImplementedError
+
+
+class EpochListeners(Listeners):
+    """Those who are told of each epoch."""
 
     def _tell_tasks(self, step):
         return self._tasks.done("epoch")
@@ -98,7 +107,12 @@ def watch_epochs(estimator, n_epochs, tasks=None):
         rows = f"bound {step.lower_bound:.4f} of {step.n_samples} rows"
         return f"{when}: {rows}, {step.seconds:.2f} s"
 
-    return Progress(Listeners(estimator, tasks, describe if estimator.verbose else None))
+    return Progress(EpochListeners(estimator, tasks, describe if estimator.verbose else None))
+
+
+def watch_calls(estimator):
+    """Return the `Progress` of a call of `partial_fit`, which goes on from those before."""
+    return Progress(past=getattr(estimator, "history_", None))
 
 
 def watch_evaluations(estimator, tasks=None, label=None):

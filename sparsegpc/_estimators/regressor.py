@@ -178,14 +178,14 @@ class SparseGPRegressor(GaussianRegressionMixin, CertifiedMixin, SparseGPBase):
         For each evaluation of the bound "choice", the number of the choice of points, from 0;
         "n_samples", the number of distinct rows, at first often a subset; "n_inducing"; the
         "lower_bound" for these rows in nats; and "seconds" since the beginning of the fit. The last
-        entry is the model.
+        entry is the model, unless growth went on past it; `truncate` keeps it as it is.
     growth_ : list of dict or None
         With ``n_inducing="auto"``, for each size tried ``n_inducing``, the ``lower_bound`` and the
         ``gap_per_row`` of the certificate, in nats.
     growth_end_ : str or None
-        With ``n_inducing="auto"``, why it stopped: "certified", "flat" (growth no longer paid),
-        "cap" (`max_inducing`), "spanned" (the rows have no further independent ones) or "stopped"
-        (`callback` asked to).
+        With ``n_inducing="auto"``, why it stopped: "certified" (the gap is at most
+        `certificate_tol`), "flat" (growth no longer paid), "cap" (`max_inducing`), "spanned" (the
+        rows have no further independent ones) or "stopped" (`callback` asked to).
     n_iter_ : int
         Steps of the hyperparameters in all.
     n_evaluations_ : int

@@ -31,7 +31,7 @@ from sparsegpc._estimators.minibatches import (
     n_first_rows,
 )
 from sparsegpc._estimators.probabilities import ProbabilitiesMixin
-from sparsegpc._estimators.progress import watch_epochs
+from sparsegpc._estimators.progress import watch_calls, watch_epochs
 from sparsegpc._estimators.settings import row_options
 from sparsegpc._estimators.targets import distinct_rows
 from sparsegpc._estimators.uncertainty import UncertaintyMixin
@@ -285,6 +285,7 @@ class StochasticSparseGPClassifier(
             holds another label, or if `class_weight` is "balanced".
         """
         with all_or_nothing(self), single_threaded_blas():
+            progress = watch_calls(self)
             first = not hasattr(self, "kernel_")
             self._refuse_balance()
             rows = self._checked(X, y, sample_weight, reset=first)
@@ -298,7 +299,7 @@ class StochasticSparseGPClassifier(
                 self.n_steps_ = self.n_samples_seen_ = 0
             else:
                 model = self._model(adapt_kernel(self.kernel_, self.n_features_in_).kernel)
-            self._learn_further(model, X, codes, weight, order)
+            self._learn_further(model, X, codes, weight, order, progress)
         return self
 
     def _checked(self, X, y, sample_weight, reset):

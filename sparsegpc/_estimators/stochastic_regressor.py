@@ -23,7 +23,7 @@ from sparsegpc._estimators.minibatches import (
     n_first_rows,
 )
 from sparsegpc._estimators.noise_plans import LIMITS, START, LearnedPolynomial, PolynomialBasis
-from sparsegpc._estimators.progress import watch_epochs
+from sparsegpc._estimators.progress import watch_calls, watch_epochs
 from sparsegpc._estimators.regression import GaussianRegressionMixin
 from sparsegpc._estimators.settings import row_options
 from sparsegpc._estimators.targets import centred, distinct_rows, second_moments
@@ -241,6 +241,7 @@ class StochasticSparseGPRegressor(
             As in `fit`.
         """
         with all_or_nothing(self), single_threaded_blas():
+            progress = watch_calls(self)
             first = not hasattr(self, "kernel_")
             X, y, weight = self._checked(X, y, sample_weight, reset=first)
             rng = check_random_state(self.random_state)
@@ -252,7 +253,7 @@ class StochasticSparseGPRegressor(
             else:
                 model = self._model(adapt_kernel(self.kernel_, self.n_features_in_).kernel)
             target = centred(y[None], self._y_centre)[0]
-            self._learn_further(model, X, target, weight, order)
+            self._learn_further(model, X, target, weight, order, progress)
         return self
 
     def _checked(self, X, y, sample_weight, reset):

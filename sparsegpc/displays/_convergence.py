@@ -36,8 +36,9 @@ class ConvergenceDisplay:
     A fit tries a few starts, raises the lower bound over the hyperparameters, chooses the inducing
     points again with the kernel that it has learned, and goes on. With many rows it begins on
     subsets of them. The bound of a subset is another quantity than that of all rows, so the picture
-    shows nats per row, and subsets in another colour. Where a few poor starts would take most of
-    the vertical axis it begins above them.
+    shows nats per row, and subsets in another colour. Equal rows that were merged count as one, as
+    in ``history_``. Where a few poor starts would take most of the vertical axis it begins above
+    them. With minibatches there is one evaluation for each epoch, or call of ``partial_fit``.
 
     It is recommended to use `from_estimator`. All parameters are stored as attributes.
 

@@ -58,7 +58,7 @@ class InducingPointsDisplay:
         \frac{2 c}{\tanh(c / 2)}, \qquad c^2 = E[f]^2 + V[f],
 
     for a row of weight one. It is least, 4, where f is known to be zero: rows at the decision
-    boundary say most about f, so points are chosen near it (figure 5.5 of [2]_).
+    boundary say most about f, and weigh most when points are chosen (section 5.2 of [2]_).
 
     It is recommended to use `from_estimator`. All parameters are stored as attributes.
 
@@ -350,7 +350,12 @@ class InducingPointsDisplay:
 
     def _class_names(self):
         """Return what stands for each class: a label in words alone, else with what it is."""
-        return [str(c) if isinstance(c, str) else f"class {c}" for c in self.classes]
+        # matplotlib leaves out of legends what begins with an underscore.
+        alone = [isinstance(c, str) and not c.startswith("_") for c in self.classes]
+        return [
+            str(c) if in_words else f"class {c}"
+            for c, in_words in zip(self.classes, alone, strict=True)
+        ]
 
     def _plot_surface(self, surface_kw, colorbar_kw):
         from matplotlib.colors import LinearSegmentedColormap

@@ -41,9 +41,9 @@ def fitted_model(estimator, kinds):
     Raises TypeError for another estimator, NotFittedError for one that is not fitted.
     """
     steps = []
-    if isinstance(estimator, Pipeline):
-        *steps, (_, estimator) = estimator.steps
-        steps = [(name, step) for name, step in steps if step not in (None, "passthrough")]
+    while isinstance(estimator, Pipeline):
+        *before, (_, estimator) = estimator.steps
+        steps += [(name, step) for name, step in before if step not in (None, "passthrough")]
     if not isinstance(estimator, kinds):
         names = " or ".join(kind.__name__ for kind in kinds)
         raise TypeError(

@@ -32,7 +32,7 @@ class RegressionDisplay:
     r"""A regressor along one column: its mean, bands of f and of y, rows and inducing points.
 
     There are two bands. That of f says where the function is, and shrinks as rows are added; that
-    of y, which adds the noise, says where targets are, and should hold the share `coverage` of
+    of y, which adds the noise, says where targets are, and should hold the share `confidence` of
     them. Both are the mean and as many standard deviations on either side as that share takes of a
     Gaussian. Noise may depend on the row. With more columns the others are held at reference
     values, so rows and inducing points, which are elsewhere in these, need not follow the bands.
@@ -119,7 +119,7 @@ class RegressionDisplay:
         *,
         feature=None,
         reference=None,
-        coverage=0.95,
+        confidence=0.95,
         grid_resolution=200,
         noise_variance=None,
         ax=None,
@@ -146,7 +146,7 @@ class RegressionDisplay:
         reference : array-like of shape (n_features,) or None, default=None
             Values of all columns, where that of the column itself does not count. None is the
             median of each.
-        coverage : float, default=0.95
+        confidence : float, default=0.95
             Probability of each band at a value of the column, between 0 and 1.
         grid_resolution : int, default=200
             Points along the column.
@@ -176,12 +176,12 @@ class RegressionDisplay:
         Raises
         ------
         ValueError
-            If there is more than one target, or `feature`, `reference` or `coverage` is none.
+            If there is more than one target, or `feature`, `reference` or `confidence` is none.
         """
         need_matplotlib(f"{cls.__name__}.from_estimator")
         fitted = fitted_model(estimator, (SparseGPRegressor, StochasticSparseGPRegressor))
         model = fitted.estimator
-        _quantile(coverage)
+        _quantile(confidence)
         rows, size, names = numeric_rows(X), grid_size(grid_resolution), column_names(X)
         targets = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
         check_consistent_length(rows, targets)
@@ -212,7 +212,7 @@ class RegressionDisplay:
             ylabel=str(getattr(y, "name", None) or "y"),
         ).plot(
             ax,
-            coverage=coverage,
+            confidence=confidence,
             line_kw=line_kw,
             f_band_kw=f_band_kw,
             y_band_kw=y_band_kw,
@@ -225,7 +225,7 @@ class RegressionDisplay:
         self,
         ax=None,
         *,
-        coverage=0.95,
+        confidence=0.95,
         line_kw=None,
         f_band_kw=None,
         y_band_kw=None,
@@ -239,7 +239,7 @@ class RegressionDisplay:
         ----------
         ax : matplotlib Axes or None, default=None
             Where to draw; None makes a figure.
-        coverage : float, default=0.95
+        confidence : float, default=0.95
             Probability of each band at a value of the column, between 0 and 1.
         line_kw : dict or None, default=None
             Settings for `matplotlib.axes.Axes.plot` of the mean.
@@ -260,13 +260,13 @@ class RegressionDisplay:
             This one.
         """
         need_matplotlib(f"{type(self).__name__}.plot")
-        quantile = _quantile(coverage)
+        quantile = _quantile(confidence)
         self.ax_ = ax = axes_or_new(ax)
         self.figure_ = ax.figure
 
         def band(std, name, given, **style):
             ends = self.mean - quantile * std, self.mean + quantile * std
-            label = f"{100.0 * coverage:.4g} % band of {name.partition('_')[0]}"
+            label = f"{100.0 * confidence:.4g} % band of {name.partition('_')[0]}"
             return ax.fill_between(
                 self.grid,
                 *ends,
@@ -317,11 +317,11 @@ class RegressionDisplay:
         return self
 
 
-def _quantile(coverage):
+def _quantile(confidence):
     """Return how many standard deviations on either side hold this share of a Gaussian."""
-    if not isinstance(coverage, numbers.Real) or not 0.0 < coverage < 1.0:
-        raise ValueError(f"coverage must be a number between 0 and 1, got {coverage!r}")
-    return float(ndtri(0.5 + 0.5 * coverage))
+    if not isinstance(confidence, numbers.Real) or not 0.0 < confidence < 1.0:
+        raise ValueError(f"confidence must be a number between 0 and 1, got {confidence!r}")
+    return float(ndtri(0.5 + 0.5 * confidence))
 
 
 def _reference(reference, rows):

@@ -3,7 +3,6 @@
 import warnings
 
 import numpy as np
-from sklearn.base import clone
 
 from sparsegpc._estimators.classifier import SparseGPClassifier
 from sparsegpc._estimators.regressor import SparseGPRegressor
@@ -243,7 +242,7 @@ def _refuse_unordered(model):
     if isinstance(selector, InducingPointSelector):
         selector = selector.method
     kmeans = isinstance(selector, str) and selector == "kmeans"
-    if kmeans or model.optimize_inducing:
+    if kmeans or model._moves_points:
         why = "are centres of k-means" if kmeans else "were moved together"
         raise ValueError(
             f"the inducing points of estimator {why}, so that the first m of them say nothing "
@@ -260,16 +259,17 @@ def _first_points(model, n_points, data):
     if isinstance(model, SparseGPRegressor):
         return model.truncate(n_points)
     parameters = {
-        **clone(model).get_params(deep=False),
+        **model.get_params(deep=False),
         "kernel": model.kernel_,
         "optimizer": None,
         "n_inducing": n_points,
         "selector": points[:n_points],
         "warm_start": False,
+        "random_state": 0,
         "callback": None,
         "verbose": 0,
     }
-    # Not the clone, to which scikit-learn has given the callbacks of the model.
+    # A clone would copy the callback, and be given scikit-learn's callbacks of the model.
     smaller = type(model)(**parameters)
     with warnings.catch_warnings():
         # About kernel and columns the fit has spoken; sites that did not settle give a bound, too.

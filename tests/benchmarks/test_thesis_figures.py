@@ -85,6 +85,8 @@ def test_our_curve_is_of_the_given_points_and_rises(labelled):
     bounds = thesis_convergence.our_curve(X, y, X[:6])
     assert len(bounds) > 5
     assert thesis_convergence.our_optimum(X, y) > bounds.max() > bounds[0]
+    # The starts are compared with points of their own, which would be the same for any Z.
+    assert thesis_convergence.our_curve(X, y, X[6:12])[0] != bounds[0]
 
 
 def test_explicit_bound_has_the_gradient_of_its_value(rng, labelled):

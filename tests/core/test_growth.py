@@ -25,6 +25,7 @@ class Scripted:
         best = SimpleNamespace(
             chosen=Chosen(np.zeros((n_points, 1)), None, None),
             bound=self._bound(n_points),
+            evidence=self._bound(n_points),
             theta=np.array([float(n_points)]),
         )
         self.results.append(FitResult(best, [best.bound], False, ""))

@@ -44,11 +44,11 @@ def test_shading_is_the_probability_of_the_second_class(model, moons):
     assert display.xx0.shape == display.values.shape == (12, 12)
     expected = model.predict_proba(grid_of(display))[:, 1].reshape(12, 12)
     assert_allclose(display.values, expected)
+    # scikit-learn's display of the same grid.
     theirs = DecisionBoundaryDisplay.from_estimator(
-        model, X, response_method="predict_proba", grid_resolution=5, eps=0.0
+        model, grid_of(display), response_method="predict_proba", grid_resolution=12, eps=0.0
     )
-    ours = model.predict_proba(np.column_stack([theirs.xx0.ravel(), theirs.xx1.ravel()]))[:, 1]
-    assert_allclose(theirs.response.ravel(), ours)
+    assert_allclose(theirs.response, display.values)
 
 
 def test_the_grid_spans_all_rows_whatever_their_units(model, moons):
@@ -123,12 +123,29 @@ def test_a_frame_names_the_axes_and_labels_in_words_stand_by_themselves(moons):
     assert display.colorbar_.ax.get_ylabel() == "probability of yes"
 
 
+def test_a_label_that_begins_with_an_underscore_has_its_entry(moons):
+    X, y = moons[0], np.array(["_no", "yes"])[moons[1]]
+    model = SparseGPClassifier(n_inducing=8, optimizer=None).fit(X, y)
+    display = InducingPointsDisplay.from_estimator(model, X, y, **SMALL)
+    assert {"class _no", "yes"} <= set(texts(display.legend_))
+
+
 def test_points_of_a_pipeline_are_mapped_back(moons):
     X, y = 1e3 * moons[0] + 5.0, moons[1]
     model = make_pipeline(StandardScaler(), "passthrough", PCA(), SparseGPClassifier(n_inducing=8))
     model.fit(X, y)
     display = InducingPointsDisplay.from_estimator(model, X, y, **SMALL)
     assert_allclose(display.inducing_points, X[model[-1].inducing_indices_])
+    expected = model.predict_proba(grid_of(display))[:, 1]
+    assert_allclose(display.values.ravel(), expected)
+
+
+def test_a_pipeline_may_end_in_a_pipeline(moons):
+    X, y = 1e3 * moons[0] + 5.0, moons[1]
+    inner = make_pipeline(PCA(), SparseGPClassifier(n_inducing=8, optimizer=None))
+    model = make_pipeline(StandardScaler(), inner).fit(X, y)
+    display = InducingPointsDisplay.from_estimator(model, X, y, **SMALL)
+    assert_allclose(display.inducing_points, X[inner[-1].inducing_indices_])
     expected = model.predict_proba(grid_of(display))[:, 1]
     assert_allclose(display.values.ravel(), expected)
 

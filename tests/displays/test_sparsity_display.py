@@ -1,5 +1,7 @@
 """The picture of smaller models, against fits with these points and the exact model."""
 
+from threading import Lock
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -181,6 +183,14 @@ def test_points_that_are_given_are_taken_in_their_order(waves):
     assert display.lower_bound[0] == model.truncate(4).lower_bound_
 
 
+def test_points_that_could_have_moved_but_did_not_are_in_order(waves):
+    X, y = waves
+    Z = np.linspace(-3.0, 3.0, 9)[:, None]
+    model = SparseGPRegressor(selector=Z, optimizer=None, optimize_inducing=True).fit(X, y)
+    display = SparsityDisplay.from_estimator(model, X, y, n_inducing=4)
+    assert display.lower_bound.tolist() == [model.truncate(4).lower_bound_]
+
+
 @pytest.mark.parametrize(
     ("settings", "why"),
     [
@@ -235,6 +245,22 @@ def test_nothing_is_told_of_smaller_models(moons, capsys):
     SparsityDisplay.from_estimator(model, X, y)
     assert len(told) == before > 0
     assert capsys.readouterr().out == ""
+
+
+def test_a_callback_need_not_be_possible_to_copy(moons):
+    """Progress bars are not."""
+
+    class Locked:
+        def __init__(self):
+            self.lock = Lock()
+
+        def __call__(self, step):
+            return False
+
+    X, y = moons
+    model = SparseGPClassifier(n_inducing=8, optimizer=None, callback=Locked()).fit(X, y)
+    display = SparsityDisplay.from_estimator(model, X, y, n_inducing=[3, 8])
+    assert display.lower_bound[0] < display.lower_bound[1]
 
 
 def test_the_picture_shows_these_numbers():

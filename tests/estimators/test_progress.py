@@ -1,9 +1,11 @@
 """What users see of a fit: its history, lines of text, their callback, scikit-learn's callbacks."""
 
 import re
+import traceback
 from collections import Counter
 from copy import deepcopy
 from threading import Lock
+from time import perf_counter
 
 import numpy as np
 import pytest
@@ -115,6 +117,25 @@ def test_the_history_has_an_entry_for_each_evaluation(name):
 
 @quiet
 @pytest.mark.parametrize("name", SINGLE)
+def test_the_bound_after_each_choice_is_in_the_history(name):
+    """Without the prior of noise parameters, which is in what is maximised."""
+    model, y = fit_of(name)
+    model.fit(rows(), y)
+    told = [*model.lower_bounds_, *(step["lower_bound"] for step in model.growth_ or ())]
+    assert set(told) <= set(model.history_["lower_bound"])
+
+
+@quiet
+def test_steps_are_counted_up_to_a_stop():
+    free, y = fit_of("moved points")
+    free.fit(rows(), y)
+    model, y = fit_of("moved points", callback=StopAt(free.n_evaluations_ - 3))
+    model.fit(rows(), y)
+    assert free.n_iter_ - 3 <= model.n_iter_ <= free.n_iter_
+
+
+@quiet
+@pytest.mark.parametrize("name", SINGLE)
 def test_the_last_entry_is_the_model(name):
     model, y = fit_of(name)
     model.fit(rows(), y)
@@ -198,6 +219,10 @@ def test_of_a_stream_the_history_has_an_entry_for_each_call(name):
         assert model.history_["n_samples"][-1] > 0
         assert model.history_["lower_bound"][-1] == model.lower_bound_
     assert (np.diff(model.history_["seconds"]) > 0.0).all()
+    begin = perf_counter()
+    seconds = clone(model).partial_fit(rows(), y, **classes).history_["seconds"]
+    # The first call finds kernel and points, which takes longer than its steps.
+    assert 0.5 * (perf_counter() - begin) < seconds[-1] < perf_counter() - begin
     assert len(model.fit(rows(), y).history_["seconds"]) == 4
     assert len(model.partial_fit(rows(), y).history_["seconds"]) == 5
 
@@ -436,6 +461,23 @@ def test_an_error_of_the_callback_ends_the_fit(name, iteration, error):
     assert all(after[key] is state[key] for key in state if key.endswith("_"))
 
 
+@pytest.mark.parametrize("name", ["regressor", "regressor from minibatches"])
+@pytest.mark.parametrize("error", [ValueError, LinAlgError])
+def test_an_error_of_the_callback_keeps_its_cause(name, error):
+    def fails(step):
+        raise error("from the callback") from ZeroDivisionError("why")
+
+    model, y = fit_of(name, callback=fails)
+    with pytest.raises(error, match="from the callback") as caught:
+        model.fit(rows(), y)
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
+    # Nothing of ours is shown above it.
+    told = "".join(traceback.format_exception(caught.value))
+    assert told.count("Traceback") == 1
+    assert "ZeroDivisionError: why" in told
+    assert "_FromCallback" not in told
+
+
 @quiet
 @pytest.mark.parametrize("error", [ValueError, LinAlgError])
 def test_an_error_of_the_callback_in_another_process_ends_the_fit(error):
@@ -483,7 +525,8 @@ def test_a_callback_is_shared_by_the_models_of_all_classes():
     model, y = fit_of("one for each class", callback=callback, warm_start=True)
     for _ in range(2):
         model.fit(rows(), y)
-        assert all(one.callback is callback for one in model.estimators_)
+        # Or it would be saved with them after it is set to None.
+        assert {one.callback for one in model.estimators_} == {None}
     assert callback.n_calls > model.n_evaluations_
 
 
@@ -633,13 +676,15 @@ def test_models_of_classes_do_not_keep_the_callbacks_of_all():
 
 
 @quiet
-def test_a_scoring_monitor_sees_the_fitted_model():
+@pytest.mark.parametrize("sample_weight", [None, 2.0, [1.0, 3.0] * 30])
+def test_a_scoring_monitor_sees_the_fitted_model_and_the_weights(sample_weight):
     callback = needs_callbacks()
     monitor = callback.ScoringMonitor(scoring="r2")
     model, y = fit_of("regressor")
-    model.set_callbacks(monitor).fit(rows(), y)
+    model.set_callbacks(monitor).fit(rows(), y, sample_weight=sample_weight)
     [entry] = monitor.get_logs().data
-    assert entry["r2"] == model.score(rows(), y)
+    weight = None if sample_weight == 2.0 else sample_weight
+    assert entry["r2"] == model.score(rows(), y, sample_weight=weight)
 
 
 @quiet

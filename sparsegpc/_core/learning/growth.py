@@ -49,7 +49,7 @@ def grow(fit, gap, model, *, starts, tol, cap):
         found = result.best
         n_points = len(found.chosen.Z)
         history.append(
-            {"n_inducing": n_points, "lower_bound": found.bound, "gap_per_row": gap(found)}
+            {"n_inducing": n_points, "lower_bound": found.evidence, "gap_per_row": gap(found)}
         )
         if history[-1]["gap_per_row"] <= tol:
             return Growth(result, history, "certified")

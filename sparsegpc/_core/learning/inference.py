@@ -137,7 +137,8 @@ class _Ascent:
         return self._scale * evaluation.bound, self._scale * self._gradient(evaluation)
 
     def stop_when_flat(self, x):
-        """Stop the minimiser after some iterations in a row that gain less than tol."""
+        """Count an iteration; stop the minimiser after some in a row that gain less than tol."""
+        self._model.counts.optimizer_iterations += 1
         gain, self._last = self.best.bound - self._last, self.best.bound
         self._small_gains = self._small_gains + 1 if gain < self._model.tol else 0
         if self._small_gains == self._patience:
@@ -165,9 +166,8 @@ def _ascend(model, start, bounds, max_iter, progress, moves=None):
         )
     except _Stopped:
         return ascent.best, "", ascent.failed
-    # Where the bounds leave nothing free to move scipy says neither.
-    model.counts.optimizer_iterations += result.get("nit", 0)
-    # Any end but the limit is one where the line search finds nothing better.
+    # Any end but the limit is one where the line search finds nothing better. There is none where
+    # the bounds leave nothing free to move.
     message = ""
     if result.get("status") == REACHED_MAX_ITER:
         message = _out_of_iterations(max_iter)
@@ -195,7 +195,7 @@ def _move_points(model, climb, bounds, max_iter, progress):
     best, message, failed = _ascend(model, start, bounds, max_iter, progress, moves)
     if failed and not message:
         message = "inducing points came too close to each other: ask for fewer of them"
-    return _Climb(best, [*climb.bounds, best.bound], message)
+    return _Climb(best, [*climb.bounds, best.evidence], message)
 
 
 class _Climb(NamedTuple):
@@ -263,9 +263,9 @@ def _climb(
                 end = "" if ended else _out_of_iterations(max_iter)
         if failed:
             jitter *= JITTER_STEP
-        history.append(current.bound)
+        history.append(current.evidence)
         if report is not None:
-            report(len(history), len(chosen.Z), current.bound)
+            report(len(history), len(chosen.Z), current.evidence)
         stalled = 0 if best is None or current.bound > best.bound + model.tol else stalled + 1
         if best is None or current.bound > best.bound:
             best, message = current, end

@@ -121,10 +121,10 @@ class PolyaGammaLogit(_BinaryLikelihood):
 
     .. math::
         w \log \sigma(y f) \ge \tfrac12 w y f - \tfrac12 w \theta(c) (f^2 - c^2)
-        - w \log 2 \cosh(c / 2), \qquad \theta(c) = \frac{\tanh(c/2)}{2c}.
+        - w \log(2 \cosh(c / 2)), \qquad \theta(c) = \frac{\tanh(c/2)}{2c}.
 
     The optimal squared tilt :math:`c^2` is the second moment of f, where the expectation of the
-    right side is :math:`w (y E[f] / 2 - \log 2\cosh(c/2))`.
+    right side is :math:`w (y E[f] / 2 - \log(2\cosh(c/2)))`.
 
     References
     ----------
@@ -152,7 +152,7 @@ class ConditionalPolyaGamma(_BinaryLikelihood):
     :math:`z_n = E[f_n | u]` is Gaussian under q(u) with variance s, contributes
 
     .. math::
-        w (\tfrac12 y E[z] - E[\log 2\cosh(c / 2)] + \tfrac12 r\, E[\theta(c)])
+        w (\tfrac12 y E[z] - E[\log(2\cosh(c / 2))] + \tfrac12 r\, E[\theta(c)])
         - \tfrac12 \log(1 + p\, k), \qquad p = w E[\theta(c)],
 
     with k the residual, for every r >= 0; the best is r = k / (1 + p k). It is never below the

@@ -273,7 +273,7 @@ def _wide_log_normal_cdf(mean, variance):
 
 
 def expected_log_cosh(mean, variance, r):
-    r"""Return expectations of :math:`\log 2\cosh(c/2)`, where :math:`c^2 = z^2 + r`.
+    r"""Return expectations of :math:`\log(2\cosh(c/2))`, where :math:`c^2 = z^2 + r`.
 
     Parameters
     ----------
@@ -283,7 +283,7 @@ def expected_log_cosh(mean, variance, r):
     Returns
     -------
     LogCoshExpectations
-        With :math:`\theta(c) = \tanh(c/2)/(2c)`: the value :math:`E[\log 2\cosh(c/2)]`; the weight
+        With :math:`\theta(c) = \tanh(c/2)/(2c)`: the value :math:`E[\log(2\cosh(c/2))]`; the weight
         :math:`E[\theta]`, twice its derivative w.r.t. r; the slope :math:`E[\theta z]`, its
         derivative w.r.t. the mean; and the curvature :math:`E[\theta + \theta' z^2/c] \ge 0`, twice
         its derivative w.r.t. the variance.
@@ -312,7 +312,7 @@ def _squared_scale(r):
 
 
 def _log_cosh(squared, r):
-    """Return log 2cosh(c/2), theta(c) and the derivative of theta z, at z^2 (overwritten) and r."""
+    """Return log(2cosh(c/2)), theta(c), derivative of theta z, at z^2 (overwritten) and r."""
     # A floor, far below rounding in any result, spares the case c = 0.
     c_squared = np.add(squared, r + 1e-200, out=squared)
     half = 0.5 * np.sqrt(c_squared)
