@@ -167,15 +167,15 @@ def draw(records, path):
 
     lines = series(records)
     figure, panels = plt.subplots(
-        2,
-        len(lines),
-        figsize=(4.6 * len(lines), 6.4),
-        squeeze=False,
-        sharex="col",
-        height_ratios=(2, 1),
+        2 * len(lines),
+        1,
+        figsize=(6.0, 5.6 * len(lines)),
+        height_ratios=(2, 1) * len(lines),
         layout="constrained",
     )
-    for (time, memory), own in zip(panels.T, lines, strict=True):
+    for (time, memory), own in zip(panels.reshape(-1, 2), lines, strict=True):
+        time.sharex(memory)
+        time.tick_params(labelbottom=False)
         part = own[0]["part"]
         x = [record[X_OF[part]] for record in own]
         for key, name, colour in (
@@ -202,8 +202,8 @@ def draw(records, path):
             axes.legend(frameon=False, fontsize=8)
             axes.spines[["top", "right"]].set_visible(False)
             axes.grid(lw=0.4, color="0.88")
-    panels[0, 0].set_ylabel("CPU seconds")
-    panels[1, 0].set_ylabel("peak memory, MiB")
+        time.set_ylabel("CPU seconds")
+        memory.set_ylabel("peak memory, MiB")
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=150)
     plt.close(figure)

@@ -281,15 +281,14 @@ class Figures:
         return mean_and_error(values) if spec is None else f"{np.mean(values):{spec}}"
 
     def has(self, key):
-        """Return whether the paper or a fit here has a log density."""
-        found = {self.paper(*key, "log_density"), self.ours(*key, "log_density")}
-        return found != {MISSING}
+        """Return whether there is a fit here with a log density."""
+        return self.ours(*key, "log_density") != MISSING
 
     def sizes(self, table, name):
-        """Return the numbers of points that the paper or a fit here has, in order."""
+        """Return the numbers of points of the fits here, in order."""
         found = {
             int(record["n_inducing"])
-            for record in (*self._published, *self._results)
+            for record in self._results
             if (record["table"], record["set"]) == (table, name) and record["n_inducing"]
         }
         return sorted(found)
