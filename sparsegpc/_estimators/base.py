@@ -25,7 +25,7 @@ from sparsegpc._estimators.adapters import (
     start_values,
 )
 from sparsegpc._estimators.callbacks import CallbackSupportMixin
-from sparsegpc._estimators.diagnosis import describe_fit
+from sparsegpc._estimators.diagnosis import FRAMES_TO_USER, describe_fit
 from sparsegpc._estimators.latent import LatentMixin
 from sparsegpc._estimators.progress import errors_of_callbacks, say
 from sparsegpc._estimators.selector import (
@@ -36,9 +36,6 @@ from sparsegpc._estimators.selector import (
 )
 from sparsegpc._estimators.settings import row_options
 
-# From `_tell` up to the user's call of `fit`, scikit-learn's wrapper included.
-FRAMES_TO_USER = 4
-
 
 class Problem(NamedTuple):
     """What a model is learned from.
@@ -46,7 +43,6 @@ class Problem(NamedTuple):
     ``rows`` are `MergedRows`, ``spread`` says how far they lie apart; ``kernel`` is that of f, as
     the user knows it; ``parameters`` is an `AdaptedKernel`, with the parameters of the likelihood
     behind those of the kernel; ``model`` is the core's; ``progress`` is told what is learned.
-    ``offset`` is what the model's bound lacks to the one that the user is told, in nats.
     """
 
     rows: MergedRows
@@ -55,7 +51,11 @@ class Problem(NamedTuple):
     parameters: AdaptedKernel
     model: SparseModel
     progress: Progress
-    offset: float = 0.0
+
+    @property
+    def offset(self):
+        """What the model's bound lacks to the one that the user is told, in nats."""
+        return self.progress.offset * self.model.total_weight
 
 
 class SparseGPBase(LatentMixin, CallbackSupportMixin, BaseEstimator):

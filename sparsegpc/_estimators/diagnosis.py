@@ -10,6 +10,8 @@ AT_BOUND = 1e-3
 # With one length scale, a column that varies this many times more than the others hides them.
 DOMINANT_SPREAD = 1e3
 SUSPICIOUS_JITTER = 1e-6
+# From the method that warns up to the user's call of `fit`, scikit-learn's wrapper included.
+FRAMES_TO_USER = 4
 
 
 def describe_fit(estimator, result, problem):

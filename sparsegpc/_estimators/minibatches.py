@@ -16,6 +16,7 @@ from sparsegpc._core.rows.merging import merge_rows
 from sparsegpc._core.selection.choices import PivotedChoice
 from sparsegpc._estimators.adapters import start_values
 from sparsegpc._estimators.callbacks import CallbackSupportMixin
+from sparsegpc._estimators.diagnosis import FRAMES_TO_USER
 from sparsegpc._estimators.progress import errors_of_callbacks
 from sparsegpc._estimators.selector import METHODS, check_inducing_points, make_choice
 from sparsegpc._estimators.settings import row_options
@@ -24,8 +25,6 @@ from sparsegpc._estimators.settings import row_options
 START_ROWS, START_POINTS, START_ITERATIONS = 2000, 100, 30
 # Of a stream the history holds the last so many calls.
 LONGEST_HISTORY = 1000
-# From `_learn_all` up to the user's call of `fit`, scikit-learn's wrapper included.
-FRAMES_TO_USER = 4
 # Inducing points are chosen among so many rows for each of them.
 ROWS_PER_POINT = 20
 

@@ -541,8 +541,7 @@ class SparseGPRegressor(GaussianRegressionMixin, CertifiedMixin, SparseGPBase):
 
         def state(plan):
             model = plan.model(parameters.kernel, targets, rows, options)
-            offset = self._units_offset(model.total_weight)
-            return Problem(rows, spread, kernel, plan.extend(parameters), model, progress, offset)
+            return Problem(rows, spread, kernel, plan.extend(parameters), model, progress)
 
         self._visible_range = VISIBLE_SHARE * float(np.sqrt(variance.mean()))
         self.growth_ = self.growth_end_ = None
