@@ -61,7 +61,7 @@ class Problem(NamedTuple):
 class SparseGPBase(LatentMixin, CallbackSupportMixin, BaseEstimator):
     """Parameters, learning and latent predictions of a sparse Gaussian process.
 
-    A subclass states the `Problem`, calls `_learn` within `all_or_nothing` and
+    A subclass states the `Problem`, calls `_learn` within `announced_fit` and
     `single_threaded_blas`, and turns moments of f into predictions.
     """
 

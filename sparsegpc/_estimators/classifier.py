@@ -56,9 +56,8 @@ class SparseGPClassifier(
     more there is a function for each class. The posterior is approximated through M inducing
     points, by the best of all Gaussian ones (with several classes, of those in which functions are
     independent), found in a few passes over the data: there is no learning rate and no number of
-    epochs. Hyperparameters maximise a lower bound on
-    the log marginal likelihood; the points are chosen by the model among the rows, again whenever
-    the hyperparameters have moved.
+    epochs. Hyperparameters maximise a lower bound on the log marginal likelihood; the points are
+    chosen by the model among the rows, again whenever the hyperparameters have moved.
 
     Parameters
     ----------
