@@ -29,6 +29,20 @@ def append(path, records, fields=None):
         writer.writerows({key: _rounded(value) for key, value in one.items()} for one in records)
 
 
+def pending(jobs, path, key):
+    """Yield the jobs without a record in a CSV file yet, behind a progress bar that names them.
+
+    A job is a tuple of the values that its record has for the names in `key`.
+    """
+    from tqdm import tqdm
+
+    done = {tuple(record[name] for name in key) for record in read(path)}
+    progress = tqdm([job for job in jobs if tuple(map(str, job)) not in done], unit="fit")
+    for job in progress:
+        progress.set_postfix_str(" ".join(map(str, job)))
+        yield job
+
+
 def _rounded(value):
     return f"{value:.6g}" if isinstance(value, float) else value
 

@@ -29,7 +29,7 @@ from typing import NamedTuple
 
 import numpy as np
 from datasets import counted, is_available, load_classification, official, standardised
-from evidence import MISSING, append, csv_table, read
+from evidence import MISSING, append, csv_table, pending, read
 from scores import all_scores
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
@@ -205,12 +205,7 @@ def joined(numbers):
 
 def run(asked, results=RESULTS, lines=LINES):
     """Fit what the file of results does not have yet."""
-    from tqdm import tqdm
-
-    done = {tuple(record[key] for key in KEY) for record in read(results)}
-    progress = tqdm([job for job in asked if tuple(map(str, job)) not in done], unit="fit")
-    for job in progress:
-        progress.set_postfix_str(" ".join(map(str, job)))
+    for job in pending(asked, results, KEY):
         record, model = measure(*job)
         name, method, size, split = job
         append(results, [record], FIELDS)

@@ -3,12 +3,7 @@
 
 def new_panels(n_panels, height=2.5):
     """Return a figure and its panels, in two columns; those that are left over are hidden."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    _apply_style(plt)
+    plt = _styled_pyplot()
     n_lines = -(-n_panels // 2)
     figure, panels = plt.subplots(
         n_lines, 2, figsize=(6.0, height * n_lines + 0.9), squeeze=False, layout="constrained"
@@ -20,12 +15,7 @@ def new_panels(n_panels, height=2.5):
 
 def new_panel(width, height):
     """Return a figure of one panel."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    _apply_style(plt)
+    plt = _styled_pyplot()
     return plt.subplots(figsize=(width, height), layout="constrained")
 
 
@@ -37,8 +27,13 @@ def save(figure, path):
     plt.close(figure)
 
 
-def _apply_style(plt):
-    """Set what all pictures of the thesis' figures share: legible at a phone's width."""
+def _styled_pyplot():
+    """Return pyplot, set to what all pictures share: legible at a phone's width."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
     plt.rcParams.update(
         {
             "font.size": 11,
@@ -51,3 +46,4 @@ def _apply_style(plt):
             "figure.dpi": 150,
         }
     )
+    return plt

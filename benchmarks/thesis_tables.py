@@ -30,7 +30,7 @@ from typing import NamedTuple
 
 import numpy as np
 from datasets import is_available, load_classification, permuted, split_classification
-from evidence import append, read
+from evidence import append, pending
 from gpflow_peer import GPflowSVGP
 from scores import log_loss
 from sklearn.exceptions import ConvergenceWarning
@@ -215,16 +215,8 @@ def planned(sets, methods, n_splits):
 
 def run(jobs, path):
     """Fit what is not in the file yet, and append a line for each fit."""
-    from tqdm import tqdm
-
-    done = {(line["set"], line["method"], int(line["split"])) for line in read(path)}
-    with tqdm(jobs, unit="fit") as bar:
-        for job in bar:
-            if job in done:
-                continue
-            name, method, split = job
-            bar.set_postfix_str(f"{name}, {method}, {split}")
-            append(path, [measure(method, name, split)], COLUMNS)
+    for name, method, split in pending(jobs, path, COLUMNS[:3]):
+        append(path, [measure(method, name, split)], COLUMNS)
 
 
 def main():

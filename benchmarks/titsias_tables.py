@@ -28,7 +28,7 @@ from pathlib import Path
 
 import numpy as np
 from datasets import is_available, load_regression, permuted, split_regression
-from evidence import MISSING, append, csv_table, read
+from evidence import MISSING, append, csv_table, pending, read
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
@@ -225,13 +225,7 @@ def jobs(arguments):
 
 def run(arguments, results=RESULTS):
     """Fit what the file of results does not have yet."""
-    from tqdm import tqdm
-
-    done = {tuple(record[key] for key in KEY) for record in read(results)}
-    missing = [job for job in jobs(arguments) if tuple(map(str, job)) not in done]
-    progress = tqdm(missing, unit="fit")
-    for job in progress:
-        progress.set_postfix_str(" ".join(map(str, job)))
+    for job in pending(jobs(arguments), results, KEY):
         start = time.process_time()
         figures = FITS[job[0]](*job[1:], arguments)
         seconds = time.process_time() - start
