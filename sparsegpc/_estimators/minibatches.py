@@ -9,7 +9,7 @@ from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from sparsegpc._core.learning import inference
-from sparsegpc._core.learning.stochastic import halving, learn
+from sparsegpc._core.learning.stochastic import halving, learn, settle_best
 from sparsegpc._core.likelihoods.gaussian import GaussianNoise
 from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.rows.merging import merge_rows
@@ -110,7 +110,7 @@ class MinibatchMixin(CallbackSupportMixin):
 
     def _learn_all(self, model, state, X, y, weight, rng, progress):
         """Learn from all rows, in batches; end at the optimum of the hyperparameters found."""
-        n_done = 0
+        n_epochs, n_done = self._n_learning_epochs, 0
 
         def report(epoch, state):
             nonlocal n_done
@@ -120,31 +120,42 @@ class MinibatchMixin(CallbackSupportMixin):
             return progress.stopped
 
         with errors_of_callbacks():
-            state = learn(
+            end = learn(
                 model,
                 state,
                 X,
                 y,
                 weight,
-                n_epochs=self._n_learning_epochs,
+                n_epochs=n_epochs,
                 batch_size=self.batch_size,
                 rng=rng,
                 learning_rate=self.learning_rate,
                 report=report,
             )
-            self._state = model.settle(state, X, y, weight, self.batch_size)
+            if n_epochs:
+                self._state, astray = settle_best(model, end, state, X, y, weight, self.batch_size)
+            else:
+                self._state, astray = model.settle(end, X, y, weight, self.batch_size), False
             self.n_steps_ = n_done * -(-len(y) // self.batch_size)
             self.n_samples_seen_ = len(y)
             self._store(model)
             progress.add(len(y), len(state.Z), self.lower_bound_)
         self.history_ = progress.history()
-        if n_done < self._n_learning_epochs:
-            warnings.warn(
-                f"{type(self).__name__} stopped after {n_done} of {self._n_learning_epochs} "
-                "epochs: the callback asked to stop. The model is usable",
-                ConvergenceWarning,
-                stacklevel=FRAMES_TO_USER,
+        if n_done < n_epochs:
+            self._warn(
+                f"stopped after {n_done} of {n_epochs} epochs: the callback asked to stop. The "
+                "model is usable"
             )
+        if astray:
+            self._warn(
+                "learned hyperparameters from batches of rows that are worse for all rows than a "
+                "constant function: the model is that of the first rows, or constant. Raise "
+                "batch_size or n_epochs, lower learning_rate, or scale the columns"
+            )
+
+    def _warn(self, what):
+        message = f"{type(self).__name__} {what}"
+        warnings.warn(message, ConvergenceWarning, stacklevel=FRAMES_TO_USER + 1)
 
     def _learn_further(self, model, X, y, weight, order, progress):
         """Learn from further rows in a shuffled order: neighbours speak of a part of space only."""

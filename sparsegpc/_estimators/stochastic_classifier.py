@@ -239,7 +239,9 @@ class StochasticSparseGPClassifier(
         Warns
         -----
         ConvergenceWarning
-            If `callback` asked to stop before the last epoch.
+            If `callback` asked to stop before the last epoch, or the batches led to hyperparameters
+            worse for all rows than a constant function; the model then is that of the first rows,
+            or constant.
         """
         n_epochs = self._n_learning_epochs
         announced = announced_fit(self, X, y, sample_weight, n_subtasks=n_epochs + 1)

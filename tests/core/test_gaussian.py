@@ -363,6 +363,18 @@ def test_a_kernel_without_variance_gives_the_constant(build, fit_prior_mean):
     assert_allclose(bound, model.constant_bound(), rtol=1e-8)
 
 
+@pytest.mark.parametrize("build", [known_model, noisy_model])
+@FIT_PRIOR_MEAN
+def test_the_theta_of_a_constant_gives_the_constant(build, fit_prior_mean):
+    model = build(make_data(8), fit_prior_mean=fit_prior_mean)
+    start = np.append(THETA, np.ones(model.likelihood.n_params))
+    bounds = np.tile([-20.0, 20.0], (len(start), 1))
+    bounds[0] = np.log([1e-12, 1e12])
+    theta = model.constant_theta(start, bounds)
+    bound = evaluate(model, theta, model.X[:2]).bound
+    assert_allclose(bound, model.constant_bound(), rtol=1e-8)
+
+
 def test_constant_targets_have_a_finite_bound():
     rows = merge_rows(np.arange(4.0)[:, None], np.ones(4))
     target = noisy_targets(np.full(4, 2.5), np.ones(4), np.ones((4, 1)), rows)

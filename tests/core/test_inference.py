@@ -253,6 +253,28 @@ def test_labels_that_do_not_depend_on_the_inputs_are_reported_as_trivial():
     assert constant - 0.1 < result.best.bound <= constant + 1e-9
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_a_search_that_is_cut_short_is_no_worse_than_a_constant(seed, monkeypatch):
+    rng = np.random.RandomState(seed)
+    X, y = rng.randn(60, 3), np.where(rng.uniform(size=60) < 0.3, 1.0, -1.0)
+    bounds = np.array([[np.log(1e-9), 9.0], [-9.0, 9.0]])
+    cut = {"bounds": bounds, "max_iter": 1, "max_reselections": 0}
+    constant = constant_log_likelihood(y)
+    result = learn(make_model(X, y), [np.log([1e3, 0.01])], **cut)
+    assert result.trivial
+    assert result.best.bound > constant - 1e-4
+    monkeypatch.setattr(inference, "_is_worse_than_constant", lambda model, outcome: False)
+    assert learn(make_model(X, y), [np.log([1e3, 0.01])], **cut).best.bound < constant - 1.0
+
+
+def test_hyperparameters_that_are_not_learned_stay_even_if_they_are_worse_than_a_constant():
+    X, y = make_data()
+    start = np.log([1e3, 0.01])
+    result = learn(make_model(X, np.random.RandomState(0).permutation(y)), [start], max_iter=0)
+    assert result.best.bound < constant_log_likelihood(y)
+    np.testing.assert_array_equal(result.best.theta, start)
+
+
 def test_random_labels_end_near_the_constant_model():
     rng = np.random.RandomState(3)
     X, y = rng.randn(100, 4), np.where(rng.uniform(size=100) < 0.3, 1.0, -1.0)

@@ -338,6 +338,13 @@ def test_noise_process_without_variance_is_constant_noise(slack):
     assert_allclose(evaluation.solutions[0].noise_posterior.prior_mean, best.x, atol=1e-3)
 
 
+def test_the_theta_of_a_constant_gives_constants():
+    model = make_model(sorted_data(make_data(4)))
+    bounds = np.tile([-30.0, 30.0], (len(THETA), 1))
+    theta = model.constant_theta(THETA, bounds)
+    assert_allclose(evaluate(model, theta).bound, model.constant_bound(), atol=1e-6)
+
+
 # --------------------------------------------------------------------------------------------------
 # The ascent
 

@@ -23,6 +23,7 @@ from sparsegpc._core.learning.stochastic import (
     climb,
     halving,
     learn,
+    settle_best,
     window,
 )
 from sparsegpc._core.learning.stochastic_gaussian import (
@@ -580,6 +581,33 @@ def test_learning_comes_close_to_the_best_collapsed_bound(slack, learn_Z):
     if not learn_Z:
         assert bound <= best + 0.02
     assert_allclose(np.exp(learned.theta[-1]), 0.04, rtol=0.25)
+
+
+@SLACK
+def test_a_search_that_goes_astray_ends_at_its_beginning_or_at_a_constant(slack):
+    X, y, weight = wave(60)
+    bounds = np.array([[-20.0, 9.0], [-9.0, 9.0], [-9.0, 9.0]])
+    model = batches(SCALED_RBF, slack=slack, bounds=bounds)
+    Z = np.linspace(-3.0, 3.0, 10)[:, None]
+    constant = norm.logpdf(y, y.mean(), y.std()).sum()
+    good, bad = (first_state(model, np.zeros(2), noise, Z) for noise in (0.04, 1e-3))
+    bad = bad._replace(theta=np.array([5.0, -5.0, -8.0]))
+
+    def end(state, start):
+        settled, astray = settle_best(model, state, start, X, y, weight, 16)
+        return settled, astray, posterior_of(model, settled).bound
+
+    settled, astray, bound = end(good, bad)
+    assert not astray
+    assert_array_equal(settled.theta, good.theta)
+    settled, astray, beginning = end(bad, good)
+    assert astray
+    assert_array_equal(settled.theta, good.theta)
+    assert_allclose(beginning, bound, rtol=1e-12)
+    settled, astray, bound = end(bad, bad)
+    assert astray
+    assert_allclose(bound, constant, rtol=1e-6)
+    assert_allclose(settled.theta[-1], 2.0 * np.log(y.std()), rtol=1e-9)
 
 
 @SLACK

@@ -4,6 +4,9 @@ import numpy as np
 
 from sparsegpc._core.kernels.families import Constant, Stationary
 
+# How far a logarithm may be moved that is not bounded.
+FAR = 20.0
+
 
 class _Pair:
     """Two kernels that share the rows; parameters of the left one first."""
@@ -228,3 +231,13 @@ class FreeKernel:
     def diag_pullback(self, theta, X, adjoint):
         """Contract an adjoint of shape (N,) with the derivative of the diagonal, shape (P,)."""
         return self.kernel.diag_pullback(self._params(theta), X, adjoint)[self.free]
+
+    def flattest(self, theta, bounds, X):
+        """Return `theta` with each parameter at the bound where the variance at rows X is less.
+
+        Parameters that do not change the variance keep their values. ``bounds`` (P, 2); where one
+        is infinite the parameter moves by `FAR`.
+        """
+        slope = self.diag_pullback(theta, X, np.ones(len(X)))
+        low, high = np.clip(bounds.T, theta - FAR, theta + FAR)
+        return np.where(slope > 0.0, low, np.where(slope < 0.0, high, theta))

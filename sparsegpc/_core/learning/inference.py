@@ -280,6 +280,10 @@ def _floor(model):
     return model.constant_bound() + min(1.0, TRIVIAL_GAIN * model.total_weight)
 
 
+def _is_worse_than_constant(model, outcome):
+    return outcome is None or not outcome.best.bound >= model.constant_bound()
+
+
 def _rank(model, starts, bounds, n_points, progress):
     """Return the starts, each after a few iterations on a subset of the rows, the best first.
 
@@ -463,6 +467,16 @@ def fit(
             if attempt.best.bound > floor or progress.stopped:
                 break
         first = None
+    if max_iter and not progress.stopped and _is_worse_than_constant(model, outcome):
+        anywhere = ranked[0] if outcome is None else outcome.best.theta
+        begin = _Begin(model.constant_theta(anywhere, bounds))
+        try:
+            attempt = _climb(model, begin, choose, bounds, **limits, report=report)
+        except LinAlgError as error:
+            failure = error.with_traceback(None)
+        else:
+            if outcome is None or attempt.best.bound > outcome.best.bound:
+                outcome = attempt
     if outcome is None:
         raise failure
     if move_points and max_iter and not progress.stopped:

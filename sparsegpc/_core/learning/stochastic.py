@@ -38,6 +38,7 @@ import numpy as np
 
 from sparsegpc._core.bounds.collapsed import RowSums
 from sparsegpc._core.bounds.features import RowFeatures, factor_inducing
+from sparsegpc._core.models.model import FEW_ROWS
 from sparsegpc._core.numerics.linalg import (
     JITTER_ATTEMPTS,
     inverse_from_cholesky,
@@ -45,6 +46,7 @@ from sparsegpc._core.numerics.linalg import (
     solve_lower,
 )
 from sparsegpc._core.rows.blocks import DEFAULT_MEMORY, RowBlocks
+from sparsegpc._core.rows.sources import spaced_rows
 
 # Of the slacks of `collapsed` those that are sums over rows.
 SLACKS = ("tight", "standard")
@@ -208,6 +210,23 @@ class StochasticModel:
         Its posteriors, bound included, are the collapsed ones.
         """
         raise NotImplementedError
+
+    def constant_bound(self, y, weight):
+        """Return the log likelihood of the best constant functions."""
+        raise NotImplementedError
+
+    def constant_theta(self, theta, X, y, weight):
+        """Return `theta` moved within its bounds to where the model is nearest to these.
+
+        Rows `X` say where their variance is least.
+        """
+        n_params = self.kernel.n_params
+        flat = self.kernel.flattest(theta[:n_params], self.bounds[:n_params], X)
+        return self._within_bounds(np.append(flat, self._constant_params(y, weight)))
+
+    def _constant_params(self, y, weight):
+        """Return the likelihood's parameters for a constant f."""
+        return []
 
     def _absorb(self, state, features, y, weight, kept):
         """Return the sums with a batch added to those that are kept, and what `_gradient` needs."""
@@ -432,3 +451,43 @@ def learn(
         if report is not None and report(epoch, state):
             break
     return state
+
+
+def settle_best(model, state, start, X, y, weight, batch_size):
+    """Return the state that is optimal for all rows at what was learned, or at better.
+
+    What batches say may lead a search astray. Where it ends below the best constant function its
+    beginning is tried, and then the hyperparameters nearest to a constant.
+
+    Parameters
+    ----------
+    model : StochasticModel
+    state, start : StochasticState
+        The end and the beginning of the search.
+    X : array of shape (N, D)
+    y, weight : ndarray of shape (N,)
+    batch_size : int
+
+    Returns
+    -------
+    settled : StochasticState
+    astray : bool
+        Whether the search ended below a constant function.
+    """
+
+    def bound(settled):
+        return sum(posterior.bound for posterior in model.posteriors(settled))
+
+    best = model.settle(state, X, y, weight, batch_size)
+    constant = model.constant_bound(y, weight)
+    if bound(best) >= constant:
+        return best, False
+    few = X[spaced_rows(X, FEW_ROWS)]
+    for theta in (start.theta, model.constant_theta(start.theta, few, y, weight)):
+        begin = model.start(theta, start.Z)._replace(n_seen=state.n_seen)
+        settled = model.settle(begin, X, y, weight, batch_size)
+        if bound(settled) > bound(best):
+            best = settled
+        if bound(best) >= constant:
+            break
+    return best, True

@@ -21,7 +21,7 @@ from sparsegpc._core.learning.stochastic import (
     kernel_gradient,
     scaled,
 )
-from sparsegpc._core.likelihoods.gaussian import LOG_2PI
+from sparsegpc._core.likelihoods.gaussian import LOG_2PI, constant_bound, constant_log_noise
 from sparsegpc._core.likelihoods.protocol import Sites
 
 
@@ -45,6 +45,12 @@ class GaussianBatches(StochasticModel):
             rows = slice(first, first + batch_size)
             state = self.step(state, X[rows], y[rows], weight[rows])
         return state._replace(n_seen=n_seen)
+
+    def constant_bound(self, y, weight):
+        return constant_bound(y, 0.0, weight, self.fit_prior_mean)
+
+    def _constant_params(self, y, weight):
+        return [constant_log_noise(y, 0.0, weight, self.fit_prior_mean)]
 
     def _absorb(self, state, features, y, weight, kept):
         sites = gaussian_sites(y, weight, state.theta[-1])

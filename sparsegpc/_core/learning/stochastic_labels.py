@@ -123,6 +123,11 @@ class LabelBatches(StochasticModel):
         best = self._solve(state, features, y, weight, kept, tol, MAX_VISITS)
         return state._replace(sums=self._left(kept, best), n_rows=len(y))
 
+    def constant_bound(self, y, weight):
+        learned = self.prior_mean is None
+        targets = self._targets(y, weight)
+        return sum(self.likelihood.constant_bound(one, weight, learned) for one in targets)
+
     def _absorb(self, state, features, y, weight, kept):
         tol = BATCH_TOL * float(weight.sum())
         best = self._solve(state, features, y, weight, kept, tol, BATCH_VISITS)

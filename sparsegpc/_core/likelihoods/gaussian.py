@@ -104,10 +104,28 @@ class GaussianNoise:
 
     def constant_bound(self, y, weight, fit_prior_mean=True):
         """The best constant f with the best constant noise."""
-        total = weight.sum()
-        centre = weight @ y["mean"] / total if fit_prior_mean else 0.0
-        variance = weight @ ((y["mean"] - centre) ** 2 + y["scatter"]) / total
-        return float(-0.5 * total * (LOG_2PI + np.log(max(variance, TINY)) + 1.0))
+        return constant_bound(y["mean"], y["scatter"], weight, fit_prior_mean)
+
+    def constant_params(self, y, weight, fit_prior_mean=True):
+        """Return the parameters of that noise."""
+        log_noise = constant_log_noise(y["mean"], y["scatter"], weight, fit_prior_mean)
+        return np.append(log_noise, np.zeros(self.n_params - 1))
+
+
+def constant_log_noise(mean, scatter, weight, fit_prior_mean):
+    """Return the logarithm of the best noise variance beside a constant f.
+
+    ``mean`` (N,) and ``scatter`` are of the copies of each row, which ``weight`` counts.
+    """
+    total = weight.sum()
+    centre = weight @ mean / total if fit_prior_mean else 0.0
+    return float(np.log(max(weight @ ((mean - centre) ** 2 + scatter) / total, TINY)))
+
+
+def constant_bound(mean, scatter, weight, fit_prior_mean):
+    """Return the log likelihood of the best constant f with the best constant noise."""
+    log_noise = constant_log_noise(mean, scatter, weight, fit_prior_mean)
+    return float(-0.5 * weight.sum() * (LOG_2PI + log_noise + 1.0))
 
 
 def known_noise_targets(y, weight, noise_variance, rows):

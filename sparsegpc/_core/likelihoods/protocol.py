@@ -23,6 +23,8 @@ likelihood offers
     The `Sites` of one function.
 ``constant_bound(y, weight, fit_prior_mean)``
     The log likelihood of the best constant f, or of f = 0 if the prior mean is not learned.
+``constant_params(y, weight, fit_prior_mean)``
+    Its own parameters there, if it has any.
 
 If its sites depend on f, a state is a `SiteState`, and it offers further
 

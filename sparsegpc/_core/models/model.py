@@ -23,12 +23,14 @@ from sparsegpc._core.models.sites import SMALLEST_PRECISION, solve_sites
 from sparsegpc._core.numerics.linalg import SMALLEST_JITTER
 from sparsegpc._core.rows.blocks import DEFAULT_MEMORY, RowBlocks, Table
 from sparsegpc._core.rows.cluster import row_blocks
-from sparsegpc._core.rows.sources import map_rows, take_rows
+from sparsegpc._core.rows.sources import map_rows, spaced_rows, take_rows
 from sparsegpc._core.selection.choices import Chosen
 
 # The sites are solved to this share of the bound's tolerance.
 SITE_TOL_SHARE = 0.03
 MAX_SITE_ITERATIONS = 50
+# Rows that say which hyperparameters the variance of f grows with.
+FEW_ROWS = 100
 
 
 class Evaluation(NamedTuple):
@@ -257,6 +259,24 @@ class SparseModel:
             self.likelihood.constant_bound(y, self.weight, self.fit_prior_mean)
             for y in self.targets
         )
+
+    def constant_theta(self, theta, bounds):
+        """Return `theta` moved within its bounds (P, 2) to where f is nearest to a constant.
+
+        Its variance is the least there, and the likelihood's parameters are those for a constant.
+        """
+        n_params = self.kernel.n_params
+        parts = [self.kernel.flattest(theta[:n_params], bounds[:n_params], self.some_rows())]
+        if self.likelihood.n_params:
+            parts.extend(
+                self.likelihood.constant_params(y, self.weight, self.fit_prior_mean)
+                for y in self.targets
+            )
+        return np.clip(np.concatenate(parts), *bounds.T)
+
+    def some_rows(self):
+        """Return a few rows that stand for all."""
+        return self.X[spaced_rows(self.X, FEW_ROWS)]
 
     def row_features(self, kernel, kernel_theta, Z, *, jitter, attempts, dtype=None):
         """Return the `RowFeatures` of the rows, of the model's dtype unless another is given."""

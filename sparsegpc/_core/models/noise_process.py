@@ -215,6 +215,13 @@ class HeteroscedasticModel(SparseModel):
         """Return the parameters of the kernel of f, and those of the noise kernel."""
         return np.split(theta, [self.kernel.n_params])
 
+    def constant_theta(self, theta, bounds):
+        parts = zip(
+            (self.kernel, self.noise_kernel), self.split(theta), self.split(bounds), strict=True
+        )
+        few = self.some_rows()
+        return np.concatenate([kernel.flattest(own, limits, few) for kernel, own, limits in parts])
+
     def initial_state(self):
         half = 0.5 * self.weight
         return tuple(
