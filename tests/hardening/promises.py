@@ -1,0 +1,315 @@
+"""What every fit of a legal problem promises, checked; what is broken is said in words."""
+
+import contextlib
+import itertools
+import pickle
+import warnings
+from typing import NamedTuple
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+
+from sparsegpc import InducingPointSelector
+
+# Bounds are compared to this, relative to their size and to that of the data's log likelihood.
+ROUNDING = 1e-7
+# What a constant function may lose to the smallest variance that a kernel admits, in nats per row.
+SMALLEST_VARIANCE_COST = 2e-4
+# Evaluations of the bound for each iteration that the limits admit, and for anything else.
+LINE_SEARCH, OTHER_EVALUATIONS = 25, 300
+CERTIFIED_ROWS = 500
+
+
+class Outcome(NamedTuple):
+    """What a fit did: ``broken`` promises in words, and figures."""
+
+    broken: list
+    n_evaluations: int
+    warned: list
+
+
+def fit_and_check(problem):
+    """Fit, predict and certify; return the `Outcome`. Any exception is a broken promise."""
+    promises = _Promises(problem)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        with promises.kept("everything"):
+            promises.check()
+    told = []
+    for one in caught:
+        if issubclass(one.category, (ConvergenceWarning,)) or one.category is UserWarning:
+            told.append(str(one.message))
+        else:
+            promises.broken.append(
+                f"{one.category.__name__}: {one.message} ({one.filename}:{one.lineno})"
+            )
+    estimator = promises.estimator
+    return Outcome(promises.broken, getattr(estimator, "n_evaluations_", 0), told)
+
+
+class _Promises:
+    def __init__(self, problem):
+        self.problem, self.broken = problem, []
+        self.estimator = clone(problem.estimator)
+
+    @contextlib.contextmanager
+    def kept(self, what):
+        """Note an exception of the block as a broken promise, with where it came from."""
+        try:
+            yield
+        except Exception as error:
+            places, trace = [], error.__traceback__
+            while trace is not None:
+                name = trace.tb_frame.f_code.co_filename
+                if "sparsegpc" in name and "tests" not in name:
+                    places.append(f"{name.rpartition('sparsegpc/')[2]}:{trace.tb_lineno}")
+                trace = trace.tb_next
+            self.broken.append(
+                f"{what}: {type(error).__name__}: {str(error)[:300]} ({' '.join(places[-3:])})"
+            )
+
+    def require(self, condition, what):
+        if not condition:
+            self.broken.append(what)
+
+    def check(self):
+        problem, model = self.problem, self.estimator
+        before = pickle.dumps((np.asarray(problem.X), problem.y, problem.fit_params))
+        if isinstance(model, InducingPointSelector):
+            model.fit(problem.X, problem.y)
+        else:
+            model.fit(problem.X, problem.y, **problem.fit_params)
+        if getattr(model, "warm_start", False):
+            with self.kept("warm start"):
+                model.fit(problem.X, problem.y, **problem.fit_params)
+        after = pickle.dumps((np.asarray(problem.X), problem.y, problem.fit_params))
+        self.require(before == after, "fit changed what the user gave it")
+        self._check_attributes(model)
+        if isinstance(model, InducingPointSelector):
+            self._check_features(model)
+            return
+        if hasattr(model, "n_evaluations_"):
+            self._check_effort(model)
+        self._check_constant(model)
+        if hasattr(model, "predict_proba"):
+            self._check_probabilities(model)
+        else:
+            self._check_regression(model)
+        self._check_latent(model)
+        if hasattr(model, "certificate"):
+            self._check_certificate(model)
+        if hasattr(model, "partial_fit"):
+            self._check_stream()
+
+    def _check_attributes(self, model):
+        for name, value in vars(model).items():
+            if name.endswith("_") and not name.startswith("_"):
+                for path, leaf in _leaves(name, value):
+                    self.require(np.isfinite(leaf).all(), f"{path} is not finite: {leaf}")
+
+    def _check_features(self, model):
+        V = model.transform(self.problem.X_new)
+        self.require(np.isfinite(V).all(), "features are not finite")
+        prior = model.kernel_.diag(self.problem.X_new)
+        worst = float(((V**2).sum(axis=1) - prior).max() / prior.max())
+        self.require(worst < 1e-6, f"features exceed the kernel's diagonal by {worst:.2g}")
+
+    def _check_effort(self, model):
+        """A fit has a bounded number of evaluations."""
+        n_runs = 4 + model.n_restarts_optimizer
+        n_choices = model.max_reselections + 2
+        n_models = len(model.classes_) if getattr(model, "estimators_", None) else 1
+        n_sizes = 12 if model.n_inducing == "auto" else 1
+        most = (
+            n_models
+            * n_sizes
+            * (n_runs * n_choices * (LINE_SEARCH * model.max_iter + 2) + OTHER_EVALUATIONS)
+        )
+        self.require(
+            model.n_evaluations_ <= most, f"{model.n_evaluations_} evaluations, more than {most}"
+        )
+
+    def _check_constant(self, model):
+        """A learned model is no worse than a constant function."""
+        constant = _constant_bound(self.problem, model)
+        if constant is None:
+            return
+        bound, total = model.lower_bound_, _weights(self.problem, model).sum()
+        allowed = ROUNDING * max(abs(bound), abs(constant)) + SMALLEST_VARIANCE_COST * total
+        self.require(
+            bound >= constant - allowed,
+            f"worse than a constant: bound {bound:.8g}, constant {constant:.8g}, "
+            f"{(constant - bound) / total:.2g} nats per row",
+        )
+
+    def _check_probabilities(self, model):
+        X = self.problem.X_new
+        p = model.predict_proba(X)
+        self.require(p.shape == (len(X), len(model.classes_)), f"probabilities {p.shape}")
+        self.require(bool(((p >= 0.0) & (p <= 1.0)).all()), f"probabilities {p.min()}, {p.max()}")
+        self.require(np.allclose(p.sum(axis=1), 1.0, rtol=0, atol=1e-12), "do not sum to one")
+        self.require(np.isin(model.predict(X), model.classes_).all(), "unknown label predicted")
+        with self.kept("decision_function"):
+            self.require(np.isfinite(model.decision_function(X)).all(), "decision not finite")
+        logs = model.predict_log_proba(X)
+        self.require(not np.isnan(logs).any() and (logs <= 0.0).all(), "log probabilities")
+        with self.kept("predict_proba_interval"):
+            low, high = model.predict_proba_interval(X)
+            inside = (low >= 0.0) & (low <= high) & (high <= 1.0)
+            self.require(bool(inside.all()), "intervals of probabilities")
+
+    def _check_regression(self, model):
+        X = self.problem.X_new
+        noise = {}
+        if "noise_variance" in self.problem.fit_params:
+            noise["noise_variance"] = float(np.mean(self.problem.fit_params["noise_variance"]))
+        mean, std = model.predict(X, return_std=True, **noise)
+        self.require(np.isfinite(mean).all(), "mean is not finite")
+        self.require(np.isfinite(std).all() and (std > 0.0).all(), f"deviation {std.min()}")
+        if not noise:
+            own = model.predict_noise_std(X)
+            self.require(np.isfinite(own).all() and (own > 0.0).all(), f"noise {own.min()}")
+            self.require((own <= std * (1.0 + 1e-12)).all(), "noise exceeds the deviation of y")
+        _, covariance = model.predict(X[:20], return_cov=True, **noise)
+        variance = np.einsum("ii...->i...", covariance)
+        self.require(np.isfinite(covariance).all(), "covariance is not finite")
+        self.require((variance >= 0.0).all(), f"variance {variance.min()}")
+        same = np.allclose(np.sqrt(variance), std[:20], rtol=1e-4)
+        self.require(same, "covariance and deviation disagree")
+        samples = model.sample_y(X[:20], n_samples=2, **noise)
+        self.require(np.isfinite(samples).all(), "samples of y are not finite")
+        y = np.asarray(mean) + np.asarray(std)
+        density = model.log_predictive_density(X, y, **noise)
+        self.require(np.isfinite(density).all(), "predictive density is not finite")
+
+    def _check_latent(self, model):
+        X = self.problem.X_new
+        mean, variance = model.latent_mean_and_variance(X)
+        self.require(np.isfinite(mean).all(), "mean of f is not finite")
+        self.require(np.isfinite(variance).all(), "variance of f is not finite")
+        self.require((variance >= 0.0).all(), f"variance of f {variance.min()}")
+        if hasattr(model, "sample_f"):
+            samples = model.sample_f(X[:20], n_samples=2)
+            self.require(np.isfinite(samples).all(), "samples of f are not finite")
+
+    def _check_certificate(self, model):
+        problem = self.problem
+        if len(problem.y) > CERTIFIED_ROWS or getattr(model, "estimators_", None):
+            return
+        with self.kept("certificate"):
+            found = model.certificate(problem.X, problem.y, **problem.fit_params)
+            scale = abs(found.lower_bound) + abs(found.upper_bound)
+            self.require(
+                found.lower_bound <= found.upper_bound + ROUNDING * scale,
+                f"lower bound {found.lower_bound!r} above the upper {found.upper_bound!r}",
+            )
+            for name in ("gap", "kl", "mean_error", "coverage_error"):
+                value = getattr(found, name)
+                self.require(not np.isnan(value) and value >= 0.0, f"certificate: {name} {value}")
+            self.require(bool(str(found)), "certificate without words")
+
+    def _check_stream(self):
+        """`partial_fit` in three parts."""
+        problem = self.problem
+        model = clone(problem.estimator)
+        if getattr(model, "class_weight", None) == "balanced":
+            model.class_weight = None
+        weight = problem.fit_params.get("sample_weight")
+        X, y = np.asarray(problem.X), problem.y
+        first = {"classes": np.unique(y)} if hasattr(model, "predict_proba") else {}
+        for rows in np.array_split(np.arange(len(y)), 3):
+            if len(rows) == 0 or (np.ndim(weight) and not np.any(weight[rows])):
+                continue
+            with self.kept("partial_fit"):
+                own = weight[rows] if np.ndim(weight) else weight
+                model.partial_fit(X[rows], y[rows], sample_weight=own, **first)
+        if hasattr(model, "kernel_"):
+            self._check_attributes(model)
+            self._check_latent(model)
+            if first:
+                self._check_probabilities(model)
+
+
+def _leaves(name, value):
+    """Yield the paths and values of all numbers in an attribute."""
+    if isinstance(value, dict):
+        for key, part in value.items():
+            yield from _leaves(f"{name}[{key!r}]", part)
+    elif isinstance(value, (list, tuple)):
+        for k, part in enumerate(value):
+            yield from _leaves(f"{name}[{k}]", part)
+    elif hasattr(value, "get_params") and hasattr(value, "theta"):
+        yield f"{name}.theta", np.exp(value.theta)
+    elif isinstance(value, (int, float, np.ndarray, np.generic)):
+        array = np.asarray(value)
+        if array.dtype.kind in "biufc":
+            yield name, array
+
+
+def _weights(problem, model):
+    n_rows = len(problem.y)
+    weight = problem.fit_params.get("sample_weight")
+    weight = np.ones(n_rows) if weight is None else np.broadcast_to(weight, n_rows).astype(float)
+    if getattr(model, "class_weight", None) == "balanced":
+        classes, codes = np.unique(problem.y, return_inverse=True)
+        present = np.bincount(codes, weight)
+        weight = weight * (weight.sum() / len(classes) / present)[codes]
+    return weight
+
+
+def _amplitude_is_free(kernel):
+    """Whether the kernel can shrink to a hundred thousandth of the variance that f may have."""
+    if kernel is None:
+        return True
+    parts = kernel.get_params()
+    left = parts.get("k1")
+    return (
+        type(kernel).__name__ == "Product"
+        and type(left).__name__ == "ConstantKernel"
+        and not isinstance(left.constant_value_bounds, str)
+    )
+
+
+def _constant_bound(problem, model):
+    """Return the log likelihood of the best constant function, or None where it is not admitted."""
+    if getattr(model, "optimizer", "bfgs") is None or getattr(model, "learning_rate", 1.0) == 0.0:
+        return None
+    if not _amplitude_is_free(model.kernel):
+        return None
+    weight = _weights(problem, model)
+    if hasattr(model, "predict_proba"):
+        if model.likelihood in ("dirichlet", "logistic-softmax"):
+            return None
+        classes, codes = np.unique(problem.y, return_inverse=True)
+        total = np.bincount(codes, weight)
+        if len(classes) == 2:
+            pairs = [total]
+        elif getattr(model, "estimators_", None):
+            pairs = [np.array([one, total.sum() - one]) for one in total]
+        else:
+            # One against each, whose bound is a sum over pairs of classes.
+            pairs = [np.array(pair) for pair in itertools.combinations(total, 2)]
+        return sum(_best_of_pair(pair, model.fit_prior_mean) for pair in pairs)
+    if "noise_variance" in problem.fit_params or getattr(model, "noise", "homoscedastic") not in (
+        "homoscedastic",
+        "polynomial",
+        "gp",
+    ):
+        return None
+    if "WhiteKernel" in str(model.kernel):
+        return None
+    y = np.asarray(problem.y, dtype=np.float64).reshape(len(problem.y), -1)
+    centre = np.zeros(y.shape[1])
+    if model.fit_prior_mean or getattr(model, "normalize_y", False):
+        centre = weight @ y / weight.sum()
+    variance = weight @ (y - centre) ** 2 / weight.sum()
+    if (variance <= 1e-12 * (centre**2 + (y**2).mean(axis=0))).any():
+        return None
+    return -0.5 * weight.sum() * float((np.log(2.0 * np.pi * variance) + 1.0).sum())
+
+
+def _best_of_pair(total, learned):
+    """Return the log likelihood of two labels by the best probability, or by a half."""
+    share = total / total.sum() if learned else np.array([0.5, 0.5])
+    return float((total * np.log(share)).sum())
