@@ -492,6 +492,8 @@ class SparseGPRegressor(GaussianRegressionMixin, CertifiedMixin, SparseGPBase):
         other = copy(self)
         with single_threaded_blas():
             other._posteriors = [truncate(nested, n_inducing) for nested in self._nested]
+            # Not those of the fit: what cancels in sums does so in both of these alike.
+            whole = [truncate(nested, n_points) for nested in self._nested]
         other._nested = [nested.truncated(n_inducing) for nested in self._nested]
         other._Luu = self._Luu[:n_inducing, :n_inducing]
         other.inducing_points_ = self.inducing_points_[:n_inducing]
@@ -499,7 +501,7 @@ class SparseGPRegressor(GaussianRegressionMixin, CertifiedMixin, SparseGPBase):
             other.inducing_indices_ = self.inducing_indices_[:n_inducing]
         loss = sum(
             before.bound - after.bound
-            for before, after in zip(self._posteriors, other._posteriors, strict=True)
+            for before, after in zip(whole, other._posteriors, strict=True)
         )
         other.lower_bound_ = self.lower_bound_ - loss
         other._set_prior_mean()

