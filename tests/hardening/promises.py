@@ -91,7 +91,9 @@ class _Promises:
             return
         if hasattr(model, "n_evaluations_"):
             self._check_effort(model)
+            self._check_history(model)
         self._check_constant(model)
+        self._check_rows_alone(model)
         if hasattr(model, "predict_proba"):
             self._check_probabilities(model)
         else:
@@ -99,6 +101,8 @@ class _Promises:
         self._check_latent(model)
         if hasattr(model, "certificate"):
             self._check_certificate(model)
+        if hasattr(model, "truncate"):
+            self._check_truncated(model)
         if hasattr(model, "partial_fit"):
             self._check_stream()
 
@@ -129,6 +133,48 @@ class _Promises:
         self.require(
             model.n_evaluations_ <= most, f"{model.n_evaluations_} evaluations, more than {most}"
         )
+
+    def _check_history(self, model):
+        """The history has all evaluations."""
+        histories = [model.history_] if isinstance(model.history_, dict) else model.history_
+        lengths = [len(values) for history in histories for values in history.values()]
+        n_told = sum(len(history["seconds"]) for history in histories)
+        self.require(len(set(lengths)) <= len(histories), f"history of lengths {lengths}")
+        self.require(
+            n_told == model.n_evaluations_,
+            f"history of {n_told} evaluations, n_evaluations_ {model.n_evaluations_}",
+        )
+        for history in histories:
+            points = history["n_inducing"]
+            self.require((points >= 1).all(), "history without inducing points")
+
+    def _check_rows_alone(self, model):
+        """What is predicted at a row does not depend on the other rows."""
+        X = self.problem.X_new
+        predict = getattr(model, "predict_proba", model.predict)
+        together = predict(X)
+        alone = predict(X[:1])
+        self.require(
+            np.allclose(together[:1], alone, rtol=1e-7, atol=1e-9 * np.abs(together).max()),
+            f"predictions depend on the other rows: {together[:1]} and {alone}",
+        )
+
+    def _check_truncated(self, model):
+        """Fewer points give a lower bound, and predictions all the same."""
+        with self.kept("truncate"):
+            fewer = model.truncate(1 + len(model.inducing_points_) // 2)
+            rounding = ROUNDING * abs(model.lower_bound_)
+            if model.bound != "spherical":
+                self.require(
+                    fewer.lower_bound_ <= model.lower_bound_ + rounding,
+                    f"fewer points have a higher bound: {fewer.lower_bound_}, {model.lower_bound_}",
+                )
+            self.require(np.isfinite(fewer.predict(self.problem.X_new)).all(), "truncated: nan")
+            whole = model.truncate(len(model.inducing_points_))
+            self.require(
+                abs(whole.lower_bound_ - model.lower_bound_) <= rounding,
+                f"not truncated: {whole.lower_bound_}, {model.lower_bound_}",
+            )
 
     def _check_constant(self, model):
         """A learned model is no worse than a constant function."""
@@ -258,24 +304,23 @@ def _weights(problem, model):
     return weight
 
 
-def _amplitude_is_free(kernel):
-    """Whether the kernel can shrink to a hundred thousandth of the variance that f may have."""
+def _least_variance(kernel):
+    """Return the least variance of f that a kernel can learn, 0 for what None stands for."""
     if kernel is None:
-        return True
-    parts = kernel.get_params()
-    left = parts.get("k1")
-    return (
-        type(kernel).__name__ == "Product"
-        and type(left).__name__ == "ConstantKernel"
-        and not isinstance(left.constant_value_bounds, str)
-    )
+        return 0.0
+    left = kernel.get_params().get("k1")
+    if type(kernel).__name__ != "Product" or type(left).__name__ != "ConstantKernel":
+        return np.inf
+    bounds = left.constant_value_bounds
+    return np.inf if isinstance(bounds, str) else bounds[0]
 
 
 def _constant_bound(problem, model):
     """Return the log likelihood of the best constant function, or None where it is not admitted."""
     if getattr(model, "optimizer", "bfgs") is None or getattr(model, "learning_rate", 1.0) == 0.0:
         return None
-    if not _amplitude_is_free(model.kernel):
+    least = _least_variance(model.kernel)
+    if least > 1e-4:
         return None
     weight = _weights(problem, model)
     if hasattr(model, "predict_proba"):
@@ -305,6 +350,8 @@ def _constant_bound(problem, model):
         centre = weight @ y / weight.sum()
     variance = weight @ (y - centre) ** 2 / weight.sum()
     if (variance <= 1e-12 * (centre**2 + (y**2).mean(axis=0))).any():
+        return None
+    if least > 1e-4 * variance.min() and not getattr(model, "normalize_y", False):
         return None
     return -0.5 * weight.sum() * float((np.log(2.0 * np.pi * variance) + 1.0).sum())
 

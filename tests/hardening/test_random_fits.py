@@ -11,6 +11,7 @@ ONCE_BROKEN = {
     "a search of one step ended below a constant function": 22,
     "learning from batches ended far below a constant function": 6,
     "points that moved ended below a constant function": 10,
+    "noise was next to none at some rows, and the bound lost in rounding": 373,
 }
 
 
