@@ -307,3 +307,25 @@ def test_gradient_that_is_not_finite_is_refused():
     start.grad_theta = np.array([np.nan, 1.0])
     with pytest.raises(LinAlgError, match="not finite"):
         follow(hill, start, WIDE, 5, Curvature(2, 1.0))
+
+
+def test_an_evaluation_without_a_finite_gradient_is_stepped_back_from_and_told_of():
+    hill, told = Hill(STEEP, np.array([0.5, -0.3])), []
+    smooth = hill.evaluate
+
+    def evaluate(theta, *args, **options):
+        evaluation = smooth(theta, *args, **options)
+        if theta[1] < -0.1:
+            evaluation.grad_theta = np.full(2, np.inf)
+        return evaluation
+
+    hill.evaluate = evaluate
+    progress = SimpleNamespace(
+        evaluated=lambda model, evaluation: told.append(evaluation.theta), stopped=False
+    )
+    start = hill.start([0.6, 0.4])
+    best, _, failed = follow(hill, start, WIDE, 50, Curvature(2, 3.0), progress=progress)
+    assert failed
+    assert best.theta[1] >= -0.1
+    assert np.isfinite(best.grad_theta).all()
+    np.testing.assert_array_equal(told, hill.seen[1:])

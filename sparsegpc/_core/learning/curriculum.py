@@ -159,7 +159,9 @@ def follow(model, start, bounds, max_iter, curvature, best=-np.inf, progress=Non
     """
     current, longest, n_small, failed = start, LONGEST_STEP, 0, False
     rows = model.total_weight
-    slope = _slope(start, rows)
+    slope = start.grad_theta / rows
+    if not np.isfinite(slope).all():
+        raise LinAlgError("the gradient of the bound is not finite")
     for n_steps in range(max_iter + 1):
         step, promised = curvature.step(current.theta, slope, bounds, longest)
         promised *= rows
@@ -172,13 +174,15 @@ def follow(model, start, bounds, max_iter, curvature, best=-np.inf, progress=Non
         length = float(np.abs(step).max())
         try:
             trial = model.evaluate(theta, current.chosen, current.states, jitter=current.jitter)
-            trial_slope = _slope(trial, rows)
         except LinAlgError:
+            trial = None
+        if trial is not None and progress is not None:
+            progress.evaluated(model, trial)
+        if trial is None or not np.isfinite(trial.grad_theta).all():
             # A step too far.
             failed, longest = True, 0.5 * length
             continue
-        if progress is not None:
-            progress.evaluated(model, trial)
+        trial_slope = trial.grad_theta / rows
         curvature.learn(step, slope - trial_slope)
         gain = trial.bound - current.bound
         if gain < POOR_GAIN * promised:
@@ -193,10 +197,3 @@ def follow(model, start, bounds, max_iter, curvature, best=-np.inf, progress=Non
         if n_small == SMALL_STEPS:
             return current, True, failed
     return current, False, failed
-
-
-def _slope(evaluation, rows):
-    slope = evaluation.grad_theta / rows
-    if not np.isfinite(slope).all():
-        raise LinAlgError("the gradient of the bound is not finite")
-    return slope
