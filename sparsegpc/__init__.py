@@ -9,6 +9,7 @@ from sparsegpc._estimators.regressor import SparseGPRegressor
 from sparsegpc._estimators.selector import InducingPointSelector
 from sparsegpc._estimators.stochastic_classifier import StochasticSparseGPClassifier
 from sparsegpc._estimators.stochastic_regressor import StochasticSparseGPRegressor
+from sparsegpc._version import __version__
 
 __all__ = [
     "Certificate",
@@ -25,5 +26,3 @@ __all__ = [
     "distribute",
     "likelihoods",
 ]
-
-__version__ = "0.1.0.dev0"
