@@ -28,6 +28,7 @@ from sparsegpc._estimators.callbacks import CallbackSupportMixin
 from sparsegpc._estimators.diagnosis import FRAMES_TO_USER, describe_fit
 from sparsegpc._estimators.latent import LatentMixin
 from sparsegpc._estimators.progress import errors_of_callbacks, say
+from sparsegpc._estimators.saving import SavedStateMixin
 from sparsegpc._estimators.selector import (
     METHODS,
     InducingPointSelector,
@@ -58,7 +59,7 @@ class Problem(NamedTuple):
         return self.progress.offset * self.model.total_weight
 
 
-class SparseGPBase(LatentMixin, CallbackSupportMixin, BaseEstimator):
+class SparseGPBase(SavedStateMixin, LatentMixin, CallbackSupportMixin, BaseEstimator):
     """Parameters, learning and latent predictions of a sparse Gaussian process.
 
     A subclass states the `Problem`, calls `_learn` within `announced_fit` and

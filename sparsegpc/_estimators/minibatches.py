@@ -18,6 +18,7 @@ from sparsegpc._estimators.adapters import start_values
 from sparsegpc._estimators.callbacks import CallbackSupportMixin
 from sparsegpc._estimators.diagnosis import FRAMES_TO_USER
 from sparsegpc._estimators.progress import errors_of_callbacks
+from sparsegpc._estimators.saving import SavedStateMixin
 from sparsegpc._estimators.selector import METHODS, check_inducing_points, make_choice
 from sparsegpc._estimators.settings import row_options
 
@@ -101,7 +102,7 @@ def choose_points(kernel, theta, X, weight, *, selector, n_inducing, slack, rng)
     return choose(model, theta, rows.weight).Z
 
 
-class MinibatchMixin(CallbackSupportMixin):
+class MinibatchMixin(SavedStateMixin, CallbackSupportMixin):
     """The steps of `fit` and `partial_fit`, from a core's model of batches and distinct rows."""
 
     @property

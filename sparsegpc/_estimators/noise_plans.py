@@ -153,8 +153,7 @@ class ProcessPlan:
     ----------
     kernel : sklearn.gaussian_process.kernels.Kernel
         Of the log noise variance.
-    parameters : AdaptedKernel
-        The same for the core.
+    n_columns : int
     n_points : int
     tol : float
         See `HeteroscedasticModel`.
@@ -164,12 +163,18 @@ class ProcessPlan:
 
     varies = True
 
-    def __init__(self, kernel, parameters, n_points, tol, log_noise):
-        self.kernel, self.parameters = kernel, parameters
+    def __init__(self, kernel, n_columns, n_points, tol, log_noise):
+        adapt_kernel(kernel, n_columns, refuse_white="a log variance has no noise of its own")
+        self.kernel, self._n_columns = kernel, n_columns
         self._n_points, self._tol, self._log_noise = n_points, tol, log_noise
 
+    @property
+    def parameters(self):
+        """The kernel for the core, an `AdaptedKernel`."""
+        return adapt_kernel(self.kernel, self._n_columns)
+
     def starting_at(self, log_noise):
-        return ProcessPlan(self.kernel, self.parameters, self._n_points, self._tol, log_noise)
+        return ProcessPlan(self.kernel, self._n_columns, self._n_points, self._tol, log_noise)
 
     def starts(self, spread):
         return start_values(self.parameters, spread)

@@ -620,10 +620,8 @@ class SparseGPRegressor(GaussianRegressionMixin, CertifiedMixin, SparseGPBase):
 
     def _plan_process(self, noise, spread, log_noise):
         kernel = default_kernel(spread) if noise.kernel is None else noise.kernel
-        parameters = adapt_kernel(
-            kernel, self.n_features_in_, refuse_white="a log variance has no noise of its own"
-        )
-        return ProcessPlan(kernel, parameters, noise.n_inducing, noise.selection_tol, log_noise)
+        n_columns = self.n_features_in_
+        return ProcessPlan(kernel, n_columns, noise.n_inducing, noise.selection_tol, log_noise)
 
     def _check_same_noise(self, plan, n_outputs):
         """Refuse to start from a fit with other noise or another number of outputs."""

@@ -26,6 +26,7 @@ from sparsegpc._core.rows.merging import merge_rows
 from sparsegpc._core.rows.sources import RowSource, spaced_rows
 from sparsegpc._core.selection.choices import FixedChoice, PivotedChoice
 from sparsegpc._estimators.adapters import adapt_kernel, default_kernel, measure_spread
+from sparsegpc._estimators.saving import SavedStateMixin
 from sparsegpc._estimators.settings import row_options
 from sparsegpc._estimators.validation import (
     all_or_nothing,
@@ -56,7 +57,9 @@ def make_choice(method, n_points, tol, X, weight, rng):
     return PivotedChoice(rule, n_points, tol, by_precision=by_precision, rng=rng)
 
 
-class InducingPointSelector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class InducingPointSelector(
+    SavedStateMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
+):
     r"""Choose inducing points among the rows, and map rows to their whitened Nystrom features.
 
     `fit` chooses M rows :math:`z_m`; `transform` gives

@@ -1,0 +1,144 @@
+"""Print the bytes of saved models beside the documented formula, over rows, points and columns.
+
+    python -m tests.hardening.model_sizes
+
+With M points, D columns and C functions a model has ``8 a M^2 + 8 (b D + v) M`` bytes and some
+thousand more: a square arrays, b arrays of points and v vectors, which depend on the kind of model.
+"""
+
+import pickle
+import warnings
+from itertools import product
+
+import numpy as np
+from sklearn.gaussian_process.kernels import RBF
+
+from sparsegpc import (
+    GPNoise,
+    InducingPointSelector,
+    SparseGPClassifier,
+    SparseGPRegressor,
+    StochasticSparseGPClassifier,
+    StochasticSparseGPRegressor,
+)
+
+# Bytes of all that does not grow with points, for one model and for each further one within it:
+# parameters, kernels, names, history.
+REST, REST_OF_PART = 6_000, 1_500
+ROWS = (1000, 5000)
+NOISE_POINTS = 30
+BATCHES = {"learning_rate": 0.0, "batch_size": 500}
+FIXED = {"optimizer": None, "max_reselections": 0, "selection_tol": 0.0}
+
+
+class Kind:
+    """An estimator, the number of its functions, and its arrays for each point or pair of points.
+
+    Parameters
+    ----------
+    estimator : estimator
+    n_functions : int
+        Classes, or outputs of a regressor.
+    squares, tables, vectors : int
+        Arrays of shape (M, M), (M, D) and (M,).
+    n_noise_points : int
+        Those of a noise process.
+    n_parts : int
+        Models within it.
+    """
+
+    def __init__(
+        self, estimator, n_functions, squares, tables, vectors, *, n_noise_points=0, n_parts=0
+    ):
+        self.estimator, self.n_functions = estimator, n_functions
+        self.squares, self.tables, self.vectors = squares, tables, vectors
+        self.n_noise_points = n_noise_points
+        self.rest = REST + n_parts * REST_OF_PART
+
+    def formula(self, n_points, n_columns):
+        """Return the bytes of a model without ``rest``."""
+        numbers = self.squares * n_points**2
+        numbers += (self.tables * n_columns + self.vectors) * n_points
+        if self.n_noise_points:
+            # Its points and the factor of their covariance, and the posterior of each output.
+            pairs = (1 + self.n_functions) * self.n_noise_points**2
+            numbers += pairs + (n_columns + self.n_functions) * self.n_noise_points
+        return 8 * numbers
+
+    def measured(self, n_rows, n_points, n_columns):
+        """Return the bytes of a pickle, and the number of points, of a model of drawn rows."""
+        X = np.random.RandomState(0).randn(n_rows, n_columns)
+        f = X[:, 0] + 0.1 * np.random.RandomState(1).randn(n_rows)
+        outputs = [f * (1.0 + k) for k in range(self.n_functions)]
+        y = f if self.n_functions == 1 else np.stack(outputs, axis=1)
+        estimator = self.estimator
+        if hasattr(estimator, "predict_proba"):
+            y = np.digitize(f, np.linspace(-1.0, 1.0, max(self.n_functions, 2) + 1)[1:-1])
+        name = "n_components" if isinstance(estimator, InducingPointSelector) else "n_inducing"
+        model = estimator.set_params(**{name: n_points, "kernel": RBF(np.sqrt(n_columns) / 2.0)})
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            points = model.fit(X, y).inducing_points_
+        n_points = len(points[0]) if isinstance(points, list) else len(points)
+        return len(pickle.dumps(model)), n_points
+
+
+def kinds(numbers_of_classes):
+    """Return the kinds of models by their names."""
+    found = {
+        "selection": Kind(InducingPointSelector(tol=0.0), 1, 1, 1, 3),
+        "two classes": Kind(SparseGPClassifier(**FIXED), 1, 2, 1, 2),
+        "noise process": Kind(
+            SparseGPRegressor(noise=GPNoise(n_inducing=NOISE_POINTS, selection_tol=0.0), **FIXED),
+            1,
+            3,
+            1,
+            6,
+            n_noise_points=NOISE_POINTS,
+        ),
+        "two classes, batches": Kind(StochasticSparseGPClassifier(**BATCHES), 1, 3, 2, 3),
+        "targets, batches": Kind(StochasticSparseGPRegressor(**BATCHES), 1, 3, 2, 3),
+        "targets, batches, moved": Kind(
+            StochasticSparseGPRegressor(
+                optimize_inducing=True, n_epochs=1, learning_rate=0.1, batch_size=500
+            ),
+            1,
+            3,
+            3,
+            3,
+        ),
+    }
+    for C in numbers_of_classes:
+        found[f"{C} classes, one model"] = Kind(SparseGPClassifier(**FIXED), C, C + 1, 1, C + 1)
+        found[f"{C} classes, one for each"] = Kind(
+            SparseGPClassifier(likelihood="bernoulli-logit", **FIXED), C, 2 * C, C, 2 * C, n_parts=C
+        )
+        found[f"{C} classes, batches"] = Kind(
+            StochasticSparseGPClassifier(**BATCHES), C, 2 * C + 1, 2, 3 * C
+        )
+    for C in (1, 2):
+        found[f"{C} outputs"] = Kind(SparseGPRegressor(**FIXED), C, 2 * C + 1, 1, 5 * C + 1)
+    return found
+
+
+def main():
+    grid = list(product((20, 80, 160), (2, 30)))
+    print(f"Rest: bytes beyond the formula, least and most over N in {ROWS}, (M, D) in {grid}.\n")
+    print(
+        f"{'model':<26}{'a':>3}{'b':>3}{'v':>4}{'bytes at the last':>19}{'formula':>9}{'rest':>13}"
+    )
+    for name, kind in kinds([3, 6]).items():
+        rests = []
+        for N, (M, D) in product(ROWS, grid):
+            size, n_points = kind.measured(N, M, D)
+            formula = kind.formula(n_points, D)
+            rests.append(size - formula)
+        print(
+            f"{name:<26}{kind.squares:>3}{kind.tables:>3}{kind.vectors:>4}{size:>19}{formula:>9}"
+            f"{min(rests):>7}{max(rests):>6}",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()

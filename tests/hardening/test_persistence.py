@@ -1,0 +1,432 @@
+"""Fitted estimators that are written and read again: the same model, and a small one."""
+
+import copy
+import importlib
+import lzma
+import multiprocessing
+import pickle
+import pickletools
+from functools import cache
+
+import joblib
+import numpy as np
+import pytest
+from model_sizes import kinds
+from numpy.testing import assert_allclose, assert_array_equal
+from saved_models import (
+    CASES,
+    KEPT,
+    MINIBATCHES,
+    QUESTIONS,
+    QUICK,
+    UNFITTED,
+    VARIANTS,
+    WAYS,
+    OwnKernel,
+    OwnLikelihood,
+    answers,
+    bounds,
+    by_pickle,
+    go_on,
+    kept_file,
+    labels,
+    regressor,
+    rows,
+    targets,
+)
+from sklearn.exceptions import ConvergenceWarning
+
+from sparsegpc import (
+    InducingPointSelector,
+    SparseGPClassifier,
+    SparseGPRegressor,
+    StochasticSparseGPClassifier,
+)
+from sparsegpc._estimators import minibatches, saving
+
+# Models stop early: what is learned is not the point.
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+# Files name these, and kernels, so that whoever moves one of them leaves its name behind.
+PUBLIC_NAMES = {
+    "sparsegpc._estimators.classifier.SparseGPClassifier",
+    "sparsegpc._estimators.noise.GPNoise",
+    "sparsegpc._estimators.noise.HomoscedasticNoise",
+    "sparsegpc._estimators.noise.PolynomialNoise",
+    "sparsegpc._estimators.regressor.SparseGPRegressor",
+    "sparsegpc._estimators.selector.InducingPointSelector",
+    "sparsegpc._estimators.stochastic_classifier.StochasticSparseGPClassifier",
+    "sparsegpc._estimators.stochastic_regressor.StochasticSparseGPRegressor",
+    "sparsegpc.likelihoods.DirichletTargets",
+    # Given as an object, as the parameter `likelihood`.
+    "sparsegpc._core.likelihoods.binary.BernoulliProbit",
+}
+KERNELS = "sklearn.gaussian_process.kernels."
+
+
+@cache
+def made(name):
+    """Return a fitted estimator, not to be changed."""
+    return {**CASES, **VARIANTS}[name]()
+
+
+@cache
+def said_by(name):
+    """Return what it says of new rows, and of those of fit."""
+    return answers(made(name)), bounds(made(name))
+
+
+@pytest.fixture(params=CASES)
+def kind(request):
+    """The name of one of each kind."""
+    return request.param
+
+
+@pytest.fixture
+def fitted(kind):
+    """One of each kind; not to be changed."""
+    return made(kind)
+
+
+@pytest.fixture
+def said(kind):
+    """What `fitted` says."""
+    return said_by(kind)
+
+
+@pytest.fixture(params=WAYS)
+def way(request):
+    """A way to save and load."""
+    if request.param == "skops":
+        pytest.importorskip("skops.io")
+    return WAYS[request.param]
+
+
+def assert_same_answers(one, other):
+    assert one.keys() == other.keys()
+    assert len(one) > 0
+    for name in one:
+        assert_array_equal(one[name], other[name], err_msg=name)
+
+
+def assert_same_bounds(one, other):
+    """To rounding: they are computed anew, and sums may depend on where arrays lie in memory."""
+    assert one.keys() == other.keys()
+    for name in one:
+        assert_allclose(one[name], other[name], rtol=1e-12, err_msg=name)
+
+
+def test_a_saved_model_says_the_same(fitted, said, way):
+    other = way(fitted)
+    assert type(other) is type(fitted)
+    assert vars(other).keys() == vars(fitted).keys()
+    for name, part in vars(fitted).items():
+        assert type(vars(other)[name]) is type(part), name
+    assert_same_answers(answers(other), said[0])
+    assert_same_bounds(bounds(other), said[1])
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_parameters_of_all_kinds_can_be_saved(name):
+    assert_same_answers(answers(by_pickle(made(name))), answers(made(name)))
+
+
+@pytest.mark.parametrize("name", UNFITTED)
+def test_an_unfitted_estimator_keeps_its_parameters(name, way):
+    model = UNFITTED[name]
+    assert repr(way(model)) == repr(model)
+
+
+def test_a_saved_model_keeps_its_history(fitted, way):
+    if isinstance(fitted, InducingPointSelector):
+        pytest.skip("a selection has none")
+    one, other = (
+        model.history_ if isinstance(model.history_, list) else [model.history_]
+        for model in (fitted, way(fitted))
+    )
+    for before, after in zip(one, other, strict=True):
+        assert list(before) == list(after)
+        for name in before:
+            assert_array_equal(before[name], after[name])
+            assert before[name].dtype == after[name].dtype
+
+
+@pytest.mark.parametrize("protocol", range(2, pickle.HIGHEST_PROTOCOL + 1))
+def test_every_protocol_does(protocol):
+    model = by_pickle(made("noise process"), protocol)
+    assert_same_answers(answers(model), said_by("noise process")[0])
+
+
+def test_a_saved_model_may_be_saved_again(fitted, said):
+    assert_same_answers(answers(by_pickle(by_pickle(fitted))), said[0])
+
+
+def test_a_copy_shares_its_arrays(fitted):
+    other = copy.copy(fitted)
+    factor = "_Luu" if hasattr(fitted, "_Luu") else "lower_bounds_"
+    assert vars(other)[factor] is vars(fitted)[factor]
+
+
+def test_a_certificate_can_be_saved(way):
+    certificate = made("regression").certificate(rows(), targets())
+    assert way(certificate) == certificate
+
+
+def test_a_subclass_of_a_user_keeps_what_it_adds(way):
+    model = Subclass(**QUICK).fit(rows(), targets())
+    model._units = [{"kind": "metres", "model": "own"}, ("a", 1)]
+    assert way(model)._units == model._units
+    assert_same_answers(answers(way(model)), answers(model))
+
+
+class Subclass(SparseGPRegressor):
+    """A user's estimator."""
+
+
+# Other processes
+
+
+def test_a_fresh_process_takes_models_and_gives_them_back():
+    models = {name: made(name) for name in CASES}
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        others, said = pool.apply(give_back, (models,))
+    assert said.keys() == CASES.keys()
+    for name in models:
+        assert_same_answers(said[name], said_by(name)[0])
+        assert_same_answers(answers(others[name]), said[name])
+
+
+def give_back(models):
+    return models, {name: answers(model) for name, model in models.items()}
+
+
+# Going on from what was saved
+
+
+def test_a_stream_goes_on_after_it_was_saved(way):
+    model, other = (w(made("regression from minibatches")) for w in (copy.deepcopy, way))
+    X = 0.9 * rows()
+    assert_same_answers(
+        answers(other.partial_fit(X, targets())), answers(model.partial_fit(X, targets()))
+    )
+    assert other.n_steps_ == model.n_steps_
+
+
+@pytest.mark.parametrize("name", ["one for each class", "noise process"])
+def test_learning_goes_on_after_it_was_saved(way, name):
+    model, other = copy.deepcopy(made(name)), way(made(name))
+    assert_same_answers(go_on(other), go_on(model))
+
+
+def test_a_saved_model_can_be_truncated(way):
+    model = made("several outputs")
+    assert_same_answers(answers(way(model).truncate(4)), answers(model.truncate(4)))
+
+
+def test_a_model_whose_arrays_are_mapped_from_disk_works(fitted, said, tmp_path):
+    joblib.dump(fitted, tmp_path / "model")
+    other = joblib.load(tmp_path / "model", mmap_mode="r")
+    points = other.inducing_points_
+    assert isinstance(points[0] if isinstance(points, list) else points, np.memmap)
+    assert_same_answers(answers(other), said[0])
+    assert_same_bounds(bounds(other), said[1])
+
+
+@pytest.mark.parametrize("name", ["one for each class", "noise process", "stream of labels"])
+def test_learning_goes_on_from_arrays_that_can_only_be_read(name, tmp_path):
+    model = copy.deepcopy(made(name))
+    joblib.dump(model, tmp_path / "model")
+    other = joblib.load(tmp_path / "model", mmap_mode="r")
+    assert_same_answers(go_on(other), go_on(model))
+
+
+# Other versions
+
+
+@pytest.mark.parametrize("name", [*CASES, *VARIANTS])
+def test_a_file_names_public_classes_and_kernels_only(name):
+    named = {
+        text.replace(" ", ".")
+        for operation, text, _ in pickletools.genops(pickle.dumps(made(name), protocol=2))
+        if operation.name == "GLOBAL"
+    }
+    ours = {text for text in named if text.startswith("sparsegpc")}
+    assert ours
+    assert ours <= PUBLIC_NAMES
+
+
+def test_skops_asks_to_trust_public_classes_and_kernels_only(fitted):
+    skops = pytest.importorskip("skops.io")
+    names = skops.get_untrusted_types(data=skops.dumps(fitted))
+    assert {name for name in names if not name.startswith(KERNELS)} <= PUBLIC_NAMES
+    assert len(names) > 0
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_a_model_of_the_same_format_is_still_understood(name):
+    """The file was written when the format was new: whoever breaks this raises `FORMAT`.
+
+    ``python -m tests.hardening.persistence_versions --keep`` writes that of the new one.
+    """
+    models = pickle.loads(lzma.decompress(kept_file(saving.FORMAT).read_bytes()))
+    saved, before = models[name]
+    model = pickle.loads(saved)
+    after = answers(model, QUESTIONS)
+    assert before.keys() == after.keys()
+    for question, values in before.items():
+        found = after[question][: len(values)]
+        if values.dtype.kind == "f":
+            assert_allclose(found, values, rtol=1e-9, atol=1e-9 * np.abs(values).max())
+        else:
+            assert_array_equal(found, values)
+    bounds(model)
+    go_on(model)
+
+
+@pytest.mark.parametrize("format", [saving.FORMAT - 1, saving.FORMAT + 1])
+def test_a_file_of_another_format_is_refused_with_both_versions(monkeypatch, way, format):
+    model, now = made("regression"), saving.__version__
+    if way is copy.deepcopy:
+        pytest.skip("a copy is no file")
+    theirs = {"version": "7.8.9", "format": format}
+    monkeypatch.setattr(SparseGPRegressor, "__getstate__", lambda self: other_state(self, theirs))
+    message = (
+        rf"this SparseGPRegressor was saved by sparsegpc 7\.8\.9 \(format {format}\), and "
+        rf"sparsegpc {now} \(format {saving.FORMAT}\) .* fit it again with {now}, or load it with"
+    )
+    with pytest.raises(ValueError, match=message):
+        way(model)
+
+
+def other_state(model, mark):
+    return {**saving.SavedStateMixin.__getstate__(model), saving.MARK: mark}
+
+
+@pytest.mark.parametrize("name", ["regression", "softmax", "selection"])
+def test_a_file_without_a_mark_is_refused(name):
+    model = made(name)
+    state = dict(vars(model))
+    with pytest.raises(ValueError, match="an early version of sparsegpc, which left no mark"):
+        type(model).__new__(type(model)).__setstate__(state)
+
+
+def test_a_file_of_an_early_version_says_where_it_comes_from():
+    """Its classes were in other files."""
+    early = b"\x80\x02csparsegpc._classifier\nSparseGPClassifier\n)\x81."
+    now = saving.__version__
+    message = (
+        rf"'sparsegpc\._classifier' in sparsegpc {now}\. A saved model that asks for it comes from "
+        rf"another version of sparsegpc: fit it again with {now}, or load it with the version"
+    )
+    with pytest.raises(ModuleNotFoundError, match=message) as caught:
+        pickle.loads(early)
+    assert caught.value.name == "sparsegpc._classifier"
+
+
+def test_other_missing_modules_are_python_s_own_affair():
+    with pytest.raises(ModuleNotFoundError, match=r"No module named 'sparsegpcx'$"):
+        importlib.import_module("sparsegpcx")
+    with pytest.raises(ModuleNotFoundError, match=r"No module named 'sparsegpc\.nothing'$"):
+        importlib.import_module("sparsegpc.nothing")
+
+
+# Size
+
+
+@pytest.mark.parametrize("name", kinds([3]))
+def test_a_file_has_the_documented_size_whatever_the_number_of_rows(name):
+    sized = kinds([3])[name]
+    for n_points, n_columns in ((12, 2), (60, 2), (60, 25)):
+        sizes = [sized.measured(n_rows, n_points, n_columns) for n_rows in (300, 900)]
+        rests = [size - sized.formula(found, n_columns) for size, found in sizes]
+        assert all(0 < rest < sized.rest for rest in rests)
+        # Numbers of rows take a byte more or less.
+        assert abs(rests[0] - rests[1]) < 20
+
+
+def test_learning_adds_its_history_only():
+    """Which has an entry for each evaluation of the bound; rows would be 48 kB and more."""
+    found = []
+    for n_rows in (300, 3000):
+        X = np.random.RandomState(0).randn(n_rows, 2)
+        model = SparseGPRegressor(**{**QUICK, "max_iter": 20}).fit(X, np.sin(X[:, 0]))
+        found.append(len(pickle.dumps(model)) - 8 * 5 * model.n_evaluations_)
+    assert abs(found[0] - found[1]) < 500
+
+
+def test_a_stream_does_not_let_a_model_grow(monkeypatch):
+    monkeypatch.setattr(minibatches, "LONGEST_HISTORY", 5)
+    model = StochasticSparseGPClassifier(**MINIBATCHES)
+    sizes = []
+    for _ in range(10):
+        model.partial_fit(rows(), labels(3), classes=[0, 1, 2])
+        sizes.append(len(pickle.dumps(model)))
+    assert len(model.history_["seconds"]) == 5
+    assert max(sizes[5:]) - min(sizes[5:]) < 100
+
+
+# Objects of users
+
+
+def test_own_kernels_and_likelihoods_come_back_as_they_are(way):
+    kernel, likelihood = (way(made(f"own {name}")) for name in ("kernel", "likelihood"))
+    assert type(kernel.kernel_) is OwnKernel
+    assert type(likelihood.likelihood) is type(likelihood._likelihood) is OwnLikelihood
+
+
+STEPS = []
+
+
+def remember(step):
+    STEPS.append(step)
+
+
+def test_a_model_with_a_callback_of_a_module_can_be_saved(way):
+    STEPS.clear()
+    model = regressor(callback=remember)
+    assert len(STEPS) == model.n_evaluations_
+    assert way(model).callback is remember
+    assert pickle.loads(pickle.dumps(STEPS)) == STEPS
+
+
+def test_a_model_with_a_callback_that_cannot_be_saved_can_be_saved_without_it():
+    model = regressor(callback=lambda step: None)
+    with pytest.raises((pickle.PicklingError, AttributeError), match="lambda"):
+        pickle.dumps(model)
+    other = by_pickle(model.set_params(callback=None))
+    assert_same_answers(answers(other), answers(model))
+
+
+def test_a_model_with_callbacks_of_scikit_learn_can_be_saved(way, capsys):
+    callbacks = pytest.importorskip("sklearn.callback")
+    pytest.importorskip("rich")
+    model = SparseGPClassifier(**QUICK)
+    model.set_callbacks(callbacks.ProgressBar())
+    assert type(way(model)._skl_callbacks[0]) is callbacks.ProgressBar
+    model.fit(rows(), labels(2))
+    other = way(model)
+    assert_same_answers(answers(other), answers(model))
+    assert_same_answers(answers(other.fit(rows(), labels(2))), answers(model))
+
+
+def test_what_is_said_of_a_fit_is_not_said_again_by_a_saved_model(recwarn):
+    model = CASES["regression"]()
+    recwarn.clear()
+    answers(by_pickle(model))
+    assert not [one for one in recwarn if one.category is ConvergenceWarning]
+
+
+def test_pictures_keep_their_data():
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("agg")
+    from sparsegpc.displays import ConvergenceDisplay, SparsityDisplay
+
+    model = regressor()
+    for display in (
+        ConvergenceDisplay.from_estimator(model),
+        SparsityDisplay.from_estimator(model, rows(), targets()),
+    ):
+        other = by_pickle(display)
+        assert vars(other).keys() == vars(display).keys()
+        assert other.plot().figure_ is not None
+    matplotlib.pyplot.close("all")
