@@ -31,8 +31,7 @@ folder = tempfile.TemporaryDirectory()
 # %%
 # Pickle
 # ------
-# Load only what you trust: a pickle can run any code. It is for the same versions of Python, numpy,
-# scikit-learn and sparsegpc.
+# Load only what you trust: a pickle can run any code.
 path = Path(folder.name) / "model.pkl"
 path.write_bytes(pickle.dumps(model))
 loaded = pickle.loads(path.read_bytes())

@@ -223,11 +223,12 @@ class SparseGPClassifier(
     With N rows, M points and D columns a fit takes O(N M (M + D)) time for each of its evaluations,
     typically 20 to 60, C times that for C functions, and memory for some numbers per row and for
     arrays of shape (M, N) up to scikit-learn's ``working_memory``. Predictions cost O(M (M + D))
-    per row. No training rows are kept but the inducing points: a saved model has some
-    8 (C + 1) M^2 bytes, whatever the number of rows. Equal rows are merged and the others sorted,
-    so neither the order of the rows nor writing a row twice rather than giving it a weight of two
-    matters. Those of a `numpy.memmap`, or of another array that is read by slices, stay where and
-    as they are: see "Rows that do not fit in memory" in the user guide.
+    per row. No training rows are kept but the inducing points: whatever the number of rows, a saved
+    model has some 8 (C + 1) M^2 + 8 M D bytes for C functions, and with one model for each class
+    each of these has 16 M^2 + 8 M D. Equal rows are merged and the others sorted, so neither the
+    order of the rows nor writing a row twice rather than giving it a weight of two matters. Those
+    of a `numpy.memmap`, or of another array that is read by slices, stay where and as they are: see
+    "Rows that do not fit in memory" in the user guide.
 
     References
     ----------

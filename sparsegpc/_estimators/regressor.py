@@ -212,9 +212,10 @@ class SparseGPRegressor(GaussianRegressionMixin, CertifiedMixin, SparseGPBase):
     With N rows, M points and D columns a fit takes O(N M (M + D)) time for each of its evaluations,
     typically 20 to 80, and memory for some numbers per row and for arrays of shape (M, N) up to
     scikit-learn's ``working_memory``. Predictions cost O(M (M + D)) per row. No training rows are
-    kept but the inducing points: a saved model has some 8 (2 C + 1) M^2 bytes for C outputs,
-    whatever the number of rows. Equal rows are merged and the others sorted, so neither the order
-    of the rows nor writing a row twice rather than giving it a weight of two matters. Those of a
+    kept but the inducing points: whatever the number of rows, a saved model has some
+    8 (2 C + 1) M^2 + 8 M D bytes for C outputs, and 8 (C + 1) m^2 + 8 m D more for the m points of
+    a noise process. Equal rows are merged and the others sorted, so neither the order of the rows
+    nor writing a row twice rather than giving it a weight of two matters. Those of a
     `numpy.memmap`, or of another array that is read by slices, stay where and as they are: see
     "Rows that do not fit in memory" in the user guide.
 

@@ -146,7 +146,8 @@ class StochasticSparseGPClassifier(
     scikit-learn's ``working_memory``. Rows with equal columns and labels are one row with their
     total weight; those with equal columns only stay apart. Rows of a `numpy.memmap`, or of another
     array that is read by slices, are read batch by batch and never merged. What is remembered of
-    rows are sums over them, of some 8 (2 C + 1) M^2 bytes in all; no rows are kept.
+    rows are sums over them; no rows are kept. A saved model has some 8 (2 C + 1) M^2 + 24 M D
+    bytes, whatever the number of rows.
 
     References
     ----------

@@ -120,8 +120,8 @@ class StochasticSparseGPRegressor(
     A step costs O(b M^2 + M^3) time for b rows in a batch, and O(b M) memory. Rows with equal
     columns and targets are one row with their total weight; those with equal columns only stay
     apart. Rows of a `numpy.memmap`, or of another array that is read by slices, are read batch by
-    batch and never merged. What is remembered of rows are sums over them, of some 24 M^2 bytes in
-    all; no rows are kept.
+    batch and never merged. What is remembered of rows are sums over them; no rows are kept. A saved
+    model has some 24 M^2 + 24 M D bytes, whatever the number of rows.
 
     References
     ----------
