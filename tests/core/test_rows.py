@@ -11,6 +11,9 @@ from threadpoolctl import ThreadpoolController
 
 from sparsegpc._core.rows.blocks import (
     BLOCK_BYTES,
+    BLOCKS_AHEAD,
+    LARGEST_BLOCK_BYTES,
+    SMALLEST_BLOCK,
     RowBlocks,
     Table,
     available_threads,
@@ -136,8 +139,35 @@ def test_default_blocks_hold_about_the_bytes_promised(n_columns):
 
 
 def test_default_blocks_are_never_tiny():
-    rows = RowBlocks(10_000, 10**6).slices[0]
-    assert rows.stop - rows.start >= 100
+    rows = RowBlocks(10_000, 4096).slices[0]
+    assert rows.stop - rows.start == SMALLEST_BLOCK
+
+
+@pytest.mark.parametrize("widths", [(10**5, 3), (3, 10**5), (10**8, 3)])
+def test_blocks_of_very_wide_rows_are_no_larger_than_allowed(widths):
+    blocks = RowBlocks(10_000, widths[0], n_read=widths[1])
+    rows = blocks.slices[0].stop
+    assert rows == 1 or 8 * rows * max(widths) <= LARGEST_BLOCK_BYTES
+
+
+def test_results_of_a_fast_block_do_not_pile_up_behind_a_slow_one():
+    """Their sums would take as much memory as all rows."""
+    started, slow = [], threading.Event()
+
+    def work(x):
+        started.append(x[0])
+        if x[0] == 0.0:
+            slow.wait(0.3)
+        return (x.sum(),), ()
+
+    blocks = RowBlocks(100, 1, n_threads=2, block_rows=1)
+    waiting = threading.Timer(0.2, lambda: seen.append(len(started)))
+    seen = []
+    waiting.start()
+    assert blocks.visit(work, np.arange(100.0))[0] == (4950.0,)
+    waiting.join()
+    assert seen[0] <= BLOCKS_AHEAD * 2
+    assert len(started) == 100
 
 
 def test_width_zero_is_allowed():

@@ -241,7 +241,7 @@ class StochasticModel:
         return sums
 
     def _features(self, state, X):
-        blocks = RowBlocks(len(X), len(state.Z), **self._row_options)
+        blocks = RowBlocks(len(X), len(state.Z), n_read=X.shape[1], **self._row_options)
         return RowFeatures(
             blocks, self.kernel, self.kernel_theta(state), state.Z, X, jitter=state.jitter
         )

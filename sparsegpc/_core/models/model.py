@@ -403,4 +403,5 @@ def whitened_features(kernel, theta, Z, Luu, X, **row_options):
     def block(X):
         return (), (features(kernel, theta, Z, Luu, X)[0],)
 
-    return RowBlocks(len(X), len(Z), **row_options).visit(block, Table(X))[1][0].T
+    blocks = RowBlocks(len(X), len(Z), n_read=X.shape[1], **row_options)
+    return blocks.visit(block, Table(X))[1][0].T

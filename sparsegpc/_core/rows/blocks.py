@@ -5,10 +5,12 @@ the sizes of the problem, never on the number of threads, and partial results ar
 of the rows, so a result does not depend on how many threads computed it.
 """
 
+from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import lru_cache
+from itertools import islice
 from threading import Lock
 
 import numpy as np
@@ -19,8 +21,12 @@ from sparsegpc._core.numerics.arrays import release
 BLOCK_BYTES = 8 * 2**20
 # Below this products lose speed: their factors are packed once for each block.
 SMALLEST_BLOCK = 2048
+# But rows as wide as that would make it too large.
+LARGEST_BLOCK_BYTES = 64 * 2**20
 # Elements that pass through several elementwise steps at once, within the processor's cache.
 STRIP = 2**16
+# Blocks under way or done but not yet added up, for each thread.
+BLOCKS_AHEAD = 2
 DEFAULT_MEMORY = 2**30
 
 
@@ -124,7 +130,7 @@ class RowBlocks:
         Number of rows N.
     n_columns : int
         Width M of what is computed for each row; a block holds about `BLOCK_BYTES` of it, but has
-        `SMALLEST_BLOCK` rows at least.
+        `SMALLEST_BLOCK` rows at least, if these are within `LARGEST_BLOCK_BYTES`.
     n_threads : int
         Number of blocks worked on at once.
     memory : int
@@ -140,8 +146,9 @@ class RowBlocks:
         self, n_rows, n_columns, *, n_threads=1, memory=DEFAULT_MEMORY, n_read=0, block_rows=None
     ):
         if block_rows is None:
-            widest = max(n_columns, n_read, 1)
-            block_rows = max(SMALLEST_BLOCK, BLOCK_BYTES // (8 * widest))
+            row_bytes = 8 * max(n_columns, n_read, 1)
+            block_rows = max(SMALLEST_BLOCK, BLOCK_BYTES // row_bytes)
+            block_rows = max(1, min(block_rows, LARGEST_BLOCK_BYTES // row_bytes))
         self.n_rows = n_rows
         self.n_threads = n_threads
         self.memory = memory
@@ -199,7 +206,20 @@ class RowBlocks:
                 return function(index)
 
         with ThreadPoolExecutor(self.n_threads) as pool:
-            yield from pool.map(guarded, indices)
+            # Results wait for their turn: with all blocks under way at once, one slow block would
+            # let the sums of all others pile up.
+            ahead, pending = iter(indices), deque()
+            try:
+                for index in islice(ahead, BLOCKS_AHEAD * self.n_threads):
+                    pending.append(pool.submit(guarded, index))
+                while pending:
+                    value = pending.popleft().result()
+                    for index in islice(ahead, 1):
+                        pending.append(pool.submit(guarded, index))
+                    yield value
+            finally:
+                for future in pending:
+                    future.cancel()
 
     def store(self, function, *inputs, n_arrays, is_array=False):
         """Return a `BlockStore` of ``function(*values)``, which holds `n_arrays` (M, N) arrays.
