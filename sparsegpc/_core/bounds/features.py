@@ -16,6 +16,7 @@ from sparsegpc._core.numerics.linalg import (
     solve_lower,
 )
 from sparsegpc._core.rows.blocks import RowBlocks, Table
+from sparsegpc._core.rows.sources import RowSource
 
 # 2 MiB of doubles: large enough for the products, small enough for the cache.
 TILE_ROWS = 512
@@ -116,8 +117,9 @@ class RowFeatures:
 
         rows = Table(X)
         share = dtype.itemsize / 8
-        # A pullback keeps the rows in length scales, too.
-        n_kept = share + kernel.n_arrays * (1.0 + X.shape[1] / len(Z))
+        # A pullback keeps the rows in length scales, too, and may keep those that were read.
+        n_copies = kernel.n_arrays + isinstance(X, RowSource)
+        n_kept = share + kernel.n_arrays + n_copies * X.shape[1] / len(Z)
         self._with_pullback = blocks.store(evaluate, rows, n_arrays=n_kept)
         source = self._with_pullback
         if is_rounded and not source.kept:

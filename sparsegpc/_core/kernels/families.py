@@ -126,10 +126,11 @@ class Stationary:
             if Z is X:
                 s[np.arange(len(s)), np.arange(part.start, part.start + len(s))] = 0.0
             np.multiply(self.radial(s, extra), scale, out=K[part])
-        columns = np.column_stack([Xs, np.ones(len(X))])
 
+        # It keeps one copy of the rows, in length scales, and not the rows themselves.
         def pullback(adjoint, wrt_Z=False):
-            by_column, WX = np.zeros(len(X)), np.empty((len(Z), Z.shape[1] + 1))
+            columns = np.column_stack([Xs, np.ones(len(Xs))])
+            by_column, WX = np.zeros(len(Xs)), np.empty((len(Z), Z.shape[1] + 1))
             per_column, half_grad_Z = np.zeros(Z.shape[1]), np.zeros(Z.shape)
             extra_part = np.zeros(self.n_extra)
             for part, pairs in zip(parts, near, strict=True):
