@@ -6,6 +6,7 @@ from copy import copy, deepcopy
 import numpy as np
 from joblib import effective_n_jobs
 from scipy.special import logsumexp
+from sklearn import config_context, get_config
 from sklearn.base import clone
 from sklearn.utils.parallel import Parallel, delayed
 
@@ -37,7 +38,10 @@ def fit_one_vs_rest(template, rows, codes, labels, seeds, *, previous, n_jobs, t
     estimators : list of SparseGPClassifier
     told : list of list of (category, message)
     """
-    n_threads = max(1, available_threads() // min(effective_n_jobs(n_jobs), len(seeds)))
+    n_at_once = min(effective_n_jobs(n_jobs), len(seeds))
+    n_threads = max(1, available_threads() // n_at_once)
+    # All of them together keep what one model may.
+    memory = get_config()["working_memory"] / n_at_once
     # A callback is shared by all of them: what it holds need not be possible to copy.
     callback, template = template.callback, copy(template).set_params(callback=None)
     # These are told of the tasks below.
@@ -52,7 +56,7 @@ def fit_one_vs_rest(template, rows, codes, labels, seeds, *, previous, n_jobs, t
         part = None
         if tasks is not None:
             part = tasks.delegate(estimator, f"class {label} against the rest")
-        jobs.append(delayed(_fit_one)(estimator, rows, codes == k, n_threads, part, label))
+        jobs.append(delayed(_fit_one)(estimator, rows, codes == k, n_threads, memory, part, label))
     estimators, told = zip(*Parallel(n_jobs=n_jobs)(jobs), strict=True)
     # Or a model could not be saved whose own callback was set to None.
     for estimator in estimators:
@@ -60,11 +64,12 @@ def fit_one_vs_rest(template, rows, codes, labels, seeds, *, previous, n_jobs, t
     return list(estimators), list(told)
 
 
-def _fit_one(estimator, rows, is_class, n_threads, tasks, label):
+def _fit_one(estimator, rows, is_class, n_threads, memory, tasks, label):
     progress = watch_evaluations(estimator, tasks, label)
     at_work = nullcontext() if tasks is None else tasks.work()
     # In another process the caller's limit of BLAS does not hold.
-    with shared_threads(n_threads), single_threaded_blas(), at_work:
+    limits = shared_threads(n_threads), config_context(working_memory=memory)
+    with limits[0], limits[1], single_threaded_blas(), at_work:
         return estimator, estimator._fit_classes(rows, is_class.astype(int), progress)
 
 

@@ -278,9 +278,13 @@ class SparseModel:
         """Return a few rows that stand for all."""
         return self.X[spaced_rows(self.X, FEW_ROWS)]
 
-    def row_features(self, kernel, kernel_theta, Z, *, jitter, attempts, dtype=None):
-        """Return the `RowFeatures` of the rows, of the model's dtype unless another is given."""
-        blocks = row_blocks(self.X, len(Z), **self._row_options)
+    def row_features(self, kernel, kernel_theta, Z, *, jitter, attempts, dtype=None, share=1.0):
+        """Return the `RowFeatures` of the rows, of the model's dtype unless another is given.
+
+        They may keep arrays within this `share` of the memory.
+        """
+        options = {**self._row_options, "memory": share * self._row_options["memory"]}
+        blocks = row_blocks(self.X, len(Z), **options)
         return RowFeatures(
             blocks,
             kernel,

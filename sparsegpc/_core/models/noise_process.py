@@ -267,9 +267,13 @@ class HeteroscedasticModel(SparseModel):
         """
         kernel_theta, noise_theta = self.split(theta)
         jitters = {"jitter": jitter, "attempts": attempts}
-        features = self.row_features(self.kernel, kernel_theta, chosen.Z, **jitters)
+        # Both are needed in turns, so they divide the memory by what they would keep.
+        of_f = (1.0 + self.kernel.n_arrays) * len(chosen.Z)
+        of_noise = (1.0 + self.noise_kernel.n_arrays) * len(chosen.Z_noise)
+        share = of_f / (of_f + of_noise)
+        features = self.row_features(self.kernel, kernel_theta, chosen.Z, share=share, **jitters)
         noise_features = self.row_features(
-            self.noise_kernel, noise_theta, chosen.Z_noise, **jitters
+            self.noise_kernel, noise_theta, chosen.Z_noise, share=1.0 - share, **jitters
         )
         solutions = tuple(
             solve_noise(
