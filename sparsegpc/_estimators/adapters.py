@@ -20,6 +20,8 @@ GAUSSIAN_QUARTILES = 1.349
 EXTREME = 10.0
 # Rows whose quartiles stand for those of rows that are not all read at once.
 QUARTILE_ROWS = 10_000
+# Values of columns whose spread is measured at once, of at least one.
+SPREAD_VALUES = 2**20
 # Hyperparameters that may be fixed at zero: DotProduct without its offset.
 MAY_VANISH = ("sigma_0",)
 TINY = np.finfo(np.float64).tiny
@@ -282,12 +284,15 @@ def measure_spread(X, weight):
     if isinstance(X, RowSource):
         few = spaced_rows(X, QUARTILE_ROWS)
         quartiles = _quartiles(X[few], weight[few])
-        low, middle, high = (quartile[varies] for quartile in quartiles)
+        low, high = quartiles[0][varies], quartiles[2][varies]
         deviation = column_deviations(X, weight, quartiles[1])[varies]
     else:
-        X = X[:, varies]
-        low, middle, high = _quartiles(X, weight)
-        deviation = _deviations(X, weight, middle)
+        columns = np.flatnonzero(varies)
+        # Some columns at a time, since it takes several arrays of their size.
+        parts = np.array_split(columns, -(-len(columns) // max(1, SPREAD_VALUES // len(X))))
+        low, high, deviation = np.concatenate(
+            [_spread_of(X[:, part], weight) for part in parts], axis=1
+        )
     if not deviation.any():
         raise ValueError(
             "the columns of X vary by so little that the square underflows: scale the columns, for "
@@ -299,6 +304,12 @@ def measure_spread(X, weight):
     columns = np.ones(len(varies))
     columns[varies] = deviation
     return Spread(columns, float(np.sqrt(2.0) * np.linalg.norm(deviation)), varies)
+
+
+def _spread_of(X, weight):
+    """Return the lower and upper quartile and the deviation of each column."""
+    low, middle, high = _quartiles(X, weight)
+    return low, high, _deviations(X, weight, middle)
 
 
 def _deviations(X, weight, median):

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from sparsegpc._core.rows.merging import merge_rows
+from sparsegpc._core.rows.merging import first_copies, merge_tables
 from sparsegpc._core.rows.sources import RowSource, take_rows
 from sparsegpc._estimators.validation import check_noise_variance, check_weights, refuse_overflow
 
@@ -28,12 +28,12 @@ def distinct_rows(X, y, sample_weight, noise_variance):
     if isinstance(X, RowSource):
         noise = None if noise is None else noise[:, present]
         return take_rows(X, present), y[present], weight[present], noise, present
-    parts = [X, outputs, *([] if noise is None else [noise.T])]
-    together = merge_rows(np.concatenate(parts, axis=1)[present], weight[present])
-    ends = np.cumsum([part.shape[1] for part in parts])
-    X, outputs, *noise = np.split(together.X, ends[:-1], axis=1)
+    tables = [take_rows(part, present) for part in (X, outputs)]
+    if noise is not None:
+        tables.append(take_rows(noise.T, present))
+    (X, outputs, *noise), weight, order, starts = merge_tables(tables, weight[present])
     y = outputs[:, 0] if y.ndim == 1 else outputs
-    return X, y, together.weight, noise[0].T if noise else None, present[together.first]
+    return X, y, weight, noise[0].T if noise else None, present[first_copies(order, starts)]
 
 
 def centred(y, centre):

@@ -42,8 +42,10 @@ class _JointLikelihood(LabelLikelihood):
         return likelihood
 
     def targets(self, codes, weight, rows):
-        shares = [rows.mean((codes == k).astype(float), weight) for k in range(self.n_functions)]
-        return [np.stack(shares, axis=1)]
+        shares = np.empty((len(rows.weight), self.n_functions))
+        for k, share in enumerate(shares.T):
+            share[:] = rows.mean((codes == k).astype(float), weight)
+        return [shares]
 
     def constant_bound(self, y, weight, fit_prior_mean=True):
         total = float(weight.sum())

@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sparsegpc._core.numerics.budget import refuse_beyond_memory
+from sparsegpc._core.rows.blocks import strips
 from sparsegpc._core.rows.sources import RowSource
 
 
@@ -32,7 +34,7 @@ class MergedRows(NamedTuple):
     @property
     def first(self):
         """For each distinct row, the position of its first copy among the original rows."""
-        return np.minimum.reduceat(self.order, self.starts)
+        return first_copies(self.order, self.starts)
 
     def spread(self, values):
         """Return `values` (N',), one for each distinct row, at all of its copies, shape (N,)."""
@@ -72,18 +74,53 @@ class SeparateRows(NamedTuple):
         return np.asarray(values)
 
 
-def merge_rows(X, weight):
+def merge_rows(X, weight, owned=False):
     """Sort the rows of `X` (N, D) and merge equal ones, adding their `weight` (N,).
 
     Returns `MergedRows`, or for a `RowSource` `SeparateRows`. Cost N log N for continuous columns;
-    up to D times as much where many leading columns agree; nothing for a source.
+    up to D times as much where many leading columns agree; nothing for a source. The memory is that
+    of the result; none if `X`, which is `owned` by the caller and not to change, is sorted already.
     """
     if isinstance(X, RowSource):
         return SeparateRows(X, weight)
-    order, is_new = _lexicographic_order(X)
+    (rows,), *others = merge_tables([X], weight, owned)
+    return MergedRows(rows, *others)
+
+
+def merge_tables(tables, weight, owned=False):
+    """Sort the rows of tables of shape (N, D_k), side by side, and merge equal ones.
+
+    Returns a list of tables of shape (N', D_k), and ``weight``, ``order`` and ``starts`` as in
+    `MergedRows`.
+    """
+    order, is_new = _lexicographic_order(tables)
     starts = np.flatnonzero(is_new)
+    total = _sum_copies(weight[order], starts)
+    if owned and len(starts) == len(order) and (order == starts).all():
+        return tables, total, order, starts
+    first = order[starts]
+    n_columns = sum(table.shape[1] for table in tables)
+    refuse_beyond_memory(
+        8 * len(first) * n_columns,
+        f"a sorted copy of {len(first)} rows of {n_columns} columns",
+        lambda limit: "give X as an array that is read by slices, for example a numpy.memmap",
+    )
+    return [_take(table, first) for table in tables], total, order, starts
+
+
+def first_copies(order, starts):
+    """Return for each merged row the position of its first copy among the original rows."""
+    return np.minimum.reduceat(order, starts)
+
+
+def _take(table, indices):
+    """Return these rows of a table, C-contiguous."""
+    rows = np.empty((len(indices), table.shape[1]))
+    for part in strips(len(indices), table.shape[1]):
+        rows[part] = table[indices[part]]
     # Adding zero turns -0.0 into 0.0, which it equals.
-    return MergedRows(X[order[starts]] + 0.0, _sum_copies(weight[order], starts), order, starts)
+    rows += 0.0
+    return rows
 
 
 def find_rows(points, X):
@@ -93,7 +130,7 @@ def find_rows(points, X):
     """
     if isinstance(X, RowSource):
         return None
-    order, is_new = _lexicographic_order(np.concatenate([points, X]))
+    order, is_new = _lexicographic_order([np.concatenate([points, X])])
     group = np.empty(len(order), dtype=np.intp)
     group[order] = np.cumsum(is_new) - 1
     of_points, of_rows = np.split(group, [len(points)])
@@ -112,15 +149,30 @@ def _sum_copies(values, starts):
     return np.add.reduceat(values, starts)
 
 
-def _lexicographic_order(X):
-    """Return the sorting order of the rows, and which sorted rows differ from the one before."""
-    n_rows, n_columns = X.shape
+def _lexicographic_order(tables):
+    """Return the sorting order of the rows, and which sorted rows differ from the one before.
+
+    Rows are those of tables side by side.
+    """
+    n_columns = sum(table.shape[1] for table in tables)
     used = 1
     while True:
-        order = np.lexsort(X[:, :used].T[::-1])
-        is_new = np.ones(n_rows, dtype=bool)
-        is_new[1:] = (X[order[1:], :used] != X[order[:-1], :used]).any(axis=1)
+        parts = list(_first_columns(tables, used))
+        order = np.lexsort([column for part in parts for column in part.T][::-1])
+        is_new = np.ones(len(order), dtype=bool)
+        for rows in strips(len(order) - 1, used):
+            after = is_new[1:][rows]
+            after[:] = False
+            for part in parts:
+                after |= (part[order[1:][rows]] != part[order[:-1][rows]]).any(axis=1)
         # Few columns tell continuous rows apart; the others are looked at only if need be.
         if used == n_columns or is_new.all():
             return order, is_new
         used = min(2 * used, n_columns)
+
+
+def _first_columns(tables, n_columns):
+    """Yield of each table what it has of the first columns of all of them."""
+    for table in tables:
+        yield table[:, :n_columns]
+        n_columns = max(n_columns - table.shape[1], 0)
