@@ -4,6 +4,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from sparsegpc._core.models.model import predict_covariance, predict_moments
+from sparsegpc._core.numerics.budget import largest_square, refuse_beyond_memory
 from sparsegpc._estimators.adapters import adapt_kernel
 from sparsegpc._estimators.settings import row_options
 from sparsegpc._estimators.validation import validated_rows
@@ -25,8 +26,13 @@ class LatentMixin:
         """Return mean and variance of f at the rows of validated `X`, shape (n_outputs, N) each."""
         return predict_moments(*self._latent_core(), X, **row_options())
 
-    def _latent_covariance(self, X):
-        """Return mean and covariance of f, shape (n_outputs, N) and (n_outputs, N, N)."""
+    def _latent_covariance(self, X, request, n_samples=None):
+        """Return mean and covariance of f, shape (n_outputs, N) and (n_outputs, N, N).
+
+        Refused where that cannot fit the memory, or so many draws of it; `request` is what the user
+        has asked for.
+        """
+        _refuse_joint(request, len(X), len(self._posteriors), n_samples)
         # Beside the covariance all rows are small.
         return predict_covariance(*self._latent_core(), X[:])
 
@@ -36,14 +42,30 @@ class LatentMixin:
         return adapted.kernel, adapted.theta, points, self._Luu, self._posteriors
 
 
+def _refuse_joint(request, n_rows, n_outputs, n_samples):
+    # The covariances; what f has beyond the inducing points, or the factor of one of them.
+    n_arrays = n_outputs + 1
+    fixed = 0 if n_samples is None else 8 * n_outputs * n_rows * n_samples
+    refuse_beyond_memory(
+        8 * n_arrays * n_rows**2 + fixed,
+        f"{request} at {n_rows} rows",
+        lambda limit: (
+            f"ask for at most {largest_square(limit, n_arrays)} rows at once"
+            + ("" if n_samples is None else ", and for fewer than n_samples draws")
+        ),
+    )
+
+
 def sample_gaussians(mean, covariance, n_samples, rng):
     """Return draws of shape (K, n_samples, N) from K Gaussians whose covariances may be singular.
 
     ``mean`` is of shape (K, N), ``covariance`` of shape (K, N, N).
     """
-    draws = []
-    for m, C in zip(mean, covariance, strict=True):
-        values, vectors = np.linalg.eigh(C)
-        root = vectors * np.sqrt(np.maximum(values, 0.0))
-        draws.append(m + rng.standard_normal((n_samples, len(m))) @ root.T)
+    draws = [_sample(m, C, n_samples, rng) for m, C in zip(mean, covariance, strict=True)]
     return np.stack(draws)
+
+
+def _sample(mean, covariance, n_samples, rng):
+    values, root = np.linalg.eigh(covariance)
+    root *= np.sqrt(np.maximum(values, 0.0))
+    return mean + rng.standard_normal((n_samples, len(mean))) @ root.T

@@ -67,6 +67,8 @@ class GaussianRegressionMixin(RegressorMixin):
         ValueError
             If both are asked for, or either without `noise_variance` from a model that was fitted
             to known noise.
+        MemoryError
+            If the covariance cannot fit the memory.
         """
         if return_std and return_cov:
             raise ValueError("return_std and return_cov cannot both be True: ask for one of them")
@@ -74,8 +76,8 @@ class GaussianRegressionMixin(RegressorMixin):
         with single_threaded_blas():
             if return_cov:
                 noise = self._noise_variances(X, noise_variance)
-                mean, covariance = self._latent_with_covariance(X)
-                covariance += noise[:, None] * np.eye(len(X))
+                mean, covariance = self._latent_with_covariance(X, "predict with return_cov=True")
+                np.einsum("knn->kn", covariance)[...] += noise
                 covariance = np.moveaxis(covariance, 0, -1)
                 return self._shaped(mean), covariance[..., 0] if self._one_output else covariance
             if return_std:
@@ -155,12 +157,19 @@ class GaussianRegressionMixin(RegressorMixin):
         -------
         y_samples : ndarray of shape (n_samples_X, n_samples) or (n_samples_X, n_outputs, n_samples)
             Of f plus noise. It takes O(n_samples_X^2) memory and O(n_samples_X^3) time.
+
+        Raises
+        ------
+        MemoryError
+            If that cannot fit the memory.
         """
         X = self._check_rows(X)
         rng = check_random_state(random_state)
         with single_threaded_blas():
-            mean, covariance = self._latent_with_covariance(X)
-            samples = sample_gaussians(mean, covariance, n_samples, rng)
+            # Not held by a name, so that they die before the noise asks for as much.
+            samples = sample_gaussians(
+                *self._latent_with_covariance(X, "sample_y", n_samples), n_samples, rng
+            )
             if noise_variance is None:
                 self._refuse_unknown_noise()
                 log_noise = self._noise.log_samples(X[:], n_samples, rng)
@@ -185,10 +194,11 @@ class GaussianRegressionMixin(RegressorMixin):
         scale = self._y_scale[:, None]
         return self._y_centre[:, None] + scale * mean, scale**2 * variance
 
-    def _latent_with_covariance(self, X):
-        mean, covariance = self._latent_covariance(X)
+    def _latent_with_covariance(self, X, request, n_samples=None):
+        mean, covariance = self._latent_covariance(X, request, n_samples)
         scale = self._y_scale[:, None]
-        return self._y_centre[:, None] + scale * mean, scale[..., None] ** 2 * covariance
+        covariance *= scale[..., None] ** 2
+        return self._y_centre[:, None] + scale * mean, covariance
 
     def _refuse_unknown_noise(self):
         if self._noise is None:

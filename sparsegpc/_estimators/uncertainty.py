@@ -117,6 +117,11 @@ class UncertaintyMixin:
         f_samples : ndarray of shape (n_samples_X, n_samples) or (n_samples_X, n_classes, n_samples)
             The latter with one function for each class. It takes O(n_samples_X^2) memory and
             O(n_samples_X^3) time.
+
+        Raises
+        ------
+        MemoryError
+            If that cannot fit the memory.
         """
         X = self._check_rows(X)
         if not isinstance(n_samples, numbers.Integral) or n_samples < 1:
@@ -124,7 +129,8 @@ class UncertaintyMixin:
         rng = check_random_state(random_state)
         with single_threaded_blas():
             samples = [
-                sample_gaussians(*one._latent_covariance(X), n_samples, rng) for one in self._models
+                sample_gaussians(*one._latent_covariance(X, "sample_f", n_samples), n_samples, rng)
+                for one in self._models
             ]
         samples = np.moveaxis(np.concatenate(samples), -1, 0)
         return samples[:, 0] if samples.shape[1] == 1 else samples

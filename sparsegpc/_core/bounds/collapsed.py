@@ -234,10 +234,12 @@ def moments(V, posterior):
     return mean, column_squares(solve_lower(posterior.LB, V))
 
 
-def covariance(residual, V, posterior):
-    """Return the covariance of f, shape (N, N), from K - V^T V and the features V."""
+def covariance(residual, V, posterior, out=None):
+    """Return the covariance of f, shape (N, N), from K - V^T V and the features V, in `out`."""
     explained = solve_lower(posterior.LB, V)
-    return residual + explained.T @ explained
+    out = np.matmul(explained.T, explained, out=out)
+    out += residual
+    return out
 
 
 class Gradient(NamedTuple):

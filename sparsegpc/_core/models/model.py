@@ -393,12 +393,17 @@ def predict_moments(kernel, theta, Z, Luu, posteriors, X, **row_options):
 def predict_covariance(kernel, theta, Z, Luu, posteriors, X):
     """Return mean and covariance of each f at new rows, shape (n_outputs, N) and (.., N, N).
 
-    Cost N M (M + D) + N^2 (M + D), memory N^2 for each output.
+    Cost N M (M + D) + N^2 (M + D), memory N^2 for each output and N^2 beyond, or what the kernel
+    needs to be evaluated.
     """
     V, _ = features(kernel, theta, Z, Luu, X)
-    residual = kernel.value(theta, X, X) - V.T @ V
+    residual = kernel.value(theta, X, X)
+    residual -= V.T @ V
     mean = np.stack([moments(V, posterior)[0] for posterior in posteriors])
-    return mean, np.stack([covariance(residual, V, posterior) for posterior in posteriors])
+    result = np.empty((len(posteriors), len(X), len(X)))
+    for posterior, own in zip(posteriors, result, strict=True):
+        covariance(residual, V, posterior, out=own)
+    return mean, result
 
 
 def whitened_features(kernel, theta, Z, Luu, X, **row_options):
