@@ -15,6 +15,7 @@ A *plan* is one way that noise can be. It offers
     that begins with constant log variances, and ``starts(spread)`` are values of its parameters.
 """
 
+from math import comb
 from typing import NamedTuple
 
 import numpy as np
@@ -31,6 +32,7 @@ from sparsegpc._core.likelihoods.gaussian import (
 )
 from sparsegpc._core.models.model import SparseModel, predict_covariance, predict_moments
 from sparsegpc._core.models.noise_process import HeteroscedasticModel, expected_precision
+from sparsegpc._core.rows.blocks import RowBlocks, Table
 from sparsegpc._core.rows.sources import map_rows
 from sparsegpc._estimators.adapters import adapt_kernel, start_values
 from sparsegpc._estimators.latent import sample_gaussians
@@ -241,6 +243,14 @@ class PolynomialBasis:
         self._low, self._high = low[self._varies], high[self._varies]
         self._degree, self._interactions = degree, interactions
 
+    @property
+    def n_functions(self):
+        """Number K of basis functions."""
+        n_columns = int(self._varies.sum())
+        if self._interactions:
+            return comb(n_columns + self._degree, self._degree)
+        return 1 + n_columns * self._degree
+
     def __call__(self, X):
         """Return the basis at the rows of `X`, shape (N, K), the constant first."""
         return map_rows(lambda X: self._values(X).T, X).T
@@ -278,7 +288,10 @@ class LearnedPolynomial(NamedTuple):
 
     def log_moments(self, X):
         """Return mean and variance of the log noise variance, shape (n_outputs, N) each."""
-        mean = self.coefficients @ self.basis(X).T
+        # Block by block, as the basis may be much wider than X.
+        width = max(self.basis.n_functions, X.shape[1])
+        blocks = RowBlocks(len(X), width, **row_options())
+        mean = blocks.visit(lambda X: ((), (self.coefficients @ self.basis(X).T,)), Table(X))[1][0]
         return mean, np.zeros_like(mean)
 
     def log_samples(self, X, n_samples, rng):

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from sparsegpc._core.bounds.truncation import nested_sums, truncate
 from sparsegpc._core.likelihoods.gaussian import KnownNoise
 from sparsegpc._core.models.model import Counts
+from sparsegpc._core.numerics.budget import refuse_beyond_memory
 from sparsegpc._core.rows.blocks import single_threaded_blas
 from sparsegpc._core.rows.merging import merge_rows
 from sparsegpc._core.selection.choices import Chosen
@@ -331,6 +332,8 @@ class SparseGPRegressor(GaussianRegressionMixin, CertifiedMixin, SparseGPBase):
             the kernel does not fit the data or stands for noise beside another noise.
         numpy.linalg.LinAlgError
             If the kernel is not positive semi-definite.
+        MemoryError
+            If the memory cannot hold what was asked for; the message says what can be.
 
         Warns
         -----
@@ -535,7 +538,7 @@ class SparseGPRegressor(GaussianRegressionMixin, CertifiedMixin, SparseGPBase):
     def _fit(self, targets, progress):
         progress.offset = self._units_offset(1.0)
         rng = check_random_state(self.random_state)
-        rows = merge_rows(targets.X, targets.weight)
+        rows = merge_rows(targets.X, targets.weight, owned=True)
         spread = measure_spread(rows.X, rows.weight)
         variance = second_moments(targets.y, targets.weight)
         kernel, noise = self._kernel_and_noise(spread, float(variance.mean()), targets)
@@ -606,6 +609,7 @@ class SparseGPRegressor(GaussianRegressionMixin, CertifiedMixin, SparseGPBase):
         starts, bounds = START * variance, variance[:, None] * LIMITS
         if isinstance(noise, PolynomialNoise):
             basis = PolynomialBasis(X, noise.degree, noise.interactions)
+            _refuse_wide_basis(noise, basis.n_functions, len(X), len(variance))
         else:
             basis = PolynomialBasis(X, 0)
             if noise.variance is not None:
@@ -694,10 +698,23 @@ class SparseGPRegressor(GaussianRegressionMixin, CertifiedMixin, SparseGPBase):
             )
         X, y, weight, noise, _ = distinct_rows(X, y, sample_weight, noise_variance)
         targets = self._in_units(X, y.reshape(len(y), -1).T, weight, noise)
-        rows = merge_rows(X, weight)
+        rows = merge_rows(X, weight, owned=True)
         kernel = adapt_kernel(self.kernel_, self.n_features_in_).kernel
         options = self._model_options(KnownNoise())
         model, offset = self._plan.restated(kernel, targets, rows, options, self._noise)
         n_params = kernel.n_params + model.likelihood.n_params * len(targets.y)
         offset += self._units_offset(model.total_weight)
         return model, self._theta[:n_params], offset
+
+
+def _refuse_wide_basis(noise, n_functions, n_rows, n_outputs):
+    # The basis, and a copy with the targets of each output.
+    bytes_each = 8 * n_rows * (1 + n_outputs)
+    refuse_beyond_memory(
+        n_functions * bytes_each,
+        f"noise={noise} with {n_functions} coefficients at {n_rows} rows",
+        lambda limit: (
+            "set a smaller degree, or interactions=False, for at most "
+            f"{limit // bytes_each} coefficients"
+        ),
+    )
