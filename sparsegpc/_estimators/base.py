@@ -123,7 +123,7 @@ class SparseGPBase(SavedStateMixin, LatentMixin, CallbackSupportMixin, BaseEstim
         learns = self._learns(parameters)
         if self._moves_points:
             check_points_may_move(parameters.kernel, problem.rows.X)
-        choose = self._choice(problem.rows, rng) if choose is None else choose
+        choose = self._choice(problem, rng) if choose is None else choose
         cold = [parameters.theta]
         if learns:
             cold = start_values(parameters, problem.spread, self._expects_fast)
@@ -182,15 +182,22 @@ class SparseGPBase(SavedStateMixin, LatentMixin, CallbackSupportMixin, BaseEstim
             )
         return self.bound
 
-    def _choice(self, rows, rng):
+    def _choice(self, problem, rng):
         """Return the `choices` object that `selector` asks for."""
-        selector = self.selector
+        selector, rows, n_functions = self.selector, problem.rows, problem.model.n_functions
         if isinstance(selector, str):
             return make_choice(
-                selector, self.n_inducing, self.selection_tol, rows.X, rows.weight, rng
+                selector,
+                self.n_inducing,
+                self.selection_tol,
+                rows.X,
+                rows.weight,
+                rng,
+                n_functions=n_functions,
             )
         if not isinstance(selector, InducingPointSelector):
-            return FixedChoice(check_inducing_points(selector, self.n_features_in_))
+            points = check_inducing_points(selector, self.n_features_in_, n_functions)
+            return FixedChoice(points)
         selector._validate_params()
         for name in ("kernel", "weighting"):
             if getattr(selector, name) is not None:
@@ -201,7 +208,14 @@ class SparseGPBase(SavedStateMixin, LatentMixin, CallbackSupportMixin, BaseEstim
         if selector.random_state is not None:
             rng = check_random_state(selector.random_state)
         return make_choice(
-            selector.method, selector.n_components, selector.tol, rows.X, rows.weight, rng
+            selector.method,
+            selector.n_components,
+            selector.tol,
+            rows.X,
+            rows.weight,
+            rng,
+            n_functions=n_functions,
+            name="selector.n_components",
         )
 
     def _check_same_kind(self, problem):

@@ -48,7 +48,16 @@ class CertifiedMixin:
         rows = problem.rows
 
         def fit(n_points, starts):
-            choose = make_choice(self.selector, n_points, 0.0, rows.X, rows.weight, rng)
+            choose = make_choice(
+                self.selector,
+                n_points,
+                0.0,
+                rows.X,
+                rows.weight,
+                rng,
+                n_functions=problem.model.n_functions,
+                name="max_inducing",
+            )
             first = warm and starts is None
             return super(CertifiedMixin, self)._search(problem, rng, first, starts, choose)
 

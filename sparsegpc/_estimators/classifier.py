@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sparsegpc._core.likelihoods.protocol import LabelLikelihood
 from sparsegpc._core.models.model import SparseModel
+from sparsegpc._core.numerics.budget import refuse_beyond_memory
 from sparsegpc._core.rows.blocks import single_threaded_blas
 from sparsegpc._core.rows.merging import merge_rows
 from sparsegpc._core.selection.choices import Chosen
@@ -344,6 +345,8 @@ class SparseGPClassifier(
             does not admit the bound, or the kernel does not fit the data.
         numpy.linalg.LinAlgError
             If the kernel is not positive semi-definite.
+        MemoryError
+            If the memory cannot hold what was asked for; the message says what can be.
 
         Warns
         -----
@@ -434,6 +437,7 @@ class SparseGPClassifier(
         return Problem(rows, spread, kernel, parameters, model, progress)
 
     def _model(self, kernel, rows, codes, weight):
+        _refuse_many_functions(self._likelihood, len(self.classes_), len(rows.weight))
         targets = self._likelihood.targets(codes, weight, rows)
         options = self._model_options(self._likelihood)
         options["fit_prior_mean"] &= self._likelihood.has_prior_mean
@@ -572,3 +576,16 @@ class SparseGPClassifier(
         if variance and latent_range(best) > self._certain_range:
             return "the classes look separable, probabilities approach 0 and 1"
         return ""
+
+
+def _refuse_many_functions(likelihood, n_classes, n_rows):
+    # Targets, precisions and shifts; there are several more of each.
+    bytes_each = 8 * 3 * n_classes
+    refuse_beyond_memory(
+        n_rows * bytes_each,
+        f"likelihood {type(likelihood).__name__} of {n_classes} classes at {n_rows} rows",
+        lambda limit: (
+            f"give at most {limit // bytes_each} rows, or set likelihood='bernoulli-logit', which "
+            "learns one class after the other"
+        ),
+    )

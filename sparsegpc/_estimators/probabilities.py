@@ -3,6 +3,7 @@
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from sparsegpc._core.numerics.budget import refuse_beyond_memory
 from sparsegpc._core.numerics.quadrature import N_NODES
 from sparsegpc._core.rows.blocks import RowBlocks, available_threads, single_threaded_blas
 
@@ -28,7 +29,15 @@ class ProbabilitiesMixin:
         log_proba : ndarray of shape (n_samples, n_classes)
             Columns as in `classes_`.
         """
-        mean, variance = self._moments(self._check_rows(X))
+        X, n_classes = self._check_rows(X), len(self.classes_)
+        # Means, variances and what is returned.
+        row_bytes = 8 * (3 * n_classes if n_classes > 2 else 4)
+        refuse_beyond_memory(
+            len(X) * row_bytes,
+            f"probabilities of {n_classes} classes at {len(X)} rows",
+            lambda limit: f"ask for at most {limit // row_bytes} rows at a time",
+        )
+        mean, variance = self._moments(X)
         likelihood, n_columns = self._likelihood, len(mean) * N_NODES
 
         def block(mean, variance):

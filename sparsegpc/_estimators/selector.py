@@ -20,11 +20,12 @@ from sklearn.utils.validation import check_array, check_is_fitted
 from sparsegpc._core.bounds.features import factor_inducing
 from sparsegpc._core.likelihoods.binary import PolyaGammaLogit
 from sparsegpc._core.models.model import SparseModel, whitened_features
+from sparsegpc._core.numerics.budget import refuse_beyond_memory
 from sparsegpc._core.numerics.linalg import JITTER_ATTEMPTS
 from sparsegpc._core.rows.blocks import single_threaded_blas
 from sparsegpc._core.rows.merging import merge_rows
 from sparsegpc._core.rows.sources import RowSource, spaced_rows
-from sparsegpc._core.selection.choices import FixedChoice, PivotedChoice
+from sparsegpc._core.selection.choices import FixedChoice, PivotedChoice, refuse_points
 from sparsegpc._estimators.adapters import adapt_kernel, default_kernel, measure_spread
 from sparsegpc._estimators.saving import SavedStateMixin
 from sparsegpc._estimators.settings import row_options
@@ -40,10 +41,15 @@ KMEANS_ROWS, KMEANS_ROWS_PER_POINT = 10_000, 100
 METHODS = ("hgv", "rpcholesky", "greedy-variance", "kmeans", "uniform")
 
 
-def make_choice(method, n_points, tol, X, weight, rng):
-    """Return the `choices` object of a method by its public name, for merged rows `X`."""
+def make_choice(method, n_points, tol, X, weight, rng, *, n_functions=1, name="n_inducing"):
+    """Return the `choices` object of a method by its public name, for merged rows `X`.
+
+    The points will serve so many functions; `name` is how the user knows `n_points`.
+    """
     n_points = min(n_points, len(X))
+    limits = {"n_functions": n_functions, "name": name}
     if method == "kmeans":
+        refuse_points(n_points, **limits)
         kmeans = KMeans(n_points, n_init=1, random_state=rng)
         if isinstance(X, RowSource):
             # k-means wants its rows in memory.
@@ -51,10 +57,10 @@ def make_choice(method, n_points, tol, X, weight, rng):
             X, weight = X[few], weight[few]
         return FixedChoice(kmeans.fit(X, sample_weight=weight).cluster_centers_)
     if method == "uniform":
-        return PivotedChoice("order", n_points, tol, order=rng.permutation(len(X)))
+        return PivotedChoice("order", n_points, tol, order=rng.permutation(len(X)), **limits)
     rule = "sample" if method == "rpcholesky" else "argmax"
     by_precision = method != "greedy-variance"
-    return PivotedChoice(rule, n_points, tol, by_precision=by_precision, rng=rng)
+    return PivotedChoice(rule, n_points, tol, by_precision=by_precision, rng=rng, **limits)
 
 
 class InducingPointSelector(
@@ -203,6 +209,8 @@ class InducingPointSelector(
             class where it is needed.
         numpy.linalg.LinAlgError
             If the kernel is not positive semi-definite.
+        MemoryError
+            If the memory cannot hold what was asked for; the message says what can be.
         """
         with all_or_nothing(self), single_threaded_blas():
             self._fit(X, y)
@@ -234,6 +242,8 @@ class InducingPointSelector(
             rows.X,
             rows.weight,
             check_random_state(self.random_state),
+            n_functions=0,
+            name="n_components",
         )
         # The choice sees kernel and rows of a model, and no targets.
         model = _binary_model(adapted, rows, np.zeros(len(rows.X)))
@@ -257,7 +267,7 @@ class InducingPointSelector(
         for model in models:
             # The points of each classifier are those that its prior precisions choose.
             states = model.initial_state()
-            choose = PivotedChoice("argmax", self.n_components, self.tol)
+            choose = PivotedChoice("argmax", self.n_components, self.tol, name="n_components")
             chosen = model.choose(choose, theta, states)
             solved = model.evaluate(
                 theta, chosen, states, attempts=JITTER_ATTEMPTS, wrt_theta=False
@@ -276,9 +286,20 @@ class InducingPointSelector(
         -------
         V : ndarray of shape (n_samples, `n_components_`)
             ``V @ V.T`` approximates ``kernel_(X)``, from below in its diagonal.
+
+        Raises
+        ------
+        MemoryError
+            If V cannot fit the memory.
         """
         check_is_fitted(self)
         X = validated_rows(self, X, reset=False)
+        row_bytes = 8 * len(self.inducing_points_)
+        refuse_beyond_memory(
+            len(X) * row_bytes,
+            f"transform of {len(X)} rows to {len(self.inducing_points_)} features",
+            lambda limit: f"transform at most {limit // row_bytes} rows at a time",
+        )
         adapted = adapt_kernel(self.kernel_, self.n_features_in_)
         with single_threaded_blas():
             return whitened_features(
@@ -322,8 +343,13 @@ def _one_against_rest(y):
     return [np.where(codes == k, 1.0, -1.0) for k in positive]
 
 
-def check_inducing_points(points, n_features):
-    """Return given inducing points as floats of shape (M, D), or raise ValueError."""
+def check_inducing_points(points, n_features, n_functions=1):
+    """Return given inducing points as floats of shape (M, D), or raise ValueError.
+
+    Raises MemoryError if they are too many for a model of so many functions.
+    """
+    if hasattr(points, "__len__"):
+        refuse_points(len(points), n_functions, "the rows of selector")
     points = check_array(points, dtype=np.float64, input_name="selector", copy=True)
     if points.shape[1] != n_features:
         raise ValueError(

@@ -236,6 +236,8 @@ class StochasticSparseGPClassifier(
             does not admit the classes or the bound, or the kernel does not fit the data.
         numpy.linalg.LinAlgError
             If the kernel is not positive semi-definite.
+        MemoryError
+            If the memory cannot hold what was asked for; the message says what can be.
 
         Warns
         -----

@@ -197,6 +197,8 @@ class StochasticSparseGPRegressor(
             If the input is not finite or has wrong shapes, or the kernel does not fit the data.
         numpy.linalg.LinAlgError
             If the kernel is not positive semi-definite.
+        MemoryError
+            If the memory cannot hold what was asked for; the message says what can be.
 
         Warns
         -----

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 import numpy as np
 from sklearn.utils.validation import check_array, validate_data
 
+from sparsegpc._core.numerics.budget import refuse_beyond_memory
 from sparsegpc._core.rows.sources import RowSource, gives_slices
 
 # Larger weights are no counts that a float64 could tell apart; smaller ones underflow on the way.
@@ -54,6 +55,7 @@ def validated_rows(estimator, X, y="no_validation", *, reset=True, **checks):
         Only if given.
     """
     if not gives_slices(X) or _was_in_memory(X):
+        _refuse_large_copy(X)
         return validate_data(estimator, X, y, dtype=np.float64, reset=reset, **checks)
     source = RowSource(X)
     # It has the shape of the rows, and takes no memory.
@@ -61,6 +63,16 @@ def validated_rows(estimator, X, y="no_validation", *, reset=True, **checks):
     checked = validate_data(estimator, stand_in, y, dtype=None, reset=reset, **checks)
     _refuse_not_finite(source, estimator)
     return (source, checked[1]) if isinstance(checked, tuple) else source
+
+
+def _refuse_large_copy(X):
+    """Refuse an array that must be converted where that cannot fit the memory."""
+    if isinstance(X, np.ndarray) and X.dtype != np.float64:
+        refuse_beyond_memory(
+            8 * X.size,
+            f"X of the shape {X.shape} and dtype {X.dtype}, converted to float64,",
+            lambda limit: "give it as a numpy.memmap, which is converted block by block",
+        )
 
 
 def _was_in_memory(X):

@@ -154,6 +154,11 @@ class SparseModel:
         return other
 
     @property
+    def n_functions(self):
+        """Number of functions f, those of all outputs."""
+        return len(self.targets) * self.likelihood.n_functions
+
+    @property
     def prior_mean(self):
         """What `collapse` takes: None where the prior mean is learned."""
         return None if self.fit_prior_mean else 0.0

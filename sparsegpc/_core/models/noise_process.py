@@ -39,6 +39,7 @@ from sparsegpc._core.models.model import MAX_SITE_ITERATIONS, Evaluation, Sparse
 from sparsegpc._core.models.sites import ROUNDING, refuse_infinite
 from sparsegpc._core.numerics.linalg import SMALLEST_JITTER
 from sparsegpc._core.rows.sources import map_rows
+from sparsegpc._core.selection.choices import refuse_points
 from sparsegpc._core.selection.pivots import select
 
 # The noise is solved for to this share of the bound's tolerance.
@@ -239,6 +240,7 @@ class HeteroscedasticModel(SparseModel):
             rule="argmax",
             tol=self._noise_tol,
             total_weight=self.total_weight,
+            check=partial(refuse_points, n_functions=self.n_functions, name="noise.n_inducing"),
             **self.row_options,
         )
         return chosen._replace(Z_noise=self.X[selection.indices])

@@ -10,6 +10,8 @@ from threading import Lock
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from sparsegpc._core.numerics.budget import refuse_beyond_memory
+
 # Float64 bytes that are read at a time.
 READ_BYTES = 8 * 2**20
 # Rows this close together are read by one slice.
@@ -154,7 +156,19 @@ class RowSource:
             self._ranges = low, high
         return self._ranges
 
+    def _refuse_many(self, n_rows):
+        row_bytes = 8 * max(self.shape[1], 1)
+        refuse_beyond_memory(
+            n_rows * row_bytes,
+            f"reading {n_rows} rows of X at once, of {self.shape[1]} columns,",
+            lambda limit: (
+                f"ask for at most {limit // row_bytes} at a time; a fit reads batch_size rows, and "
+                "20 for each of n_inducing points, at once"
+            ),
+        )
+
     def _read(self, start, stop):
+        self._refuse_many(stop - start)
         # Readers of files are seldom safe in several threads.
         with self._lock:
             part = self.rows[start:stop]
@@ -172,6 +186,7 @@ class RowSource:
 
     def _gather(self, indices):
         """Return the rows of these numbers."""
+        self._refuse_many(len(indices))
         if isinstance(self.rows, np.ndarray):
             return np.ascontiguousarray(self.rows[indices], dtype=np.float64)
         if hasattr(self.rows, "__dask_graph__"):
@@ -244,11 +259,13 @@ def _runs(indices, size):
 def take_rows(X, indices, memory=0):
     """Return rows of an array or a source: an array if it is one, or if they fit the memory.
 
+    All rows of an array are the array itself.
+
     Parameters
     ----------
     X : ndarray of shape (N, D) or RowSource
     indices : ndarray of int of shape (n,)
-        In increasing order.
+        In increasing order, each once.
     memory : int
         Bytes that rows which are read may take.
 
@@ -258,6 +275,8 @@ def take_rows(X, indices, memory=0):
     """
     if isinstance(X, RowSource) and 8 * len(indices) * X.shape[1] > memory:
         return X.subset(indices)
+    if isinstance(X, np.ndarray) and len(indices) == len(X):
+        return X
     return X[indices]
 
 

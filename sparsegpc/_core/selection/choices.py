@@ -1,11 +1,17 @@
 """How the learning loop asks for inducing points: by selection among the rows, or given ones."""
 
 from copy import copy
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
+from sparsegpc._core.numerics.budget import largest_square, refuse_beyond_memory
 from sparsegpc._core.selection.pivots import Selection, select
+
+# Arrays of shape (M, M) that a model of M points cannot do without, and further ones for each
+# function; in truth it takes two to three times as many.
+POINTS_ARRAYS, FUNCTION_ARRAYS = 3, 2
 
 
 class Chosen(NamedTuple):
@@ -26,6 +32,19 @@ class Chosen(NamedTuple):
         )
 
 
+def refuse_points(n_points, n_functions, name):
+    """Raise MemoryError if no model of so many points and functions fits the memory.
+
+    `name` is what limits their number, as the user knows it.
+    """
+    n_arrays = POINTS_ARRAYS + FUNCTION_ARRAYS * n_functions
+    refuse_beyond_memory(
+        8 * n_arrays * n_points**2,
+        f"a model with {n_points} inducing points",
+        lambda limit: f"limit {name} to {largest_square(limit, n_arrays)}",
+    )
+
+
 class PivotedChoice:
     """Choose inducing points by partial pivoted Cholesky; see `pivots`.
 
@@ -39,10 +58,26 @@ class PivotedChoice:
         Weigh residuals by the site precisions; else all alike (greedy variance).
     rng : numpy.random.RandomState or None
     order : ndarray of int or None
+    n_functions : int
+        How many functions the points will serve.
+    name : str
+        How the user knows `n_points`.
     """
 
-    def __init__(self, rule, n_points, tol=0.0, *, by_precision=True, rng=None, order=None):
+    def __init__(
+        self,
+        rule,
+        n_points,
+        tol=0.0,
+        *,
+        by_precision=True,
+        rng=None,
+        order=None,
+        n_functions=1,
+        name="n_inducing",
+    ):
         self._rule, self._tol = rule, tol
+        self._check = partial(refuse_points, n_functions=n_functions, name=name)
         self._by_precision, self._rng, self._order = by_precision, rng, order
         self.n_points = n_points
         # A given order does not depend on the kernel: choosing again changes nothing.
@@ -67,6 +102,7 @@ class PivotedChoice:
             total_weight=model.total_weight,
             rng=self._rng,
             order=self._order,
+            check=self._check,
             **model.row_options,
         )
         return Chosen(model.X[selection.indices], selection.indices, selection)

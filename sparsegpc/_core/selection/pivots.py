@@ -93,8 +93,10 @@ class _Factor:
         gain_weight,
         tol,
         total_weight,
+        check,
         row_options,
     ):
+        self._check = check
         self._covariance, self._X, self._row_options = covariance, X, row_options
         self._kdiag, self._precision, self._gain_weight = kdiag, precision, gain_weight
         self._floor = RANK_TOLERANCE * kdiag
@@ -179,6 +181,8 @@ class _Factor:
         if not pivots:
             return
         n_old, n_new = self.size, len(pivots)
+        if self._check is not None:
+            self._check(n_old + n_new)
         L = np.zeros((n_old + n_new, n_old + n_new), order="F")
         L[:n_old, :n_old] = self._L
         L[n_old:, :n_old] = block.V[:, pivots].T
@@ -421,6 +425,7 @@ def select(
     total_weight=None,
     rng=None,
     order=None,
+    check=None,
     **row_options,
 ):
     """Choose inducing points among N rows.
@@ -449,6 +454,8 @@ def select(
         For ``rule="sample"``.
     order : ndarray of int or None
         For ``rule="order"``.
+    check : callable or None
+        ``check(n)`` raises if there cannot be n points; called before the memory grows to that.
     **row_options
         Of `RowBlocks`.
 
@@ -475,7 +482,16 @@ def select(
     total_weight = len(kdiag) if total_weight is None else total_weight
     gain_weight = precision if gain_weight is None else gain_weight
     factor = _Factor(
-        covariance, X, kdiag, precision, n_points, gain_weight, tol, total_weight, row_options
+        covariance,
+        X,
+        kdiag,
+        precision,
+        n_points,
+        gain_weight,
+        tol,
+        total_weight,
+        check,
+        row_options,
     )
     if rule == "argmax":
         _pivot_argmax(factor)
