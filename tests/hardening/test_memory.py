@@ -1,0 +1,397 @@
+"""Peak memory stays under its formula, and what cannot fit is refused before it is allocated.
+
+The formulas and the grid are in `memory_grid`, whose other sizes are the long form.
+"""
+
+import gc
+import math
+import subprocess
+import sys
+import tracemalloc
+
+import numpy as np
+import pytest
+from joblib import parallel_config
+from memory_grid import MIB, QUICK, formula, measure
+from sklearn import config_context
+from sklearn.gaussian_process.kernels import Matern
+
+from sparsegpc import (
+    InducingPointSelector,
+    SparseGPClassifier,
+    SparseGPRegressor,
+    StochasticSparseGPClassifier,
+    StochasticSparseGPRegressor,
+)
+from sparsegpc._core.kernels.algebra import FreeKernel
+from sparsegpc._core.kernels.families import RBF
+from sparsegpc._core.models import model as core_model
+from sparsegpc._core.numerics import budget
+from sparsegpc._core.rows.merging import merge_rows
+from sparsegpc._core.rows.sources import RowSource
+from sparsegpc._estimators import adapters, base
+from sparsegpc._estimators.noise import PolynomialNoise
+
+FAST = {"optimizer": None, "max_reselections": 0}
+LIMIT = 80 * MIB
+
+
+@pytest.mark.parametrize("case", QUICK, ids=lambda case: f"{case.model}-{case.method}")
+def test_peak_memory_is_under_the_formula_of_the_user_guide(case):
+    found, allowed = measure(case), formula(case)
+    assert found <= allowed, f"{found / MIB:.1f} MiB, where the formula allows {allowed / MIB:.1f}"
+    # A formula that allowed everything would say nothing.
+    assert found > 0.1 * allowed
+
+
+def traced(function):
+    """Return the peak of what numpy allocates while `function` runs, and what it returns."""
+    gc.collect()
+    tracemalloc.start()
+    try:
+        result = function()
+        return tracemalloc.get_traced_memory()[1], result
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.fixture
+def small_machine(monkeypatch):
+    monkeypatch.setattr(budget, "memory_limit", lambda: LIMIT)
+
+
+@pytest.fixture(scope="module")
+def rows():
+    rng = np.random.RandomState(0)
+    X = rng.standard_normal((3000, 2))
+    return X, np.sin(X[:, 0]) + 0.1 * rng.standard_normal(3000)
+
+
+@pytest.fixture(scope="module")
+def regressor(rows):
+    X, y = rows
+    return SparseGPRegressor(n_inducing=10, **FAST).fit(X[:200], y[:200])
+
+
+@pytest.fixture(scope="module")
+def classifier(rows):
+    X, y = rows
+    return SparseGPClassifier(n_inducing=10, **FAST).fit(X[:200], (y > 0.0)[:200])
+
+
+def refused(function, *words, peak=8 * MIB):
+    """Check that a call is refused by words, before it allocates more than `peak` bytes."""
+
+    def call():
+        with pytest.raises(MemoryError) as error:
+            function()
+        return str(error.value)
+
+    found, text = traced(call)
+    assert "takes at least" in text
+    assert "this process may have 80 MiB" in text
+    for word in words:
+        assert word in text
+    assert found < peak
+
+
+JOINT = f"at most {math.isqrt(LIMIT // 16)} rows at once"
+
+
+@pytest.mark.usefixtures("small_machine")
+class TestRefusals:
+    def test_covariances(self, rows, regressor):
+        X, _ = rows
+        refused(lambda: regressor.predict(X, return_cov=True), "return_cov=True", "3000", JOINT)
+        refused(lambda: regressor.sample_y(X), "sample_y at 3000 rows", JOINT)
+        draws = 10**9
+        refused(lambda: regressor.sample_y(X[:5], draws), "fewer than n_samples draws")
+
+    def test_draws_of_f(self, rows, classifier):
+        refused(lambda: classifier.sample_f(rows[0]), "sample_f at 3000 rows", JOINT)
+
+    def test_what_fits_is_not_refused(self, rows, regressor):
+        n = math.isqrt(LIMIT // 16)
+        mean, covariance = regressor.predict(rows[0][:n], return_cov=True)
+        assert covariance.shape == (n, n)
+        assert np.isfinite(mean).all()
+
+    @pytest.mark.parametrize("kind", [SparseGPRegressor, StochasticSparseGPRegressor])
+    def test_given_points(self, rows, kind):
+        X, y = rows
+        points = np.broadcast_to(np.float64(1.0), (10**5, 2))
+        largest = f"limit the rows of selector to {math.isqrt(LIMIT // 40)}"
+        refused(lambda: kind(selector=points).fit(X[:50], y[:50]), "100000 inducing", largest)
+
+    def test_points_of_kmeans(self, rows):
+        X, y = rows
+        model = SparseGPRegressor(selector="kmeans", n_inducing=10**6, **FAST)
+        refused(lambda: model.fit(X, y), "3000 inducing points", "limit n_inducing to")
+        selector = InducingPointSelector(method="kmeans", n_components=10**6)
+        refused(lambda: selector.fit(X), "limit n_components to")
+
+    def test_a_fitted_model_stays_as_it_was(self, rows):
+        X, y = rows
+        model = SparseGPRegressor(n_inducing=10, **FAST).fit(X[:200], y[:200])
+        model.set_params(selector="kmeans", n_inducing=3000)
+        before, expected = dict(vars(model)), model.predict(X[:5])
+        refused(lambda: model.fit(X, y), "limit n_inducing to")
+        assert vars(model).keys() == before.keys()
+        assert all(vars(model)[name] is before[name] for name in before)
+        np.testing.assert_array_equal(model.predict(X[:5]), expected)
+
+    def test_the_basis_of_the_noise(self, rows):
+        X = np.random.RandomState(0).standard_normal((200, 60))
+        noise = PolynomialNoise(degree=5, interactions=True)
+        model = SparseGPRegressor(noise=noise, n_inducing=10)
+        n_functions = math.comb(65, 5)
+        words = (f"{n_functions} coefficients", "degree", f"{LIMIT // (16 * 200)} coefficients")
+        refused(lambda: model.fit(X, rows[1][:200]), *words)
+
+    def test_features(self, rows):
+        X, _ = rows
+        selector = InducingPointSelector(n_components=20, tol=0.0).fit(X[:100])
+        many = np.broadcast_to(X[0], (10**6, 2))
+        n_rows = LIMIT // (8 * 20)
+        refused(lambda: selector.transform(many), f"transform at most {n_rows} rows")
+
+    def test_probabilities(self, classifier):
+        many = np.broadcast_to(np.zeros(2), (10**7, 2))
+        refused(lambda: classifier.predict_proba(many), f"at most {LIMIT // 32} rows at a time")
+
+    def test_many_classes(self, rows):
+        X, _ = rows
+        y = np.arange(3000) % 1500
+        model = SparseGPClassifier(likelihood="softmax", n_inducing=5)
+        refused(lambda: model.fit(X, y), "1500 classes at 3000 rows", "bernoulli-logit")
+
+    def test_conversion(self, regressor):
+        many = np.broadcast_to(np.int8(0), (10**7, 2))
+        refused(lambda: regressor.predict(many), "dtype int8", "numpy.memmap")
+
+    def test_sorted_copies(self):
+        X = np.zeros((2**18, 45))
+        X[:, 0] = np.arange(len(X))[::-1]
+        weight = np.ones(len(X))
+        refused(lambda: merge_rows(X, weight), "a sorted copy of 262144 rows", peak=16 * MIB)
+        # Copies of one row are no more than that row.
+        X[:, 0] = 0.0
+        assert merge_rows(X, weight).X.shape == (1, 45)
+
+    def test_reading_many_rows_at_once(self, tmp_path):
+        path = tmp_path / "rows.npy"
+        X = np.lib.format.open_memmap(path, "w+", np.float32, (50_000, 300))
+        X[:] = np.arange(50_000, dtype=np.float32)[:, None]
+        refused(lambda: RowSource(X)[:], "reading 50000 rows of X at once", "batch_size")
+        model = StochasticSparseGPClassifier(n_inducing=10**6)
+        labels = np.arange(50_000) % 2
+        refused(lambda: model.fit(X, labels), "n_inducing", peak=16 * MIB + 30 * 8 * 50_000)
+
+
+@pytest.fixture
+def tiny_machine(monkeypatch):
+    """Points beyond the 161st cannot be had: 5 arrays of 8 bytes for each pair."""
+    monkeypatch.setattr(budget, "SMALLEST_REQUEST", 2**10)
+    monkeypatch.setattr(budget, "memory_limit", lambda: 2**20)
+
+
+@pytest.mark.usefixtures("tiny_machine")
+@pytest.mark.parametrize("selector", ["rpcholesky", "hgv", "uniform"])
+def test_points_are_refused_only_once_they_are_too_many(rows, selector):
+    X, y = rows
+    X, y, kernel = X[:400], y[:400], Matern(1.0, nu=0.5)
+    wanted = {"kernel": kernel, "selector": selector, **FAST}
+    model = SparseGPRegressor(n_inducing=10**6, selection_tol=0.0, **wanted)
+    with pytest.raises(MemoryError, match="limit n_inducing to 161"):
+        model.fit(X, y)
+    assert not hasattr(model, "kernel_")
+    # The same request, where a tolerance ends it early.
+    assert len(model.set_params(selection_tol=4.0).fit(X, y).inducing_points_) < 161
+    model.set_params(selection_tol=0.0, n_inducing=161)
+    assert len(model.fit(X, y).inducing_points_) == 161
+
+
+@pytest.mark.usefixtures("tiny_machine")
+@pytest.mark.parametrize(
+    ("model", "limit"),
+    [
+        (
+            InducingPointSelector(Matern(1.0, nu=0.5), n_components=10**6, tol=0.0),
+            "n_components to 209",
+        ),
+        (StochasticSparseGPRegressor(Matern(1.0, nu=0.5), n_inducing=10**6), "n_inducing to 161"),
+        (
+            SparseGPRegressor(
+                Matern(1.0, nu=0.5),
+                selector=InducingPointSelector(n_components=10**6, tol=0.0),
+                **FAST,
+            ),
+            "selector.n_components to 161",
+        ),
+        (
+            SparseGPRegressor(Matern(1.0, nu=0.5), n_inducing="auto", certificate_tol=1e-9, **FAST),
+            "max_inducing to 161",
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) else type(value).__name__,
+)
+def test_what_limits_the_points_is_named(rows, model, limit):
+    X, y = rows
+    with pytest.raises(MemoryError, match=f"limit {limit}"):
+        model.fit(X[:400], y[:400])
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="the address space has a limit on Linux")
+def test_a_limit_of_the_process_is_seen():
+    program = (
+        "import resource, numpy as np\n"
+        "from sparsegpc import SparseGPRegressor\n"
+        "X = np.linspace(0.0, 1.0, 50)[:, None]\n"
+        "model = SparseGPRegressor(n_inducing=5, optimizer=None).fit(X, X[:, 0])\n"
+        "resource.setrlimit(resource.RLIMIT_AS, (5 * 2**30, 5 * 2**30))\n"
+        "try:\n"
+        "    model.predict(np.zeros((30_000, 1)), return_cov=True)\n"
+        "except MemoryError as error:\n"
+        "    print(error)\n"
+    )
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert "takes at least 13.4 GiB of memory, but this process may have 5 GiB" in run.stdout
+
+
+def fake_groups(tmp_path, monkeypatch, lines, limits):
+    groups = tmp_path / "cgroup"
+    groups.write_text("\n".join(lines))
+    for name, text in limits.items():
+        path = tmp_path / "fs" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    monkeypatch.setattr(budget, "GROUPS", groups)
+    monkeypatch.setattr(budget, "GROUP_FILES", tmp_path / "fs")
+    return budget._group_limit()
+
+
+@pytest.mark.parametrize(
+    ("lines", "limits", "expected"),
+    [
+        (["0::/"], {"memory.max": "1000\n"}, 1000),
+        (["0::/a/b"], {"a/memory.max": "500\n", "a/b/memory.max": "max\n"}, 500),
+        (["0::/outside"], {"memory.max": "700\n"}, 700),
+        (["0::/a"], {"a/memory.max": "max\n"}, math.inf),
+        (
+            ["5:cpu:/", "4:memory,other:/a", "0::/"],
+            {"memory/a/memory.limit_in_bytes": "300", "cpu/memory.limit_in_bytes": "1"},
+            300,
+        ),
+        (["4:memory:/outside"], {"memory/memory.limit_in_bytes": "200"}, 200),
+        (["4:memory:/a"], {}, math.inf),
+    ],
+)
+def test_limits_of_control_groups(tmp_path, monkeypatch, lines, limits, expected):
+    assert fake_groups(tmp_path, monkeypatch, lines, limits) == expected
+
+
+def test_without_any_limit_nothing_is_refused(monkeypatch, tmp_path):
+    monkeypatch.setattr(budget, "resource", None)
+    monkeypatch.setattr(budget, "GROUPS", tmp_path / "none")
+    monkeypatch.delattr(budget.os, "sysconf", raising=False)
+    assert budget.memory_limit() == math.inf
+    budget.refuse_beyond_memory(10**30, "everything", lambda limit: "ask for less")
+
+
+def test_the_least_limit_counts(monkeypatch):
+    monkeypatch.setattr(budget, "_physical_memory", lambda: 300)
+    monkeypatch.setattr(budget, "_process_limit", lambda: math.inf)
+    monkeypatch.setattr(budget, "_group_limit", lambda: 200)
+    assert budget.memory_limit() == 200
+
+
+@pytest.mark.parametrize(
+    ("n_bytes", "text"), [(12, "12 bytes"), (80 * MIB, "80 MiB"), (1.5 * 2**40, "1.5 TiB")]
+)
+def test_numbers_of_bytes_in_words(n_bytes, text):
+    assert budget.in_words(n_bytes) == text
+
+
+def test_sorted_rows_that_are_owned_are_not_copied():
+    X, weight = np.arange(2000.0)[:, None] * np.ones(3), np.ones(2000)
+    assert merge_rows(X, weight, owned=True).X is X
+    assert not np.shares_memory(merge_rows(X, weight).X, X)
+    shuffled = X[::-1]
+    np.testing.assert_array_equal(merge_rows(shuffled, weight, owned=True).X, X)
+
+
+def test_merging_takes_one_copy_of_the_rows():
+    X = np.random.RandomState(0).standard_normal((20_000, 50))
+    X[:, 0] = 1.0
+    peak, rows = traced(lambda: merge_rows(X, np.ones(len(X))))
+    assert peak < 1.3 * X.nbytes + 8 * 20 * len(X)
+    np.testing.assert_array_equal(rows.X, X[np.lexsort(X.T[::-1])])
+
+
+def test_the_spread_takes_some_columns_at_a_time(monkeypatch):
+    monkeypatch.setattr(adapters, "SPREAD_VALUES", 2**16)
+    X = np.random.RandomState(0).standard_normal((5000, 100))
+    weight = np.ones(len(X))
+    peak, spread = traced(lambda: adapters.measure_spread(X, weight))
+    assert peak < 1.5 * X.nbytes
+    np.testing.assert_allclose(spread.columns, X.std(axis=0), rtol=1e-9)
+
+
+def test_a_pullback_keeps_one_copy_of_the_rows():
+    rng = np.random.RandomState(0)
+    kernel = FreeKernel(RBF(), np.zeros(1), np.ones(1, dtype=bool))
+    Z, X = rng.standard_normal((10, 500)), rng.standard_normal((2000, 500))
+    gc.collect()
+    tracemalloc.start()
+    kept = kernel.evaluate(np.zeros(1), Z, X)
+    now = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    assert len(kept) == 2
+    assert now < 1.1 * X.nbytes + 8 * 10 * 2000
+
+
+def test_function_and_noise_divide_the_working_memory(rows, monkeypatch):
+    X, y = rows
+    seen, original = [], core_model.row_blocks
+
+    def watched(X, n_columns, **options):
+        if "memory" in options:
+            seen.append(options["memory"])
+        return original(X, n_columns, **options)
+
+    monkeypatch.setattr(core_model, "row_blocks", watched)
+    with config_context(working_memory=64):
+        SparseGPRegressor(noise="gp", n_inducing=10, **FAST).fit(X[:200], y[:200])
+    shares = [memory for memory in seen if memory < 64 * MIB]
+    assert len(shares) >= 2
+    for of_f, of_noise in zip(shares[::2], shares[1::2], strict=True):
+        assert of_f + of_noise == pytest.approx(64 * MIB)
+
+
+def test_models_learned_at_once_divide_the_working_memory(rows, monkeypatch):
+    X, _ = rows
+    seen, original = [], base.row_options
+
+    def watched():
+        seen.append(original()["memory"])
+        return original()
+
+    monkeypatch.setattr(base, "row_options", watched)
+    y = np.digitize(X[:200, 0], [-0.5, 0.5])
+    model = SparseGPClassifier(likelihood="polya-gamma", n_inducing=10, n_jobs=2, **FAST)
+    with config_context(working_memory=64), parallel_config("threading"):
+        model.fit(X[:200], y)
+    assert set(seen) == {32 * MIB}
+
+
+def test_noise_at_many_rows_is_predicted_block_by_block(rows):
+    rng = np.random.RandomState(0)
+    X, y = rng.standard_normal((300, 6)), rows[1][:300]
+    noise = PolynomialNoise(degree=3, interactions=True)
+    model = SparseGPRegressor(noise=noise, n_inducing=5, **FAST).fit(X, y)
+    many = rng.standard_normal((50_000, 6))
+    n_functions = math.comb(9, 3)
+    peak, std = traced(lambda: model.predict_noise_std(many))
+    assert peak < 8 * n_functions * len(many)
+    np.testing.assert_allclose(std[:100], model.predict_noise_std(many[:100]), rtol=1e-12)
