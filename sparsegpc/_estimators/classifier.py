@@ -230,6 +230,7 @@ class SparseGPClassifier(
     order of the rows nor writing a row twice rather than giving it a weight of two matters. Those
     of a `numpy.memmap`, or of another array that is read by slices, stay where and as they are: see
     "Rows that do not fit in memory" in the user guide.
+    The peak of memory is under "How much memory" there.
 
     References
     ----------

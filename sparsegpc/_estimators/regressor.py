@@ -219,6 +219,7 @@ class SparseGPRegressor(GaussianRegressionMixin, CertifiedMixin, SparseGPBase):
     nor writing a row twice rather than giving it a weight of two matters. Those of a
     `numpy.memmap`, or of another array that is read by slices, stay where and as they are: see
     "Rows that do not fit in memory" in the user guide.
+    The peak of memory is under "How much memory" there.
 
     Several outputs share kernel and inducing points; each has noise parameters of its own.
 

@@ -2,8 +2,8 @@
 
 ``python -m tests.hardening.memory_grid`` prints for each case what was measured, what the formula
 allows, and the ratio, which must be at most one. What is measured is what numpy allocates beyond
-the input. ``--resident`` adds the growth of the resident memory of a fresh process, which holds the
-work arrays of LAPACK and the buffers of BLAS, too. ``--quick`` takes the short form's cases only.
+the input. ``--resident`` adds the growth of the resident memory of a fresh process (on Linux), with
+the work arrays of LAPACK and the buffers of BLAS. ``--quick`` takes the short form's cases only.
 """
 
 import argparse
@@ -12,6 +12,7 @@ import multiprocessing
 import sys
 import tracemalloc
 import warnings
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -211,16 +212,20 @@ def measure(case):
 
 
 def _resident(case):
-    """Return by how much the largest resident memory of this process grows."""
-    import resource
-
-    unit = 1 if sys.platform == "darwin" else 1024
+    """Return by how much the resident memory of this process is larger at the peak, on Linux."""
     with warnings.catch_warnings(), config_context(working_memory=case.working_memory):
         warnings.simplefilter("ignore", ConvergenceWarning)
         call = _call(case)
-        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        # The peak begins anew; that of resource.getrusage would be that of the parent.
+        Path("/proc/self/clear_refs").write_text("5")
+        before = _status("VmRSS")
         call()
-        return unit * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+        return _status("VmHWM") - before
+
+
+def _status(name):
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return 1024 * next(int(line.split()[1]) for line in lines if line.startswith(f"{name}:"))
 
 
 def main():
