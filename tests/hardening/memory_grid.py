@@ -12,6 +12,7 @@ import multiprocessing
 import sys
 import tracemalloc
 import warnings
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
@@ -242,8 +243,8 @@ def main():
         ratios = [found / allowed]
         if arguments.resident:
             # A fresh process for each: the peak of a process never falls.
-            with multiprocessing.get_context("spawn").Pool(1) as pool:
-                grown = pool.apply(_resident, (case,))
+            with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+                grown = pool.submit(_resident, case).result()
             ratios.append(grown / (allowed + RESIDENT_SLACK))
             texts.append(f"resident {grown / MIB:8.1f}")
         worst = max(worst, *ratios)
