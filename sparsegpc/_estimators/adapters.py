@@ -1,5 +1,7 @@
 """From scikit-learn's kernel objects to the core's kernels, start values included."""
 
+import numbers
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import numpy as np
@@ -60,14 +62,22 @@ class _Parameters:
         self.values, self.free, self.names, self.columns = [], [], [], []
 
     def add(self, kernel, prefix, name, columns=(None,)):
-        hyperparameters = np.atleast_1d(np.asarray(getattr(kernel, name), dtype=np.float64))
-        fixed = getattr(kernel, f"hyperparameter_{name}").fixed
+        given = getattr(kernel, name)
+        shape = () if len(columns) == 1 else (len(columns),)
+        try:
+            hyperparameters = np.asarray(given, dtype=np.float64)
+        except (TypeError, ValueError):
+            hyperparameters = np.array(np.nan)
+        fixed = _is_fixed(kernel, name)
         smallest = 0.0 if fixed and name in MAY_VANISH else TINY
-        if not (np.isfinite(hyperparameters) & (hyperparameters >= smallest)).all():
+        right = hyperparameters.shape == shape or hyperparameters.size == 1 == len(columns)
+        if not right or not (np.isfinite(hyperparameters) & (hyperparameters >= smallest)).all():
             raise ValueError(
-                f"kernel: {type(kernel).__name__} has {name}={getattr(kernel, name)}, but "
-                "hyperparameters must be positive and finite"
+                f"kernel: {type(kernel).__name__} has {name}={given!r}, but hyperparameters must "
+                f"be positive and finite: give {'a number' if shape == () else 'one per column'}, "
+                "for example 1.0"
             )
+        hyperparameters = hyperparameters.ravel()
         with np.errstate(divide="ignore"):
             values = np.log(hyperparameters)
         for value, column in zip(values, columns, strict=True):
@@ -119,6 +129,9 @@ def adapt_kernel(kernel, n_features, *, refuse_white=None):
         raise ValueError(
             f"kernel {kernel} holds a WhiteKernel, but {refuse_white}: leave the WhiteKernel out"
         )
+    for part in parts:
+        _check_settings(part)
+        _check_bounds(part)
     parameters = _Parameters()
     node = _translate(kernel, "", n_features, parameters)
     free = np.array(parameters.free, dtype=bool)
@@ -126,13 +139,58 @@ def adapt_kernel(kernel, n_features, *, refuse_white=None):
     theta = np.array(kernel.theta, dtype=np.float64)
     with np.errstate(divide="ignore"):
         bounds = np.array(kernel.bounds, dtype=np.float64).reshape(-1, 2)
-    for name, (low, high) in zip(parameters.names, bounds, strict=True):
-        if not low <= high:
-            raise ValueError(
-                f"kernel {kernel} has bounds {tuple(np.exp((low, high)))} for {name}: the lower "
-                "bound must not exceed the upper one, and both must be positive"
-            )
     return AdaptedKernel(core, theta, bounds, parameters.names, parameters.columns)
+
+
+def _is_fixed(kernel, name):
+    bounds = getattr(kernel, f"{name}_bounds")
+    return isinstance(bounds, str) and bounds == "fixed"
+
+
+def check_white(kernel):
+    """Raise ValueError if a WhiteKernel has no positive variance, or no bounds."""
+    _check_bounds(kernel)
+    _Parameters().add(kernel, "", "noise_level")
+
+
+def _check_settings(kernel):
+    """Raise ValueError if what is no hyperparameter of a part of a kernel is wrong."""
+    for name in ("k1", "k2"):
+        part = getattr(kernel, name, None)
+        if isinstance(kernel, sk.KernelOperator) and not isinstance(part, sk.Kernel):
+            raise ValueError(
+                f"kernel: {type(kernel).__name__} has {name}={part!r}, but it must be a kernel: "
+                "give an instance, for example RBF()"
+            )
+    settings = {sk.Matern: ("nu", np.inf), sk.Exponentiation: ("exponent", TINY**-1)}
+    if type(kernel) in settings:
+        name, largest = settings[type(kernel)]
+        value = getattr(kernel, name)
+        if not isinstance(value, numbers.Real) or not 0.0 < value <= largest:
+            raise ValueError(
+                f"kernel: {type(kernel).__name__} has {name}={value!r}, but it must be a positive "
+                "number: give for example 1.5"
+            )
+
+
+def _check_bounds(kernel):
+    """Raise ValueError if bounds of a part of a kernel are none; they may be zero or infinite."""
+    for name, given in kernel.get_params(deep=False).items():
+        if not name.endswith("_bounds") or (isinstance(given, str) and given == "fixed"):
+            continue
+        try:
+            bounds = np.asarray(given, dtype=np.float64)
+        except (TypeError, ValueError):
+            bounds = np.array(np.nan)
+        n_values = np.size(getattr(kernel, name.removesuffix("_bounds"), 1.0))
+        right = bounds.ndim in (1, 2) and bounds.shape[-1] == 2
+        right = right and (bounds.ndim == 1 or len(bounds) in (1, n_values))
+        if not right or not ((bounds[..., 0] >= 0.0) & (bounds[..., 0] <= bounds[..., 1])).all():
+            raise ValueError(
+                f"kernel: {type(kernel).__name__} has bounds {given!r} for "
+                f"{name.removesuffix('_bounds')}, but the lower bound must not exceed the upper "
+                "one, and both must be positive: give such a pair, or 'fixed'"
+            )
 
 
 def split_white(kernel):
@@ -205,7 +263,8 @@ def _length_scale_columns(kernel, n_features):
         return ("all",)
     if n_length_scales != n_features:
         raise ValueError(
-            f"kernel {kernel} has {n_length_scales} length scales, but X has {n_features} columns: "
+            f"kernel: {type(kernel).__name__} with length_scale={kernel.length_scale} has "
+            f"{n_length_scales} length scales, but X has {n_features} columns: "
             "give one length scale, or one for each column"
         )
     return tuple(range(n_features))
@@ -226,6 +285,18 @@ def _by_values(kernel, prefix, parameters):
     )
 
 
+@contextmanager
+def _evaluating(kernel):
+    """Say of errors that only a kernel's settings can be the cause of, whose they are."""
+    try:
+        yield
+    except (LookupError, NameError, TypeError) as error:
+        raise ValueError(
+            f"kernel {kernel} cannot be evaluated at arrays of two rows or more and as many "
+            f"columns as X has, {type(error).__name__}: {error}; check its parameters"
+        ) from error
+
+
 class _KernelValue:
     """``value(params, Z, X)`` of a scikit-learn kernel."""
 
@@ -233,7 +304,8 @@ class _KernelValue:
         self._kernel = kernel
 
     def __call__(self, params, Z, X):
-        K = np.asarray(self._kernel.clone_with_theta(params)(Z, X), dtype=np.float64)
+        with _evaluating(self._kernel):
+            K = np.asarray(self._kernel.clone_with_theta(params)(Z, X), dtype=np.float64)
         if K.shape != (len(Z), len(X)):
             raise ValueError(
                 f"kernel {self._kernel} returned an array of shape {K.shape} for {len(Z)} and "
@@ -247,7 +319,8 @@ class _KernelDiag(_KernelValue):
     """``diag(params, X)`` of a scikit-learn kernel."""
 
     def __call__(self, params, X):
-        diag = np.array(self._kernel.clone_with_theta(params).diag(X), dtype=np.float64)
+        with _evaluating(self._kernel):
+            diag = np.array(self._kernel.clone_with_theta(params).diag(X), dtype=np.float64)
         if diag.shape != (len(X),):
             raise ValueError(
                 f"kernel {self._kernel} returned a diagonal of shape {diag.shape} for {len(X)} "

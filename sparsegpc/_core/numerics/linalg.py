@@ -79,7 +79,8 @@ def jittered_cholesky(A, jitter=SMALLEST_JITTER, attempts=JITTER_ATTEMPTS):
     raise LinAlgError(
         f"the covariance of {len(A)} inducing points is not positive definite, even with "
         f"{jitter / JITTER_GROWTH:.0e} of its mean diagonal added to the diagonal: the kernel is "
-        "not positive semi-definite, or its values are not finite"
+        "not positive semi-definite, or its values are not finite; check its formula and "
+        "parameters, or use another"
     )
 
 

@@ -152,7 +152,10 @@ class _Factor:
         V = _whiten(self._covariance, self._Z, self._L, X)
         H = H - V.T @ V
         if not np.isfinite(H.sum()):
-            raise LinAlgError("the kernel has values that are not finite")
+            raise LinAlgError(
+                "the kernel has values that are not finite, but all of them must be: check its "
+                "parameters, and scale the columns"
+            )
         block = _Candidates(rows, X, V, H, self._floor[rows], self._n_points - self.size)
         # Where a kernel's diagonal disagrees with its columns, the columns decide: or a spanned
         # row would be proposed for ever.
@@ -208,7 +211,10 @@ class _Factor:
             self._precision,
         )
         if not np.isfinite(residual).all():
-            raise LinAlgError("the kernel has values that are not finite")
+            raise LinAlgError(
+                "the kernel has values that are not finite, but all of them must be: check its "
+                "parameters, and scale the columns"
+            )
         residual[self._floor == np.inf] = 0.0
         self.residual = residual
         self._probe_residual = residual[self._probes]
@@ -285,7 +291,8 @@ class _Candidates:
         if (self.residual < self._below_zero).any():
             raise LinAlgError(
                 "the kernel is not positive semi-definite: given the chosen rows, the variance at "
-                f"another is {self.residual.min():.3g}"
+                f"another is {self.residual.min():.3g}, but must be positive: check its formula "
+                "and parameters, or use another"
             )
 
 
@@ -502,5 +509,8 @@ def select(
     else:
         raise ValueError(f"rule must be 'argmax', 'sample' or 'order', got {rule!r}")
     if not factor.indices:
-        raise LinAlgError("no inducing point can be chosen: the kernel is zero at every row")
+        raise LinAlgError(
+            "no inducing point can be chosen: the kernel is zero at every row: "
+            "give it a positive variance"
+        )
     return factor.result()
