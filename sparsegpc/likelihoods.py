@@ -51,4 +51,9 @@ def resolve_likelihood(likelihood, n_classes):
         if likelihood == "auto":
             likelihood = "bernoulli-logit" if n_classes == 2 else "softmax"
         return NAMES[likelihood]()
+    if not hasattr(likelihood, "slacks"):
+        raise ValueError(
+            f"likelihood must say which bounds it admits, got {likelihood!r} without slacks: use a "
+            f"name, one of {sorted(NAMES)}, or a class of sparsegpc.likelihoods"
+        )
     return likelihood

@@ -12,6 +12,7 @@ valid at any distance.
 """
 
 import math
+import numbers
 from dataclasses import dataclass
 
 from sparsegpc._core.bounds.upper import UPPER_BOUNDS, standard_bound, upper_bounds
@@ -23,6 +24,8 @@ NEWTON_STEPS = 5
 OF_SITES = "bound with a point at every row and the same sites"
 # From here on an error of the mean, in deviations, or a ratio of variances says nothing useful.
 LARGEST_ERROR_TOLD = 5.0
+# Fields of a certificate that are numbers.
+NUMBERS = ("n_rows", "lower_bound", "standard_bound", "improved_lower_bound")
 
 
 def certify(features, outputs, slack, methods, *, n_rows, **cg_options):
@@ -121,17 +124,39 @@ class Certificate:
     improved_lower_bound: float
     of: str = "log marginal likelihood"
 
+    def __post_init__(self):
+        if not (isinstance(self.upper_bounds, dict) and self.upper_bounds):
+            raise ValueError(
+                f"upper_bounds must be a dictionary of one bound or more, got "
+                f"{self.upper_bounds!r}: give for example {{'one-pass': -49.9}}"
+            )
+        given = {name: getattr(self, name) for name in NUMBERS}
+        given.update({f"upper_bounds[{name!r}]": b for name, b in self.upper_bounds.items()})
+        for name, value in given.items():
+            if not isinstance(value, numbers.Real) or math.isnan(value):
+                raise ValueError(
+                    f"{name} must be a number, got {value!r}: certificates are made by the method "
+                    "certificate of a fitted estimator"
+                )
+        if not 0.0 < self.n_rows < math.inf:
+            raise ValueError(
+                f"n_rows must be positive and finite, got {self.n_rows!r}: give the total weight "
+                "of the rows"
+            )
+
     def __add__(self, other):
+        if not isinstance(other, Certificate):
+            return NotImplemented
         if self.n_rows != other.n_rows:
             raise ValueError(
                 "certificates add up over outputs of the same rows, not over "
-                f"{self.n_rows:g} and {other.n_rows:g} rows"
+                f"{self.n_rows:g} and {other.n_rows:g} rows: give one about the same data"
             )
         shared = [name for name in self.upper_bounds if name in other.upper_bounds]
         if not shared:
             raise ValueError(
                 "certificates add up by the same upper bounds, not "
-                f"{list(self.upper_bounds)} and {list(other.upper_bounds)}"
+                f"{list(self.upper_bounds)} and {list(other.upper_bounds)}: ask for one method"
             )
         return Certificate(
             self.n_rows,
@@ -152,7 +177,14 @@ class Certificate:
         Returns
         -------
         certificate : Certificate
+
+        Raises
+        ------
+        ValueError
+            If `nats` is not a finite number.
         """
+        if not isinstance(nats, numbers.Real) or not math.isfinite(nats):
+            raise ValueError(f"nats must be a finite number, got {nats!r}: give 0.0 for no shift")
         return Certificate(
             self.n_rows,
             self.lower_bound + nats,

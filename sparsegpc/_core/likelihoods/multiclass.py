@@ -1,6 +1,7 @@
 r"""Likelihoods of several classes: one function for each of them, with one kernel."""
 
 import numbers
+import sys
 
 import numpy as np
 from scipy.special import log_expit, softmax, xlogy
@@ -188,7 +189,7 @@ class DirichletTargets(_SoftmaxLink, KnownNoise, LabelLikelihood):
 
     def for_classes(self, n_classes):
         is_number = isinstance(self.concentration, numbers.Real)
-        if not (is_number and 0.0 < self.concentration < np.inf):
+        if not (is_number and 0.0 < self.concentration <= sys.float_info.max):
             raise ValueError(
                 f"concentration must be positive and finite, got {self.concentration!r}: values "
                 "from 0.001 to 0.1 are usual"

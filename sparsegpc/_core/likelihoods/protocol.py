@@ -99,6 +99,12 @@ class LabelLikelihood:
     def __repr__(self):
         return f"{type(self).__name__}()"
 
+    def _lacks(self, method):
+        return NotImplementedError(
+            f"likelihood {self!r} must define the method {method}: use a likelihood that does, "
+            "such as BernoulliLogit()"
+        )
+
     def for_classes(self, n_classes):
         """Return the likelihood for this number of classes."""
         return self
@@ -124,7 +130,7 @@ class LabelLikelihood:
         list of array of shape (N',)
             One for each output, with an entry for each merged row.
         """
-        raise NotImplementedError
+        raise self._lacks("targets")
 
     def log_probabilities(self, mean, variance):
         """Return the logarithms of the classes' probabilities, integrated over f.
@@ -138,8 +144,8 @@ class LabelLikelihood:
         -------
         ndarray of shape (n, C)
         """
-        raise NotImplementedError
+        raise self._lacks("log_probabilities")
 
     def probabilities(self, f):
         """Return the classes' probabilities, shape (n, C), at given f, shape (K, n)."""
-        raise NotImplementedError
+        raise self._lacks("probabilities")
