@@ -38,6 +38,9 @@ def fit_one_vs_rest(template, rows, codes, labels, seeds, *, previous, n_jobs, t
     estimators : list of SparseGPClassifier
     told : list of list of (category, message)
     """
+    if n_jobs is not None:
+        # joblib would start as many processes, or fail at that.
+        n_jobs = min(effective_n_jobs(n_jobs), len(seeds))
     n_at_once = min(effective_n_jobs(n_jobs), len(seeds))
     n_threads = max(1, available_threads() // n_at_once)
     # All of them together keep what one model may.
