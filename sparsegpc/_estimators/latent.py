@@ -24,7 +24,9 @@ class LatentMixin:
 
     def _latent_moments(self, X):
         """Return mean and variance of f at the rows of validated `X`, shape (n_outputs, N) each."""
-        return predict_moments(*self._latent_core(), X, **row_options())
+        with np.errstate(over="ignore", invalid="ignore"):
+            moments = predict_moments(*self._latent_core(), X, **row_options())
+        return self._refuse_overflowed(X, moments)
 
     def _latent_covariance(self, X, request, n_samples=None):
         """Return mean and covariance of f, shape (n_outputs, N) and (n_outputs, N, N).
@@ -34,7 +36,19 @@ class LatentMixin:
         """
         _refuse_joint(request, len(X), len(self._posteriors), n_samples)
         # Beside the covariance all rows are small.
-        return predict_covariance(*self._latent_core(), X[:])
+        with np.errstate(over="ignore", invalid="ignore"):
+            moments = predict_covariance(*self._latent_core(), X[:])
+        return self._refuse_overflowed(X, moments)
+
+    def _refuse_overflowed(self, X, moments):
+        """Return moments of f, or raise ValueError if the kernel has overflowed."""
+        if not all(np.isfinite(part).all() for part in moments):
+            largest = float(np.maximum(np.abs(X.min(axis=0)), np.abs(X.max(axis=0))).max())
+            raise ValueError(
+                f"X holds a value of {largest:.3g}, where kernel {self.kernel_} overflows: leave "
+                "such rows out, or scale the columns before fit, for example with StandardScaler"
+            )
+        return moments
 
     def _latent_core(self):
         adapted = adapt_kernel(self.kernel_, self.n_features_in_)
