@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import StrOptions
 
 from sparsegpc._core.bounds.collapsed import SLACKS
 from sparsegpc._core.learning import inference
@@ -27,6 +27,7 @@ from sparsegpc._estimators.adapters import (
 from sparsegpc._estimators.callbacks import CallbackSupportMixin
 from sparsegpc._estimators.diagnosis import FRAMES_TO_USER, describe_fit
 from sparsegpc._estimators.latent import LatentMixin
+from sparsegpc._estimators.parameters import ParametersMixin
 from sparsegpc._estimators.progress import errors_of_callbacks, say
 from sparsegpc._estimators.saving import SavedStateMixin
 from sparsegpc._estimators.selector import (
@@ -36,6 +37,7 @@ from sparsegpc._estimators.selector import (
     make_choice,
 )
 from sparsegpc._estimators.settings import row_options
+from sparsegpc._estimators.validation import Range, checked_numbers
 
 
 class Problem(NamedTuple):
@@ -59,7 +61,9 @@ class Problem(NamedTuple):
         return self.progress.offset * self.model.total_weight
 
 
-class SparseGPBase(SavedStateMixin, LatentMixin, CallbackSupportMixin, BaseEstimator):
+class SparseGPBase(
+    SavedStateMixin, LatentMixin, CallbackSupportMixin, ParametersMixin, BaseEstimator
+):
     """Parameters, learning and latent predictions of a sparse Gaussian process.
 
     A subclass states the `Problem`, calls `_learn` within `announced_fit` and
@@ -68,16 +72,16 @@ class SparseGPBase(SavedStateMixin, LatentMixin, CallbackSupportMixin, BaseEstim
 
     _parameter_constraints = {
         "kernel": [Kernel, None],
-        "n_inducing": [Interval(numbers.Integral, 1, None, closed="left")],
+        "n_inducing": [Range(numbers.Integral, 1, None, closed="left")],
         "selector": [StrOptions(set(METHODS)), InducingPointSelector, "array-like"],
-        "selection_tol": [Interval(numbers.Real, 0, None, closed="left")],
+        "selection_tol": [Range(numbers.Real, 0, None, closed="left")],
         "bound": [StrOptions({"auto", *SLACKS})],
         "fit_prior_mean": ["boolean"],
         "optimizer": [StrOptions({"bfgs"}), None],
-        "n_restarts_optimizer": [Interval(numbers.Integral, 0, None, closed="left")],
-        "max_iter": [Interval(numbers.Integral, 1, None, closed="left")],
-        "tol": [Interval(numbers.Real, 0, None, closed="neither")],
-        "max_reselections": [Interval(numbers.Integral, 0, None, closed="left")],
+        "n_restarts_optimizer": [Range(numbers.Integral, 0, None, closed="left")],
+        "max_iter": [Range(numbers.Integral, 1, None, closed="left")],
+        "tol": [Range(numbers.Real, 0, None, closed="neither")],
+        "max_reselections": [Range(numbers.Integral, 0, None, closed="left")],
         "optimize_inducing": ["boolean"],
         "warm_start": ["boolean"],
         "working_dtype": [StrOptions({"float64", "float32"})],
@@ -158,7 +162,8 @@ class SparseGPBase(SavedStateMixin, LatentMixin, CallbackSupportMixin, BaseEstim
         if n_restarts and not np.isfinite(bounds).all():
             raise ValueError(
                 f"n_restarts_optimizer={n_restarts} draws hyperparameters between their bounds, so "
-                f"all bounds of kernel {problem.kernel} must be finite and positive"
+                f"all bounds of kernel {problem.kernel} must be finite and positive, got "
+                f"{np.exp(bounds).tolist()}: give others, or no restarts"
             )
         return [rng.uniform(*bounds.T) for _ in range(n_restarts)]
 
@@ -203,7 +208,7 @@ class SparseGPBase(SavedStateMixin, LatentMixin, CallbackSupportMixin, BaseEstim
             if getattr(selector, name) is not None:
                 raise ValueError(
                     f"selector.{name} must be None within {type(self).__name__}, which supplies "
-                    f"what it learns itself, got {getattr(selector, name)!r}"
+                    f"what it learns itself, got {getattr(selector, name)!r}: leave it out"
                 )
         if selector.random_state is not None:
             rng = check_random_state(selector.random_state)
@@ -229,7 +234,8 @@ class SparseGPBase(SavedStateMixin, LatentMixin, CallbackSupportMixin, BaseEstim
         if kernel_structure(problem.kernel) != kernel_structure(self.kernel_):
             raise ValueError(
                 f"warm_start=True needs the kernel structure of the last fit: it had "
-                f"{self.kernel_}, kernel is {problem.kernel}; set warm_start=False to start afresh"
+                f"{self.kernel_} with {_free(self.kernel_)} free, kernel is {problem.kernel} with "
+                f"{_free(problem.kernel)} free; set warm_start=False to start afresh"
             )
 
     def _warm_points(self, choose, rows):
@@ -292,14 +298,21 @@ class SparseGPBase(SavedStateMixin, LatentMixin, CallbackSupportMixin, BaseEstim
     def _check_theta(self, theta):
         """Return the kernel's parameters that a user gives, or the learned ones for None."""
         learned = self.kernel_.theta
-        theta = learned if theta is None else np.asarray(theta, dtype=np.float64)
+        if theta is None:
+            return learned
+        theta = checked_numbers(theta, "theta", allow_nd=True, ensure_all_finite=False)
         if theta.shape != learned.shape:
             raise ValueError(
-                f"theta must have the shape {learned.shape} of kernel_.theta, got {theta.shape}"
+                f"theta must have the shape {learned.shape} of kernel_.theta, got {theta.shape}: "
+                "give the logarithms of the free hyperparameters"
             )
         if not np.isfinite(theta).all():
-            raise ValueError(f"theta must be finite, got {theta}")
+            raise ValueError(f"theta must be finite, got {theta}: give logarithms")
         return theta
+
+
+def _free(kernel):
+    return [h.name for h in kernel.hyperparameters if not h.fixed] or "nothing"
 
 
 def check_points_may_move(kernel, X):

@@ -4,7 +4,7 @@ import numbers
 from dataclasses import replace
 
 import numpy as np
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import StrOptions
 
 from sparsegpc._core.bounds.certificates import OF_SITES, certify
 from sparsegpc._core.bounds.collapsed import collapse
@@ -14,6 +14,7 @@ from sparsegpc._core.learning.inference import settle
 from sparsegpc._core.numerics.linalg import JITTER_ATTEMPTS
 from sparsegpc._core.selection.choices import Chosen
 from sparsegpc._estimators.selector import make_choice
+from sparsegpc._estimators.validation import Range
 
 # A pass over the kernel matrix is worth its time up to this many rows.
 ONE_PASS_ROWS = 20_000
@@ -30,16 +31,17 @@ class CertifiedMixin:
     """
 
     _growth_constraints = {
-        "n_inducing": [Interval(numbers.Integral, 1, None, closed="left"), StrOptions({"auto"})],
-        "certificate_tol": [Interval(numbers.Real, 0, None, closed="neither")],
-        "max_inducing": [Interval(numbers.Integral, 1, None, closed="left")],
+        "n_inducing": [Range(numbers.Integral, 1, None, closed="left"), StrOptions({"auto"})],
+        "certificate_tol": [Range(numbers.Real, 0, None, closed="neither")],
+        "max_inducing": [Range(numbers.Integral, 1, None, closed="left")],
     }
 
     def _check_auto(self):
         if self.n_inducing == "auto" and not isinstance(self.selector, str):
             raise ValueError(
                 "n_inducing='auto' needs a selector by name, which can choose any number of "
-                f"points, got selector of type {type(self.selector).__name__}"
+                f"points, got selector of type {type(self.selector).__name__}: give a "
+                "name, or a number of points"
             )
 
     def _search(self, problem, rng, warm=False, starts=None):
@@ -96,7 +98,10 @@ class CertifiedMixin:
 def check_method(method):
     """Refuse the name of an upper bound that does not exist."""
     if not isinstance(method, str) or method not in ("auto", *UPPER_BOUNDS):
-        raise ValueError(f"method must be 'auto' or one of {tuple(UPPER_BOUNDS)}, got {method!r}")
+        raise ValueError(
+            f"method must be 'auto' or one of {tuple(UPPER_BOUNDS)}, got {method!r}: 'auto' takes "
+            "the best of those that are fast"
+        )
 
 
 def features_at(model, evaluation):

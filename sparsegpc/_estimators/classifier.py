@@ -7,7 +7,6 @@ from sklearn.base import ClassifierMixin, _fit_context
 from sklearn.gaussian_process.kernels import CompoundKernel
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from sparsegpc._core.likelihoods.protocol import LabelLikelihood
@@ -26,13 +25,14 @@ from sparsegpc._estimators.labels import (
     check_classes,
     class_codes,
     present_rows,
+    validated_labels,
     weigh_classes,
 )
 from sparsegpc._estimators.one_vs_rest import OneVsRestLink, fit_one_vs_rest
 from sparsegpc._estimators.probabilities import ProbabilitiesMixin
 from sparsegpc._estimators.progress import watch_evaluations
 from sparsegpc._estimators.uncertainty import UncertaintyMixin
-from sparsegpc._estimators.validation import validated_rows
+from sparsegpc._estimators.validation import Range
 from sparsegpc.likelihoods import NAMES, resolve_likelihood
 
 # Attributes of one model for each class: their sums, and lists of them.
@@ -270,7 +270,11 @@ class SparseGPClassifier(
         **CertifiedMixin._growth_constraints,
         "likelihood": [StrOptions({"auto", *NAMES}), LabelLikelihood],
         "class_weight": [dict, StrOptions({"balanced"}), None],
-        "n_jobs": [numbers.Integral, None],
+        "n_jobs": [
+            Range(numbers.Integral, 1, None, closed="left"),
+            Range(numbers.Integral, None, -1, closed="right"),
+            None,
+        ],
     }
 
     def __init__(
@@ -360,8 +364,7 @@ class SparseGPClassifier(
         """
         with announced_fit(self, X, y, sample_weight) as tasks:
             progress = watch_evaluations(self, tasks)
-            X, y = validated_rows(self, X, y)
-            check_classification_targets(y)
+            X, y = validated_labels(self, X, y)
             self._check_auto()
             rows = present_rows(X, y, sample_weight)
             previous = self.classes_ if self.warm_start and hasattr(self, "classes_") else None
@@ -544,7 +547,7 @@ class SparseGPClassifier(
     def _labelled(self, X, y, sample_weight):
         """Return `LabelledRows` of a fitted model's classes, and the class numbers."""
         check_is_fitted(self)
-        X, y = validated_rows(self, X, y, reset=False)
+        X, y = validated_labels(self, X, y, reset=False, seen=True)
         rows = present_rows(X, y, sample_weight)
         codes = class_codes(rows.y, self.classes_)
         weight = weigh_classes(self.class_weight, self.classes_, codes, rows.weight)

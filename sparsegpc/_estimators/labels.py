@@ -4,9 +4,17 @@ from typing import NamedTuple
 
 import numpy as np
 from sklearn.utils import compute_class_weight
+from sklearn.utils.multiclass import check_classification_targets
 
 from sparsegpc._core.rows.sources import RowSource, take_rows
-from sparsegpc._estimators.validation import check_weights
+from sparsegpc._estimators.remedies import with_remedy
+from sparsegpc._estimators.validation import (
+    check_weights,
+    refuse_extreme_weights,
+    refuse_masked,
+    refuse_missing,
+    validated_rows,
+)
 
 NO_WHITE_NOISE = (
     "a classifier's labels are noisy through its likelihood, and noise on the latent function "
@@ -21,6 +29,47 @@ class LabelledRows(NamedTuple):
     y: np.ndarray
     weight: np.ndarray
     present: np.ndarray
+
+
+def validated_labels(estimator, X, y, *, reset=True, seen=False):
+    """Return what `validated_rows` does, with labels that can be told apart and sorted.
+
+    With `seen` the labels are to be compared with those of a fit, and may be of any kind.
+    """
+    if y is not None:
+        refuse_unsorted(y, "y")
+    X, y = validated_rows(estimator, X, y, reset=reset)
+    if y.dtype.kind == "O" and not isinstance(y.flat[0], str):
+        raise ValueError(
+            f"Unknown label type: y holds objects, the first a {type(y.flat[0]).__name__}, which "
+            "must be numbers, booleans or strings: convert them, for example by y.astype(str)"
+        )
+    if not seen:
+        with with_remedy("y"):
+            check_classification_targets(y)
+    return X, y
+
+
+def refuse_unsorted(labels, name):
+    """Raise ValueError if labels are masked, missing, or of several types."""
+    refuse_masked(labels, name)
+    refuse_missing(labels, name)
+    plain = isinstance(labels, (list, tuple))
+    values = np.ravel(np.asarray(labels, dtype=object if plain else None))
+    if values.dtype.kind != "O" or set(map(type, values)) == {str}:
+        return
+    # Of numbers and strings together numpy makes strings, and of some objects nothing.
+    kinds = {isinstance(value, (str, bytes)) for value in values}
+    try:
+        np.unique(values)
+    except TypeError:
+        kinds = {True, False}
+    if len(kinds) > 1:
+        types = sorted({type(value).__name__ for value in values})
+        raise ValueError(
+            f"{name} must hold labels of one type, which can be sorted, got {' and '.join(types)}: "
+            f"convert them, for example by [str(label) for label in {name}]"
+        )
 
 
 def present_rows(X, y, sample_weight):
@@ -62,10 +111,32 @@ def weigh_classes(class_weight, classes, codes, weight):
         # A class that is absent has no rows to weigh.
         factors = totals.sum() / (np.count_nonzero(totals) * np.where(totals > 0.0, totals, 1.0))
     else:
-        factors = compute_class_weight(class_weight, classes=classes, y=classes[codes])
+        factors = _class_factors(class_weight, classes, codes)
         if not (np.isfinite(factors) & (factors > 0.0)).all():
             raise ValueError(
                 f"class_weight must be positive and finite, got {class_weight}: to leave a class "
                 "out, leave out its rows"
             )
-    return weight * factors[codes]
+    weight = weight * factors[codes]
+    refuse_extreme_weights(weight, "class_weight times sample_weight")
+    return weight
+
+
+def _class_factors(class_weight, classes, codes):
+    """Return the weight of each class that a dictionary gives, 1 where it gives none."""
+    values = {}
+    for label, value in class_weight.items():
+        try:
+            values[label] = float(value)
+        except (OverflowError, TypeError, ValueError) as error:
+            raise ValueError(
+                f"class_weight must give a positive number for each label, got {value!r} for "
+                f"{label!r}: leave the label out to give its rows the weight 1"
+            ) from error
+    try:
+        return compute_class_weight(values, classes=classes, y=classes[codes])
+    except ValueError as error:
+        raise ValueError(
+            f"class_weight must have the labels of y as its keys, but {list(class_weight)} are not "
+            f"all among {classes.tolist()}: {error}; leave labels out to give them the weight 1"
+        ) from error

@@ -6,7 +6,7 @@ import warnings
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import Kernel
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import StrOptions
 
 from sparsegpc._core.learning import inference
 from sparsegpc._core.learning.stochastic import halving, learn, settle_best
@@ -17,10 +17,12 @@ from sparsegpc._core.selection.choices import PivotedChoice
 from sparsegpc._estimators.adapters import start_values
 from sparsegpc._estimators.callbacks import CallbackSupportMixin
 from sparsegpc._estimators.diagnosis import FRAMES_TO_USER
+from sparsegpc._estimators.parameters import ParametersMixin
 from sparsegpc._estimators.progress import errors_of_callbacks
 from sparsegpc._estimators.saving import SavedStateMixin
 from sparsegpc._estimators.selector import METHODS, check_inducing_points, make_choice
 from sparsegpc._estimators.settings import row_options
+from sparsegpc._estimators.validation import Range, refuse_overflow
 
 # Rows from which hyperparameters start, and their number of points.
 START_ROWS, START_POINTS, START_ITERATIONS = 2000, 100, 30
@@ -31,13 +33,13 @@ ROWS_PER_POINT = 20
 
 CONSTRAINTS = {
     "kernel": [Kernel, None],
-    "n_inducing": [Interval(numbers.Integral, 1, None, closed="left")],
+    "n_inducing": [Range(numbers.Integral, 1, None, closed="left")],
     "selector": [StrOptions(set(METHODS)), "array-like"],
     "fit_prior_mean": ["boolean"],
-    "batch_size": [Interval(numbers.Integral, 1, None, closed="left")],
-    "n_epochs": [Interval(numbers.Integral, 0, None, closed="left")],
-    "learning_rate": [Interval(numbers.Real, 0, 1, closed="both")],
-    "memory": [Interval(numbers.Integral, 1, None, closed="left"), None],
+    "batch_size": [Range(numbers.Integral, 1, None, closed="left")],
+    "n_epochs": [Range(numbers.Integral, 0, None, closed="left")],
+    "learning_rate": [Range(numbers.Real, 0, 1, closed="both")],
+    "memory": [Range(numbers.Integral, 1, None, closed="left"), None],
     "optimize_inducing": ["boolean"],
     "random_state": ["random_state"],
     "verbose": ["verbose"],
@@ -102,12 +104,20 @@ def choose_points(kernel, theta, X, weight, *, selector, n_inducing, slack, rng)
     return choose(model, theta, rows.weight).Z
 
 
-class MinibatchMixin(SavedStateMixin, CallbackSupportMixin):
+class MinibatchMixin(SavedStateMixin, CallbackSupportMixin, ParametersMixin):
     """The steps of `fit` and `partial_fit`, from a core's model of batches and distinct rows."""
 
     @property
     def _n_learning_epochs(self):
         return self.n_epochs if self.learning_rate > 0.0 else 0
+
+    def _refuse_overflow(self, X, first):
+        """Refuse values that cannot be squared in columns that vary, of this or former batches."""
+        low, high = X.min(axis=0), X.max(axis=0)
+        if not first:
+            points = self.inducing_points_
+            low, high = np.minimum(low, points.min(axis=0)), np.maximum(high, points.max(axis=0))
+        refuse_overflow(X, "X", low < high)
 
     def _learn_all(self, model, state, X, y, weight, rng, progress):
         """Learn from all rows, in batches; end at the optimum of the hyperparameters found."""

@@ -2,10 +2,16 @@
 
 import numbers
 
-import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.gaussian_process.kernels import Kernel
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import StrOptions
+
+from sparsegpc._estimators.validation import (
+    LARGEST_VALUE,
+    SMALLEST_NOISE,
+    Range,
+    checked_numbers,
+)
 
 
 class HomoscedasticNoise(BaseEstimator):
@@ -35,7 +41,7 @@ class HomoscedasticNoise(BaseEstimator):
     """
 
     _parameter_constraints = {
-        "variance": [Interval(numbers.Real, 0, None, closed="neither"), None],
+        "variance": [Range(numbers.Real, SMALLEST_NOISE, LARGEST_VALUE, closed="both"), None],
         "variance_bounds": [StrOptions({"fixed"}), "array-like", None],
     }
 
@@ -45,11 +51,15 @@ class HomoscedasticNoise(BaseEstimator):
 
     def _checked_bounds(self):
         """Return `variance_bounds` as an array of two positive numbers, or raise ValueError."""
-        bounds = np.asarray(self.variance_bounds, dtype=np.float64)
-        if bounds.shape != (2,) or not 0.0 < bounds[0] <= bounds[1] < np.inf:
+        bounds = checked_numbers(
+            self.variance_bounds, "variance_bounds", allow_nd=True, ensure_all_finite=False
+        )
+        ordered = bounds.shape == (2,) and bounds[0] <= bounds[1]
+        if not ordered or not bounds[0] >= SMALLEST_NOISE or not bounds[1] <= LARGEST_VALUE:
             raise ValueError(
                 "variance_bounds must be 'fixed' or a pair of positive numbers, the lower one "
-                f"first, got {self.variance_bounds!r}"
+                f"first, from {SMALLEST_NOISE:.0e} to {LARGEST_VALUE:.0e}, got "
+                f"{self.variance_bounds!r}: None stands for limits relative to the targets"
             )
         return bounds
 
@@ -88,7 +98,7 @@ class PolynomialNoise(BaseEstimator):
     """
 
     _parameter_constraints = {
-        "degree": [Interval(numbers.Integral, 0, None, closed="left")],
+        "degree": [Range(numbers.Integral, 0, None, closed="left")],
         "interactions": ["boolean"],
     }
 
@@ -125,8 +135,8 @@ class GPNoise(BaseEstimator):
 
     _parameter_constraints = {
         "kernel": [Kernel, None],
-        "n_inducing": [Interval(numbers.Integral, 1, None, closed="left")],
-        "selection_tol": [Interval(numbers.Real, 0, None, closed="left")],
+        "n_inducing": [Range(numbers.Integral, 1, None, closed="left")],
+        "selection_tol": [Range(numbers.Real, 0, None, closed="left")],
     }
 
     def __init__(self, kernel=None, *, n_inducing=100, selection_tol=1e-3):

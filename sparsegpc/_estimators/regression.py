@@ -2,15 +2,20 @@
 
 import numpy as np
 from sklearn.base import RegressorMixin
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_array, check_consistent_length
+from sklearn.utils.validation import check_consistent_length
 
 from sparsegpc._core.likelihoods.gaussian import log_predictive_density
 from sparsegpc._core.models.noise_process import expected_variance
 from sparsegpc._core.rows.blocks import single_threaded_blas
 from sparsegpc._core.rows.sources import map_rows
 from sparsegpc._estimators.latent import sample_gaussians
-from sparsegpc._estimators.validation import check_noise_variance
+from sparsegpc._estimators.remedies import with_remedy
+from sparsegpc._estimators.validation import (
+    check_noise_variance,
+    checked_count,
+    checked_generator,
+    checked_targets,
+)
 
 
 class GaussianRegressionMixin(RegressorMixin):
@@ -84,6 +89,9 @@ class GaussianRegressionMixin(RegressorMixin):
                 noise = self._noise_variances(X, noise_variance)
                 mean, variance = self._latent(X)
                 return self._shaped(mean), self._shaped(np.sqrt(variance + noise))
+            if noise_variance is not None:
+                # It does not change the mean, but a wrong one is an error all the same.
+                self._noise_variances(X, noise_variance)
             return self._shaped(self._latent(X)[0])
 
     def predict_noise_std(self, X):
@@ -124,8 +132,11 @@ class GaussianRegressionMixin(RegressorMixin):
             is a mixture of Gaussians.
         """
         X = self._check_rows(X)
-        y = check_array(y, dtype=np.float64, ensure_2d=False, input_name="y")
-        check_consistent_length(X, y)
+        if y is None:
+            raise ValueError("y must hold the targets of the rows of X, got None: give them")
+        y = checked_targets(y)
+        with with_remedy("y"):
+            check_consistent_length(X, y)
         self._check_outputs(y)
         with single_threaded_blas():
             mean, variance = self._latent(X)
@@ -160,11 +171,14 @@ class GaussianRegressionMixin(RegressorMixin):
 
         Raises
         ------
+        ValueError
+            If `n_samples` is not positive, `random_state` is no seed, the kernel overflows, or
+            `noise_variance` is missing for a model that was fitted to known noise.
         MemoryError
             If that cannot fit the memory.
         """
         X = self._check_rows(X)
-        rng = check_random_state(random_state)
+        n_samples, rng = checked_count(n_samples, "n_samples"), checked_generator(random_state)
         with single_threaded_blas():
             # Not held by a name, so that they die before the noise asks for as much.
             samples = sample_gaussians(
@@ -186,7 +200,10 @@ class GaussianRegressionMixin(RegressorMixin):
         expected = "one dimension" if self._one_output else f"{n_outputs} columns"
         right = y.ndim == 1 if self._one_output else y.ndim == 2 and y.shape[1] == n_outputs
         if not right:
-            raise ValueError(f"y must have {expected}, as in fit, got an array of shape {y.shape}")
+            raise ValueError(
+                f"y must have {expected}, as in fit, got an array of shape {y.shape}: "
+                "give the targets of all outputs, and no others"
+            )
 
     def _latent(self, X):
         """Return mean and variance of f in units of y, shape (n_outputs, N) each."""

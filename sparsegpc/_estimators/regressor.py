@@ -18,6 +18,7 @@ from sparsegpc._core.rows.merging import merge_rows
 from sparsegpc._core.selection.choices import Chosen
 from sparsegpc._estimators.adapters import (
     adapt_kernel,
+    check_white,
     default_kernel,
     measure_spread,
     split_white,
@@ -46,7 +47,7 @@ from sparsegpc._estimators.noise_plans import (
 from sparsegpc._estimators.progress import watch_evaluations
 from sparsegpc._estimators.regression import GaussianRegressionMixin
 from sparsegpc._estimators.targets import centred, distinct_rows, second_moments
-from sparsegpc._estimators.validation import validated_rows
+from sparsegpc._estimators.validation import checked_targets, validated_rows
 
 WHITE_IN_PRODUCT = (
     "a WhiteKernel may only be a summand of a regressor's kernel, where it stands for the noise"
@@ -347,6 +348,7 @@ class SparseGPRegressor(GaussianRegressionMixin, CertifiedMixin, SparseGPBase):
         """
         with announced_fit(self, X, y, sample_weight) as tasks:
             progress = watch_evaluations(self, tasks)
+            y = checked_targets(y)
             X, y = validated_rows(self, X, y, multi_output=True, y_numeric=True)
             X, y, weight, noise, places = distinct_rows(X, y, sample_weight, noise_variance)
             self._check_auto()
@@ -564,6 +566,8 @@ class SparseGPRegressor(GaussianRegressionMixin, CertifiedMixin, SparseGPBase):
         kernel, whites = split_white(self.kernel)
         if not whites:
             return self.kernel, None if known else noise
+        for white in whites:
+            check_white(white)
         if known or self.noise != "homoscedastic":
             other = "noise_variance" if known else f"noise={self.noise!r}"
             raise ValueError(
@@ -576,8 +580,11 @@ class SparseGPRegressor(GaussianRegressionMixin, CertifiedMixin, SparseGPBase):
                 "ConstantKernel() * RBF()"
             )
         if len(whites) > 1:
-            raise ValueError(f"kernel {self.kernel} must have one WhiteKernel at most: add them up")
-        return kernel, HomoscedasticNoise(whites[0].noise_level, whites[0].noise_level_bounds)
+            raise ValueError(
+                f"kernel {self.kernel} must have one WhiteKernel at most: add their noise levels up"
+            )
+        white = HomoscedasticNoise(whites[0].noise_level, whites[0].noise_level_bounds)
+        return kernel, resolve_noise(white)
 
     def _plan_noise(self, state, noise, spread, X, variance, rng):
         """Return the plan for the noise, and where to start; None leaves that to `_learn`.
@@ -687,15 +694,17 @@ class SparseGPRegressor(GaussianRegressionMixin, CertifiedMixin, SparseGPBase):
         its bound lacks to one in the units of the targets.
         """
         check_is_fitted(self)
+        y = checked_targets(y)
         X, y = validated_rows(self, X, y, multi_output=True, y_numeric=True, reset=False)
         self._check_outputs(y)
         needed = isinstance(self._plan, KnownPlan) and self._plan.constant is None
         if needed != (noise_variance is not None):
             raise ValueError(
                 "noise_variance is needed for these rows, because the model was fitted to known "
-                "noise"
+                "noise, got None: give what was given to fit"
                 if needed
-                else "noise_variance must be None, because the model has learned its noise"
+                else "noise_variance must be None, because the model has learned its noise: leave "
+                "it out"
             )
         X, y, weight, noise, _ = distinct_rows(X, y, sample_weight, noise_variance)
         targets = self._in_units(X, y.reshape(len(y), -1).T, weight, noise)

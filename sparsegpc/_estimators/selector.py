@@ -13,9 +13,8 @@ from sklearn.base import (
 from sklearn.cluster import KMeans
 from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_array, check_is_fitted
+from sklearn.utils._param_validation import StrOptions
+from sklearn.utils.validation import check_is_fitted
 
 from sparsegpc._core.bounds.features import factor_inducing
 from sparsegpc._core.likelihoods.binary import PolyaGammaLogit
@@ -27,11 +26,15 @@ from sparsegpc._core.rows.merging import merge_rows
 from sparsegpc._core.rows.sources import RowSource, spaced_rows
 from sparsegpc._core.selection.choices import FixedChoice, PivotedChoice, refuse_points
 from sparsegpc._estimators.adapters import adapt_kernel, default_kernel, measure_spread
+from sparsegpc._estimators.labels import validated_labels
+from sparsegpc._estimators.parameters import ParametersMixin
 from sparsegpc._estimators.saving import SavedStateMixin
 from sparsegpc._estimators.settings import row_options
 from sparsegpc._estimators.validation import (
+    Range,
     all_or_nothing,
     check_weights,
+    checked_numbers,
     refuse_overflow,
     validated_rows,
 )
@@ -64,7 +67,11 @@ def make_choice(method, n_points, tol, X, weight, rng, *, n_functions=1, name="n
 
 
 class InducingPointSelector(
-    SavedStateMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
+    SavedStateMixin,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    ParametersMixin,
+    BaseEstimator,
 ):
     r"""Choose inducing points among the rows, and map rows to their whitened Nystrom features.
 
@@ -165,8 +172,8 @@ class InducingPointSelector(
     _parameter_constraints = {
         "kernel": [Kernel, None],
         "method": [StrOptions(set(METHODS))],
-        "n_components": [Interval(numbers.Integral, 1, None, closed="left")],
-        "tol": [Interval(numbers.Real, 0, None, closed="left")],
+        "n_components": [Range(numbers.Integral, 1, None, closed="left")],
+        "tol": [Range(numbers.Real, 0, None, closed="left")],
         "weighting": [None, StrOptions({"classification"}), "array-like"],
         "random_state": ["random_state"],
     }
@@ -220,9 +227,10 @@ class InducingPointSelector(
         if isinstance(self.weighting, str):
             if y is None:
                 raise ValueError(
-                    'weighting="classification" requires y to be passed, but the target y is None'
+                    'weighting="classification" requires y to be passed, but the target y is None: '
+                    "call fit(X, y)"
                 )
-            X, y = validated_rows(self, X, y)
+            X, y = validated_labels(self, X, y)
             targets = _one_against_rest(y)
         else:
             X = validated_rows(self, X)
@@ -332,12 +340,11 @@ def _binary_model(adapted, rows, target):
 
 def _one_against_rest(y):
     """Return targets of +1 and -1 for the second class, or for each of more than two."""
-    check_classification_targets(y)
     classes, codes = np.unique(y, return_inverse=True)
     if len(classes) == 1:
         raise ValueError(
             f'weighting="classification" needs rows of two classes, but y holds one class only, '
-            f"{classes[0]}"
+            f"{classes[0]}: give rows of the other class as well"
         )
     positive = range(1, 2) if len(classes) == 2 else range(len(classes))
     return [np.where(codes == k, 1.0, -1.0) for k in positive]
@@ -350,11 +357,11 @@ def check_inducing_points(points, n_features, n_functions=1):
     """
     if hasattr(points, "__len__"):
         refuse_points(len(points), n_functions, "the rows of selector")
-    points = check_array(points, dtype=np.float64, input_name="selector", copy=True)
+    points = checked_numbers(points, "selector", ensure_2d=True, ensure_min_samples=1, copy=True)
     if points.shape[1] != n_features:
         raise ValueError(
             f"selector is an array of inducing points with {points.shape[1]} columns, but X has "
-            f"{n_features}"
+            f"{n_features}: give points with a value for each column of X"
         )
     refuse_overflow(points, "selector")
     return points

@@ -4,7 +4,6 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
-from sklearn.utils.multiclass import check_classification_targets
 
 from sparsegpc._core.learning.stochastic import LEARNING_RATE, SLACKS
 from sparsegpc._core.learning.stochastic_labels import LabelBatches, sums_over_rows
@@ -19,6 +18,8 @@ from sparsegpc._estimators.labels import (
     check_classes,
     class_codes,
     present_rows,
+    refuse_unsorted,
+    validated_labels,
     weigh_classes,
 )
 from sparsegpc._estimators.latent import LatentMixin
@@ -35,7 +36,7 @@ from sparsegpc._estimators.progress import watch_calls, watch_epochs
 from sparsegpc._estimators.settings import row_options
 from sparsegpc._estimators.targets import distinct_rows
 from sparsegpc._estimators.uncertainty import UncertaintyMixin
-from sparsegpc._estimators.validation import all_or_nothing, validated_rows
+from sparsegpc._estimators.validation import all_or_nothing
 from sparsegpc.likelihoods import NAMES, resolve_likelihood
 
 
@@ -309,8 +310,8 @@ class StochasticSparseGPClassifier(
 
     def _checked(self, X, y, sample_weight, reset):
         """Return `LabelledRows`."""
-        X, y = validated_rows(self, X, y, reset=reset)
-        check_classification_targets(y)
+        X, y = validated_labels(self, X, y, reset=reset)
+        self._refuse_overflow(X, reset)
         return present_rows(X, y, sample_weight)
 
     def _distinct(self, rows, codes):
@@ -336,6 +337,7 @@ class StochasticSparseGPClassifier(
                     "the stream will have"
                 )
             return
+        refuse_unsorted(classes, "classes")
         classes = np.asarray(classes)
         if classes.ndim != 1:
             raise ValueError(

@@ -27,7 +27,7 @@ from sparsegpc._estimators.progress import watch_calls, watch_epochs
 from sparsegpc._estimators.regression import GaussianRegressionMixin
 from sparsegpc._estimators.settings import row_options
 from sparsegpc._estimators.targets import centred, distinct_rows, second_moments
-from sparsegpc._estimators.validation import all_or_nothing, validated_rows
+from sparsegpc._estimators.validation import all_or_nothing, checked_targets, validated_rows
 
 WHITE_NOISE = "the noise of this regressor is always learned"
 
@@ -261,7 +261,9 @@ class StochasticSparseGPRegressor(
         return self
 
     def _checked(self, X, y, sample_weight, reset):
+        y = checked_targets(y)
         X, y = validated_rows(self, X, y, y_numeric=True, reset=reset)
+        self._refuse_overflow(X, reset)
         X, y, weight, _, _ = distinct_rows(X, y, sample_weight, None)
         return X, y, weight
 

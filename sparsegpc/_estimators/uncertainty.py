@@ -4,10 +4,10 @@ import numbers
 
 import numpy as np
 from scipy.special import ndtri
-from sklearn.utils import check_random_state
 
 from sparsegpc._core.rows.blocks import single_threaded_blas
 from sparsegpc._estimators.latent import sample_gaussians
+from sparsegpc._estimators.validation import checked_count, checked_generator
 
 # Draws for an interval of probabilities that depend on several functions.
 N_DRAWS = 1000
@@ -80,10 +80,13 @@ class UncertaintyMixin:
         Raises
         ------
         ValueError
-            If `confidence` is not between 0 and 1.
+            If `confidence` is not between 0 and 1, or `random_state` is no seed.
         """
         if not isinstance(confidence, numbers.Real) or not 0.0 < confidence < 1.0:
-            raise ValueError(f"confidence must be a number between 0 and 1, got {confidence!r}")
+            raise ValueError(
+                f"confidence must be a number between 0 and 1, got {confidence!r}: for example 0.95"
+            )
+        rng = checked_generator(random_state)
         mean, variance = self._moments(self._check_rows(X))
         tails = np.array([0.5 * (1.0 - confidence), 0.5 * (1.0 + confidence)])
         if len(mean) == 1:
@@ -92,7 +95,7 @@ class UncertaintyMixin:
             low, high = (self._likelihood.probabilities(f[None])[:, 1] for f in ends)
             return np.stack([1.0 - high, low], axis=1), np.stack([1.0 - low, high], axis=1)
         # The same draws at all rows, so that an interval does not depend on the other rows.
-        draws = check_random_state(random_state).standard_normal((len(mean), N_DRAWS))
+        draws = rng.standard_normal((len(mean), N_DRAWS))
         low, high = np.empty((2, mean.shape[1], len(self.classes_)))
         for row, (m, s) in enumerate(zip(mean.T, np.sqrt(variance.T), strict=True)):
             f = m[:, None] + s[:, None] * draws
@@ -120,13 +123,13 @@ class UncertaintyMixin:
 
         Raises
         ------
+        ValueError
+            If `n_samples` is not positive, `random_state` is no seed, or the kernel overflows.
         MemoryError
             If that cannot fit the memory.
         """
         X = self._check_rows(X)
-        if not isinstance(n_samples, numbers.Integral) or n_samples < 1:
-            raise ValueError(f"n_samples must be a positive integer, got {n_samples!r}")
-        rng = check_random_state(random_state)
+        n_samples, rng = checked_count(n_samples, "n_samples"), checked_generator(random_state)
         with single_threaded_blas():
             samples = [
                 sample_gaussians(*one._latent_covariance(X, "sample_f", n_samples), n_samples, rng)
