@@ -183,8 +183,10 @@ class ConvergenceDisplay:
             This one.
         """
         need_matplotlib(f"{type(self).__name__}.plot")
-        if against not in AXES:
-            raise ValueError(f"against must be one of {tuple(AXES)}, got {against!r}")
+        if against not in tuple(AXES):
+            raise ValueError(
+                f"against must be one of {tuple(AXES)}, got {against!r}: give its name"
+            )
         whole, n_rows = self.n_samples == self.n_samples.max(), self.n_samples.max()
         shown = np.ones_like(whole) if subsets else whole
         x = np.arange(1, len(whole) + 1) if against == "evaluations" else self.seconds

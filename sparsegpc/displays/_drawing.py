@@ -1,5 +1,7 @@
 """What displays share of drawing: matplotlib where it is needed, colours, settings, legends."""
 
+import numpy as np
+
 # Colours that also differ for the colour-blind (Okabe and Ito).
 BLUE, SKY, VERMILION, GREEN = "#0072B2", "#56B4E9", "#D55E00", "#009E73"
 GREY, PALE = "#5F5F5F", "#C8C8C8"
@@ -24,10 +26,20 @@ def need_matplotlib(caller):
 def axes_or_new(ax, *, n_axes=1, width=6.4, height=4.4):
     """Return `ax`, or new axes side by side in a figure of so many inches if it is None."""
     if ax is not None:
+        _refuse_no_axes(ax)
         return ax
     import matplotlib.pyplot as plt
 
     return plt.subplots(1, n_axes, figsize=(width, height), layout="constrained")[1]
+
+
+def _refuse_no_axes(ax):
+    """Raise TypeError for what is neither Axes nor an array of them."""
+    for one in np.ravel(np.asarray(ax, dtype=object)):
+        if not hasattr(one, "get_figure") or not hasattr(one, "plot"):
+            raise TypeError(
+                f"ax must be matplotlib Axes or None, got {one!r}: make them by plt.subplots()"
+            )
 
 
 def settings(name, given, artist, **defaults):
@@ -58,7 +70,8 @@ def checked_settings(name, given):
     """Return a user's settings as a new dictionary, empty for None; TypeError for anything else."""
     if given is not None and not isinstance(given, dict):
         raise TypeError(
-            f"{name} must be a dictionary of matplotlib's settings or None, got {given!r}"
+            f"{name} must be a dictionary of matplotlib's settings or None, got {given!r}: "
+            "give for example {'alpha': 0.5}"
         )
     return dict(given or {})
 

@@ -6,6 +6,8 @@ from sklearn.utils.validation import check_consistent_length
 
 from sparsegpc._core.likelihoods.protocol import polya_gamma_mean
 from sparsegpc._estimators.classifier import SparseGPClassifier
+from sparsegpc._estimators.labels import refuse_unsorted
+from sparsegpc._estimators.remedies import with_remedy
 from sparsegpc._estimators.stochastic_classifier import StochasticSparseGPClassifier
 from sparsegpc.displays._drawing import (
     BLUE,
@@ -220,12 +222,16 @@ class InducingPointsDisplay:
         model = fitted.estimator
         _check_response(response, model)
         rows, size = numeric_rows(X, n_columns=2), grid_size(grid_resolution)
-        y = column_or_1d(y)
-        check_consistent_length(rows, y)
+        if y is None:
+            raise ValueError("y must hold the labels of the rows of X, got None: give them")
+        refuse_unsorted(y, "y")
+        with with_remedy("y"):
+            y = column_or_1d(y)
+            check_consistent_length(rows, y)
         if not np.isin(y, model.classes_).all():
             raise ValueError(
                 f"y must hold labels of the classes {model.classes_} of the estimator, got "
-                f"{np.setdiff1d(y, model.classes_)}"
+                f"{np.setdiff1d(y, model.classes_)}: leave these rows out"
             )
         inducing_points = fitted.inverse_transform(model.inducing_points_)
         grid = np.meshgrid(*(along(column, size) for column in rows.T))
@@ -382,7 +388,7 @@ class InducingPointsDisplay:
 def _check_response(response, model):
     """Raise ValueError if this is not defined for a fitted classifier."""
     if response not in RESPONSES:
-        raise ValueError(f"response must be one of {RESPONSES}, got {response!r}")
+        raise ValueError(f"response must be one of {RESPONSES}, got {response!r}: give its name")
     n_classes = len(model.classes_)
     if n_classes != 2:
         raise ValueError(
@@ -395,12 +401,12 @@ def _check_response(response, model):
         raise ValueError(
             "response='pg_variance' needs a likelihood of two classes of which f is the log-odds, "
             "'bernoulli-logit', 'polya-gamma' or 'conditional-polya-gamma', got "
-            f"{model.likelihood!r}"
+            f"{model.likelihood!r}: choose another response"
         )
     if response == "latent_std" and likelihood.takes_many_classes:
         raise ValueError(
             "response='latent_std' needs a likelihood with one function f for two classes, such as "
-            f"'bernoulli-logit', got {model.likelihood!r}"
+            f"'bernoulli-logit', got {model.likelihood!r}: choose another response"
         )
 
 

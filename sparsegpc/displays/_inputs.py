@@ -8,6 +8,9 @@ from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_array, check_is_fitted
 
+from sparsegpc._estimators.remedies import with_remedy
+from sparsegpc._estimators.validation import refuse_disguised
+
 
 class FittedModel(NamedTuple):
     """A fitted estimator of this package, and the steps before it as (name, transformer)."""
@@ -67,7 +70,11 @@ def refuse_one_vs_rest(estimator, what):
 
 def numeric_rows(X, n_columns=None):
     """Return X as an array of floats, which must have `n_columns` columns if that is given."""
-    rows = check_array(X, dtype=np.float64, input_name="X")
+    if X is None:
+        raise ValueError("X must be an array of shape (n_samples, n_features), got None: give rows")
+    refuse_disguised(X, "X")
+    with with_remedy("X"):
+        rows = check_array(X, dtype=np.float64, input_name="X")
     if n_columns is not None and rows.shape[1] != n_columns:
         raise ValueError(
             f"X must have {n_columns} columns, got {rows.shape[1]}: fit a model to {n_columns} of "
@@ -95,7 +102,7 @@ def grid_size(grid_resolution):
     if not _is_whole(grid_resolution) or grid_resolution < 2:
         raise ValueError(
             "grid_resolution must be an integer of 2 or more, the number of points along each "
-            f"axis, got {grid_resolution!r}"
+            f"axis, got {grid_resolution!r}: give for example 100"
         )
     return int(grid_resolution)
 
@@ -119,7 +126,7 @@ def sizes_of_prefixes(n_inducing, n_points, n_default):
     if not whole or given.min() < 1 or given.max() > n_points:
         raise ValueError(
             f"n_inducing must be integers between 1 and {n_points}, the number of inducing points "
-            f"of the estimator, got {n_inducing!r}"
+            f"of the estimator, got {n_inducing!r}: None is a few of them"
         )
     return np.unique(given)
 
@@ -138,7 +145,8 @@ def which_column(feature, names):
     if _is_whole(feature) and 0 <= feature < len(names):
         return int(feature)
     raise ValueError(
-        f"feature must be the number or the name of one of the columns {names}, got {feature!r}"
+        f"feature must be the number or the name of one of the columns {names}, got {feature!r}: "
+        "columns are counted from 0"
     )
 
 

@@ -4,10 +4,12 @@ import numbers
 
 import numpy as np
 from scipy.special import ndtri
-from sklearn.utils.validation import check_array, check_consistent_length
+from sklearn.utils.validation import check_consistent_length
 
 from sparsegpc._estimators.regressor import SparseGPRegressor
+from sparsegpc._estimators.remedies import with_remedy
 from sparsegpc._estimators.stochastic_regressor import StochasticSparseGPRegressor
+from sparsegpc._estimators.validation import checked_numbers, checked_targets
 from sparsegpc.displays._drawing import (
     BLUE,
     GREY,
@@ -183,8 +185,11 @@ class RegressionDisplay:
         model = fitted.estimator
         _quantile(confidence)
         rows, size, names = numeric_rows(X), grid_size(grid_resolution), column_names(X)
-        targets = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
-        check_consistent_length(rows, targets)
+        if y is None:
+            raise ValueError("y must hold the targets of the rows of X, got None: give them")
+        targets = checked_targets(y)
+        with with_remedy("y"):
+            check_consistent_length(rows, targets)
         if targets.ndim > 1 or np.ndim(model.prior_mean_) > 0:
             raise ValueError(
                 "RegressionDisplay is about one target in one dimension, got y of shape "
@@ -320,18 +325,20 @@ class RegressionDisplay:
 def _quantile(confidence):
     """Return how many standard deviations on either side hold this share of a Gaussian."""
     if not isinstance(confidence, numbers.Real) or not 0.0 < confidence < 1.0:
-        raise ValueError(f"confidence must be a number between 0 and 1, got {confidence!r}")
+        raise ValueError(
+            f"confidence must be a number between 0 and 1, got {confidence!r}: for example 0.95"
+        )
     return float(ndtri(0.5 + 0.5 * confidence))
 
 
 def _reference(reference, rows):
     if reference is None:
         return np.median(rows, axis=0)
-    reference = check_array(reference, ensure_2d=False, dtype=np.float64, input_name="reference")
+    reference = checked_numbers(reference, "reference", allow_nd=True)
     if reference.shape != rows.shape[1:]:
         raise ValueError(
             f"reference must have one value for each of the {rows.shape[1]} columns of X, got an "
-            f"array of shape {reference.shape}"
+            f"array of shape {reference.shape}: None is the median of each"
         )
     return reference
 

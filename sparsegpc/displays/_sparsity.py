@@ -158,7 +158,7 @@ class SparsityDisplay:
         elif noise_variance is not None:
             raise ValueError(
                 "noise_variance must be None for a classifier, whose labels have no such noise, "
-                f"got {noise_variance!r}"
+                f"got {noise_variance!r}: leave it out"
             )
         # It raises if these are not the data of fit.
         whole = model.certificate(**data)
