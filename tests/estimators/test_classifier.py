@@ -1327,7 +1327,7 @@ def test_a_low_limit_of_the_variance_is_not_taken_for_separability():
     ("kernel", "match"),
     [
         (RBF(1.0, (5.0, 2.0)), "lower bound must not exceed the upper"),
-        (ConstantKernel(1.0, (2.0, 1.0)) * RBF(), "constant_value: the lower bound must not"),
+        (ConstantKernel(1.0, (2.0, 1.0)) * RBF(), "constant_value, but the lower bound must not"),
     ],
     ids=["length-scale", "constant"],
 )
