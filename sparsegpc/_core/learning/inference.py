@@ -33,6 +33,10 @@ MOVING_TOL_SHARE = 1e-3
 MEMORY = 30
 # Steps in a row that may fail to raise the bound: of the optimiser, and choices of points.
 PATIENCE = 2
+# In what steps of the tolerance the bound and its slopes are told while points move. Their last
+# digits differ between processors, and over many directions the search magnifies that to more than
+# the tolerance.
+MOVING_STEP = 2.0**-4
 # While points move: among many directions a small gain or two says little.
 MOVING_PATIENCE = 4
 # Length of the optimiser's first step in theta, from gradients (nats) at least this large.
@@ -89,6 +93,8 @@ class _Ascent:
         self._first = start
         self._worst = start.bound
         self._last, self._small_gains = start.bound, 0
+        # A power of two: multiples of it are exact.
+        self._step = None if moves is None else 2.0 ** np.floor(np.log2(MOVING_STEP * model.tol))
         norm = float(np.linalg.norm(self._gradient(start)))
         self._scale = -FIRST_STEP / max(norm, SMALL_GRADIENT)
         self.failed = False
@@ -107,7 +113,11 @@ class _Ascent:
     def _gradient(self, evaluation):
         if self._moves is None:
             return evaluation.grad_theta
-        return np.append(evaluation.grad_theta, evaluation.grad_Z * self._moves)
+        return self._told(np.append(evaluation.grad_theta, evaluation.grad_Z * self._moves))
+
+    def _told(self, values):
+        """Return what the minimiser is told of the bound, or of its slopes."""
+        return values if self._step is None else self._step * np.round(values / self._step)
 
     def __call__(self, x):
         """Return the scaled negative bound and its gradient, for a minimiser."""
@@ -134,7 +144,8 @@ class _Ascent:
         if self._progress.stopped:
             raise _Stopped
         self._worst = min(self._worst, evaluation.bound)
-        return self._scale * evaluation.bound, self._scale * self._gradient(evaluation)
+        told = self._told(evaluation.bound)
+        return self._scale * told, self._scale * self._gradient(evaluation)
 
     def stop_when_flat(self, x):
         """Count an iteration; stop the minimiser after some in a row that gain less than tol."""
