@@ -1,0 +1,82 @@
+"""Fits give the same answer whatever happens to the order of sums; see `same_answer`."""
+
+import pytest
+
+from tests.hardening import same_answer, same_cases
+
+CASES, SAME_BITS, SAME_NUMBERS = same_cases.SHORT, same_cases.SAME_BITS, same_cases.SAME_NUMBERS
+# What is promised of the bound of a complete fit, of predictions, and where nothing is learned.
+BOUND, PREDICTIONS, GIVEN = 1e-8, 1e-6, 1e-12
+# All circumstances are tried on models that are quick, some on models that learn.
+QUICK = [
+    "classifier, given",
+    "classifier, given, float32",
+    "regressor, given",
+    "regressor, polynomial noise, given",
+    "regressor, process noise, given",
+]
+LEARNED = [
+    "classifier, hgv",
+    "classifier, polya-gamma",
+    "classifier, moving points",
+    "classes, dirichlet",
+    "regressor, length scales",
+    "stochastic classifier",
+    "stochastic regressor",
+]
+
+
+@pytest.fixture(scope="module")
+def plain():
+    """Plain answers, each computed once."""
+    return same_answer.answers({name: CASES[name] for name in [*QUICK, *LEARNED]})
+
+
+def fit(name, way, plain):
+    case = CASES[name]
+    return way(case.estimator, *same_cases.load(case.data), plain[name])
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_circumstances_do_not_change_a_bit(name, plain):
+    for way in SAME_BITS.values():
+        assert same_cases.is_same(*fit(name, way, plain))
+
+
+@pytest.mark.parametrize("name", LEARNED)
+def test_circumstances_do_not_change_a_bit_of_what_is_learned(name, plain):
+    for way in ("again", "rows permuted", "2 threads"):
+        assert same_cases.is_same(*fit(name, SAME_BITS[way], plain))
+
+
+@pytest.mark.parametrize("name", QUICK)
+@pytest.mark.parametrize("way", SAME_NUMBERS)
+def test_other_sums_change_nothing_but_rounding(name, way, plain):
+    if way.endswith("Dask array"):
+        pytest.importorskip("dask.array")
+    bound, predictions = same_cases.far(*fit(name, SAME_NUMBERS[way], plain))
+    assert bound < GIVEN
+    assert predictions < GIVEN
+
+
+@pytest.mark.parametrize("name", LEARNED)
+def test_other_sums_hardly_change_what_is_learned(name, plain):
+    bound, predictions = same_cases.far(*fit(name, SAME_NUMBERS["blocks of 77"], plain))
+    assert bound < BOUND
+    assert predictions < PREDICTIONS
+
+
+def test_another_process_gives_the_same_bits(plain):
+    found = same_answer.elsewhere(plain, long=False, PYTHONHASHSEED="1")
+    for name, expected in plain.items():
+        assert same_cases.is_same(found[name], expected), name
+
+
+@pytest.mark.parametrize("processor", ["Prescott", "Haswell"])
+def test_another_blas_gives_the_same_bound(processor, plain):
+    """Where numpy comes with another BLAS than OpenBLAS this says nothing more than the last."""
+    found = same_answer.elsewhere(plain, long=False, OPENBLAS_CORETYPE=processor)
+    for name, expected in plain.items():
+        bound, predictions = same_cases.far(found[name], expected)
+        assert bound < (GIVEN if name in QUICK else BOUND), name
+        assert predictions < PREDICTIONS, name
