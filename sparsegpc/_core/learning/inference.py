@@ -36,7 +36,7 @@ PATIENCE = 2
 # In what steps of the tolerance the bound and its slopes are told while points move. Their last
 # digits differ between processors, and over many directions the search magnifies that to more than
 # the tolerance.
-MOVING_STEP = 2.0**-4
+MOVING_BOUND_STEP, MOVING_SLOPE_STEP = 2.0**-8, 2.0**-4
 # While points move: among many directions a small gain or two says little.
 MOVING_PATIENCE = 4
 # Length of the optimiser's first step in theta, from gradients (nats) at least this large.
@@ -74,6 +74,12 @@ class _Stopped(Exception):
     """Leave a minimiser at once."""
 
 
+def _rounded(values, step):
+    """Return multiples of a power of two, about `step`: they are exact."""
+    step = 2.0 ** np.floor(np.log2(step))
+    return step * np.round(values / step)
+
+
 class _Ascent:
     """Maximisation of the bound over `theta`, and the inducing points if `moves` is not None.
 
@@ -93,8 +99,6 @@ class _Ascent:
         self._first = start
         self._worst = start.bound
         self._last, self._small_gains = start.bound, 0
-        # A power of two: multiples of it are exact.
-        self._step = None if moves is None else 2.0 ** np.floor(np.log2(MOVING_STEP * model.tol))
         norm = float(np.linalg.norm(self._gradient(start)))
         self._scale = -FIRST_STEP / max(norm, SMALL_GRADIENT)
         self.failed = False
@@ -113,11 +117,13 @@ class _Ascent:
     def _gradient(self, evaluation):
         if self._moves is None:
             return evaluation.grad_theta
-        return self._told(np.append(evaluation.grad_theta, evaluation.grad_Z * self._moves))
+        gradient = np.append(evaluation.grad_theta, evaluation.grad_Z * self._moves)
+        return _rounded(gradient, MOVING_SLOPE_STEP * self._model.tol)
 
-    def _told(self, values):
-        """Return what the minimiser is told of the bound, or of its slopes."""
-        return values if self._step is None else self._step * np.round(values / self._step)
+    def _bound(self, evaluation):
+        if self._moves is None:
+            return evaluation.bound
+        return _rounded(evaluation.bound, MOVING_BOUND_STEP * self._model.tol)
 
     def __call__(self, x):
         """Return the scaled negative bound and its gradient, for a minimiser."""
@@ -144,8 +150,7 @@ class _Ascent:
         if self._progress.stopped:
             raise _Stopped
         self._worst = min(self._worst, evaluation.bound)
-        told = self._told(evaluation.bound)
-        return self._scale * told, self._scale * self._gradient(evaluation)
+        return self._scale * self._bound(evaluation), self._scale * self._gradient(evaluation)
 
     def stop_when_flat(self, x):
         """Count an iteration; stop the minimiser after some in a row that gain less than tol."""
