@@ -27,6 +27,8 @@ SPREAD_VALUES = 2**20
 # Hyperparameters that may be fixed at zero: DotProduct without its offset.
 MAY_VANISH = ("sigma_0",)
 TINY = np.finfo(np.float64).tiny
+# Of the spread of columns. Further ones depend on the order of a sum.
+SPREAD_BITS = 40
 
 
 class AdaptedKernel(NamedTuple):
@@ -375,8 +377,14 @@ def measure_spread(X, weight):
     extreme = (low < high) & (deviation > EXTREME * from_quartiles)
     deviation = np.where(extreme, from_quartiles, deviation)
     columns = np.ones(len(varies))
-    columns[varies] = deviation
-    return Spread(columns, float(np.sqrt(2.0) * np.linalg.norm(deviation)), varies)
+    columns[varies] = _short(deviation)
+    return Spread(columns, float(_short(np.sqrt(2.0) * np.linalg.norm(deviation))), varies)
+
+
+def _short(values):
+    """Return `values` to `SPREAD_BITS` bits, so that searches on rows anywhere start alike."""
+    mantissa, exponent = np.frexp(values)
+    return np.ldexp(np.round(mantissa * 2.0**SPREAD_BITS), exponent - SPREAD_BITS)
 
 
 def _spread_of(X, weight):

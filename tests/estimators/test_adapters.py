@@ -582,8 +582,8 @@ def test_spread_with_weights_is_that_of_repeated_rows(n, d, seed):
 def test_spread_does_not_depend_on_the_scale_of_the_weights(rng):
     X, weight = rng.randn(20, 3), rng.uniform(size=20)
     one, other = measure_spread(X, weight), measure_spread(X, 1e6 * weight)
-    assert_allclose(other.columns, one.columns, rtol=1e-13)
-    assert_allclose(other.distance, one.distance, rtol=1e-13)
+    assert_allclose(other.columns, one.columns, rtol=1e-12)
+    assert_allclose(other.distance, one.distance, rtol=1e-12)
 
 
 @pytest.mark.parametrize("value", [1e12, 0.1, -3e15, 1e140])
@@ -594,8 +594,8 @@ def test_a_constant_column_of_any_value_does_not_count(value, rng):
     spread, without = measure_spread(X, weight), measure_spread(X[:, [0, 2]], weight)
     assert_array_equal(spread.varies, [True, False, True])
     assert spread.columns[1] == 1.0
-    assert_allclose(spread.columns[[0, 2]], without.columns, rtol=1e-13)
-    assert_allclose(spread.distance, without.distance, rtol=1e-13)
+    assert_allclose(spread.columns[[0, 2]], without.columns, rtol=1e-12)
+    assert_allclose(spread.distance, without.distance, rtol=1e-12)
 
 
 @pytest.mark.parametrize("value", [1e200, -1e300])

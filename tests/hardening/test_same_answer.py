@@ -66,6 +66,12 @@ def test_other_sums_hardly_change_what_is_learned(name, plain):
     assert predictions < PREDICTIONS
 
 
+@pytest.mark.parametrize("name", ["classifier, hgv", "classes, dirichlet", "stochastic classifier"])
+def test_classifiers_of_rows_on_disk_have_the_bits_of_those_in_memory(name, plain):
+    """Their searches start alike, too: where that is follows from sums over the rows."""
+    assert same_cases.is_same(*fit(name, SAME_NUMBERS["memmap"], plain))
+
+
 def test_another_process_gives_the_same_bits(plain):
     found = same_answer.elsewhere(plain, long=False, PYTHONHASHSEED="1")
     for name, expected in plain.items():
