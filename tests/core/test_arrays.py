@@ -1,6 +1,7 @@
 """Memory of arrays that died: used again, never shared, and not kept without limit."""
 
 import gc
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -64,34 +65,64 @@ def test_arrays_that_live_at_once_share_nothing():
         assert_array_equal(array, k)
 
 
+class Owner:
+    """What lives, and dies."""
+
+
+def lent(pool, *sizes):
+    """Return owners of buffers of these sizes, and where these are."""
+    owners, where = [], []
+    for size in sizes:
+        buffer = pool.take(size)
+        owners.append(Owner())
+        pool.lend(owners[-1], buffer)
+        where.append(address(buffer))
+    return owners, where
+
+
 def test_what_has_waited_longest_goes_first():
     pool = Pool(kept_bytes=250)
-    buffers = [pool.take(100) for _ in range(3)]
-    where = [address(buffer) for buffer in buffers]
-    for buffer in buffers:
-        pool.give_back(buffer)
-    del buffer, buffers
+    owners, where = lent(pool, 100, 100, 100)
+    while owners:
+        del owners[0]
     kept = [pool.take(100), pool.take(100)]
     assert [address(buffer) for buffer in kept] == where[:0:-1]
 
 
 def test_a_pool_keeps_no_buffer_larger_than_itself():
     pool = Pool(kept_bytes=100)
-    small, large = pool.take(60), pool.take(101)
-    pool.give_back(small)
-    pool.give_back(large)
+    owners, _ = lent(pool, 60, 101)
+    owners.clear()
     assert pool.n_bytes <= 100
 
 
-def test_giving_back_does_not_wait_for_the_lock():
-    """An array may die in the thread that holds it."""
+def test_what_is_larger_than_the_pool_is_never_lent(monkeypatch):
+    pool = Pool(2 * SMALLEST_BYTES)
+    monkeypatch.setattr(arrays, "_POOL", pool)
+    small, large = empty(LARGE), empty((3, SMALLEST_BYTES))
+    where = address(small)
+    del small, large
+    assert pool.n_bytes == SMALLEST_BYTES
+    assert address(empty(LARGE)) == where
+
+
+def test_an_owner_may_die_while_the_lock_is_held():
     pool = Pool(kept_bytes=1000)
-    buffer = pool.take(100)
-    where = address(buffer)
-    with pool.lock:
-        pool.give_back(buffer)
-    del buffer
-    assert address(pool.take(100)) == where
+    owners, where = lent(pool, 100)
+    with pool._lock:
+        owners.clear()
+    assert address(pool.take(100)) == where[0]
+
+
+def test_no_line_of_python_runs_when_an_array_dies():
+    """An interrupt that arrives then would be reported, and lost."""
+    array, lines = empty(LARGE), []
+    sys.setprofile(lambda frame, event, what: lines.append((event, frame.f_code.co_name)))
+    try:
+        del array
+    finally:
+        sys.setprofile(None)
+    assert [line for line in lines if line[0] == "call"] == []
 
 
 def test_threads_do_not_get_the_same_memory():
@@ -120,11 +151,3 @@ def test_nothing_is_kept_when_the_work_is_done(monkeypatch):
             del array
         assert pool.n_bytes > 0
     assert pool.n_bytes == 0
-
-
-def test_what_is_too_large_to_keep_does_not_cost_the_others():
-    pool = Pool(100)
-    for _ in range(9):
-        pool.give_back(np.empty(10, np.uint8))
-    pool.give_back(np.empty(101, np.uint8))
-    assert pool.n_bytes == 90
