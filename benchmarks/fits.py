@@ -14,7 +14,7 @@ from measure import MIB, current_memory, peak_memory, restart_peak, steady_cost,
 from sklearn.exceptions import ConvergenceWarning
 
 from sparsegpc._core.models.model import SparseModel
-from sparsegpc._core.rows.blocks import single_threaded_blas
+from sparsegpc._core.rows.threads import single_threaded_blas
 
 NUDGE = 1e-3
 

@@ -12,8 +12,8 @@ from sklearn.utils.validation import check_is_fitted
 from sparsegpc._core.likelihoods.protocol import LabelLikelihood
 from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.numerics.budget import refuse_beyond_memory
-from sparsegpc._core.rows.blocks import single_threaded_blas
 from sparsegpc._core.rows.merging import merge_rows
+from sparsegpc._core.rows.threads import single_threaded_blas
 from sparsegpc._core.selection.choices import Chosen
 from sparsegpc._estimators.adapters import adapt_kernel, default_kernel, measure_spread
 from sparsegpc._estimators.base import Problem, SparseGPBase

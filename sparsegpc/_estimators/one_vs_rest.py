@@ -10,7 +10,7 @@ from sklearn import config_context, get_config
 from sklearn.base import clone
 from sklearn.utils.parallel import Parallel, delayed
 
-from sparsegpc._core.rows.blocks import available_threads, shared_threads, single_threaded_blas
+from sparsegpc._core.rows.threads import available_threads, shared_threads, single_threaded_blas
 from sparsegpc._estimators.progress import watch_evaluations
 
 

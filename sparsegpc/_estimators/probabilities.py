@@ -5,7 +5,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from sparsegpc._core.numerics.budget import refuse_beyond_memory
 from sparsegpc._core.numerics.quadrature import N_NODES
-from sparsegpc._core.rows.blocks import RowBlocks, available_threads, single_threaded_blas
+from sparsegpc._core.rows.blocks import RowBlocks
+from sparsegpc._core.rows.threads import available_threads, single_threaded_blas
 
 
 class ProbabilitiesMixin:

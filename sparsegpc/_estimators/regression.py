@@ -6,8 +6,8 @@ from sklearn.utils.validation import check_consistent_length
 
 from sparsegpc._core.likelihoods.gaussian import log_predictive_density
 from sparsegpc._core.models.noise_process import expected_variance
-from sparsegpc._core.rows.blocks import single_threaded_blas
 from sparsegpc._core.rows.sources import map_rows
+from sparsegpc._core.rows.threads import single_threaded_blas
 from sparsegpc._estimators.latent import sample_gaussians
 from sparsegpc._estimators.remedies import with_remedy
 from sparsegpc._estimators.validation import (

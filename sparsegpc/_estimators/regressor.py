@@ -13,8 +13,8 @@ from sparsegpc._core.bounds.truncation import nested_sums, truncate
 from sparsegpc._core.likelihoods.gaussian import KnownNoise
 from sparsegpc._core.models.model import Counts
 from sparsegpc._core.numerics.budget import refuse_beyond_memory
-from sparsegpc._core.rows.blocks import single_threaded_blas
 from sparsegpc._core.rows.merging import merge_rows
+from sparsegpc._core.rows.threads import single_threaded_blas
 from sparsegpc._core.selection.choices import Chosen
 from sparsegpc._estimators.adapters import (
     adapt_kernel,

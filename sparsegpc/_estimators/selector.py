@@ -21,9 +21,9 @@ from sparsegpc._core.likelihoods.binary import PolyaGammaLogit
 from sparsegpc._core.models.model import SparseModel, whitened_features
 from sparsegpc._core.numerics.budget import refuse_beyond_memory
 from sparsegpc._core.numerics.linalg import JITTER_ATTEMPTS
-from sparsegpc._core.rows.blocks import single_threaded_blas
 from sparsegpc._core.rows.merging import merge_rows
 from sparsegpc._core.rows.sources import RowSource, spaced_rows
+from sparsegpc._core.rows.threads import single_threaded_blas
 from sparsegpc._core.selection.choices import FixedChoice, PivotedChoice, refuse_points
 from sparsegpc._estimators.adapters import adapt_kernel, default_kernel, measure_spread
 from sparsegpc._estimators.labels import validated_labels

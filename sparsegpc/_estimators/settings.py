@@ -2,7 +2,7 @@
 
 from sklearn import get_config
 
-from sparsegpc._core.rows.blocks import available_threads
+from sparsegpc._core.rows.threads import available_threads
 
 
 def row_options():

@@ -9,8 +9,8 @@ from sparsegpc._core.learning.stochastic import LEARNING_RATE, SLACKS
 from sparsegpc._core.learning.stochastic_labels import LabelBatches, sums_over_rows
 from sparsegpc._core.likelihoods.protocol import LabelLikelihood
 from sparsegpc._core.models.model import SparseModel
-from sparsegpc._core.rows.blocks import single_threaded_blas
 from sparsegpc._core.rows.merging import merge_rows
+from sparsegpc._core.rows.threads import single_threaded_blas
 from sparsegpc._estimators.adapters import adapt_kernel, default_kernel, measure_spread
 from sparsegpc._estimators.callbacks import announced_fit
 from sparsegpc._estimators.labels import (

@@ -5,7 +5,7 @@ import numbers
 import numpy as np
 from scipy.special import ndtri
 
-from sparsegpc._core.rows.blocks import single_threaded_blas
+from sparsegpc._core.rows.threads import single_threaded_blas
 from sparsegpc._estimators.latent import sample_gaussians
 from sparsegpc._estimators.validation import checked_count, checked_generator
 

@@ -10,7 +10,7 @@ from numpy.testing import assert_array_equal
 
 from sparsegpc._core.numerics import arrays
 from sparsegpc._core.numerics.arrays import KEPT_BYTES, SMALLEST_BYTES, Pool, empty
-from sparsegpc._core.rows.blocks import single_threaded_blas
+from sparsegpc._core.rows.threads import single_threaded_blas
 
 LARGE = (64, SMALLEST_BYTES // 8 // 64)
 

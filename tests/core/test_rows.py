@@ -1,13 +1,14 @@
 """Sums over row blocks: independent of the blocks to rounding, of the threads to the last bit."""
 
 import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
-from threadpoolctl import ThreadpoolController
 
 from sparsegpc._core.rows.blocks import (
     BLOCK_BYTES,
@@ -16,16 +17,10 @@ from sparsegpc._core.rows.blocks import (
     SMALLEST_BLOCK,
     RowBlocks,
     Table,
-    available_threads,
-    single_threaded_blas,
 )
+from sparsegpc._core.rows.threads import single_threaded_blas
 
 PATIENCE = 20.0
-
-
-def blas_threads():
-    info = ThreadpoolController().select(user_api="blas").info()
-    return [library["num_threads"] for library in info]
 
 
 class Counter:
@@ -273,54 +268,36 @@ def test_store_serves_threads(rng, memory):
     assert len(rows.calls) == (40 if memory == 0 else 20)
 
 
-@pytest.fixture
-def two_blas_threads():
-    """BLAS at two threads, whatever the environment; skipped where BLAS has only one."""
-    with ThreadpoolController().limit(limits=2, user_api="blas"):
-        if not blas_threads() or min(blas_threads()) < 2:
-            pytest.skip("this BLAS cannot use two threads")
-        yield
+def test_no_thread_is_left_when_what_the_blocks_give_cannot_be_put_together():
+    """Also while the traceback, and with it what the error went through, is kept."""
+    before = threading.active_count()
+    blocks = RowBlocks(40, 1, block_rows=2, n_threads=3)
+    with pytest.raises(ValueError, match="broadcast") as error:
+        blocks.visit(lambda k: ((), (np.zeros(2 if k[0] < 6 else 3),)), np.arange(40))
+    assert threading.active_count() == before
+    assert error.traceback
 
 
-@pytest.mark.usefixtures("two_blas_threads")
-def test_single_threaded_blas_limits_and_restores():
-    before = blas_threads()
-    with single_threaded_blas():
-        assert set(blas_threads()) == {1}
-        assert available_threads() == 2, "row blocks may use what BLAS gave up"
-    assert blas_threads() == before
+def test_threads_of_a_process_share_what_each_of_them_may_have():
+    """While two threads have work each of them works at half as many blocks at once."""
+    inside, most, gate = [], [], threading.Barrier(2)
 
+    def watched(k):
+        inside.append(k)
+        most.append(len(inside))
+        time.sleep(0.002)
+        inside.remove(k)
+        return (), ()
 
-@pytest.mark.usefixtures("two_blas_threads")
-def test_single_threaded_blas_restores_after_an_exception():
-    before = blas_threads()
-    with pytest.raises(ArithmeticError), single_threaded_blas():
-        raise ArithmeticError
-    assert blas_threads() == before
-
-
-@pytest.mark.usefixtures("two_blas_threads")
-def test_single_threaded_blas_nests():
-    before = blas_threads()
-    with single_threaded_blas():
+    def work():
         with single_threaded_blas():
-            pass
-        assert set(blas_threads()) == {1}
-    assert blas_threads() == before
+            gate.wait(PATIENCE)
+            RowBlocks(30, 1, block_rows=1, n_threads=4).visit(
+                lambda k: watched(object()), np.arange(30)
+            )
+            gate.wait(PATIENCE)
 
-
-@pytest.mark.usefixtures("two_blas_threads")
-def test_available_threads_follows_the_limit_of_the_moment():
-    assert available_threads() == max(blas_threads()) == 2
-
-
-@pytest.mark.usefixtures("two_blas_threads")
-def test_single_threaded_blas_restores_when_users_overlap_without_nesting():
-    before = blas_threads()
-    first, second = single_threaded_blas(), single_threaded_blas()
-    first.__enter__()
-    second.__enter__()
-    first.__exit__(None, None, None)
-    assert set(blas_threads()) == {1}
-    second.__exit__(None, None, None)
-    assert blas_threads() == before
+    with ThreadPoolExecutor(2) as pool:
+        for done in [pool.submit(work), pool.submit(work)]:
+            done.result()
+    assert max(most) <= 4

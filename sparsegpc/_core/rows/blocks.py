@@ -1,4 +1,4 @@
-"""Work over the rows of the data, block by block: threads and memory are decided here only.
+"""Work over the rows of the data, block by block: what is done at once, and kept in memory.
 
 Everything that grows with the number of rows N goes through `RowBlocks.visit`. The blocks depend on
 the sizes of the problem, never on the number of threads, and partial results are added in the order
@@ -7,16 +7,12 @@ of the rows, so a result does not depend on how many threads computed it.
 
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from contextvars import ContextVar
-from functools import lru_cache
+from contextlib import closing
 from itertools import islice
-from threading import Lock
 
 import numpy as np
-from threadpoolctl import ThreadpoolController
 
-from sparsegpc._core.numerics.arrays import release
+from sparsegpc._core.rows.threads import fair_threads, limit_this_thread
 
 BLOCK_BYTES = 8 * 2**20
 # Below this products lose speed: their factors are packed once for each block.
@@ -28,80 +24,6 @@ STRIP = 2**16
 # Blocks under way or done but not yet added up, for each thread.
 BLOCKS_AHEAD = 2
 DEFAULT_MEMORY = 2**30
-
-
-@lru_cache(maxsize=1)
-def _controller():
-    return ThreadpoolController()
-
-
-def _blas_threads():
-    blas = _controller().select(user_api="blas").info()
-    return max([library["num_threads"] for library in blas], default=1)
-
-
-class _SingleThreadedBlas:
-    """Context in which BLAS runs on one thread; the limit is the process's, so users are counted.
-
-    The first to enter sets the limit and the last to leave restores it, in whatever order threads
-    come and go. With it goes the memory that was kept for further arrays.
-    """
-
-    def __init__(self):
-        self._lock = Lock()
-        self._n_users = 0
-        self._limit = None
-        self.n_threads_outside = None
-
-    def __enter__(self):
-        with self._lock:
-            if self._n_users == 0:
-                n_threads = _blas_threads()
-                self._limit = _controller().limit(limits=1, user_api="blas")
-                self.n_threads_outside = n_threads
-            self._n_users += 1
-
-    def __exit__(self, *error):
-        with self._lock:
-            self._n_users -= 1
-            if self._n_users == 0:
-                self._limit.restore_original_limits()
-                self.n_threads_outside = None
-                release()
-
-
-_BLAS = _SingleThreadedBlas()
-
-
-def available_threads():
-    """Number of threads that BLAS may use here: cores, or what the environment allows.
-
-    Within `single_threaded_blas`, what it was outside; within `shared_threads`, no more than that.
-    """
-    n_threads, share = _BLAS.n_threads_outside or _blas_threads(), _SHARE.get()
-    return n_threads if share is None else min(n_threads, share)
-
-
-_SHARE = ContextVar("share", default=None)
-
-
-@contextmanager
-def shared_threads(n_threads):
-    """Limit `available_threads` in this context, while others run beside it."""
-    token = _SHARE.set(n_threads)
-    try:
-        yield
-    finally:
-        _SHARE.reset(token)
-
-
-def single_threaded_blas():
-    """Return a context that keeps every BLAS call inside on one thread.
-
-    Matrices of a few hundred rows are multiplied several times slower by two BLAS threads than by
-    one; large problems are spread over row blocks instead.
-    """
-    return _BLAS
 
 
 def strips(n_points, n_rows):
@@ -132,7 +54,7 @@ class RowBlocks:
         Width M of what is computed for each row; a block holds about `BLOCK_BYTES` of it, but has
         `SMALLEST_BLOCK` rows at least, if these are within `LARGEST_BLOCK_BYTES`.
     n_threads : int
-        Number of blocks worked on at once.
+        Number of blocks worked on at once; fewer while other threads of the process have work.
     memory : int
         Bytes that arrays of shape (M, N) may take together. What does not fit is computed again
         at each visit.
@@ -174,15 +96,17 @@ class RowBlocks:
         rows : tuple of ndarray of shape (..., N)
         """
         sums, joined = (), ()
-        blocks = self._map(lambda index: function(*[self._value(x, index) for x in inputs]))
-        for rows, (terms, parts) in zip(self.slices, blocks, strict=True):
-            if rows.start == 0:
-                sums = terms
-                joined = [np.empty((*p.shape[:-1], self.n_rows), p.dtype) for p in parts]
-            else:
-                sums = tuple(total + term for total, term in zip(sums, terms, strict=True))
-            for whole, part in zip(joined, parts, strict=True):
-                whole[..., rows] = part
+        values = self._map(lambda index: function(*[self._value(x, index) for x in inputs]))
+        # Whatever is raised here, no thread works on: its traceback would keep them alive.
+        with closing(values) as blocks:
+            for rows, (terms, parts) in zip(self.slices, blocks, strict=True):
+                if rows.start == 0:
+                    sums = terms
+                    joined = [np.empty((*p.shape[:-1], self.n_rows), p.dtype) for p in parts]
+                else:
+                    sums = tuple(total + term for total, term in zip(sums, terms, strict=True))
+                for whole, part in zip(joined, parts, strict=True):
+                    whole[..., rows] = part
         return sums, tuple(joined)
 
     def _value(self, x, index):
@@ -195,7 +119,8 @@ class RowBlocks:
     def _map(self, function):
         """Yield ``function(index)`` for each block in order."""
         indices = range(len(self.slices))
-        if self.n_threads == 1 or len(self.slices) == 1:
+        n_threads = 1 if len(indices) == 1 else fair_threads(self.n_threads)
+        if n_threads == 1:
             yield from map(function, indices)
             return
         # What to do about overflow is said for each thread.
@@ -205,12 +130,12 @@ class RowBlocks:
             with np.errstate(**errors):
                 return function(index)
 
-        with ThreadPoolExecutor(self.n_threads) as pool:
+        with ThreadPoolExecutor(n_threads, initializer=limit_this_thread) as pool:
             # Results wait for their turn: with all blocks under way at once, one slow block would
             # let the sums of all others pile up.
             ahead, pending = iter(indices), deque()
             try:
-                for index in islice(ahead, BLOCKS_AHEAD * self.n_threads):
+                for index in islice(ahead, BLOCKS_AHEAD * n_threads):
                     pending.append(pool.submit(guarded, index))
                 while pending:
                     value = pending.popleft().result()

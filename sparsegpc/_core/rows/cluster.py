@@ -18,8 +18,9 @@ from weakref import finalize
 import numpy as np
 from numpy.linalg import LinAlgError
 
-from sparsegpc._core.rows.blocks import BlockStore, RowBlocks, Table, single_threaded_blas
+from sparsegpc._core.rows.blocks import BlockStore, RowBlocks, Table
 from sparsegpc._core.rows.sources import RowSource
+from sparsegpc._core.rows.threads import single_threaded_blas
 
 # Rows of a part: N / `PARTS` within these limits, and within `PART_BYTES` of X.
 SMALLEST_PART, LARGEST_PART = 2**14, 2**17
