@@ -301,3 +301,21 @@ def test_threads_of_a_process_share_what_each_of_them_may_have():
         for done in [pool.submit(work), pool.submit(work)]:
             done.result()
     assert max(most) <= 4
+
+
+@pytest.mark.parametrize("n_given", [0, 1])
+def test_without_further_threads_the_work_is_done_here(rng, monkeypatch, n_given):
+    """As under a limit of memory, or of threads, or while the interpreter ends."""
+    x, start, started = rng.standard_normal((300, 2)), threading.Thread.start, []
+
+    def refused(self):
+        started.append(self)
+        if len(started) > n_given:
+            raise RuntimeError("can't start new thread")
+        start(self)
+
+    expected = total(RowBlocks(300, 1, block_rows=7), lambda x: (x.T @ x,), Table(x))[0]
+    monkeypatch.setattr(threading.Thread, "start", refused)
+    blocks = RowBlocks(300, 1, block_rows=7, n_threads=3)
+    assert_array_equal(total(blocks, lambda x: (x.T @ x,), Table(x))[0], expected)
+    assert len(started) > n_given

@@ -28,7 +28,8 @@ from sparsegpc import (
     StochasticSparseGPClassifier,
     StochasticSparseGPRegressor,
 )
-from sparsegpc._core.rows.blocks import RowBlocks, available_threads
+from sparsegpc._core.rows.blocks import RowBlocks
+from sparsegpc._core.rows.threads import available_threads
 
 MIB = 2**20
 # Beyond what BLAS and the interpreter take in any case.

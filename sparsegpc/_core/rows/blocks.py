@@ -8,6 +8,7 @@ of the rows, so a result does not depend on how many threads computed it.
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from functools import partial
 from itertools import islice
 
 import numpy as np
@@ -127,24 +128,32 @@ class RowBlocks:
         errors = np.geterr()
 
         def guarded(index):
+            limit_this_thread()
             with np.errstate(**errors):
                 return function(index)
 
-        with ThreadPoolExecutor(n_threads, initializer=limit_this_thread) as pool:
+        with ThreadPoolExecutor(n_threads) as pool:
             # Results wait for their turn: with all blocks under way at once, one slow block would
             # let the sums of all others pile up.
             ahead, pending = iter(indices), deque()
+
+            def begin(n_blocks):
+                for index in islice(ahead, n_blocks):
+                    try:
+                        pending.append(pool.submit(guarded, index).result)
+                    except RuntimeError:
+                        # The system starts no further thread: this one works in its place.
+                        pending.append(partial(function, index))
+                        return
+
             try:
-                for index in islice(ahead, BLOCKS_AHEAD * n_threads):
-                    pending.append(pool.submit(guarded, index))
+                begin(BLOCKS_AHEAD * n_threads)
                 while pending:
-                    value = pending.popleft().result()
-                    for index in islice(ahead, 1):
-                        pending.append(pool.submit(guarded, index))
+                    value = pending.popleft()()
+                    begin(1)
                     yield value
             finally:
-                for future in pending:
-                    future.cancel()
+                pool.shutdown(wait=False, cancel_futures=True)
 
     def store(self, function, *inputs, n_arrays, is_array=False):
         """Return a `BlockStore` of ``function(*values)``, which holds `n_arrays` (M, N) arrays.
