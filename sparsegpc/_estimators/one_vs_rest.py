@@ -1,7 +1,8 @@
 """Several classes by a binary model for each of them against all others."""
 
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from copy import copy, deepcopy
+from threading import Condition, current_thread
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -12,6 +13,50 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from sparsegpc._core.rows.threads import available_threads, shared_threads, single_threaded_blas
 from sparsegpc._estimators.progress import watch_evaluations
+
+# Seconds between looks at whether others are still at work.
+PATIENCE = 0.1
+
+
+class _OthersEnded(Exception):
+    """Leave a job whose result nobody waits for any more."""
+
+
+class _Together:
+    """Jobs that end together: where one fails, or all are interrupted, no thread works on.
+
+    Jobs in other processes are joblib's to end: what is sent there knows of nobody else.
+    """
+
+    def __init__(self):
+        self._changed, self._threads, self._ended = Condition(), set(), False
+
+    def __reduce__(self):
+        return _Together, ()
+
+    @contextmanager
+    def job(self):
+        """Be at work within this context, which does not begin after the end."""
+        self.check()
+        self._threads.add(current_thread())
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._threads.discard(current_thread())
+                self._changed.notify_all()
+
+    def check(self):
+        """Raise if there is nothing to work for."""
+        if self._ended:
+            raise _OthersEnded
+
+    def end(self):
+        """Let all jobs end at their next `check`, and wait for those in other threads."""
+        self._ended = True
+        with self._changed:
+            while any(t.is_alive() for t in self._threads - {current_thread()}):
+                self._changed.wait(PATIENCE)
 
 
 def fit_one_vs_rest(template, rows, codes, labels, seeds, *, previous, n_jobs, tasks=None):
@@ -36,7 +81,7 @@ def fit_one_vs_rest(template, rows, codes, labels, seeds, *, previous, n_jobs, t
     Returns
     -------
     estimators : list of SparseGPClassifier
-    told : list of list of (category, message)
+    told : list of list of Warned
     """
     if n_jobs is not None:
         # joblib would start as many processes, or fail at that.
@@ -49,7 +94,7 @@ def fit_one_vs_rest(template, rows, codes, labels, seeds, *, previous, n_jobs, t
     callback, template = template.callback, copy(template).set_params(callback=None)
     # These are told of the tasks below.
     vars(template).pop("_skl_callbacks", None)
-    jobs = []
+    jobs, together = [], _Together()
     for k, (label, seed) in enumerate(zip(labels, seeds, strict=True)):
         estimator = clone(template) if previous is None else deepcopy(previous[k])
         # Clones, so that no two of them share what a fit may change.
@@ -59,20 +104,25 @@ def fit_one_vs_rest(template, rows, codes, labels, seeds, *, previous, n_jobs, t
         part = None
         if tasks is not None:
             part = tasks.delegate(estimator, f"class {label} against the rest")
-        jobs.append(delayed(_fit_one)(estimator, rows, codes == k, n_threads, memory, part, label))
-    estimators, told = zip(*Parallel(n_jobs=n_jobs)(jobs), strict=True)
+        own = (estimator, rows, codes == k, n_threads, memory, part, label, together)
+        jobs.append(delayed(_fit_one)(*own))
+    try:
+        estimators, told = zip(*Parallel(n_jobs=n_jobs)(jobs), strict=True)
+    except BaseException:
+        together.end()
+        raise
     # Or a model could not be saved whose own callback was set to None.
     for estimator in estimators:
         estimator.callback = None
     return list(estimators), list(told)
 
 
-def _fit_one(estimator, rows, is_class, n_threads, memory, tasks, label):
-    progress = watch_evaluations(estimator, tasks, label)
+def _fit_one(estimator, rows, is_class, n_threads, memory, tasks, label, together):
+    progress = watch_evaluations(estimator, tasks, label, together.check)
     at_work = nullcontext() if tasks is None else tasks.work()
     # In another process the caller's limit of BLAS does not hold.
     limits = shared_threads(n_threads), config_context(working_memory=memory)
-    with limits[0], limits[1], single_threaded_blas(), at_work:
+    with together.job(), limits[0], limits[1], single_threaded_blas(), at_work:
         return estimator, estimator._fit_classes(rows, is_class.astype(int), progress)
 
 

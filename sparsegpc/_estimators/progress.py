@@ -42,13 +42,18 @@ class Listeners:
         Of scikit-learn's callbacks.
     describe : callable or None
         Returns the line of text of a `Step`; None prints nothing.
+    check : callable or None
+        Is called first; what it raises ends the fit before anybody is told.
     """
 
-    def __init__(self, estimator, tasks=None, describe=None):
+    def __init__(self, estimator, tasks=None, describe=None, check=None):
         self._estimator, self._tasks, self._describe = estimator, tasks, describe
+        self._check = check
 
     def __call__(self, step):
         """Tell all of a step, and return whether one of them asks to stop."""
+        if self._check is not None:
+            self._check()
         if self._describe is not None:
             say(self._estimator, self._describe(step), step.label)
         try:
@@ -75,9 +80,9 @@ class EvaluationListeners(Listeners):
     _choice = _of_choice = None
     _n_left = 0
 
-    def __init__(self, estimator, tasks=None):
+    def __init__(self, estimator, tasks=None, check=None):
         every = estimator.verbose >= EVERY_EVALUATION
-        super().__init__(estimator, tasks, _describe_evaluation if every else None)
+        super().__init__(estimator, tasks, _describe_evaluation if every else None, check)
 
     def _tell_tasks(self, step):
         stop = False
@@ -115,6 +120,6 @@ def watch_calls(estimator):
     return Progress(past=getattr(estimator, "history_", None))
 
 
-def watch_evaluations(estimator, tasks=None, label=None):
-    """Return the `Progress` of a fit that evaluates the bound."""
-    return Progress(EvaluationListeners(estimator, tasks), label)
+def watch_evaluations(estimator, tasks=None, label=None, check=None):
+    """Return the `Progress` of a fit that evaluates the bound; `check` may raise to end it."""
+    return Progress(EvaluationListeners(estimator, tasks, check), label)
