@@ -106,7 +106,7 @@ class SparseGPBase(
 
         Returns
         -------
-        list of (category, message)
+        list of Warned
             What there is to tell about the fit, see `_tell`.
         """
         warm = starts is None and self.warm_start and hasattr(self, "_theta")
@@ -116,9 +116,9 @@ class SparseGPBase(
         self._store(result, problem)
         return describe_fit(self, result, problem)
 
-    def _tell(self, messages):
+    def _tell(self, warned):
         """Warn the user, who called `fit`, which called this."""
-        for category, message in messages:
+        for category, message, _ in warned:
             warnings.warn(message, category, stacklevel=FRAMES_TO_USER)
 
     def _search(self, problem, rng, warm=False, starts=None, choose=None):

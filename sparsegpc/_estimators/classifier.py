@@ -19,7 +19,7 @@ from sparsegpc._estimators.adapters import adapt_kernel, default_kernel, measure
 from sparsegpc._estimators.base import Problem, SparseGPBase
 from sparsegpc._estimators.callbacks import announced_fit
 from sparsegpc._estimators.certified import CertifiedMixin, check_method
-from sparsegpc._estimators.diagnosis import latent_range
+from sparsegpc._estimators.diagnosis import gather_classes, latent_range
 from sparsegpc._estimators.labels import (
     NO_WHITE_NOISE,
     check_classes,
@@ -377,8 +377,8 @@ class SparseGPClassifier(
                 )
             weight = weigh_classes(self.class_weight, self.classes_, codes, rows.weight)
             with single_threaded_blas():
-                messages = self._fit_classes(rows._replace(weight=weight), codes, progress, tasks)
-            self._tell(messages)
+                warned = self._fit_classes(rows._replace(weight=weight), codes, progress, tasks)
+            self._tell(warned)
         return self
 
     def _fit_classes(self, rows, codes, progress, tasks=None):
@@ -394,15 +394,15 @@ class SparseGPClassifier(
             self.classes_ = np.arange(n_classes)
         self.estimators_ = self.growth_ = self.growth_end_ = None
         self._likelihood = likelihood.for_classes(n_classes)
-        messages = self._learn(self._problem(rows, codes, progress), rng)
+        warned = self._learn(self._problem(rows, codes, progress), rng)
         prior_means = np.array([posterior.prior_mean for posterior in self._posteriors])
         self.prior_mean_ = float(prior_means[0]) if len(prior_means) == 1 else prior_means
         if self.inducing_indices_ is not None:
             self.inducing_indices_ = rows.present[self.inducing_indices_]
-        return messages
+        return warned
 
     def _fit_one_vs_rest(self, rows, codes, rng, tasks):
-        estimators, messages = fit_one_vs_rest(
+        estimators, told = fit_one_vs_rest(
             self,
             rows,
             codes,
@@ -426,11 +426,7 @@ class SparseGPClassifier(
         self.jitter_ = max(one.jitter_ for one in estimators)
         relevances = [one.feature_relevance_ for one in estimators]
         self.feature_relevance_ = None if relevances[0] is None else np.max(relevances, axis=0)
-        return [
-            (category, f"class {label} against the rest: {message}")
-            for label, told in zip(self.classes_, messages, strict=True)
-            for category, message in told
-        ]
+        return gather_classes(self.classes_, told)
 
     def _problem(self, labelled, codes, progress):
         rows = merge_rows(labelled.X, labelled.weight)

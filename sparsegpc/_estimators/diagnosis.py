@@ -1,5 +1,7 @@
 """What a fit has to tell its user: at most one warning for each cause, each with what to do."""
 
+from typing import NamedTuple
+
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
@@ -12,6 +14,16 @@ DOMINANT_SPREAD = 1e3
 SUSPICIOUS_JITTER = 1e-6
 # From the method that warns up to the user's call of `fit`, scikit-learn's wrapper included.
 FRAMES_TO_USER = 4
+# Classes that are named where many have the same to tell.
+MOST_NAMED = 10
+
+
+class Warned(NamedTuple):
+    """A warning, and its cause, which is told once however many models of a fit it concerns."""
+
+    category: type
+    message: str
+    cause: str
 
 
 def describe_fit(estimator, result, problem):
@@ -26,16 +38,18 @@ def describe_fit(estimator, result, problem):
 
     Returns
     -------
-    list of (category, message)
-        Of warnings, the most serious first.
+    list of Warned
+        The most serious first.
     """
-    found = []
+    warned = []
     if not result.converged:
-        found.append(
+        text = (
             f"{type(estimator).__name__} stopped before its bound converged to tol={estimator.tol} "
             f"nats per row, after {estimator.n_iter_} iterations in all: {result.message}. The "
             "model is usable"
         )
+        warned.append(Warned(ConvergenceWarning, text, result.message))
+    found = []
     learned = estimator.optimizer is not None and len(result.best.theta) > 0
     limits = _describe_limits(estimator, problem, result.best) if learned else ""
     if learned and result.trivial:
@@ -54,10 +68,41 @@ def describe_fit(estimator, result, problem):
             f"the covariance of the inducing points needed {result.best.jitter:.0e} of its mean "
             "diagonal added to be positive definite: the kernel may not be positive semi-definite"
         )
-    warnings = [(ConvergenceWarning, message) for message in found]
+    warned += [Warned(ConvergenceWarning, text, text) for text in found]
     if dominance := _describe_dominance(estimator, problem):
-        warnings.append((UserWarning, dominance))
-    return warnings
+        warned.append(Warned(UserWarning, dominance, dominance))
+    return warned
+
+
+def gather_classes(labels, told):
+    """Return what there is to tell of one model for each class, each cause once.
+
+    Parameters
+    ----------
+    labels : sequence of length C
+    told : list of list of Warned
+        For each class.
+
+    Returns
+    -------
+    list of Warned
+    """
+    groups = {}
+    for label, warned in zip(labels, told, strict=True):
+        for one in warned:
+            groups.setdefault((one.category, one.cause), []).append((label, one))
+    return [_of_classes(group) for group in groups.values()]
+
+
+def _of_classes(group):
+    """Return what classes have in common, in the words of the first."""
+    (label, first), *others = group
+    text = f"class {label} against the rest: {first.message}"
+    if others:
+        named = ", ".join(str(other) for other, _ in others[:MOST_NAMED])
+        more = len(others) - MOST_NAMED
+        text += f". The same goes for class {named}" + (f" and {more} more" if more > 0 else "")
+    return first._replace(message=text)
 
 
 def latent_range(best):

@@ -354,10 +354,10 @@ class SparseGPRegressor(GaussianRegressionMixin, CertifiedMixin, SparseGPBase):
             self._check_auto()
             self._one_output = y.ndim == 1
             with single_threaded_blas():
-                messages = self._fit(self._scale_targets(X, y, weight, noise), progress)
+                warned = self._fit(self._scale_targets(X, y, weight, noise), progress)
             if self.inducing_indices_ is not None:
                 self.inducing_indices_ = places[self.inducing_indices_]
-            self._tell(messages)
+            self._tell(warned)
         return self
 
     def certificate(self, X, y, sample_weight=None, noise_variance=None, method="auto"):

@@ -20,6 +20,7 @@ from sklearn.multiclass import OneVsRestClassifier
 from sklearn.multioutput import MultiOutputClassifier
 
 from sparsegpc import SparseGPClassifier
+from sparsegpc._estimators.diagnosis import Warned, gather_classes
 from sparsegpc.likelihoods import DirichletTargets, PolyaGammaLogit, Softmax
 
 BINARY = ("bernoulli-logit", "bernoulli-probit", "polya-gamma", "conditional-polya-gamma")
@@ -300,14 +301,25 @@ def test_the_random_state_decides():
     assert np.random.uniform() == np.random.RandomState(3).uniform()
 
 
-def test_warnings_say_which_class_they_are_about():
+def test_a_warning_says_which_classes_it_is_about_and_each_cause_comes_once():
     X, y = blobs()
     with pytest.warns(ConvergenceWarning) as caught:
         quick_model(likelihood="polya-gamma", max_iter=1, tol=1e-9).fit(X, np.array(list("abc"))[y])
-    texts = [str(item.message) for item in caught]
-    for name in "abc":
-        assert any(text.startswith(f"class {name} against the rest: ") for text in texts)
+    (text,) = [str(item.message) for item in caught if "max_iter" in str(item.message)]
+    assert text.startswith("class a against the rest: ")
+    assert text.endswith("The same goes for class b, c")
     assert {item.filename for item in caught} == {__file__}
+
+
+def test_where_many_classes_have_the_same_to_tell_some_are_named():
+    labels = [f"c{k}" for k in range(15)]
+    same, own = Warned(UserWarning, "m", "m"), Warned(UserWarning, "n", "n")
+    told = gather_classes(labels, [[same]] + [[same, own]] + 13 * [[same]])
+    named = ", ".join(f"c{k}" for k in range(1, 11))
+    assert [one.message for one in told] == [
+        f"class c0 against the rest: m. The same goes for class {named} and 4 more",
+        "class c1 against the rest: n",
+    ]
 
 
 # Weights
