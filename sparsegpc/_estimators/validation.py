@@ -34,13 +34,21 @@ class Range(Interval):
 
 @contextmanager
 def all_or_nothing(estimator):
-    """Put the estimator back to what it was if the block raises: nothing half-fitted stays."""
+    """Put the estimator back to what it was if the block raises: nothing half-fitted stays.
+
+    Random generators among its parameters, and those of its selector, are put back, too.
+    """
     before = dict(vars(estimator))
+    owners = (estimator, getattr(estimator, "selector", None))
+    generators = [getattr(owner, "random_state", None) for owner in owners]
+    drawn = [(rng, rng.get_state()) for rng in generators if isinstance(rng, np.random.RandomState)]
     try:
         yield
     except BaseException:
-        vars(estimator).clear()
-        vars(estimator).update(before)
+        # In one step, which a second interrupt cannot split.
+        estimator.__dict__ = before
+        for rng, state in drawn:
+            rng.set_state(state)
         raise
 
 
