@@ -94,6 +94,14 @@ def test_a_large_common_offset_costs_no_digits(case, offset, rng):
     assert_allclose(grad_Z, near[1], rtol=1e-9, atol=1e-10)
 
 
+@pytest.mark.parametrize("shift", [0.0, 1e-9, 1e-3])
+def test_the_root_of_matern12_magnifies_no_rounding_where_points_and_rows_are_near(shift, rng):
+    case = next(case for case in LEAVES if case.name == "matern12")
+    params, Z = case.params(30), 8.0 * rng.randn(20, 30)
+    K, _ = case.build(30).evaluate(params, Z, Z + shift)
+    assert_allclose(K, case.matrix(params, Z, Z + shift), rtol=1e-11, atol=1e-12)
+
+
 @STATIONARY_LEAF
 def test_one_far_point_costs_the_others_no_digits(case, rng):
     """Selection takes outliers first, so the mean of the points may lie far from all rows."""

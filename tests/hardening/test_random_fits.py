@@ -5,12 +5,11 @@ import pytest
 from tests.hardening.problems import draw_problem
 from tests.hardening.promises import fit_and_check
 
-FEW = 60
+FEW = 40
 # What came of it at first: see the name.
 ONCE_BROKEN = {
-    "a search of one step ended below a constant function": 22,
-    "learning from batches ended far below a constant function": 6,
-    "points that moved ended below a constant function": 10,
+    "a search of few steps ended below a constant function": 50,
+    "rounding of a small distance made predictions depend on the other rows": 335,
     "noise was next to none at some rows, and the bound lost in rounding": 373,
 }
 

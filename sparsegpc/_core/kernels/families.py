@@ -43,16 +43,19 @@ class Constant:
         return np.array([np.exp(params[0]) * adjoint.sum()])
 
 
-def _near_pairs(s, zz, xx):
+def _near_pairs(s, zz, xx, far):
     """Return the pairs whose squared distance s lost digits against their squared norms, or None.
 
-    Only points far from the others, in length scales, can be such a pair: a sentinel value in an
-    unscaled column, say. Elsewhere the expansion into norms and products is accurate.
+    Where squared norms are below `far` the expansion into norms and products is accurate enough.
     """
-    if zz.max(initial=0.0) + xx.max(initial=0.0) < FAR:
+    largest = zz.max(initial=0.0) + xx.max(initial=0.0)
+    if largest < far:
         return None
-    near = np.nonzero(s < LOST_DIGITS * (zz[:, None] + xx))
-    return near if len(near[0]) else None
+    # By the largest norms first: one comparison for each pair, and few pairs are left.
+    candidates = np.flatnonzero(s < LOST_DIGITS * largest)
+    rows, columns = np.divmod(candidates, len(xx))
+    lost = s[rows, columns] < LOST_DIGITS * (zz[rows] + xx[columns])
+    return (rows[lost], columns[lost]) if lost.any() else None
 
 
 def _squared_distances(Z, X, pairs):
@@ -93,6 +96,9 @@ class Stationary:
         return ()
 
     keeps_distances = True
+    # Only points far from the others, in length scales, have near ones whose distance is lost in
+    # rounding: a sentinel value in an unscaled column, say.
+    far = FAR
 
     @property
     def n_arrays(self):
@@ -120,7 +126,7 @@ class Stationary:
         for part in parts:
             s = np.matmul(left[part], right, out=(K if distances is None else distances)[part])
             np.maximum(s, 0.0, out=s)
-            near.append(_near_pairs(s, zz[part], xx))
+            near.append(_near_pairs(s, zz[part], xx, self.far))
             if near[-1] is not None:
                 s[near[-1]] = _squared_distances(Zs[part], Xs, near[-1])
             if Z is X:
@@ -181,6 +187,9 @@ class RBF(Stationary):
 
 class Matern12(Stationary):
     r"""Matern with smoothness 1/2, :math:`\exp(-\sqrt s)`."""
+
+    # The root would make errors of 1e-13 in s such of 3e-7.
+    far = 0.0
 
     def radial(self, s, extra):
         return np.exp(-np.sqrt(s))
