@@ -128,6 +128,12 @@ def test_one_row_and_one_point_give_the_integral(slack):
     assert_allclose(_bound(problem, slack, 0.4), np.log(value), rtol=1e-7)
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_a_given_prior_mean_is_returned_to_the_last_bit(seed):
+    problem = random_problem(seed)
+    assert collapse(problem.features(), problem.sites, "tight", 0.1).prior_mean == 0.1
+
+
 @SLACK
 @PRIOR_MEAN
 @pytest.mark.parametrize("seed", range(3))

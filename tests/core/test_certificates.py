@@ -488,6 +488,14 @@ def test_certificates_add_the_bounds_that_they_share():
     assert first + second == Certificate(5.0, -4.0, -5.5, {"trace": 1.5}, -3.5)
 
 
+def test_a_change_of_units_shifts_every_bound_and_no_error():
+    first = Certificate(5.0, -3.0, -4.0, {"trace": 1.0, "whitened": 2.0}, -2.5, "of something")
+    bounds = {"trace": 1.25, "whitened": 2.25}
+    moved = first.shifted(0.25)
+    assert moved == Certificate(5.0, -2.75, -3.75, bounds, -2.25, "of something")
+    assert (moved.gap, moved.kl) == (first.gap, first.kl)
+
+
 def test_certificates_of_different_rows_do_not_add():
     certificate = Certificate(5.0, -3.0, -4.0, {"trace": 1.0}, -3.0)
     with pytest.raises(ValueError, match="not over 5 and 6 rows"):
@@ -685,7 +693,7 @@ def test_certified_divergence_is_at_least_the_true_one(seed):
 
 
 def test_a_certificate_in_words():
-    bounds = {"trace": -101.5, "conjugate-gradient": -104.96}
+    bounds = {"trace": -101.5, "whitened": -103.0, "conjugate-gradient": -104.96}
     certificate = Certificate(2000.0, -105.0, -105.01, bounds, -104.99)
     first, means, variances, intervals, bound, *lines = str(certificate).split("\n")
     assert first == "within 0.05 nats of the exact posterior (2.5e-05 per row)"
@@ -695,9 +703,10 @@ def test_a_certificate_in_words():
     assert bound == "log marginal likelihood at least -104.990, and at most"
     assert [line.split()[:2] for line in lines] == [
         ["-104.960", "conjugate-gradient:"],
+        ["-103.000", "whitened:"],
         ["-101.500", "trace:"],
     ]
-    for line, name in zip(lines, ("conjugate-gradient", "trace"), strict=True):
+    for line, name in zip(lines, ("conjugate-gradient", "whitened", "trace"), strict=True):
         assert line.endswith(UPPER_BOUNDS[name])
 
 

@@ -111,6 +111,28 @@ def test_one_far_point_costs_the_others_no_digits(case, rng):
     assert_allclose(K[1:], case.matrix(params, Z, X)[1:], atol=1e-9)
 
 
+@STATIONARY_LEAF
+@pytest.mark.parametrize("offset", [2.0**7, 2.0**20])
+def test_points_that_are_far_from_the_others_and_near_each_other(case, offset, rng):
+    """Neither their covariances nor the derivatives of these are lost in rounding."""
+    # Multiples of a power of two, so that the offset is added without error.
+    Z, X = np.round(rng.randn(9, 2) * 2**20) / 2**20, np.round(rng.randn(8, 2) * 2**20) / 2**20
+    params, far_Z, far_X = case.params(2), Z.copy(), X.copy()
+    far_Z[:3] += offset
+    far_X[:4] += offset
+    K, pullback = case.build(2).evaluate(params, far_Z, far_X)
+    # A stationary kernel does not see what points have in common.
+    near = np.zeros((9, 8), dtype=bool)
+    near[:3, :4] = near[3:, 4:] = True
+    assert_allclose(K[near], case.matrix(params, Z, X)[near], rtol=1e-8)
+    adjoint = np.where(near, rng.randn(9, 8), 0.0)
+    grad_params, grad_Z = pullback(adjoint, True)
+    by_params = central_difference(lambda p: np.vdot(adjoint, case.matrix(p, Z, X)), params)
+    by_Z = central_difference(lambda P: np.vdot(adjoint, case.matrix(params, P, X)), Z)
+    assert_allclose(grad_params, by_params, rtol=1e-6, atol=1e-7)
+    assert_allclose(grad_Z, by_Z, rtol=1e-6, atol=1e-7)
+
+
 @pytest.mark.parametrize("case", PER_COLUMN, ids=names(PER_COLUMN))
 def test_one_length_scale_is_equal_length_scales(case, rng):
     Z, X, adjoint = rng.randn(3, 4), rng.randn(5, 4), rng.randn(3, 5)

@@ -231,6 +231,13 @@ def test_solve_lower_overwrites_rows_in_place(rng, transposed):
     assert result.flags.c_contiguous
 
 
+def test_solve_lower_of_integers_is_not_rounded_into_them(rng):
+    dense, L = lower_factor(rng, 6)
+    A = np.eye(6, dtype=np.int64)
+    assert_allclose(solve_lower(L, A, overwrite=True), np.linalg.inv(dense), rtol=1e-11, atol=1e-14)
+    assert_array_equal(A, np.eye(6))
+
+
 @pytest.mark.parametrize("shape", [(25,), (25, 1), (25, 40)])
 def test_solve_cholesky_equals_dense_solve(rng, shape):
     dense, L = lower_factor(rng, 25)
