@@ -9,7 +9,7 @@ from sparsegpc._core.likelihoods.binary import PolyaGammaLogit
 from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.rows.cluster import row_blocks
 from sparsegpc._core.selection import pivots
-from sparsegpc._core.selection.choices import FixedChoice, PivotedChoice
+from sparsegpc._core.selection.choices import Chosen, FixedChoice, PivotedChoice
 
 THETA = np.log([2.0, 0.5])
 
@@ -140,3 +140,22 @@ def test_given_points_are_returned_whatever_the_model():
     assert chosen.indices is None
     assert chosen.selection is None
     assert choose.fixed
+
+
+def test_a_limit_lowers_the_number_of_points_and_never_raises_it():
+    choose = PivotedChoice("argmax", 5)
+    assert choose.limited(3).n_points == 3
+    assert choose.limited(8).n_points == 5
+    assert choose.n_points == 5
+    chosen = choose.limited(3)(make_model(), THETA, np.full(40, 0.2))
+    assert len(chosen.indices) == 3
+
+
+def test_points_are_equal_if_those_of_the_noise_are_too():
+    Z, noise = np.array([[0.1], [5.0]]), np.array([[2.0]])
+    assert Chosen(Z, None, None).equals(Chosen(Z.copy(), np.arange(2), None))
+    assert not Chosen(Z, None, None).equals(Chosen(Z + 1e-9, None, None))
+    both = Chosen(Z, None, None, noise)
+    assert both.equals(Chosen(Z.copy(), None, None, noise.copy()))
+    assert not both.equals(Chosen(Z, None, None, noise + 1e-9))
+    assert not both.equals(Chosen(Z + 1e-9, None, None, noise))

@@ -214,6 +214,25 @@ def test_a_diagonal_that_disagrees_with_the_columns_by_rounding_is_survived(rng,
 
 
 @pytest.mark.parametrize("rule", ["argmax", "sample", "order"])
+def test_no_tolerance_ends_a_selection_before_its_first_point(rng, rule):
+    """Where all the rows looked at first have columns of zeros, unlike their diagonal."""
+    K = np.diag(np.append(np.zeros(300), np.ones(5)))
+    diag = np.append(np.full(300, 1e6), np.ones(5))
+    selection = select(
+        covariance_of(K),
+        numbered(305),
+        diag,
+        np.ones(305),
+        1,
+        rule=rule,
+        rng=rng,
+        order=np.arange(305),
+        tol=1e9,
+    )
+    assert selection.indices[0] >= 300
+
+
+@pytest.mark.parametrize("rule", ["argmax", "sample", "order"])
 @pytest.mark.parametrize("value", [1e-8, 0.3, 1e8])
 def test_constant_kernel_stops_at_one_point(rng, rule, value):
     K = np.full((40, 40), value)
@@ -257,6 +276,26 @@ def test_order_is_followed_and_skips_spanned_rows(rng):
     X = rng.randn(10, 2)[[0, 1, 0, 2, 1, 3, 4, 5, 6, 7, 8, 9]]
     selection = run(rbf(X, 0.4), n_points=5, rule="order", order=np.array([2, 4, 0, 1, 5, 3, 9]))
     np.testing.assert_array_equal(selection.indices, [2, 4, 5, 3, 9])
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e4])
+def test_rounding_error_of_a_residual_grows_with_the_weights_of_its_prediction(scale):
+    K = scale * random_covariance(3, 12, 12)[0]
+    diag = K.diagonal().copy()
+    factor = pivots._Factor(
+        covariance_of(K), numbered(12), diag, np.ones(12), 12, np.ones(12), 0.0, 12, {}
+    )
+    chosen, rows = np.array([4, 1, 7]), np.array([0, 9, 2, 5])
+    empty = np.sqrt(np.finfo(float).eps * diag[rows])
+    np.testing.assert_allclose(factor.errors(factor.candidates(rows)), empty, rtol=1e-12)
+    block = factor.candidates(chosen)
+    for k in range(3):
+        block.take(k)
+    factor.append(block)
+    weights = np.linalg.solve(K[np.ix_(chosen, chosen)], K[np.ix_(chosen, rows)])
+    total = np.sqrt(diag[chosen]) @ np.abs(weights) + np.sqrt(diag[rows])
+    errors = factor.errors(factor.candidates(rows))
+    np.testing.assert_allclose(errors**2, np.finfo(float).eps * total**2, rtol=1e-9)
 
 
 def test_order_starts_with_its_first_row_at_any_tolerance():

@@ -36,7 +36,6 @@ from collections import Counter, defaultdict
 from pathlib import Path
 
 import pytest
-from _pytest.runner import runtestprotocol
 from hypothesis import Phase, settings
 
 ROOT = Path(__file__).parents[2]
@@ -271,7 +270,12 @@ class Run:
 
     def __init__(self, mutants, budget, log):
         self.mutants, self.budget, self.log = mutants, budget, log
-        self.failed = []
+        self.failures = []
+
+    def pytest_runtest_logreport(self, report):
+        """Note what fails."""
+        if report.failed:
+            self.failures.append(report.longreprtext)
 
     def pytest_collection(self):
         """Set what Hypothesis does, after the profile of the tests and before they are read."""
@@ -287,8 +291,8 @@ class Run:
     def pytest_runtestloop(self, session):
         """Run all tests once, then each mutant."""
         callers, seconds = self.survey(session.items)
-        if self.failed:
-            print("not all tests pass without a change:", *self.failed, sep="\n  ")
+        if self.failures:
+            print("not all tests pass without a change:", *self.failures, sep="\n  ")
             return True
         for number, mutant in enumerate([{"key": "no change"}, *self.mutants]):
             control = mutant["key"] == "no change"
@@ -310,26 +314,26 @@ class Run:
         """Return which tests call each code of the core, and how long each test takes."""
         callers, seconds, current, root = defaultdict(set), {}, ["import"], str(CORE)
 
-        def notice(frame, event, _):
+        # Called for calls only, since it returns no function to follow the lines with.
+        def notice(frame, event, argument):
             code = frame.f_code
-            if event == "call" and code.co_filename.startswith(root):
+            if code.co_filename.startswith(root):
                 callers[code.co_filename, code.co_firstlineno].add(current[-1])
 
         for path in sorted(CORE.rglob("*.py")):
             code = compile(path.read_text(), str(path), "exec")
-            sys.setprofile(notice)
+            sys.settrace(notice)
             exec(code, {"__name__": module_of(path).__name__})
-            sys.setprofile(None)
+            sys.settrace(None)
         for item, following in zip(items, [*items[1:], None], strict=True):
             current.append(item)
             begin = time.process_time()
-            threading.setprofile(notice)
-            sys.setprofile(notice)
-            reports = runtestprotocol(item, log=False, nextitem=following)
-            sys.setprofile(None)
-            threading.setprofile(None)
+            threading.settrace(notice)
+            sys.settrace(notice)
+            item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+            sys.settrace(None)
+            threading.settrace(None)
             seconds[item] = time.process_time() - begin
-            self.failed += [report.longreprtext for report in reports if report.failed]
         return callers, seconds
 
     def chosen(self, mutant, callers, seconds):
@@ -386,10 +390,10 @@ class Run:
             return f"the import: {error}"
         for item, following in zip(items, [*items[1:], None], strict=True):
             try:
-                reports = runtestprotocol(item, log=False, nextitem=following)
+                item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
             except BaseException:
                 return item.nodeid
-            if any(report.failed for report in reports):
+            if self.failures:
                 return item.nodeid
         return "survived"
 
@@ -466,6 +470,7 @@ def main():
     parser.add_argument("--again", metavar="LOG", help="run the survivors of this log again")
     parser.add_argument("--show", metavar="LOG", help="only print the survivors of this log")
     parser.add_argument("--tests", nargs="+", default=["tests/core"], help="tests to choose from")
+    parser.add_argument("--deselect", nargs="+", default=[], help="tests to leave out")
     options = parser.parse_args()
     if options.show:
         mutants = [m for m in read(options.show) if m["room"] in options.rooms]
@@ -484,7 +489,8 @@ def main():
     # The tests are imported below: one thread of BLAS, and the same examples at every run.
     os.environ |= {"CI": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     ignored = [f"--ignore=tests/core/{name}" for name in IGNORED_TESTS]
-    arguments = [*options.tests, *ignored, "-q", "--tb=short", "--assert=plain"]
+    ignored += [f"--deselect={name}" for name in options.deselect]
+    arguments = [*options.tests, *ignored, "--tb=short", "--assert=plain"]
     with open(options.log, "a") as log:
         pytest.main(
             [*arguments, "-p", "no:cacheprovider"], plugins=[Run(mutants, options.budget, log)]
