@@ -262,7 +262,6 @@ class _Candidates:
         # With the variance that the points explain.
         self._below_zero = -INDEFINITE * (H.diagonal() + np.einsum("mn,mn->n", V, V))
         self.pivots, self.columns = [], []
-        self._check()
 
     @property
     def complete(self):
@@ -283,17 +282,15 @@ class _Candidates:
 
     def factor(self):
         """Return the lower Cholesky factor of the pivots' residual covariance."""
-        self._check()
-        columns = np.reshape(self.columns, (-1, len(self.rows)))
-        return np.tril(columns[:, self.pivots].T)
-
-    def _check(self):
+        # Residuals only fall, so what was below zero before a pivot was taken is so still.
         if (self.residual < self._below_zero).any():
             raise LinAlgError(
                 "the kernel is not positive semi-definite: given the chosen rows, the variance at "
                 f"another is {self.residual.min():.3g}, but must be positive: check its formula "
                 "and parameters, or use another"
             )
+        columns = np.reshape(self.columns, (-1, len(self.rows)))
+        return np.tril(columns[:, self.pivots].T)
 
 
 def _pivot_sample(factor, rng):
