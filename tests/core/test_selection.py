@@ -1,5 +1,6 @@
 """Selection against LAPACK's pivoted Cholesky, dense residuals, and enumerated laws."""
 
+from fractions import Fraction
 from functools import partial
 from itertools import permutations
 
@@ -298,6 +299,33 @@ def test_rounding_error_of_a_residual_grows_with_the_weights_of_its_prediction(s
     np.testing.assert_allclose(errors**2, np.finfo(float).eps * total**2, rtol=1e-9)
 
 
+def exact_pivots(K):
+    """The variance that each row adds to the rows before it, by elimination without rounding."""
+    rows, pivots = [[Fraction(float(value)) for value in row] for row in K], []
+    while rows:
+        first, *rest = rows
+        pivots.append(float(first[0]))
+        rows = [
+            [a - row[0] / first[0] * b for a, b in zip(row, first, strict=True)] for row in rest
+        ]
+        rows = [row[1:] for row in rows]
+    return np.array(pivots)
+
+
+@pytest.mark.parametrize("n", [32, 60])
+@pytest.mark.parametrize("length_scale", [0.3, 0.5, 1.0])
+def test_rows_in_order_along_a_line_become_points_while_more_than_rounding_is_left(length_scale, n):
+    """Each is predicted from those before it with large weights, whose rounding is no variance."""
+    K = rbf(np.linspace(-1.0, 1.0, n)[:, None], length_scale)
+    chosen = run(K, n_points=n, rule="order", order=np.arange(n)).indices
+    assert 5 < len(chosen) < 20
+    assert exact_pivots(K[np.ix_(chosen, chosen)]).min() > pivots.RANK_TOLERANCE
+    # The sign of f at a row is nothing that a choice of rows can depend on.
+    sign = np.where(np.arange(n) % 3 == 0, -1.0, 1.0)
+    flipped = run(K * np.outer(sign, sign), n_points=n, rule="order", order=np.arange(n))
+    np.testing.assert_array_equal(flipped.indices, chosen)
+
+
 def test_order_starts_with_its_first_row_at_any_tolerance():
     K, precision = random_covariance(7, 10, 10)
     order = np.roll(np.arange(10), 1 - np.argmax(precision * K.diagonal()))[::-1]
@@ -542,6 +570,14 @@ def test_values_that_are_not_finite_are_refused(rule, place):
             rng=np.random.RandomState(0),
             order=np.arange(300),
         )
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -0.5])
+def test_a_wrong_diagonal_is_refused_with_its_value(value):
+    K = np.eye(6)
+    K[4, 4] = value
+    with pytest.raises(LinAlgError, match=f"the kernel's diagonal is {value} at a row"):
+        run(K, n_points=2)
 
 
 @pytest.mark.parametrize("rule", ["argmax", "sample", "order"])
