@@ -20,6 +20,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import minimize_scalar
 
 import sparsegpc._core.likelihoods.binary as module
+from sparsegpc._core.rows.merging import merge_rows
 
 LABELS = st.sampled_from([-1.0, 1.0]) | st.floats(-1.0, 1.0)
 WEIGHTS = st.floats(1e-2, 1e2)
@@ -88,6 +89,14 @@ def test_sites_are_their_state(case):
     assert_array_equal(sites.precision, state.precision)
     assert_array_equal(sites.shift, state.shift)
     assert_array_equal(sites.own, np.zeros(3))
+
+
+@LIKELIHOODS
+def test_targets_are_weighted_means_of_signs(case):
+    X, codes = np.array([[2.0], [1.0], [2.0], [2.0]]), np.array([1, 0, 0, 1])
+    weight = np.array([3.0, 5.0, 1.0, 0.5])
+    (y,) = case.likelihood.targets(codes, weight, merge_rows(X, weight))
+    assert_allclose(y, [-1.0, 2.5 / 4.5], rtol=1e-14)
 
 
 @LIKELIHOODS

@@ -15,6 +15,7 @@ from sparsegpc._core.bounds.collapsed import (
     SLACKS,
     collapse,
     covariance,
+    divergence,
     gradient,
     marginals,
     moments,
@@ -126,6 +127,16 @@ def test_one_row_and_one_point_give_the_integral(slack):
         epsabs=1e-12,
     )[0] / np.sqrt(2.0 * np.pi * variance)
     assert_allclose(_bound(problem, slack, 0.4), np.log(value), rtol=1e-7)
+
+
+@PRIOR_MEAN
+@pytest.mark.parametrize("seed", range(3))
+def test_divergence_is_that_of_dense_gaussians(prior_mean, seed):
+    problem = random_problem(seed)
+    posterior = collapse(problem.features(), problem.sites, "tight", prior_mean)
+    q_mean, q_cov = _optimal_q(problem, posterior.prior_mean)
+    expected = _gaussian_kl(q_mean, q_cov, problem.dense()[0])
+    assert_allclose(divergence(posterior), expected, rtol=1e-6)
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -128,6 +128,35 @@ def test_carried_states_are_those_that_the_moments_of_f_ask_for():
     np.testing.assert_allclose(state.shift, 0.5 * model.targets[0], rtol=1e-6)
 
 
+@pytest.mark.parametrize("slack", ["tight", "spherical"])
+def test_carried_states_count_what_the_points_miss_as_the_slack_does(slack):
+    Z = np.linspace(-2.5, 2.5, 3)[:, None]
+    options = {"slack": slack, "fit_prior_mean": False}
+    small, model = (make_model(n, PolyaGammaLogit(), **options) for n in (40, 90))
+    solved = {"tol": 1e-13, "max_iter": 500}
+    evaluation = small.evaluate(
+        THETA, FixedChoice(Z)(small, THETA, None), small.initial_state(), **solved
+    )
+    sites = evaluation.solutions[0].sites
+    mean, variance = dense_moments(small, Z, sites, model.X)
+
+    def missed(X):
+        Kuf = 2.0 * np.exp(-0.5 * ((Z - X.T) / 0.7) ** 2)
+        Kuu = 2.0 * np.exp(-0.5 * ((Z - Z.T) / 0.7) ** 2)
+        return 2.0 - (Kuf * np.linalg.solve(Kuu, Kuf)).sum(axis=0)
+
+    residual = missed(model.X)
+    assert residual.max() > 0.5
+    precision = np.full(90, 0.25)
+    mean_cost = np.mean(sites.precision * missed(small.X))
+    for _ in range(500):
+        cost = precision * residual if slack == "tight" else mean_cost
+        c = np.sqrt(mean**2 + variance - residual + residual / (1.0 + cost))
+        precision = np.tanh(c / 2.0) / (2.0 * c)
+    (state,) = carried(evaluation, model)
+    np.testing.assert_allclose(state.precision, precision, rtol=1e-5)
+
+
 def test_carried_states_spare_passes_and_lead_to_the_same_sites():
     Z = np.linspace(-2.8, 2.8, 20)[:, None]
     small, model = make_model(200), make_model(800)
@@ -214,6 +243,16 @@ def test_curvature_along_the_last_step_is_known_and_stays_positive(n_params, see
             np.testing.assert_allclose(curvature.matrix @ step, fall, rtol=1e-5, atol=1e-6)
         else:
             np.testing.assert_allclose(along, 0.2 * expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("fall", [-1.0, 0.0])
+def test_curvature_stays_positive_if_the_first_step_leads_over_a_valley(fall):
+    curvature, step = Curvature(3, 2.0), np.array([0.3, -1.0, 0.1])
+    curvature.learn(step, fall * step)
+    assert np.linalg.eigvalsh(curvature.matrix).min() > 0.0
+    # Of the other directions nothing was learned.
+    across = np.cross(step, [1.0, 0.0, 0.0])
+    np.testing.assert_allclose(curvature.matrix @ across, 2.0 * across, rtol=1e-12, atol=1e-15)
 
 
 class Hill:

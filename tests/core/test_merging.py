@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from sparsegpc._core.rows.merging import merge_rows
+from sparsegpc._core.rows.merging import find_rows, merge_rows
 
 
 def few_integers(rng, n, d):
@@ -242,3 +242,19 @@ def test_the_result_shares_no_memory_with_the_rows(rng):
     merged = merge_rows(X, weight)
     assert not np.shares_memory(merged.X, X)
     assert not np.shares_memory(merged.weight, weight)
+
+
+@given(problems, seeds)
+def test_points_are_found_where_their_row_stands_first(X, seed):
+    wanted = np.random.RandomState(seed).randint(len(X), size=6)
+    tuples = as_tuples(X)
+    expected = [tuples.index(tuples[k]) for k in wanted]
+    assert find_rows(X[wanted], X).tolist() == expected
+
+
+def test_a_point_that_is_no_row_leaves_none_to_be_found(rng):
+    X = continuous(rng, 9, 3)
+    points = X[[2, 7]]
+    assert_array_equal(find_rows(points, X), [2, 7])
+    points[1, 2] = np.nextafter(points[1, 2], 9.0)
+    assert find_rows(points, X) is None

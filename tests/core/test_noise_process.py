@@ -53,7 +53,7 @@ def make_data(seed=0, n=12, *, copies=False):
     return SimpleNamespace(X=read_only(X), y=read_only(y), weight=read_only(np.ones(len(X))))
 
 
-def make_model(data, slack="tight", *, ys=None, log_noise=None, n_noise_points=4, **options):
+def make_model(data, slack="tight", *, ys=None, log_noise=None, **options):
     rows = merge_rows(data.X, data.weight)
     ys = [data.y] if ys is None else ys
     ones = np.ones((len(rows.X), 1))
@@ -68,10 +68,8 @@ def make_model(data, slack="tight", *, ys=None, log_noise=None, n_noise_points=4
         rows.weight,
         slack=slack,
         noise_kernel=kernels[1],
-        n_noise_points=n_noise_points,
-        noise_tol=0.0,
         log_noise=[0.0] * len(ys) if log_noise is None else log_noise,
-        **options,
+        **{"n_noise_points": 4, "noise_tol": 0.0, **options},
     )
 
 
@@ -690,3 +688,21 @@ def test_solver_needs_no_model():
     )
     assert solution.bound == evaluation.bound
     assert solution.n_iter == evaluation.solutions[0].n_iter
+
+
+@pytest.mark.parametrize("noise_tol", [0.1, 0.01, 1e-4])
+def test_points_of_the_noise_are_as_many_as_its_tolerance_asks_for(noise_tol):
+    data = make_data(3, n=40)
+    model = make_model(data, n_noise_points=40, noise_tol=noise_tol)
+    chosen = model.choose(PivotedChoice("argmax", 3), THETA, model.initial_state())
+    K = dense_kernel(THETA[2:], model.X, model.X)
+
+    def cost(Z):
+        across = dense_kernel(THETA[2:], Z, model.X)
+        explained = np.linalg.solve(with_jitter(dense_kernel(THETA[2:], Z, Z)), across)
+        left = K.diagonal() - (across * explained).sum(axis=0)
+        # Sites of g have precisions of a half.
+        return 0.5 * np.mean(0.5 * left)
+
+    assert 1 < len(chosen.Z_noise) < 40
+    assert cost(chosen.Z_noise) <= noise_tol < cost(chosen.Z_noise[:-1])

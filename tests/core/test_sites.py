@@ -28,6 +28,7 @@ from sparsegpc._core.kernels.algebra import FreeKernel, Scaled
 from sparsegpc._core.kernels.families import RBF, Constant
 from sparsegpc._core.likelihoods.gaussian import GaussianNoise
 from sparsegpc._core.likelihoods.protocol import Sites, SiteState
+from sparsegpc._core.models.means import Covariance, MeanSearch
 from sparsegpc._core.models.sites import solve_sites
 from sparsegpc._core.rows.blocks import RowBlocks
 
@@ -283,6 +284,48 @@ def test_polya_gamma_is_the_collapsed_bound_of_its_sites(slack, prior_mean):
     assert_allclose(solution.posterior.w, collapsed.w, atol=1e-4)
     assert_allclose(solution.posterior.LB, collapsed.LB, rtol=1e-4, atol=1e-4)
     assert solution.posterior.prior_mean == pytest.approx(collapsed.prior_mean, abs=1e-4)
+
+
+@BOUNDS
+def test_mean_cost_is_that_of_the_sites(case, slack):
+    problem = make_problem(8)
+    solution = solve(case, slack, problem)
+    expected = np.mean(solution.sites.precision * problem.residual)
+    assert solution.posterior.mean_cost == pytest.approx(expected, rel=1e-7)
+
+
+@PRIOR_MEAN
+def test_a_step_of_the_mean_is_that_of_newton(prior_mean):
+    """For a quadratic bound whose curvature in f is the precisions."""
+    problem, rng = make_problem(9), np.random.RandomState(3)
+    state = SiteState(rng.uniform(0.1, 3.0, 30), rng.randn(30))
+    design = np.vstack([problem.V, np.ones(30)])
+    curvature = (design * state.precision) @ design.T
+    curvature[np.diag_indices(6)] += 1.0
+    gradient, expected = rng.randn(7), np.zeros(7)
+    free = slice(7 if prior_mean is None else 6)
+    expected[free] = np.linalg.solve(curvature[free, free], gradient[free])
+    function = Covariance(problem.features, state, prior_mean)
+    assert_allclose(function.newton_step(gradient), expected, rtol=1e-8)
+    # The mean itself is where that step leads to from nothing.
+    pull = design @ state.shift - curvature[:, 6] * (prior_mean or 0.0)
+    mean = np.append(np.linalg.solve(curvature[:6, :6], pull[:6]), prior_mean)
+    if prior_mean is None:
+        mean = np.linalg.solve(curvature, design @ state.shift)
+    assert_allclose(function.mean(), mean, rtol=1e-8)
+
+
+def test_a_search_reproduces_the_last_change_of_its_gradient():
+    """The secant equation, whatever the metric."""
+    rng = np.random.RandomState(5)
+    metric = SimpleNamespace(newton_step=lambda gradient: np.array([2.0, 0.5, 1.0]) * gradient)
+    search = MeanSearch([metric, metric], None, 0.0)
+    A = rng.randn(6, 6)
+    for _ in range(3):
+        step = rng.randn(2, 3)
+        change = ((A @ A.T + np.eye(6)) @ step.ravel()).reshape(2, 3)
+        search._remember(step, change)
+        assert_allclose(search._direction(change), step, rtol=1e-10)
 
 
 # --------------------------------------------------------------------------------------------------

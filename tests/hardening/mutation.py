@@ -235,7 +235,8 @@ def mutate(mutant):
         code = next(c for c in code.co_consts if getattr(c, "co_name", None) == part)
     function, module = function_of(mutant), module_of(path)
     function.__code__ = code
-    getattr(function, "cache_clear", lambda: None)()
+    for kept in vars(module).values():
+        getattr(kept, "cache_clear", lambda: None)()
     if mutant["at_import"]:
         fresh = {"__name__": module.__name__}
         exec(whole, fresh)
