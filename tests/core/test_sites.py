@@ -29,7 +29,7 @@ from sparsegpc._core.kernels.families import RBF, Constant
 from sparsegpc._core.likelihoods.gaussian import GaussianNoise
 from sparsegpc._core.likelihoods.protocol import Sites, SiteState
 from sparsegpc._core.models.means import Covariance, MeanSearch
-from sparsegpc._core.models.sites import solve_sites
+from sparsegpc._core.models.sites import _Problem, solve_sites
 from sparsegpc._core.rows.blocks import RowBlocks
 
 JITTER = 1e-9
@@ -292,6 +292,20 @@ def test_mean_cost_is_that_of_the_sites(case, slack):
     solution = solve(case, slack, problem)
     expected = np.mean(solution.sites.precision * problem.residual)
     assert solution.posterior.mean_cost == pytest.approx(expected, rel=1e-7)
+
+
+@BOUNDS
+@pytest.mark.parametrize("seed", range(3))
+def test_estimate_of_what_a_pass_gains_is_from_above_and_not_by_far(case, slack, seed):
+    problem = make_problem(seed, m=4)
+    parts = problem.features, case.likelihood, problem.y, problem.weight, slack, None, 1e-13
+    search = _Problem(*parts)
+    precision = solve(case, slack, problem, tol=1e-13).sites.precision
+    for change in (np.ones(30), np.random.RandomState(seed).randn(30)):
+        near = search.attempt([SiteState(precision * np.exp(0.01 * change), np.zeros(30))])
+        after = search.attempt(near.states_at(near.log_target), near)
+        gain = after.bound - near.bound
+        assert gain < near.next_gain < 8.0 * gain
 
 
 @PRIOR_MEAN
