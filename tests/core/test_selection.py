@@ -484,6 +484,24 @@ def test_ties_across_blocks_go_to_the_first_row(n):
         np.testing.assert_array_equal(run(K, precision).indices, expected)
 
 
+@pytest.mark.parametrize("seed", [0, 193])
+def test_ties_among_equal_groups_of_rows_go_to_the_first_row(seed):
+    """Rows that are no candidates any more may tie with those that are."""
+    rng = np.random.RandomState(seed)
+    n_groups, size = rng.randint(10, 40), rng.randint(2, 6)
+    A = rng.randint(0, 3, size=(size, size)).astype(float)
+    K = np.kron(np.eye(n_groups), A @ A.T + np.eye(size))
+    shuffled = rng.permutation(len(K))
+    K = K[np.ix_(shuffled, shuffled)]
+    left, expected = K.copy(), []
+    for _ in range(len(K) // 2):
+        gains = left.diagonal()
+        expected.append(int(np.argmax(gains >= (1.0 - 1e-9) * gains.max())))
+        column = left[expected[-1]] / np.sqrt(left[expected[-1], expected[-1]])
+        left = left - np.outer(column, column)
+    np.testing.assert_array_equal(run(K, n_points=len(K) // 2).indices, expected)
+
+
 def test_argmax_goes_on_where_rounding_differs_between_blocks_and_candidates():
     """Every candidate is then left less than its rivals seem to be, whoever is candidate."""
     K, n_calls = rbf(np.random.RandomState(0).randn(500, 2), 0.5), []

@@ -491,11 +491,10 @@ def main():
     os.environ |= {"CI": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     ignored = [f"--ignore=tests/core/{name}" for name in IGNORED_TESTS]
     ignored += [f"--deselect={name}" for name in options.deselect]
-    arguments = [*options.tests, *ignored, "--tb=short", "--assert=plain"]
+    arguments = [*options.tests, *ignored, "--assert=plain"]
+    arguments += ["-p", "no:cacheprovider", "-p", "no:terminal"]
     with open(options.log, "a") as log:
-        pytest.main(
-            [*arguments, "-p", "no:cacheprovider"], plugins=[Run(mutants, options.budget, log)]
-        )
+        pytest.main(arguments, plugins=[Run(mutants, options.budget, log)])
     if any("result" not in mutant for mutant in mutants):
         return 1
     table(read(options.log))
