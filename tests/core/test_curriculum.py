@@ -322,6 +322,25 @@ def test_ascent_is_given_up_only_where_it_will_not_come_near():
     assert follow(hill, start, WIDE, 50, curvature, best=0.0)[0].bound > -1e-4
 
 
+def test_ascent_goes_on_where_it_may_still_come_near():
+    hill = Hill(STEEP, np.array([0.5, -0.3]))
+    curvature = Curvature(2, 1.0)
+    curvature.matrix = STEEP / 10.0
+    far = hill.start([1.0, 0.2])
+    assert far.bound < -5.0
+    assert follow(hill, far, WIDE, 50, curvature, best=-0.01)[0].bound > -1e-3
+
+
+def test_one_step_that_gains_nothing_does_not_end_an_ascent():
+    """The curvature was thought too small, and the first step leads beyond the top."""
+    hill = Hill(STEEP, np.array([0.5, -0.3]))
+    start = hill.start([0.6, -0.2])
+    best, ended, _ = follow(hill, start, WIDE, 50, Curvature(2, 1e-3))
+    assert hill.start(hill.seen[1]).bound < start.bound
+    assert ended
+    assert best.bound > -1e-4
+
+
 def test_ascent_steps_back_from_where_nothing_can_be_computed():
     hill = Hill(STEEP, np.array([0.5, -0.3]), refused=lambda theta: theta[1] < -0.1)
     start = hill.start([0.6, 0.4])

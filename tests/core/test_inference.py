@@ -373,6 +373,7 @@ def test_ranking_improves_the_starts_and_puts_the_best_first():
     after = [bound(theta) for theta in ranked]
     assert after == sorted(after, reverse=True)
     assert after[0] > after[-1] + 1.0
+    assert after[0] > max(bound(theta) for theta in starts) + 1.0
     assert np.all(np.array(after) >= np.sort([bound(theta) for theta in starts])[::-1] - 0.1)
 
 
@@ -501,6 +502,27 @@ def test_jitter_grows_at_a_choice_of_points_and_is_kept_in_the_line_search():
     assert jitters[0][1] == jitters[-1][1] == JITTER_ATTEMPTS
     assert jitters[-1][0] == result.best.jitter
     assert all(pair == (result.best.jitter, 1) for pair in jitters[1:-1])
+
+
+def test_jitter_is_kept_and_sites_are_solved_closely_while_points_move():
+    moved = []
+
+    class NeedyModel(SparseModel):
+        def evaluate(self, theta, chosen, state, **options):
+            if options.get("attempts", 1) > 1:
+                # As if Kuu could not be factored with less.
+                options["jitter"] = max(options["jitter"], 1e-7)
+            elif options.get("wrt_Z"):
+                moved.append((options.get("jitter"), options.get("tol")))
+            return super().evaluate(theta, chosen, state, **options)
+
+    model = make_model(model=NeedyModel)
+    learn(model, max_iter=5, max_reselections=0, move_points=True)
+    assert len(moved) > 1
+    for jitter, tol in moved:
+        assert jitter == 1e-7
+        # Or errors of the bound would look like gains, and those of its gradient like slopes.
+        assert 0.0 < tol <= 0.01 * model.tol
 
 
 def test_start_outside_the_bounds_ends_inside():

@@ -706,3 +706,15 @@ def test_points_of_the_noise_are_as_many_as_its_tolerance_asks_for(noise_tol):
 
     assert 1 < len(chosen.Z_noise) < 40
     assert cost(chosen.Z_noise) <= noise_tol < cost(chosen.Z_noise[:-1])
+
+
+@pytest.mark.parametrize("scale", [1e-9, 1e9])
+def test_units_of_the_targets_shift_the_bound(scale):
+    data = make_data(2)
+    theta, log_scale = THETA.copy(), np.log(scale)
+    theta[0] += 2.0 * log_scale
+    found = evaluate(make_model(data, log_noise=[-1.0]))
+    other = evaluate(
+        make_model(data, ys=[data.y * scale], log_noise=[-1.0 + 2.0 * log_scale]), theta
+    )
+    assert_allclose(other.bound, found.bound - len(data.y) * log_scale, rtol=1e-7)

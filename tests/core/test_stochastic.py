@@ -497,6 +497,15 @@ def test_limits_of_hyperparameters_are_kept_and_not_remembered():
     assert_allclose(new, 0.9 * old, rtol=1e-9)
 
 
+def test_slope_out_of_the_limits_is_dropped_and_no_other():
+    low, high = np.array([-1.0, -1.0, -2.0, -2.0, -3.0]), np.array([1.0, 2.0, 1.0, 0.5, 3.0])
+    model = batches(random_problem(2).kernel)
+    model.bounds = np.stack([low, high], axis=1)
+    theta = np.array([-1.0, -1.0, 1.0, 0.5, 0.0])
+    slope = np.array([-0.3, 0.4, 0.5, -0.6, -0.7])
+    assert_allclose(model._projected(theta, slope), [0.0, 0.4, 0.0, -0.6, -0.7])
+
+
 # --------------------------------------------------------------------------------------------------
 # Learning
 

@@ -9,7 +9,7 @@ from binary_cases import POLYA_GAMMA, gaussian_mean, logit, probit
 from helpers import central_difference, free, read_only
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.linalg import inv, slogdet, solve
+from numpy.linalg import LinAlgError, inv, slogdet, solve
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import minimize
 from scipy.special import log_expit
@@ -239,6 +239,17 @@ def test_settling_forgets_what_was_there_and_begins_where_it_was():
     settled = data.settled(before)
     assert settled.n_seen == before.n_seen == 20
     assert_allclose(data.bound(settled), data.bound(data.settled()), rtol=1e-8)
+
+
+def test_settling_does_without_extrapolation_where_that_leads_nowhere(monkeypatch):
+    data = Data(*CASES[0])
+    expected = data.bound(data.settled())
+
+    def refuse(self, sums):
+        raise LinAlgError("extrapolated sums are not those of sites")
+
+    monkeypatch.setattr(LabelBatches, "_refuse_no_sites", refuse)
+    assert_allclose(data.bound(data.settled()), expected, rtol=1e-5)
 
 
 # --------------------------------------------------------------------------------------------------
