@@ -2,8 +2,10 @@
 
 import numpy as np
 import pytest
+from helpers import central_difference
 from numpy.linalg import LinAlgError
 from scipy.special import log_expit, logsumexp
+from scipy.stats import norm
 
 from sparsegpc._core.bounds.collapsed import SLACKS, marginals
 from sparsegpc._core.kernels.algebra import FreeKernel, Product, Scaled, Sum
@@ -419,6 +421,18 @@ def test_outputs_add_up(noisy):
     expected = np.concatenate([by_kernel, *own])
     np.testing.assert_allclose(whole.grad_theta, expected, rtol=1e-9, atol=1e-10)
     np.testing.assert_allclose(whole.grad_Z, sum(part.grad_Z for part in parts), rtol=1e-9)
+
+
+def test_what_is_maximised_counts_the_prior_of_the_noise_and_its_slope():
+    model, theta = outputs(0.5, 1.7, noisy=True)
+    Z = make_data()[3]
+    found = evaluate(model, theta, Z)
+    # The level of each noise has no prior; the other coefficient one of precision 1 / 4.
+    expected = sum(norm.logpdf(a, 0.0, 2.0) - norm.logpdf(0.0, 0.0, 2.0) for a in theta[[3, 5]])
+    assert expected < -0.01
+    assert found.bound - found.evidence == pytest.approx(expected, rel=1e-9)
+    slope = central_difference(lambda t: evaluate(model, t, Z).bound, theta)
+    np.testing.assert_allclose(found.grad_theta, slope, rtol=1e-5, atol=1e-6)
 
 
 def test_an_evaluation_has_converged_if_all_outputs_have():

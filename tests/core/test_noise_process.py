@@ -718,3 +718,10 @@ def test_units_of_the_targets_shift_the_bound(scale):
         make_model(data, ys=[data.y * scale], log_noise=[-1.0 + 2.0 * log_scale]), theta
     )
     assert_allclose(other.bound, found.bound - len(data.y) * log_scale, rtol=1e-7)
+
+
+def test_noise_is_solved_for_to_a_share_of_the_tolerance():
+    model = make_model(make_data(1, n=30), tol=1e-4)
+    best = evaluate(model).bound
+    found = model.evaluate(THETA, chosen_of(model), model.initial_state(), jitter=JITTER)
+    assert best - model.tol < found.bound <= best + 1e-9

@@ -224,6 +224,14 @@ def module_of(path):
     return importlib.import_module(f"sparsegpc._core.{name}")
 
 
+def clear_caches():
+    """Forget what functions of the core have made and keep."""
+    for name, module in list(sys.modules.items()):
+        if name.startswith("sparsegpc._core."):
+            for value in vars(module).values():
+                getattr(value, "cache_clear", lambda: None)()
+
+
 def mutate(mutant):
     """Give the mutant's function its code, and the module constants that are made by it."""
     path = CORE / mutant["file"]
@@ -235,8 +243,7 @@ def mutate(mutant):
         code = next(c for c in code.co_consts if getattr(c, "co_name", None) == part)
     function, module = function_of(mutant), module_of(path)
     function.__code__ = code
-    for kept in vars(module).values():
-        getattr(kept, "cache_clear", lambda: None)()
+    clear_caches()
     if mutant["at_import"]:
         fresh = {"__name__": module.__name__}
         exec(whole, fresh)
@@ -328,6 +335,8 @@ class Run:
             sys.settrace(None)
         for item, following in zip(items, [*items[1:], None], strict=True):
             current.append(item)
+            # Or only the first test would be seen to call what makes it.
+            clear_caches()
             begin = time.process_time()
             threading.settrace(notice)
             sys.settrace(notice)
