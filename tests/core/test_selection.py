@@ -284,7 +284,16 @@ def test_rounding_error_of_a_residual_grows_with_the_weights_of_its_prediction(s
     K = scale * random_covariance(3, 12, 12)[0]
     diag = K.diagonal().copy()
     factor = pivots._Factor(
-        covariance_of(K), numbered(12), diag, np.ones(12), 12, np.ones(12), 0.0, 12, {}
+        covariance_of(K),
+        numbered(12),
+        diag,
+        precision=np.ones(12),
+        n_points=12,
+        gain_weight=np.ones(12),
+        tol=0.0,
+        total_weight=12.0,
+        check=None,
+        row_options={},
     )
     chosen, rows = np.array([4, 1, 7]), np.array([0, 9, 2, 5])
     empty = np.sqrt(np.finfo(float).eps * diag[rows])
