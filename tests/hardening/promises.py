@@ -14,7 +14,7 @@ from sparsegpc import InducingPointSelector
 
 # Bounds are compared to this, relative to their size and to that of the data's log likelihood.
 ROUNDING = 1e-7
-# What a constant function may lose to the smallest variance that a kernel admits, in nats per row.
+# What the smallest variance that a kernel admits may cost a constant function, in nats per value.
 SMALLEST_VARIANCE_COST = 2e-4
 # Evaluations of the bound for each iteration that the limits admit, and for anything else.
 LINE_SEARCH, OTHER_EVALUATIONS = 25, 300
@@ -195,7 +195,9 @@ class _Promises:
         if constant is None:
             return
         bound, total = model.lower_bound_, _weights(self.problem, model).sum()
-        allowed = ROUNDING * max(abs(bound), abs(constant)) + SMALLEST_VARIANCE_COST * total
+        n_outputs = 1 if hasattr(model, "predict_proba") else np.size(self.problem.y[0])
+        allowed = ROUNDING * max(abs(bound), abs(constant))
+        allowed += SMALLEST_VARIANCE_COST * total * n_outputs
         self.require(
             bound >= constant - allowed,
             f"worse than a constant: bound {bound:.8g}, constant {constant:.8g}, "
