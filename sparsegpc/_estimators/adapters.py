@@ -415,11 +415,11 @@ def default_kernel(spread, variance=1.0):
     """Return the kernel that None stands for: a variance times RBF with one length scale.
 
     Start and bounds of the length scale are relative to the typical distance of two rows, those of
-    the variance to `variance`.
+    the variance to `variance`, one number or one for each output: it may vanish beside any of them.
     """
     low, high = (factor * spread.distance for factor in LENGTH_SCALE_RANGE)
-    smallest, largest = (factor * variance for factor in VARIANCE_BOUNDS)
-    constant = sk.ConstantKernel(variance, (smallest, largest))
+    bounds = VARIANCE_BOUNDS[0] * np.min(variance), VARIANCE_BOUNDS[1] * np.max(variance)
+    constant = sk.ConstantKernel(float(np.mean(variance)), tuple(map(float, bounds)))
     return constant * sk.RBF(spread.distance, (low, high))
 
 

@@ -544,7 +544,7 @@ class SparseGPRegressor(GaussianRegressionMixin, CertifiedMixin, SparseGPBase):
         rows = merge_rows(targets.X, targets.weight, owned=True)
         spread = measure_spread(rows.X, rows.weight)
         variance = second_moments(targets.y, targets.weight)
-        kernel, noise = self._kernel_and_noise(spread, float(variance.mean()), targets)
+        kernel, noise = self._kernel_and_noise(spread, variance, targets)
         parameters = adapt_kernel(kernel, self.n_features_in_, refuse_white=WHITE_IN_PRODUCT)
         options = {**self._model_options(KnownNoise()), "counts": Counts()}
 

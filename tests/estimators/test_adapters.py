@@ -824,6 +824,9 @@ def test_default_kernel_is_relative_to_the_variance(rng):
         assert kernel.k2.length_scale_bounds == plain.k2.length_scale_bounds
     low, high = plain.k1.constant_value_bounds
     assert low < plain.k1.constant_value < high
+    several = default_kernel(spread, np.array([1e-6, 3.0, 1e6])).k1
+    assert_allclose(several.constant_value, (1e6 + 3.0 + 1e-6) / 3.0)
+    assert_allclose(several.constant_value_bounds, (1e-10, 1e15))
 
 
 # Noise within a kernel
