@@ -600,6 +600,23 @@ def test_sums_over_rows_by_loops(slack):
 
 
 @SLACK
+@pytest.mark.parametrize("n_points", [2, 11])
+def test_points_that_coincide_beside_next_to_no_noise_leave_a_bound(slack, n_points):
+    """The identity in B is lost in the rounding of sums of 1e32."""
+    one = random_problem(3, n=1, m=1)
+    X = one.X
+    p = np.array([5e32])
+    sites = Sites(p, 0.3 * p, -0.5 * p * 0.3**2)
+    problem = one._replace(Z=np.tile(X, (n_points, 1)), sites=sites)
+    posterior = collapse(problem.features(), sites, slack, 0.0)
+    variance = one.dense()[2][0, 0]
+    # At this precision the site is a point mass up to a factor.
+    exact = -0.5 * (0.3**2 / variance + np.log(p[0] * variance))
+    assert np.isfinite(posterior.w).all()
+    assert -np.inf < posterior.bound <= exact + 1e-9
+
+
+@SLACK
 def test_the_units_of_f_do_not_matter(slack):
     """The kernel times c^2, the precisions over c^2, shifts over c, the prior mean times c."""
     problem = random_problem(0, kernel=Scaled(Constant(), Matern12(2)))

@@ -239,5 +239,5 @@ class FreeKernel:
         is infinite the parameter moves by `FAR`.
         """
         slope = self.diag_pullback(theta, X, np.ones(len(X)))
-        low, high = np.clip(bounds.T, theta - FAR, theta + FAR)
+        low, high = np.where(np.isfinite(bounds.T), bounds.T, [theta - FAR, theta + FAR])
         return np.where(slope > 0.0, low, np.where(slope < 0.0, high, theta))
