@@ -88,6 +88,12 @@ class CertifiedMixin:
         """Refuse other data than those of `fit`, whose bound they cannot have."""
         allowed = max(tol, SAME_BOUND * abs(self.lower_bound_), SMALLEST_BOUND)
         if abs(bound - self.lower_bound_) > allowed:
+            if not self.converged_:
+                raise ValueError(
+                    f"these rows have the bound {bound:.6g} where lower_bound_ is "
+                    f"{self.lower_bound_:.6g}: either they are not those of fit, or the fit, which "
+                    "did not converge, left its sites unsettled; see its warning, and fit again"
+                )
             raise ValueError(
                 "a certificate is about the data of fit, but for these rows, targets, weights and "
                 f"noise the bound is {bound:.6g}, where lower_bound_ is {self.lower_bound_:.6g}: "

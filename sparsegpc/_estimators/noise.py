@@ -7,7 +7,7 @@ from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils._param_validation import StrOptions
 
 from sparsegpc._estimators.validation import (
-    LARGEST_VALUE,
+    LARGEST_NOISE,
     SMALLEST_NOISE,
     Range,
     checked_numbers,
@@ -41,7 +41,7 @@ class HomoscedasticNoise(BaseEstimator):
     """
 
     _parameter_constraints = {
-        "variance": [Range(numbers.Real, SMALLEST_NOISE, LARGEST_VALUE, closed="both"), None],
+        "variance": [Range(numbers.Real, SMALLEST_NOISE, LARGEST_NOISE, closed="both"), None],
         "variance_bounds": [StrOptions({"fixed"}), "array-like", None],
     }
 
@@ -55,10 +55,10 @@ class HomoscedasticNoise(BaseEstimator):
             self.variance_bounds, "variance_bounds", allow_nd=True, ensure_all_finite=False
         )
         ordered = bounds.shape == (2,) and bounds[0] <= bounds[1]
-        if not ordered or not bounds[0] >= SMALLEST_NOISE or not bounds[1] <= LARGEST_VALUE:
+        if not ordered or not bounds[0] >= SMALLEST_NOISE or not bounds[1] <= LARGEST_NOISE:
             raise ValueError(
                 "variance_bounds must be 'fixed' or a pair of positive numbers, the lower one "
-                f"first, from {SMALLEST_NOISE:.0e} to {LARGEST_VALUE:.0e}, got "
+                f"first, from {SMALLEST_NOISE:.0e} to {LARGEST_NOISE:.0e}, got "
                 f"{self.variance_bounds!r}: None stands for limits relative to the targets"
             )
         return bounds

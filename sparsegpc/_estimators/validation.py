@@ -19,6 +19,8 @@ LARGEST_WEIGHT, SMALLEST_WEIGHT = 1e15, 1e-100
 LARGEST_VALUE = 1e150
 # Smaller noise variances have inverses that cannot be calculated with.
 SMALLEST_NOISE = 1e-100
+# The square of the largest value.
+LARGEST_NOISE = 1e300
 
 
 # Where joblib puts the arrays that it hands to its processes.
@@ -315,9 +317,9 @@ def check_noise_variance(noise_variance, n_samples, n_outputs):
             f"noise_variance must be positive, got {variance.min()} in row {row}: where targets "
             "are exact, give a variance that is small compared with that of the targets"
         )
-    if variance.max() > LARGEST_VALUE:
+    if variance.max() > LARGEST_NOISE:
         raise ValueError(
-            f"noise_variance must be at most {LARGEST_VALUE:.0e}, got {variance.max():.3g}: scale "
+            f"noise_variance must be at most {LARGEST_NOISE:.0e}, got {variance.max():.3g}: scale "
             "the targets and their noise, or leave these rows out"
         )
     if variance.min() < SMALLEST_NOISE:

@@ -666,6 +666,7 @@ ODD = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:.*worse for all rows than a constant")
 @pytest.mark.parametrize("name", ODD)
 @pytest.mark.parametrize("optimize", [False, True])
 def test_odd_data_are_fitted_with_finite_results(name, optimize):

@@ -615,6 +615,8 @@ def test_a_clone_is_not_fitted(learned):
     assert set(vars(copy)) == set(copy.get_params())
 
 
+# A single point is worse than none.
+@pytest.mark.filterwarnings("ignore:.*worse for all rows than a constant")
 def test_cross_validation_and_grid_search_in_a_pipeline():
     X, y = waves(200)
     pipeline = make_pipeline(StandardScaler(), model_of(n_inducing=20, batch_size=50, n_epochs=2))
@@ -760,6 +762,7 @@ ODD = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:.*worse for all rows than a constant")
 @pytest.mark.parametrize("name", ODD)
 @pytest.mark.parametrize("optimize", [False, True])
 def test_odd_data_are_fitted_with_finite_results(name, optimize):

@@ -36,7 +36,7 @@ def test_classifiers(likelihood, data):
     model = SparseGPClassifier(likelihood=likelihood, **LEAST)
     X, y, double, single = fitted_in_both(model, data)
     assert single.lower_bound_ == pytest.approx(double.lower_bound_, abs=1e-3 * len(y))
-    np.testing.assert_allclose(single.predict_proba(X), double.predict_proba(X), atol=0.05)
+    np.testing.assert_allclose(single.predict_proba(X), double.predict_proba(X), atol=0.1)
     # At the same hyperparameters and points there is only rounding between them.
     restated = double.set_params(working_dtype="float32").lower_bound(double.kernel_.theta, X, y)
     assert restated == pytest.approx(double.lower_bound_, abs=1e-5 * len(y))

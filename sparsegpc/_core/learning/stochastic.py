@@ -62,6 +62,8 @@ MEAN_WEIGHT, SQUARE_WEIGHT = 0.1, 0.05
 # Inducing points move in units of this share of their columns' deviation.
 POINT_UNIT = 0.3
 TINY = np.finfo(np.float64).tiny
+# A gain of less than this many nats per row, or 1 in all, is none.
+SMALL_GAIN = 1e-3
 
 
 class Ascent(NamedTuple):
@@ -472,15 +474,15 @@ def settle_best(model, state, start, X, y, weight, batch_size):
     -------
     settled : StochasticState
     astray : bool
-        Whether the search ended below a constant function.
+        Whether the search ended well below a constant function.
     """
 
     def bound(settled):
         return sum(posterior.bound for posterior in model.posteriors(settled))
 
     best = model.settle(state, X, y, weight, batch_size)
-    constant = model.constant_bound(y, weight)
-    if bound(best) >= constant:
+    constant, end = model.constant_bound(y, weight), bound(best)
+    if end >= constant:
         return best, False
     few = X[spaced_rows(X, FEW_ROWS)]
     for theta in (start.theta, model.constant_theta(start.theta, few, y, weight)):
@@ -490,4 +492,4 @@ def settle_best(model, state, start, X, y, weight, batch_size):
             best = settled
         if bound(best) >= constant:
             break
-    return best, True
+    return best, bound(best) - end > min(1.0, SMALL_GAIN * weight.sum())

@@ -47,6 +47,9 @@ class GaussianBatches(StochasticModel):
         return state._replace(n_seen=n_seen)
 
     def constant_bound(self, y, weight):
+        if not y.any():
+            # Without noise it would be infinite.
+            return -np.inf
         return constant_bound(y, 0.0, weight, self.fit_prior_mean)
 
     def _constant_params(self, y, weight):
