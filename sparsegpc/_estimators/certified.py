@@ -18,8 +18,8 @@ from sparsegpc._estimators.validation import Range
 
 # A pass over the kernel matrix is worth its time up to this many rows.
 ONE_PASS_ROWS = 20_000
-# Bounds of the same data agree to this, relative to their size.
-SAME_BOUND = 1e-6
+# Bounds of the same data agree to this, relative to their size, and to this in single precision.
+SAME_BOUND, SAME_SINGLE_BOUND = 1e-6, 1e-4
 # Less than this, in nats, is rounding whatever the bound.
 SMALLEST_BOUND = 1e-9
 
@@ -86,7 +86,8 @@ class CertifiedMixin:
 
     def _check_same_rows(self, bound, tol):
         """Refuse other data than those of `fit`, whose bound they cannot have."""
-        allowed = max(tol, SAME_BOUND * abs(self.lower_bound_), SMALLEST_BOUND)
+        share = SAME_BOUND if self.working_dtype == "float64" else SAME_SINGLE_BOUND
+        allowed = max(tol, share * abs(self.lower_bound_), SMALLEST_BOUND)
         if abs(bound - self.lower_bound_) > allowed:
             if not self.converged_:
                 raise ValueError(

@@ -149,4 +149,8 @@ class OneVsRestLink:
         """Return what `LabelLikelihood.probabilities` does, for a function of each class."""
         parts = [self._likelihood.probabilities(f[k : k + 1])[:, 1] for k in range(len(f))]
         proba = np.stack(parts, axis=1)
+        # Where all of them underflow their logarithms do not.
+        lost = proba.sum(axis=1) == 0.0
+        if lost.any():
+            proba[lost] = np.exp(self.log_probabilities(f[:, lost], np.zeros((len(f), lost.sum()))))
         return proba / proba.sum(axis=1, keepdims=True)

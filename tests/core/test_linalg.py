@@ -12,6 +12,7 @@ from sparsegpc._core.numerics.linalg import (
     JITTER_GROWTH,
     SMALLEST_JITTER,
     cholesky,
+    cholesky_of_identity_plus,
     column_product,
     column_squares,
     inverse_from_cholesky,
@@ -361,3 +362,19 @@ def test_products_with_vectors_sum_in_double_precision(rng, shape, dtype):
     squares = column_squares(A)
     assert squares.dtype == np.float64
     assert_allclose(squares, (exact**2).sum(axis=0), rtol=1e-13 if dtype == np.float64 else 1e-5)
+
+
+@pytest.mark.parametrize("size", [1e-3, 1.0, 1e6, 1e30])
+def test_factor_of_identity_plus_a_matrix_of_low_rank(size, rng):
+    V = np.sqrt(size) * rng.randn(8, 2)
+    A = V @ V.T
+    before = A.copy()
+    L = cholesky_of_identity_plus(A)
+    assert_array_equal(A, before)
+    assert_allclose(L @ L.T, np.eye(8) + A, rtol=1e-10, atol=2e-12 * max(size, 1.0))
+    assert (np.diag(L @ L.T) >= np.diag(A)).all()
+
+
+def test_factor_of_identity_plus_an_indefinite_matrix_is_refused(rng):
+    with pytest.raises(LinAlgError):
+        cholesky_of_identity_plus(-3.0 * np.eye(4))

@@ -21,7 +21,8 @@ from sklearn.multioutput import MultiOutputClassifier
 
 from sparsegpc import SparseGPClassifier
 from sparsegpc._estimators.diagnosis import Warned, gather_classes
-from sparsegpc.likelihoods import DirichletTargets, PolyaGammaLogit, Softmax
+from sparsegpc._estimators.one_vs_rest import OneVsRestLink
+from sparsegpc.likelihoods import NAMES, DirichletTargets, PolyaGammaLogit, Softmax
 
 BINARY = ("bernoulli-logit", "bernoulli-probit", "polya-gamma", "conditional-polya-gamma")
 JOINT = ("softmax", "logistic-softmax", "dirichlet")
@@ -908,3 +909,11 @@ def test_labels_of_noise_give_the_probabilities_of_noise(likelihood, n_classes):
         model.fit(X[:300], y[:300])
     loss = log_loss(y[300:], model.predict_proba(X[300:]))
     assert loss <= np.log(n_classes) + 0.02
+
+
+@pytest.mark.parametrize("name", ["bernoulli-logit", "bernoulli-probit"])
+def test_probabilities_of_one_against_the_rest_where_all_of_them_underflow(name):
+    f = np.array([[-1e3, 2.0, -4e3], [-2e3, 1.0, -4e3]])
+    proba = OneVsRestLink(NAMES[name]()).probabilities(f)
+    assert_allclose(proba.sum(axis=1), 1.0)
+    assert_allclose(proba[[0, 2]], [[1.0, 0.0], [0.5, 0.5]], atol=1e-12)

@@ -27,11 +27,10 @@ the residual process, seen in units of the site deviations, is multiplied by dia
 from typing import NamedTuple
 
 import numpy as np
-from numpy.linalg import LinAlgError
 
 from sparsegpc._core.numerics.arrays import empty
 from sparsegpc._core.numerics.linalg import (
-    cholesky,
+    cholesky_of_identity_plus,
     column_product,
     column_squares,
     inverse_from_cholesky,
@@ -148,7 +147,7 @@ class _Profile(NamedTuple):
 
 def _profile(sums):
     """Return the `_Profile` that the sums imply, up to rounding of their size. Cost M^3 / 3."""
-    LB = _factor(sums.VpV)
+    LB = cholesky_of_identity_plus(sums.VpV)
     centre = sums.shift / sums.precision if sums.precision > 0.0 else 0.0
     h = sums.Vb - centre * sums.Vp
     w_p, w_b = solve_cholesky(LB, np.stack([sums.Vp, h], axis=1)).T
@@ -156,19 +155,6 @@ def _profile(sums):
     # The sum of (P^-1 + Q)^-1, which is positive.
     curvature = max(sums.precision - sums.Vp @ w_p, EPSILON * sums.precision, TINY)
     return _Profile(LB, w_p, w_b, centre, value, -sums.Vp @ w_b, curvature)
-
-
-def _factor(VpV):
-    """Return the Cholesky factor of I + V diag(p) V^T."""
-    B = VpV.copy()
-    B.flat[:: len(B) + 1] += 1.0
-    try:
-        return cholesky(B)
-    except LinAlgError:
-        # Points that coincide beside next to no noise: the sums hide the identity in their
-        # rounding. A larger B lowers the bound, which stays one.
-        B.flat[:: len(B) + 1] += len(B) * EPSILON * B.diagonal().max()
-        return cholesky(B)
 
 
 def optimal_posterior(sums, n_rows, slack, prior_mean=None):

@@ -14,6 +14,8 @@ from sparsegpc._core.likelihoods.protocol import Sites
 
 LOG_2PI = np.log(2.0 * np.pi)
 TINY = np.finfo(np.float64).tiny
+# exp of more than this is as good as infinite for a variance.
+LARGEST_EXPONENT = 600.0
 # Noise this much smaller than the mean square of the targets, in logarithms, is none.
 LARGEST_LOG_RATIO = 28.0
 # Prior variance of a log noise variance where all basis functions are one.
@@ -216,7 +218,7 @@ def log_predictive_density(y, mean, variance, noise_mean, noise_variance):
     """
     with np.errstate(over="ignore"):
         squared_error = (y - mean) ** 2
-    result = _log_normal(squared_error, variance + np.exp(noise_mean))
+    result = _log_normal(squared_error, variance + limited_exp(noise_mean))
     uncertain = noise_variance > 0.0
     parts = [squared_error, variance, noise_mean, np.sqrt(noise_variance)]
     parts = [np.broadcast_to(part, result.shape)[uncertain] for part in parts]
@@ -226,6 +228,11 @@ def log_predictive_density(y, mean, variance, noise_mean, noise_variance):
             [_log_mixture(*(part[k : k + _DENSITY_ROWS] for part in parts)) for k in blocks]
         )
     return result
+
+
+def limited_exp(log_variance):
+    """Return variances from their logarithms, large ones limited to what can be calculated with."""
+    return np.exp(np.minimum(log_variance, LARGEST_EXPONENT))
 
 
 def _log_normal(squared_error, variance):
@@ -247,7 +254,7 @@ def _log_mixture(squared_error, variance, noise_mean, noise_deviation):
     def integrand():
         g = low[:, None] + (high - low)[:, None] * steps
         standard = (g - noise_mean[:, None]) / noise_deviation[:, None]
-        likelihood = _log_normal(squared_error[:, None], variance[:, None] + np.exp(g))
+        likelihood = _log_normal(squared_error[:, None], variance[:, None] + limited_exp(g))
         return likelihood - 0.5 * (standard**2 + LOG_2PI) - np.log(noise_deviation)[:, None]
 
     for _ in range(_N_ZOOMS):

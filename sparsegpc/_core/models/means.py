@@ -10,7 +10,7 @@ import numpy as np
 
 from sparsegpc._core.bounds.collapsed import row_sums
 from sparsegpc._core.likelihoods.protocol import Expectation
-from sparsegpc._core.numerics.linalg import cholesky, solve_cholesky
+from sparsegpc._core.numerics.linalg import cholesky_of_identity_plus, solve_cholesky
 
 # Where a heavy row is on the wrong side its curvature vanishes, and steps are far too long.
 MAX_STEPS, SHORTEST_STEP = 20, 2.0**-40
@@ -33,9 +33,7 @@ class Covariance:
     def __init__(self, features, state, prior_mean):
         self._prior_mean = prior_mean
         self._sums = row_sums(features, state.sites(), "standard")
-        B = self._sums.VpV
-        B.flat[:: len(B) + 1] += 1.0
-        self.LB = cholesky(B)
+        self.LB = cholesky_of_identity_plus(self._sums.VpV)
         self.mean_cost = self._sums.cost / features.n_rows
         self._w_p = solve_cholesky(self.LB, self._sums.Vp)
         curvature = self._sums.precision - self._sums.Vp @ self._w_p

@@ -32,6 +32,7 @@ from sparsegpc._core.bounds.collapsed import (
 from sparsegpc._core.likelihoods.gaussian import (
     LOG_2PI,
     largest_log_precision,
+    limited_exp,
     refuse_no_noise,
 )
 from sparsegpc._core.likelihoods.protocol import Sites
@@ -46,8 +47,6 @@ from sparsegpc._core.selection.pivots import select
 NOISE_TOL_SHARE = 0.1
 # A step of the noise sites that lowers the bound is halved, down to this length.
 SHORTEST_STEP = 1.0 / 64.0
-# exp of more than this is as good as infinite for a variance.
-LARGEST_EXPONENT = 600.0
 
 
 class NoiseState(NamedTuple):
@@ -72,12 +71,12 @@ class NoisySolution(NamedTuple):
 
 def expected_precision(mean, variance):
     """Return E[exp(-g)] from the moments of g, shape (N,)."""
-    return np.exp(np.minimum(-mean + 0.5 * variance, LARGEST_EXPONENT))
+    return limited_exp(-mean + 0.5 * variance)
 
 
 def expected_variance(mean, variance):
     """Return E[exp(g)] from the moments of g, shape (N,)."""
-    return np.exp(np.minimum(mean + 0.5 * variance, LARGEST_EXPONENT))
+    return limited_exp(mean + 0.5 * variance)
 
 
 class _Attempt(NamedTuple):

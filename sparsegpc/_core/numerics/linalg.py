@@ -44,6 +44,21 @@ def cholesky(A):
     return factor
 
 
+def cholesky_of_identity_plus(A):
+    """Return the lower Cholesky factor of I + A, for `A` (M, M) semi-definite up to rounding.
+
+    Where A is so large that the identity is lost in its rounding, the factor is that of a matrix
+    as much larger. Raises `LinAlgError` if that is not enough.
+    """
+    B = A.copy()
+    B.flat[:: len(B) + 1] += 1.0
+    try:
+        return cholesky(B)
+    except LinAlgError:
+        B.flat[:: len(B) + 1] += len(B) * np.finfo(np.float64).eps * B.diagonal().max()
+        return cholesky(B)
+
+
 def jittered_cholesky(A, jitter=SMALLEST_JITTER, attempts=JITTER_ATTEMPTS):
     """Factor `A` with the smallest diagonal jitter that makes it positive definite.
 
