@@ -165,6 +165,27 @@ def test_one_that_never_left_drops_out_when_it_dies():
     assert blas_threads() == before
 
 
+@pytest.mark.usefixtures("two_blas_threads")
+@pytest.mark.parametrize("step", ["ref", "_is_per_thread"])
+def test_one_that_dies_while_another_comes_or_goes_drops_out_as_well(monkeypatch, step):
+    """As in a garbage collection, which may run at any line."""
+    before, do_step = blas_threads(), getattr(threads, step)
+    interrupted = [single_threaded_blas()]
+    interrupted[0].__enter__()
+
+    def collect_garbage(*args):
+        interrupted.clear()
+        return do_step(*args)
+
+    monkeypatch.setattr(threads, step, collect_garbage)
+    with single_threaded_blas():
+        assert set(blas_threads()) == {1}
+        assert available_threads() == 2
+    assert not interrupted
+    assert not threads._LIMIT._users
+    assert blas_threads() == before
+
+
 def test_threads_are_shared_among_those_with_work_unless_they_were_before():
     inside, may_leave = threading.Barrier(3), threading.Event()
 

@@ -63,11 +63,13 @@ class _BlasLimit:
 
     def enter(self, user):
         with self._lock:
+            key, value = ref(user, self._leave), (get_ident(), _SHARE.get() is None)
+            # Made first: a garbage collection here may end the lives of others, who leave.
             if not self._users:
                 self._before = [(lib, lib.get_num_threads()) for lib in _libraries()]
                 self.n_threads_outside = _blas_threads()
             # Now: whatever interrupts the rest, it is undone when the user dies.
-            self._users[ref(user, self._leave)] = get_ident(), _SHARE.get() is None
+            self._users[key] = value
             for library, _ in self._before:
                 _set_threads(library, 1)
 
@@ -78,9 +80,13 @@ class _BlasLimit:
         with self._lock:
             if user not in self._users:
                 return
-            left = {key: value for key, value in self._users.items() if key != user}
+            users = None
+            while users is not self._users:
+                users = self._users
+                left = {key: value for key, value in users.items() if key != user}
+                # Others may die meanwhile, in this thread, and leave before.
+                self._restore(left)
             # At the end, so that what is interrupted is done again.
-            self._restore(left)
             self._users = left
 
     def _restore(self, left):
