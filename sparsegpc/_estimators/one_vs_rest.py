@@ -37,9 +37,10 @@ class _Together:
     @contextmanager
     def job(self):
         """Be at work within this context, which does not begin after the end."""
-        self.check()
         self._threads.add(current_thread())
         try:
+            # Now that `end` would wait for this thread.
+            self.check()
             yield
         finally:
             with self._changed:

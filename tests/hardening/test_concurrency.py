@@ -26,6 +26,7 @@ from sparsegpc import (
     StochasticSparseGPClassifier,
 )
 from sparsegpc._core.rows import blocks, threads
+from sparsegpc._estimators.one_vs_rest import _Together
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -195,6 +196,23 @@ def test_an_error_in_one_class_ends_the_others_before_it_is_raised():
     assert not hasattr(model, "classes_")
     threading.Event().wait(0.3)
     assert len(calls) == n_calls
+
+
+def test_the_end_of_the_others_waits_for_a_job_that_has_just_begun(monkeypatch):
+    together, ends, said = _Together(), [], []
+    check = together.check
+
+    def check_while_another_ends_all():
+        check()
+        ends.append(threading.Thread(target=together.end))
+        ends[0].start()
+        ends[0].join(0.2)
+
+    monkeypatch.setattr(together, "check", check_while_another_ends_all)
+    with together.job():
+        said.append(ends[0].is_alive())
+    ends[0].join(PATIENCE)
+    assert said == [True]
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
