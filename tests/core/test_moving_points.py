@@ -277,3 +277,9 @@ def test_the_last_digits_of_a_slope_do_not_change_the_search(monkeypatch):
     found = learn(model).best
     assert_allclose(found.bound, expected.bound, rtol=1e-12)
     assert_allclose(found.chosen.Z, expected.chosen.Z, rtol=0.0, atol=1e-12)
+
+
+def test_a_tiny_tolerance_rounds_nothing():
+    values = np.array([0.0, -0.1, 1e-300, 3.7e12, -1.7e308])
+    assert_array_equal(inference._rounded(values, 1e-320), values)
+    assert_array_equal(inference._rounded(values[:4], 0.3), [0.0, 0.0, 0.0, 3.7e12])

@@ -75,8 +75,11 @@ class _Stopped(Exception):
 
 
 def _rounded(values, step):
-    """Return multiples of a power of two, about `step`: they are exact."""
-    step = 2.0 ** np.floor(np.log2(step))
+    """Return multiples of a power of two, about `step`: they are exact.
+
+    Values whose neighbours are further than that stay as they are.
+    """
+    step = np.maximum(2.0 ** np.floor(np.log2(step)), np.spacing(np.abs(values)))
     return step * np.round(values / step)
 
 
