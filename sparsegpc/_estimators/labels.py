@@ -56,7 +56,9 @@ def refuse_unsorted(labels, name):
     refuse_missing(labels, name)
     plain = isinstance(labels, (list, tuple))
     values = np.ravel(np.asarray(labels, dtype=object if plain else None))
-    if values.dtype.kind != "O" or set(map(type, values)) == {str}:
+    present = set(map(type, values)) if values.dtype.kind == "O" else set()
+    # A quick answer for what is usual.
+    if present <= {bool, int, float} or present <= {str}:
         return
     # Of numbers and strings together numpy makes strings, and of some objects nothing.
     kinds = {isinstance(value, (str, bytes)) for value in values}
@@ -65,7 +67,7 @@ def refuse_unsorted(labels, name):
     except TypeError:
         kinds = {True, False}
     if len(kinds) > 1:
-        types = sorted({type(value).__name__ for value in values})
+        types = sorted({kind.__name__ for kind in present})
         raise ValueError(
             f"{name} must hold labels of one type, which can be sorted, got {' and '.join(types)}: "
             f"convert them, for example by [str(label) for label in {name}]"

@@ -21,6 +21,8 @@ LARGEST_VALUE = 1e150
 SMALLEST_NOISE = 1e-100
 # The square of the largest value.
 LARGEST_NOISE = 1e300
+# Types of objects that do not stand for missing values.
+NEVER_MISSING = {bool, bytes, int, str}
 
 
 # Where joblib puts the arrays that it hands to its processes.
@@ -174,8 +176,10 @@ def refuse_missing(y, name):
     values, kind = array.ravel(), array.dtype.kind
     if kind in "mM":
         missing = np.flatnonzero(np.isnat(values))
+    elif kind == "O" and not set(map(type, values)) <= NEVER_MISSING:
+        missing = [k for k, v in enumerate(values) if _is_missing(v)]
     else:
-        missing = [k for k, v in enumerate(values) if _is_missing(v)] if kind == "O" else []
+        missing = []
     if len(missing):
         row = np.unravel_index(missing[0], array.shape)[0]
         raise ValueError(
@@ -185,6 +189,8 @@ def refuse_missing(y, name):
 
 
 def _is_missing(value):
+    if type(value) is float:
+        return value != value
     # Not by comparison: those of pandas are neither equal to themselves nor not.
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return True
