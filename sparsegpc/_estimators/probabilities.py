@@ -60,8 +60,10 @@ class ProbabilitiesMixin:
         proba : ndarray of shape (n_samples, n_classes)
             Columns as in `classes_`; rows sum to one.
         """
-        proba = np.exp(self.predict_log_proba(X))
-        return proba / proba.sum(axis=1, keepdims=True)
+        log_proba = self.predict_log_proba(X)
+        with np.errstate(under="ignore"):
+            proba = np.exp(log_proba)
+            return proba / proba.sum(axis=1, keepdims=True)
 
     def decision_function(self, X):
         """Return the log-odds of the predicted probabilities, or their logarithms.

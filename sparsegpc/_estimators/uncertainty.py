@@ -89,6 +89,11 @@ class UncertaintyMixin:
         rng = checked_generator(random_state)
         mean, variance = self._moments(self._check_rows(X))
         tails = np.array([0.5 * (1.0 - confidence), 0.5 * (1.0 + confidence)])
+        with np.errstate(under="ignore"):
+            return self._intervals(mean, variance, tails, rng)
+
+    def _intervals(self, mean, variance, tails, rng):
+        """Return the quantiles of all classes, (low, high), from moments of f."""
         if len(mean) == 1:
             # The probability of the second class rises with f.
             ends = mean[0] + ndtri(tails)[:, None] * np.sqrt(variance[0])

@@ -11,6 +11,7 @@ from functools import lru_cache
 from threading import RLock, get_ident
 from weakref import ref
 
+import numpy as np
 import threadpoolctl
 
 from sparsegpc._core.numerics.arrays import release
@@ -120,10 +121,16 @@ if hasattr(os, "register_at_fork"):
 class _SingleThreadedBlas:
     """Context in which BLAS runs on one thread, see `single_threaded_blas`."""
 
+    def __init__(self):
+        # Covariances and densities vanish far away, whatever users want to hear of underflow.
+        self._errors = np.errstate(under="ignore")
+
     def __enter__(self):
         _LIMIT.enter(self)
+        self._errors.__enter__()
 
     def __exit__(self, *error):
+        self._errors.__exit__(*error)
         _LIMIT.leave(self)
 
 
@@ -131,7 +138,7 @@ def single_threaded_blas():
     """Return a context that keeps every BLAS call inside on one thread.
 
     Matrices of a few hundred rows are multiplied several times slower by two BLAS threads than by
-    one; large problems are spread over row blocks instead.
+    one; large problems are spread over row blocks instead. numpy ignores underflow inside.
     """
     return _SingleThreadedBlas()
 
