@@ -1432,3 +1432,17 @@ def test_a_certificate_of_other_data_is_refused(learned):
     for data in ((X[:-1], y[:-1]), (X, y + 0.1 * X[:, 0]), (X, y, np.arange(1.0, len(y) + 1.0))):
         with pytest.raises(ValueError, match="about the data of fit"):
             learned.certificate(*data)
+
+
+@pytest.mark.parametrize("scale", [1e-130, 1e-140])
+def test_targets_in_tiny_units_have_the_certificate_of_others(scale):
+    X, Y = (rows[::4] for rows in load_diabetes(return_X_y=True))
+    expected = SparseGPRegressor(n_inducing=10).fit(X, Y)
+    expected = expected.certificate(X, Y)
+    y = scale * Y
+    certificate = SparseGPRegressor(n_inducing=10).fit(X, y).certificate(X, y)
+    assert certificate.gap == pytest.approx(expected.gap, rel=1e-4)
+    assert certificate.upper_bounds.keys() == expected.upper_bounds.keys()
+    for method, bound in certificate.upper_bounds.items():
+        offset = len(y) * np.log(scale)
+        assert bound + offset == pytest.approx(expected.upper_bounds[method], abs=0.01)

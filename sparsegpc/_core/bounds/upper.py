@@ -257,13 +257,14 @@ def _trace_excess(features, sites, posterior, alpha):
     def sums(V, p, target, alpha):
         shrunk = 1.0 / (1.0 + trace * p)
         p, b = shrunk * p, shrunk * target
-        return weighted_gram(V, p), V @ b, V @ (p * alpha), float(alpha @ b)
+        # With the trace, since alpha can be as large as p, and their product too large.
+        return weighted_gram(V, p), V @ b, V @ (trace * p * alpha), float(alpha @ b)
 
     B, Vb, Vp_alpha, alpha_b = features.sum(sums, sites.precision, target, alpha)
     B = mirrored(B)
     B.flat[:: len(B) + 1] += 1.0
-    product = alpha_b - float(Vp_alpha @ solve_cholesky(cholesky(B), Vb))
-    return trace * max(product, 0.0)
+    excess = trace * alpha_b - float(Vp_alpha @ solve_cholesky(cholesky(B), Vb))
+    return max(excess, 0.0)
 
 
 def _conjugate_gradients(features, root, LB, residual, tol, max_iter):
