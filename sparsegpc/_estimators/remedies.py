@@ -45,5 +45,7 @@ def with_remedy(name):
             raise
         named = NAMED.search(said)
         remedy = remedy.format(named[1] if named else name)
+        if said.endswith(f"\n{remedy}"):
+            raise
         kind = TypeError if isinstance(error, TypeError) else ValueError
         raise kind(f"{said}\n{remedy}") from error

@@ -1729,6 +1729,8 @@ def assert_refused(case, model, before):
     said = str(caught.value)
     for text in (case.argument, case.rule, case.value, case.remedy):
         assert text in said, f"{text!r} is not in: {said}"
+    lines = said.splitlines()
+    assert lines[-1] not in lines[:-1], f"the remedy is said twice: {said}"
     assert equal(vars(model), before)
 
 
