@@ -160,8 +160,9 @@ class MinibatchMixin(SavedStateMixin, CallbackSupportMixin, ParametersMixin):
         if astray:
             self._warn(
                 "learned hyperparameters from batches of rows that are worse for all rows than a "
-                "constant function: the model is that of the first rows, or constant. Raise "
-                "batch_size or n_epochs, lower learning_rate, or scale the columns"
+                "constant function: the model is that of the first rows, or constant. If X is "
+                "informative, raise batch_size or n_epochs, lower learning_rate, or scale the "
+                "columns"
             )
 
     def _warn(self, what):
