@@ -167,7 +167,7 @@ class _Promises:
         """Fewer points give a lower bound, and predictions all the same."""
         with self.kept("truncate"):
             fewer = model.truncate(1 + len(model.inducing_points_) // 2)
-            rounding = ROUNDING * abs(model.lower_bound_) + self._cost_of_jitter(model)
+            rounding = ROUNDING * abs(model.lower_bound_) + self._lost_digits(model)
             if model.bound != "spherical":
                 self.require(
                     fewer.lower_bound_ <= model.lower_bound_ + rounding,
@@ -176,12 +176,12 @@ class _Promises:
             self.require(np.isfinite(fewer.predict(self.problem.X_new)).all(), "truncated: nan")
             whole = model.truncate(len(model.inducing_points_))
             self.require(
-                abs(whole.lower_bound_ - model.lower_bound_) <= ROUNDING * abs(whole.lower_bound_),
+                abs(whole.lower_bound_ - model.lower_bound_) <= ROUNDING * abs(model.lower_bound_),
                 f"not truncated: {whole.lower_bound_}, {model.lower_bound_}",
             )
 
-    def _cost_of_jitter(self, model):
-        """Return what the jitter may cost in nats: much only where noise is as small."""
+    def _lost_digits(self, model):
+        """Return what jitter and rounding may cost in nats: much only where noise is as small."""
         problem = self.problem
         noise = problem.fit_params.get("noise_variance")
         if noise is None:
@@ -191,7 +191,10 @@ class _Promises:
             prior = prior * max(float(np.var(problem.y, axis=0).max()), 1.0)
         weight = _weights(problem, model)
         ratio = weight.max() * model.jitter_ * prior / np.min(noise)
-        return 0.5 * np.size(problem.y) * float(np.log1p(ratio))
+        # The terms that cancel where f explains what noise would not.
+        y = np.reshape(problem.y, (len(problem.y), -1)).astype(float)
+        size = weight.max() * float(((y - y.mean(axis=0)) ** 2).sum()) / np.min(noise)
+        return 0.5 * y.size * float(np.log1p(ratio)) + ROUNDING * size
 
     def _check_constant(self, model):
         """A learned model is no worse than a constant function."""
