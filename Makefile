@@ -14,7 +14,7 @@ TEXT := docs/tour.rst docs/user_guide docs/coming_from.rst docs/extending.rst do
 # Examples whose first pictures are kept in docs/images.
 PICTURES := inducing_points heteroscedastic_noise calibration
 
-.PHONY: help demo examples pictures test test-fast test-floor lint format docs bench clean
+.PHONY: help demo examples pictures test test-fast test-floor harden lint format docs bench clean
 
 help:  ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -55,6 +55,16 @@ test-floor:  ## Run all tests on the oldest supported versions
 	    "numpy==1.26.*" "scipy==1.11.*" "scikit-learn==1.6.*" "threadpoolctl==3.1.*" \
 	    "dask==2025.2.*" "distributed==2025.2.*"
 	touch $@
+
+harden: $(VENV)/.test  ## Run the long forms of the tests of hardening (some hours)
+	$(BIN)/python -m tests.hardening.random_fits --runs 10000 --jobs 2 \
+	    --log output/random_fits.jsonl
+	$(BIN)/python -m tests.hardening.interruption --points 50
+	$(BIN)/python -m tests.hardening.signals --runs 20
+	$(BIN)/python -m tests.hardening.concurrency
+	$(BIN)/python -m tests.hardening.same_answer
+	$(BIN)/python -m tests.hardening.model_sizes
+	$(BIN)/python -m tests.hardening.memory_grid
 
 lint: $(VENV)/.lint  ## Check style, imports between rooms, and formatting
 	$(BIN)/ruff check .
