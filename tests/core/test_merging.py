@@ -258,3 +258,13 @@ def test_a_point_that_is_no_row_leaves_none_to_be_found(rng):
     assert_array_equal(find_rows(points, X), [2, 7])
     points[1, 2] = np.nextafter(points[1, 2], 9.0)
     assert find_rows(points, X) is None
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_means_of_copies_are_within_the_range_of_their_values(seed):
+    rng = np.random.RandomState(seed)
+    X, weight = np.zeros((5000, 1)), rng.uniform(0.5, 2.0, 5000)
+    X[:, 0] = rng.randint(800, size=5000)
+    rows = merge_rows(X, weight)
+    for value in (1.0, -1.0):
+        np.testing.assert_array_equal(rows.mean(np.full(5000, value), weight), value)

@@ -29,7 +29,8 @@ class MergedRows(NamedTuple):
 
     def mean(self, values, weight):
         """Return the mean of `values` (N,) over the copies of each row, by their `weight` (N,)."""
-        return self.total(weight * values) / self.weight
+        # Rounding must not lead out of the range: a share of more than one leaves less than none.
+        return np.clip(self.total(weight * values) / self.weight, values.min(), values.max())
 
     @property
     def first(self):
