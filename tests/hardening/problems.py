@@ -360,7 +360,9 @@ def _keep_two_classes(weight, y):
 
 
 def _noise_variance(rng, y):
-    scale = max(float(np.asarray(y, dtype=np.float64).var()), 1e-30)
+    y = np.asarray(y, dtype=np.float64)
+    # Noise below the rounding of the targets would be known of other targets.
+    scale = max(float(y.var()), 1e-20 * float((y**2).mean()), 1e-30)
     kind = rng.choice(["scalar", "rows", "targets"])
     shape = {"scalar": (), "rows": (len(y),), "targets": np.shape(y)}[kind]
     variance = scale * 10.0 ** rng.uniform(-4, 1, size=shape)

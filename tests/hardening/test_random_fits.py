@@ -12,7 +12,6 @@ ONCE_BROKEN = {
     "rounding of a small distance made predictions depend on the other rows": 335,
     "outputs in other units kept the default kernel from vanishing": 1404,
     "the fall to a constant ended half-way, within bounds 50 orders of magnitude wide": 1594,
-    "points that coincide beside next to no noise had no factor": 1700,
     "the density of y overflowed far from all rows": 2563,
     "a linear kernel far from the origin with large weights had no factor": 2957,
     "rounding of a share of labels made a slope that is not a number": 5125,
