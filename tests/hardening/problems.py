@@ -425,6 +425,8 @@ def _stationary(rng, deviation, distance):
     if name == "rational":
         return sk.RationalQuadratic(scale, _power(rng, -1, 1), bounds)
     if name == "periodic":
+        # Of distances of very many periods rounding leaves no phase.
+        scale = max(scale, 1e-4 * float(deviation.max()))
         return sk.ExpSineSquared(_power(rng, -0.5, 1), scale, (1e-2, 1e3), bounds)
     nu = {"matern12": 0.5, "matern32": 1.5, "matern52": 2.5}[name]
     return sk.Matern(scale, bounds, nu=nu)
