@@ -188,7 +188,7 @@ class _Promises:
             noise = model.predict_noise_std(problem.X) ** 2
         prior = model.kernel_.diag(problem.X_new).max()
         if model.normalize_y:
-            prior = prior * max(float(np.var(problem.y, axis=0).max()), 1.0)
+            prior = prior * max(float(np.var(problem.y, axis=0, dtype=np.float64).max()), 1.0)
         weight = _weights(problem, model)
         ratio = weight.max() * model.jitter_ * prior / np.min(noise)
         # The terms that cancel where f explains what noise would not.
@@ -246,7 +246,7 @@ class _Promises:
         # What is known of f is a small difference of what its prior says.
         prior = model.kernel_.diag(X[:20])
         if getattr(model, "normalize_y", False):
-            prior = prior * max(float(np.var(self.problem.y, axis=0).max()), 1.0)
+            prior = prior * max(float(np.var(self.problem.y, axis=0, dtype=np.float64).max()), 1.0)
         same = np.allclose(variance, std[:20] ** 2, rtol=1e-4, atol=1e-10 * prior.max())
         self.require(same, "covariance and deviation disagree")
         samples = model.sample_y(X[:20], n_samples=2, **noise)
