@@ -186,9 +186,7 @@ class _Promises:
         noise = problem.fit_params.get("noise_variance")
         if noise is None:
             noise = model.predict_noise_std(problem.X) ** 2
-        prior = model.kernel_.diag(problem.X_new).max()
-        if model.normalize_y:
-            prior = prior * max(float(np.var(problem.y, axis=0, dtype=np.float64).max()), 1.0)
+        prior = _prior_variance(model, problem.X_new, problem.y)
         weight = _weights(problem, model)
         ratio = weight.max() * model.jitter_ * prior / np.min(noise)
         # The terms that cancel where f explains what noise would not.
@@ -244,10 +242,8 @@ class _Promises:
         self.require(np.isfinite(covariance).all(), "covariance is not finite")
         self.require((variance >= 0.0).all(), f"variance {variance.min()}")
         # What is known of f is a small difference of what its prior says.
-        prior = model.kernel_.diag(X[:20])
-        if getattr(model, "normalize_y", False):
-            prior = prior * max(float(np.var(self.problem.y, axis=0, dtype=np.float64).max()), 1.0)
-        same = np.allclose(variance, std[:20] ** 2, rtol=1e-4, atol=1e-10 * prior.max())
+        prior = _prior_variance(model, X[:20], self.problem.y)
+        same = np.allclose(variance, std[:20] ** 2, rtol=1e-4, atol=1e-10 * prior)
         self.require(same, "covariance and deviation disagree")
         samples = model.sample_y(X[:20], n_samples=2, **noise)
         self.require(np.isfinite(samples).all(), "samples of y are not finite")
@@ -320,6 +316,14 @@ def _leaves(name, value):
         array = np.asarray(value)
         if array.dtype.kind in "biufc":
             yield name, array
+
+
+def _prior_variance(model, X, y):
+    """Return the largest variance that f has a priori at rows, in squared units of y or larger."""
+    prior = model.kernel_.diag(X).max()
+    if getattr(model, "normalize_y", False):
+        prior = prior * max(float(np.var(y, axis=0, dtype=np.float64).max()), 1.0)
+    return prior
 
 
 def _weights(problem, model):

@@ -294,9 +294,14 @@ def _climb(
     return _Climb(best, history, message)
 
 
+def trivial_gain(total_weight):
+    """Return the gain in nats, for rows of this total weight, up to which it is none."""
+    return min(1.0, TRIVIAL_GAIN * total_weight)
+
+
 def _floor(model):
     """Return the bound up to which a model is no better than a constant function."""
-    return model.constant_bound() + min(1.0, TRIVIAL_GAIN * model.total_weight)
+    return model.constant_bound() + trivial_gain(model.total_weight)
 
 
 def _is_worse_than_constant(model, outcome):
@@ -470,32 +475,32 @@ def fit(
     if len(starts) > 1 and not progress.stopped:
         ranked = _rank(model, starts, bounds, choose.n_points, progress)
     floor, outcome, failure = _floor(model), None, None
+
+    def attempt(begin, first=None):
+        """Return a climb, the outcome if it is the best so far; None if it fails."""
+        nonlocal outcome, failure
+        try:
+            climb = _climb(model, begin, choose, bounds, **limits, first=first, report=report)
+        except LinAlgError as error:
+            failure = error.with_traceback(None)
+            return None
+        if outcome is None or climb.best.bound > outcome.best.bound:
+            outcome = climb
+        return climb
+
     for theta, needed in _plan(ranked, restarts, [*starts, *spares]):
         if outcome is not None and (
             progress.stopped or not (needed or outcome.best.bound <= floor)
         ):
             break
         for begin in _begins(model, theta, choose, bounds, first, **limits):
-            try:
-                attempt = _climb(model, begin, choose, bounds, **limits, first=first, report=report)
-            except LinAlgError as error:
-                failure = error.with_traceback(None)
-                continue
-            if outcome is None or attempt.best.bound > outcome.best.bound:
-                outcome = attempt
-            if attempt.best.bound > floor or progress.stopped:
+            climb = attempt(begin, first)
+            if climb is not None and (climb.best.bound > floor or progress.stopped):
                 break
         first = None
     if max_iter and not progress.stopped and _is_worse_than_constant(model, outcome):
         anywhere = ranked[0] if outcome is None else outcome.best.theta
-        begin = _Begin(model.constant_theta(anywhere, bounds))
-        try:
-            attempt = _climb(model, begin, choose, bounds, **limits, report=report)
-        except LinAlgError as error:
-            failure = error.with_traceback(None)
-        else:
-            if outcome is None or attempt.best.bound > outcome.best.bound:
-                outcome = attempt
+        attempt(_Begin(model.constant_theta(anywhere, bounds)))
     if outcome is None:
         raise failure
     if move_points and max_iter and not progress.stopped:

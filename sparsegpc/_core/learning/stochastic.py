@@ -38,6 +38,7 @@ import numpy as np
 
 from sparsegpc._core.bounds.collapsed import RowSums
 from sparsegpc._core.bounds.features import RowFeatures, factor_inducing
+from sparsegpc._core.learning.inference import trivial_gain
 from sparsegpc._core.models.model import FEW_ROWS
 from sparsegpc._core.numerics.linalg import (
     JITTER_ATTEMPTS,
@@ -62,8 +63,6 @@ MEAN_WEIGHT, SQUARE_WEIGHT = 0.1, 0.05
 # Inducing points move in units of this share of their columns' deviation.
 POINT_UNIT = 0.3
 TINY = np.finfo(np.float64).tiny
-# A gain of less than this many nats per row, or 1 in all, is none.
-SMALL_GAIN = 1e-3
 
 
 class Ascent(NamedTuple):
@@ -492,4 +491,4 @@ def settle_best(model, state, start, X, y, weight, batch_size):
             best = settled
         if bound(best) >= constant:
             break
-    return best, bound(best) - end > min(1.0, SMALL_GAIN * weight.sum())
+    return best, bound(best) - end > trivial_gain(weight.sum())
