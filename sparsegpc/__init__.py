@@ -4,7 +4,7 @@ from sparsegpc import displays, likelihoods
 from sparsegpc._core.bounds.certificates import Certificate
 from sparsegpc._core.rows.cluster import distribute
 from sparsegpc._estimators.classifier import SparseGPClassifier
-from sparsegpc._estimators.noise import GPNoise, HomoscedasticNoise, PolynomialNoise
+from sparsegpc._estimators.noise.settings import GPNoise, HomoscedasticNoise, PolynomialNoise
 from sparsegpc._estimators.regressor import SparseGPRegressor
 from sparsegpc._estimators.selector import InducingPointSelector
 from sparsegpc._estimators.stochastic_classifier import StochasticSparseGPClassifier

@@ -6,6 +6,7 @@ Their names as strings stand for instances with default settings.
 from sklearn.base import BaseEstimator
 
 from sparsegpc._core.likelihoods import multiclass
+from sparsegpc._core.likelihoods.base import LabelLikelihood
 from sparsegpc._core.likelihoods.binary import (
     BernoulliLogit,
     BernoulliProbit,
@@ -13,7 +14,6 @@ from sparsegpc._core.likelihoods.binary import (
     PolyaGammaLogit,
 )
 from sparsegpc._core.likelihoods.multiclass import LogisticSoftmax, Softmax
-from sparsegpc._core.likelihoods.protocol import LabelLikelihood
 
 __all__ = [
     "BernoulliLogit",

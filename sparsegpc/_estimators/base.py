@@ -17,27 +17,27 @@ from sparsegpc._core.learning.progress import Progress
 from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.rows.merging import MergedRows, find_rows
 from sparsegpc._core.selection.choices import Chosen, FixedChoice
-from sparsegpc._estimators.adapters import (
+from sparsegpc._estimators.input.settings import row_options
+from sparsegpc._estimators.input.validation import Range, checked_numbers
+from sparsegpc._estimators.kernels.adapters import (
     AdaptedKernel,
     Spread,
     column_relevance,
     kernel_structure,
     start_values,
 )
-from sparsegpc._estimators.callbacks import CallbackSupportMixin
-from sparsegpc._estimators.diagnosis import FRAMES_TO_USER, describe_fit
 from sparsegpc._estimators.latent import LatentMixin
+from sparsegpc._estimators.messages.callbacks import CallbackSupportMixin
+from sparsegpc._estimators.messages.diagnosis import FRAMES_TO_USER, describe_fit
+from sparsegpc._estimators.messages.progress import errors_of_callbacks, say
 from sparsegpc._estimators.parameters import ParametersMixin
-from sparsegpc._estimators.progress import errors_of_callbacks, say
-from sparsegpc._estimators.saving import SavedStateMixin
+from sparsegpc._estimators.saving.state import SavedStateMixin
 from sparsegpc._estimators.selector import (
     METHODS,
     InducingPointSelector,
     check_inducing_points,
     make_choice,
 )
-from sparsegpc._estimators.settings import row_options
-from sparsegpc._estimators.validation import Range, checked_numbers
 
 
 class Problem(NamedTuple):

@@ -13,8 +13,8 @@ from sparsegpc._core.learning.growth import grow
 from sparsegpc._core.learning.inference import settle
 from sparsegpc._core.numerics.linalg import JITTER_ATTEMPTS
 from sparsegpc._core.selection.choices import Chosen
+from sparsegpc._estimators.input.validation import Range
 from sparsegpc._estimators.selector import make_choice
-from sparsegpc._estimators.validation import Range
 
 # A pass over the kernel matrix is worth its time up to this many rows.
 ONE_PASS_ROWS = 20_000

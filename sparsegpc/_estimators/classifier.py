@@ -9,18 +9,15 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from sparsegpc._core.likelihoods.protocol import LabelLikelihood
+from sparsegpc._core.likelihoods.base import LabelLikelihood
 from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.numerics.budget import refuse_beyond_memory
 from sparsegpc._core.rows.merging import merge_rows
 from sparsegpc._core.rows.threads import single_threaded_blas
 from sparsegpc._core.selection.choices import Chosen
-from sparsegpc._estimators.adapters import adapt_kernel, default_kernel, measure_spread
 from sparsegpc._estimators.base import Problem, SparseGPBase
-from sparsegpc._estimators.callbacks import announced_fit
 from sparsegpc._estimators.certified import CertifiedMixin, check_method
-from sparsegpc._estimators.diagnosis import gather_classes, latent_range
-from sparsegpc._estimators.labels import (
+from sparsegpc._estimators.input.labels import (
     NO_WHITE_NOISE,
     check_classes,
     class_codes,
@@ -28,11 +25,14 @@ from sparsegpc._estimators.labels import (
     validated_labels,
     weigh_classes,
 )
+from sparsegpc._estimators.input.validation import Range
+from sparsegpc._estimators.kernels.adapters import adapt_kernel, default_kernel, measure_spread
+from sparsegpc._estimators.messages.callbacks import announced_fit
+from sparsegpc._estimators.messages.diagnosis import gather_classes, latent_range
+from sparsegpc._estimators.messages.progress import watch_evaluations
 from sparsegpc._estimators.one_vs_rest import OneVsRestLink, fit_one_vs_rest
 from sparsegpc._estimators.probabilities import ProbabilitiesMixin
-from sparsegpc._estimators.progress import watch_evaluations
 from sparsegpc._estimators.uncertainty import UncertaintyMixin
-from sparsegpc._estimators.validation import Range
 from sparsegpc.likelihoods import NAMES, resolve_likelihood
 
 # Attributes of one model for each class: their sums, and lists of them.

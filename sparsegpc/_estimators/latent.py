@@ -5,9 +5,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from sparsegpc._core.models.model import predict_covariance, predict_moments
 from sparsegpc._core.numerics.budget import largest_square, refuse_beyond_memory
-from sparsegpc._estimators.adapters import adapt_kernel
-from sparsegpc._estimators.settings import row_options
-from sparsegpc._estimators.validation import validated_rows
+from sparsegpc._estimators.input.settings import row_options
+from sparsegpc._estimators.input.validation import validated_rows
+from sparsegpc._estimators.kernels.adapters import adapt_kernel
 
 
 class LatentMixin:

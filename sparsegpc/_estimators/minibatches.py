@@ -14,15 +14,15 @@ from sparsegpc._core.likelihoods.gaussian import GaussianNoise
 from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.rows.merging import merge_rows
 from sparsegpc._core.selection.choices import PivotedChoice
-from sparsegpc._estimators.adapters import start_values
-from sparsegpc._estimators.callbacks import CallbackSupportMixin
-from sparsegpc._estimators.diagnosis import FRAMES_TO_USER
+from sparsegpc._estimators.input.settings import row_options
+from sparsegpc._estimators.input.validation import Range, refuse_overflow
+from sparsegpc._estimators.kernels.adapters import start_values
+from sparsegpc._estimators.messages.callbacks import CallbackSupportMixin
+from sparsegpc._estimators.messages.diagnosis import FRAMES_TO_USER
+from sparsegpc._estimators.messages.progress import errors_of_callbacks
 from sparsegpc._estimators.parameters import ParametersMixin
-from sparsegpc._estimators.progress import errors_of_callbacks
-from sparsegpc._estimators.saving import SavedStateMixin
+from sparsegpc._estimators.saving.state import SavedStateMixin
 from sparsegpc._estimators.selector import METHODS, check_inducing_points, make_choice
-from sparsegpc._estimators.settings import row_options
-from sparsegpc._estimators.validation import Range, refuse_overflow
 
 # Rows from which hyperparameters start, and their number of points.
 START_ROWS, START_POINTS, START_ITERATIONS = 2000, 100, 30

@@ -12,7 +12,7 @@ from sklearn.base import clone
 from sklearn.utils.parallel import Parallel, delayed
 
 from sparsegpc._core.rows.threads import available_threads, shared_threads, single_threaded_blas
-from sparsegpc._estimators.progress import watch_evaluations
+from sparsegpc._estimators.messages.progress import watch_evaluations
 
 # Seconds between looks at whether others are still at work.
 PATIENCE = 0.1

@@ -8,14 +8,14 @@ from sparsegpc._core.likelihoods.gaussian import log_predictive_density
 from sparsegpc._core.models.noise_process import expected_variance
 from sparsegpc._core.rows.sources import map_rows
 from sparsegpc._core.rows.threads import single_threaded_blas
-from sparsegpc._estimators.latent import sample_gaussians
-from sparsegpc._estimators.remedies import with_remedy
-from sparsegpc._estimators.validation import (
+from sparsegpc._estimators.input.remedies import with_remedy
+from sparsegpc._estimators.input.validation import (
     check_noise_variance,
     checked_count,
     checked_generator,
     checked_targets,
 )
+from sparsegpc._estimators.latent import sample_gaussians
 
 
 class GaussianRegressionMixin(RegressorMixin):

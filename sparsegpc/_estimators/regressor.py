@@ -16,24 +16,20 @@ from sparsegpc._core.numerics.budget import refuse_beyond_memory
 from sparsegpc._core.rows.merging import merge_rows
 from sparsegpc._core.rows.threads import single_threaded_blas
 from sparsegpc._core.selection.choices import Chosen
-from sparsegpc._estimators.adapters import (
+from sparsegpc._estimators.base import Problem, SparseGPBase
+from sparsegpc._estimators.certified import CertifiedMixin, check_method, features_at
+from sparsegpc._estimators.input.targets import centred, distinct_rows, second_moments
+from sparsegpc._estimators.input.validation import checked_targets, validated_rows
+from sparsegpc._estimators.kernels.adapters import (
     adapt_kernel,
     check_white,
     default_kernel,
     measure_spread,
     split_white,
 )
-from sparsegpc._estimators.base import Problem, SparseGPBase
-from sparsegpc._estimators.callbacks import announced_fit
-from sparsegpc._estimators.certified import CertifiedMixin, check_method, features_at
-from sparsegpc._estimators.noise import (
-    NOISES,
-    GPNoise,
-    HomoscedasticNoise,
-    PolynomialNoise,
-    resolve_noise,
-)
-from sparsegpc._estimators.noise_plans import (
+from sparsegpc._estimators.messages.callbacks import announced_fit
+from sparsegpc._estimators.messages.progress import watch_evaluations
+from sparsegpc._estimators.noise.plans import (
     LIMITS,
     START,
     KnownPlan,
@@ -44,10 +40,14 @@ from sparsegpc._estimators.noise_plans import (
     ProcessPlan,
     Targets,
 )
-from sparsegpc._estimators.progress import watch_evaluations
+from sparsegpc._estimators.noise.settings import (
+    NOISES,
+    GPNoise,
+    HomoscedasticNoise,
+    PolynomialNoise,
+    resolve_noise,
+)
 from sparsegpc._estimators.regression import GaussianRegressionMixin
-from sparsegpc._estimators.targets import centred, distinct_rows, second_moments
-from sparsegpc._estimators.validation import checked_targets, validated_rows
 
 WHITE_IN_PRODUCT = (
     "a WhiteKernel may only be a summand of a regressor's kernel, where it stands for the noise"

@@ -25,12 +25,9 @@ from sparsegpc._core.rows.merging import merge_rows
 from sparsegpc._core.rows.sources import RowSource, spaced_rows
 from sparsegpc._core.rows.threads import single_threaded_blas
 from sparsegpc._core.selection.choices import FixedChoice, PivotedChoice, refuse_points
-from sparsegpc._estimators.adapters import adapt_kernel, default_kernel, measure_spread
-from sparsegpc._estimators.labels import validated_labels
-from sparsegpc._estimators.parameters import ParametersMixin
-from sparsegpc._estimators.saving import SavedStateMixin
-from sparsegpc._estimators.settings import row_options
-from sparsegpc._estimators.validation import (
+from sparsegpc._estimators.input.labels import validated_labels
+from sparsegpc._estimators.input.settings import row_options
+from sparsegpc._estimators.input.validation import (
     Range,
     all_or_nothing,
     check_weights,
@@ -38,6 +35,9 @@ from sparsegpc._estimators.validation import (
     refuse_overflow,
     validated_rows,
 )
+from sparsegpc._estimators.kernels.adapters import adapt_kernel, default_kernel, measure_spread
+from sparsegpc._estimators.parameters import ParametersMixin
+from sparsegpc._estimators.saving.state import SavedStateMixin
 
 # Rows of an array on disk that k-means sees, and for each of its centres.
 KMEANS_ROWS, KMEANS_ROWS_PER_POINT = 10_000, 100

@@ -7,13 +7,11 @@ from sklearn.utils._param_validation import StrOptions
 
 from sparsegpc._core.learning.stochastic import LEARNING_RATE, SLACKS
 from sparsegpc._core.learning.stochastic_labels import LabelBatches, sums_over_rows
-from sparsegpc._core.likelihoods.protocol import LabelLikelihood
+from sparsegpc._core.likelihoods.base import LabelLikelihood
 from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.rows.merging import merge_rows
 from sparsegpc._core.rows.threads import single_threaded_blas
-from sparsegpc._estimators.adapters import adapt_kernel, default_kernel, measure_spread
-from sparsegpc._estimators.callbacks import announced_fit
-from sparsegpc._estimators.labels import (
+from sparsegpc._estimators.input.labels import (
     NO_WHITE_NOISE,
     check_classes,
     class_codes,
@@ -22,7 +20,13 @@ from sparsegpc._estimators.labels import (
     validated_labels,
     weigh_classes,
 )
+from sparsegpc._estimators.input.settings import row_options
+from sparsegpc._estimators.input.targets import distinct_rows
+from sparsegpc._estimators.input.validation import all_or_nothing
+from sparsegpc._estimators.kernels.adapters import adapt_kernel, default_kernel, measure_spread
 from sparsegpc._estimators.latent import LatentMixin
+from sparsegpc._estimators.messages.callbacks import announced_fit
+from sparsegpc._estimators.messages.progress import watch_calls, watch_epochs
 from sparsegpc._estimators.minibatches import (
     CONSTRAINTS,
     START_ROWS,
@@ -32,11 +36,7 @@ from sparsegpc._estimators.minibatches import (
     n_first_rows,
 )
 from sparsegpc._estimators.probabilities import ProbabilitiesMixin
-from sparsegpc._estimators.progress import watch_calls, watch_epochs
-from sparsegpc._estimators.settings import row_options
-from sparsegpc._estimators.targets import distinct_rows
 from sparsegpc._estimators.uncertainty import UncertaintyMixin
-from sparsegpc._estimators.validation import all_or_nothing
 from sparsegpc.likelihoods import NAMES, resolve_likelihood
 
 

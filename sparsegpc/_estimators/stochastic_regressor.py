@@ -11,9 +11,13 @@ from sparsegpc._core.likelihoods.gaussian import GaussianNoise, noisy_targets
 from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.rows.merging import merge_rows
 from sparsegpc._core.rows.threads import single_threaded_blas
-from sparsegpc._estimators.adapters import adapt_kernel, default_kernel, measure_spread
-from sparsegpc._estimators.callbacks import announced_fit
+from sparsegpc._estimators.input.settings import row_options
+from sparsegpc._estimators.input.targets import centred, distinct_rows, second_moments
+from sparsegpc._estimators.input.validation import all_or_nothing, checked_targets, validated_rows
+from sparsegpc._estimators.kernels.adapters import adapt_kernel, default_kernel, measure_spread
 from sparsegpc._estimators.latent import LatentMixin
+from sparsegpc._estimators.messages.callbacks import announced_fit
+from sparsegpc._estimators.messages.progress import watch_calls, watch_epochs
 from sparsegpc._estimators.minibatches import (
     CONSTRAINTS,
     START_ROWS,
@@ -22,12 +26,8 @@ from sparsegpc._estimators.minibatches import (
     learn_theta,
     n_first_rows,
 )
-from sparsegpc._estimators.noise_plans import LIMITS, START, LearnedPolynomial, PolynomialBasis
-from sparsegpc._estimators.progress import watch_calls, watch_epochs
+from sparsegpc._estimators.noise.plans import LIMITS, START, LearnedPolynomial, PolynomialBasis
 from sparsegpc._estimators.regression import GaussianRegressionMixin
-from sparsegpc._estimators.settings import row_options
-from sparsegpc._estimators.targets import centred, distinct_rows, second_moments
-from sparsegpc._estimators.validation import all_or_nothing, checked_targets, validated_rows
 
 WHITE_NOISE = "the noise of this regressor is always learned"
 

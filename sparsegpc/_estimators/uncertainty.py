@@ -6,8 +6,8 @@ import numpy as np
 from scipy.special import ndtri
 
 from sparsegpc._core.rows.threads import single_threaded_blas
+from sparsegpc._estimators.input.validation import checked_count, checked_generator
 from sparsegpc._estimators.latent import sample_gaussians
-from sparsegpc._estimators.validation import checked_count, checked_generator
 
 # Draws for an interval of probabilities that depend on several functions.
 N_DRAWS = 1000

@@ -4,10 +4,10 @@ import numpy as np
 from sklearn.utils import column_or_1d
 from sklearn.utils.validation import check_consistent_length
 
-from sparsegpc._core.likelihoods.protocol import polya_gamma_mean
+from sparsegpc._core.likelihoods.base import polya_gamma_mean
 from sparsegpc._estimators.classifier import SparseGPClassifier
-from sparsegpc._estimators.labels import refuse_unsorted
-from sparsegpc._estimators.remedies import with_remedy
+from sparsegpc._estimators.input.labels import refuse_unsorted
+from sparsegpc._estimators.input.remedies import with_remedy
 from sparsegpc._estimators.stochastic_classifier import StochasticSparseGPClassifier
 from sparsegpc.displays._drawing import (
     BLUE,

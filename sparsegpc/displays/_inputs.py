@@ -8,8 +8,8 @@ from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from sparsegpc._estimators.remedies import with_remedy
-from sparsegpc._estimators.validation import refuse_disguised
+from sparsegpc._estimators.input.remedies import with_remedy
+from sparsegpc._estimators.input.validation import refuse_disguised
 
 
 class FittedModel(NamedTuple):

@@ -6,10 +6,10 @@ import numpy as np
 from scipy.special import ndtri
 from sklearn.utils.validation import check_consistent_length
 
+from sparsegpc._estimators.input.remedies import with_remedy
+from sparsegpc._estimators.input.validation import checked_numbers, checked_targets
 from sparsegpc._estimators.regressor import SparseGPRegressor
-from sparsegpc._estimators.remedies import with_remedy
 from sparsegpc._estimators.stochastic_regressor import StochasticSparseGPRegressor
-from sparsegpc._estimators.validation import checked_numbers, checked_targets
 from sparsegpc.displays._drawing import (
     BLUE,
     GREY,

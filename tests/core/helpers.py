@@ -9,7 +9,7 @@ import numpy as np
 from sparsegpc._core.bounds.features import RowFeatures
 from sparsegpc._core.kernels import algebra
 from sparsegpc._core.kernels import families as kernels
-from sparsegpc._core.likelihoods.protocol import Sites
+from sparsegpc._core.likelihoods.base import Sites
 from sparsegpc._core.rows.blocks import RowBlocks
 
 

@@ -26,7 +26,7 @@ import scipy
 import sklearn
 import skops.io
 
-from sparsegpc._estimators.saving import FORMAT
+from sparsegpc._estimators.saving.state import FORMAT
 from tests.hardening.saved_models import (
     CASES,
     KEPT,

@@ -29,8 +29,9 @@ from sparsegpc._core.models import model as core_model
 from sparsegpc._core.numerics import budget
 from sparsegpc._core.rows.merging import merge_rows
 from sparsegpc._core.rows.sources import RowSource
-from sparsegpc._estimators import adapters, base
-from sparsegpc._estimators.noise import PolynomialNoise
+from sparsegpc._estimators import base
+from sparsegpc._estimators.kernels import adapters
+from sparsegpc._estimators.noise.settings import PolynomialNoise
 
 FAST = {"optimizer": None, "max_reselections": 0}
 LIMIT = 80 * MIB

@@ -42,7 +42,8 @@ from sparsegpc import (
     SparseGPRegressor,
     StochasticSparseGPClassifier,
 )
-from sparsegpc._estimators import minibatches, saving
+from sparsegpc._estimators import minibatches
+from sparsegpc._estimators.saving import state as saving
 
 # Models stop early: what is learned is not the point.
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -50,9 +51,9 @@ pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceW
 # Files name these, and kernels, so that whoever moves one of them leaves its name behind.
 PUBLIC_NAMES = {
     "sparsegpc._estimators.classifier.SparseGPClassifier",
-    "sparsegpc._estimators.noise.GPNoise",
-    "sparsegpc._estimators.noise.HomoscedasticNoise",
-    "sparsegpc._estimators.noise.PolynomialNoise",
+    "sparsegpc._estimators.noise.settings.GPNoise",
+    "sparsegpc._estimators.noise.settings.HomoscedasticNoise",
+    "sparsegpc._estimators.noise.settings.PolynomialNoise",
     "sparsegpc._estimators.regressor.SparseGPRegressor",
     "sparsegpc._estimators.selector.InducingPointSelector",
     "sparsegpc._estimators.stochastic_classifier.StochasticSparseGPClassifier",

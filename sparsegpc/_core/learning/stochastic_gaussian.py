@@ -21,8 +21,8 @@ from sparsegpc._core.learning.stochastic import (
     kernel_gradient,
     scaled,
 )
+from sparsegpc._core.likelihoods.base import Sites
 from sparsegpc._core.likelihoods.gaussian import LOG_2PI, constant_bound, constant_log_noise
-from sparsegpc._core.likelihoods.protocol import Sites
 
 
 class GaussianBatches(StochasticModel):

@@ -6,16 +6,16 @@ Rows that were merged carry the weighted mean of their labels, in [-1, 1].
 import numpy as np
 from scipy.special import expit, log_ndtr, ndtr, xlogy
 
-from sparsegpc._core.likelihoods.expectations import (
-    expected_log_cosh,
-    expected_log_normal_cdf,
-    expected_log_sigmoid,
-)
-from sparsegpc._core.likelihoods.protocol import (
+from sparsegpc._core.likelihoods.base import (
     Expectation,
     LabelLikelihood,
     SiteState,
     polya_gamma_mean,
+)
+from sparsegpc._core.likelihoods.expectations import (
+    expected_log_cosh,
+    expected_log_normal_cdf,
+    expected_log_sigmoid,
 )
 from sparsegpc._core.numerics.quadrature import log_expected_sigmoid
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.linalg import LinAlgError
 from scipy.special import logsumexp
 
-from sparsegpc._core.likelihoods.protocol import Sites
+from sparsegpc._core.likelihoods.base import Sites
 
 LOG_2PI = np.log(2.0 * np.pi)
 TINY = np.finfo(np.float64).tiny

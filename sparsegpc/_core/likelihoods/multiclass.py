@@ -6,15 +6,15 @@ import sys
 import numpy as np
 from scipy.special import log_expit, softmax, xlogy
 
-from sparsegpc._core.likelihoods.class_integrals import expected_logistic_softmax, expected_softmax
-from sparsegpc._core.likelihoods.expectations import expected_log_sigmoid
-from sparsegpc._core.likelihoods.gaussian import KnownNoise, known_noise_targets
-from sparsegpc._core.likelihoods.protocol import (
+from sparsegpc._core.likelihoods.base import (
     Expectation,
     LabelLikelihood,
     SiteState,
     polya_gamma_mean,
 )
+from sparsegpc._core.likelihoods.class_integrals import expected_logistic_softmax, expected_softmax
+from sparsegpc._core.likelihoods.expectations import expected_log_sigmoid
+from sparsegpc._core.likelihoods.gaussian import KnownNoise, known_noise_targets
 
 SMALLEST_TILT = 1e-8
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sparsegpc._core.bounds.collapsed import row_sums
-from sparsegpc._core.likelihoods.protocol import Expectation
+from sparsegpc._core.likelihoods.base import Expectation
 from sparsegpc._core.numerics.linalg import cholesky_of_identity_plus, solve_cholesky
 
 # Where a heavy row is on the wrong side its curvature vanishes, and steps are far too long.

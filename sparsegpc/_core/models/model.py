@@ -18,11 +18,10 @@ from sparsegpc._core.bounds.collapsed import (
     shrinkage,
 )
 from sparsegpc._core.bounds.features import RowFeatures, features
-from sparsegpc._core.likelihoods.protocol import SiteState
+from sparsegpc._core.likelihoods.base import SiteState
 from sparsegpc._core.models.sites import SMALLEST_PRECISION, solve_sites
 from sparsegpc._core.numerics.linalg import SMALLEST_JITTER
-from sparsegpc._core.rows.blocks import DEFAULT_MEMORY, RowBlocks, Table
-from sparsegpc._core.rows.cluster import row_blocks
+from sparsegpc._core.rows.blocks import DEFAULT_MEMORY, RowBlocks, Table, row_blocks
 from sparsegpc._core.rows.sources import map_rows, spaced_rows, take_rows
 from sparsegpc._core.selection.choices import Chosen
 

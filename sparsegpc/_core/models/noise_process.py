@@ -29,13 +29,13 @@ from sparsegpc._core.bounds.collapsed import (
     moments,
     shrinkage,
 )
+from sparsegpc._core.likelihoods.base import Sites
 from sparsegpc._core.likelihoods.gaussian import (
     LOG_2PI,
     largest_log_precision,
     limited_exp,
     refuse_no_noise,
 )
-from sparsegpc._core.likelihoods.protocol import Sites
 from sparsegpc._core.models.model import MAX_SITE_ITERATIONS, Evaluation, SparseModel
 from sparsegpc._core.models.sites import ROUNDING, refuse_infinite
 from sparsegpc._core.numerics.linalg import SMALLEST_JITTER

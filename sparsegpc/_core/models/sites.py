@@ -31,7 +31,7 @@ import numpy as np
 from numpy.linalg import LinAlgError
 
 from sparsegpc._core.bounds.collapsed import Posterior, collapse, shrinkage
-from sparsegpc._core.likelihoods.protocol import Expectation, Sites, SiteState
+from sparsegpc._core.likelihoods.base import Expectation, Sites, SiteState
 from sparsegpc._core.models.means import Covariance, MeanSearch, Reached
 from sparsegpc._core.numerics.linalg import (
     column_product,

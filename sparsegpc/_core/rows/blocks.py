@@ -7,7 +7,8 @@ of the rows, so a result does not depend on how many threads computed it.
 
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, contextmanager
+from contextvars import ContextVar
 from functools import partial
 from itertools import islice
 
@@ -25,6 +26,42 @@ STRIP = 2**16
 # Blocks under way or done but not yet added up, for each thread.
 BLOCKS_AHEAD = 2
 DEFAULT_MEMORY = 2**30
+
+# What makes the blocks of rows in place of `RowBlocks`, or None.
+_BACKEND = ContextVar("backend", default=None)
+
+
+@contextmanager
+def row_backend(make_blocks):
+    """Let `make_blocks` decide who works over the rows in this context.
+
+    Parameters
+    ----------
+    make_blocks : callable
+        ``make_blocks(X, n_columns, **options)``, called by `row_blocks`, returns an object that
+        offers what `RowBlocks` does, or None for a `RowBlocks`.
+    """
+    token = _BACKEND.set(make_blocks)
+    try:
+        yield
+    finally:
+        _BACKEND.reset(token)
+
+
+def row_blocks(X, n_columns, **options):
+    """Return the blocks of the rows of `X`: those of a `row_backend`, or else `RowBlocks`.
+
+    Parameters
+    ----------
+    X : array of shape (N, D)
+    n_columns : int
+        Width of what is computed for each row.
+    **options
+        See `RowBlocks`.
+    """
+    make_blocks = _BACKEND.get()
+    blocks = None if make_blocks is None else make_blocks(X, n_columns, **options)
+    return RowBlocks(len(X), n_columns, n_read=X.shape[1], **options) if blocks is None else blocks
 
 
 def strips(n_points, n_rows):

@@ -9,7 +9,7 @@ computed again by the others.
 
 import pickle
 from contextlib import contextmanager
-from contextvars import ContextVar
+from functools import partial
 from itertools import islice, pairwise
 from typing import NamedTuple
 from uuid import uuid4
@@ -18,7 +18,7 @@ from weakref import finalize
 import numpy as np
 from numpy.linalg import LinAlgError
 
-from sparsegpc._core.rows.blocks import BlockStore, RowBlocks, Table
+from sparsegpc._core.rows.blocks import BlockStore, RowBlocks, Table, row_backend
 from sparsegpc._core.rows.sources import RowSource
 from sparsegpc._core.rows.threads import single_threaded_blas
 
@@ -33,8 +33,6 @@ SMALL_SUMS = 2**22
 MESSAGE_BYTES = 32 * 2**20
 # Share of the workers' memory for arrays of shape (M, N); what a worker without a limit counts for.
 MEMORY_SHARE, UNLIMITED = 0.4, 2**32
-
-_CLUSTER = ContextVar("cluster", default=None)
 
 
 @contextmanager
@@ -80,11 +78,10 @@ def distribute(client):
     ...         return SparseGPRegressor().fit(X, y)
     """
     cluster = Cluster(_checked(client))
-    token = _CLUSTER.set(cluster)
     try:
-        yield client
+        with row_backend(partial(_cluster_blocks, cluster)):
+            yield client
     finally:
-        _CLUSTER.reset(token)
         cluster.forget()
 
 
@@ -108,24 +105,10 @@ def _checked(client):
     return client
 
 
-def row_blocks(X, n_columns, **options):
-    """Return the blocks of the rows of `X`: on the cluster of `distribute`, or else here.
-
-    Parameters
-    ----------
-    X : array of shape (N, D)
-    n_columns : int
-        Width of what is computed for each row.
-    **options
-        See `RowBlocks`.
-
-    Returns
-    -------
-    RowBlocks or ClusterBlocks
-    """
-    cluster = _CLUSTER.get()
-    if cluster is None or len(X) < 2 * SMALLEST_PART:
-        return RowBlocks(len(X), n_columns, n_read=X.shape[1], **options)
+def _cluster_blocks(cluster, X, n_columns, **options):
+    """Return the `ClusterBlocks` of the rows of `X`, or None for rows that are too few."""
+    if len(X) < 2 * SMALLEST_PART:
+        return None
     return ClusterBlocks(cluster, X, n_columns, n_threads=options.get("n_threads", 1))
 
 

@@ -35,8 +35,7 @@ from numpy.linalg import LinAlgError
 from scipy.linalg.blas import dger
 
 from sparsegpc._core.numerics.linalg import solve_lower
-from sparsegpc._core.rows.blocks import Table
-from sparsegpc._core.rows.cluster import row_blocks
+from sparsegpc._core.rows.blocks import Table, row_blocks
 
 # A residual below this share of the diagonal is rounding: the row is spanned by the chosen ones.
 RANK_TOLERANCE = 1e-10

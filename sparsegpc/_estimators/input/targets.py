@@ -1,0 +1,57 @@
+"""Targets of regression, row by row, before the core sees them."""
+
+import numpy as np
+
+from sparsegpc._core.rows.merging import first_copies, merge_tables
+from sparsegpc._core.rows.sources import RowSource, take_rows
+from sparsegpc._estimators.input.validation import (
+    check_noise_variance,
+    check_weights,
+    refuse_overflow,
+)
+
+# Targets that vary by less than this, or in relation to their size by less than that, do not vary.
+SMALLEST_MOMENT, ROUNDING = 1e-280, 1e-14
+
+
+def distinct_rows(X, y, sample_weight, noise_variance):
+    """Return X, y, weight and noise of the distinct rows of positive weight, and where they are.
+
+    Rows that agree in all of it are one row with their total weight, and the rows are sorted: so
+    everything that follows is the same to the last bit for a weight of k and for k copies, and for
+    any order of the rows. Those of a `RowSource` stay as they are, each a row by itself.
+    """
+    refuse_overflow(y.reshape(len(y), -1), "y", what="the targets")
+    weight = check_weights(sample_weight, len(X))
+    present = np.flatnonzero(weight)
+    outputs = y.reshape(len(y), -1)
+    noise = None
+    if noise_variance is not None:
+        noise = check_noise_variance(noise_variance, len(X), outputs.shape[1])
+    if isinstance(X, RowSource):
+        noise = None if noise is None else noise[:, present]
+        return take_rows(X, present), y[present], weight[present], noise, present
+    tables = [take_rows(part, present) for part in (X, outputs)]
+    if noise is not None:
+        tables.append(take_rows(noise.T, present))
+    (X, outputs, *noise), weight, order, starts = merge_tables(tables, weight[present])
+    y = outputs[:, 0] if y.ndim == 1 else outputs
+    return X, y, weight, noise[0].T if noise else None, present[first_copies(order, starts)]
+
+
+def centred(y, centre):
+    """Return targets (n_outputs, N) less their centre (n_outputs,), zero where that is rounding."""
+    residue = ROUNDING * np.abs(y).max(axis=1, keepdims=True)
+    y = y - centre[:, None]
+    return np.where(np.abs(y).max(axis=1, keepdims=True) > residue, y, 0.0)
+
+
+def second_moments(y, weight):
+    """Return the mean square of each output of `y` (n_outputs, N), or 1 where all are zero."""
+    moments = y**2 @ weight / weight.sum()
+    if ((moments < SMALLEST_MOMENT) & y.any(axis=1)).any():
+        raise ValueError(
+            "y varies by so little that the square underflows: scale the targets, or set "
+            "normalize_y=True"
+        )
+    return np.where(moments > 0.0, moments, 1.0)

@@ -1,0 +1,1 @@
+"""From scikit-learn's kernels to the core's."""

@@ -1,0 +1,1 @@
+"""What users are told during and after a fit."""

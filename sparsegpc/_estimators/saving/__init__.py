@@ -1,0 +1,1 @@
+"""What files hold of fitted estimators."""

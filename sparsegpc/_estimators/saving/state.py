@@ -1,0 +1,108 @@
+"""Saved estimators: what a file holds of them, and the mark of the version that wrote it.
+
+A file names public classes, kernels and arrays only: objects of private classes are kept as plain
+parts, so that these classes may move and change. Whoever changes what an estimator or one of
+`KINDS` keeps raises `FORMAT`, and files of another format are refused.
+"""
+
+from sparsegpc._core.bounds.collapsed import Posterior, RowSums
+from sparsegpc._core.bounds.truncation import NestedSums
+from sparsegpc._core.learning.stochastic import Ascent, StochasticState
+from sparsegpc._core.likelihoods import multiclass
+from sparsegpc._estimators.noise.plans import (
+    KnownPlan,
+    LearnedPolynomial,
+    LearnedProcess,
+    PolynomialBasis,
+    PolynomialPlan,
+    ProcessPlan,
+)
+from sparsegpc._estimators.one_vs_rest import OneVsRestLink
+from sparsegpc._estimators.saving.missing_files import explain_missing_files
+from sparsegpc._version import __version__
+from sparsegpc.likelihoods import NAMES
+
+FORMAT = 1
+MARK, KIND = "_saved_by", "sparsegpc kind"
+# What estimators keep beside numbers and arrays, by the names that files have for it. Likelihoods
+# and kernels of users are saved as they are.
+KINDS = {
+    **NAMES,
+    "ascent": Ascent,
+    "dirichlet": multiclass.DirichletTargets,
+    "known plan": KnownPlan,
+    "learned polynomial": LearnedPolynomial,
+    "learned process": LearnedProcess,
+    "nested sums": NestedSums,
+    "one against the rest": OneVsRestLink,
+    "polynomial basis": PolynomialBasis,
+    "polynomial plan": PolynomialPlan,
+    "posterior": Posterior,
+    "process plan": ProcessPlan,
+    "row sums": RowSums,
+    "stochastic state": StochasticState,
+}
+KIND_OF = {kind: name for name, kind in KINDS.items()}
+
+explain_missing_files()
+
+
+class SavedStateMixin:
+    """What pickle, joblib, skops and copies take for the state of an estimator.
+
+    To the left of `BaseEstimator`.
+    """
+
+    def __getstate__(self):
+        state = super().__getstate__()
+        private = {name: packed(part) for name, part in state.items() if name.startswith("_")}
+        return {**state, **private, MARK: {"version": __version__, "format": FORMAT}}
+
+    def __setstate__(self, state):
+        state = dict(state)
+        refuse_other_formats(type(self).__name__, state.pop(MARK, None))
+        private = {name: unpacked(part) for name, part in state.items() if name.startswith("_")}
+        super().__setstate__({**state, **private})
+
+
+def refuse_other_formats(name, mark):
+    """Raise ValueError if an estimator was saved by a version that keeps other things of it.
+
+    `mark` is what `SavedStateMixin` leaves in a file, or None.
+    """
+    if mark is not None and mark["format"] == FORMAT:
+        return
+    author = "an early version of sparsegpc, which left no mark of itself"
+    if mark is not None:
+        author = f"sparsegpc {mark['version']} (format {mark['format']})"
+    raise ValueError(
+        f"this {name} was saved by {author}, and sparsegpc {__version__} (format {FORMAT}) keeps "
+        f"other things of a model: fit it again with {__version__}, or load it with the version "
+        "that saved it"
+    )
+
+
+def packed(part):
+    """Return a part of an estimator with objects of `KINDS` as dicts of what they hold."""
+    name = KIND_OF.get(type(part))
+    if name is not None:
+        fields = part._asdict() if isinstance(part, tuple) else vars(part)
+        return {KIND: name, **{field: packed(value) for field, value in fields.items()}}
+    if type(part) in (list, tuple):
+        return type(part)(map(packed, part))
+    return part
+
+
+def unpacked(part):
+    """Return what `packed` was given."""
+    if type(part) in (list, tuple):
+        return type(part)(map(unpacked, part))
+    if type(part) is not dict or KIND not in part:
+        return part
+    fields = {field: unpacked(value) for field, value in part.items() if field != KIND}
+    kind = KINDS[part[KIND]]
+    if issubclass(kind, tuple):
+        return kind(**fields)
+    restored = kind.__new__(kind)
+    vars(restored).update(fields)
+    return restored

@@ -1,0 +1,554 @@
+"""Minibatches of labels: batches end at the optimum of their bound, all rows at that of the sites.
+
+Oracles are dense: expectations by a trapezoid rule, divergences by matrices, slopes by differences.
+"""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.linalg import LinAlgError, inv, slogdet, solve
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.optimize import minimize
+from scipy.special import log_expit
+
+from sparsegpc._core.bounds.collapsed import Posterior
+from sparsegpc._core.bounds.features import RowFeatures
+from sparsegpc._core.kernels.algebra import Scaled
+from sparsegpc._core.kernels.families import RBF, Constant
+from sparsegpc._core.learning import stochastic_labels
+from sparsegpc._core.learning.stochastic import annealed, kernel_gradient, learn
+from sparsegpc._core.learning.stochastic_labels import LabelBatches
+from sparsegpc._core.likelihoods.binary import (
+    BernoulliLogit,
+    BernoulliProbit,
+    ConditionalPolyaGamma,
+    PolyaGammaLogit,
+)
+from sparsegpc._core.likelihoods.multiclass import DirichletTargets, LogisticSoftmax, Softmax
+from sparsegpc._core.models.model import SparseModel
+from sparsegpc._core.rows import blocks
+from sparsegpc._core.rows.blocks import RowBlocks
+from sparsegpc._core.rows.merging import SeparateRows
+from sparsegpc._core.selection.choices import Chosen
+from tests.core.helpers import central_difference, free, read_only
+from tests.core.likelihoods.binary_cases import POLYA_GAMMA, gaussian_mean, logit, probit
+
+KERNEL = free(Scaled(Constant(), RBF()), [0.0, 0.0])
+THETA = read_only(np.array([1.0, -0.2]))
+# Likelihood, slack, number of classes.
+CASES = [
+    (BernoulliLogit(), "standard", 2),
+    (BernoulliProbit(), "standard", 2),
+    (PolyaGammaLogit(), "tight", 2),
+    (PolyaGammaLogit(), "standard", 2),
+    (ConditionalPolyaGamma(), "tight", 2),
+    (Softmax(), "standard", 2),
+    (Softmax(), "standard", 3),
+    (LogisticSoftmax(), "tight", 3),
+    (LogisticSoftmax(), "standard", 3),
+    (DirichletTargets(), "tight", 3),
+    (DirichletTargets(), "standard", 2),
+]
+EVERY = pytest.mark.parametrize(
+    ("likelihood", "slack", "n_classes"),
+    CASES,
+    ids=[f"{type(case[0]).__name__}-{case[1]}-{case[2]}" for case in CASES],
+)
+
+
+def labels(X, n_classes, seed=0):
+    """Return noisy labels that follow the first column."""
+    rng = np.random.RandomState(seed)
+    f = np.stack([2.0 * X[:, 0], np.zeros(len(X)), -2.0 * X[:, 0]])[:n_classes]
+    return read_only((f + rng.gumbel(size=f.shape)).argmax(axis=0))
+
+
+class Data:
+    """Rows with labels and weights, and a model in its first state."""
+
+    def __init__(self, likelihood, slack, n_classes, n=40, m=6, seed=0, theta=THETA, **options):
+        rng = np.random.RandomState(seed)
+        self.X = read_only(rng.randn(n, 2))
+        self.y = labels(self.X, n_classes, seed)
+        self.weight = read_only(rng.uniform(0.5, 2.0, n))
+        self.likelihood, self.slack = likelihood.for_classes(n_classes), slack
+        self.Z, self.theta = read_only(rng.randn(m, 2)), theta
+        options = {"tol": 1e-9, **options}
+        self.model = LabelBatches(KERNEL, self.likelihood, slack=slack, **options)
+        self.start = self.model.start(theta, self.Z)
+
+    def settled(self, state=None):
+        state = self.start if state is None else state
+        return self.model.settle(state, self.X, self.y, self.weight, 7)
+
+    def step(self, state, rows=slice(None), **options):
+        return self.model.step(state, self.X[rows], self.y[rows], self.weight[rows], **options)
+
+    def estimate(self, state, posteriors, rows=slice(None)):
+        return self.model.estimate_bound(
+            state, posteriors, self.X[rows], self.y[rows], self.weight[rows], len(self.y)
+        )
+
+    def bound(self, state):
+        return sum(q.bound for q in self.model.posteriors(state))
+
+    def features(self, rows=slice(None), state=None):
+        state = self.start if state is None else state
+        X = self.X[rows]
+        blocks = RowBlocks(len(X), len(state.Z))
+        return RowFeatures(blocks, KERNEL, state.theta, state.Z, X, jitter=state.jitter)
+
+    def of_all_rows(self, state):
+        """Return the evaluation of `SparseModel`, with the solver of sites for all rows."""
+        model = SparseModel(
+            KERNEL,
+            self.likelihood,
+            self.X,
+            self.likelihood.targets(self.y, self.weight, SeparateRows(self.X, self.weight)),
+            self.weight,
+            slack=self.slack,
+            fit_prior_mean=self.model.prior_mean is None,
+        )
+        return model.evaluate(
+            state.theta,
+            Chosen(state.Z, None, None),
+            model.initial_state(),
+            jitter=state.jitter,
+            tol=1e-10 * len(self.y),
+            max_iter=200,
+            wrt_theta=False,
+        )
+
+
+def random_posteriors(n, seed, m=6):
+    rng = np.random.RandomState(seed)
+    found = []
+    for _ in range(n):
+        LB = np.tril(0.3 * rng.randn(m, m), -1) + np.diag(rng.uniform(0.8, 2.0, m))
+        found.append(Posterior(rng.randn(m), LB, 0.3 * rng.randn()))
+    return found
+
+
+def divergence(q):
+    covariance = inv(q.LB @ q.LB.T)
+    return 0.5 * (np.trace(covariance) + q.w @ q.w - len(q.w) - slogdet(covariance)[1])
+
+
+def moments(V, q):
+    return q.w @ V + q.prior_mean, np.einsum("mn,mn->n", V, solve(q.LB @ q.LB.T, V))
+
+
+# --------------------------------------------------------------------------------------------------
+# All rows as the batch
+
+
+@EVERY
+@pytest.mark.parametrize("fit_prior_mean", [True, False])
+def test_all_rows_end_at_the_optimum_of_the_sites(likelihood, slack, n_classes, fit_prior_mean):
+    data = Data(likelihood, slack, n_classes, fit_prior_mean=fit_prior_mean)
+    state = data.settled()
+    exact = data.of_all_rows(state)
+    assert exact.converged
+    assert_allclose(data.bound(state), exact.bound, rtol=1e-6)
+    assert state.n_rows == 40
+    for ours, solution in zip(data.model.posteriors(state), exact.solutions, strict=True):
+        theirs = solution.posterior
+        assert_allclose(ours.w, theirs.w, atol=1e-2)
+        assert_allclose(ours.prior_mean, theirs.prior_mean, atol=1e-2)
+        assert_allclose(ours.LB, theirs.LB, rtol=1e-2, atol=1e-2)
+
+
+@EVERY
+def test_the_bound_of_the_sums_is_that_of_the_rows(likelihood, slack, n_classes):
+    """At a posterior that is left early, too: the own terms are those of its sites."""
+    for tol in (1e-9, 1.0):
+        data = Data(likelihood, slack, n_classes, tol=tol)
+        state = data.settled()
+        posteriors = data.model.posteriors(state)
+        assert_allclose(data.bound(state), data.estimate(state, posteriors), rtol=1e-8)
+
+
+@EVERY
+def test_no_other_posterior_has_a_higher_bound(likelihood, slack, n_classes):
+    data = Data(likelihood, slack, n_classes)
+    state = data.settled()
+    best, rng = data.bound(state), np.random.RandomState(0)
+    for size in (1e-3, 1e-2, 0.1):
+        for _ in range(5):
+            moved = [
+                q._replace(
+                    w=q.w + size * rng.randn(6),
+                    LB=q.LB + size * np.tril(rng.randn(6, 6)),
+                    prior_mean=q.prior_mean + size * rng.randn() * (data.model.prior_mean is None),
+                )
+                for q in data.model.posteriors(state)
+            ]
+            assert data.estimate(state, moved) < best + 1e-7
+
+
+@pytest.mark.parametrize("log_variance", [5.0, 10.0])
+@EVERY
+def test_no_start_is_too_bad(likelihood, slack, n_classes, log_variance):
+    """Full steps from nothing would diverge; the bound never falls."""
+    theta = np.array([log_variance, -0.5])
+    data = Data(likelihood, slack, n_classes, theta=theta, n=80, m=20)
+    bounds = []
+
+    class Watched(LabelBatches):
+        def _attempt(self, *inputs):
+            attempt = super()._attempt(*inputs)
+            bounds.append(attempt.bound)
+            return attempt
+
+    model = Watched(KERNEL, data.likelihood, slack=slack, tol=1e-6)
+    state = model.settle(data.start, data.X, data.y, data.weight, 7)
+    assert data.bound(state) >= max(bounds) - 1e-6 * abs(max(bounds))
+    exact = data.of_all_rows(state).bound
+    assert data.bound(state) > exact - 0.03 * abs(exact) - 1.0
+
+
+@pytest.mark.parametrize(
+    ("case", "log_variance"),
+    [(CASES[2], 5.0), (CASES[6], 2.0), (CASES[7], 2.0)],
+    ids=["polya-gamma", "softmax", "logistic-softmax"],
+)
+def test_extrapolation_spares_visits(case, log_variance, monkeypatch):
+    theta = np.array([log_variance, -0.5])
+    visits = []
+
+    class Counted(LabelBatches):
+        def _visit(self, *inputs):
+            visits[-1] += 1
+            return super()._visit(*inputs)
+
+    bounds = []
+    for depth in (0, stochastic_labels.ANDERSON_DEPTH):
+        monkeypatch.setattr(stochastic_labels, "ANDERSON_DEPTH", depth)
+        data = Data(*case, theta=theta, n=200, m=40)
+        model = Counted(KERNEL, data.likelihood, slack=data.slack, tol=1e-6)
+        visits.append(0)
+        bounds.append(data.bound(model.settle(data.start, data.X, data.y, data.weight, 7)))
+    assert visits[1] < 0.7 * visits[0]
+    assert bounds[1] > bounds[0] - 1e-3
+
+
+def test_settling_forgets_what_was_there_and_begins_where_it_was():
+    data = Data(*CASES[0])
+    before = data.step(data.start, slice(0, 20))
+    settled = data.settled(before)
+    assert settled.n_seen == before.n_seen == 20
+    assert_allclose(data.bound(settled), data.bound(data.settled()), rtol=1e-8)
+
+
+def test_settling_does_without_extrapolation_where_that_leads_nowhere(monkeypatch):
+    data = Data(*CASES[0])
+    expected = data.bound(data.settled())
+
+    def refuse(self, sums):
+        raise LinAlgError("extrapolated sums are not those of sites")
+
+    monkeypatch.setattr(LabelBatches, "_refuse_no_sites", refuse)
+    assert_allclose(data.bound(data.settled()), expected, rtol=1e-5)
+
+
+# --------------------------------------------------------------------------------------------------
+# The bound at any q(u)
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "log_likelihood"), [(BernoulliLogit(), logit), (BernoulliProbit(), probit)]
+)
+def test_bound_at_any_posterior_is_the_dense_one(likelihood, log_likelihood):
+    data = Data(likelihood, "standard", 2)
+    (q,) = random_posteriors(1, 0)
+    features = data.features()
+    mean, variance = moments(features.V(0), q)
+    variance = variance + features.residual
+    y = 2.0 * data.y - 1.0
+    expected = data.weight @ gaussian_mean(lambda f: log_likelihood(f, y), mean, variance)
+    assert_allclose(data.estimate(data.start, [q]), expected - divergence(q), rtol=1e-8)
+
+
+def test_bound_of_polya_gamma_is_best_over_the_shrinkages():
+    data = Data(PolyaGammaLogit(), "tight", 2)
+    (q,) = random_posteriors(1, 0)
+    features = data.features()
+    mean, explained = moments(features.V(0), q)
+    y, total = 2.0 * data.y - 1.0, 0.0
+    for rows in zip(y, data.weight, mean, explained, features.residual, strict=True):
+
+        def loss(log_v, rows=rows):
+            v = np.exp(log_v[0])
+            return 0.5 * (v - log_v[0] - 1.0) - POLYA_GAMMA.value(*rows, v)
+
+        total -= minimize(loss, [0.0]).fun
+    assert_allclose(data.estimate(data.start, [q]), total - divergence(q), rtol=1e-8)
+
+
+def test_bound_of_softmax_is_one_class_against_each_other():
+    data = Data(Softmax(), "standard", 3)
+    posteriors = random_posteriors(3, 0)
+    features = data.features()
+    mean, explained = map(
+        np.stack, zip(*[moments(features.V(0), q) for q in posteriors], strict=True)
+    )
+    variance, total = explained + features.residual, 0.0
+    for k in range(3):
+        for j in {0, 1, 2} - {k}:
+            rows = data.y == k
+            m, s = (mean[k] - mean[j])[rows], (variance[k] + variance[j])[rows]
+            total += data.weight[rows] @ gaussian_mean(log_expit, m, s)
+    total -= sum(map(divergence, posteriors))
+    assert_allclose(data.estimate(data.start, posteriors), total, rtol=1e-8)
+
+
+@EVERY
+def test_estimates_from_all_batches_average_to_the_bound(likelihood, slack, n_classes):
+    data = Data(likelihood, slack, n_classes)
+    posteriors = random_posteriors(data.model.n_functions, 1)
+    parts = [data.estimate(data.start, posteriors, rows) for rows in np.split(np.arange(40), 4)]
+    assert_allclose(np.mean(parts), data.estimate(data.start, posteriors), rtol=1e-10)
+
+
+# --------------------------------------------------------------------------------------------------
+# Gradients
+
+
+@EVERY
+def test_gradient_at_a_posterior_that_is_not_the_optimum(likelihood, slack, n_classes):
+    """By differences of the bound at fixed q(u), in whitened coordinates."""
+    data = Data(likelihood, slack, n_classes)
+    model, posteriors = data.model, random_posteriors(data.model.n_functions, 2)
+    features = data.features()
+    targets = model._targets(data.y, data.weight)
+    slopes = model._visit(features, targets, data.weight, posteriors)[2]
+    by_theta, by_Z = kernel_gradient(features, posteriors, *slopes, wrt_Z=True)
+
+    def bound(theta, Z):
+        return data.estimate(model.start(theta, Z), posteriors)
+
+    expected = central_difference(lambda theta: bound(theta, data.Z), data.theta)
+    assert_allclose(by_theta, expected, rtol=1e-5, atol=1e-5)
+    expected = central_difference(lambda Z: bound(data.theta, Z), data.Z)
+    assert_allclose(by_Z, expected, rtol=1e-5, atol=1e-5)
+
+
+@EVERY
+def test_a_step_follows_the_gradient_of_the_optimal_bound(
+    likelihood, slack, n_classes, monkeypatch
+):
+    """By differences of the bound with the sites solved for: the total derivative."""
+    monkeypatch.setattr(stochastic_labels, "BATCH_TOL", 1e-9)
+    monkeypatch.setattr(stochastic_labels, "BATCH_VISITS", 200)
+    data = Data(likelihood, slack, n_classes, learn_Z=True)
+    state = data.step(data.start, n_total=40, learning_rate=1e-4)
+    expected = central_difference(
+        lambda theta: data.bound(data.settled(data.model.start(theta, data.Z))), data.theta
+    )
+    # Adam's first mean is a tenth of the gradient, which is that of the mean row.
+    assert_allclose(400.0 * state.ascent.mean[:2], expected, rtol=2e-3, atol=2e-3)
+    assert_allclose(state.theta - data.theta, 1e-4 * np.sign(expected), rtol=1e-6)
+    assert (state.Z != data.Z).all()
+
+
+def test_without_a_learning_rate_nothing_moves():
+    data = Data(*CASES[0], learn_Z=True)
+    state = data.step(data.start)
+    assert state.theta is data.start.theta
+    assert state.Z is data.start.Z
+    assert state.ascent.n_steps == 0
+
+
+# --------------------------------------------------------------------------------------------------
+# Batches
+
+
+def tilted(data, features, q, log_likelihood=logit):
+    """Return what logistic or probit rows ask for at q(u), by brute quadrature and differences."""
+    V, step = features.V(0), 1e-4
+    rows = np.isin(data.X[:, 0], features._rows.rows[:, 0])
+    y, weight = 2.0 * data.y[rows] - 1.0, data.weight[rows]
+    mean, variance = moments(V, q)
+    variance = variance + features.residual
+
+    def value(mean, variance):
+        return weight * gaussian_mean(lambda f: log_likelihood(f, y), mean, variance)
+
+    slope = (value(mean + step, variance) - value(mean - step, variance)) / (2 * step)
+    precision = -(value(mean, variance + step) - value(mean, variance - step)) / step
+    shift = slope + precision * mean
+    return (V * precision) @ V.T, V @ precision, V @ shift
+
+
+def test_a_batch_is_taken_up_until_its_sites_are_those_of_its_posterior(monkeypatch):
+    monkeypatch.setattr(stochastic_labels, "BATCH_TOL", 1e-10)
+    data = Data(*CASES[0])
+    rows = slice(20, 40)
+    old = data.step(data.start, slice(0, 20), n_total=30)
+    new = data.step(old, rows, n_total=30)
+    assert (old.n_rows, new.n_rows, new.n_seen) == (20, 30, 40)
+    (q,) = data.model.posteriors(new)
+    asked = tilted(data, data.features(rows), q)
+    for name, part in zip(("VpV", "Vp", "Vb"), asked, strict=True):
+        # Half of what was there has faded.
+        entered = getattr(new.sums[0], name) - 0.5 * getattr(old.sums[0], name)
+        assert_allclose(entered, part, rtol=1e-4, atol=1e-4)
+
+
+def test_a_batch_is_settled_enough_in_few_visits():
+    data = Data(*CASES[0], n=400)
+    visits = []
+
+    class Counted(LabelBatches):
+        def _visit(self, *inputs):
+            visits[-1] += 1
+            return super()._visit(*inputs)
+
+    model, state = Counted(KERNEL, data.likelihood, slack="standard"), data.start
+    for rows in np.split(np.arange(400), 8):
+        visits.append(0)
+        state = model.step(state, data.X[rows], data.y[rows], data.weight[rows], n_total=400)
+    assert max(visits[1:]) <= 5
+    # One visit to each row ends close to the optimum.
+    posteriors = data.model.posteriors(state)
+    assert data.estimate(state, posteriors) > data.bound(data.settled()) - 0.01 * 400
+
+
+@given(
+    sizes=st.lists(st.integers(1, 24), min_size=1, max_size=8),
+    rate=st.sampled_from([0.0, 0.05, 0.5]),
+    n_total=st.sampled_from([None, 5, 30]),
+)
+def test_no_row_counts_more_than_once_at_a_visit(sizes, rate, n_total):
+    """Of labels that are all the same, Dirichlet sites have equal precisions."""
+    data = Data(DirichletTargets(), "tight", 2)
+    once = np.log1p(1.0 / 0.01)
+    state, ones = data.start, np.ones(24)
+    for size in sizes:
+        before = state.n_rows
+        state = data.model.step(
+            state,
+            data.X[:size],
+            np.zeros(size, dtype=int),
+            ones[:size],
+            n_total=n_total,
+            learning_rate=rate,
+        )
+        assert size <= state.n_rows <= before + size
+        assert_allclose(state.sums[1].precision * once, state.n_rows, rtol=1e-9)
+
+
+@given(n_batches=st.integers(1, 40))
+def test_one_visit_to_sites_that_are_fixed_is_exact(n_batches):
+    data = Data(DirichletTargets(), "tight", 3)
+    state = data.start
+    for rows in np.array_split(np.random.RandomState(n_batches).permutation(40), n_batches):
+        state = data.step(state, rows, n_total=40)
+    assert_allclose(data.bound(state), data.of_all_rows(state).bound, rtol=1e-9)
+
+
+def test_blocks_and_threads_change_nothing(monkeypatch):
+    states = []
+    for block, options in ((400, {}), (90, {}), (90, {"n_threads": 2}), (90, {"memory": 0})):
+        monkeypatch.setattr(blocks, "SMALLEST_BLOCK", block)
+        monkeypatch.setattr(blocks, "BLOCK_BYTES", 0)
+        data = Data(*CASES[6], n=400, learn_Z=True, **options)
+        state = data.start
+        for _ in range(3):
+            state = data.step(state, learning_rate=0.1)
+        states.append(data.settled(state))
+    for other in states[1:]:
+        assert_allclose(other.theta, states[0].theta, rtol=1e-6)
+        assert_allclose(other.Z, states[0].Z, rtol=1e-6)
+        assert_allclose(other.sums[1].VpV, states[0].sums[1].VpV, rtol=1e-4, atol=1e-6)
+
+
+@EVERY
+def test_what_a_step_is_given_stays_as_it_was(likelihood, slack, n_classes):
+    data = Data(likelihood, slack, n_classes, learn_Z=True)
+    state = data.step(data.start, learning_rate=0.1)
+    parts = [x for sums in state.sums for x in sums] + [*state[:3], *state.ascent]
+    copies = [np.array(part) for part in parts]
+    data.step(state, learning_rate=0.1)
+    data.settled(state)
+    for part, copy in zip(parts, copies, strict=True):
+        assert_array_equal(part, copy)
+
+
+@pytest.mark.parametrize("case", [CASES[0], CASES[6]], ids=["logit", "softmax"])
+def test_carried_sums_are_sites_on_the_function_at_the_points(case):
+    """The posterior of f(Z') by dense algebra, from Gaussian sites on f(Z) and no features."""
+    data = Data(*case, fit_prior_mean=False)
+    old = data.step(data.start)
+    rng = np.random.RandomState(0)
+    theta, Z = old.theta + 0.3 * rng.randn(2), old.Z + 0.2 * rng.randn(6, 2)
+    new = data.model.carry(old, theta, Z)
+    to_f = inv(old.Luu)
+    variance = np.exp(theta[0])
+    K = KERNEL.value(theta, Z, Z) + new.jitter * variance * np.eye(6)
+    interpolation = KERNEL.value(theta, old.Z, Z) @ inv(K)
+    for sums, q in zip(old.sums, data.model.posteriors(new), strict=True):
+        precision = inv(K) + interpolation.T @ to_f.T @ sums.VpV @ to_f @ interpolation
+        mean = solve(precision, interpolation.T @ to_f.T @ sums.Vb)
+        assert_allclose(new.Luu @ q.w, mean, rtol=1e-6, atol=1e-8)
+        spread = solve(q.LB, new.Luu.T)
+        assert_allclose(spread.T @ spread, inv(precision), rtol=1e-6, atol=1e-8)
+
+
+# --------------------------------------------------------------------------------------------------
+# Learning
+
+
+@pytest.mark.parametrize("case", [CASES[0], CASES[2]], ids=["logit", "polya-gamma"])
+def test_learning_comes_close_to_the_best_bound(case):
+    data = Data(*case, n=400, m=12, theta=np.array([0.0, -1.0]), tol=1e-5)
+    rng = np.random.RandomState(0)
+    state = learn(
+        data.model, data.start, data.X, data.y, data.weight, n_epochs=15, batch_size=40, rng=rng
+    )
+    learned = data.settled(state)
+    assert_array_equal(learned.theta, state.theta)
+
+    def loss(theta):
+        return -data.bound(data.settled(data.model.start(theta, data.Z)))
+
+    best = -minimize(loss, [1.0, 0.0], method="Nelder-Mead", options={"fatol": 0.05}).fun
+    # The rows of the last batches count for a little more than those of the first.
+    assert best - 0.015 * 400 < data.bound(learned) <= best + 0.1
+    assert data.bound(data.settled()) < best - 0.05 * 400
+
+
+def test_a_stream_is_learned_as_it_comes():
+    data = Data(*CASES[0], n=3000, m=20)
+    truth = 1.0 / (1.0 + np.exp(2.0 * data.X[:, 0]))
+    state = data.start
+    for step, rows in enumerate(np.split(np.arange(3000), 60)):
+        state = data.step(state, rows, learning_rate=annealed(0.1, step / 60))
+    (q,) = data.model.posteriors(state)
+    V = data.features(state=state).V(0)
+    # Labels of the second class fall with the first column.
+    f = q.w @ V + q.prior_mean
+    assert np.abs(1.0 / (1.0 + np.exp(-f)) - truth).mean() < 0.05
+
+
+def test_a_batch_of_one_class_is_no_harm():
+    data = Data(*CASES[0], n=200, m=10)
+    alike = np.flatnonzero(data.y == 1)
+    state = data.step(data.start, alike, learning_rate=0.1)
+    assert np.isfinite(data.bound(state))
+    for rows in np.array_split(np.arange(200), 5):
+        state = data.step(state, rows, n_total=200)
+    assert data.estimate(state, data.model.posteriors(state)) > -0.69 * data.weight.sum()
+
+
+@pytest.mark.parametrize("slack", ["spherical", "tight", "best"])
+def test_slacks_that_are_no_sums_over_rows_are_refused(slack):
+    with pytest.raises(ValueError, match=f"slack must be one of .*standard.*{slack}"):
+        LabelBatches(KERNEL, BernoulliLogit(), slack=slack)
+
+
+def test_sums_that_are_not_finite_are_refused():
+    data = Data(*CASES[0])
+    with pytest.raises(np.linalg.LinAlgError, match="not positive definite"):
+        data.model.step(data.start, data.X, data.y, np.full(40, np.nan))

@@ -1,0 +1,757 @@
+"""The site solver against bounds over an explicit q(u), from dense matrices and quadrature."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.linalg import LinAlgError
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.optimize import minimize
+from scipy.special import logsumexp
+
+from sparsegpc._core.bounds.collapsed import SLACKS, collapse
+from sparsegpc._core.bounds.features import RowFeatures
+from sparsegpc._core.kernels.algebra import FreeKernel, Scaled
+from sparsegpc._core.kernels.families import RBF, Constant
+from sparsegpc._core.likelihoods.base import Sites, SiteState
+from sparsegpc._core.likelihoods.gaussian import GaussianNoise
+from sparsegpc._core.models.means import Covariance, MeanSearch
+from sparsegpc._core.models.sites import _Problem, solve_sites
+from sparsegpc._core.rows.blocks import RowBlocks
+from tests.core.helpers import central_difference
+from tests.core.likelihoods.binary_cases import (
+    BOUNDS,
+    CONDITIONAL,
+    LOGIT,
+    POLYA_GAMMA,
+    PROBIT,
+    conditional_v,
+    log_2_cosh_half,
+    polya_gamma_mean,
+)
+
+JITTER = 1e-9
+PRIOR_MEAN = pytest.mark.parametrize("prior_mean", [None, -0.7])
+
+
+# --------------------------------------------------------------------------------------------------
+# Problems
+
+
+def make_problem(
+    seed, n=30, m=6, *, variance=4.0, length_scale=0.8, noise=0.3, weighted=True, block_rows=None
+):
+    """A small problem: what `solve_sites` needs, and dense features of its own."""
+    rng = np.random.RandomState(seed)
+    X = rng.randn(n, 2)
+    latent = np.sin(2.0 * X[:, 0]) + X[:, 1] + 0.5
+    y = np.where(latent + noise * rng.randn(n) > 0.0, 1.0, -1.0)
+    # Labels of one sign have no best prior mean.
+    y[:2] = 1.0, -1.0
+    weight = rng.uniform(0.3, 3.0, size=n) if weighted else np.ones(n)
+    return assemble(X, y, weight, X[:m] + 0.01, variance, length_scale, block_rows)
+
+
+def assemble(X, y, weight, Z, variance=4.0, length_scale=0.8, block_rows=None):
+    for array in (X, y, weight, Z):
+        array.flags.writeable = False
+    theta = np.log([variance, length_scale])
+    kernel = FreeKernel(Scaled(Constant(), RBF()), theta, np.ones(2, dtype=bool))
+    blocks = RowBlocks(len(X), len(Z), block_rows=block_rows)
+    features = RowFeatures(blocks, kernel, theta, Z, X, jitter=JITTER)
+
+    def k(A, B):
+        squares = ((A[:, None, :] - B[None, :, :]) ** 2).sum(axis=2)
+        return variance * np.exp(-0.5 * squares / length_scale**2)
+
+    Kuu = k(Z, Z) + JITTER * variance * np.eye(len(Z))
+    V = np.linalg.solve(np.linalg.cholesky(Kuu), k(Z, X))
+    residual = np.maximum(variance - (V**2).sum(axis=0), 0.0)
+    return SimpleNamespace(
+        features=features, y=y, weight=weight, K=k(X, X), V=V, Q=V.T @ V, residual=residual
+    )
+
+
+def reweighted(problem, factor):
+    return SimpleNamespace(**{**vars(problem), "weight": factor * problem.weight})
+
+
+def solve(case, slack, problem, state=None, *, prior_mean=None, tol=1e-9, max_iter=1000):
+    if state is None:
+        (state,) = case.likelihood.initial_states(problem.y, problem.weight)
+    for part in state:
+        part.flags.writeable = False
+    (solution,) = solve_sites(
+        problem.features,
+        case.likelihood,
+        problem.y,
+        problem.weight,
+        slack,
+        [state],
+        prior_mean=prior_mean,
+        tol=tol,
+        max_iter=max_iter,
+    )
+    return solution
+
+
+def random_state(rng, n, low=-6.0, high=4.0):
+    """Sites of any kind, precisions and shifts many orders of magnitude apart."""
+    precision = 10.0 ** rng.uniform(low, high, size=n)
+    return SiteState(precision, rng.randn(n) * 10.0 ** rng.uniform(low, high, size=n))
+
+
+# --------------------------------------------------------------------------------------------------
+# The bound at any Gaussian q(u)
+
+
+def explicit_bound(case, problem, mean, factor, prior_mean, v, residual=None):
+    """Return the bound of q(u) = N(mean, factor factor^T), in whitened coordinates.
+
+    Hensman et al. 2015, equation 15, with shrinkages v of the residuals.
+    """
+    residual = problem.residual if residual is None else residual
+    m = len(mean)
+    mean_f = problem.V.T @ mean + prior_mean
+    explained = ((factor.T @ problem.V) ** 2).sum(axis=0)
+    v = np.broadcast_to(v, mean_f.shape)
+    total = case.value(problem.y, problem.weight, mean_f, explained, residual, v).sum()
+    if not case.has_own_slack:
+        total -= 0.5 * (v - np.log(v) - 1.0).sum()
+    log_det = 2.0 * np.log(np.abs(factor.diagonal())).sum()
+    return total - 0.5 * ((factor**2).sum() + mean @ mean - m - log_det)
+
+
+def explicit(case, slack, problem, solution):
+    """Return mean, factor, prior mean and v at a solution, v from its site precisions."""
+    posterior = solution.posterior
+    cov = np.linalg.inv(posterior.LB @ posterior.LB.T)
+    factor = np.linalg.cholesky(0.5 * (cov + cov.T))
+    cost = solution.sites.precision * problem.residual
+    if case.has_own_slack:
+        explained = ((factor.T @ problem.V) ** 2).sum(axis=0)
+        mean_f = problem.V.T @ posterior.w + posterior.prior_mean
+        v = conditional_v(problem.weight, mean_f, explained, problem.residual)
+    elif slack == "tight":
+        v = 1.0 / (1.0 + cost)
+    else:
+        v = np.array(1.0 / (1.0 + cost.mean()) if slack == "spherical" else 1.0)
+    return posterior.w, factor, posterior.prior_mean, v
+
+
+@BOUNDS
+@PRIOR_MEAN
+def test_end_is_a_stationary_point_of_the_bound_over_all_gaussians(case, slack, prior_mean):
+    problem = make_problem(0, n=15, m=4)
+    solution = solve(case, slack, problem, prior_mean=prior_mean, tol=1e-13)
+    w, factor, mu, v = explicit(case, slack, problem, solution)
+    at_end = explicit_bound(case, problem, w, factor, mu, v)
+    assert solution.converged
+    assert solution.bound == pytest.approx(at_end, abs=1e-8)
+    assert prior_mean is None or mu == prior_mean
+
+    slopes = {
+        "mean": central_difference(lambda x: explicit_bound(case, problem, x, factor, mu, v), w),
+        "factor": np.tril(
+            central_difference(
+                lambda x: explicit_bound(case, problem, w, np.tril(x), mu, v), factor, 1e-4
+            )
+        ),
+    }
+    if prior_mean is None:
+        slopes["prior mean"] = central_difference(
+            lambda x: explicit_bound(case, problem, w, factor, x[0], v), np.array([mu])
+        )
+    if slack != "standard":
+        slopes["log v"] = central_difference(
+            lambda x: explicit_bound(case, problem, w, factor, mu, np.exp(x)), np.log(v)
+        )
+    for name, slope in slopes.items():
+        assert_allclose(slope, 0.0, atol=3e-5, err_msg=name)
+
+
+@BOUNDS
+def test_residual_cost_is_the_derivative_of_the_bound(case, slack):
+    problem = make_problem(2, n=15, m=4)
+    solution = solve(case, slack, problem, tol=1e-13)
+    parts = explicit(case, slack, problem, solution)
+    slope = central_difference(
+        lambda k: explicit_bound(case, problem, *parts, residual=k), problem.residual, 1e-4
+    )
+    assert_allclose(solution.residual_cost, -2.0 * slope, rtol=1e-4, atol=1e-6)
+
+
+@BOUNDS
+@PRIOR_MEAN
+def test_end_is_the_best_bound_that_an_optimizer_finds(case, slack, prior_mean):
+    """Over mean and Cholesky factor of q(u), prior mean and shrinkages, from two starts."""
+    problem = make_problem(3, n=8, m=3)
+    n_v = {"tight": 8, "spherical": 1, "standard": 0}[slack]
+    lower = np.tril_indices(3)
+
+    def loss(x):
+        mean, free_mean, entries, log_v = np.split(x, [3, 4, 10])
+        factor = np.zeros((3, 3))
+        factor[lower] = entries
+        factor.flat[::4] = np.exp(factor.diagonal())
+        mu = free_mean[0] if prior_mean is None else prior_mean
+        v = np.exp(log_v) if n_v else 1.0
+        return -explicit_bound(case, problem, mean, factor, mu, v)
+
+    rng = np.random.RandomState(0)
+    starts = np.zeros(10 + n_v), 0.5 * rng.randn(10 + n_v)
+    best = -min(minimize(loss, start, method="BFGS", tol=1e-7).fun for start in starts)
+    solution = solve(case, slack, problem, prior_mean=prior_mean, tol=1e-12)
+    assert solution.bound == pytest.approx(best, abs=1e-6)
+
+
+# --------------------------------------------------------------------------------------------------
+# Polya-Gamma sites as those of a regression
+
+
+def dense_step(problem, slack, state, prior_mean=None):
+    """Return the bound at squared tilts, the next tilts of the plain ascent, and the prior mean.
+
+    Regression on pseudo-targets with noise of unequal variance: no matrix of the code under test.
+    """
+    y, weight, Q, residual = problem.y, problem.weight, problem.Q, problem.residual
+    n, c = len(y), np.sqrt(state)
+    precision = weight * polya_gamma_mean(c)
+    shift = 0.5 * weight * y
+    target, noise = shift / precision, 1.0 / precision
+    S = Q + np.diag(noise)
+    S_inverse = np.linalg.inv(S)
+    if prior_mean is None:
+        prior_mean = (S_inverse @ target).sum() / S_inverse.sum()
+    misfit = target - prior_mean
+    bound = -0.5 * (np.linalg.slogdet(2.0 * np.pi * S)[1] + misfit @ S_inverse @ misfit)
+    bound += 0.5 * (shift * target + np.log(2.0 * np.pi * noise)).sum()
+    bound += (0.5 * precision * state - weight * log_2_cosh_half(c)).sum()
+    cost = precision * residual
+    if slack == "standard":
+        v, slack_part = np.ones(n), -0.5 * cost.sum()
+    elif slack == "spherical":
+        v = np.full(n, 1.0 / (1.0 + cost.mean()))
+        slack_part = -0.5 * n * np.log(1.0 + cost.mean())
+    else:
+        v, slack_part = 1.0 / (1.0 + cost), -0.5 * np.log(1.0 + cost).sum()
+    mean = prior_mean + Q @ S_inverse @ misfit
+    explained = (Q - Q @ S_inverse @ Q).diagonal()
+    return bound + slack_part, mean**2 + v * residual + explained, prior_mean
+
+
+def plain_ascent(problem, slack, prior_mean=None, n_steps=4000):
+    """Return the bounds and the last squared tilts of the plain ascent, until nothing moves."""
+    state = np.full(len(problem.y), 0.25)
+    bounds = []
+    for _ in range(n_steps):
+        bound, new, _ = dense_step(problem, slack, state, prior_mean)
+        bounds.append(bound)
+        if np.max(np.abs(np.log(new / state))) < 1e-9:
+            break
+        state = new
+    return np.array(bounds), state
+
+
+@pytest.mark.parametrize("slack", SLACKS)
+@PRIOR_MEAN
+@pytest.mark.parametrize("seed", [4, 5])
+def test_end_agrees_with_a_long_plain_ascent_of_polya_gamma(slack, prior_mean, seed):
+    problem = make_problem(seed)
+    bounds, state = plain_ascent(problem, slack, prior_mean)
+    solution = solve(POLYA_GAMMA, slack, problem, prior_mean=prior_mean, tol=1e-12)
+    assert solution.bound == pytest.approx(bounds[-1], abs=1e-8)
+    precision = problem.weight * polya_gamma_mean(np.sqrt(state))
+    assert_allclose(solution.sites.precision, precision, rtol=1e-4)
+    assert_allclose(solution.sites.shift, 0.5 * problem.weight * problem.y, atol=1e-5)
+
+
+@pytest.mark.parametrize("slack", SLACKS)
+@PRIOR_MEAN
+def test_polya_gamma_is_the_collapsed_bound_of_its_sites(slack, prior_mean):
+    """With the own terms of the optimal tilts, of which the precisions are a function."""
+    problem = make_problem(6)
+    solution = solve(POLYA_GAMMA, slack, problem, prior_mean=prior_mean, tol=1e-13)
+    _, tilts = plain_ascent(problem, slack, prior_mean)
+    c, weight = np.sqrt(tilts), problem.weight
+    precision = weight * polya_gamma_mean(c)
+    own = 0.5 * precision * tilts - weight * log_2_cosh_half(c)
+    sites = Sites(precision, 0.5 * weight * problem.y, own)
+    collapsed = collapse(problem.features, sites, slack, prior_mean)
+    assert solution.bound == pytest.approx(collapsed.bound, abs=1e-8)
+    assert_allclose(solution.posterior.w, collapsed.w, atol=1e-4)
+    assert_allclose(solution.posterior.LB, collapsed.LB, rtol=1e-4, atol=1e-4)
+    assert solution.posterior.prior_mean == pytest.approx(collapsed.prior_mean, abs=1e-4)
+
+
+@BOUNDS
+def test_mean_cost_is_that_of_the_sites(case, slack):
+    problem = make_problem(8)
+    solution = solve(case, slack, problem)
+    expected = np.mean(solution.sites.precision * problem.residual)
+    assert solution.posterior.mean_cost == pytest.approx(expected, rel=1e-7)
+
+
+@BOUNDS
+@pytest.mark.parametrize("seed", range(3))
+def test_estimate_of_what_a_pass_gains_is_from_above_and_not_by_far(case, slack, seed):
+    problem = make_problem(seed, m=4)
+    parts = problem.features, case.likelihood, problem.y, problem.weight, slack, None, 1e-13
+    search = _Problem(*parts)
+    precision = solve(case, slack, problem, tol=1e-13).sites.precision
+    for change in (np.ones(30), np.random.RandomState(seed).randn(30)):
+        near = search.attempt([SiteState(precision * np.exp(0.01 * change), np.zeros(30))])
+        after = search.attempt(near.states_at(near.log_target), near)
+        gain = after.bound - near.bound
+        assert gain < near.next_gain < 8.0 * gain
+
+
+@PRIOR_MEAN
+def test_a_step_of_the_mean_is_that_of_newton(prior_mean):
+    """For a quadratic bound whose curvature in f is the precisions."""
+    problem, rng = make_problem(9), np.random.RandomState(3)
+    state = SiteState(rng.uniform(0.1, 3.0, 30), rng.randn(30))
+    design = np.vstack([problem.V, np.ones(30)])
+    curvature = (design * state.precision) @ design.T
+    curvature[np.diag_indices(6)] += 1.0
+    gradient, expected = rng.randn(7), np.zeros(7)
+    free = slice(7 if prior_mean is None else 6)
+    expected[free] = np.linalg.solve(curvature[free, free], gradient[free])
+    function = Covariance(problem.features, state, prior_mean)
+    assert_allclose(function.newton_step(gradient), expected, rtol=1e-8)
+    # The mean itself is where that step leads to from nothing.
+    pull = design @ state.shift - curvature[:, 6] * (prior_mean or 0.0)
+    mean = np.append(np.linalg.solve(curvature[:6, :6], pull[:6]), prior_mean)
+    if prior_mean is None:
+        mean = np.linalg.solve(curvature, design @ state.shift)
+    assert_allclose(function.mean(), mean, rtol=1e-8)
+
+
+def test_a_search_reproduces_the_last_change_of_its_gradient():
+    """The secant equation, whatever the metric."""
+    rng = np.random.RandomState(5)
+    metric = SimpleNamespace(newton_step=lambda gradient: np.array([2.0, 0.5, 1.0]) * gradient)
+    search = MeanSearch([metric, metric], None, 0.0)
+    A = rng.randn(6, 6)
+    for _ in range(3):
+        step = rng.randn(2, 3)
+        change = ((A @ A.T + np.eye(6)) @ step.ravel()).reshape(2, 3)
+        search._remember(step, change)
+        assert_allclose(search._direction(change), step, rtol=1e-10)
+
+
+# --------------------------------------------------------------------------------------------------
+# The order of the bounds, and the truth above them
+
+
+def random_problem(seed, log_variance, n=16, m=4):
+    rng = np.random.RandomState(seed)
+    X = rng.randn(n, 2)
+    y = np.where(rng.uniform(size=n) < 0.6, 1.0, -1.0)
+    y[:2] = 1.0, -1.0
+    weight = 10.0 ** rng.uniform(-1.0, 1.0, size=n)
+    length_scale = np.exp(rng.uniform(-1.0, 1.0))
+    return assemble(X, y, weight, rng.randn(m, 2), np.exp(log_variance), length_scale)
+
+
+@given(st.integers(0, 10_000), st.floats(-3.0, 6.0), st.sampled_from([None, 0.0]))
+def test_bounds_are_in_their_order(seed, log_variance, prior_mean):
+    problem = random_problem(seed, log_variance)
+
+    def bound(case, slack):
+        return solve(case, slack, problem, prior_mean=prior_mean, tol=1e-9).bound
+
+    tight, spherical, standard = (bound(POLYA_GAMMA, slack) for slack in SLACKS)
+    assert standard <= spherical + 1e-8
+    assert spherical <= tight + 1e-8
+    assert tight <= bound(CONDITIONAL, "tight") + 1e-8
+    for case in (LOGIT, PROBIT):
+        assert bound(case, "standard") <= bound(case, "spherical") + 1e-8
+    assert standard <= bound(LOGIT, "standard") + 1e-8
+    assert spherical <= bound(LOGIT, "spherical") + 1e-8
+
+
+def test_slacks_differ_where_points_miss_something():
+    """By more than any tolerance, so that none of the inequalities above is an equation."""
+    problem = make_problem(7)
+    bounds = [solve(POLYA_GAMMA, slack, problem).bound for slack in SLACKS]
+    assert np.all(np.diff(bounds) < -0.05)
+    assert solve(CONDITIONAL, "tight", problem).bound > bounds[0] + 0.05
+    for case in (LOGIT, PROBIT):
+        spherical, standard = (solve(case, slack, problem).bound for slack in case.slacks)
+        assert spherical > standard + 0.05
+
+
+@pytest.mark.parametrize("seed", range(3))
+@PRIOR_MEAN
+def test_conditional_is_logistic_if_every_row_is_a_point(seed, prior_mean):
+    rng = np.random.RandomState(seed)
+    X = rng.randn(12, 2)
+    y = np.where(X[:, 0] + 0.5 * rng.randn(12) > 0.0, 1.0, -1.0)
+    problem = assemble(X, y, rng.uniform(0.3, 3.0, 12), X.copy())
+    conditional = solve(CONDITIONAL, "tight", problem, prior_mean=prior_mean)
+    logistic = solve(LOGIT, "standard", problem, prior_mean=prior_mean)
+    assert conditional.bound == pytest.approx(logistic.bound, abs=1e-6)
+    assert_allclose(conditional.posterior.w, logistic.posterior.w, atol=1e-3)
+
+
+def evidence_by_grid(case, K, y, weight, prior_mean, n_nodes=61, limit=9.0):
+    """Log marginal likelihood by the trapezoidal rule in whitened coordinates, three rows."""
+    nodes = np.linspace(-limit, limit, n_nodes)
+    u = np.stack(np.meshgrid(nodes, nodes, nodes, indexing="ij"), axis=-1).reshape(-1, 3)
+    f = prior_mean + u @ np.linalg.cholesky(K).T
+    log_terms = case.log_likelihood(f, y) @ weight - 0.5 * (u**2).sum(axis=1)
+    return logsumexp(log_terms) + 3.0 * np.log((nodes[1] - nodes[0]) / np.sqrt(2.0 * np.pi))
+
+
+def evidence_by_sampling(case, K, y, weight, prior_mean, n_samples=40_000):
+    """Log marginal likelihood by samples of the prior, and its standard error."""
+    u = np.random.RandomState(0).randn(n_samples, len(y))
+    log_terms = case.log_likelihood(prior_mean + u @ np.linalg.cholesky(K).T, y) @ weight
+    total = logsumexp(log_terms) - np.log(n_samples)
+    return total, np.exp(log_terms - total).std() / np.sqrt(n_samples)
+
+
+def tiny_problem(seed, n, m):
+    """With merged labels, as well as labels of either sign."""
+    rng = np.random.RandomState(seed)
+    X = rng.randn(n, 2)
+    y = rng.choice([-1.0, -0.3, 0.5, 1.0], size=n)
+    y[:2] = 1.0, -1.0
+    return assemble(X, y, rng.uniform(0.5, 2.0, size=n), X[:m] + 0.1, 3.0, 0.9)
+
+
+@BOUNDS
+@pytest.mark.parametrize("seed", range(2))
+def test_bound_is_below_the_log_marginal_likelihood(case, slack, seed):
+    for n, m in ((3, 1), (3, 2), (6, 3)):
+        problem = tiny_problem(seed, n, m)
+        solution = solve(case, slack, problem)
+        truth = case, problem.K, problem.y, problem.weight, solution.posterior.prior_mean
+        if n == 3:
+            assert solution.bound < evidence_by_grid(*truth)
+        else:
+            evidence, error = evidence_by_sampling(*truth)
+            assert error < 0.03
+            assert solution.bound < evidence + 4.0 * error
+
+
+@BOUNDS
+def test_bound_is_close_to_the_log_marginal_likelihood(case, slack):
+    """Where every row is a point: a Gaussian q(f), and for three of them nothing else, is lost."""
+    problem = tiny_problem(0, 3, 3)
+    solution = solve(case, slack, problem)
+    evidence = evidence_by_grid(
+        case, problem.K, problem.y, problem.weight, solution.posterior.prior_mean
+    )
+    assert evidence - (0.5 if case is POLYA_GAMMA else 0.15) < solution.bound < evidence
+
+
+# --------------------------------------------------------------------------------------------------
+# The ascent
+
+
+@BOUNDS
+@settings(max_examples=12)
+@given(
+    seed=st.integers(0, 10_000),
+    log_variance=st.floats(-3.0, 8.0),
+    noise=st.sampled_from([0.0, 0.3, 3.0]),
+    prior_mean=st.sampled_from([None, 0.0]),
+)
+def test_bound_over_accepted_passes_never_falls(case, slack, seed, log_variance, noise, prior_mean):
+    problem = make_problem(seed, 20, 5, variance=np.exp(log_variance), noise=noise)
+    state = random_state(np.random.RandomState(seed), 20)
+    solution = solve(case, slack, problem, state, tol=1e-7, prior_mean=prior_mean)
+    assert np.all(np.isfinite(solution.bounds))
+    assert np.all(np.diff(solution.bounds) >= -1e-11 * problem.weight.sum())
+    assert solution.bound == solution.posterior.bound == solution.bounds[-1]
+    assert solution.n_iter >= len(solution.bounds)
+
+
+@BOUNDS
+@settings(max_examples=12)
+@given(seed=st.integers(0, 10_000), log_variance=st.floats(-3.0, 6.0))
+def test_any_sites_are_a_fair_start(case, slack, seed, log_variance):
+    problem = make_problem(seed, 20, 5, variance=np.exp(log_variance))
+    state = random_state(np.random.RandomState(seed), 20)
+    far, near = (solve(case, slack, problem, start, tol=1e-8) for start in (state, None))
+    assert far.converged
+    assert near.converged
+    assert far.bound == pytest.approx(near.bound, abs=1e-5)
+
+
+@BOUNDS
+@pytest.mark.parametrize(("precision", "shift"), [(1e-12, 0.0), (1e3, 1e3), (1e6, 0.0)])
+def test_start_far_away_ends_at_the_same_bound(case, slack, precision, shift):
+    problem = make_problem(8)
+    state = SiteState(np.full(30, precision), np.full(30, shift))
+    solution = solve(case, slack, problem, state)
+    assert solution.converged
+    assert solution.bound == pytest.approx(solve(case, slack, problem).bound, abs=1e-6)
+
+
+@BOUNDS
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize(("precision", "shift"), [(1e-12, 1e3), (1e6, 1e9)])
+def test_an_absurd_start_is_not_mistaken_for_a_solution(case, slack, precision, shift):
+    """Sites that put f where the precisions asked for vanish, as may those of the start."""
+    problem = make_problem(8)
+    try:
+        state = SiteState(np.full(30, precision), np.full(30, shift))
+        solution = solve(case, slack, problem, state, max_iter=50)
+    except LinAlgError:
+        return
+    best = solve(case, slack, problem).bound
+    assert not solution.converged or solution.bound == pytest.approx(best, abs=1e-5)
+
+
+@BOUNDS
+@PRIOR_MEAN
+@pytest.mark.parametrize("variance", [1e4, 1e6])
+def test_separable_labels_under_a_large_variance(case, slack, prior_mean, variance):
+    problem = make_problem(9, 40, 10, variance=variance, noise=0.0)
+    solution = solve(case, slack, problem, prior_mean=prior_mean, tol=1e-5, max_iter=100)
+    assert solution.converged
+    longer = solve(case, slack, problem, solution.state, prior_mean=prior_mean, max_iter=20)
+    assert solution.bound == pytest.approx(longer.bound, abs=0.01)
+    assert solution.bound < 0.0
+
+
+@BOUNDS
+@pytest.mark.parametrize("seed", [1, 2])
+def test_ascent_does_not_get_stuck(case, slack, seed):
+    """From sites so far off that steps are halved many times: the bound rises along short ones."""
+    problem = make_problem(9, 40, 10, variance=1e6, noise=0.0)
+    state = random_state(np.random.RandomState(seed), 40, -3.0, 1.0)
+    solution = solve(case, slack, problem, state, tol=1e-5, max_iter=100)
+    best = solve(case, slack, problem, tol=1e-5, max_iter=100).bound
+    assert solution.bound == pytest.approx(best, abs=0.01)
+
+
+@BOUNDS
+def test_separable_labels_leave_nothing_better_nearby(case, slack):
+    problem = make_problem(9, 20, 5, variance=1e4, noise=0.0)
+    solution = solve(case, slack, problem, tol=1e-7)
+    w, factor, mu, v = explicit(case, slack, problem, solution)
+    at_end = explicit_bound(case, problem, w, factor, mu, v)
+    assert solution.bound == pytest.approx(at_end, rel=1e-6)
+    rng = np.random.RandomState(1)
+    for _ in range(4):
+        nearby = w + 0.1 * factor @ rng.randn(5), factor @ np.diag(np.exp(0.1 * rng.randn(5)))
+        assert explicit_bound(case, problem, *nearby, mu, v) < at_end
+
+
+@BOUNDS
+@PRIOR_MEAN
+@pytest.mark.parametrize("scale", [1e-6, 1e6])
+def test_tiny_and_huge_weights(case, slack, prior_mean, scale):
+    problem = reweighted(make_problem(10, noise=3.0), scale)
+    tol = 1e-8 * problem.weight.sum()
+    solution = solve(case, slack, problem, prior_mean=prior_mean, tol=tol, max_iter=200)
+    assert solution.converged
+    assert np.all(np.diff(solution.bounds) >= -1e-11 * problem.weight.sum())
+    w, factor, mu, v = explicit(case, slack, problem, solution)
+    at_end = explicit_bound(case, problem, w, factor, mu, v)
+    assert solution.bound == pytest.approx(at_end, rel=1e-7)
+    if scale < 1.0:
+        # Nothing is learned but the prior mean: the expectations are those under the prior.
+        mean, explained = np.full(30, mu), problem.Q.diagonal()
+        expected = case.value(problem.y, problem.weight, mean, explained, problem.residual, 1.0)
+        assert solution.bound == pytest.approx(expected.sum(), rel=1e-4)
+    rng = np.random.RandomState(1)
+    for _ in range(4):
+        nearby = w + 0.3 * factor @ rng.randn(6), factor @ np.diag(np.exp(0.3 * rng.randn(6)))
+        assert explicit_bound(case, problem, *nearby, mu, v) < at_end
+
+
+@BOUNDS
+def test_passes_are_few(case, slack):
+    """A regression guard, at the tolerance of a fit, with no knowledge of f to start from."""
+    problem = make_problem(11, 300, 30, variance=10.0, length_scale=1.2, weighted=False)
+    assert solve(case, slack, problem, tol=1e-6 * 300).n_iter <= 6
+
+
+@BOUNDS
+@PRIOR_MEAN
+def test_start_at_the_solution_takes_hardly_a_pass(case, slack, prior_mean):
+    problem = make_problem(12)
+    solution = solve(case, slack, problem, prior_mean=prior_mean, tol=1e-7)
+    again = solve(case, slack, problem, solution.state, prior_mean=prior_mean, tol=1e-6)
+    assert again.converged
+    assert again.n_iter <= 2
+    assert again.bound >= solution.bound - 1e-9
+
+
+@BOUNDS
+@pytest.mark.parametrize("tol", [1e-1, 1e-4])
+def test_stops_where_little_is_left_to_gain(case, slack, tol):
+    problem = make_problem(13)
+    solution = solve(case, slack, problem, tol=tol)
+    assert solution.converged
+    assert 0.0 <= solve(case, slack, problem, tol=1e-12).bound - solution.bound + 1e-10 < 3.0 * tol
+
+
+@BOUNDS
+@pytest.mark.parametrize("max_iter", [1, 3])
+def test_iteration_limit_is_respected_and_reported(case, slack, max_iter):
+    problem = make_problem(14, variance=300.0, noise=0.0)
+    solution = solve(case, slack, problem, max_iter=max_iter, tol=1e-12)
+    assert solution.n_iter == max_iter
+    assert not solution.converged
+    assert len(solution.bounds) <= max_iter
+    w, factor, mu, v = explicit(case, slack, problem, solution)
+    at_end = explicit_bound(case, problem, w, factor, mu, v)
+    assert solution.bound == pytest.approx(at_end, rel=1e-6)
+
+
+@BOUNDS
+def test_impossible_tolerance_ends(case, slack):
+    problem = make_problem(15)
+    solution = solve(case, slack, problem, tol=0.0, max_iter=2000)
+    assert solution.n_iter < 200
+    assert solution.bound == pytest.approx(solve(case, slack, problem).bound, abs=1e-8)
+
+
+@BOUNDS
+@pytest.mark.parametrize("block_rows", [7, 29])
+def test_blocks_do_not_matter(case, slack, block_rows):
+    whole = solve(case, slack, make_problem(16))
+    parts = solve(case, slack, make_problem(16, block_rows=block_rows))
+    assert parts.bound == pytest.approx(whole.bound, abs=1e-9)
+    assert_allclose(parts.sites.precision, whole.sites.precision, rtol=1e-4)
+
+
+@BOUNDS
+def test_all_labels_alike_is_solved(case, slack):
+    """The bound has no maximum in the prior mean then: it must stay finite and monotone."""
+    problem = SimpleNamespace(**{**vars(make_problem(17)), "y": np.ones(30)})
+    solution = solve(case, slack, problem, tol=1e-3, max_iter=100)
+    assert -30.0 < solution.bound < 0.0
+    assert solution.posterior.prior_mean > 0.0
+    assert np.all(np.diff(solution.bounds) >= -1e-10)
+
+
+@BOUNDS
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize(("name", "value"), [("y", np.nan), ("weight", np.inf)])
+def test_start_without_a_finite_bound_is_refused(case, slack, name, value):
+    problem = make_problem(18)
+    state = SiteState(np.full(30, 0.25), np.zeros(30))
+    broken = SimpleNamespace(**{**vars(problem), name: np.full(30, value)})
+    with pytest.raises(LinAlgError):
+        solve(case, slack, broken, state)
+
+
+# --------------------------------------------------------------------------------------------------
+# Weights and copies
+
+
+def repeated_and_merged(case, slack, seed=0, m=6):
+    """Solutions for rows given k times, labels of both signs, and for rows of weight k."""
+    rng = np.random.RandomState(seed)
+    X = rng.randn(15, 2)
+    copies = rng.randint(1, 5, size=15)
+    row = np.repeat(np.arange(15), copies)
+    y = np.where(rng.uniform(size=len(row)) < 0.7, 1.0, -1.0)
+    mean_y = np.bincount(row, y) / copies
+    Z = X[:m].copy()
+    repeated = assemble(X[row], y, np.ones(len(row)), Z)
+    merged = assemble(X, mean_y, copies.astype(float), Z)
+    return tuple(solve(case, slack, problem, tol=1e-12) for problem in (repeated, merged))
+
+
+def assert_same_model(repeated, merged):
+    assert merged.bound == pytest.approx(repeated.bound, abs=1e-8)
+    assert_allclose(merged.posterior.w, repeated.posterior.w, atol=1e-5)
+    assert_allclose(merged.posterior.LB, repeated.posterior.LB, atol=1e-4)
+
+
+@pytest.mark.parametrize("case", [POLYA_GAMMA, LOGIT, PROBIT])
+def test_weight_k_equals_k_copies_under_the_standard_slack(case):
+    assert_same_model(*repeated_and_merged(case, "standard"))
+
+
+@BOUNDS
+def test_weight_k_equals_k_copies_when_nothing_is_missed(case, slack):
+    """With a point at every distinct row no slack is paid, whatever its name."""
+    assert_same_model(*repeated_and_merged(case, slack, m=15))
+
+
+@pytest.mark.parametrize(("case", "slack"), [(POLYA_GAMMA, "tight"), (CONDITIONAL, "tight")])
+def test_merged_rows_pay_less_than_copies(case, slack):
+    """Copies of a row share one f, and log(1 + k c) < k log(1 + c)."""
+    repeated, merged = repeated_and_merged(case, slack)
+    assert merged.bound > repeated.bound + 1e-3
+
+
+# --------------------------------------------------------------------------------------------------
+# Sites that do not depend on f
+
+
+def noisy_records(problem):
+    """The targets of Gaussian noise with a constant as its only basis."""
+    records = np.empty(
+        len(problem.y), dtype=[("mean", "f8"), ("scatter", "f8"), ("basis", "f8", (1,))]
+    )
+    records["mean"], records["scatter"], records["basis"] = problem.y, 0.2, 1.0
+    return records
+
+
+def solve_noisy(problem, slack, log_noise=-1.0, **options):
+    """Solve with a likelihood whose sites do not depend on f, and may not be asked to move."""
+    likelihood = GaussianNoise(1).at(np.array([log_noise]))
+    options = {"prior_mean": None, "tol": 1e-9, "max_iter": 10, **options}
+    y, states = noisy_records(problem), likelihood.initial_states(problem.y, problem.weight)
+    (solution,) = solve_sites(
+        problem.features, likelihood, y, problem.weight, slack, states, **options
+    )
+    return solution
+
+
+@pytest.mark.parametrize("slack", SLACKS)
+@pytest.mark.parametrize("prior_mean", [None, 0.4])
+@pytest.mark.parametrize("max_iter", [1, 10])
+def test_sites_that_do_not_depend_on_f_take_one_pass(slack, prior_mean, max_iter):
+    problem = make_problem(14)
+    solution = solve_noisy(problem, slack, prior_mean=prior_mean, max_iter=max_iter)
+    assert solution.converged
+    assert solution.n_iter == 1
+    assert solution.bounds == [solution.bound]
+    assert solution.residual_cost is None
+    expected = collapse(problem.features, solution.sites, slack, prior_mean)
+    assert solution.bound == expected.bound
+    assert_array_equal(solution.posterior.w, expected.w)
+    assert_allclose(solution.sites.precision, problem.weight * np.exp(1.0))
+
+
+@pytest.mark.parametrize("slack", SLACKS)
+def test_bound_of_fixed_sites_is_that_of_dense_regression(slack):
+    problem = make_problem(15)
+    solution = solve_noisy(problem, slack, prior_mean=0.4)
+    noise = np.exp(-1.0) / problem.weight
+    S = problem.Q + np.diag(noise)
+    error = problem.y - 0.4
+    bound = -0.5 * (np.linalg.slogdet(2.0 * np.pi * S)[1] + error @ np.linalg.solve(S, error))
+    # The likelihood to the power of the weight, and the scatter of the copies.
+    bound += 0.5 * np.log(2.0 * np.pi * noise).sum() - 0.5 * (0.2 / noise).sum()
+    bound -= 0.5 * problem.weight.sum() * (np.log(2.0 * np.pi) - 1.0)
+    cost = problem.residual / noise
+    n = len(cost)
+    paid = {
+        "standard": cost.sum(),
+        "spherical": n * np.log(1.0 + cost.mean()),
+        "tight": np.log(1.0 + cost).sum(),
+    }
+    assert_allclose(solution.bound, bound - 0.5 * paid[slack], rtol=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize(("log_noise", "target"), [(-800.0, 1.0), (np.nan, 1.0), (0.0, 1e200)])
+def test_fixed_sites_without_a_finite_bound_are_refused(log_noise, target):
+    """Be it the precisions that overflow, or the squares of the targets."""
+    problem = SimpleNamespace(**{**vars(make_problem(16)), "y": np.full(30, target)})
+    with pytest.raises(LinAlgError):
+        solve_noisy(problem, "tight", log_noise)
