@@ -40,6 +40,7 @@ from records import print_table
 from scipy.linalg import cholesky, solve_triangular
 from threadpoolctl import threadpool_limits
 
+from sparsegpc._core.bounds.slacks import SPHERICAL
 from sparsegpc._core.kernels.algebra import FreeKernel, Scaled
 from sparsegpc._core.kernels.families import RBF, Constant
 from sparsegpc._core.models.model import SparseModel
@@ -105,7 +106,7 @@ def measure_blocks(n_rows, n_points, n_columns):
         rows.X,
         likelihood.targets(codes, weight, rows),
         rows.weight,
-        slack="spherical",
+        slack=SPHERICAL,
     )
     chosen = Chosen(X[rng.choice(n_rows, n_points, replace=False)], None, None)
     theta = np.array([0.0, np.log(LENGTH_SCALE * np.sqrt(n_columns))])

@@ -45,6 +45,7 @@ from datasets import (
 from measure import PAUSE, dgemm_cost, median_cost, timed
 from threadpoolctl import threadpool_limits
 
+from sparsegpc._core.bounds.slacks import SLACKS
 from sparsegpc._core.kernels.algebra import FreeKernel, Scaled
 from sparsegpc._core.kernels.families import RBF, Constant
 from sparsegpc._core.likelihoods.gaussian import GaussianNoise, noisy_targets
@@ -102,7 +103,7 @@ def make_evaluation(X, y, seed, run, n_threads):
         likelihood, params = GaussianNoise(1), [np.log(NOISE)]
         targets = [noisy_targets(y, weight, np.ones((len(rows.X), 1)), rows)]
     model = SparseModel(
-        free, likelihood, rows.X, targets, rows.weight, slack=run.slack, n_threads=n_threads
+        free, likelihood, rows.X, targets, rows.weight, slack=SLACKS[run.slack], n_threads=n_threads
     )
     Z = X[np.random.RandomState(seed).choice(len(X), run.n_points, replace=False)]
     chosen = Chosen(Z, None, None)

@@ -3,8 +3,11 @@
 from sparsegpc import displays, likelihoods
 from sparsegpc._core.bounds.certificates import Certificate
 from sparsegpc._core.rows.cluster import distribute
+from sparsegpc._estimators.base import BaseSparseGP
 from sparsegpc._estimators.classifier import SparseGPClassifier
-from sparsegpc._estimators.noise.settings import GPNoise, HomoscedasticNoise, PolynomialNoise
+from sparsegpc._estimators.noise.homoscedastic import HomoscedasticNoise
+from sparsegpc._estimators.noise.polynomial import PolynomialNoise
+from sparsegpc._estimators.noise.process import GPNoise
 from sparsegpc._estimators.regressor import SparseGPRegressor
 from sparsegpc._estimators.selector import InducingPointSelector
 from sparsegpc._estimators.stochastic_classifier import StochasticSparseGPClassifier
@@ -12,6 +15,7 @@ from sparsegpc._estimators.stochastic_regressor import StochasticSparseGPRegress
 from sparsegpc._version import __version__
 
 __all__ = [
+    "BaseSparseGP",
     "Certificate",
     "GPNoise",
     "HomoscedasticNoise",

@@ -1,12 +1,19 @@
-"""Likelihoods of class labels, for the parameter ``likelihood`` of `SparseGPClassifier`.
+"""Likelihoods, and what one's own are made of.
 
-Their names as strings stand for instances with default settings.
+Instances are given to the parameter ``likelihood`` of the classifiers, where names as strings stand
+for those with default settings.
 """
 
 from sklearn.base import BaseEstimator
 
 from sparsegpc._core.likelihoods import multiclass
-from sparsegpc._core.likelihoods.base import LabelLikelihood
+from sparsegpc._core.likelihoods.base import (
+    Expectation,
+    LabelLikelihood,
+    Likelihood,
+    Sites,
+    SiteState,
+)
 from sparsegpc._core.likelihoods.binary import (
     BernoulliLogit,
     BernoulliProbit,
@@ -20,9 +27,13 @@ __all__ = [
     "BernoulliProbit",
     "ConditionalPolyaGamma",
     "DirichletTargets",
+    "Expectation",
     "LabelLikelihood",
+    "Likelihood",
     "LogisticSoftmax",
     "PolyaGammaLogit",
+    "SiteState",
+    "Sites",
     "Softmax",
 ]
 
@@ -51,9 +62,4 @@ def resolve_likelihood(likelihood, n_classes):
         if likelihood == "auto":
             likelihood = "bernoulli-logit" if n_classes == 2 else "softmax"
         return NAMES[likelihood]()
-    if not hasattr(likelihood, "slacks"):
-        raise ValueError(
-            f"likelihood must say which bounds it admits, got {likelihood!r} without slacks: use a "
-            f"name, one of {sorted(NAMES)}, or a class of sparsegpc.likelihoods"
-        )
     return likelihood

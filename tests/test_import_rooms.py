@@ -19,15 +19,17 @@ CORE = {
     "rows": {"numerics"},
     "kernels": {"numerics", "rows"},
     "likelihoods": {"numerics", "rows"},
+    "optimisers": {"numerics"},
     "bounds": {"numerics", "rows"},
     "selection": {"numerics", "rows"},
-    "models": {"numerics", "rows", "likelihoods", "bounds", "selection"},
-    "learning": {"numerics", "rows", "likelihoods", "bounds", "selection", "models"},
+    "models": {"numerics", "rows", "likelihoods", "optimisers", "bounds", "selection"},
+    "learning": {"numerics", "rows", "likelihoods", "optimisers", "bounds", "selection", "models"},
 }
 CORE_EXTERNALS = {"numpy", "scipy", "threadpoolctl"}
 # Packages that are imported only when a user brings them along.
 OPTIONAL = {
-    "_core.rows.cluster": {"dask", "distributed", "cloudpickle"},
+    "_core.rows.cluster": {"distributed"},
+    "_core.rows.cluster_client": {"dask", "cloudpickle"},
     "displays._drawing": {"matplotlib"},
     "displays._inducing_points": {"matplotlib"},
     "displays._sparsity": {"matplotlib"},

@@ -1,80 +1,154 @@
-"""What the estimators share: from validated rows to a fitted sparse model, and its latent f."""
+"""A sparse Gaussian process under any likelihood: from what users give to a fitted model."""
 
 import numbers
 import warnings
-from functools import partial
-from typing import NamedTuple
 
 import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
+from sklearn.utils.validation import check_is_fitted
 
-from sparsegpc._core.bounds.collapsed import SLACKS
-from sparsegpc._core.learning import inference
-from sparsegpc._core.learning.progress import Progress
+from sparsegpc._core.bounds.slacks import SLACKS
 from sparsegpc._core.models.model import SparseModel
-from sparsegpc._core.rows.merging import MergedRows, find_rows
-from sparsegpc._core.selection.choices import Chosen, FixedChoice
+from sparsegpc._core.rows.merging import merge_rows
+from sparsegpc._core.rows.threads import single_threaded_blas
+from sparsegpc._estimators.estimator import Estimator
+from sparsegpc._estimators.input.restating import (
+    check_method,
+    check_theta,
+    checked_size,
+    needs_rows,
+)
+from sparsegpc._estimators.input.rows import present_rows
 from sparsegpc._estimators.input.settings import row_options
-from sparsegpc._estimators.input.validation import Range, checked_numbers
-from sparsegpc._estimators.kernels.adapters import (
-    AdaptedKernel,
-    Spread,
-    column_relevance,
-    kernel_structure,
-    start_values,
-)
-from sparsegpc._estimators.latent import LatentMixin
-from sparsegpc._estimators.messages.callbacks import CallbackSupportMixin
+from sparsegpc._estimators.input.validation import Range, checked_targets, validated_rows
+from sparsegpc._estimators.kernels.adapters import NO_WHITE_NOISE, adapt_kernel
+from sparsegpc._estimators.kernels.spread import measure_spread
+from sparsegpc._estimators.kernels.starts import column_relevance, default_kernel
+from sparsegpc._estimators.latent import latent_moments
+from sparsegpc._estimators.messages.callbacks import announced_fit
 from sparsegpc._estimators.messages.diagnosis import FRAMES_TO_USER, describe_fit
-from sparsegpc._estimators.messages.progress import errors_of_callbacks, say
-from sparsegpc._estimators.parameters import ParametersMixin
-from sparsegpc._estimators.saving.state import SavedStateMixin
-from sparsegpc._estimators.selector import (
-    METHODS,
-    InducingPointSelector,
-    check_inducing_points,
-    make_choice,
+from sparsegpc._estimators.messages.progress import watch_evaluations
+from sparsegpc._estimators.points import METHODS
+from sparsegpc._estimators.restated import Restated, bound_at, certified, truncated
+from sparsegpc._estimators.search import (
+    Problem,
+    check_auto,
+    check_same_kernel,
+    learns,
+    search,
 )
+from sparsegpc._estimators.selector import InducingPointSelector
 
 
-class Problem(NamedTuple):
-    """What a model is learned from.
+class BaseSparseGP(Estimator):
+    """Base of estimators: a sparse Gaussian process under a likelihood of any kind.
 
-    ``rows`` are `MergedRows`, ``spread`` says how far they lie apart; ``kernel`` is that of f, as
-    the user knows it; ``parameters`` is an `AdaptedKernel`, with the parameters of the likelihood
-    behind those of the kernel; ``model`` is the core's; ``progress`` is told what is learned.
-    """
+    It has the parameters that all of them share, and learns hyperparameters, inducing points and
+    the posterior of f. The method `fit` of a subclass passes the likelihood of its targets, an
+    instance of a subclass of :class:`sparsegpc.likelihoods.Likelihood`, to `_fit_likelihood`; its
+    method `predict` turns the moments of f, which are `latent_mean_and_variance`, into predictions.
 
-    rows: MergedRows
-    spread: Spread
-    kernel: Kernel
-    parameters: AdaptedKernel
-    model: SparseModel
-    progress: Progress
+    Parameters
+    ----------
+    kernel : kernel of sklearn.gaussian_process.kernels or None, default=None
+        Covariance of f, as in :class:`SparseGPRegressor`. None is a constant times RBF with one
+        length scale, with bounds relative to the spread of the data.
+    n_inducing : int or "auto", default=200
+        Most inducing points; see :class:`SparseGPRegressor` for this and the others.
+    selector : str, InducingPointSelector or array (n_points, n_features), default="rpcholesky"
+        How points are chosen.
+    selection_tol : float, default=1e-5
+        Choose no more points once what the points miss costs at most this many nats per row.
+    certificate_tol : float, default=1e-2
+        With ``n_inducing="auto"``, how many nats per row the inducing points may cost.
+    max_inducing : int, default=2000
+        With ``n_inducing="auto"``, the most inducing points.
+    bound : {"auto", "tight", "spherical", "standard"}, default="auto"
+        How the bound accounts for what the points miss; "auto" is the tightest that the likelihood
+        admits.
+    fit_prior_mean : bool, default=True
+        Learn the constant mean of f; else it is zero.
+    optimizer : {"bfgs"} or None, default="bfgs"
+        "bfgs" learns the hyperparameters within their bounds, None keeps them as they are.
+    n_restarts_optimizer : int, default=0
+        Further runs from hyperparameters drawn log-uniformly within their bounds.
+    max_iter : int, default=100
+        Most steps of the hyperparameters for each choice of inducing points.
+    tol : float, default=1e-5
+        Tolerance of the bound, in nats per row.
+    max_reselections : int, default=10
+        How often the points may be chosen again.
+    optimize_inducing : bool, default=False
+        At the end move the points to where the bound is highest.
+    warm_start : bool, default=False
+        Start from the hyperparameters and the points of the last fit.
+    working_dtype : {"float64", "float32"}, default="float64"
+        Precision of the whitened features of the rows.
+    random_state : int, RandomState instance or None, default=0
+        For selectors that draw, and for restarts.
+    verbose : int, default=0
+        1 prints a line for each choice of points, 2 one for each evaluation of the bound, too.
+    callback : callable or None, default=None
+        Called after each evaluation of the bound.
 
-    @property
-    def offset(self):
-        """What the model's bound lacks to the one that the user is told, in nats."""
-        return self.progress.offset * self.model.total_weight
+    Attributes
+    ----------
+    kernel_ : kernel
+        Kernel with the learned hyperparameters.
+    prior_mean_ : float or ndarray
+        Constant mean of f; of each function where there are several.
+    inducing_points_ : ndarray of shape (n_points, `n_features_in_`)
+        Inducing points in the order of their choice.
+    inducing_indices_ : ndarray of shape (n_points,) or None
+        Which rows of the X given to `fit` they are; None where a point is no row.
+    feature_relevance_ : ndarray of shape (`n_features_in_`,) or None
+        How many length scales the standard deviation of each column spans.
+    lower_bound_ : float
+        Lower bound on the log marginal likelihood of the training data, in nats.
+    cost_per_row_ : float
+        What the points miss, in nats per row: half the mean of site precision times residual.
+    lower_bounds_ : ndarray
+        The bound after each choice of points, of the run that was kept.
+    history_ : dict of ndarray of shape (`n_evaluations_`,)
+        Choice, rows, points, bound and seconds of each evaluation of the bound.
+    growth_ : list of dict or None
+        With ``n_inducing="auto"``, what was found for each number of points.
+    growth_end_ : str or None
+        With ``n_inducing="auto"``, why it stopped.
+    n_iter_ : int
+        Steps of the hyperparameters in all.
+    n_evaluations_ : int
+        Evaluations of the bound in all, those on subsets included.
+    n_site_iterations_ : int
+        Passes of the site solver in all.
+    converged_ : bool
+        Whether the optimiser reached its tolerance.
+    jitter_ : float
+        Added to the diagonal of the points' covariance, relative to its mean.
+    n_features_in_ : int
+        Number of columns seen in `fit`.
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Their names, if X had string ones.
 
+    See Also
+    --------
+    SparseGPClassifier : For labels.
+    SparseGPRegressor : For targets with Gaussian noise.
 
-class SparseGPBase(
-    SavedStateMixin, LatentMixin, CallbackSupportMixin, ParametersMixin, BaseEstimator
-):
-    """Parameters, learning and latent predictions of a sparse Gaussian process.
-
-    A subclass states the `Problem`, calls `_learn` within `announced_fit` and
-    `single_threaded_blas`, and turns moments of f into predictions.
+    Examples
+    --------
+    An estimator of counts is in :ref:`extending-numbers`.
     """
 
     _parameter_constraints = {
         "kernel": [Kernel, None],
-        "n_inducing": [Range(numbers.Integral, 1, None, closed="left")],
+        "n_inducing": [Range(numbers.Integral, 1, None, closed="left"), StrOptions({"auto"})],
         "selector": [StrOptions(set(METHODS)), InducingPointSelector, "array-like"],
         "selection_tol": [Range(numbers.Real, 0, None, closed="left")],
+        "certificate_tol": [Range(numbers.Real, 0, None, closed="neither")],
+        "max_inducing": [Range(numbers.Integral, 1, None, closed="left")],
         "bound": [StrOptions({"auto", *SLACKS})],
         "fit_prior_mean": ["boolean"],
         "optimizer": [StrOptions({"bfgs"}), None],
@@ -92,233 +166,338 @@ class SparseGPBase(
 
     # Whether f may vary much faster than the rows are apart.
     _expects_fast = True
+    # A mean of f that moves less than this is constant as far as a user can see.
+    _visible_range = 0.2
+    # The learned noise of a regressor.
+    _noise = None
 
-    def _learn(self, problem, rng, starts=None):
-        """Learn the hyperparameters that `optimizer` allows to, and set the attributes.
+    def __init__(
+        self,
+        kernel=None,
+        *,
+        n_inducing=200,
+        selector="rpcholesky",
+        selection_tol=1e-5,
+        certificate_tol=1e-2,
+        max_inducing=2000,
+        bound="auto",
+        fit_prior_mean=True,
+        optimizer="bfgs",
+        n_restarts_optimizer=0,
+        max_iter=100,
+        tol=1e-5,
+        max_reselections=10,
+        optimize_inducing=False,
+        warm_start=False,
+        working_dtype="float64",
+        random_state=0,
+        verbose=0,
+        callback=None,
+    ):
+        self.kernel = kernel
+        self.n_inducing = n_inducing
+        self.selector = selector
+        self.selection_tol = selection_tol
+        self.certificate_tol = certificate_tol
+        self.max_inducing = max_inducing
+        self.bound = bound
+        self.fit_prior_mean = fit_prior_mean
+        self.optimizer = optimizer
+        self.n_restarts_optimizer = n_restarts_optimizer
+        self.max_iter = max_iter
+        self.tol = tol
+        self.max_reselections = max_reselections
+        self.optimize_inducing = optimize_inducing
+        self.warm_start = warm_start
+        self.working_dtype = working_dtype
+        self.random_state = random_state
+        self.verbose = verbose
+        self.callback = callback
+
+    # Learning: what `fit` of a subclass calls.
+
+    def _fit_likelihood(self, likelihood, X, y, sample_weight=None):
+        """Check the input of `fit`, and learn a model of numbers under a likelihood.
 
         Parameters
         ----------
-        problem : Problem
-        rng : RandomState
-        starts : list of ndarray of shape (P,) or None
-            Where to start; None takes the values of the last fit if `warm_start` says so, else
-            those of the kernel and some that follow from the data.
+        likelihood : Likelihood
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+            Numbers, as the likelihood takes them.
+        sample_weight : array-like of shape (n_samples,), float or None
+            Each row's log-likelihood is multiplied by its weight.
 
         Returns
         -------
-        list of Warned
-            What there is to tell about the fit, see `_tell`.
+        self
         """
-        warm = starts is None and self.warm_start and hasattr(self, "_theta")
-        if warm:
-            self._check_same_kind(problem)
-        result = self._search(problem, rng, warm, starts)
-        self._store(result, problem)
-        return describe_fit(self, result, problem)
+        with announced_fit(self, X, y, sample_weight) as tasks:
+            self._validate_params()
+            progress = watch_evaluations(self, tasks)
+            rows = self._checked_rows(X, y, sample_weight, reset=True)
+            check_auto(self)
+            self._likelihood = likelihood
+            with single_threaded_blas():
+                warned = self._learn(self._problem(rows, progress))
+            self._tell(warned)
+        return self
 
-    def _tell(self, warned):
-        """Warn the user, who called `fit`, which called this."""
-        for category, message, _ in warned:
-            warnings.warn(message, category, stacklevel=FRAMES_TO_USER)
+    def _checked_rows(self, X, y, sample_weight, reset):
+        """Return the `PresentRows` of input that a user gives, validated."""
+        y = checked_targets(y)
+        X, y = validated_rows(self, X, y, y_numeric=True, reset=reset)
+        return present_rows(X, y, sample_weight)
 
-    def _search(self, problem, rng, warm=False, starts=None, choose=None):
-        """Return the `FitResult` of the learning loop for the parameters of the estimator."""
-        parameters = problem.parameters
-        learns = self._learns(parameters)
-        if self._moves_points:
-            check_points_may_move(parameters.kernel, problem.rows.X)
-        choose = self._choice(problem, rng) if choose is None else choose
-        cold = [parameters.theta]
-        if learns:
-            cold = start_values(parameters, problem.spread, self._expects_fast)
-        if starts is None:
-            starts = [self._theta] if warm else cold
-        with errors_of_callbacks():
-            return inference.fit(
-                problem.model,
-                starts,
-                parameters.bounds,
-                choose,
-                max_iter=self.max_iter if learns or self._moves_points else 0,
-                max_reselections=self.max_reselections,
-                move_points=self._moves_points,
-                restarts=self._restarts(problem, rng) if learns else [],
-                spares=cold if warm and learns else [],
-                first=self._warm_points(choose, problem.rows) if warm else None,
-                report=partial(self._report, problem) if self.verbose else None,
-                progress=problem.progress,
+    def _problem(self, rows, progress):
+        """Return the `Problem` of `PresentRows`."""
+        merged = merge_rows(rows.X, rows.weight)
+        spread = measure_spread(merged.X, merged.weight)
+        kernel = default_kernel(spread) if self.kernel is None else self.kernel
+        parameters = adapt_kernel(kernel, self.n_features_in_, refuse_white=NO_WHITE_NOISE)
+        model = self._model(parameters.kernel, rows, merged)
+        likelihood = self._likelihood
+        for y in model.targets:
+            parameters = parameters.extended(
+                likelihood.initial_params(y, model.weight),
+                likelihood.params_bounds(y, model.weight),
+                likelihood.params_names(),
             )
+        return Problem(merged, rows.places, spread, kernel, parameters, model, progress)
 
-    def _learns(self, parameters):
-        return self.optimizer is not None and len(parameters.theta) > 0
-
-    @property
-    def _moves_points(self):
-        return self.optimizer is not None and self.optimize_inducing
-
-    def _restarts(self, problem, rng):
-        """Return starts drawn log-uniformly within the bounds."""
-        n_restarts, bounds = self.n_restarts_optimizer, problem.parameters.bounds
-        if n_restarts and not np.isfinite(bounds).all():
-            raise ValueError(
-                f"n_restarts_optimizer={n_restarts} draws hyperparameters between their bounds, so "
-                f"all bounds of kernel {problem.kernel} must be finite and positive, got "
-                f"{np.exp(bounds).tolist()}: give others, or no restarts"
-            )
-        return [rng.uniform(*bounds.T) for _ in range(n_restarts)]
+    def _model(self, kernel, rows, merged):
+        """Return the core's model of `PresentRows`, merged to `MergedRows`."""
+        likelihood = self._likelihood
+        targets = likelihood.targets(rows.y, rows.weight, merged)
+        options = self._model_options(likelihood)
+        return SparseModel(kernel, likelihood, merged.X, targets, merged.weight, **options)
 
     def _model_options(self, likelihood):
         """Return the options of `SparseModel` that the parameters imply."""
         return {
             "slack": self._slack(likelihood),
-            "fit_prior_mean": self.fit_prior_mean,
+            "fit_prior_mean": self.fit_prior_mean and likelihood.has_prior_mean,
             "tol": self.tol,
             "dtype": np.dtype(self.working_dtype).type,
             **row_options(),
         }
 
     def _slack(self, likelihood):
-        if self.bound == "auto":
-            return likelihood.slacks[0]
-        if self.bound not in likelihood.slacks:
+        if self.bound != "auto" and self.bound not in likelihood.slacks:
             raise ValueError(
                 f"bound={self.bound!r} is not available for {type(likelihood).__name__}: choose "
                 f"'auto' or one of {likelihood.slacks}"
             )
-        return self.bound
+        return SLACKS[likelihood.slacks[0] if self.bound == "auto" else self.bound]
 
-    def _choice(self, problem, rng):
-        """Return the `choices` object that `selector` asks for."""
-        selector, rows, n_functions = self.selector, problem.rows, problem.model.n_functions
-        if isinstance(selector, str):
-            return make_choice(
-                selector,
-                self.n_inducing,
-                self.selection_tol,
-                rows.X,
-                rows.weight,
-                rng,
-                n_functions=n_functions,
-            )
-        if not isinstance(selector, InducingPointSelector):
-            points = check_inducing_points(selector, self.n_features_in_, n_functions)
-            return FixedChoice(points)
-        selector._validate_params()
-        for name in ("kernel", "weighting"):
-            if getattr(selector, name) is not None:
-                raise ValueError(
-                    f"selector.{name} must be None within {type(self).__name__}, which supplies "
-                    f"what it learns itself, got {getattr(selector, name)!r}: leave it out"
-                )
-        if selector.random_state is not None:
-            rng = check_random_state(selector.random_state)
-        return make_choice(
-            selector.method,
-            selector.n_components,
-            selector.tol,
-            rows.X,
-            rows.weight,
-            rng,
-            n_functions=n_functions,
-            name="selector.n_components",
-        )
+    def _learn(self, problem, rng=None, starts=None):
+        """Learn what `optimizer` allows to, and set the attributes.
+
+        Parameters
+        ----------
+        problem : Problem
+        rng : RandomState or None
+            None makes one of `random_state`.
+        starts : list of ndarray of shape (P,) or None
+            See `search`.
+
+        Returns
+        -------
+        list of Warned
+            What there is to tell about the fit, see `_tell`.
+        """
+        rng = check_random_state(self.random_state) if rng is None else rng
+        warm = starts is None and self.warm_start and hasattr(self, "_theta")
+        result, growth = search(self, problem, rng, warm=warm, starts=starts)
+        self.growth_ = None if growth is None else growth.history
+        self.growth_end_ = None if growth is None else growth.end
+        self._store(result, problem)
+        return describe_fit(self, result, problem)
 
     def _check_same_kind(self, problem):
-        """Refuse to start from a fit to other columns or with another kind of kernel."""
-        n_columns = self.inducing_points_.shape[1]
-        if n_columns != self.n_features_in_:
-            raise ValueError(
-                f"warm_start=True needs the columns of the last fit: it had {n_columns}, X has "
-                f"{self.n_features_in_}; set warm_start=False to start afresh"
-            )
-        if kernel_structure(problem.kernel) != kernel_structure(self.kernel_):
-            raise ValueError(
-                f"warm_start=True needs the kernel structure of the last fit: it had "
-                f"{self.kernel_} with {_free(self.kernel_)} free, kernel is {problem.kernel} with "
-                f"{_free(problem.kernel)} free; set warm_start=False to start afresh"
-            )
+        """Refuse to start from a fit of another kind."""
+        check_same_kernel(self, problem)
 
-    def _warm_points(self, choose, rows):
-        """Return the points of the last fit, or None if the parameters want others."""
-        points = self.inducing_points_
-        if choose.fixed or len(points) > choose.n_points:
-            return None
-        return Chosen(points, find_rows(points, rows.X), None)
+    def _tell(self, warned):
+        """Warn the user, who called `fit`, which called this."""
+        for category, message, _ in warned:
+            warnings.warn(message, category, stacklevel=FRAMES_TO_USER)
 
     def _store(self, result, problem):
         best, counts = result.best, problem.model.counts
         self._theta = best.theta
-        self._posteriors = [solution.posterior for solution in best.solutions]
-        self.kernel_ = problem.kernel.clone_with_theta(best.theta[: problem.model.kernel.n_params])
-        self.inducing_points_ = best.chosen.Z
+        self.kernel_ = problem.kernel.clone_with_theta(best.posterior.theta)
         indices = best.chosen.indices
-        self.inducing_indices_ = None if indices is None else problem.rows.first[indices]
-        self.lower_bound_ = best.evidence + problem.offset
+        self.inducing_indices_ = (
+            None if indices is None else problem.places[problem.rows.first[indices]]
+        )
         self.lower_bounds_ = np.array(result.bounds) + problem.offset
         self.history_ = problem.progress.history()
         self.converged_ = result.converged
         # A search that starts at the optimum has looked at least.
-        self.n_iter_ = max(counts.optimizer_iterations, int(self._learns(problem.parameters)))
+        self.n_iter_ = max(counts.optimizer_iterations, int(learns(self, problem.parameters)))
         self.n_evaluations_ = counts.evaluations
         self.n_site_iterations_ = counts.site_iterations
-        self.jitter_ = best.jitter
-        self._Luu = best.Luu
-        self._rows_per_weight = len(problem.rows.X) / problem.model.total_weight
-        self._set_cost()
         self.feature_relevance_ = column_relevance(self.kernel_, problem.spread)
+        self._store_posterior(best, problem.model, problem.offset)
 
-    def _set_cost(self):
-        cost = 0.5 * sum(posterior.mean_cost for posterior in self._posteriors)
-        self.cost_per_row_ = float(cost * self._rows_per_weight)
+    def _store_posterior(self, evaluation, model, offset):
+        """Set what depends on the posterior, perhaps on fewer points than were learned with."""
+        self._posterior = posterior = evaluation.posterior
+        self.inducing_points_ = posterior.Z
+        self.jitter_ = evaluation.jitter
+        self.lower_bound_ = evaluation.evidence + offset
+        cost = 0.5 * sum(q.mean_cost for q in posterior.functions)
+        self.cost_per_row_ = float(cost * len(model.weight) / model.total_weight)
+        self.prior_mean_ = self._prior_mean(posterior.prior_means)
 
-    def _report(self, problem, n_choices, n_points, bound):
-        text = f"choice {n_choices}: {n_points} points, bound {bound + problem.offset:.4f}"
-        say(self, text, problem.progress.label)
+    def _prior_mean(self, means):
+        """Return the attribute `prior_mean_` from the prior means of the functions, shape (K,)."""
+        return float(means[0]) if len(means) == 1 else means
 
-    def _bound_at(self, model, theta, chosen, eval_gradient):
-        """Return the bound of a model at all its parameters and given points, and the gradient.
+    def _limit_meaning(self, name, side, best):
+        """Say what it means that this hyperparameter is at a limit; empty if nothing is known.
 
-        Minus infinity, with a gradient of zero, where the kernel cannot be factored.
+        None means that it is nothing to be told.
         """
-        try:
-            with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-                states = self._learned_states(model)
-                solved = inference.settle(model, theta, chosen, states, self.jitter_, eval_gradient)
-        except np.linalg.LinAlgError:
-            return (-np.inf, np.zeros_like(theta)) if eval_gradient else -np.inf
-        return (solved.evidence, solved.grad_theta) if eval_gradient else solved.evidence
+        return ""
 
-    def _learned_states(self, model):
-        """Return where to solve for the sites of given rows: the learned posterior's.
+    # What a fitted model says of f, and of rows that are given again.
 
-        Where a bound has several optima it leads back to the one that was learned.
+    def latent_mean_and_variance(self, X):
+        """Return the posterior mean and variance of f.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        mean : ndarray of shape (n_samples,) or (n_samples, n_functions)
+        variance : ndarray of the shape of `mean`
         """
-        return model.states_from(self._theta, self.inducing_points_, self._posteriors, self.jitter_)
+        X = self._check_rows(X)
+        with single_threaded_blas():
+            mean, variance = latent_moments([self._posterior], X, self.kernel_)
+        return (mean[0], variance[0]) if len(mean) == 1 else (mean.T, variance.T)
 
-    def _check_theta(self, theta):
-        """Return the kernel's parameters that a user gives, or the learned ones for None."""
-        learned = self.kernel_.theta
-        if theta is None:
-            return learned
-        theta = checked_numbers(theta, "theta", allow_nd=True, ensure_all_finite=False)
-        if theta.shape != learned.shape:
-            raise ValueError(
-                f"theta must have the shape {learned.shape} of kernel_.theta, got {theta.shape}: "
-                "give the logarithms of the free hyperparameters"
-            )
-        if not np.isfinite(theta).all():
-            raise ValueError(f"theta must be finite, got {theta}: give logarithms")
-        return theta
+    def certificate(self, X, y, sample_weight=None, method="auto"):
+        """Return how far the posterior can be from that with an inducing point at every row.
 
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            The rows given to `fit`, which are not kept.
+        y : array-like of shape (n_samples,)
+            Their labels or targets.
+        sample_weight : array-like of shape (n_samples,), float or None, default=None
+            As in `fit`.
+        method : str, default="auto"
+            The upper bound on the log marginal likelihood, see `SparseGPRegressor.certificate`.
 
-def _free(kernel):
-    return [h.name for h in kernel.hyperparameters if not h.fixed] or "nothing"
+        Returns
+        -------
+        certificate : Certificate
+            It compares with the dense Gaussian process at the same hyperparameters *and the same
+            sites*: it says what the inducing points cost, not what the Gaussian approximation of
+            the likelihood does, for which no useful bound is known. With "polya-gamma" its upper
+            bound is one on the dense Polya-Gamma bound at the same tilts. With one model for each
+            class it is about all of them together.
 
+        Raises
+        ------
+        ValueError
+            If the data are not those of `fit`, or `method` is unknown.
+        """
+        check_method(method)
+        check_is_fitted(self)
+        with single_threaded_blas():
+            return certified(self._restated(X, y, sample_weight), method)
 
-def check_points_may_move(kernel, X):
-    """Raise ValueError if a kernel has no derivatives w.r.t. the points."""
-    theta = np.zeros(kernel.n_params)
-    try:
-        kernel.evaluate(theta, X[:1], X[:1])[1](np.ones((1, 1)), wrt_Z=True)
-    except NotImplementedError as error:
-        raise ValueError(f"optimize_inducing=True is not possible: {error}") from error
+    def lower_bound(self, theta=None, X=None, y=None, sample_weight=None, eval_gradient=False):
+        """Return the lower bound on the log marginal likelihood at the fitted inducing points.
+
+        Parameters
+        ----------
+        theta : array-like of shape (n_hyperparameters,) or None, default=None
+            Logarithms of the kernel's free hyperparameters. None is ``kernel_.theta``.
+        X : array-like of shape (n_samples, n_features) or None, default=None
+            Rows that the bound is about. None, possible only without `theta`, `sample_weight` and
+            `eval_gradient`, is the data of `fit`, which are not kept, and gives `lower_bound_`.
+        y : array-like of shape (n_samples,) or None, default=None
+            Their labels, among `classes_`, or targets.
+        sample_weight : array-like of shape (n_samples,), float or None, default=None
+            As in `fit`; the `class_weight` of a classifier multiplies them, where "balanced"
+            balances these rows.
+        eval_gradient : bool, default=False
+            Whether to return the gradient w.r.t. `theta` too.
+
+        Returns
+        -------
+        bound : float
+            In nats, maximised over the approximate posterior and, if `fit_prior_mean`, over the
+            prior mean; with one model for each class the sum of theirs. Minus infinity where
+            `theta` is so extreme that the kernel matrix of the inducing points cannot be factored.
+        gradient : ndarray of shape (n_hyperparameters,)
+            Only if `eval_gradient`.
+
+        Raises
+        ------
+        ValueError
+            If X or y is needed and missing, `theta` has a wrong length, or `y` holds an unknown
+            label.
+        """
+        check_is_fitted(self)
+        asked = {"theta": theta, "sample_weight": sample_weight}
+        if not needs_rows(X, y, asked, eval_gradient):
+            return self.lower_bound_
+        theta = check_theta(theta, self.kernel_)
+        with single_threaded_blas():
+            return bound_at(self._restated(X, y, sample_weight), theta, eval_gradient)
+
+    def truncate(self, n_inducing, X, y, sample_weight=None):
+        """Return the model on the first inducing points only, without learning again.
+
+        Hyperparameters stay as they are; posterior and bound are those of the smaller model. So a
+        path of sizes costs little beyond its largest.
+
+        Parameters
+        ----------
+        n_inducing : int
+            Between 1 and the number of points of this model.
+        X : array-like of shape (n_samples, n_features)
+            The rows given to `fit`, which are not kept.
+        y : array-like of shape (n_samples,)
+            Their labels or targets.
+        sample_weight : array-like of shape (n_samples,), float or None, default=None
+            As in `fit`.
+
+        Returns
+        -------
+        model : estimator
+            Fitted. It shares what it can with this one; ``lower_bounds_``, ``history_``,
+            ``growth_`` and the counts are still those of this one.
+
+        Raises
+        ------
+        ValueError
+            If `n_inducing` is out of range, or the classifier consists of a model for each class.
+
+        Notes
+        -----
+        Cost O(N m^2) for N rows and m points; for labels several times that, since their sites are
+        solved for again.
+        """
+        check_is_fitted(self)
+        n_inducing = checked_size(n_inducing, self)
+        with single_threaded_blas():
+            return truncated(self._restated(X, y, sample_weight), n_inducing)
+
+    def _restated(self, X, y, sample_weight):
+        """Return a list of the `Restated` for given rows, one for each model that there is."""
+        return [self._restate(self._checked_rows(X, y, sample_weight, reset=False))]
+
+    def _restate(self, rows):
+        """Return this model `Restated` for `PresentRows`."""
+        merged = merge_rows(rows.X, rows.weight)
+        return Restated(self, self._model(self._posterior.kernel, rows, merged), self._theta)

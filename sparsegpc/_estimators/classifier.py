@@ -3,36 +3,30 @@
 import numbers
 
 import numpy as np
-from sklearn.base import ClassifierMixin, _fit_context
+from sklearn.base import _fit_context
 from sklearn.gaussian_process.kernels import CompoundKernel
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from sparsegpc._core.likelihoods.base import LabelLikelihood
-from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.numerics.budget import refuse_beyond_memory
-from sparsegpc._core.rows.merging import merge_rows
 from sparsegpc._core.rows.threads import single_threaded_blas
-from sparsegpc._core.selection.choices import Chosen
-from sparsegpc._estimators.base import Problem, SparseGPBase
-from sparsegpc._estimators.certified import CertifiedMixin, check_method
+from sparsegpc._estimators.base import BaseSparseGP
+from sparsegpc._estimators.class_predictions import ClassPredictions
 from sparsegpc._estimators.input.labels import (
-    NO_WHITE_NOISE,
     check_classes,
     class_codes,
-    present_rows,
     validated_labels,
     weigh_classes,
 )
+from sparsegpc._estimators.input.rows import present_rows
 from sparsegpc._estimators.input.validation import Range
-from sparsegpc._estimators.kernels.adapters import adapt_kernel, default_kernel, measure_spread
 from sparsegpc._estimators.messages.callbacks import announced_fit
 from sparsegpc._estimators.messages.diagnosis import gather_classes, latent_range
 from sparsegpc._estimators.messages.progress import watch_evaluations
 from sparsegpc._estimators.one_vs_rest import OneVsRestLink, fit_one_vs_rest
-from sparsegpc._estimators.probabilities import ProbabilitiesMixin
-from sparsegpc._estimators.uncertainty import UncertaintyMixin
+from sparsegpc._estimators.search import check_auto
 from sparsegpc.likelihoods import NAMES, resolve_likelihood
 
 # Attributes of one model for each class: their sums, and lists of them.
@@ -47,9 +41,7 @@ LISTED = (
 )
 
 
-class SparseGPClassifier(
-    ClassifierMixin, ProbabilitiesMixin, UncertaintyMixin, CertifiedMixin, SparseGPBase
-):
+class SparseGPClassifier(ClassPredictions, BaseSparseGP):
     r"""Gaussian process classification with inducing points chosen by the model.
 
     With two classes the log-odds f of the second one has a Gaussian process prior with a constant
@@ -266,8 +258,7 @@ class SparseGPClassifier(
     """
 
     _parameter_constraints = {
-        **SparseGPBase._parameter_constraints,
-        **CertifiedMixin._growth_constraints,
+        **BaseSparseGP._parameter_constraints,
         "likelihood": [StrOptions({"auto", *NAMES}), LabelLikelihood],
         "class_weight": [dict, StrOptions({"balanced"}), None],
         "n_jobs": [
@@ -365,7 +356,7 @@ class SparseGPClassifier(
         with announced_fit(self, X, y, sample_weight) as tasks:
             progress = watch_evaluations(self, tasks)
             X, y = validated_labels(self, X, y)
-            self._check_auto()
+            check_auto(self)
             rows = present_rows(X, y, sample_weight)
             previous = self.classes_ if self.warm_start and hasattr(self, "classes_") else None
             self.classes_, codes = np.unique(rows.y, return_inverse=True)
@@ -376,36 +367,31 @@ class SparseGPClassifier(
                     f"{self.classes_}; set warm_start=False to start afresh"
                 )
             weight = weigh_classes(self.class_weight, self.classes_, codes, rows.weight)
+            rows = rows._replace(y=codes, weight=weight)
             with single_threaded_blas():
-                warned = self._fit_classes(rows._replace(weight=weight), codes, progress, tasks)
+                warned = self._fit_classes(rows, progress, tasks)
             self._tell(warned)
         return self
 
-    def _fit_classes(self, rows, codes, progress, tasks=None):
-        """Fit to `LabelledRows` with class numbers from 0 on; return what there is to tell."""
-        n_classes = int(codes.max()) + 1
+    def _fit_classes(self, rows, progress, tasks=None):
+        """Fit to `PresentRows`; return what there is to tell."""
+        n_classes = int(rows.y.max()) + 1
         likelihood = resolve_likelihood(self.likelihood, n_classes)
         self.n_features_in_ = rows.X.shape[1]
         rng = check_random_state(self.random_state)
         if n_classes > 2 and not likelihood.takes_many_classes:
             self._likelihood = OneVsRestLink(likelihood)
-            return self._fit_one_vs_rest(rows, codes, rng, tasks)
+            return self._fit_one_vs_rest(rows, rng, tasks)
         if not hasattr(self, "classes_"):
             self.classes_ = np.arange(n_classes)
-        self.estimators_ = self.growth_ = self.growth_end_ = None
+        self.estimators_ = None
         self._likelihood = likelihood.for_classes(n_classes)
-        warned = self._learn(self._problem(rows, codes, progress), rng)
-        prior_means = np.array([posterior.prior_mean for posterior in self._posteriors])
-        self.prior_mean_ = float(prior_means[0]) if len(prior_means) == 1 else prior_means
-        if self.inducing_indices_ is not None:
-            self.inducing_indices_ = rows.present[self.inducing_indices_]
-        return warned
+        return self._learn(self._problem(rows, progress), rng)
 
-    def _fit_one_vs_rest(self, rows, codes, rng, tasks):
+    def _fit_one_vs_rest(self, rows, rng, tasks):
         estimators, told = fit_one_vs_rest(
             self,
             rows,
-            codes,
             self.classes_,
             rng.randint(np.iinfo(np.int32).max, size=len(self.classes_)),
             previous=getattr(self, "estimators_", None) if self.warm_start else None,
@@ -414,7 +400,7 @@ class SparseGPClassifier(
         )
         self.estimators_ = estimators
         # What a single model of an earlier fit has left.
-        for name in ("_theta", "_posteriors", "_Luu", "_rows_per_weight"):
+        for name in ("_theta", "_posterior"):
             vars(self).pop(name, None)
         self.kernel_ = CompoundKernel([one.kernel_ for one in estimators])
         for name in SUMMED:
@@ -428,150 +414,34 @@ class SparseGPClassifier(
         self.feature_relevance_ = None if relevances[0] is None else np.max(relevances, axis=0)
         return gather_classes(self.classes_, told)
 
-    def _problem(self, labelled, codes, progress):
-        rows = merge_rows(labelled.X, labelled.weight)
-        spread = measure_spread(rows.X, rows.weight)
-        kernel = default_kernel(spread) if self.kernel is None else self.kernel
-        parameters = adapt_kernel(kernel, self.n_features_in_, refuse_white=NO_WHITE_NOISE)
-        model = self._model(parameters.kernel, rows, codes, labelled.weight)
-        return Problem(rows, spread, kernel, parameters, model, progress)
+    def _model(self, kernel, rows, merged):
+        _refuse_many_functions(self._likelihood, len(self.classes_), len(merged.weight))
+        return super()._model(kernel, rows, merged)
 
-    def _model(self, kernel, rows, codes, weight):
-        _refuse_many_functions(self._likelihood, len(self.classes_), len(rows.weight))
-        targets = self._likelihood.targets(codes, weight, rows)
-        options = self._model_options(self._likelihood)
-        options["fit_prior_mean"] &= self._likelihood.has_prior_mean
-        return SparseModel(kernel, self._likelihood, rows.X, targets, rows.weight, **options)
-
-    def certificate(self, X, y, sample_weight=None, method="auto"):
-        """Return how far the posterior can be from that with an inducing point at every row.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            The rows given to `fit`, which are not kept.
-        y : array-like of shape (n_samples,)
-            Their labels.
-        sample_weight : array-like of shape (n_samples,), float or None, default=None
-            As in `fit`.
-        method : str, default="auto"
-            The upper bound on the log marginal likelihood, see `SparseGPRegressor.certificate`.
-
-        Returns
-        -------
-        certificate : Certificate
-            It compares with the dense Gaussian process at the same hyperparameters *and the same
-            sites*: it says what the inducing points cost, not what the Gaussian approximation of
-            the labels' likelihood does, for which no useful bound is known. With "polya-gamma" its
-            upper bound is one on the dense Polya-Gamma bound at the same tilts. With one model for
-            each class it is about all of them together.
-
-        Raises
-        ------
-        ValueError
-            If the data are not those of `fit`, or `method` is unknown.
-        """
-        check_method(method)
-        rows, codes = self._labelled(X, y, sample_weight)
-        with single_threaded_blas():
-            certificates = [
-                one._certify(*one._restate(rows, own), 0.0, method)
-                for one, own in self._parts(codes)
-            ]
-        return sum(certificates[1:], certificates[0])
-
-    def lower_bound(self, theta=None, X=None, y=None, sample_weight=None, eval_gradient=False):
-        """Return the lower bound on the log marginal likelihood at the fitted inducing points.
-
-        Parameters
-        ----------
-        theta : array-like of shape (n_hyperparameters,) or None, default=None
-            Logarithms of the kernel's free hyperparameters. None is ``kernel_.theta``.
-        X : array-like of shape (n_samples, n_features) or None, default=None
-            Rows that the bound is about. None, possible only without `theta`, `sample_weight` and
-            `eval_gradient`, is the data of `fit`, which are not kept, and gives `lower_bound_`.
-        y : array-like of shape (n_samples,) or None, default=None
-            Their labels, among `classes_`.
-        sample_weight : array-like of shape (n_samples,), float or None, default=None
-            As in `fit`; `class_weight` multiplies them, where "balanced" balances these rows.
-        eval_gradient : bool, default=False
-            Whether to return the gradient w.r.t. `theta` too.
-
-        Returns
-        -------
-        bound : float
-            In nats, maximised over the approximate posterior and, if `fit_prior_mean`, over the
-            prior mean; with one model for each class the sum of theirs. Minus infinity where
-            `theta` is so extreme that the kernel matrix of the inducing points cannot be factored.
-        gradient : ndarray of shape (n_hyperparameters,)
-            Only if `eval_gradient`.
-
-        Raises
-        ------
-        ValueError
-            If X or y is needed and missing, `theta` has a wrong length, or `y` holds an unknown
-            label.
-        """
+    def _checked_rows(self, X, y, sample_weight, reset):
+        """Return the `PresentRows` of a fitted model's classes."""
         check_is_fitted(self)
-        if X is None and y is None:
-            if theta is None and sample_weight is None and not eval_gradient:
-                return self.lower_bound_
-            raise ValueError(
-                "lower_bound needs X and y for theta, sample_weight or eval_gradient: the rows "
-                "given to fit are not kept"
-            )
-        if X is None or y is None:
-            raise ValueError(
-                "lower_bound needs X and y together, or neither: its first argument is theta, so "
-                "call lower_bound(X=X, y=y)"
-            )
-        theta = self._check_theta(theta)
-        rows, codes = self._labelled(X, y, sample_weight)
-        results, start = [], 0
-        with single_threaded_blas():
-            for one, own in self._parts(codes):
-                model, learned = one._restate(rows, own)
-                points = Chosen(one.inducing_points_, None, None)
-                values = theta[start : start + len(learned)]
-                results.append(one._bound_at(model, values, points, eval_gradient))
-                start += len(learned)
-        if not eval_gradient:
-            return sum(results)
-        bounds, gradients = zip(*results, strict=True)
-        return sum(bounds), np.concatenate(gradients)
-
-    def _labelled(self, X, y, sample_weight):
-        """Return `LabelledRows` of a fitted model's classes, and the class numbers."""
-        check_is_fitted(self)
-        X, y = validated_labels(self, X, y, reset=False, seen=True)
+        X, y = validated_labels(self, X, y, reset=reset, seen=True)
         rows = present_rows(X, y, sample_weight)
         codes = class_codes(rows.y, self.classes_)
         weight = weigh_classes(self.class_weight, self.classes_, codes, rows.weight)
-        return rows._replace(weight=weight), codes
+        return rows._replace(y=codes, weight=weight)
 
-    def _parts(self, codes):
-        """Return the models that this one consists of, each with its own class numbers."""
+    def _restated(self, X, y, sample_weight):
+        rows = self._checked_rows(X, y, sample_weight, reset=False)
         if self.estimators_ is None:
-            return [(self, codes)]
-        return [(one, (codes == k).astype(int)) for k, one in enumerate(self.estimators_)]
-
-    def _restate(self, labelled, codes):
-        """Return the core's model of given rows, and the learned hyperparameters."""
-        rows = merge_rows(labelled.X, labelled.weight)
-        kernel = adapt_kernel(self.kernel_, self.n_features_in_).kernel
-        return self._model(kernel, rows, codes, labelled.weight), self._theta
+            return [self._restate(rows)]
+        return [
+            one._restate(rows._replace(y=(rows.y == k).astype(int)))
+            for k, one in enumerate(self.estimators_)
+        ]
 
     # Labels of one bit each hardly tell such a function from noise, and the starts cost time.
     _expects_fast = False
-    # In log-odds: a mean that moves less than the first is constant as far as a user can see, and
-    # one that moves more than the second is certain.
-    _visible_range, _certain_range = 0.2, 5.0
+    # A mean that moves more than this, in log-odds, is certain.
+    _certain_range = 5.0
 
     def _limit_meaning(self, name, side, best):
-        """Say what it means that this hyperparameter is at a limit; empty if nothing is known.
-
-        None means that it is nothing to be told.
-        """
         variance = name.endswith("constant_value") and side == "upper"
         if variance and latent_range(best) > self._certain_range:
             return "the classes look separable, probabilities approach 0 and 1"

@@ -8,21 +8,18 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils._param_validation import StrOptions
 
-from sparsegpc._core.learning import inference
-from sparsegpc._core.learning.stochastic import halving, learn, settle_best
-from sparsegpc._core.likelihoods.gaussian import GaussianNoise
-from sparsegpc._core.models.model import SparseModel
+from sparsegpc._core.learning.fit import fit
+from sparsegpc._core.learning.epochs import learn, settle_best
+from sparsegpc._core.optimisers.adam import halving
 from sparsegpc._core.rows.merging import merge_rows
-from sparsegpc._core.selection.choices import PivotedChoice
+from sparsegpc._core.selection.choices import CandidateRows, PivotedChoice
+from sparsegpc._estimators.estimator import Estimator
 from sparsegpc._estimators.input.settings import row_options
 from sparsegpc._estimators.input.validation import Range, refuse_overflow
-from sparsegpc._estimators.kernels.adapters import start_values
-from sparsegpc._estimators.messages.callbacks import CallbackSupportMixin
+from sparsegpc._estimators.kernels.starts import start_values
 from sparsegpc._estimators.messages.diagnosis import FRAMES_TO_USER
 from sparsegpc._estimators.messages.progress import errors_of_callbacks
-from sparsegpc._estimators.parameters import ParametersMixin
-from sparsegpc._estimators.saving.state import SavedStateMixin
-from sparsegpc._estimators.selector import METHODS, check_inducing_points, make_choice
+from sparsegpc._estimators.points import METHODS, check_inducing_points, make_choice
 
 # Rows from which hyperparameters start, and their number of points.
 START_ROWS, START_POINTS, START_ITERATIONS = 2000, 100, 30
@@ -30,21 +27,6 @@ START_ROWS, START_POINTS, START_ITERATIONS = 2000, 100, 30
 LONGEST_HISTORY = 1000
 # Inducing points are chosen among so many rows for each of them.
 ROWS_PER_POINT = 20
-
-CONSTRAINTS = {
-    "kernel": [Kernel, None],
-    "n_inducing": [Range(numbers.Integral, 1, None, closed="left")],
-    "selector": [StrOptions(set(METHODS)), "array-like"],
-    "fit_prior_mean": ["boolean"],
-    "batch_size": [Range(numbers.Integral, 1, None, closed="left")],
-    "n_epochs": [Range(numbers.Integral, 0, None, closed="left")],
-    "learning_rate": [Range(numbers.Real, 0, 1, closed="both")],
-    "memory": [Range(numbers.Integral, 1, None, closed="left"), None],
-    "optimize_inducing": ["boolean"],
-    "random_state": ["random_state"],
-    "verbose": ["verbose"],
-    "callback": [callable, None],
-}
 
 
 def n_first_rows(n_inducing):
@@ -66,7 +48,7 @@ def learn_theta(model, parameters, spread, n_inducing):
     n_inducing : int
         How many points there will be for all rows.
     """
-    found = inference.fit(
+    found = fit(
         model,
         start_values(parameters, spread),
         parameters.bounds,
@@ -77,7 +59,7 @@ def learn_theta(model, parameters, spread, n_inducing):
     return found.best.theta
 
 
-def choose_points(kernel, theta, X, weight, *, selector, n_inducing, slack, rng):
+def choose_points(kernel, theta, X, weight, *, selector, n_inducing, rng):
     """Return the inducing points that `selector` takes among shuffled rows, or is.
 
     Parameters
@@ -89,7 +71,6 @@ def choose_points(kernel, theta, X, weight, *, selector, n_inducing, slack, rng)
     weight : ndarray of shape (N,)
     selector : str or array-like of shape (M, D)
     n_inducing : int
-    slack : str
     rng : numpy.random.RandomState
     """
     if not isinstance(selector, str):
@@ -97,15 +78,27 @@ def choose_points(kernel, theta, X, weight, *, selector, n_inducing, slack, rng)
     n_rows = n_first_rows(n_inducing)
     rows = merge_rows(X[:n_rows], weight[:n_rows])
     choose = make_choice(selector, n_inducing, 0.0, rows.X, rows.weight, rng)
-    # The choice sees kernel and rows of a model; it needs no targets.
-    model = SparseModel(
-        kernel, GaussianNoise(0), rows.X, [], rows.weight, slack=slack, **row_options()
-    )
-    return choose(model, theta, rows.weight).Z
+    candidates = CandidateRows(rows.X, float(rows.weight.sum()), row_options())
+    return choose(kernel, theta, candidates, rows.weight).Z
 
 
-class MinibatchMixin(SavedStateMixin, CallbackSupportMixin, ParametersMixin):
+class BaseMinibatches(Estimator):
     """The steps of `fit` and `partial_fit`, from a core's model of batches and distinct rows."""
+
+    _parameter_constraints = {
+        "kernel": [Kernel, None],
+        "n_inducing": [Range(numbers.Integral, 1, None, closed="left")],
+        "selector": [StrOptions(set(METHODS)), "array-like"],
+        "fit_prior_mean": ["boolean"],
+        "batch_size": [Range(numbers.Integral, 1, None, closed="left")],
+        "n_epochs": [Range(numbers.Integral, 0, None, closed="left")],
+        "learning_rate": [Range(numbers.Real, 0, 1, closed="both")],
+        "memory": [Range(numbers.Integral, 1, None, closed="left"), None],
+        "optimize_inducing": ["boolean"],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+        "callback": [callable, None],
+    }
 
     @property
     def _n_learning_epochs(self):

@@ -60,15 +60,14 @@ class _Together:
                 self._changed.wait(PATIENCE)
 
 
-def fit_one_vs_rest(template, rows, codes, labels, seeds, *, previous, n_jobs, tasks=None):
+def fit_one_vs_rest(template, rows, labels, seeds, *, previous, n_jobs, tasks=None):
     """Return a fitted binary estimator for each class, and the warnings that they gave.
 
     Parameters
     ----------
     template : SparseGPClassifier
-        With the parameters of all of them; its method ``_fit_classes(rows, codes, progress)`` fits.
-    rows : LabelledRows
-    codes : ndarray of int of shape (N,)
+        With the parameters of all of them; its method ``_fit_classes(rows, progress)`` fits.
+    rows : PresentRows
     labels : ndarray of shape (C,)
         Of the classes, as users know them.
     seeds : ndarray of int of shape (C,)
@@ -105,7 +104,8 @@ def fit_one_vs_rest(template, rows, codes, labels, seeds, *, previous, n_jobs, t
         part = None
         if tasks is not None:
             part = tasks.delegate(estimator, f"class {label} against the rest")
-        own = (estimator, rows, codes == k, n_threads, memory, part, label, together)
+        of_class = rows._replace(y=(rows.y == k).astype(int))
+        own = (estimator, of_class, n_threads, memory, part, label, together)
         jobs.append(delayed(_fit_one)(*own))
     try:
         estimators, told = zip(*Parallel(n_jobs=n_jobs)(jobs), strict=True)
@@ -118,13 +118,13 @@ def fit_one_vs_rest(template, rows, codes, labels, seeds, *, previous, n_jobs, t
     return list(estimators), list(told)
 
 
-def _fit_one(estimator, rows, is_class, n_threads, memory, tasks, label, together):
+def _fit_one(estimator, rows, n_threads, memory, tasks, label, together):
     progress = watch_evaluations(estimator, tasks, label, together.check)
     at_work = nullcontext() if tasks is None else tasks.work()
     # In another process the caller's limit of BLAS does not hold.
     limits = shared_threads(n_threads), config_context(working_memory=memory)
     with together.job(), limits[0], limits[1], single_threaded_blas(), at_work:
-        return estimator, estimator._fit_classes(rows, is_class.astype(int), progress)
+        return estimator, estimator._fit_classes(rows, progress)
 
 
 class OneVsRestLink:

@@ -1,53 +1,44 @@
 """The regressor."""
 
-import numbers
-from copy import copy
-
 import numpy as np
 from sklearn.base import _fit_context
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from sparsegpc._core.bounds.truncation import nested_sums, truncate
 from sparsegpc._core.likelihoods.gaussian import KnownNoise
-from sparsegpc._core.models.model import Counts
-from sparsegpc._core.numerics.budget import refuse_beyond_memory
+from sparsegpc._core.models.evaluation import Counts
 from sparsegpc._core.rows.merging import merge_rows
 from sparsegpc._core.rows.threads import single_threaded_blas
-from sparsegpc._core.selection.choices import Chosen
-from sparsegpc._estimators.base import Problem, SparseGPBase
-from sparsegpc._estimators.certified import CertifiedMixin, check_method, features_at
-from sparsegpc._estimators.input.targets import centred, distinct_rows, second_moments
-from sparsegpc._estimators.input.validation import checked_targets, validated_rows
-from sparsegpc._estimators.kernels.adapters import (
-    adapt_kernel,
-    check_white,
-    default_kernel,
-    measure_spread,
-    split_white,
+from sparsegpc._estimators.base import BaseSparseGP
+from sparsegpc._estimators.input.restating import (
+    check_method,
+    check_theta,
+    checked_size,
+    needs_rows,
 )
+from sparsegpc._estimators.input.targets import (
+    Targets,
+    centred,
+    distinct_rows,
+    second_moments,
+)
+from sparsegpc._estimators.input.validation import (
+    checked_targets,
+    column_names,
+    validated_rows,
+)
+from sparsegpc._estimators.kernels.adapters import adapt_kernel, check_white, split_white
+from sparsegpc._estimators.kernels.spread import measure_spread
+from sparsegpc._estimators.kernels.starts import default_kernel
 from sparsegpc._estimators.messages.callbacks import announced_fit
 from sparsegpc._estimators.messages.progress import watch_evaluations
-from sparsegpc._estimators.noise.plans import (
-    LIMITS,
-    START,
-    KnownPlan,
-    LearnedPolynomial,
-    LearnedProcess,
-    PolynomialBasis,
-    PolynomialPlan,
-    ProcessPlan,
-    Targets,
-)
-from sparsegpc._estimators.noise.settings import (
-    NOISES,
-    GPNoise,
-    HomoscedasticNoise,
-    PolynomialNoise,
-    resolve_noise,
-)
-from sparsegpc._estimators.regression import GaussianRegressionMixin
+from sparsegpc._estimators.noise.base import NoiseSetting
+from sparsegpc._estimators.noise.kinds import NOISES, resolve_noise
+from sparsegpc._estimators.noise.known import KnownPlan
+from sparsegpc._estimators.regression_predictions import GaussianPredictions
+from sparsegpc._estimators.restated import Restated, bound_at, certified, truncated
+from sparsegpc._estimators.search import Problem, check_auto, search
 
 WHITE_IN_PRODUCT = (
     "a WhiteKernel may only be a summand of a regressor's kernel, where it stands for the noise"
@@ -56,7 +47,7 @@ WHITE_IN_PRODUCT = (
 VISIBLE_SHARE = 0.1
 
 
-class SparseGPRegressor(GaussianRegressionMixin, CertifiedMixin, SparseGPBase):
+class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
     r"""Gaussian process regression with inducing points chosen by the model.
 
     Targets are :math:`y_n = f(x_n) + \epsilon_n` where f has a Gaussian process prior with a
@@ -249,14 +240,8 @@ class SparseGPRegressor(GaussianRegressionMixin, CertifiedMixin, SparseGPBase):
     """
 
     _parameter_constraints = {
-        **SparseGPBase._parameter_constraints,
-        "noise": [
-            StrOptions(set(NOISES)),
-            HomoscedasticNoise,
-            PolynomialNoise,
-            GPNoise,
-        ],
-        **CertifiedMixin._growth_constraints,
+        **BaseSparseGP._parameter_constraints,
+        "noise": [StrOptions(set(NOISES)), *NOISES.values()],
         "normalize_y": ["boolean"],
     }
 
@@ -351,12 +336,11 @@ class SparseGPRegressor(GaussianRegressionMixin, CertifiedMixin, SparseGPBase):
             y = checked_targets(y)
             X, y = validated_rows(self, X, y, multi_output=True, y_numeric=True)
             X, y, weight, noise, places = distinct_rows(X, y, sample_weight, noise_variance)
-            self._check_auto()
+            check_auto(self)
             self._one_output = y.ndim == 1
             with single_threaded_blas():
-                warned = self._fit(self._scale_targets(X, y, weight, noise), progress)
-            if self.inducing_indices_ is not None:
-                self.inducing_indices_ = places[self.inducing_indices_]
+                targets = self._scale_targets(X, y, weight, noise)
+                warned = self._fit_targets(targets, places, progress)
             self._tell(warned)
         return self
 
@@ -397,9 +381,9 @@ class SparseGPRegressor(GaussianRegressionMixin, CertifiedMixin, SparseGPBase):
            classification", 2021. The last two are those of Artemev, Burt, van der Wilk, 2021.
         """
         check_method(method)
+        check_is_fitted(self)
         with single_threaded_blas():
-            model, theta, offset = self._restate(X, y, sample_weight, noise_variance)
-            return self._certify(model, theta, offset, method)
+            return certified(self._restated(X, y, sample_weight, noise_variance), method)
 
     def lower_bound(
         self,
@@ -443,39 +427,32 @@ class SparseGPRegressor(GaussianRegressionMixin, CertifiedMixin, SparseGPBase):
             If X or y is needed and missing, or `theta` has a wrong length.
         """
         check_is_fitted(self)
-        if X is None and y is None:
-            asked = (theta, sample_weight, noise_variance)
-            if all(part is None for part in asked) and not eval_gradient:
-                return self.lower_bound_
-            raise ValueError(
-                "lower_bound needs X and y for theta, sample_weight, noise_variance or "
-                "eval_gradient: the rows given to fit are not kept"
-            )
-        if X is None or y is None:
-            raise ValueError(
-                "lower_bound needs X and y together, or neither: its first argument is theta, so "
-                "call lower_bound(X=X, y=y)"
-            )
-        theta = self._check_theta(theta)
+        asked = {"theta": theta, "sample_weight": sample_weight, "noise_variance": noise_variance}
+        if not needs_rows(X, y, asked, eval_gradient):
+            return self.lower_bound_
+        theta = check_theta(theta, self.kernel_)
         with single_threaded_blas():
-            model, learned, offset = self._restate(X, y, sample_weight, noise_variance)
-            learned = np.append(theta, learned[len(theta) :])
-            points = Chosen(self.inducing_points_, None, None)
-            bound = self._bound_at(model, learned, points, eval_gradient)
-        if eval_gradient:
-            return bound[0] + offset, bound[1][: len(theta)]
-        return bound + offset
+            parts = self._restated(X, y, sample_weight, noise_variance)
+            return bound_at(parts, theta, eval_gradient)
 
-    def truncate(self, n_inducing):
+    def truncate(self, n_inducing, X, y, sample_weight=None, noise_variance=None):
         """Return the model on the first inducing points only, without learning again.
 
         Hyperparameters and noise stay as they are; posterior and bound are those of the smaller
-        model, so that a path of sizes costs no more than its largest.
+        model. So a path of sizes costs little beyond its largest.
 
         Parameters
         ----------
         n_inducing : int
             Between 1 and the number of points of this model.
+        X : array-like of shape (n_samples, n_features)
+            The rows given to `fit`, which are not kept.
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+            Their targets.
+        sample_weight : array-like of shape (n_samples,), float or None, default=None
+            As in `fit`.
+        noise_variance : float, array-like of shape (n_samples,) or of that of y, default=None
+            As in `fit`.
 
         Returns
         -------
@@ -487,33 +464,15 @@ class SparseGPRegressor(GaussianRegressionMixin, CertifiedMixin, SparseGPBase):
         ------
         ValueError
             If `n_inducing` is out of range.
+
+        Notes
+        -----
+        Cost O(N m^2) for N rows and m points.
         """
         check_is_fitted(self)
-        n_points = len(self.inducing_points_)
-        whole = isinstance(n_inducing, numbers.Integral) and not isinstance(n_inducing, bool)
-        if not whole or not 1 <= n_inducing <= n_points:
-            raise ValueError(
-                f"n_inducing must be an integer between 1 and {n_points}, the number of points of "
-                f"this model, got {n_inducing!r}"
-            )
-        other = copy(self)
+        n_inducing = checked_size(n_inducing, self)
         with single_threaded_blas():
-            other._posteriors = [truncate(nested, n_inducing) for nested in self._nested]
-            # Not those of the fit: what cancels in sums does so in both of these alike.
-            whole = [truncate(nested, n_points) for nested in self._nested]
-        other._nested = [nested.truncated(n_inducing) for nested in self._nested]
-        other._Luu = self._Luu[:n_inducing, :n_inducing]
-        other.inducing_points_ = self.inducing_points_[:n_inducing]
-        if self.inducing_indices_ is not None:
-            other.inducing_indices_ = self.inducing_indices_[:n_inducing]
-        loss = sum(
-            before.bound - after.bound
-            for before, after in zip(whole, other._posteriors, strict=True)
-        )
-        other.lower_bound_ = self.lower_bound_ - loss
-        other._set_prior_mean()
-        other._set_cost()
-        return other
+            return truncated(self._restated(X, y, sample_weight, noise_variance), n_inducing)
 
     def _scale_targets(self, X, y, weight, noise):
         """Set centre and scale of the targets, and return the `Targets` in these units."""
@@ -538,25 +497,28 @@ class SparseGPRegressor(GaussianRegressionMixin, CertifiedMixin, SparseGPBase):
         """Return what a bound for scaled targets lacks to one for targets in their own units."""
         return -total_weight * float(np.log(self._y_scale).sum())
 
-    def _fit(self, targets, progress):
+    def _fit_targets(self, targets, places, progress):
+        """Fit to `Targets`, rows `places` of the user's; return what there is to tell."""
         progress.offset = self._units_offset(1.0)
         rng = check_random_state(self.random_state)
-        rows = merge_rows(targets.X, targets.weight, owned=True)
+        rows = merge_rows(targets.X, targets.weight, is_sorted=True)
         spread = measure_spread(rows.X, rows.weight)
         variance = second_moments(targets.y, targets.weight)
         kernel, noise = self._kernel_and_noise(spread, variance, targets)
         parameters = adapt_kernel(kernel, self.n_features_in_, refuse_white=WHITE_IN_PRODUCT)
         options = {**self._model_options(KnownNoise()), "counts": Counts()}
 
-        def state(plan):
+        def problem(plan):
             model = plan.model(parameters.kernel, targets, rows, options)
-            return Problem(rows, spread, kernel, plan.extend(parameters), model, progress)
+            extended = plan.extend(parameters)
+            return Problem(rows, places, spread, kernel, extended, model, progress)
 
         self._visible_range = VISIBLE_SHARE * float(np.sqrt(variance.mean()))
-        self.growth_ = self.growth_end_ = None
-        plan, starts = self._plan_noise(state, noise, spread, rows.X, variance, rng)
+        setting = NoiseSetting(rows.X, spread, variance, column_names(self))
+        plan = KnownPlan() if noise is None else noise.plan(setting)
+        plan, starts = self._begin(plan, problem, setting, rng)
         self._plan, self._normalized = plan, self.normalize_y
-        return self._learn(state(plan), rng, starts)
+        return self._learn(problem(plan), rng, starts)
 
     def _kernel_and_noise(self, spread, variance, targets):
         """Return the kernel of f, and the settings of the noise or None if it is known."""
@@ -583,64 +545,25 @@ class SparseGPRegressor(GaussianRegressionMixin, CertifiedMixin, SparseGPBase):
             raise ValueError(
                 f"kernel {self.kernel} must have one WhiteKernel at most: add their noise levels up"
             )
-        white = HomoscedasticNoise(whites[0].noise_level, whites[0].noise_level_bounds)
+        white = NOISES["homoscedastic"](whites[0].noise_level, whites[0].noise_level_bounds)
         return kernel, resolve_noise(white)
 
-    def _plan_noise(self, state, noise, spread, X, variance, rng):
-        """Return the plan for the noise, and where to start; None leaves that to `_learn`.
-
-        Noise that differs from row to row starts from where homoscedastic noise led: from anywhere
-        else it is apt to take for noise what f has yet to learn.
-        """
-        warm = self.warm_start and hasattr(self, "kernel_")
-        if isinstance(noise, GPNoise):
-            plan = self._plan_process(noise, spread, np.log(START * variance))
-        else:
-            plan = self._plan_parameters(noise, X, variance)
-        if warm:
-            self._check_same_noise(plan, len(variance))
-        if warm and isinstance(plan, ProcessPlan):
-            log_noise = [posterior.prior_mean for posterior in self._noise.posteriors]
-            return plan.starting_at(log_noise), None
-        if warm or not plan.varies or self.optimizer is None:
+    def _begin(self, plan, problem, setting, rng):
+        """Return the plan for the noise, and where to start; None leaves that to `_learn`."""
+        if self.warm_start and hasattr(self, "kernel_"):
+            self._check_same_noise(plan, len(setting.variance))
+            return plan.going_on(self._noise), None
+        if not plan.varies or self.optimizer is None:
             return plan, None
-        constant = state(self._plan_parameters(HomoscedasticNoise(), X, variance))
-        theta = self._search(constant, rng).best.theta
+        constant = problem(NOISES["homoscedastic"]().plan(setting))
+        theta = search(self, constant, rng)[0].best.theta
         theta, log_noise = np.split(theta, [constant.model.kernel.n_params])
         plan = plan.starting_at(log_noise)
-        return plan, [np.append(theta, own) for own in plan.starts(spread)]
-
-    def _plan_parameters(self, noise, X, variance):
-        """Return the plan for noise that is known (None) or has few parameters."""
-        if noise is None:
-            return KnownPlan()
-        starts, bounds = START * variance, variance[:, None] * LIMITS
-        if isinstance(noise, PolynomialNoise):
-            basis = PolynomialBasis(X, noise.degree, noise.interactions)
-            _refuse_wide_basis(noise, basis.n_functions, len(X), len(variance))
-        else:
-            basis = PolynomialBasis(X, 0)
-            if noise.variance is not None:
-                starts = np.full(len(variance), float(noise.variance))
-            if isinstance(noise.variance_bounds, str):
-                return KnownPlan(starts)
-            if noise.variance_bounds is not None:
-                bounds = np.tile(noise._checked_bounds(), (len(variance), 1))
-        columns = getattr(self, "feature_names_in_", None)
-        if columns is None:
-            columns = np.array([f"x{k}" for k in range(self.n_features_in_)], dtype=object)
-        return PolynomialPlan(basis, basis.names(columns), np.log(starts), np.log(bounds))
-
-    def _plan_process(self, noise, spread, log_noise):
-        kernel = default_kernel(spread) if noise.kernel is None else noise.kernel
-        n_columns = self.n_features_in_
-        return ProcessPlan(kernel, n_columns, noise.n_inducing, noise.selection_tol, log_noise)
+        return plan, [np.append(theta, own) for own in plan.starts(setting.spread)]
 
     def _check_same_noise(self, plan, n_outputs):
         """Refuse to start from a fit with other noise or another number of outputs."""
-        same = type(plan) is type(self._plan) and n_outputs == len(self._posteriors)
-        if isinstance(plan, PolynomialPlan) and same:
-            same = plan.names == self._plan.names
+        same = plan.is_like(self._plan) and n_outputs == len(self._posterior.functions)
         if not same or self.normalize_y != self._normalized:
             raise ValueError(
                 "warm_start=True needs the kind of noise, normalize_y and the number of outputs of "
@@ -655,31 +578,17 @@ class SparseGPRegressor(GaussianRegressionMixin, CertifiedMixin, SparseGPBase):
                 "to start afresh"
             )
 
-    def _warm_points(self, choose, rows):
-        chosen = super()._warm_points(choose, rows)
-        if chosen is None or not isinstance(self._noise, LearnedProcess):
-            return chosen
-        return chosen._replace(Z_noise=self._noise.Z)
-
     def _store(self, result, problem):
         super()._store(result, problem)
-        best, model = result.best, problem.model
-        self._noise = self._plan.learned(best)
+        self._noise = self._plan.learned(result.best)
         self.noise_variance_ = None
-        if isinstance(self._noise, LearnedPolynomial) and self._noise.coefficients.shape[1] == 1:
-            noise = np.exp(self._noise.coefficients[:, 0]) * self._y_scale**2
+        if self._noise is not None and self._noise.constant is not None:
+            noise = self._noise.constant * self._y_scale**2
             self.noise_variance_ = float(noise[0]) if self._one_output else noise
-        self._set_prior_mean()
-        features = features_at(model, best)
-        self._nested = [
-            nested_sums(features, solution.sites, model.slack, model.prior_mean)
-            for solution in best.solutions
-        ]
 
-    def _set_prior_mean(self):
-        means = np.array([posterior.prior_mean for posterior in self._posteriors])
+    def _prior_mean(self, means):
         means = self._y_centre + self._y_scale * means
-        self.prior_mean_ = float(means[0]) if self._one_output else means
+        return float(means[0]) if self._one_output else means
 
     def _limit_meaning(self, name, side, best):
         if name.partition(" of output")[0] == "noise variance" and side == "lower":
@@ -689,42 +598,23 @@ class SparseGPRegressor(GaussianRegressionMixin, CertifiedMixin, SparseGPBase):
             return None
         return ""
 
-    def _restate(self, X, y, sample_weight, noise_variance):
-        """Return the core's model of given rows with the learned noise, its parameters, and what
-        its bound lacks to one in the units of the targets.
-        """
-        check_is_fitted(self)
+    def _restated(self, X, y, sample_weight, noise_variance):
         y = checked_targets(y)
         X, y = validated_rows(self, X, y, multi_output=True, y_numeric=True, reset=False)
         self._check_outputs(y)
-        needed = isinstance(self._plan, KnownPlan) and self._plan.constant is None
-        if needed != (noise_variance is not None):
+        if self._plan.is_given != (noise_variance is not None):
             raise ValueError(
                 "noise_variance is needed for these rows, because the model was fitted to known "
                 "noise, got None: give what was given to fit"
-                if needed
+                if self._plan.is_given
                 else "noise_variance must be None, because the model has learned its noise: leave "
                 "it out"
             )
         X, y, weight, noise, _ = distinct_rows(X, y, sample_weight, noise_variance)
         targets = self._in_units(X, y.reshape(len(y), -1).T, weight, noise)
-        rows = merge_rows(X, weight, owned=True)
-        kernel = adapt_kernel(self.kernel_, self.n_features_in_).kernel
-        options = self._model_options(KnownNoise())
+        rows = merge_rows(X, weight, is_sorted=True)
+        options, kernel = self._model_options(KnownNoise()), self._posterior.kernel
         model, offset = self._plan.restated(kernel, targets, rows, options, self._noise)
         n_params = kernel.n_params + model.likelihood.n_params * len(targets.y)
         offset += self._units_offset(model.total_weight)
-        return model, self._theta[:n_params], offset
-
-
-def _refuse_wide_basis(noise, n_functions, n_rows, n_outputs):
-    # The basis, and a copy with the targets of each output.
-    bytes_each = 8 * n_rows * (1 + n_outputs)
-    refuse_beyond_memory(
-        n_functions * bytes_each,
-        f"noise={noise} with {n_functions} coefficients at {n_rows} rows",
-        lambda limit: (
-            "set a smaller degree, or interactions=False, for at most "
-            f"{limit // bytes_each} coefficients"
-        ),
-    )
+        return [Restated(self, model, self._theta[:n_params], offset)]

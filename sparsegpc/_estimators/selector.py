@@ -4,75 +4,42 @@ import numbers
 
 import numpy as np
 from sklearn.base import (
-    BaseEstimator,
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
     _fit_context,
     clone,
 )
-from sklearn.cluster import KMeans
 from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from sparsegpc._core.bounds.features import factor_inducing
+from sparsegpc._core.bounds.slacks import TIGHT
 from sparsegpc._core.likelihoods.binary import PolyaGammaLogit
-from sparsegpc._core.models.model import SparseModel, whitened_features
+from sparsegpc._core.models.model import SparseModel
+from sparsegpc._core.models.posterior import whitened_features
 from sparsegpc._core.numerics.budget import refuse_beyond_memory
 from sparsegpc._core.numerics.linalg import JITTER_ATTEMPTS
 from sparsegpc._core.rows.merging import merge_rows
-from sparsegpc._core.rows.sources import RowSource, spaced_rows
 from sparsegpc._core.rows.threads import single_threaded_blas
-from sparsegpc._core.selection.choices import FixedChoice, PivotedChoice, refuse_points
+from sparsegpc._core.selection.choices import CandidateRows, PivotedChoice
+from sparsegpc._estimators.estimator import Estimator
 from sparsegpc._estimators.input.labels import validated_labels
 from sparsegpc._estimators.input.settings import row_options
 from sparsegpc._estimators.input.validation import (
     Range,
     all_or_nothing,
     check_weights,
-    checked_numbers,
-    refuse_overflow,
     validated_rows,
 )
-from sparsegpc._estimators.kernels.adapters import adapt_kernel, default_kernel, measure_spread
-from sparsegpc._estimators.parameters import ParametersMixin
-from sparsegpc._estimators.saving.state import SavedStateMixin
-
-# Rows of an array on disk that k-means sees, and for each of its centres.
-KMEANS_ROWS, KMEANS_ROWS_PER_POINT = 10_000, 100
-METHODS = ("hgv", "rpcholesky", "greedy-variance", "kmeans", "uniform")
+from sparsegpc._estimators.kernels.adapters import adapt_kernel
+from sparsegpc._estimators.kernels.spread import measure_spread
+from sparsegpc._estimators.kernels.starts import default_kernel
+from sparsegpc._estimators.points import METHODS, make_choice
 
 
-def make_choice(method, n_points, tol, X, weight, rng, *, n_functions=1, name="n_inducing"):
-    """Return the `choices` object of a method by its public name, for merged rows `X`.
-
-    The points will serve so many functions; `name` is how the user knows `n_points`.
-    """
-    n_points = min(n_points, len(X))
-    limits = {"n_functions": n_functions, "name": name}
-    if method == "kmeans":
-        refuse_points(n_points, **limits)
-        kmeans = KMeans(n_points, n_init=1, random_state=rng)
-        if isinstance(X, RowSource):
-            # k-means wants its rows in memory.
-            few = spaced_rows(X, max(KMEANS_ROWS, KMEANS_ROWS_PER_POINT * n_points))
-            X, weight = X[few], weight[few]
-        return FixedChoice(kmeans.fit(X, sample_weight=weight).cluster_centers_)
-    if method == "uniform":
-        return PivotedChoice("order", n_points, tol, order=rng.permutation(len(X)), **limits)
-    rule = "sample" if method == "rpcholesky" else "argmax"
-    by_precision = method != "greedy-variance"
-    return PivotedChoice(rule, n_points, tol, by_precision=by_precision, rng=rng, **limits)
-
-
-class InducingPointSelector(
-    SavedStateMixin,
-    ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
-    ParametersMixin,
-    BaseEstimator,
-):
+class InducingPointSelector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
     r"""Choose inducing points among the rows, and map rows to their whitened Nystrom features.
 
     `fit` chooses M rows :math:`z_m`; `transform` gives
@@ -242,7 +209,7 @@ class InducingPointSelector(
         adapted = adapt_kernel(
             self.kernel_, self.n_features_in_, refuse_white="features of a row cannot hold noise"
         )
-        models = [_binary_model(adapted, rows, rows.mean(target, unit)) for target in targets]
+        targets = [rows.mean(target, unit) for target in targets]
         choose = make_choice(
             self.method,
             self.n_components,
@@ -253,9 +220,9 @@ class InducingPointSelector(
             n_functions=0,
             name="n_components",
         )
-        # The choice sees kernel and rows of a model, and no targets.
-        model = _binary_model(adapted, rows, np.zeros(len(rows.X)))
-        chosen = choose(model, adapted.theta, self._precision(models, adapted.theta, rows, len(X)))
+        candidates = CandidateRows(rows.X, float(rows.weight.sum()), row_options())
+        precision = self._precision(adapted, candidates, rows, targets, len(X))
+        chosen = choose(adapted.kernel, adapted.theta, candidates, precision)
         factor, _ = factor_inducing(adapted.kernel, adapted.theta, chosen.Z)
         self._Luu, self.jitter_ = factor
         self.inducing_points_ = chosen.Z
@@ -265,18 +232,19 @@ class InducingPointSelector(
             self.inducing_indices_ = rows.first[chosen.indices]
             self.traces_, self.costs_ = chosen.selection.traces, chosen.selection.costs
 
-    def _precision(self, models, theta, rows, n_samples):
-        """Return the weight of each merged row."""
+    def _precision(self, adapted, candidates, rows, targets, n_samples):
+        """Return the weight of each merged row; `targets` are those of "classification"."""
         if self.weighting is None:
             return rows.weight
         if not isinstance(self.weighting, str):
             return rows.total(check_weights(self.weighting, n_samples, name="weighting"))
-        total = np.zeros(len(rows.weight))
-        for model in models:
+        total, kernel, theta = np.zeros(len(rows.weight)), adapted.kernel, adapted.theta
+        choose = PivotedChoice("argmax", self.n_components, self.tol, name="n_components")
+        for target in targets:
+            model = _binary_model(kernel, rows, target)
             # The points of each classifier are those that its prior precisions choose.
             states = model.initial_state()
-            choose = PivotedChoice("argmax", self.n_components, self.tol, name="n_components")
-            chosen = model.choose(choose, theta, states)
+            chosen = choose(kernel, theta, candidates, model.precision(theta, states))
             solved = model.evaluate(
                 theta, chosen, states, attempts=JITTER_ATTEMPTS, wrt_theta=False
             )
@@ -325,15 +293,15 @@ class InducingPointSelector(
         return tags
 
 
-def _binary_model(adapted, rows, target):
+def _binary_model(kernel, rows, target):
     """Return a classifier's model of merged rows with mean targets in [-1, 1]."""
     return SparseModel(
-        adapted.kernel,
+        kernel,
         PolyaGammaLogit(),
         rows.X,
         [target],
         rows.weight,
-        slack="tight",
+        slack=TIGHT,
         **row_options(),
     )
 
@@ -348,20 +316,3 @@ def _one_against_rest(y):
         )
     positive = range(1, 2) if len(classes) == 2 else range(len(classes))
     return [np.where(codes == k, 1.0, -1.0) for k in positive]
-
-
-def check_inducing_points(points, n_features, n_functions=1):
-    """Return given inducing points as floats of shape (M, D), or raise ValueError.
-
-    Raises MemoryError if they are too many for a model of so many functions.
-    """
-    if hasattr(points, "__len__"):
-        refuse_points(len(points), n_functions, "the rows of selector")
-    points = checked_numbers(points, "selector", ensure_2d=True, ensure_min_samples=1, copy=True)
-    if points.shape[1] != n_features:
-        raise ValueError(
-            f"selector is an array of inducing points with {points.shape[1]} columns, but X has "
-            f"{n_features}: give points with a value for each column of X"
-        )
-    refuse_overflow(points, "selector")
-    return points

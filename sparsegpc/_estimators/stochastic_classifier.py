@@ -1,53 +1,45 @@
 """The classifier that learns from minibatches: for many rows, and for streams."""
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
+from sklearn.base import _fit_context
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
 
-from sparsegpc._core.learning.stochastic import LEARNING_RATE, SLACKS
-from sparsegpc._core.learning.stochastic_labels import LabelBatches, sums_over_rows
+from sparsegpc._core.bounds.slacks import SLACKS, sums_over_rows
+from sparsegpc._core.learning.epochs import LEARNING_RATE
+from sparsegpc._core.learning.stochastic_sites import SiteBatches
 from sparsegpc._core.likelihoods.base import LabelLikelihood
 from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.rows.merging import merge_rows
 from sparsegpc._core.rows.threads import single_threaded_blas
+from sparsegpc._estimators.class_predictions import ClassPredictions
 from sparsegpc._estimators.input.labels import (
-    NO_WHITE_NOISE,
     check_classes,
     class_codes,
-    present_rows,
     refuse_unsorted,
     validated_labels,
     weigh_classes,
 )
+from sparsegpc._estimators.input.rows import present_rows
 from sparsegpc._estimators.input.settings import row_options
 from sparsegpc._estimators.input.targets import distinct_rows
 from sparsegpc._estimators.input.validation import all_or_nothing
-from sparsegpc._estimators.kernels.adapters import adapt_kernel, default_kernel, measure_spread
-from sparsegpc._estimators.latent import LatentMixin
+from sparsegpc._estimators.kernels.adapters import NO_WHITE_NOISE, adapt_kernel
+from sparsegpc._estimators.kernels.spread import measure_spread
+from sparsegpc._estimators.kernels.starts import default_kernel
 from sparsegpc._estimators.messages.callbacks import announced_fit
 from sparsegpc._estimators.messages.progress import watch_calls, watch_epochs
 from sparsegpc._estimators.minibatches import (
-    CONSTRAINTS,
     START_ROWS,
-    MinibatchMixin,
+    BaseMinibatches,
     choose_points,
     learn_theta,
     n_first_rows,
 )
-from sparsegpc._estimators.probabilities import ProbabilitiesMixin
-from sparsegpc._estimators.uncertainty import UncertaintyMixin
 from sparsegpc.likelihoods import NAMES, resolve_likelihood
 
 
-class StochasticSparseGPClassifier(
-    ClassifierMixin,
-    ProbabilitiesMixin,
-    UncertaintyMixin,
-    MinibatchMixin,
-    LatentMixin,
-    BaseEstimator,
-):
+class StochasticSparseGPClassifier(ClassPredictions, BaseMinibatches):
     r"""Sparse Gaussian process classification from minibatches of rows.
 
     The model of :class:`SparseGPClassifier` learned from one batch of rows at a time: for data sets
@@ -173,9 +165,9 @@ class StochasticSparseGPClassifier(
     """
 
     _parameter_constraints = {
-        **CONSTRAINTS,
+        **BaseMinibatches._parameter_constraints,
         "likelihood": [StrOptions({"auto", *NAMES}), LabelLikelihood],
-        "bound": [StrOptions({"auto", *SLACKS})],
+        "bound": [StrOptions({"auto", *sums_over_rows(SLACKS)})],
         "class_weight": [dict, StrOptions({"balanced"}), None],
     }
 
@@ -309,13 +301,13 @@ class StochasticSparseGPClassifier(
         return self
 
     def _checked(self, X, y, sample_weight, reset):
-        """Return `LabelledRows`."""
+        """Return `PresentRows`."""
         X, y = validated_labels(self, X, y, reset=reset)
         self._refuse_overflow(X, reset)
         return present_rows(X, y, sample_weight)
 
     def _distinct(self, rows, codes):
-        """Return X, class numbers and weights of the distinct ones of `LabelledRows`."""
+        """Return X, class numbers and weights of the distinct ones of `PresentRows`."""
         X, codes, weight, _, _ = distinct_rows(rows.X, codes, rows.weight, None)
         codes = codes.astype(np.intp)
         return X, codes, weigh_classes(self.class_weight, self.classes_, codes, weight)
@@ -378,7 +370,6 @@ class StochasticSparseGPClassifier(
             weight,
             selector=self.selector,
             n_inducing=self.n_inducing,
-            slack=self._slack(),
             rng=rng,
         )
         self._bounds, self.kernel_ = parameters.bounds, kernel
@@ -411,18 +402,16 @@ class StochasticSparseGPClassifier(
         return likelihood.for_classes(n_classes)
 
     def _slack(self):
-        offered = sums_over_rows(self._likelihood)
-        if self.bound == "auto":
-            return offered[0]
-        if self.bound not in offered:
+        offered = sums_over_rows(self._likelihood.slacks)
+        if self.bound != "auto" and self.bound not in offered:
             raise ValueError(
                 f"bound={self.bound!r} is not available for {type(self._likelihood).__name__} from "
                 f"minibatches: choose 'auto' or one of {offered}"
             )
-        return self.bound
+        return SLACKS[offered[0] if self.bound == "auto" else self.bound]
 
     def _model(self, kernel):
-        return LabelBatches(
+        return SiteBatches(
             kernel,
             self._likelihood,
             slack=self._slack(),
@@ -434,16 +423,12 @@ class StochasticSparseGPClassifier(
 
     def _store(self, model):
         state = self._state
-        self._posteriors = model.posteriors(state)
-        self.kernel_ = self.kernel_.clone_with_theta(model.kernel_theta(state))
-        prior_means = np.array([posterior.prior_mean for posterior in self._posteriors])
-        self.prior_mean_ = float(prior_means[0]) if len(prior_means) == 1 else prior_means
-        self.inducing_points_, self._Luu = state.Z, state.Luu
-        self.lower_bound_ = sum(posterior.bound for posterior in self._posteriors)
-
-    @property
-    def _models(self):
-        return [self]
+        self._posterior = posterior = model.posterior(state)
+        self.kernel_ = self.kernel_.clone_with_theta(posterior.theta)
+        means = posterior.prior_means
+        self.prior_mean_ = float(means[0]) if len(means) == 1 else means
+        self.inducing_points_ = posterior.Z
+        self.lower_bound_ = sum(q.bound for q in posterior.functions)
 
 
 def _one_of_each_class_first(order, codes):

@@ -1,11 +1,12 @@
 """The regressor that learns from minibatches: for many rows, and for streams."""
 
 import numpy as np
-from sklearn.base import BaseEstimator, _fit_context
+from sklearn.base import _fit_context
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
 
-from sparsegpc._core.learning.stochastic import LEARNING_RATE, SLACKS
+from sparsegpc._core.bounds.slacks import SLACKS, sums_over_rows
+from sparsegpc._core.learning.epochs import LEARNING_RATE
 from sparsegpc._core.learning.stochastic_gaussian import GaussianBatches
 from sparsegpc._core.likelihoods.gaussian import GaussianNoise, noisy_targets
 from sparsegpc._core.models.model import SparseModel
@@ -13,28 +14,31 @@ from sparsegpc._core.rows.merging import merge_rows
 from sparsegpc._core.rows.threads import single_threaded_blas
 from sparsegpc._estimators.input.settings import row_options
 from sparsegpc._estimators.input.targets import centred, distinct_rows, second_moments
-from sparsegpc._estimators.input.validation import all_or_nothing, checked_targets, validated_rows
-from sparsegpc._estimators.kernels.adapters import adapt_kernel, default_kernel, measure_spread
-from sparsegpc._estimators.latent import LatentMixin
+from sparsegpc._estimators.input.validation import (
+    all_or_nothing,
+    checked_targets,
+    validated_rows,
+)
+from sparsegpc._estimators.kernels.adapters import adapt_kernel
+from sparsegpc._estimators.kernels.spread import measure_spread
+from sparsegpc._estimators.kernels.starts import default_kernel
 from sparsegpc._estimators.messages.callbacks import announced_fit
 from sparsegpc._estimators.messages.progress import watch_calls, watch_epochs
 from sparsegpc._estimators.minibatches import (
-    CONSTRAINTS,
     START_ROWS,
-    MinibatchMixin,
+    BaseMinibatches,
     choose_points,
     learn_theta,
     n_first_rows,
 )
-from sparsegpc._estimators.noise.plans import LIMITS, START, LearnedPolynomial, PolynomialBasis
-from sparsegpc._estimators.regression import GaussianRegressionMixin
+from sparsegpc._estimators.noise.base import LIMITS, START
+from sparsegpc._estimators.noise.polynomial import constant_noise
+from sparsegpc._estimators.regression_predictions import GaussianPredictions
 
 WHITE_NOISE = "the noise of this regressor is always learned"
 
 
-class StochasticSparseGPRegressor(
-    MinibatchMixin, LatentMixin, GaussianRegressionMixin, BaseEstimator
-):
+class StochasticSparseGPRegressor(GaussianPredictions, BaseMinibatches):
     r"""Sparse Gaussian process regression from minibatches of rows.
 
     The model of :class:`SparseGPRegressor` with homoscedastic noise, learned from one batch of rows
@@ -142,7 +146,10 @@ class StochasticSparseGPRegressor(
     True
     """
 
-    _parameter_constraints = {**CONSTRAINTS, "bound": [StrOptions(set(SLACKS))]}
+    _parameter_constraints = {
+        **BaseMinibatches._parameter_constraints,
+        "bound": [StrOptions(set(sums_over_rows(SLACKS)))],
+    }
 
     def __init__(
         self,
@@ -296,7 +303,6 @@ class StochasticSparseGPRegressor(
             weight,
             selector=self.selector,
             n_inducing=self.n_inducing,
-            slack=self.bound,
             rng=rng,
         )
         self._bounds, self.kernel_ = parameters.bounds, kernel
@@ -313,7 +319,7 @@ class StochasticSparseGPRegressor(
             rows.X,
             [targets],
             rows.weight,
-            slack=self.bound,
+            slack=SLACKS[self.bound],
             fit_prior_mean=self.fit_prior_mean,
             **row_options(),
         )
@@ -322,7 +328,7 @@ class StochasticSparseGPRegressor(
     def _model(self, kernel):
         return GaussianBatches(
             kernel,
-            slack=self.bound,
+            slack=SLACKS[self.bound],
             fit_prior_mean=self.fit_prior_mean,
             learn_Z=self.optimize_inducing,
             bounds=self._bounds,
@@ -331,13 +337,14 @@ class StochasticSparseGPRegressor(
 
     def _store(self, model):
         state = self._state
-        (posterior,) = self._posteriors = model.posteriors(state)
-        self.kernel_ = self.kernel_.clone_with_theta(model.kernel_theta(state))
+        self._posterior = posterior = model.posterior(state)
+        (q,) = posterior.functions
+        self.kernel_ = self.kernel_.clone_with_theta(posterior.theta)
         self.noise_variance_ = float(np.exp(state.theta[-1]))
-        self._noise = LearnedPolynomial(PolynomialBasis(state.Z, 0), state.theta[-1:, None])
-        self.prior_mean_ = self._y_centre[0] + posterior.prior_mean
-        self.inducing_points_, self._Luu = state.Z, state.Luu
-        self.lower_bound_ = posterior.bound
+        self._noise = constant_noise(posterior.Z, state.theta[-1:])
+        self.prior_mean_ = self._y_centre[0] + q.prior_mean
+        self.inducing_points_ = posterior.Z
+        self.lower_bound_ = q.bound
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

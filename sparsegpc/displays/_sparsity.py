@@ -1,7 +1,5 @@
 """What fewer inducing points would have cost."""
 
-import warnings
-
 import numpy as np
 
 from sparsegpc._estimators.classifier import SparseGPClassifier
@@ -162,7 +160,8 @@ class SparsityDisplay:
             )
         # It raises if these are not the data of fit.
         whole = model.certificate(**data)
-        models = [_first_points(model, m, data) for m in sizes]
+        n_points = len(model.inducing_points_)
+        models = [model if m == n_points else model.truncate(m, **data) for m in sizes]
         certificates = [whole if one is model else one.certificate(**data) for one in models]
         return cls(
             n_inducing=sizes,
@@ -249,32 +248,6 @@ def _refuse_unordered(model):
             "about a model with m points: fit models with different n_inducing and compare their "
             "lower_bound_, or fit with selector='rpcholesky' and optimize_inducing=False"
         )
-
-
-def _first_points(model, n_points, data):
-    """Return the fitted model on the first points only, at the same hyperparameters."""
-    points = model.inducing_points_
-    if n_points == len(points):
-        return model
-    if isinstance(model, SparseGPRegressor):
-        return model.truncate(n_points)
-    parameters = {
-        **model.get_params(deep=False),
-        "kernel": model.kernel_,
-        "optimizer": None,
-        "n_inducing": n_points,
-        "selector": points[:n_points],
-        "warm_start": False,
-        "random_state": 0,
-        "callback": None,
-        "verbose": 0,
-    }
-    # A clone would copy the callback, and be given scikit-learn's callbacks of the model.
-    smaller = type(model)(**parameters)
-    with warnings.catch_warnings():
-        # About kernel and columns the fit has spoken; sites that did not settle give a bound, too.
-        warnings.simplefilter("ignore", UserWarning)
-        return smaller.fit(**data)
 
 
 def _tick_at(ax, numbers):

@@ -1,16 +1,27 @@
-"""What several core test files need: differences, kernels with textbook formulae, problems."""
+"""What core test files share: slacks, differences, kernels with textbook formulae, problems."""
 
 import math
 from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
+import pytest
 
 from sparsegpc._core.bounds.features import RowFeatures
+from sparsegpc._core.bounds.slacks import SLACKS
 from sparsegpc._core.kernels import algebra
 from sparsegpc._core.kernels import families as kernels
 from sparsegpc._core.likelihoods.base import Sites
 from sparsegpc._core.rows.blocks import RowBlocks
+
+
+def slacks_where(condition):
+    """Parametrise a test over the slacks that meet a condition, called by their public names."""
+    found = {name: slack for name, slack in SLACKS.items() if condition(slack)}
+    return pytest.mark.parametrize("slack", list(found.values()), ids=list(found))
+
+
+SLACK = slacks_where(lambda slack: True)
 
 
 def read_only(array):

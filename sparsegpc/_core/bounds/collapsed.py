@@ -11,19 +11,10 @@ residual r (see `features`) and :math:`h = V (b - p \mu)`,
 
 and the optimal q(u) is, in whitened coordinates, N(w, B^-1) with :math:`w = B^{-1} h`.
 
-The slack pays for what the inducing points miss. With :math:`c_n = p_n r_n \ge 0`:
-
-=========== ============================================ ==========================================
-standard    :math:`-\frac12 \sum c_n`                    Titsias 2009; Passerello 2021, eq. 3.2
-spherical   :math:`-\frac N2 \log(1 + \sum c_n / N)`     Artemev 2021; Titsias 2025, section 4
-tight       :math:`-\frac12 \sum \log(1 + c_n)`          Titsias 2025, proposition 3.3, here for
-                                                         unequal precisions
-=========== ============================================ ==========================================
-
-They are in increasing order. Each is the optimum over *shrinkages* v of q(f|u): the covariance of
-the residual process, seen in units of the site deviations, is multiplied by diag(v).
+The slack pays for what the inducing points miss: see `slacks`.
 """
 
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -44,17 +35,14 @@ from sparsegpc._core.numerics.linalg import (
 from sparsegpc._core.rows.blocks import strips
 
 EPSILON, TINY = np.finfo(np.float64).eps, np.finfo(np.float64).tiny
-SLACKS = ("tight", "spherical", "standard")
-# A precision and the shrinkage of the residual that it implies settle in a few steps.
-SHRINKAGE_STEPS = 8
 
 
-class Posterior(NamedTuple):
-    """The optimal q(u) at given sites, and its bound.
+class FunctionPosterior(NamedTuple):
+    """The optimal q(u) of one function at given sites, and its bound.
 
     ``w`` (M,) and ``LB`` (M, M) are the mean and the Cholesky factor of the precision in whitened
     coordinates; ``prior_mean`` is the constant mean of f; ``bound`` is in nats; ``mean_cost`` is
-    the mean over rows of precision times residual.
+    the mean of precision times residual over the ``n_rows`` rows.
     """
 
     w: np.ndarray
@@ -62,34 +50,32 @@ class Posterior(NamedTuple):
     prior_mean: float
     bound: float = np.nan
     mean_cost: float = np.nan
+    n_rows: float = np.nan
 
+    def truncated(self, n_points):
+        """Return q(u) of the first `n_points` points at the same sites and prior mean.
 
-def shrinkage(slack, cost, mean_cost):
-    """Return v, a number or of shape (n,), at ``cost = precision * residual`` of some rows.
-
-    `mean_cost` is the mean of the cost over all rows.
-    """
-    if slack == "standard":
-        return 1.0
-    if slack == "spherical":
-        return 1.0 / (1.0 + mean_cost)
-    return 1.0 / (1.0 + cost)
-
-
-def slack_value(slack, cost_sum, log_cost_sum, n_rows):
-    """Return the slack from the sums over rows of ``cost`` and of ``log1p(cost)``."""
-    if slack == "standard":
-        return -0.5 * cost_sum
-    if slack == "spherical":
-        return -0.5 * n_rows * np.log1p(cost_sum / n_rows)
-    return -0.5 * log_cost_sum
+        With Luu lower triangular their features are the first rows of V. So B and h of the smaller
+        model are leading blocks of these, and the cost grows by what the other rows of V explained,
+        the diagonal of B - I. The bound would need the rows. Cost M^2.
+        """
+        LB = np.ascontiguousarray(self.LB[:n_points, :n_points])
+        h = self.LB[:n_points] @ (self.LB.T @ self.w)
+        explained = (self.LB[n_points:] ** 2).sum() - (len(self.LB) - n_points)
+        return FunctionPosterior(
+            solve_cholesky(LB, h),
+            LB,
+            self.prior_mean,
+            mean_cost=self.mean_cost + explained / self.n_rows,
+            n_rows=self.n_rows,
+        )
 
 
 class RowSums(NamedTuple):
     """The sums over rows that q(u) and the bound depend on.
 
     ``VpV`` (M, M) is V diag(p) V^T; ``Vp``, ``Vb`` (M,) are V p and V b; the others are sums of
-    precisions, shifts, own terms, ``cost = precision * residual`` and ``log1p(cost)``.
+    precisions, shifts, own terms, ``cost = precision * residual`` and the slack's `row_term`.
     """
 
     VpV: np.ndarray
@@ -99,11 +85,11 @@ class RowSums(NamedTuple):
     shift: float
     own: float
     cost: float
-    log_cost: float
+    slack: float
 
 
 def row_sums(features, sites, slack):
-    """Return the `RowSums`; ``log_cost`` is zero where `slack` does not need it. Cost N M^2.
+    """Return the `RowSums`. Cost N M^2.
 
     They are summed in double precision whatever that of the features: errors of V diag(p) V^T would
     come back in the gradient, magnified where Kuu is close to singular.
@@ -111,9 +97,8 @@ def row_sums(features, sites, slack):
 
     def sums(V, residual, p, b, own):
         cost = p * residual
-        # log1p only where it is asked for: it is the dearest of the sums over rows.
-        log_cost = np.log1p(cost).sum() if slack == "tight" else 0.0
-        numbers = np.array([p.sum(), b.sum(), own.sum(), cost.sum(), log_cost])
+        terms = p, b, own, cost, slack.row_term(cost)
+        numbers = np.array([term.sum() for term in terms])
         return weighted_gram(V, p), column_product(V, p), column_product(V, b), numbers
 
     VpV, Vp, Vb, numbers = features.sum(sums, features.residual, *sites)
@@ -135,14 +120,14 @@ class _Profile(NamedTuple):
     slope: float
     curvature: float
 
-    def posterior(self, slack_term, mean_cost, prior_mean):
-        """Return the `Posterior` at a prior mean, the best one for None."""
+    def posterior(self, slack_term, cost, n_rows, prior_mean):
+        """Return the `FunctionPosterior` at a prior mean, the best one for None."""
         x = self.slope / self.curvature if prior_mean is None else prior_mean - self.centre
         bound = self.value + self.slope * x - 0.5 * self.curvature * x * x
         bound += slack_term - 0.5 * log_det(self.LB)
         w = self.w_b - x * self.w_p
         prior_mean = self.centre + x if prior_mean is None else prior_mean
-        return Posterior(w, self.LB, float(prior_mean), float(bound), mean_cost)
+        return FunctionPosterior(w, self.LB, float(prior_mean), float(bound), cost / n_rows, n_rows)
 
 
 def _profile(sums):
@@ -158,12 +143,12 @@ def _profile(sums):
 
 
 def optimal_posterior(sums, n_rows, slack, prior_mean=None):
-    """Return the `Posterior` that the sums over `n_rows` rows imply. Cost M^3 / 3.
+    """Return the `FunctionPosterior` that the sums over `n_rows` rows imply. Cost M^3 / 3.
 
     It is that of `collapse`, but where precisions are so large that the sums cancel.
     """
-    slack_term = slack_value(slack, sums.cost, sums.log_cost, n_rows)
-    return _profile(sums).posterior(slack_term, sums.cost / n_rows, prior_mean)
+    slack_term = slack.value(sums.slack, n_rows)
+    return _profile(sums).posterior(slack_term, sums.cost, n_rows, prior_mean)
 
 
 def collapse(features, sites, slack, prior_mean=None):
@@ -174,13 +159,13 @@ def collapse(features, sites, slack, prior_mean=None):
     features : RowFeatures
     sites : Sites
         Precisions (non-negative), shifts and own terms, each of shape (N,).
-    slack : {"tight", "spherical", "standard"}
+    slack : Slack
     prior_mean : float or None
         None maximises the bound over the prior mean, in which it is quadratic.
 
     Returns
     -------
-    Posterior
+    FunctionPosterior
 
     Notes
     -----
@@ -204,8 +189,8 @@ def collapse(features, sites, slack, prior_mean=None):
         slope=slope + w_p @ w_b,
         curvature=max(curvature + w_p @ w_p, TINY),
     )
-    slack_term = slack_value(slack, sums.cost, sums.log_cost, n_rows)
-    return profile.posterior(slack_term, sums.cost / n_rows, prior_mean)
+    slack_term = slack.value(sums.slack, n_rows)
+    return profile.posterior(slack_term, sums.cost, n_rows, prior_mean)
 
 
 def divergence(posterior):
@@ -218,7 +203,7 @@ def divergence(posterior):
 def marginals(V, residual, posterior):
     """Return mean and variance of f, shape (N,) each, at points with features V and residual.
 
-    The variance is that of the predictive p(f|u) q(u): the shrinkage serves the bound only.
+    The variance is that of the predictive p(f|u) q(u): the scale serves the bound only.
     Cost N M^2.
     """
     mean, explained = moments(V, posterior)
@@ -244,7 +229,7 @@ class Gradient(NamedTuple):
     """Derivatives of a bound w.r.t. the kernel's parameters (P,) and the points (M, D) or None.
 
     ``moments`` holds, for each output, the mean (N,) and the variance (N,) of f at the rows as the
-    bound sees it, the residual times its shrinkage included; None unless asked for.
+    bound sees it, the residual times its scale included; None unless asked for.
     """
 
     theta: np.ndarray
@@ -260,11 +245,11 @@ def gradient(features, outputs, slack, *, wrt_Z=False, moments=False):
     Parameters
     ----------
     features : RowFeatures
-    outputs : list of (Sites, Posterior, ndarray of shape (N,) or None)
+    outputs : list of (Sites, FunctionPosterior, ndarray of shape (N,) or None)
         Arguments and results of `collapse`, and minus twice the derivative of the bound w.r.t. the
         residual; None takes that of the slack. Several outputs share the features, and their
         bounds add up.
-    slack : str
+    slack : Slack
     wrt_Z : bool
         Whether to return the gradient w.r.t. the inducing points.
     moments : bool
@@ -278,52 +263,69 @@ def gradient(features, outputs, slack, *, wrt_Z=False, moments=False):
     -----
     With ``g = v * precision`` the derivative of the bound w.r.t. the residual is ``-g / 2``, and
     ``G = -B^-1 V diag(p) + w (shift - p mean)^T + V diag(g)`` that w.r.t. V. For each output the
-    cost is 2 N M^2; for all of them together 3 N M^2, N M^2 less for ``slack="standard"``.
+    cost is 2 N M^2; for all of them together 3 N M^2, N M^2 less where the slack has unit scale.
     """
     n_rows = features.n_rows
-    # The weighted Gram matrix is known already.
-    knows_gram = slack == "standard" and all(residual_cost is None for *_, residual_cost in outputs)
-    small, inputs, g = [], [], []
+    small, inputs = [], []
     for sites, posterior, residual_cost in outputs:
         cost = sites.precision * features.residual
-        v = np.broadcast_to(shrinkage(slack, cost, posterior.mean_cost), (n_rows,))
-        g.append(sites.precision * v if residual_cost is None else residual_cost)
+        v = np.broadcast_to(slack.scale(cost, posterior.mean_cost), (n_rows,))
+        g = sites.precision * v if residual_cost is None else residual_cost
         small.append((posterior.w, posterior.prior_mean, inverse_from_cholesky(posterior.LB)))
-        inputs.append(np.stack([sites.precision, sites.shift, g[-1], v * features.residual]))
-
-    def adjoint_V(V, *values):
-        total, found, dtype = None, [], V.dtype
-        sum_g = sum(g for _, _, g, _ in values)
-        own_g = sum_g.astype(dtype, copy=False)
-        for (w, prior_mean, B_inverse), (p, shift, _, left) in zip(small, values, strict=True):
-            mean = row_product(w, V)
-            mean += prior_mean
-            G = np.matmul(B_inverse.astype(dtype, copy=False), V, out=empty(V.shape, dtype))
-            if moments:
-                found += [mean, np.einsum("mn,mn->n", V, G) + left]
-            pull = shift - p * mean
-            w, p, pull = (x.astype(dtype, copy=False) for x in (w, p, pull))
-            for strip in strips(*G.shape):
-                part = G[strip]
-                part *= -p
-                part += w[strip, None] * pull
-                part += V[strip] * own_g if total is None else total[strip]
-            total = G
-        return total, () if knows_gram else (weighted_gram(V, sum_g, dtype),), found
-
-    def adjoint_Kuu(sums):
-        """Return -G V^T / 2, which is symmetric, in closed form."""
-        if knows_gram:
-            total = sum(posterior.LB @ posterior.LB.T for _, posterior, _ in outputs)
-            total.flat[:: len(total) + 1] -= len(outputs)
-        else:
-            total = mirrored(sums[0])
-        for w, _, B_inverse in small:
-            total += B_inverse
-            total += np.outer(w, w)
-        total.flat[:: len(total) + 1] -= len(outputs)
-        return -0.5 * total
-
-    theta, Z, rows = features.pull_back(adjoint_V, inputs, -0.5 * sum(g), adjoint_Kuu, wrt_Z)
+        inputs.append(np.stack([sites.precision, sites.shift, g, v * features.residual]))
+    # With unit scales the weighted Gram matrix is known already: B less the identity.
+    grams = None
+    if slack.has_unit_scale and all(cost is None for *_, cost in outputs):
+        grams = [posterior.LB @ posterior.LB.T for _, posterior, _ in outputs]
+    theta, Z, rows = features.pull_back(
+        partial(_adjoint_V, small, grams is None, moments),
+        inputs,
+        -0.5 * sum(g for _, _, g, _ in inputs),
+        partial(_adjoint_Kuu, small, grams),
+        wrt_Z,
+    )
     pairs = list(zip(rows[::2], rows[1::2], strict=True))
     return Gradient(theta, Z, pairs if moments else None)
+
+
+def _adjoint_V(small, needs_gram, moments, V, *values):
+    """Return the sum of the G of all outputs, what `_adjoint_Kuu` needs, and moments if asked for.
+
+    `small` holds w, the prior mean and B^-1 of each output, `values` its precision, shift, g and
+    scaled residual at the rows of a block.
+    """
+    total, found, dtype = None, [], V.dtype
+    sum_g = sum(g for _, _, g, _ in values)
+    own_g = sum_g.astype(dtype, copy=False)
+    for (w, prior_mean, B_inverse), (p, shift, _, left) in zip(small, values, strict=True):
+        mean = row_product(w, V)
+        mean += prior_mean
+        G = np.matmul(B_inverse.astype(dtype, copy=False), V, out=empty(V.shape, dtype))
+        if moments:
+            found += [mean, np.einsum("mn,mn->n", V, G) + left]
+        pull = shift - p * mean
+        w, p, pull = (x.astype(dtype, copy=False) for x in (w, p, pull))
+        for strip in strips(*G.shape):
+            part = G[strip]
+            part *= -p
+            part += w[strip, None] * pull
+            part += V[strip] * own_g if total is None else total[strip]
+        total = G
+    return total, (weighted_gram(V, sum_g, dtype),) if needs_gram else (), found
+
+
+def _adjoint_Kuu(small, grams, sums):
+    """Return -G V^T / 2, which is symmetric, in closed form.
+
+    `grams` are the known B of all outputs, or None where V diag(g) V^T is the only one of `sums`.
+    """
+    if grams is None:
+        total = mirrored(sums[0])
+    else:
+        total = sum(grams)
+        total.flat[:: len(total) + 1] -= len(grams)
+    for w, _, B_inverse in small:
+        total += B_inverse
+        total += np.outer(w, w)
+    total.flat[:: len(total) + 1] -= len(small)
+    return -0.5 * total

@@ -43,7 +43,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sparsegpc._core.bounds.collapsed import slack_value
+from sparsegpc._core.bounds.slacks import STANDARD, TIGHT
 from sparsegpc._core.numerics.linalg import (
     cholesky,
     mirrored,
@@ -81,10 +81,10 @@ def upper_bounds(features, outputs, slack, methods, *, cg_tol=CG_TOL, cg_max_ite
     Parameters
     ----------
     features : RowFeatures
-    outputs : list of (Sites, Posterior)
+    outputs : list of (Sites, FunctionPosterior)
         Arguments and results of `collapse`. Outputs share the passes over the kernel matrix.
-    slack : str
-        The slack of the posteriors' bounds.
+    slack : Slack
+        That of the posteriors' bounds.
     methods : collection of str
         Keys of `UPPER_BOUNDS`.
     cg_tol : float
@@ -114,10 +114,9 @@ def standard_bound(features, sites, posterior, slack):
 
     It is the bound of the predictive posterior, whose q(f|u) is the prior's p(f|u).
     """
-    cost_sum, log_cost_sum = _cost_sums(features, sites)
-    n_rows = features.n_rows
-    base = posterior.bound - slack_value(slack, cost_sum, log_cost_sum, n_rows)
-    return float(base + slack_value("standard", cost_sum, log_cost_sum, n_rows))
+    cost = sites.precision * features.residual
+    paid = slack.value(slack.row_term(cost).sum(), features.n_rows)
+    return float(posterior.bound - paid + STANDARD.value(cost.sum(), features.n_rows))
 
 
 def _in_lockstep(features, routines):
@@ -143,14 +142,14 @@ def _in_lockstep(features, routines):
 
 def _output_bounds(features, sites, posterior, slack, methods, cg_tol, cg_max_iter):
     """Generate the `UpperBounds` of one output; yields vectors, see `_in_lockstep`."""
-    cost_sum, log_cost_sum = _cost_sums(features, sites)
-    base = posterior.bound - slack_value(slack, cost_sum, log_cost_sum, features.n_rows)
+    cost, n_rows = sites.precision * features.residual, features.n_rows
+    base = posterior.bound - slack.value(float(slack.row_term(cost).sum()), n_rows)
     dual = _dual(features, sites, posterior)
     excess = {"cauchy-schwarz": _best_multiple(dual, dual.crude)[0]}
     if "trace" in methods:
         excess["trace"] = _trace_excess(features, sites, posterior, dual.alpha)
     if "whitened" in methods:
-        excess["whitened"] = _whitened_excess(posterior, dual, cost_sum)
+        excess["whitened"] = _whitened_excess(posterior, dual, float(cost.sum()))
     improved_lower = posterior.bound
     if "one-pass" in methods or "conjugate-gradient" in methods:
         K_alpha = yield dual.alpha
@@ -169,16 +168,10 @@ def _output_bounds(features, sites, posterior, slack, methods, cg_tol, cg_max_it
         )
         excess["conjugate-gradient"] = max(excess["one-pass"] - rise, 0.0)
         # Artemev 2021: the same vector, with log|K + Lambda| bounded as in the tight slack.
-        lower = base + 0.5 * (excess["conjugate-gradient"] - left - log_cost_sum)
+        lower = base + 0.5 * (excess["conjugate-gradient"] - left)
+        lower += TIGHT.value(float(TIGHT.row_term(cost).sum()), n_rows)
         improved_lower = max(improved_lower, lower)
     return UpperBounds({name: base + 0.5 * excess[name] for name in methods}, improved_lower)
-
-
-def _cost_sums(features, sites):
-    """Return the sums over rows of ``cost = precision * residual`` and of ``log1p(cost)``."""
-
-    cost = sites.precision * features.residual
-    return float(cost.sum()), float(np.log1p(cost).sum())
 
 
 class _Dual(NamedTuple):

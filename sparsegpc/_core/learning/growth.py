@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sparsegpc._core.learning.inference import STOPPED, FitResult
+from sparsegpc._core.learning.fit import STOPPED, FitResult
 
 FIRST_SIZE = 50
 # Growth no longer pays when doubling gains less than this share of what the model gains over a

@@ -36,44 +36,21 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sparsegpc._core.bounds.collapsed import RowSums
 from sparsegpc._core.bounds.features import RowFeatures, factor_inducing
-from sparsegpc._core.learning.inference import trivial_gain
-from sparsegpc._core.models.model import FEW_ROWS
-from sparsegpc._core.numerics.linalg import (
-    JITTER_ATTEMPTS,
-    inverse_from_cholesky,
-    solve_cholesky,
-    solve_lower,
-)
+from sparsegpc._core.bounds.slacks import SLACKS
+from sparsegpc._core.learning.running_sums import no_rows, scaled, window
+from sparsegpc._core.models.posterior import Posterior
+from sparsegpc._core.numerics.linalg import JITTER_ATTEMPTS, solve_lower
+from sparsegpc._core.optimisers.adam import AdamMemory, adam_step, no_steps
 from sparsegpc._core.rows.blocks import DEFAULT_MEMORY, RowBlocks
-from sparsegpc._core.rows.sources import spaced_rows
 
-# Of the slacks of `collapsed` those that are sums over rows.
-SLACKS = ("tight", "standard")
-LEARNING_RATE = 0.1
-# While hyperparameters move, the window holds this many batches over the learning rate: the time
-# in which Adam, at its fastest, changes one by a factor of e. A wider one keeps what was said of
-# functions long left, a narrower one learns from too few rows.
-WINDOW = 1.0
-# Of a stream: the number of steps after which the learning rate is half of what it was.
-HALVING_STEPS = 20
-# Adam's weights of the last step in the running means of the gradient and of its square.
-MEAN_WEIGHT, SQUARE_WEIGHT = 0.1, 0.05
 # Inducing points move in units of this share of their columns' deviation.
 POINT_UNIT = 0.3
-TINY = np.finfo(np.float64).tiny
 
 
-class Ascent(NamedTuple):
-    """Adam's running means of the gradient and of its square, and the number of steps so far.
-
-    One entry for each of theta, then of Z.
-    """
-
-    n_steps: int
-    mean: np.ndarray
-    square: np.ndarray
+def sums_over_rows(names=tuple(SLACKS)):
+    """Return those names of slacks whose slack is a sum over rows, in their order."""
+    return tuple(name for name in names if SLACKS[name].is_sum_over_rows)
 
 
 class StochasticState(NamedTuple):
@@ -82,7 +59,7 @@ class StochasticState(NamedTuple):
     ``theta`` (P,) are the kernel's free parameters and then those of the likelihood; ``Z`` (M, D)
     the inducing points, with the factor ``Luu`` and its relative ``jitter``; ``sums`` the `RowSums`
     of the window, one for each function; ``n_rows`` how many rows they stand for, ``n_seen`` how
-    many have come by.
+    many have come by; ``ascent`` has an entry for each of theta, then of Z.
     """
 
     theta: np.ndarray
@@ -92,19 +69,21 @@ class StochasticState(NamedTuple):
     sums: tuple
     n_rows: float
     n_seen: int
-    ascent: Ascent
+    ascent: AdamMemory
 
 
 class StochasticModel:
     """Everything that stays the same while a model is learned from batches.
 
-    A subclass knows the likelihood: it says by ``slacks`` which slacks it has and by
-    ``n_functions`` how many functions, and has the methods that raise NotImplementedError here.
+    A subclass knows the likelihood: it says by ``slacks`` the public names of the slacks that it
+    has and by ``n_functions`` how many functions, and has the methods that raise
+    NotImplementedError here.
 
     Parameters
     ----------
     kernel : FreeKernel
-    slack : {"tight", "standard"}
+    slack : Slack
+        One that is a sum over rows.
     fit_prior_mean : bool
         Learn the constant prior mean of each f, in closed form; else it is zero.
     learn_Z : bool
@@ -115,7 +94,7 @@ class StochasticModel:
         See `RowBlocks`.
     """
 
-    slacks = SLACKS
+    slacks = sums_over_rows()
     n_functions = 1
 
     def __init__(
@@ -129,8 +108,11 @@ class StochasticModel:
         n_threads=1,
         memory=DEFAULT_MEMORY,
     ):
-        if slack not in self.slacks:
-            raise ValueError(f"slack must be one of {self.slacks}, sums over rows, got {slack!r}")
+        if slack not in [SLACKS[name] for name in self.slacks]:
+            given = [name for name, other in SLACKS.items() if other is slack] or [slack]
+            raise ValueError(
+                f"slack must be one of {self.slacks}, sums over rows, got {given[0]!r}"
+            )
         self.kernel, self.slack = kernel, slack
         self.fit_prior_mean, self.learn_Z = fit_prior_mean, learn_Z
         self.bounds = bounds
@@ -151,9 +133,9 @@ class StochasticModel:
         (Luu, jitter), _ = factor_inducing(
             self.kernel, theta[: self.kernel.n_params], Z, attempts=JITTER_ATTEMPTS
         )
-        still = np.zeros(theta.size + Z.size)
         sums = (no_rows(len(Z)),) * self.n_functions
-        return StochasticState(theta, Z, Luu, jitter, sums, 0, 0, Ascent(0, still, still))
+        ascent = no_steps(theta.size + Z.size)
+        return StochasticState(theta, Z, Luu, jitter, sums, 0, 0, ascent)
 
     def step(self, state, X, y, weight, *, n_total=None, learning_rate=0.0):
         """Return the state after a batch.
@@ -188,15 +170,23 @@ class StochasticModel:
         if learning_rate == 0.0:
             return state
         grad_theta, grad_Z = self._gradient(state, features, found)
+        # The prior counts once in all rows.
+        n_all = state.n_seen if n_total is None else n_total
+        grad_theta = grad_theta + self.log_prior(state.theta)[1] * (len(y) / max(n_all, len(y)))
         return self._move(state, grad_theta, grad_Z, len(y), learning_rate)
 
     def posteriors(self, state):
-        """Return the `Posterior` of each f from the rows in the window, after at least one batch.
+        """Return the `FunctionPosterior` of each f from the rows in the window, after a batch.
 
         The sum of their ``bound`` is that of the rows' weighted evidence; it is exact after
         `settle`.
         """
         raise NotImplementedError
+
+    def posterior(self, state):
+        """Return the `Posterior` of all f from the rows in the window, after a batch."""
+        kernel_theta, functions = self.kernel_theta(state), tuple(self.posteriors(state))
+        return Posterior(self.kernel, kernel_theta, state.Z, state.Luu, state.jitter, functions)
 
     def estimate_bound(self, state, posteriors, X, y, weight, n_total):
         """Return what some rows say of the bound on the evidence of all `n_total`, in nats.
@@ -229,6 +219,10 @@ class StochasticModel:
         """Return the likelihood's parameters for a constant f."""
         return []
 
+    def log_prior(self, theta):
+        """Return the log prior of the likelihood's parameters, in nats, and its slope in theta."""
+        return 0.0, np.zeros(len(theta))
+
     def _absorb(self, state, features, y, weight, kept):
         """Return the sums with a batch added to those that are kept, and what `_gradient` needs."""
         raise NotImplementedError
@@ -253,7 +247,7 @@ class StochasticModel:
         unit = POINT_UNIT * Z.std(axis=0)
         moves = grad_Z * (unit / n_batch) if self.learn_Z else np.zeros(Z.shape)
         gradient = np.append(self._projected(theta, grad_theta) / n_batch, moves)
-        ascent, direction = climb(state.ascent, gradient)
+        ascent, direction = adam_step(state.ascent, gradient)
         step = learning_rate * direction
         if self.learn_Z:
             Z = Z + unit * step[len(theta) :].reshape(Z.shape)
@@ -290,205 +284,3 @@ class StochasticModel:
         low, high = self.bounds.T
         outward = ((theta <= low) & (gradient < 0.0)) | ((theta >= high) & (gradient > 0.0))
         return np.where(outward, 0.0, gradient)
-
-
-def no_rows(n_points):
-    """Return the `RowSums` of no rows."""
-    nothing = np.zeros(n_points)
-    return RowSums(np.zeros((n_points, n_points)), nothing, nothing, 0.0, 0.0, 0.0, 0.0, 0.0)
-
-
-def scaled(sums, factor):
-    """Return the `RowSums` of rows of which each counts `factor` times."""
-    return RowSums(*(factor * part for part in sums))
-
-
-def added(first, second):
-    """Return the `RowSums` of the rows of both."""
-    return RowSums(*(one + other for one, other in zip(first, second, strict=True)))
-
-
-def window(n_rows, n_batch, n_total, learning_rate):
-    """Return how many rows the running sums stand for after a batch; see the module's text."""
-    limit = np.inf if n_total is None else n_total
-    if learning_rate > 0.0:
-        limit = min(limit, n_batch * WINDOW / learning_rate)
-    return max(n_batch, min(n_rows + n_batch, limit))
-
-
-def expected_log_sites(sums, posterior):
-    """Return the expectation of the logarithm of sites, own terms included, at any q(u).
-
-    Of f without its residual. Cost 2 M^3.
-    """
-    w, mean = posterior.w, posterior.prior_mean
-    pull = sums.Vb - mean * sums.Vp
-    return float(
-        sums.own
-        + mean * sums.shift
-        - 0.5 * mean**2 * sums.precision
-        + w @ (pull - 0.5 * sums.VpV @ w)
-        - 0.5 * solve_cholesky(posterior.LB, sums.VpV).trace()
-    )
-
-
-def kernel_gradient(features, posteriors, slope, precision, residual_cost, wrt_Z=False):
-    """Return the gradient of the sum over rows of the bound at fixed q(u), in whitened coordinates.
-
-    Parameters
-    ----------
-    features : RowFeatures
-        Of the batch.
-    posteriors : list of Posterior
-        Any q(u), one for each of K functions.
-    slope, precision, residual_cost : ndarray of shape (K, b)
-        Derivative of the sum w.r.t. the mean of f, and minus twice those w.r.t. the variance that
-        comes from q(u) and w.r.t. the residual.
-    wrt_Z : bool
-        Whether to return the gradient w.r.t. the inducing points.
-
-    Returns
-    -------
-    grad_theta : ndarray of shape (P,)
-        W.r.t. the kernel's free parameters.
-    grad_Z : ndarray of shape (M, D) or None
-
-    Notes
-    -----
-    The adjoint of V is, summed over functions,
-    ``G = -B^-1 V diag(precision) + w slope^T + V diag(residual_cost)``. Away from the optimum of
-    these rows G V^T is not symmetric: since Luu is lower triangular, the adjoint of Kuu is then
-    minus half the lower triangle, mirrored (Murray 2016, section 3.1). Cost (2 K + 4) b M^2.
-    """
-    small = [(q.w, inverse_from_cholesky(q.LB)) for q in posteriors]
-    g = residual_cost.sum(axis=0)
-
-    def adjoint_V(V, slope, precision, g):
-        G = V * g
-        for (w, B_inverse), alpha, p in zip(small, slope, precision, strict=True):
-            G -= (B_inverse @ V) * p
-            G += w[:, None] * alpha
-        return G, (G @ V.T,), ()
-
-    def adjoint_Kuu(sums):
-        lower = np.tril(sums[0])
-        return -0.5 * (lower + np.tril(lower, -1).T)
-
-    inputs = [slope, precision, g]
-    grad_theta, grad_Z, _ = features.pull_back(adjoint_V, inputs, -0.5 * g, adjoint_Kuu, wrt_Z)
-    return grad_theta, grad_Z
-
-
-def climb(ascent, gradient):
-    """Return Adam's memory after another gradient, and the direction that it implies."""
-    mean = ascent.mean + MEAN_WEIGHT * (gradient - ascent.mean)
-    square = ascent.square + SQUARE_WEIGHT * (gradient**2 - ascent.square)
-    n_steps = ascent.n_steps + 1
-    # The running means began at zero; these are the weights of what they have seen.
-    seen_by_mean = 1.0 - (1.0 - MEAN_WEIGHT) ** n_steps
-    seen_by_square = 1.0 - (1.0 - SQUARE_WEIGHT) ** n_steps
-    direction = (mean / seen_by_mean) / np.sqrt(square / seen_by_square + TINY)
-    return Ascent(n_steps, mean, square), direction
-
-
-def annealed(learning_rate, share):
-    """Return the learning rate after a `share` of all steps of a known number: half a cosine."""
-    return 0.5 * learning_rate * (1.0 + np.cos(np.pi * share))
-
-
-def halving(learning_rate, n_steps):
-    """Return the learning rate after `n_steps` of a stream, whose sum over steps is unbounded."""
-    return learning_rate / (1.0 + n_steps / HALVING_STEPS)
-
-
-def learn(
-    model,
-    state,
-    X,
-    y,
-    weight,
-    *,
-    n_epochs,
-    batch_size,
-    rng,
-    learning_rate=LEARNING_RATE,
-    report=None,
-):
-    """Learn from all rows in shuffled batches, `n_epochs` times.
-
-    Parameters
-    ----------
-    model : StochasticModel
-    state : StochasticState
-    X : array of shape (N, D)
-        Indexed batch by batch, in the order of the rows within each.
-    y, weight : ndarray of shape (N,)
-    n_epochs, batch_size : int
-    rng : numpy.random.RandomState
-    learning_rate : float
-        At the start; see `StochasticModel.step`. It falls to zero.
-    report : callable or None
-        Called as ``report(epoch, state)`` after each epoch. If it returns what is true no more
-        follow.
-
-    Returns
-    -------
-    StochasticState
-
-    Notes
-    -----
-    Cost of an epoch 6 N M^2 + 10 N M^3 / b.
-    """
-    n_rows = len(y)
-    n_batches = -(-n_rows // batch_size)
-    for epoch in range(n_epochs):
-        batches = np.array_split(rng.permutation(n_rows), n_batches)
-        for k, batch in enumerate(batches):
-            rows = np.sort(batch)
-            rate = annealed(learning_rate, (epoch + k / n_batches) / n_epochs)
-            state = model.step(
-                state, X[rows], y[rows], weight[rows], n_total=n_rows, learning_rate=rate
-            )
-        if report is not None and report(epoch, state):
-            break
-    return state
-
-
-def settle_best(model, state, start, X, y, weight, batch_size):
-    """Return the state that is optimal for all rows at what was learned, or at better.
-
-    What batches say may lead a search astray. Where it ends below the best constant function its
-    beginning is tried, and then the hyperparameters nearest to a constant.
-
-    Parameters
-    ----------
-    model : StochasticModel
-    state, start : StochasticState
-        The end and the beginning of the search.
-    X : array of shape (N, D)
-    y, weight : ndarray of shape (N,)
-    batch_size : int
-
-    Returns
-    -------
-    settled : StochasticState
-    astray : bool
-        Whether the search ended well below a constant function.
-    """
-
-    def bound(settled):
-        return sum(posterior.bound for posterior in model.posteriors(settled))
-
-    best = model.settle(state, X, y, weight, batch_size)
-    constant, end = model.constant_bound(y, weight), bound(best)
-    if end >= constant:
-        return best, False
-    few = X[spaced_rows(X, FEW_ROWS)]
-    for theta in (start.theta, model.constant_theta(start.theta, few, y, weight)):
-        begin = model.start(theta, start.Z)._replace(n_seen=state.n_seen)
-        settled = model.settle(begin, X, y, weight, batch_size)
-        if bound(settled) > bound(best):
-            best = settled
-        if bound(best) >= constant:
-            break
-    return best, bound(best) - end > trivial_gain(weight.sum())

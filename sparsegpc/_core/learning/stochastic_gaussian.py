@@ -7,20 +7,10 @@ move of its variance :math:`\lambda` exactly.
 
 import numpy as np
 
-from sparsegpc._core.bounds.collapsed import (
-    divergence,
-    optimal_posterior,
-    row_sums,
-    shrinkage,
-    slack_value,
-)
-from sparsegpc._core.learning.stochastic import (
-    StochasticModel,
-    added,
-    expected_log_sites,
-    kernel_gradient,
-    scaled,
-)
+from sparsegpc._core.bounds.collapsed import divergence, optimal_posterior, row_sums
+from sparsegpc._core.learning.explicit import expected_log_sites, kernel_gradient
+from sparsegpc._core.learning.running_sums import added, scaled
+from sparsegpc._core.learning.stochastic import StochasticModel
 from sparsegpc._core.likelihoods.base import Sites
 from sparsegpc._core.likelihoods.gaussian import LOG_2PI, constant_bound, constant_log_noise
 
@@ -65,7 +55,7 @@ class GaussianBatches(StochasticModel):
         return batch_gradient(features, *found, state.theta[-1], self.slack, q, self.learn_Z)
 
     def _carried(self, sums, old, new):
-        return (with_noise(sums[0], old[-1], new[-1]),)
+        return (with_noise(sums[0], self.slack, old[-1], new[-1]),)
 
 
 def gaussian_sites(y, weight, log_noise):
@@ -75,21 +65,20 @@ def gaussian_sites(y, weight, log_noise):
     return Sites(precision, precision * y, own)
 
 
-def with_noise(sums, old, new):
+def with_noise(sums, slack, old, new):
     """Return the sums of such sites at another logarithm of the noise variance.
 
-    ``log_cost`` stays: it would need the rows.
+    That of the slack is right up to what would need the rows.
     """
     ratio, total_weight = np.exp(old - new), sums.precision * np.exp(old)
     squares = -2.0 * sums.own - total_weight * (LOG_2PI + old)
     own = -0.5 * (total_weight * (LOG_2PI + new) + ratio * squares)
-    return scaled(sums, ratio)._replace(own=own, log_cost=sums.log_cost)
+    return scaled(sums, ratio)._replace(own=own, slack=slack.rescaled(sums.slack, ratio))
 
 
 def batch_bound(sums, slack, posterior):
     """Return the sum over rows of expected log likelihood and slack, from `RowSums`. Cost 2 M^3."""
-    paid = slack_value(slack, sums.cost, sums.log_cost, None)
-    return expected_log_sites(sums, posterior) + paid
+    return expected_log_sites(sums, posterior) + slack.value(sums.slack, None)
 
 
 def batch_gradient(features, sites, sums, log_noise, slack, posterior, wrt_Z=False):
@@ -104,8 +93,8 @@ def batch_gradient(features, sites, sums, log_noise, slack, posterior, wrt_Z=Fal
     sums : RowSums
         The same, summed.
     log_noise : float
-    slack : {"tight", "standard"}
-    posterior : Posterior
+    slack : Slack
+    posterior : FunctionPosterior
         Any q(u).
     wrt_Z : bool
         Whether to return the gradient w.r.t. the inducing points.
@@ -122,7 +111,7 @@ def batch_gradient(features, sites, sums, log_noise, slack, posterior, wrt_Z=Fal
     """
     w, prior_mean = posterior.w, posterior.prior_mean
     p = sites.precision
-    g = p * shrinkage(slack, p * features.residual, None)
+    g = p * slack.scale(p * features.residual, None)
     (mean,) = features.rows(lambda V: (w @ V + prior_mean,))
     slope = sites.shift - p * mean
     grad_kernel, grad_Z = kernel_gradient(

@@ -1,46 +1,21 @@
-r"""What a likelihood is to the rest of the core: a maker of Gaussian sites.
+r"""What a likelihood is to the rest of the package: a maker of Gaussian sites.
 
 A likelihood knows targets and weights of rows and the moments of f there; it knows neither kernels
-nor inducing points. ``y`` is an array of N entries; the likelihood says what an entry holds. A
-likelihood offers
-
-``slacks``
-    The slacks of the bound that it admits, the tightest first.
-``n_functions``
-    How many functions f of the columns it ties together.
-``n_params``, ``at(params)``
-    The number of its own parameters, and the likelihood at values of them. What follows is asked
-    of ``at(params)``.
-``params_gradient(y, weight, mean, variance)``
-    The derivative of the bound w.r.t. the parameters at given moments of f, if it has any.
-``log_prior()``
-    The logarithm of a prior of the parameters, and its derivative, if it has any.
-``has_fixed_sites``
-    Whether the sites do not depend on f, so that nothing needs to be solved for.
-``initial_states(y, weight)``
-    A list with one state for each function, before anything is known of f.
-``sites(state, y, weight)``
-    The `Sites` of one function.
-``constant_bound(y, weight, fit_prior_mean)``
-    The log likelihood of the best constant f, or of f = 0 if the prior mean is not learned.
-``constant_params(y, weight, fit_prior_mean)``
-    Its own parameters there, if it has any.
-
-If its sites depend on f, a state is a `SiteState`, and it offers further
-
-``has_own_slack``
-    Whether `expect` accounts for the residuals by itself; then it is given ``v = 1``.
-``expect(y, weight, mean, explained, residual, v)``
-    An `Expectation` at moments of its K functions at n rows: ``mean`` and ``explained``, the
-    variance that comes from q(u), are of shape (K, n), the residual (n,), and its shrinkages v
-    (K, n): the variance of f is ``explained + v residual``.
-
-A likelihood of labels is a `LabelLikelihood`, which makes its own targets of them.
+nor inducing points. `Likelihood` declares all that it offers, with defaults where there are any, and
+`LabelLikelihood` what likelihoods of class labels offer further.
 """
 
 from typing import NamedTuple
 
 import numpy as np
+from scipy.optimize import minimize
+
+# The slacks that likelihoods admit, the tightest first: those that make f given their variables
+# Gaussian, and those of which expectations are known.
+CONDITIONALLY_GAUSSIAN = ("tight", "spherical", "standard")
+BY_EXPECTATIONS = ("spherical", "standard")
+# Limits of constant functions, and how many steps the search for the best takes.
+LARGEST_CONSTANT, CONSTANT_STEPS = 30.0, 50
 
 
 class Sites(NamedTuple):
@@ -81,19 +56,67 @@ def polya_gamma_mean(tilt):
     return np.tanh(0.5 * tilt) / (2.0 * tilt)
 
 
-class LabelLikelihood:
-    """What the likelihoods of class labels share.
+class Likelihood:
+    r"""How targets of any kind, labels or numbers, follow from K functions f of the columns.
 
-    Parameters that must be known before the number of classes is are those of the constructor.
+    A subclass defines `targets` and `expect`; or, if its sites do not depend on f, `targets`,
+    `sites` and `constant_bound`. The attributes below and all other methods have defaults. The core
+    asks for expectations under Gaussian f and for their derivatives, and for nothing else.
+
+    Three conditions. Precisions must be positive, which they are where the logarithm of the
+    likelihood is concave in f. The numbers of `expect` must be derivatives of each other to about
+    nine digits: where they are not, good steps are rejected and fits stop early. And all must be
+    finite at any moments that a search may visit.
+
+    Attributes
+    ----------
+    slacks : tuple of str
+        The slacks of the bound that it admits, the tightest first: "tight" only where the
+        likelihood is conditionally Gaussian.
+    n_functions : int
+        How many functions f of the columns it ties together, K.
+    n_params : int
+        Number P of its own parameters that are learned, for each output.
+    has_fixed_sites : bool
+        Whether the sites do not depend on f, so that nothing needs to be solved for.
+    has_own_slack : bool
+        Whether `expect` accounts for the residuals by itself; then it is given ``v = 1``.
+    has_prior_mean : bool
+        Whether the prior means of its functions may be learned; else they are zero.
+
+    See Also
+    --------
+    LabelLikelihood : What likelihoods of class labels offer further.
+
+    Notes
+    -----
+    A target is an entry of an array ``y`` of N entries; the likelihood says what an entry holds. A
+    structured array holds several numbers for each row.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsegpc.likelihoods import Expectation, Likelihood
+    >>> class Poisson(Likelihood):
+    ...     '''Counts with the rate exp(f), but for the constants log y!.'''
+    ...
+    ...     def targets(self, y, weight, rows):
+    ...         return [rows.mean(y, weight)]
+    ...
+    ...     def expect(self, y, weight, mean, explained, residual, v):
+    ...         rate = weight * np.exp(mean[0] + 0.5 * (explained[0] + v[0] * residual))
+    ...         value, slope = weight * y * mean[0] - rate, weight * y - rate
+    ...         return Expectation(value, slope[None], rate[None], v * rate)
+    >>> found = Poisson().constant_bound(np.array([1.0, 3.0]), np.ones(2))
+    >>> bool(abs(found - (4 * np.log(2) - 4)) < 1e-6)
+    True
     """
 
-    # Whether it takes any number of classes, or two only.
-    takes_many_classes = False
+    slacks = BY_EXPECTATIONS
     n_functions = 1
     n_params = 0
     has_fixed_sites = False
     has_own_slack = False
-    # Whether the prior means of its functions may be learned; else they are zero.
     has_prior_mean = True
 
     def __repr__(self):
@@ -105,32 +128,152 @@ class LabelLikelihood:
             "such as BernoulliLogit()"
         )
 
-    def for_classes(self, n_classes):
-        """Return the likelihood for this number of classes."""
-        return self
-
-    def at(self, params):
-        return self
-
-    def sites(self, state, y, weight):
-        return state.sites()
-
-    def targets(self, codes, weight, rows):
-        """Return what `SparseModel` takes as targets.
+    def targets(self, y, weight, rows):
+        """Return what the model takes as targets.
 
         Parameters
         ----------
-        codes : ndarray of int of shape (N,)
-            The number of each row's class.
+        y : ndarray of shape (N,)
+            Targets as users give them; class labels as numbers from 0 on.
         weight : ndarray of shape (N,)
         rows : MergedRows
+            How equal rows were merged: ``rows.mean(values, weight)`` averages over copies,
+            ``rows.total(values)`` adds them up, both (N,) to (N',).
 
         Returns
         -------
         list of array of shape (N',)
-            One for each output, with an entry for each merged row.
+            One for each output, with an entry for each merged row. Outputs are independent given
+            the hyperparameters, and share kernel and inducing points.
         """
         raise self._lacks("targets")
+
+    def at(self, params):
+        """Return the likelihood at values of its parameters, shape (P,).
+
+        What follows is asked of it.
+        """
+        return self
+
+    def expect(self, y, weight, mean, explained, residual, v):
+        """Return the `Expectation` at moments of the K functions at n rows.
+
+        Parameters
+        ----------
+        y, weight : array of shape (n,)
+        mean, explained : ndarray of shape (K, n)
+            The mean of f, and the part of its variance that comes from q(u).
+        residual : ndarray of shape (n,)
+            The part of its prior variance that the inducing points miss.
+        v : ndarray of shape (K, n)
+            The scale of that part: the variance of f is ``explained + v * residual``.
+
+        Returns
+        -------
+        Expectation
+        """
+        if not self.has_fixed_sites:
+            raise self._lacks("expect")
+        p, shift, own = self.sites(None, y, weight)
+        mean, variance = mean[0], explained[0] + v[0] * residual
+        value = own + shift * mean - 0.5 * p * (mean**2 + variance)
+        return Expectation(value, (shift - p * mean)[None], p[None], v * p)
+
+    def sites(self, state, y, weight):
+        """Return the `Sites` of one function, at one of the `initial_states` or a later one."""
+        return state.sites()
+
+    def initial_states(self, y, weight):
+        """Return a list with the `SiteState` of each function before anything is known of f.
+
+        They are those of a second-order expansion at f = 0. A state is None if sites are fixed.
+        """
+        if self.has_fixed_sites:
+            return [None]
+        still = np.zeros((self.n_functions, len(weight)))
+        found = self.expect(y, weight, still, still, still[0], np.ones(still.shape))
+        return list(map(SiteState, found.precision, found.slope))
+
+    def constant_bound(self, y, weight, fit_prior_mean=True):
+        """Return the log likelihood of the best constant f, or of f = 0 without `fit_prior_mean`.
+
+        In nats. A fit that is no better warns.
+        """
+        still, free = np.zeros((self.n_functions, len(weight))), np.ones(self.n_functions)
+
+        def negative(constants):
+            mean = np.repeat(constants[:, None], len(weight), axis=1)
+            found = self.expect(y, weight, mean, still, still[0], np.ones(still.shape))
+            return -float(found.value.sum()), -found.slope.sum(axis=1)
+
+        if not fit_prior_mean:
+            return -negative(0.0 * free)[0]
+        limits = np.outer(free, [-LARGEST_CONSTANT, LARGEST_CONSTANT])
+        options = {"maxiter": CONSTANT_STEPS}
+        return -float(
+            minimize(negative, 0.0 * free, jac=True, bounds=limits, options=options).fun
+        )
+
+    def initial_params(self, y, weight):
+        """Return where the parameters start for one output, shape (P,)."""
+        return np.zeros(self.n_params)
+
+    def params_bounds(self, y, weight):
+        """Return the limits of the parameters for one output, shape (P, 2)."""
+        return np.tile([-np.inf, np.inf], (self.n_params, 1))
+
+    def params_names(self):
+        """Return what the parameters are called in messages to users, a list of P strings."""
+        return [f"likelihood parameter {k}" for k in range(self.n_params)]
+
+    def params_gradient(self, y, weight, mean, variance):
+        """Return the derivative of the bound w.r.t. the parameters at given moments of f.
+
+        Parameters
+        ----------
+        y, weight : array of shape (N,)
+        mean, variance : ndarray of shape (K, N)
+            With the scaled residual in the variance.
+
+        Returns
+        -------
+        ndarray of shape (P,)
+        """
+        raise self._lacks("params_gradient")
+
+    def log_prior(self):
+        """Return the logarithm of a prior of the parameters, in nats, and its slope, shape (P,).
+
+        It must not exceed zero, or the bound with it added would be none.
+        """
+        return 0.0, np.zeros(self.n_params)
+
+    def constant_params(self, y, weight, fit_prior_mean=True):
+        """Return the best parameters for a constant f, shape (P,)."""
+        return self.initial_params(y, weight)
+
+
+class LabelLikelihood(Likelihood):
+    """What a likelihood of class labels offers beside what every `Likelihood` does.
+
+    A subclass defines `log_probabilities` and `probabilities`. What must be known before the number
+    of classes is are parameters of the constructor.
+
+    Attributes
+    ----------
+    takes_many_classes : bool
+        Whether it takes any number of classes, or two only.
+
+    See Also
+    --------
+    Likelihood : What every likelihood offers.
+    """
+
+    takes_many_classes = False
+
+    def for_classes(self, n_classes):
+        """Return the likelihood for this number of classes."""
+        return self
 
     def log_probabilities(self, mean, variance):
         """Return the logarithms of the classes' probabilities, integrated over f.

@@ -7,6 +7,7 @@ import numpy as np
 from scipy.special import expit, log_ndtr, ndtr, xlogy
 
 from sparsegpc._core.likelihoods.base import (
+    CONDITIONALLY_GAUSSIAN,
     Expectation,
     LabelLikelihood,
     SiteState,
@@ -64,8 +65,6 @@ class BernoulliLogit(_BinaryLikelihood):
     slack.
     """
 
-    slacks = ("spherical", "standard")
-
     def expect(self, y, weight, mean, explained, residual, v):
         # From the side of the label that most copies have, so that both labels are treated alike.
         sign = np.where(y < 0.0, -1.0, 1.0)
@@ -90,8 +89,6 @@ class BernoulliProbit(_BinaryLikelihood):
     Hensman, Matthews, Ghahramani 2015, equation 15; Titsias 2025, section 3.3 for the spherical
     slack.
     """
-
-    slacks = ("spherical", "standard")
 
     def expect(self, y, weight, mean, explained, residual, v):
         mean, variance = mean[0], explained[0] + v[0] * residual
@@ -131,7 +128,7 @@ class PolyaGammaLogit(_BinaryLikelihood):
     Polson, Scott, Windle 2013, theorem 1; Passerello 2021, section 4.1 (there with unit weights).
     """
 
-    slacks = ("tight", "spherical", "standard")
+    slacks = CONDITIONALLY_GAUSSIAN
 
     def expect(self, y, weight, mean, explained, residual, v):
         mean = mean[0]
@@ -165,7 +162,7 @@ class ConditionalPolyaGamma(_BinaryLikelihood):
 
     def expect(self, y, weight, mean, explained, residual, v):
         mean, variance = mean[0], explained[0]
-        r = residual * _shrinkage_left(weight, mean, variance, residual)
+        r = residual * _own_scale(weight, mean, variance, residual)
         parts = expected_log_cosh(mean, variance, r)
         p = weight * parts[1]
         value = weight * (0.5 * y * mean - parts[0]) + 0.5 * r * p
@@ -177,7 +174,7 @@ class ConditionalPolyaGamma(_BinaryLikelihood):
         )
 
 
-def _shrinkage_left(weight, mean, variance, residual):
+def _own_scale(weight, mean, variance, residual):
     """Return v = r / k at the best r = k / (1 + p(r) k), by the secant method in log v.
 
     The residual that is left of a row and the precision p that it asks for follow from each other;

@@ -3,14 +3,14 @@ r"""Gaussian observation noise, known at each row or a function of the row.
 A target y of weight w with noise variance :math:`\lambda` is the site of precision
 :math:`w / \lambda` and shift :math:`w y / \lambda` with the own term
 :math:`-\frac w2 [\log 2 \pi \lambda + y^2 / \lambda]` (Passerello 2021, section 3.1). It does not
-depend on f, so nothing has to be solved for. The interface is that of `protocol`.
+depend on f, so nothing has to be solved for.
 """
 
 import numpy as np
 from numpy.linalg import LinAlgError
 from scipy.special import logsumexp
 
-from sparsegpc._core.likelihoods.base import Sites
+from sparsegpc._core.likelihoods.base import CONDITIONALLY_GAUSSIAN, Likelihood, Sites
 
 LOG_2PI = np.log(2.0 * np.pi)
 TINY = np.finfo(np.float64).tiny
@@ -26,7 +26,7 @@ _N_NODES, _N_ZOOMS, _NEGLIGIBLE, _FAR = 200, 3, 45.0, 9.0
 _DENSITY_ROWS = 1024
 
 
-class KnownNoise:
+class KnownNoise(Likelihood):
     """Targets of known precision.
 
     An entry of ``y`` holds the ``mean`` of the copies of a row, weighted by their precisions, the
@@ -34,16 +34,8 @@ class KnownNoise:
     ``-precision (mean - f)^2 / 2``. See `known_noise_targets`.
     """
 
-    slacks = ("tight", "spherical", "standard")
-    n_functions = 1
-    n_params = 0
+    slacks = CONDITIONALLY_GAUSSIAN
     has_fixed_sites = True
-
-    def at(self, params):
-        return self
-
-    def initial_states(self, y, weight):
-        return [None]
 
     def sites(self, state, y, weight):
         p, mean = y["precision"], y["mean"]
@@ -55,7 +47,7 @@ class KnownNoise:
         return float(y["own"].sum() - 0.5 * p @ (mean - centre) ** 2)
 
 
-class GaussianNoise:
+class GaussianNoise(Likelihood):
     r"""Noise of log variance :math:`\phi_n^\top a` with parameters a and a basis :math:`\phi`.
 
     An entry of ``y`` holds the ``mean`` of the copies of a row, their mean squared deviation from
@@ -70,8 +62,7 @@ class GaussianNoise:
     params : ndarray of shape (K,) or None
     """
 
-    slacks = KnownNoise.slacks
-    n_functions = 1
+    slacks = CONDITIONALLY_GAUSSIAN
     has_fixed_sites = True
 
     def __init__(self, n_params, params=None):
@@ -92,9 +83,6 @@ class GaussianNoise:
         slope = -self._prior_precision * others
         return 0.5 * float(slope @ others), slope
 
-    def initial_states(self, y, weight):
-        return [None]
-
     def sites(self, state, y, weight):
         log_noise = y["basis"] @ self._params
         if self.n_params > 1:
@@ -106,7 +94,7 @@ class GaussianNoise:
     def params_gradient(self, y, weight, mean, variance):
         """Return the derivative of the bound w.r.t. the parameters, given the moments of f."""
         p = weight * np.exp(-(y["basis"] @ self._params))
-        squared_error = (y["mean"] - mean) ** 2 + y["scatter"] + variance
+        squared_error = (y["mean"] - mean[0]) ** 2 + y["scatter"] + variance[0]
         return 0.5 * (p * squared_error - weight) @ y["basis"]
 
     def constant_bound(self, y, weight, fit_prior_mean=True):

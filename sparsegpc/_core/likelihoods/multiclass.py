@@ -7,6 +7,7 @@ import numpy as np
 from scipy.special import log_expit, softmax, xlogy
 
 from sparsegpc._core.likelihoods.base import (
+    CONDITIONALLY_GAUSSIAN,
     Expectation,
     LabelLikelihood,
     SiteState,
@@ -68,8 +69,6 @@ class Softmax(_SoftmaxLink, _JointLikelihood):
     Titsias 2016, "One-vs-each approximation to softmax for scalable estimation of probabilities".
     """
 
-    slacks = ("spherical", "standard")
-
     def initial_states(self, y, weight):
         # At f = 0, where every comparison has curvature 1/4 and slope 1/2.
         n = self.n_functions
@@ -124,7 +123,7 @@ class LogisticSoftmax(_JointLikelihood):
     Galy-Fajou, Wenzel, Donner, Opper 2019, where the gamma variable is kept, which is looser.
     """
 
-    slacks = ("tight", "spherical", "standard")
+    slacks = CONDITIONALLY_GAUSSIAN
     # Where the sigmoid is flat the bound has optima at huge prior means.
     has_prior_mean = False
 

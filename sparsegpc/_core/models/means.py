@@ -2,6 +2,7 @@ r"""The mean of q(u) at a given covariance: what is cheap about the ascent of `s
 
 Where the likelihood is log-concave the bound is concave in the mean. L-BFGS climbs it, in a metric
 in which its first step is Newton's for a likelihood whose curvature in f is the site precisions.
+Where a heavy row is on the wrong side its curvature vanishes, and steps are far too long.
 """
 
 from typing import NamedTuple
@@ -9,11 +10,10 @@ from typing import NamedTuple
 import numpy as np
 
 from sparsegpc._core.bounds.collapsed import row_sums
+from sparsegpc._core.bounds.slacks import STANDARD
 from sparsegpc._core.likelihoods.base import Expectation
 from sparsegpc._core.numerics.linalg import cholesky_of_identity_plus, solve_cholesky
 
-# Where a heavy row is on the wrong side its curvature vanishes, and steps are far too long.
-MAX_STEPS, SHORTEST_STEP = 20, 2.0**-40
 EPSILON, TINY = np.finfo(np.float64).eps, np.finfo(np.float64).tiny
 
 
@@ -32,7 +32,7 @@ class Covariance:
 
     def __init__(self, features, state, prior_mean):
         self._prior_mean = prior_mean
-        self._sums = row_sums(features, state.sites(), "standard")
+        self._sums = row_sums(features, state.sites(), STANDARD)
         self.LB = cholesky_of_identity_plus(self._sums.VpV)
         self.mean_cost = self._sums.cost / features.n_rows
         self._w_p = solve_cholesky(self.LB, self._sums.Vp)
@@ -63,79 +63,14 @@ class Covariance:
 
 
 class Reached(NamedTuple):
-    """The bound at means of q(u) and of the prior, ``means`` (K, M + 1).
+    """The bound at means of q(u) and of the prior, ``x`` (K, M + 1).
 
     ``value`` is the part of the bound that depends on them, ``gradient`` (K, M + 1) its derivative,
     ``mean_of_f`` (K, N) the means of f at the rows, and ``expected`` the `Expectation` there.
     """
 
-    means: np.ndarray
+    x: np.ndarray
     value: float
     gradient: np.ndarray
     mean_of_f: np.ndarray
     expected: Expectation
-
-
-class MeanSearch:
-    """Maximisation over the means of q(u) and the prior means of K functions.
-
-    Parameters
-    ----------
-    covariances : list of Covariance
-    look : callable
-        ``look(means)`` returns what is `Reached` at means of shape (K, M + 1).
-    tol : float
-        Stop when a step would gain less than this many nats.
-    """
-
-    def __init__(self, covariances, look, tol):
-        self._covariances, self._look, self._tol = covariances, look, tol
-        self._pairs = []
-
-    def run(self, start):
-        """Climb from what is `Reached` at the start.
-
-        Returns
-        -------
-        best : Reached
-        solved : bool
-            Whether a further step would gain less than the tolerance.
-
-        Notes
-        -----
-        One look for each step, or more where a step is too long.
-        """
-        best = start
-        for _ in range(MAX_STEPS):
-            step = self._direction(best.gradient)
-            solved = not 0.5 * float((best.gradient * step).sum()) > self._tol
-            if solved:
-                break
-            length, gain = 1.0, -np.inf
-            while gain < 0.0 and length >= SHORTEST_STEP:
-                trial = self._look(best.means + length * step)
-                gain = trial.value - best.value
-                length *= 0.5
-            if not gain >= 0.0:
-                break
-            self._remember(trial.means - best.means, best.gradient - trial.gradient)
-            best = trial
-        return best, solved
-
-    def _remember(self, step, change):
-        """Note by how much the gradient fell along a step."""
-        curvature = float((step * change).sum())
-        if curvature > EPSILON * float(np.linalg.norm(step) * np.linalg.norm(change)):
-            self._pairs.append((step, change, curvature))
-
-    def _direction(self, gradient):
-        """Return the step that the gradient implies, both of shape (K, M + 1)."""
-        gradient, weights = gradient.copy(), []
-        for step, change, curvature in reversed(self._pairs):
-            weights.append(float((step * gradient).sum()) / curvature)
-            gradient -= weights[-1] * change
-        newton = [c.newton_step(part) for c, part in zip(self._covariances, gradient, strict=True)]
-        direction = np.stack(newton)
-        for (step, change, curvature), weight in zip(self._pairs, reversed(weights), strict=True):
-            direction += (weight - float((change * direction).sum()) / curvature) * step
-        return direction

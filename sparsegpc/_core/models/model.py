@@ -5,86 +5,26 @@ The one place where kernel, features, bound, likelihood and sites meet.
 
 from copy import copy
 from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 
-from sparsegpc._core.bounds.collapsed import (
-    SHRINKAGE_STEPS,
-    covariance,
-    gradient,
-    marginals,
-    moments,
-    shrinkage,
-)
-from sparsegpc._core.bounds.features import RowFeatures, features
+from sparsegpc._core.bounds.collapsed import gradient, moments
+from sparsegpc._core.bounds.features import RowFeatures
+from sparsegpc._core.bounds.slacks import STANDARD, settle_scales
 from sparsegpc._core.likelihoods.base import SiteState
+from sparsegpc._core.models.evaluation import Counts, Evaluation
+from sparsegpc._core.models.posterior import Posterior
 from sparsegpc._core.models.sites import SMALLEST_PRECISION, solve_sites
 from sparsegpc._core.numerics.linalg import SMALLEST_JITTER
-from sparsegpc._core.rows.blocks import DEFAULT_MEMORY, RowBlocks, Table, row_blocks
-from sparsegpc._core.rows.sources import map_rows, spaced_rows, take_rows
-from sparsegpc._core.selection.choices import Chosen
+from sparsegpc._core.rows.blocks import DEFAULT_MEMORY, Table, row_blocks
+from sparsegpc._core.rows.sources import spaced_rows, take_rows
+from sparsegpc._core.selection.choices import CandidateRows
 
 # The sites are solved to this share of the bound's tolerance.
 SITE_TOL_SHARE = 0.03
 MAX_SITE_ITERATIONS = 50
 # Rows that say which hyperparameters the variance of f grows with.
 FEW_ROWS = 100
-
-
-class Evaluation(NamedTuple):
-    """The model at given hyperparameters and inducing points, with the sites solved for.
-
-    ``solutions`` holds one `SiteSolution` for each function of each output. ``Luu_noise`` is the
-    factor of the points of a noise process, if the model has one.
-    """
-
-    theta: np.ndarray
-    chosen: Chosen
-    solutions: tuple
-    Luu: np.ndarray
-    jitter: float
-    grad_theta: np.ndarray | None
-    grad_Z: np.ndarray | None
-    Luu_noise: np.ndarray | None = None
-    log_prior: float = 0.0
-
-    @property
-    def bound(self):
-        """What is maximised: the bound on the log marginal likelihood, and the log prior."""
-        return self.evidence + self.log_prior
-
-    @property
-    def evidence(self):
-        """The bound on the log marginal likelihood of the targets."""
-        return sum(solution.bound for solution in self.solutions)
-
-    @property
-    def states(self):
-        return tuple(solution.state for solution in self.solutions)
-
-    @property
-    def converged(self):
-        return all(solution.converged for solution in self.solutions)
-
-
-class Counts:
-    """How much work a fit took: evaluations of the bound, and passes of the site solver.
-
-    ``full_evaluations`` are those on all rows.
-    """
-
-    def __init__(self):
-        self.evaluations = 0
-        self.full_evaluations = 0
-        self.site_iterations = 0
-        self.optimizer_iterations = 0
-
-    def add(self, solutions, on_all_rows=True):
-        """Count one evaluation, and the passes that its outputs took together."""
-        self.evaluations += 1
-        self.full_evaluations += on_all_rows
-        self.site_iterations += sum(solution.n_iter for solution in solutions)
 
 
 class SparseModel:
@@ -96,13 +36,13 @@ class SparseModel:
     Parameters
     ----------
     kernel : FreeKernel
-    likelihood : likelihood of `protocol`
+    likelihood : Likelihood
     X : array of shape (N, D)
     targets : list of array of shape (N,)
         One for each output, as the likelihood takes them. The outputs are independent given theta,
         and share kernel and inducing points.
     weight : ndarray of shape (N,)
-    slack : str
+    slack : Slack
     fit_prior_mean : bool
         Learn the constant prior mean of each f; else it is zero.
     tol : float
@@ -114,6 +54,9 @@ class SparseModel:
     counts : Counts or None
         Where the work is counted.
     """
+
+    # How the points of a noise process are chosen, if the model has one.
+    noise_choice = None
 
     def __init__(
         self,
@@ -163,8 +106,10 @@ class SparseModel:
         return None if self.fit_prior_mean else 0.0
 
     def split(self, theta):
-        """Return the kernel's parameters, and for each output the likelihood's."""
-        return split_theta(theta, self.kernel, self.likelihood, len(self.targets))
+        """Return the kernel's parameters, and a list of the likelihood's for each output."""
+        ends = self.kernel.n_params + self.likelihood.n_params * np.arange(len(self.targets) + 1)
+        kernel_theta, *params, _ = np.split(theta, ends)
+        return kernel_theta, params
 
     def initial_state(self):
         """Return the states of all outputs before anything is known of f."""
@@ -172,54 +117,51 @@ class SparseModel:
             state for y in self.targets for state in self.likelihood.initial_states(y, self.weight)
         )
 
-    def _by_output(self, states):
-        """Return the states of each output's functions."""
+    def _by_output(self, functions):
+        """Return what belongs to each function as a list of what belongs to those of an output."""
         n = self.likelihood.n_functions
-        return [states[k * n : (k + 1) * n] for k in range(len(self.targets))]
+        return [functions[k * n : (k + 1) * n] for k in range(len(self.targets))]
 
-    def states_from(self, theta, Z, posteriors, jitter):
-        """Return the states that ask for given posteriors of f, found on these or on other rows.
+    def states_from(self, theta, posterior):
+        """Return the states that ask for a given posterior of f, found on these or on other rows.
 
         Parameters
         ----------
         theta : ndarray of shape (P,)
-        Z : ndarray of shape (M, D)
-        posteriors : list of Posterior
-            One for each function, of the features of `Z`.
-        jitter : float
-            Of the covariance of `Z`.
+            The hyperparameters that it was found at, those of the likelihood included.
+        posterior : Posterior
 
         Returns
         -------
         tuple of states
             The initial ones where the sites do not depend on f. Cost N M^2.
         """
-        likelihood = self.likelihood
+        likelihood, functions = self.likelihood, posterior.functions
         if likelihood.has_fixed_sites:
             return self.initial_state()
         kernel_theta, params = self.split(theta)
-        features = self.row_features(self.kernel, kernel_theta, Z, jitter=jitter, attempts=1)
-        n, slack = likelihood.n_functions, self.slack
+        features = self.row_features(
+            self.kernel, kernel_theta, posterior.Z, jitter=posterior.jitter, attempts=1
+        )
+        mean_costs = self._by_output([q.mean_cost for q in functions])
 
         def block(V, residual, weight, *targets):
-            mean, explained = map(
-                np.stack, zip(*[moments(V, posterior) for posterior in posteriors], strict=True)
-            )
-            precision, shift = np.empty((2, *mean.shape))
-            for k, (y, own) in enumerate(zip(targets, params, strict=True)):
-                part = slice(k * n, (k + 1) * n)
-                v = np.ones(mean[part].shape)
-                for _ in range(1 if likelihood.has_own_slack else SHRINKAGE_STEPS):
-                    expected = likelihood.at(own).expect(
-                        y, weight, mean[part], explained[part], residual, v
-                    )
-                    for row, p, posterior in zip(
-                        v, expected.precision, posteriors[part], strict=True
-                    ):
-                        row[:] = shrinkage(slack, p * residual, posterior.mean_cost)
-                precision[part] = np.maximum(expected.precision, SMALLEST_PRECISION)
-                shift[part] = expected.slope + precision[part] * mean[part]
-            return precision, shift
+            mean, explained = map(np.stack, zip(*[moments(V, q) for q in functions], strict=True))
+            precision, shift = [], []
+            for m, s, y, own, costs in zip(
+                self._by_output(mean),
+                self._by_output(explained),
+                targets,
+                params,
+                mean_costs,
+                strict=True,
+            ):
+                inputs = likelihood.at(own).expect, y, weight, m, s, residual
+                expected, _ = settle_scales(self.scales, partial(*inputs), residual, costs)
+                p = np.maximum(expected.precision, SMALLEST_PRECISION)
+                precision.append(p)
+                shift.append(expected.slope + p * m)
+            return np.concatenate(precision), np.concatenate(shift)
 
         precision, shift = features.rows(
             block, features.residual, self.weight, *map(Table, self.targets)
@@ -236,26 +178,14 @@ class SparseModel:
         return total
 
     @property
-    def row_options(self):
-        """Arguments of `RowBlocks`."""
-        return self._row_options
+    def rows(self):
+        """The `CandidateRows` that inducing points are chosen among."""
+        return CandidateRows(self.X, self.total_weight, self._row_options)
 
-    def covariance(self, theta):
-        """Return ``k(Z, X)``, a function of two tables, at these hyperparameters."""
-        return partial(self.kernel.value, self.split(theta)[0])
-
-    def kdiag(self, theta):
-        """Return the diagonal of the kernel matrix, shape (N,)."""
-        kernel_theta = self.split(theta)[0]
-        return map_rows(lambda X: self.kernel.diag(kernel_theta, X), self.X)
-
-    def choose(self, choice, theta, states):
-        """Return the points that `choice` takes at these hyperparameters and states."""
-        return choice(self, theta, self.precision(theta, states))
-
-    def keeps(self, choice):
-        """Return whether `choice` takes the same points at all hyperparameters and states."""
-        return choice.fixed
+    @property
+    def scales(self):
+        """The slack that gives the scales of the residuals: 1 for a likelihood with its own."""
+        return STANDARD if self.likelihood.has_own_slack else self.slack
 
     def constant_bound(self):
         """Return the log likelihood of the best constant functions."""
@@ -323,98 +253,62 @@ class SparseModel:
             self.kernel, kernel_theta, chosen.Z, jitter=jitter, attempts=attempts
         )
         likelihoods = [self.likelihood.at(own) for own in params]
-        solutions = tuple(
-            solution
-            for likelihood, y, parts in zip(
-                likelihoods, self.targets, self._by_output(states), strict=True
-            )
-            for solution in solve_sites(
-                features,
-                likelihood,
-                y,
-                self.weight,
-                self.slack,
-                parts,
-                prior_mean=self.prior_mean,
-                tol=SITE_TOL_SHARE * self.tol if tol is None else tol,
-                max_iter=max_iter,
-            )
-        )
-        priors = [part.log_prior() for part in likelihoods if part.n_params]
+        tol = SITE_TOL_SHARE * self.tol if tol is None else tol
+        solutions = self._solve(features, likelihoods, states, tol, max_iter)
         grad_theta = grad_Z = None
         if wrt_theta or wrt_Z:
-            outputs = [
-                (solution.sites, solution.posterior, solution.residual_cost)
-                for solution in solutions
-            ]
-            has_params = self.likelihood.n_params > 0
-            slopes = gradient(features, outputs, self.slack, wrt_Z=wrt_Z, moments=has_params)
-            grad_theta, grad_Z = slopes.theta, slopes.Z
-            if has_params:
-                own = [
-                    likelihood.params_gradient(y, self.weight, *moments) + slope
-                    for likelihood, y, moments, (_, slope) in zip(
-                        likelihoods, self.targets, slopes.moments, priors, strict=True
-                    )
-                ]
-                grad_theta = np.concatenate([grad_theta, *own])
+            grad_theta, grad_Z = self._gradient(features, likelihoods, solutions, wrt_Z)
         self.counts.add(solutions, self._has_all_rows)
         return Evaluation(
             theta,
             chosen,
             solutions,
-            features.Luu,
+            posterior_of(features, [solution.posterior for solution in solutions]),
             features.jitter,
             grad_theta,
             grad_Z,
-            log_prior=sum(value for value, _ in priors),
+            log_prior=sum(likelihood.log_prior()[0] for likelihood in likelihoods),
         )
 
+    def _solve(self, features, likelihoods, states, tol, max_iter):
+        """Return the solution of each function, output by output."""
+        options = {"prior_mean": self.prior_mean, "tol": tol, "max_iter": max_iter}
+        return tuple(
+            solution
+            for likelihood, y, parts in zip(
+                likelihoods, self.targets, self._by_output(states), strict=True
+            )
+            for solution in solve_sites(
+                features, likelihood, y, self.weight, self.slack, parts, **options
+            )
+        )
 
-def split_theta(theta, kernel, likelihood, n_outputs):
-    """Return the kernel's part of `theta`, and for each output the likelihood's."""
-    ends = kernel.n_params + likelihood.n_params * np.arange(n_outputs + 1)
-    kernel_theta, *params = np.split(theta, ends[:-1])
-    return kernel_theta, params
-
-
-def predict_moments(kernel, theta, Z, Luu, posteriors, X, **row_options):
-    """Return mean and variance of each f at new rows, shape (n_outputs, N), block by block.
-
-    Cost N M (M + D) for one output, memory of one block beyond the result.
-    """
-
-    def block(X):
-        V, residual = features(kernel, theta, Z, Luu, X)
-        parts = [marginals(V, residual, posterior) for posterior in posteriors]
-        return (), tuple(map(np.stack, zip(*parts, strict=True)))
-
-    # A cluster keeps what it was sent as long as this object lives, and the caller may reuse X.
-    X = X.view() if isinstance(X, np.ndarray) else X
-    return row_blocks(X, len(Z), **row_options).visit(block, Table(X))[1]
-
-
-def predict_covariance(kernel, theta, Z, Luu, posteriors, X):
-    """Return mean and covariance of each f at new rows, shape (n_outputs, N) and (.., N, N).
-
-    Cost N M (M + D) + N^2 (M + D), memory N^2 for each output and N^2 beyond, or what the kernel
-    needs to be evaluated.
-    """
-    V, _ = features(kernel, theta, Z, Luu, X)
-    residual = kernel.value(theta, X, X)
-    residual -= V.T @ V
-    mean = np.stack([moments(V, posterior)[0] for posterior in posteriors])
-    result = np.empty((len(posteriors), len(X), len(X)))
-    for posterior, own in zip(posteriors, result, strict=True):
-        covariance(residual, V, posterior, out=own)
-    return mean, result
+    def _gradient(self, features, likelihoods, solutions, wrt_Z):
+        """Return the gradient w.r.t. theta, shape (P,), and w.r.t. the points, or None."""
+        outputs = [
+            (solution.sites, solution.posterior, solution.residual_cost) for solution in solutions
+        ]
+        has_params = self.likelihood.n_params > 0
+        slopes = gradient(features, outputs, self.slack, wrt_Z=wrt_Z, moments=has_params)
+        if not has_params:
+            return slopes.theta, slopes.Z
+        own = []
+        for likelihood, y, functions in zip(
+            likelihoods, self.targets, self._by_output(slopes.moments), strict=True
+        ):
+            mean, variance = map(np.stack, zip(*functions, strict=True))
+            by_bound = likelihood.params_gradient(y, self.weight, mean, variance)
+            own.append(by_bound + likelihood.log_prior()[1])
+        return np.concatenate([slopes.theta, *own]), slopes.Z
 
 
-def whitened_features(kernel, theta, Z, Luu, X, **row_options):
-    """Return the features of new rows as a data matrix, shape (N, M)."""
-
-    def block(X):
-        return (), (features(kernel, theta, Z, Luu, X)[0],)
-
-    blocks = RowBlocks(len(X), len(Z), n_read=X.shape[1], **row_options)
-    return blocks.visit(block, Table(X))[1][0].T
+def posterior_of(features, functions):
+    """Return the `Posterior` of functions, a list of `FunctionPosterior`, at these features."""
+    return Posterior(
+        features.kernel,
+        features.theta,
+        features.Z,
+        features.Luu,
+        features.jitter,
+        tuple(functions),
+    )

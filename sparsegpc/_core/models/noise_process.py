@@ -14,21 +14,19 @@ multiply both likelihoods. At its maximum the derivatives w.r.t. the parameters 
 are those at fixed sites.
 """
 
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-from numpy.linalg import LinAlgError
 
 from sparsegpc._core.bounds.collapsed import (
-    Posterior,
+    FunctionPosterior,
     collapse,
     divergence,
     gradient,
     marginals,
     moments,
-    shrinkage,
 )
+from sparsegpc._core.bounds.slacks import STANDARD
 from sparsegpc._core.likelihoods.base import Sites
 from sparsegpc._core.likelihoods.gaussian import (
     LOG_2PI,
@@ -36,17 +34,18 @@ from sparsegpc._core.likelihoods.gaussian import (
     limited_exp,
     refuse_no_noise,
 )
-from sparsegpc._core.models.model import MAX_SITE_ITERATIONS, Evaluation, SparseModel
-from sparsegpc._core.models.sites import ROUNDING, refuse_infinite
+from sparsegpc._core.models.evaluation import Evaluation
+from sparsegpc._core.models.model import MAX_SITE_ITERATIONS, SparseModel, posterior_of
+from sparsegpc._core.models.sites import ROUNDING
 from sparsegpc._core.numerics.linalg import SMALLEST_JITTER
-from sparsegpc._core.rows.sources import map_rows
-from sparsegpc._core.selection.choices import refuse_points
-from sparsegpc._core.selection.pivots import select
+from sparsegpc._core.optimisers.ascent import ascend
+from sparsegpc._core.selection.choices import PivotedChoice
 
 # The noise is solved for to this share of the bound's tolerance.
 NOISE_TOL_SHARE = 0.1
-# A step of the noise sites that lowers the bound is halved, down to this length.
-SHORTEST_STEP = 1.0 / 64.0
+# A step of the noise sites that lowers the bound is halved, down to this length; after one that
+# does not the next may be this much longer.
+SHORTEST_STEP, STEP_GROWTH = 1.0 / 64.0, 2.0
 
 
 class NoiseState(NamedTuple):
@@ -62,8 +61,8 @@ class NoisySolution(NamedTuple):
 
     state: NoiseState
     sites: Sites
-    posterior: Posterior
-    noise_posterior: Posterior
+    posterior: FunctionPosterior
+    noise_posterior: FunctionPosterior
     bound: float
     n_iter: int
     converged: bool
@@ -85,30 +84,59 @@ class _Attempt(NamedTuple):
     solution: NoisySolution
     target: tuple
 
+    @property
+    def bound(self):
+        return self.solution.bound
 
-def _attempt(features, noise_features, y, weight, slack, prior_mean, limit, precision, shift):
-    noise_sites = Sites(precision, shift, np.zeros(len(weight)))
-    noise_posterior = collapse(noise_features, noise_sites, "standard")
-    mean, variance = noise_features.rows(
-        lambda V, residual: marginals(V, residual, noise_posterior), noise_features.residual
-    )
-    exponent = -mean + 0.5 * variance
-    refuse_no_noise(exponent, limit)
-    p = weight * np.exp(exponent)
-    own = -0.5 * (weight * (LOG_2PI + mean) + p * (y["mean"] ** 2 + y["scatter"]))
-    sites = Sites(p, p * y["mean"], own)
-    posterior = collapse(features, sites, slack, prior_mean)
+    def towards_target(self, length):
+        """Return precision and shift part of the way to those that are asked for."""
+        pairs = zip(self.solution.state[:2], self.target, strict=True)
+        return tuple((1.0 - length) * old + length * new for old, new in pairs)
 
-    def target(V, residual, p, y_mean, scatter):
-        f_mean, explained = moments(V, posterior)
-        v = shrinkage(slack, p * residual, posterior.mean_cost)
-        return (0.5 * p * ((y_mean - f_mean) ** 2 + scatter + explained + v * residual),)
 
-    (wanted,) = features.rows(target, features.residual, p, y["mean"], y["scatter"])
-    bound = posterior.bound - divergence(noise_posterior)
-    state = NoiseState(precision, shift, p)
-    solution = NoisySolution(state, sites, posterior, noise_posterior, bound, 0, False)
-    return _Attempt(solution, (wanted, wanted * (1.0 + mean) - 0.5 * weight))
+class _Problem:
+    """The bound as a function of the sites of g."""
+
+    def __init__(self, features, noise_features, y, weight, slack, prior_mean):
+        self._features, self._noise_features = features, noise_features
+        self._y, self._weight = y, weight
+        self._slack, self._prior_mean = slack, prior_mean
+        self._limit = largest_log_precision(y, weight)
+
+    def attempt(self, precision, shift):
+        """Return the `_Attempt` at sites of g."""
+        noise_sites = Sites(precision, shift, np.zeros(len(self._weight)))
+        noise_posterior = collapse(self._noise_features, noise_sites, STANDARD)
+        mean, variance = self._noise_features.rows(
+            lambda V, residual: marginals(V, residual, noise_posterior),
+            self._noise_features.residual,
+        )
+        sites = self._sites_of_f(mean, variance)
+        posterior = collapse(self._features, sites, self._slack, self._prior_mean)
+        bound = posterior.bound - divergence(noise_posterior)
+        state = NoiseState(precision, shift, sites.precision)
+        solution = NoisySolution(state, sites, posterior, noise_posterior, bound, 0, False)
+        wanted = self._wanted(sites.precision, posterior)
+        return _Attempt(solution, (wanted, wanted * (1.0 + mean) - 0.5 * self._weight))
+
+    def _sites_of_f(self, mean, variance):
+        """Return the `Sites` of f at moments of g."""
+        exponent = -mean + 0.5 * variance
+        refuse_no_noise(exponent, self._limit)
+        y, p = self._y, self._weight * np.exp(exponent)
+        own = -0.5 * (self._weight * (LOG_2PI + mean) + p * (y["mean"] ** 2 + y["scatter"]))
+        return Sites(p, p * y["mean"], own)
+
+    def _wanted(self, precision, posterior):
+        """Return the precisions of g that f asks for, shape (N,)."""
+
+        def block(V, residual, p, y_mean, scatter):
+            f_mean, explained = moments(V, posterior)
+            v = self._slack.scale(p * residual, posterior.mean_cost)
+            return (0.5 * p * ((y_mean - f_mean) ** 2 + scatter + explained + v * residual),)
+
+        inputs = self._features.residual, precision, self._y["mean"], self._y["scatter"]
+        return self._features.rows(block, *inputs)[0]
 
 
 def solve_noise(
@@ -123,7 +151,7 @@ def solve_noise(
     y : structured array of shape (N,)
         With ``mean`` and ``scatter``, see `GaussianNoise`.
     weight : ndarray of shape (N,)
-    slack : str
+    slack : Slack
         Of f; that of g is the standard one.
     state : NoiseState
         Where to start.
@@ -147,35 +175,17 @@ def solve_noise(
     -----
     Cost about 2 N (M^2 + M_g^2) per pass.
     """
-    limit = largest_log_precision(y, weight)
-
-    def attempt(*noise_sites):
-        return _attempt(features, noise_features, y, weight, slack, prior_mean, limit, *noise_sites)
-
-    best = attempt(state.precision, state.shift)
-    refuse_infinite(best.solution.bound)
-    rounding = ROUNDING * float(weight.sum())
-    length, n_iter, converged = 1.0, 1, False
-    while n_iter < max_iter and not converged:
-        old, new = best.solution.state[:2], best.target
-        n_iter += 1
-        try:
-            trial = attempt(
-                *((1.0 - length) * a + length * b for a, b in zip(old, new, strict=True))
-            )
-            gain = trial.solution.bound - best.solution.bound
-        except LinAlgError:
-            gain = -np.inf
-        # A short step gains little because it is short.
-        converged = abs(gain) < tol * length
-        if gain >= -rounding:
-            best = trial
-            length = min(1.0, 2.0 * length)
-        else:
-            length *= 0.5
-            if length < SHORTEST_STEP:
-                break
-    return best.solution._replace(n_iter=n_iter, converged=converged)
+    problem = _Problem(features, noise_features, y, weight, slack, prior_mean)
+    found = ascend(
+        lambda sites, best: problem.attempt(*sites),
+        problem.attempt(state.precision, state.shift),
+        tol=tol,
+        max_iter=max_iter,
+        shortest=SHORTEST_STEP,
+        rounding=ROUNDING * float(weight.sum()),
+        growth=STEP_GROWTH,
+    )
+    return found.best.solution._replace(n_iter=found.n_iter, converged=found.converged)
 
 
 class HeteroscedasticModel(SparseModel):
@@ -187,7 +197,8 @@ class HeteroscedasticModel(SparseModel):
     Parameters
     ----------
     *args
-        Of `SparseModel`. The likelihood serves only for the bound of a constant function.
+        Of `SparseModel`. The likelihood, one without parameters, serves only for the bound of a
+        constant function.
     noise_kernel : FreeKernel
     n_noise_points : int
         Most inducing points of the noise processes; they are chosen by greedy variance.
@@ -202,19 +213,24 @@ class HeteroscedasticModel(SparseModel):
     def __init__(self, *args, noise_kernel, n_noise_points, noise_tol, log_noise, **options):
         super().__init__(*args, **options)
         self.noise_kernel = noise_kernel
-        self._n_noise_points, self._noise_tol = n_noise_points, noise_tol
+        self.noise_choice = PivotedChoice(
+            "argmax",
+            n_noise_points,
+            noise_tol,
+            n_functions=self.n_functions,
+            name="noise.n_inducing",
+        )
         self._log_noise = log_noise
 
-    def split(self, theta):
-        """Return the parameters of the kernel of f, and those of the noise kernel."""
-        return np.split(theta, [self.kernel.n_params])
+    def noise_theta(self, theta):
+        """Return the parameters of the noise kernel."""
+        return theta[self.kernel.n_params :]
 
     def constant_theta(self, theta, bounds):
-        parts = zip(
-            (self.kernel, self.noise_kernel), self.split(theta), self.split(bounds), strict=True
-        )
-        few = self.some_rows()
-        return np.concatenate([kernel.flattest(own, limits, few) for kernel, own, limits in parts])
+        few, n_params = self.some_rows(), self.kernel.n_params
+        flat = self.kernel.flattest(theta[:n_params], bounds[:n_params], few)
+        of_noise = self.noise_kernel.flattest(theta[n_params:], bounds[n_params:], few)
+        return np.concatenate([flat, of_noise])
 
     def initial_state(self):
         half = 0.5 * self.weight
@@ -225,28 +241,6 @@ class HeteroscedasticModel(SparseModel):
 
     def precision(self, theta, states):
         return sum(state.of_f for state in states)
-
-    def choose(self, choice, theta, states):
-        chosen = super().choose(choice, theta, states)
-        noise_theta = self.split(theta)[1]
-        # At the optimum the sites of g have precisions of a half on average.
-        selection = select(
-            partial(self.noise_kernel.value, noise_theta),
-            self.X,
-            map_rows(partial(self.noise_kernel.diag, noise_theta), self.X),
-            0.5 * self.weight,
-            self._n_noise_points,
-            rule="argmax",
-            tol=self._noise_tol,
-            total_weight=self.total_weight,
-            check=partial(refuse_points, n_functions=self.n_functions, name="noise.n_inducing"),
-            **self.row_options,
-        )
-        return chosen._replace(Z_noise=self.X[selection.indices])
-
-    def keeps(self, choice):
-        # The points of the noise follow its kernel.
-        return False
 
     def evaluate(
         self,
@@ -266,48 +260,55 @@ class HeteroscedasticModel(SparseModel):
         Cost 2 N (M^2 + M_g^2) for each pass of each output, and N (5 M^2 + 4 M_g^2) for the
         gradient.
         """
-        kernel_theta, noise_theta = self.split(theta)
-        jitters = {"jitter": jitter, "attempts": attempts}
-        # Both are needed in turns, so they divide the memory by what they would keep.
-        of_f = (1.0 + self.kernel.n_arrays) * len(chosen.Z)
-        of_noise = (1.0 + self.noise_kernel.n_arrays) * len(chosen.Z_noise)
-        share = of_f / (of_f + of_noise)
-        features = self.row_features(self.kernel, kernel_theta, chosen.Z, share=share, **jitters)
-        noise_features = self.row_features(
-            self.noise_kernel, noise_theta, chosen.Z_noise, share=1.0 - share, **jitters
-        )
+        features, noise_features = self._both_features(theta, chosen, jitter, attempts)
+        tol = NOISE_TOL_SHARE * self.tol if tol is None else tol
+        options = {"prior_mean": self.prior_mean, "tol": tol, "max_iter": max_iter}
         solutions = tuple(
-            solve_noise(
-                features,
-                noise_features,
-                y,
-                self.weight,
-                self.slack,
-                state,
-                prior_mean=self.prior_mean,
-                tol=NOISE_TOL_SHARE * self.tol if tol is None else tol,
-                max_iter=max_iter,
-            )
+            solve_noise(features, noise_features, y, self.weight, self.slack, state, **options)
             for y, state in zip(self.targets, states, strict=True)
         )
         grad_theta = grad_Z = None
         if wrt_theta or wrt_Z:
-            outputs = [(solution.sites, solution.posterior, None) for solution in solutions]
-            grad_theta, grad_Z, _ = gradient(features, outputs, self.slack, wrt_Z=wrt_Z)
-            noise_outputs = [
-                (Sites(*solution.state[:2], None), solution.noise_posterior, None)
-                for solution in solutions
-            ]
-            by_noise = gradient(noise_features, noise_outputs, "standard").theta
-            grad_theta = np.concatenate([grad_theta, by_noise])
+            grad_theta, grad_Z = self._noisy_gradient(features, noise_features, solutions, wrt_Z)
         self.counts.add(solutions, self._has_all_rows)
         return Evaluation(
             theta,
             chosen,
             solutions,
-            features.Luu,
+            posterior_of(features, [solution.posterior for solution in solutions]),
             max(features.jitter, noise_features.jitter),
             grad_theta,
             grad_Z,
-            noise_features.Luu,
+            posterior_of(noise_features, [solution.noise_posterior for solution in solutions]),
         )
+
+    def _both_features(self, theta, chosen, jitter, attempts):
+        """Return the `RowFeatures` of f and of g.
+
+        Both are needed in turns, so they divide the memory by what they would keep.
+        """
+        options = {"jitter": jitter, "attempts": attempts}
+        of_f = (1.0 + self.kernel.n_arrays) * len(chosen.Z)
+        of_noise = (1.0 + self.noise_kernel.n_arrays) * len(chosen.Z_noise)
+        share = of_f / (of_f + of_noise)
+        kernel_theta, _ = self.split(theta)
+        features = self.row_features(self.kernel, kernel_theta, chosen.Z, share=share, **options)
+        noise_features = self.row_features(
+            self.noise_kernel,
+            self.noise_theta(theta),
+            chosen.Z_noise,
+            share=1.0 - share,
+            **options,
+        )
+        return features, noise_features
+
+    def _noisy_gradient(self, features, noise_features, solutions, wrt_Z):
+        """Return the gradient w.r.t. theta, shape (P,), and w.r.t. the points of f, or None."""
+        outputs = [(solution.sites, solution.posterior, None) for solution in solutions]
+        by_f = gradient(features, outputs, self.slack, wrt_Z=wrt_Z)
+        of_noise = [
+            (Sites(*solution.state[:2], None), solution.noise_posterior, None)
+            for solution in solutions
+        ]
+        by_noise = gradient(noise_features, of_noise, STANDARD)
+        return np.concatenate([by_f.theta, by_noise.theta]), by_f.Z

@@ -15,24 +15,23 @@ maximised over 2 N numbers rather than the M (M + 3) / 2 of an explicit q(u), in
 - the precisions are set to the :math:`\pi_n` that the moments ask for, at about 2 N M^2: a pass.
   Anderson's method extrapolates their logarithms from the last few passes.
 
-A step that lowers the bound is taken back: an extrapolated one for the plain one, that for half of
-it. The last pass is spared where the next one would gain less than the tolerance, by an estimate
-from above.
+A step that lowers the bound is taken back: see `ascent`. The last pass is spared where the next one
+would gain less than the tolerance, by an estimate from above.
 
 References
 ----------
 Hensman, Matthews, Ghahramani 2015, equation 15, the bound; Khan, Lin 2017, sites by natural
-gradients; Titsias 2025, section 3.3, the shrinkages v.
+gradients; Titsias 2025, section 3.3, the scales v.
 """
 
 from typing import NamedTuple
 
 import numpy as np
-from numpy.linalg import LinAlgError
 
-from sparsegpc._core.bounds.collapsed import Posterior, collapse, shrinkage
+from sparsegpc._core.bounds.collapsed import FunctionPosterior, collapse
+from sparsegpc._core.bounds.slacks import STANDARD
 from sparsegpc._core.likelihoods.base import Expectation, Sites, SiteState
-from sparsegpc._core.models.means import Covariance, MeanSearch, Reached
+from sparsegpc._core.models.means import Covariance, Reached
 from sparsegpc._core.numerics.linalg import (
     column_product,
     column_squares,
@@ -40,13 +39,15 @@ from sparsegpc._core.numerics.linalg import (
     row_product,
     solve_lower,
 )
+from sparsegpc._core.optimisers.anderson import ANDERSON_DEPTH, Anderson
+from sparsegpc._core.optimisers.ascent import ascend, refuse_infinite
+from sparsegpc._core.optimisers.lbfgs import LBFGS
 from sparsegpc._core.rows.blocks import Table
 
 # The mean is solved for to this share of the tolerance.
 MEAN_TOL_SHARE = 0.1
 # A step of the precisions that lowers the bound is halved, down to this length.
 SHORTEST_STEP = 1.0 / 1024.0
-ANDERSON_DEPTH = 5
 # An extrapolated log precision is this close to what the moments ask for.
 LARGEST_JUMP = 2.0
 # So that logarithms are finite.
@@ -67,7 +68,7 @@ class SiteSolution(NamedTuple):
 
     state: SiteState | None
     sites: Sites
-    posterior: Posterior
+    posterior: FunctionPosterior
     bounds: list
     n_iter: int
     converged: bool
@@ -84,9 +85,9 @@ def solve_sites(features, likelihood, y, weight, slack, states, *, prior_mean=No
     Parameters
     ----------
     features : RowFeatures
-    likelihood : likelihood as in `protocol`
+    likelihood : Likelihood
     y, weight : ndarray of shape (N,)
-    slack : str
+    slack : Slack
     states : list of SiteState
         Where to start, one for each function of the likelihood.
     prior_mean : float or None
@@ -126,71 +127,17 @@ def solve_sites(features, likelihood, y, weight, slack, states, *, prior_mean=No
     return found.best.solutions(found.bounds, found.n_iter, found.converged)
 
 
-class _Ascent(NamedTuple):
-    """The best attempt of an ascent, the bound after each accepted pass, and how it ended."""
-
-    best: "_Attempt"
-    bounds: list
-    n_iter: int
-    converged: bool
-
-
 def _ascend(problem, states, tol, rounding, max_iter):
-    best = problem.attempt(states)
-    refuse_infinite(best.bound)
-    anderson = _Anderson()
-    step = anderson.next(best)
-    length, n_iter, bounds, converged = 1.0, 1, [best.bound], best.next_gain < tol
-    while n_iter < max_iter and not converged:
-        n_iter += 1
-        try:
-            trial = problem.attempt(best.states_at(step), best)
-            gain = trial.bound - best.bound if np.isfinite(trial.bound) else -np.inf
-        except LinAlgError:
-            gain = -np.inf
-        # A short step gains little because it is short.
-        is_small = abs(gain) < tol * length
-        if gain >= -rounding:
-            best = trial
-            bounds.append(best.bound)
-            converged = best.next_gain < tol or (is_small and best.next_gain < np.inf)
-            step, length = anderson.next(best), 1.0
-        else:
-            # A plain step that falls by next to nothing has nothing to gain.
-            converged = is_small and not anderson.extrapolated
-            length = 1.0 if anderson.extrapolated else 0.5 * length
-            anderson.forget()
-            step = best.towards_target(length)
-            if length < SHORTEST_STEP:
-                break
-    return _Ascent(best, bounds, n_iter, converged)
-
-
-class _Anderson:
-    """Extrapolation of the fixed-point iteration of the log precisions from its last few pairs."""
-
-    def __init__(self):
-        self.forget()
-
-    def forget(self):
-        self._x, self._f, self.extrapolated = [], [], False
-
-    def next(self, attempt):
-        """Return the log precisions to try next, shape (K, N)."""
-        x, g = attempt.log_precision, attempt.log_target
-        self._x.append(x.ravel())
-        self._f.append((g - x).ravel())
-        del self._x[: -ANDERSON_DEPTH - 1], self._f[: -ANDERSON_DEPTH - 1]
-        self.extrapolated = len(self._x) > 1
-        if not self.extrapolated:
-            return g
-        dx, df = np.diff(self._x, axis=0), np.diff(self._f, axis=0)
-        weighted = df * attempt.metric.ravel()
-        gram = weighted @ df.T
-        gram.flat[:: len(gram) + 1] *= 1.0 + 1e-8
-        weights = np.linalg.lstsq(gram, weighted @ self._f[-1], rcond=1e-12)[0]
-        moved = self._x[-1] + self._f[-1] - weights @ (dx + df)
-        return np.clip(moved.reshape(x.shape), g - LARGEST_JUMP, g + LARGEST_JUMP)
+    """Return the `Ascent` from these sites."""
+    return ascend(
+        lambda log_precision, best: problem.attempt(best.states_at(log_precision), best),
+        problem.attempt(states),
+        tol=tol,
+        max_iter=max_iter,
+        shortest=SHORTEST_STEP,
+        rounding=rounding,
+        accelerator=Anderson(ANDERSON_DEPTH),
+    )
 
 
 def _collapse_fixed(features, likelihood, y, weight, slack, prior_mean):
@@ -200,21 +147,16 @@ def _collapse_fixed(features, likelihood, y, weight, slack, prior_mean):
     return SiteSolution(None, sites, posterior, [posterior.bound], 1, True)
 
 
-def refuse_infinite(bound):
-    """Raise LinAlgError if the first bound that was computed is not finite."""
-    if not np.isfinite(bound):
-        raise LinAlgError(f"the bound is {bound} at the first sites tried")
-
-
 class _Attempt(NamedTuple):
     """The bound at given site precisions, its mean maximised over, and the sites asked for.
 
-    ``means`` (K, M + 1) are those of q(u) and the prior, ``mean`` (K, N) those of f that follow,
-    and ``metric`` (K, N) weighs changes of the log precisions.
+    ``point`` (K, N) are the logarithms of the precisions, ``image`` of those asked for; ``means``
+    (K, M + 1) are those of q(u) and the prior, ``mean`` (K, N) those of f that follow, and
+    ``metric`` (K, N) weighs changes of the log precisions.
     """
 
-    log_precision: np.ndarray
-    log_target: np.ndarray
+    point: np.ndarray
+    image: np.ndarray
     means: np.ndarray
     mean: np.ndarray
     slope: np.ndarray
@@ -234,8 +176,17 @@ class _Attempt(NamedTuple):
 
         The bound rises along the straight line of the precisions, not of their logarithms.
         """
-        precision, target = np.exp(self.log_precision), np.exp(self.log_target)
+        precision, target = np.exp(self.point), np.exp(self.image)
         return np.log((1.0 - length) * precision + length * target)
+
+    def residual(self, point, image):
+        """Return a change of log precisions as a vector, in the metric here."""
+        return (np.sqrt(self.metric) * (image - point)).ravel()
+
+    def combined(self, weights, images):
+        """Return a weighted sum of log precisions, close to what the moments ask for here."""
+        total = np.tensordot(weights, images, 1)
+        return np.clip(total, self.image - LARGEST_JUMP, self.image + LARGEST_JUMP)
 
     def solutions(self, bounds, n_iter, converged):
         """Return the list of `SiteSolution`."""
@@ -251,8 +202,8 @@ class _Attempt(NamedTuple):
                 residual_cost,
             )
             for target, state, posterior, residual_cost in zip(
-                self.states_at(self.log_target),
-                self.states_at(self.log_precision),
+                self.states_at(self.image),
+                self.states_at(self.point),
                 self.posteriors,
                 self.residual_costs,
                 strict=True,
@@ -265,8 +216,9 @@ class _Problem:
 
     def __init__(self, features, likelihood, y, weight, slack, prior_mean, tol):
         self._features, self._likelihood, self._y, self._weight = features, likelihood, y, weight
-        self._slack, self._prior_mean, self._tol = slack, prior_mean, tol
-        self._shape = (likelihood.n_functions, features.n_rows)
+        self._prior_mean, self._tol = prior_mean, tol
+        # A likelihood with a slack of its own is given v = 1.
+        self._scales = STANDARD if likelihood.has_own_slack else slack
 
     def attempt(self, states, start=None):
         """Return the `_Attempt` at these sites; only their precisions matter in the end.
@@ -280,23 +232,21 @@ class _Problem:
             means = np.stack([function.mean() for function in functions])
         else:
             means = start.means
-        v = self._shrinkages(precision)
+        v = self._scales_at(precision)
         reached, explained = self._look_first(functions, means, v)
+        search = LBFGS(
+            lambda means: self._look(means, explained, v),
+            lambda gradient: _newton_step(functions, gradient),
+            MEAN_TOL_SHARE * self._tol,
+        )
+        (means, value, _, mean, expected), solved = search.climb(reached)
         # All of the bound that does not depend on the mean; the trace of B^-1 is M less the sum.
         rest = 0.5 * float((precision * explained).sum() - (v - np.log(v) - 1.0).sum())
         rest -= 0.5 * sum(log_det(function.LB) for function in functions)
-        search = MeanSearch(
-            functions, lambda means: self._look(means, explained, v), MEAN_TOL_SHARE * self._tol
-        )
-        (means, value, _, mean, expected), solved = search.run(reached)
-        # To second order a pass gains 1/4 of the sum over pairs of rows of the products of their
-        # changes and their squared covariance, which is at most the product of the variances.
-        change = np.abs(expected.precision - precision) * explained
-        next_gain = 0.25 * float((change.sum(axis=1) ** 2).sum()) if solved else np.inf
         target = np.maximum(expected.precision, SMALLEST_PRECISION)
-        # And what new shrinkages gain.
-        ratio = v / self._shrinkages(target)
-        next_gain += 0.5 * float((ratio - 1.0 - np.log(ratio)).sum())
+        next_gain = np.inf
+        if solved:
+            next_gain = self._next_gain(precision, expected.precision, target, explained, v)
         return _Attempt(
             np.log(precision),
             np.log(target),
@@ -304,7 +254,7 @@ class _Problem:
             mean,
             expected.slope,
             [
-                Posterior(m[:-1], function.LB, float(m[-1]), mean_cost=function.mean_cost)
+                FunctionPosterior(m[:-1], function.LB, float(m[-1]), mean_cost=function.mean_cost)
                 for function, m in zip(functions, means, strict=True)
             ],
             expected.residual_cost,
@@ -313,13 +263,22 @@ class _Problem:
             next_gain,
         )
 
-    def _shrinkages(self, precision):
-        """Return what site precisions leave of the residuals, both of shape (K, N)."""
-        v = np.ones(self._shape)
-        if not self._likelihood.has_own_slack:
-            for row, p in zip(v, precision, strict=True):
-                cost = p * self._features.residual
-                row[:] = shrinkage(self._slack, cost, cost.mean())
+    def _next_gain(self, precision, asked, target, explained, v):
+        """Return an estimate from above of what a pass gains, which replaces `precision`."""
+        # To second order 1/4 of the sum over pairs of rows of the products of their changes and
+        # their squared covariance, which is at most the product of the variances.
+        change = np.abs(asked - precision) * explained
+        gain = 0.25 * float((change.sum(axis=1) ** 2).sum())
+        # And what new scales gain.
+        ratio = v / self._scales_at(target)
+        return gain + 0.5 * float((ratio - 1.0 - np.log(ratio)).sum())
+
+    def _scales_at(self, precision):
+        """Return the scales of the residuals at site precisions, both of shape (K, N)."""
+        v = np.empty(precision.shape)
+        for row, p in zip(v, precision, strict=True):
+            cost = p * self._features.residual
+            row[:] = self._scales.scale(cost, cost.mean())
         return v
 
     def _look_first(self, functions, means, v):
@@ -358,6 +317,12 @@ class _Problem:
             return sums, (mean, part.value, slope, part.precision, cost)
 
         return block
+
+
+def _newton_step(functions, gradient):
+    """Return the steps (K, M + 1) that gradients w.r.t. the means of each function imply."""
+    steps = [c.newton_step(part) for c, part in zip(functions, gradient, strict=True)]
+    return np.stack(steps)
 
 
 def _reached(means, sums, rows):

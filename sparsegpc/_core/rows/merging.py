@@ -75,20 +75,26 @@ class SeparateRows(NamedTuple):
         return np.asarray(values)
 
 
-def merge_rows(X, weight, owned=False):
+def merge_rows(X, weight, is_sorted=False):
     """Sort the rows of `X` (N, D) and merge equal ones, adding their `weight` (N,).
 
     Returns `MergedRows`, or for a `RowSource` `SeparateRows`. Cost N log N for continuous columns;
-    up to D times as much where many leading columns agree; nothing for a source. The memory is that
-    of the result; none if `X`, which is `owned` by the caller and not to change, is sorted already.
+    up to D times as much where many leading columns agree; nothing for a source. Rows that
+    `merge_tables` has sorted as the first of its tables cost a comparison of neighbours only, and
+    no memory if all of them differ: then they are not copied, and must not change.
     """
     if isinstance(X, RowSource):
         return SeparateRows(X, weight)
-    (rows,), *others = merge_tables([X], weight, owned)
-    return MergedRows(rows, *others)
+    if not is_sorted:
+        (rows,), *others = merge_tables([X], weight)
+        return MergedRows(rows, *others)
+    order = np.arange(len(X))
+    starts = np.flatnonzero(_differs_from_last([X], order))
+    rows = X if len(starts) == len(X) else _take(X, starts)
+    return MergedRows(rows, _sum_copies(weight, starts), order, starts)
 
 
-def merge_tables(tables, weight, owned=False):
+def merge_tables(tables, weight):
     """Sort the rows of tables of shape (N, D_k), side by side, and merge equal ones.
 
     Returns a list of tables of shape (N', D_k), and ``weight``, ``order`` and ``starts`` as in
@@ -97,8 +103,6 @@ def merge_tables(tables, weight, owned=False):
     order, is_new = _lexicographic_order(tables)
     starts = np.flatnonzero(is_new)
     total = _sum_copies(weight[order], starts)
-    if owned and len(starts) == len(order) and (order == starts).all():
-        return tables, total, order, starts
     first = order[starts]
     n_columns = sum(table.shape[1] for table in tables)
     refuse_beyond_memory(
@@ -160,16 +164,22 @@ def _lexicographic_order(tables):
     while True:
         parts = list(_first_columns(tables, used))
         order = np.lexsort([column for part in parts for column in part.T][::-1])
-        is_new = np.ones(len(order), dtype=bool)
-        for rows in strips(len(order) - 1, used):
-            after = is_new[1:][rows]
-            after[:] = False
-            for part in parts:
-                after |= (part[order[1:][rows]] != part[order[:-1][rows]]).any(axis=1)
+        is_new = _differs_from_last(parts, order)
         # Few columns tell continuous rows apart; the others are looked at only if need be.
         if used == n_columns or is_new.all():
             return order, is_new
         used = min(2 * used, n_columns)
+
+
+def _differs_from_last(tables, order):
+    """Return which rows of tables side by side, in this order, differ from the one before."""
+    is_new = np.ones(len(order), dtype=bool)
+    for rows in strips(len(order) - 1, sum(table.shape[1] for table in tables)):
+        after = is_new[1:][rows]
+        after[:] = False
+        for table in tables:
+            after |= (table[order[1:][rows]] != table[order[:-1][rows]]).any(axis=1)
+    return is_new
 
 
 def _first_columns(tables, n_columns):

@@ -1,4 +1,9 @@
-"""How the learning loop asks for inducing points: by selection among the rows, or given ones."""
+"""How inducing points are asked for: by selection among rows, or given ones.
+
+A choice is called as ``choice(kernel, theta, rows, precision)`` with `CandidateRows` and the
+precisions of their sites, shape (N,), and returns `Chosen`. It has ``n_points``, the most that it
+takes, and ``fixed``, whether it takes the same whatever it is called with.
+"""
 
 from copy import copy
 from functools import partial
@@ -7,11 +12,25 @@ from typing import NamedTuple
 import numpy as np
 
 from sparsegpc._core.numerics.budget import largest_square, refuse_beyond_memory
-from sparsegpc._core.selection.pivots import Selection, select
+from sparsegpc._core.rows.sources import map_rows
+from sparsegpc._core.selection.factor import Selection
+from sparsegpc._core.selection.pivots import select
 
 # Arrays of shape (M, M) that a model of M points cannot do without, and further ones for each
 # function; in truth it takes two to three times as many.
 POINTS_ARRAYS, FUNCTION_ARRAYS = 3, 2
+
+
+class CandidateRows(NamedTuple):
+    """Rows that points are chosen among.
+
+    ``X`` is an array of shape (N, D); ``total_weight`` is what "per row" counts; ``options`` are
+    those of `RowBlocks`.
+    """
+
+    X: np.ndarray
+    total_weight: float
+    options: dict
 
 
 class Chosen(NamedTuple):
@@ -50,7 +69,8 @@ class PivotedChoice:
 
     Parameters
     ----------
-    rule : {"argmax", "sample", "order"}
+    rule : str
+        See `pivots`.
     n_points : int
     tol : float
         Nats per row.
@@ -89,23 +109,23 @@ class PivotedChoice:
         other.n_points = min(n_points, self.n_points)
         return other
 
-    def __call__(self, model, theta, precision):
+    def __call__(self, kernel, theta, rows, precision):
         selection = select(
-            model.covariance(theta),
-            model.X,
-            model.kdiag(theta),
+            partial(kernel.value, theta),
+            rows.X,
+            map_rows(partial(kernel.diag, theta), rows.X),
             precision,
             self.n_points,
             rule=self._rule,
             gain_weight=None if self._by_precision else np.ones(len(precision)),
             tol=self._tol,
-            total_weight=model.total_weight,
+            total_weight=rows.total_weight,
             rng=self._rng,
             order=self._order,
             check=self._check,
-            **model.row_options,
+            **rows.options,
         )
-        return Chosen(model.X[selection.indices], selection.indices, selection)
+        return Chosen(rows.X[selection.indices], selection.indices, selection)
 
 
 class FixedChoice:
@@ -117,5 +137,5 @@ class FixedChoice:
         self._chosen = Chosen(Z, None, None)
         self.n_points = len(Z)
 
-    def __call__(self, model, theta, precision):
+    def __call__(self, kernel, theta, rows, precision):
         return self._chosen

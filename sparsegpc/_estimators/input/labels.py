@@ -1,34 +1,16 @@
 """Class labels, row by row, before the core sees them."""
 
-from typing import NamedTuple
-
 import numpy as np
 from sklearn.utils import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 
-from sparsegpc._core.rows.sources import RowSource, take_rows
 from sparsegpc._estimators.input.remedies import with_remedy
 from sparsegpc._estimators.input.validation import (
-    check_weights,
     refuse_extreme_weights,
     refuse_masked,
     refuse_missing,
     validated_rows,
 )
-
-NO_WHITE_NOISE = (
-    "a classifier's labels are noisy through its likelihood, and noise on the latent function "
-    "would only be lost between the inducing points"
-)
-
-
-class LabelledRows(NamedTuple):
-    """Rows of positive weight, their labels and weights, and which of the user's rows they are."""
-
-    X: np.ndarray | RowSource
-    y: np.ndarray
-    weight: np.ndarray
-    present: np.ndarray
 
 
 def validated_labels(estimator, X, y, *, reset=True, seen=False):
@@ -72,13 +54,6 @@ def refuse_unsorted(labels, name):
             f"{name} must hold labels of one type, which can be sorted, got {' and '.join(types)}: "
             f"convert them, for example by [str(label) for label in {name}]"
         )
-
-
-def present_rows(X, y, sample_weight):
-    """Return the `LabelledRows` of positive weight."""
-    weight = check_weights(sample_weight, len(X))
-    present = np.flatnonzero(weight)
-    return LabelledRows(take_rows(X, present), y[present], weight[present], present)
 
 
 def check_classes(classes):

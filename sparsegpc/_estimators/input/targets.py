@@ -1,5 +1,7 @@
 """Targets of regression, row by row, before the core sees them."""
 
+from typing import NamedTuple
+
 import numpy as np
 
 from sparsegpc._core.rows.merging import first_copies, merge_tables
@@ -12,6 +14,15 @@ from sparsegpc._estimators.input.validation import (
 
 # Targets that vary by less than this, or in relation to their size by less than that, do not vary.
 SMALLEST_MOMENT, ROUNDING = 1e-280, 1e-14
+
+
+class Targets(NamedTuple):
+    """Rows of positive weight: targets (n_outputs, N), and their noise variance where known."""
+
+    X: np.ndarray | RowSource
+    y: np.ndarray
+    weight: np.ndarray
+    noise_variance: np.ndarray | None
 
 
 def distinct_rows(X, y, sample_weight, noise_variance):

@@ -302,6 +302,12 @@ def column_name(estimator, column):
     return f"column {column}" if names is None else f"column {names[column]!r}"
 
 
+def column_names(estimator):
+    """Return a list of what the user knows the columns by: their names, or x0, x1, ..."""
+    names = getattr(estimator, "feature_names_in_", None)
+    return [f"x{k}" for k in range(estimator.n_features_in_)] if names is None else list(names)
+
+
 def check_noise_variance(noise_variance, n_samples, n_outputs):
     """Return known noise variances as floats of shape (n_outputs, n_samples).
 

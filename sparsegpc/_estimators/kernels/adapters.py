@@ -1,4 +1,4 @@
-"""From scikit-learn's kernel objects to the core's kernels, start values included."""
+"""From scikit-learn's kernel objects to the core's kernels."""
 
 import numbers
 from contextlib import contextmanager
@@ -9,26 +9,15 @@ from sklearn.gaussian_process import kernels as sk
 
 from sparsegpc._core.kernels import families
 from sparsegpc._core.kernels.algebra import FiniteDifferenceKernel, FreeKernel, Product, Scaled, Sum
-from sparsegpc._core.rows.sources import RowSource, column_deviations, spaced_rows
-from sparsegpc._estimators.input.validation import refuse_overflow
 
+NO_WHITE_NOISE = (
+    "targets are noisy through their likelihood, and noise on the latent function would only be "
+    "lost between the inducing points"
+)
 MATERN = {0.5: families.Matern12, 1.5: families.Matern32, 2.5: families.Matern52}
-
-# Bounds of the default kernel: wide, since separable classes want a variance of 1e6 and more.
-VARIANCE_BOUNDS = (1e-4, 1e9)
-LENGTH_SCALE_RANGE = (1e-3, 1e4)
-# Distance of the quartiles of a Gaussian, in standard deviations.
-GAUSSIAN_QUARTILES = 1.349
-EXTREME = 10.0
-# Rows whose quartiles stand for those of rows that are not all read at once.
-QUARTILE_ROWS = 10_000
-# Values of columns whose spread is measured at once, of at least one.
-SPREAD_VALUES = 2**20
 # Hyperparameters that may be fixed at zero: DotProduct without its offset.
 MAY_VANISH = ("sigma_0",)
 TINY = np.finfo(np.float64).tiny
-# Of the spread of columns. Further ones depend on the order of a sum.
-SPREAD_BITS = 40
 
 
 class AdaptedKernel(NamedTuple):
@@ -121,7 +110,7 @@ def adapt_kernel(kernel, n_features, *, refuse_white=None):
             "kernel must be None or an instance of sklearn.gaussian_process.kernels.Kernel, got "
             f"{kernel!r}"
         )
-    parts = list(_walk(kernel))
+    parts = list(walk(kernel))
     if any(isinstance(part, sk.CompoundKernel) for part in parts):
         raise ValueError(
             "kernel is a CompoundKernel, which is several kernels side by side and no covariance "
@@ -213,17 +202,17 @@ def split_white(kernel):
 
 def kernel_structure(kernel):
     """Return what must agree for a kernel to take over the hyperparameters of another."""
-    parts = [type(part).__name__ for part in _walk(kernel)]
+    parts = [type(part).__name__ for part in walk(kernel)]
     free = [(h.name, h.n_elements) for h in kernel.hyperparameters if not h.fixed]
     return parts, free
 
 
-def _walk(kernel):
+def walk(kernel):
     """Yield `kernel` and all kernels that it is made of."""
     yield kernel
     for value in kernel.get_params(deep=False).values():
         if isinstance(value, sk.Kernel):
-            yield from _walk(value)
+            yield from walk(value)
 
 
 def _translate(kernel, prefix, n_features, parameters):
@@ -283,7 +272,7 @@ def _by_values(kernel, prefix, parameters):
             parameters.names.extend(f"{prefix}{hyperparameter.name}{label}" for label in labels)
             parameters.columns.extend([None] * n)
     return FiniteDifferenceKernel(
-        _KernelValue(kernel), _KernelDiag(kernel), len(theta), str(kernel)
+        KernelValue(kernel), KernelDiagonal(kernel), len(theta), str(kernel)
     )
 
 
@@ -299,7 +288,7 @@ def _evaluating(kernel):
         ) from error
 
 
-class _KernelValue:
+class KernelValue:
     """``value(params, Z, X)`` of a scikit-learn kernel."""
 
     def __init__(self, kernel):
@@ -317,7 +306,7 @@ class _KernelValue:
         return K.copy()
 
 
-class _KernelDiag(_KernelValue):
+class KernelDiagonal(KernelValue):
     """``diag(params, X)`` of a scikit-learn kernel."""
 
     def __call__(self, params, X):
@@ -329,144 +318,3 @@ class _KernelDiag(_KernelValue):
                 f"rows, expected {(len(X),)}"
             )
         return diag
-
-
-class Spread(NamedTuple):
-    """How far rows lie apart: the standard deviation of each column, and a typical distance.
-
-    ``columns`` (D,), standard deviations, or what they would be for a Gaussian column with these
-    quartiles where a few extreme values make that `EXTREME` times less. ``distance``, the root mean
-    square distance of two rows that spread so. Both are 1 where nothing varies. ``varies`` (D,)
-    says which columns do.
-    """
-
-    columns: np.ndarray
-    distance: float
-    varies: np.ndarray
-
-
-def measure_spread(X, weight):
-    """Return the `Spread` of rows `X` of shape (N, D) with weights of shape (N,).
-
-    Of a `RowSource` quartiles are those of `QUARTILE_ROWS` rows, evenly spaced, so that no more of
-    them are read at once; deviations and ranges are those of all rows. Raises ValueError if values
-    are too large, or differences too small, to be squared.
-    """
-    varies = X.max(axis=0) > X.min(axis=0)
-    refuse_overflow(X, "X", varies)
-    if not varies.any():
-        return Spread(np.ones(X.shape[1]), 1.0, varies)
-    if isinstance(X, RowSource):
-        few = spaced_rows(X, QUARTILE_ROWS)
-        quartiles = _quartiles(X[few], weight[few])
-        low, high = quartiles[0][varies], quartiles[2][varies]
-        deviation = column_deviations(X, weight, quartiles[1])[varies]
-    else:
-        columns = np.flatnonzero(varies)
-        # Some columns at a time, since it takes several arrays of their size.
-        parts = np.array_split(columns, -(-len(columns) // max(1, SPREAD_VALUES // len(X))))
-        low, high, deviation = np.concatenate(
-            [_spread_of(X[:, part], weight) for part in parts], axis=1
-        )
-    if not deviation.any():
-        raise ValueError(
-            "the columns of X vary by so little that the square underflows: scale the columns, for "
-            "example with StandardScaler"
-        )
-    from_quartiles = (high - low) / GAUSSIAN_QUARTILES
-    extreme = (low < high) & (deviation > EXTREME * from_quartiles)
-    deviation = np.where(extreme, from_quartiles, deviation)
-    columns = np.ones(len(varies))
-    columns[varies] = _short(deviation)
-    return Spread(columns, float(_short(np.sqrt(2.0) * np.linalg.norm(deviation))), varies)
-
-
-def _short(values):
-    """Return `values` to `SPREAD_BITS` bits, so that searches on rows anywhere start alike."""
-    mantissa, exponent = np.frexp(values)
-    return np.ldexp(np.round(mantissa * 2.0**SPREAD_BITS), exponent - SPREAD_BITS)
-
-
-def _spread_of(X, weight):
-    """Return the lower and upper quartile and the deviation of each column."""
-    low, middle, high = _quartiles(X, weight)
-    return low, high, _deviations(X, weight, middle)
-
-
-def _deviations(X, weight, median):
-    # From the median, which is among the many: an extreme reference would cost them their digits.
-    moved, share = X - median, weight / weight.sum()
-    return np.sqrt(share @ (moved - share @ moved) ** 2)
-
-
-def _quartiles(X, weight):
-    share = weight / weight.sum()
-    return [_weighted_quantile(X, share, q) for q in (0.25, 0.5, 0.75)]
-
-
-def _weighted_quantile(X, share, q):
-    """Return for each column the smallest value with at least a share `q` of the rows up to it."""
-    order = X.argsort(axis=0, kind="stable")
-    reached = np.cumsum(share[order], axis=0) >= q * (1.0 - 1e-12)
-    return np.take_along_axis(np.take_along_axis(X, order, axis=0), reached.argmax(0)[None], 0)[0]
-
-
-def default_kernel(spread, variance=1.0):
-    """Return the kernel that None stands for: a variance times RBF with one length scale.
-
-    Start and bounds of the length scale are relative to the typical distance of two rows, those of
-    the variance to `variance`, one number or one for each output: it may vanish beside any of them.
-    """
-    low, high = (factor * spread.distance for factor in LENGTH_SCALE_RANGE)
-    bounds = VARIANCE_BOUNDS[0] * np.min(variance), VARIANCE_BOUNDS[1] * np.max(variance)
-    constant = sk.ConstantKernel(float(np.mean(variance)), tuple(map(float, bounds)))
-    return constant * sk.RBF(spread.distance, (low, high))
-
-
-def column_relevance(kernel, spread):
-    """Return how many length scales each column spans, shape (D,), or None without length scales.
-
-    It is the standard deviation of the column divided by its length scale; where several parts of
-    the kernel have one for it, by the shortest. A column that does not vary spans none.
-    """
-    scales = [
-        np.broadcast_to(np.asarray(part.length_scale, dtype=np.float64), spread.columns.shape)
-        for part in _walk(kernel)
-        if isinstance(part, (sk.RBF, sk.RationalQuadratic))
-    ]
-    if not scales:
-        return None
-    return np.where(spread.varies, spread.columns / np.min(scales, axis=0), 0.0)
-
-
-def start_values(adapted, spread, fast=True):
-    """Return candidate starts for theta: the kernel's own, then some with length scales from data.
-
-    A length scale too short or too long by far starts the search where the bound is flat. In units
-    of the typical distance of two rows the candidates are 1, down to the distance along a single
-    column, and if `fast` an eighth of that, for functions that vary fast.
-    """
-    n_varying = max(1, int(spread.varies.sum()))
-    starts = [np.clip(adapted.theta, *adapted.bounds.T)]
-    lengths = [k for k, column in enumerate(adapted.columns) if column is not None]
-    if not lengths:
-        return starts
-    typical = np.array(
-        [
-            spread.distance
-            if adapted.columns[k] == "all"
-            else spread.columns[adapted.columns[k]] * np.sqrt(2.0 * n_varying)
-            for k in lengths
-        ]
-    )
-    shortest = (2.0 * n_varying) ** -0.5
-    factors = [1.0, shortest**0.5, shortest]
-    if fast:
-        factors += [0.25 * shortest, 0.125 * shortest]
-    for factor in factors:
-        theta = adapted.theta.copy()
-        theta[lengths] = np.log(factor * typical)
-        theta = np.clip(theta, *adapted.bounds.T)
-        if all(np.abs(theta - start).max() > 0.1 for start in starts):
-            starts.append(theta)
-    return starts

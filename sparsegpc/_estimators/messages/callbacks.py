@@ -14,9 +14,10 @@ from sparsegpc._estimators.input.validation import all_or_nothing
 try:
     from sklearn.callback import CallbackSupportMixin
 except ImportError:
-
-    class CallbackSupportMixin:
-        """Nothing, before scikit-learn 1.9."""
+    # Before scikit-learn 1.9.
+    CALLBACK_SUPPORT = ()
+else:
+    CALLBACK_SUPPORT = (CallbackSupportMixin,)
 
 
 @contextmanager

@@ -31,7 +31,7 @@ def describe_fit(estimator, result, problem):
 
     Parameters
     ----------
-    estimator : SparseGPBase
+    estimator : BaseSparseGP
         Fitted.
     result : FitResult
     problem : Problem
@@ -107,7 +107,7 @@ def _of_classes(group):
 
 def latent_range(best):
     """Return how far the mean of any f moves from its prior's over the points."""
-    means = [best.Luu @ solution.posterior.w for solution in best.solutions]
+    means = [best.posterior.Luu @ q.w for q in best.posterior.functions]
     return max(float(np.ptp(np.append(mean, 0.0))) for mean in means)
 
 

@@ -1,1 +1,1 @@
-"""Observation noise: each kind as users ask for it, in the model, and as it was learned."""
+"""Observation noise: a file for each kind, with its settings, its plan, and what is learned."""

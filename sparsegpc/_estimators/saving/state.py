@@ -5,35 +5,55 @@ parts, so that these classes may move and change. Whoever changes what an estima
 `KINDS` keeps raises `FORMAT`, and files of another format are refused.
 """
 
-from sparsegpc._core.bounds.collapsed import Posterior, RowSums
-from sparsegpc._core.bounds.truncation import NestedSums
-from sparsegpc._core.learning.stochastic import Ascent, StochasticState
+from sparsegpc._core.bounds.collapsed import FunctionPosterior, RowSums
+from sparsegpc._core.kernels import algebra, families
+from sparsegpc._core.learning.stochastic import StochasticState
 from sparsegpc._core.likelihoods import multiclass
-from sparsegpc._estimators.noise.plans import (
-    KnownPlan,
+from sparsegpc._core.models.posterior import Posterior
+from sparsegpc._core.optimisers.adam import AdamMemory
+from sparsegpc._estimators.kernels import adapters
+from sparsegpc._estimators.noise.known import KnownPlan
+from sparsegpc._estimators.noise.polynomial import (
     LearnedPolynomial,
-    LearnedProcess,
     PolynomialBasis,
     PolynomialPlan,
-    ProcessPlan,
 )
+from sparsegpc._estimators.noise.process import LearnedProcess, ProcessPlan
 from sparsegpc._estimators.one_vs_rest import OneVsRestLink
 from sparsegpc._estimators.saving.missing_files import explain_missing_files
 from sparsegpc._version import __version__
 from sparsegpc.likelihoods import NAMES
 
-FORMAT = 1
+FORMAT = 2
 MARK, KIND = "_saved_by", "sparsegpc kind"
 # What estimators keep beside numbers and arrays, by the names that files have for it. Likelihoods
 # and kernels of users are saved as they are.
+KERNELS = {
+    "constant": families.Constant,
+    "dot product": families.DotProduct,
+    "exponential of squared sine": families.ExpSineSquared,
+    "finite differences": algebra.FiniteDifferenceKernel,
+    "free": algebra.FreeKernel,
+    "matern 1/2": families.Matern12,
+    "matern 3/2": families.Matern32,
+    "matern 5/2": families.Matern52,
+    "product": algebra.Product,
+    "rational quadratic": families.RationalQuadratic,
+    "rbf": families.RBF,
+    "scaled": algebra.Scaled,
+    "sum": algebra.Sum,
+    "values of a kernel": adapters.KernelValue,
+    "diagonal of a kernel": adapters.KernelDiagonal,
+}
 KINDS = {
     **NAMES,
-    "ascent": Ascent,
+    **{f"kernel: {name}": kind for name, kind in KERNELS.items()},
+    "adam": AdamMemory,
     "dirichlet": multiclass.DirichletTargets,
+    "function posterior": FunctionPosterior,
     "known plan": KnownPlan,
     "learned polynomial": LearnedPolynomial,
     "learned process": LearnedProcess,
-    "nested sums": NestedSums,
     "one against the rest": OneVsRestLink,
     "polynomial basis": PolynomialBasis,
     "polynomial plan": PolynomialPlan,
@@ -47,28 +67,24 @@ KIND_OF = {kind: name for name, kind in KINDS.items()}
 explain_missing_files()
 
 
-class SavedStateMixin:
-    """What pickle, joblib, skops and copies take for the state of an estimator.
+def saved_state(state):
+    """Return what pickle, joblib, skops and copies take for the state of an estimator."""
+    private = {name: packed(part) for name, part in state.items() if name.startswith("_")}
+    return {**state, **private, MARK: {"version": __version__, "format": FORMAT}}
 
-    To the left of `BaseEstimator`.
-    """
 
-    def __getstate__(self):
-        state = super().__getstate__()
-        private = {name: packed(part) for name, part in state.items() if name.startswith("_")}
-        return {**state, **private, MARK: {"version": __version__, "format": FORMAT}}
-
-    def __setstate__(self, state):
-        state = dict(state)
-        refuse_other_formats(type(self).__name__, state.pop(MARK, None))
-        private = {name: unpacked(part) for name, part in state.items() if name.startswith("_")}
-        super().__setstate__({**state, **private})
+def restored_state(name, state):
+    """Return what `saved_state` was given for an estimator of this name."""
+    state = dict(state)
+    refuse_other_formats(name, state.pop(MARK, None))
+    private = {name: unpacked(part) for name, part in state.items() if name.startswith("_")}
+    return {**state, **private}
 
 
 def refuse_other_formats(name, mark):
     """Raise ValueError if an estimator was saved by a version that keeps other things of it.
 
-    `mark` is what `SavedStateMixin` leaves in a file, or None.
+    `mark` is what `saved_state` leaves in a file, or None.
     """
     if mark is not None and mark["format"] == FORMAT:
         return

@@ -19,13 +19,14 @@ from scipy.stats import multivariate_normal, norm
 
 from sparsegpc._core.bounds import features as room
 from sparsegpc._core.bounds.certificates import Certificate, certify, variance_ratios
-from sparsegpc._core.bounds.collapsed import SLACKS, collapse, marginals
+from sparsegpc._core.bounds.collapsed import collapse, marginals
 from sparsegpc._core.bounds.features import features
+from sparsegpc._core.bounds.slacks import SLACKS, STANDARD, TIGHT
 from sparsegpc._core.bounds.upper import UPPER_BOUNDS, standard_bound, upper_bounds
 from sparsegpc._core.kernels.algebra import Scaled, Sum
 from sparsegpc._core.kernels.families import RBF, Constant, DotProduct, Matern12, Matern32
 from sparsegpc._core.likelihoods.base import Sites
-from tests.core.helpers import random_problem
+from tests.core.helpers import SLACK, random_problem
 
 ALL = tuple(UPPER_BOUNDS)
 SEED = st.integers(0, 2**31)
@@ -34,7 +35,6 @@ KERNEL = st.sampled_from(
 )
 SIZES = st.tuples(st.integers(1, 25), st.integers(1, 25)).map(sorted)
 EXPONENTS = st.tuples(st.floats(-3.0, 3.0), st.floats(-3.0, 3.0)).map(sorted)
-SLACK = pytest.mark.parametrize("slack", SLACKS)
 
 
 def _observations(sites):
@@ -116,19 +116,19 @@ class _Dense:
         return self.bound(quadratic) - 0.5 * np.log1p(cost).sum()
 
 
-def _solved(problem, slack="tight", prior_mean=0.4, **rows):
+def _solved(problem, slack=TIGHT, prior_mean=0.4, **rows):
     row_features = problem.features(**rows)
     return row_features, collapse(row_features, problem.sites, slack, prior_mean)
 
 
-def _uppers(problem, methods=ALL, slack="tight", prior_mean=0.4, rows=None, **options):
+def _uppers(problem, methods=ALL, slack=TIGHT, prior_mean=0.4, rows=None, **options):
     """Return the `UpperBounds` of a problem with one output."""
     row_features, posterior = _solved(problem, slack, prior_mean, **(rows or {}))
     outputs = [(problem.sites, posterior)]
     return upper_bounds(row_features, outputs, slack, methods, **options)[0]
 
 
-def _certificate(problem, methods=ALL, slack="tight", prior_mean=0.4, **options):
+def _certificate(problem, methods=ALL, slack=TIGHT, prior_mean=0.4, **options):
     row_features, posterior = _solved(problem, slack, prior_mean)
     outputs = [(problem.sites, posterior)]
     n_rows = float(len(problem.X))
@@ -324,7 +324,7 @@ def test_a_shift_without_precision_is_the_limit_of_a_small_precision():
     row_features, posterior = _solved(problem)
     row_features.residual = np.zeros(15)
     (nothing_missed,) = upper_bounds(
-        row_features, [(problem.sites, posterior)], "standard", ["whitened"]
+        row_features, [(problem.sites, posterior)], STANDARD, ["whitened"]
     )
     assert nothing_missed.upper["whitened"] == posterior.bound
     precision[[1, 7]] = 1e-320
@@ -398,7 +398,7 @@ def test_iterations_stop_within_the_tolerance_and_not_later(tol):
     outputs = [(problem.sites, posterior)]
 
     def upper(**options):
-        (bounds,) = upper_bounds(row_features, outputs, "tight", ["conjugate-gradient"], **options)
+        (bounds,) = upper_bounds(row_features, outputs, TIGHT, ["conjugate-gradient"], **options)
         return bounds.upper["conjugate-gradient"]
 
     stopped, n_products = upper(cg_tol=tol, cg_max_iter=100), len(products)
@@ -444,7 +444,7 @@ def _two_outputs(rng):
     second = Sites(rng.uniform(0.1, 9.0, 40), 3.0 * rng.randn(40), np.zeros(40))
     row_features = problem.features()
     return row_features, [
-        (sites, collapse(row_features, sites, "tight", mean))
+        (sites, collapse(row_features, sites, TIGHT, mean))
         for sites, mean in ((problem.sites, 0.4), (second, None))
     ]
 
@@ -454,13 +454,13 @@ def test_outputs_share_the_passes_over_the_kernel_matrix(rng):
     widths = []
     plain = row_features.kernel_product
     row_features.kernel_product = lambda vectors: widths.append(vectors.shape) or plain(vectors)
-    together = upper_bounds(row_features, outputs, "tight", ALL, cg_tol=1e-6)
+    together = upper_bounds(row_features, outputs, TIGHT, ALL, cg_tol=1e-6)
     n_together = len(widths)
     assert widths[0] == (40, 2)
     alone, counts = [], []
     for output in outputs:
         widths.clear()
-        alone += upper_bounds(row_features, [output], "tight", ALL, cg_tol=1e-6)
+        alone += upper_bounds(row_features, [output], TIGHT, ALL, cg_tol=1e-6)
         counts.append(len(widths))
     assert counts[0] != counts[1]
     assert n_together == max(counts)
@@ -471,7 +471,7 @@ def test_outputs_share_the_passes_over_the_kernel_matrix(rng):
 
 def test_certificates_of_outputs_add_up(rng):
     row_features, outputs = _two_outputs(rng)
-    parts = certify(row_features, outputs, "tight", ["trace", "one-pass"], n_rows=40.0)
+    parts = certify(row_features, outputs, TIGHT, ["trace", "one-pass"], n_rows=40.0)
     both = reduce(add, parts)
     assert both.n_rows == 40.0
     assert_allclose(both.lower_bound, sum(posterior.bound for _, posterior in outputs))
@@ -626,7 +626,7 @@ def test_means_rely_on_the_fitted_bound_and_variances_on_the_standard_one():
 def test_standard_bound_is_that_of_a_fit_with_the_standard_slack(slack):
     problem = random_problem(4)
     row_features, posterior = _solved(problem, slack, block_rows=4)
-    expected = collapse(row_features, problem.sites, "standard", 0.4).bound
+    expected = collapse(row_features, problem.sites, STANDARD, 0.4).bound
     ours = standard_bound(row_features, problem.sites, posterior, slack)
     assert_allclose(ours, expected, rtol=1e-12)
 
@@ -636,7 +636,7 @@ def test_standard_bound_is_that_of_a_fit_with_the_standard_slack(slack):
     sizes=SIZES,
     kernel=KERNEL,
     method=st.sampled_from(ALL),
-    slack=st.sampled_from(SLACKS),
+    slack=st.sampled_from(list(SLACKS.values())),
 )
 def test_predictions_err_by_no_more_than_is_certified(seed, sizes, kernel, method, slack):
     m, n = sizes

@@ -15,7 +15,7 @@ from sparsegpc._core.bounds.features import RowFeatures, factor_inducing, featur
 from sparsegpc._core.kernels.algebra import FiniteDifferenceKernel, Scaled
 from sparsegpc._core.kernels.families import RBF, Constant, Matern12
 from sparsegpc._core.rows.blocks import RowBlocks
-from tests.core.helpers import central_difference, free, random_problem, symmetric
+from tests.core.helpers import SLACK, central_difference, free, random_problem, symmetric
 
 # How RowBlocks may be told to work; `memory` is in (M, N) arrays.
 WAYS = {
@@ -262,7 +262,7 @@ def test_pull_back_does_not_touch_the_features(memory):
     assert_array_equal(first[1], second[1])
 
 
-@pytest.mark.parametrize("slack", ["tight", "spherical", "standard"])
+@SLACK
 @pytest.mark.parametrize(
     "kernel", [None, Scaled(Constant(), Matern12(2))], ids=["sum", "scaled matern12"]
 )

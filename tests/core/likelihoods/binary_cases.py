@@ -1,7 +1,7 @@
 """The likelihoods of two classes as textbooks have them: nothing here is code of the package.
 
 A row has a label y in [-1, 1], a weight, and a latent f with mean m. Its variance is the sum of the
-one that comes from q(u), s, and of the residual k times a shrinkage v. All are arrays of shape (n,)
+one that comes from q(u), s, and of the residual k times a scale v. All are arrays of shape (n,)
 or numbers.
 """
 
@@ -90,7 +90,7 @@ def probit(f, y):
 class BinaryCase(NamedTuple):
     """A likelihood, and what a row of it contributes to the bound.
 
-    ``value(y, weight, mean, explained, residual, v)`` is that at any shrinkage v. With
+    ``value(y, weight, mean, explained, residual, v)`` is that at any scale v. With
     `has_own_slack` it holds what the residual costs as well, else ``(v - log v - 1) / 2`` is to be
     subtracted from it.
     """

@@ -36,7 +36,7 @@ def powers(low, high):
 
 
 def rows(largest=4.0):
-    """Strategies of label, weight, mean, explained variance, residual and shrinkage of a row."""
+    """Strategies of label, weight, mean, explained variance, residual and scale of a row."""
     variances = powers(-3.0, largest)
     return st.tuples(
         LABELS, WEIGHTS, st.floats(-30.0, 30.0), variances, variances, st.floats(0.05, 1.0)

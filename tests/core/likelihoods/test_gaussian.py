@@ -16,10 +16,10 @@ from scipy.integrate import quad
 from scipy.optimize import minimize
 from scipy.stats import multivariate_normal, norm
 
-from sparsegpc._core.bounds.collapsed import SLACKS
+from sparsegpc._core.bounds.slacks import SLACKS, SPHERICAL, STANDARD, TIGHT
 from sparsegpc._core.kernels.algebra import FreeKernel, Scaled
 from sparsegpc._core.kernels.families import RBF, Constant
-from sparsegpc._core.learning.inference import fit
+from sparsegpc._core.learning.fit import fit
 from sparsegpc._core.likelihoods.gaussian import (
     GaussianNoise,
     KnownNoise,
@@ -30,9 +30,8 @@ from sparsegpc._core.likelihoods.gaussian import (
 from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.rows.merging import merge_rows
 from sparsegpc._core.selection.choices import Chosen, FixedChoice
-from tests.core.helpers import central_difference, read_only
+from tests.core.helpers import SLACK, central_difference, read_only
 
-SLACK = pytest.mark.parametrize("slack", SLACKS)
 FIT_PRIOR_MEAN = pytest.mark.parametrize("fit_prior_mean", [True, False])
 SEED = st.integers(0, 2**31)
 VARIANCE, LENGTH_SCALE = 1.7, 0.8
@@ -67,19 +66,19 @@ def basis_of(X):
     return np.stack([np.ones(len(X)), X[:, 0], X[:, 1] ** 2], axis=1)
 
 
-def model_of(likelihood, rows, targets, slack="tight", **options):
+def model_of(likelihood, rows, targets, slack=TIGHT, **options):
     kernel = FreeKernel(Scaled(Constant(), RBF()), THETA.copy(), np.ones(2, dtype=bool))
     return SparseModel(kernel, likelihood, rows.X, targets, rows.weight, slack=slack, **options)
 
 
-def known_model(data, slack="tight", weight=None, **options):
+def known_model(data, slack=TIGHT, weight=None, **options):
     weight = data.weight if weight is None else weight
     rows = merge_rows(data.X, weight)
     target = known_noise_targets(data.y, weight, data.noise, rows)
     return model_of(KnownNoise(), rows, [target], slack, **options)
 
 
-def noisy_model(data, slack="tight", weight=None, ys=None, **options):
+def noisy_model(data, slack=TIGHT, weight=None, ys=None, **options):
     weight = data.weight if weight is None else weight
     rows = merge_rows(data.X, weight)
     ys = [data.y] if ys is None else ys
@@ -151,7 +150,8 @@ def test_gradient_of_the_expected_log_likelihood(seed):
         return (data.weight * (at_mean - 0.5 * variance[of_copy] / noise)).sum()
 
     likelihood = model.likelihood.at(params)
-    ours = likelihood.params_gradient(model.targets[0], model.weight, mean, variance)
+    moments = mean[None], variance[None]
+    ours = likelihood.params_gradient(model.targets[0], model.weight, *moments)
     theirs = central_difference(expected, params)
     assert_allclose(ours, theirs, rtol=1e-7, atol=1e-7 * np.abs(theirs).max())
 
@@ -215,7 +215,7 @@ def test_bounds_are_ordered_and_below_the_exact_evidence(seed, m, known):
     theta = THETA if known else np.append(THETA, params)
     noise = data.noise if known else np.exp(basis_of(data.X) @ params)
     bounds = []
-    for slack in ("standard", "spherical", "tight"):
+    for slack in (STANDARD, SPHERICAL, TIGHT):
         build = known_model if known else noisy_model
         model = build(data, slack, fit_prior_mean=False)
         bounds.append(evaluate(model, theta, model.X[:m]).bound)
@@ -230,7 +230,7 @@ def test_bounds_are_ordered_and_below_the_exact_evidence(seed, m, known):
 def test_merged_copies_of_unequal_noise_are_the_sparse_model_of_the_copies(seed):
     """For the standard slack this holds for any points: Titsias' bound over all copies."""
     data = make_data(seed)
-    model = known_model(data, "standard")
+    model = known_model(data, STANDARD)
     Z = model.X[:4] + 0.05
     evaluation = evaluate(model, THETA, Z)
     Kuf = dense_kernel(Z, data.X)

@@ -13,11 +13,12 @@ from scipy.special import expit, log_expit, log_softmax, logsumexp, softmax
 from scipy.stats import multivariate_normal
 
 from sparsegpc._core.bounds.collapsed import marginals
+from sparsegpc._core.bounds.slacks import SLACKS, STANDARD, TIGHT
 from sparsegpc._core.kernels.algebra import Scaled
 from sparsegpc._core.kernels.families import RBF, Constant
 from sparsegpc._core.likelihoods.binary import BernoulliLogit
 from sparsegpc._core.likelihoods.multiclass import DirichletTargets, LogisticSoftmax, Softmax
-from sparsegpc._core.models.model import SparseModel, predict_moments
+from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.rows.merging import merge_rows
 from sparsegpc._core.selection.choices import Chosen
 from tests.core.helpers import central_difference, free
@@ -76,6 +77,10 @@ class Case(NamedTuple):
     value: Callable
     slacks: tuple
 
+    @property
+    def tightest(self):
+        return SLACKS[self.slacks[0]]
+
 
 CASES = [
     Case(Softmax, log_softmax_rows, softmax_value, ("spherical", "standard")),
@@ -89,8 +94,8 @@ CASES = [
 LIKELIHOODS = pytest.mark.parametrize("case", CASES, ids=["softmax", "logistic-softmax"])
 PAIRS = pytest.mark.parametrize(
     ("case", "slack"),
-    [(case, slack) for case in CASES for slack in case.slacks],
-    ids=[f"{case.build.__name__}-{slack}" for case in CASES for slack in case.slacks],
+    [(case, SLACKS[name]) for case in CASES for name in case.slacks],
+    ids=[f"{case.build.__name__}-{name}" for case in CASES for name in case.slacks],
 )
 
 
@@ -397,17 +402,17 @@ def test_gradients_are_those_of_the_profile_bound(case, slack, fit_prior_mean):
 
 @LIKELIHOODS
 def test_the_slacks_are_ordered_and_more_points_are_better(case):
-    rows = make_model(case, "standard")[0].X
+    rows = make_model(case, STANDARD)[0].X
     values = []
-    for slack in case.slacks[::-1]:
-        model, theta, Z = make_model(case, slack)
+    for name in case.slacks[::-1]:
+        model, theta, Z = make_model(case, SLACKS[name])
         values.append(evaluate(model, theta, Z).bound)
     assert (np.diff(values) > 1e-3).all()
-    model, theta, Z = make_model(case, case.slacks[0])
+    model, theta, Z = make_model(case, case.tightest)
     more = evaluate(model, theta, np.concatenate([Z, rows[:8]])).bound
     full = [
-        evaluate(make_model(case, slack)[0], theta, rows, jitter=1e-12).bound
-        for slack in case.slacks
+        evaluate(make_model(case, SLACKS[name])[0], theta, rows, jitter=1e-12).bound
+        for name in case.slacks
     ]
     assert values[-1] < more < full[0]
     assert_allclose(full, full[0], rtol=1e-6)
@@ -416,7 +421,7 @@ def test_the_slacks_are_ordered_and_more_points_are_better(case):
 @LIKELIHOODS
 def test_the_posterior_is_stationary(case):
     """At the solution the sites are what the likelihood asks for at the moments that they give."""
-    model, theta, Z = make_model(case, case.slacks[0])
+    model, theta, Z = make_model(case, case.tightest)
     evaluation = evaluate(model, theta, Z)
     features = model.row_features(model.kernel, theta, Z, jitter=1e-9, attempts=1)
     V = features.V(0)
@@ -426,7 +431,7 @@ def test_the_posterior_is_stationary(case):
     v = np.stack(
         [
             1.0 / (1.0 + cost)
-            if case.slacks[0] == "tight"
+            if case.tightest is TIGHT
             else np.full(len(cost), 1.0 / (1.0 + cost.mean()))
             for cost in (s.sites.precision * features.residual for s in evaluation.solutions)
         ]
@@ -467,7 +472,7 @@ def test_the_bound_is_below_the_log_marginal_likelihood(case, n_inducing, rng):
         X,
         [np.eye(n_classes)[codes]],
         weight,
-        slack=case.slacks[0],
+        slack=case.tightest,
         fit_prior_mean=False,
     )
     bound = evaluate(model, theta, X[:n_inducing]).bound
@@ -485,7 +490,7 @@ def test_the_bound_is_below_the_log_marginal_likelihood(case, n_inducing, rng):
 
 
 def test_softmax_of_two_classes_is_the_binary_model_of_twice_the_variance():
-    model, theta, _ = make_model(CASES[0], "standard", n_classes=2)
+    model, theta, _ = make_model(CASES[0], STANDARD, n_classes=2)
     twice = theta + np.array([np.log(2.0), 0.0])
     binary = SparseModel(
         model.kernel,
@@ -493,16 +498,11 @@ def test_softmax_of_two_classes_is_the_binary_model_of_twice_the_variance():
         model.X,
         [2.0 * model.targets[0][:, 1] - 1.0],
         model.weight,
-        slack="standard",
+        slack=STANDARD,
     )
     ours = evaluate(model, theta, model.X, jitter=1e-12)
     theirs = evaluate(binary, twice, model.X, jitter=1e-12)
-    means = [
-        predict_moments(
-            model.kernel, at, model.X, result.Luu, [s.posterior for s in result.solutions], model.X
-        )[0]
-        for at, result in ((theta, ours), (twice, theirs))
-    ]
+    means = [result.posterior.moments(model.X)[0] for result in (ours, theirs)]
     # The sum of the functions is independent of their difference a priori, but here each function
     # is independent of the other a posteriori: a little is lost.
     assert theirs.bound - 5.0 < ours.bound < theirs.bound
@@ -561,12 +561,11 @@ def test_dirichlet_with_all_rows_inducing_is_exact_regression(rng):
     kernel = free(Scaled(Constant(), RBF()), theta)
     targets = likelihood.targets(codes, weight, rows)
     model = SparseModel(
-        kernel, likelihood, rows.X, targets, rows.weight, slack="tight", fit_prior_mean=False
+        kernel, likelihood, rows.X, targets, rows.weight, slack=TIGHT, fit_prior_mean=False
     )
     evaluation = evaluate(model, theta, rows.X, jitter=1e-12)
     X_new = rng.randn(9, 2)
-    posteriors = [solution.posterior for solution in evaluation.solutions]
-    found = predict_moments(kernel, theta, rows.X, evaluation.Luu, posteriors, X_new)
+    found = evaluation.posterior.moments(X_new)
     K, K_new = kernel.value(theta, X, X), kernel.value(theta, X_new, X)
     total = 0.0
     for k, (y, noise) in enumerate(zip(*milios(codes, 3, 0.01), strict=True)):

@@ -4,20 +4,8 @@ import numpy as np
 import pytest
 from numpy.linalg import LinAlgError
 from scipy.special import log_expit, logsumexp
-from scipy.stats import norm
 
-from sparsegpc._core.bounds.collapsed import SLACKS, marginals
-from sparsegpc._core.kernels.algebra import FreeKernel, Product, Scaled, Sum
-from sparsegpc._core.kernels.families import (
-    RBF,
-    Constant,
-    DotProduct,
-    ExpSineSquared,
-    Matern12,
-    Matern32,
-    Matern52,
-    RationalQuadratic,
-)
+from sparsegpc._core.bounds.slacks import SLACKS
 from sparsegpc._core.likelihoods.base import SiteState
 from sparsegpc._core.likelihoods.binary import (
     BernoulliLogit,
@@ -25,58 +13,17 @@ from sparsegpc._core.likelihoods.binary import (
     ConditionalPolyaGamma,
     PolyaGammaLogit,
 )
-from sparsegpc._core.likelihoods.gaussian import GaussianNoise, noisy_targets
-from sparsegpc._core.models.model import (
-    Counts,
-    SparseModel,
-    predict_covariance,
-    predict_moments,
-    split_theta,
-    whitened_features,
-)
 from sparsegpc._core.numerics.linalg import SMALLEST_JITTER
-from sparsegpc._core.rows.merging import merge_rows
-from sparsegpc._core.selection.choices import Chosen, PivotedChoice
+from sparsegpc._core.selection.choices import Chosen
 from tests.core.helpers import central_difference
-
-KERNELS = {
-    "rbf": (Scaled(Constant(), RBF()), [1.0, -0.3]),
-    "rbf per column": (Scaled(Constant(), RBF(2)), [0.8, -0.2, 0.4]),
-    "matern 1/2": (Scaled(Constant(), Matern12(2)), [1.0, 0.3, 0.6]),
-    "matern 3/2": (Scaled(Constant(), Matern32()), [0.5, 0.2]),
-    "matern 5/2": (Scaled(Constant(), Matern52(2)), [1.2, 0.1, -0.2]),
-    "rational quadratic": (Scaled(Constant(), RationalQuadratic(2)), [1.0, 0.2, 0.4, -0.3]),
-    "linear plus rbf": (Sum(DotProduct(), Scaled(Constant(), RBF())), [0.3, 0.9, -0.4]),
-    "periodic times rbf": (Product(ExpSineSquared(), RBF()), [0.2, 0.9, 0.5]),
-}
-
-
-def make_data(seed=0, n=30):
-    rng = np.random.RandomState(seed)
-    X = rng.randn(n, 2)
-    y = np.where(np.sin(2.0 * X[:, 0]) + X[:, 1] + 0.4 * rng.randn(n) > -0.3, 1.0, -1.0)
-    weight = rng.uniform(0.4, 2.5, size=n)
-    Z = rng.randn(6, 2)
-    for array in (X, y, weight, Z):
-        array.flags.writeable = False
-    return X, y, weight, Z
-
-
-def make_model(
-    name="rbf", slack="tight", *, data=None, fixed=(), likelihood=PolyaGammaLogit, **options
-):
-    X, y, weight, _ = make_data() if data is None else data
-    kernel, params = KERNELS[name]
-    free = ~np.isin(np.arange(len(params)), fixed)
-    free_kernel = FreeKernel(kernel, np.array(params), free)
-    model = SparseModel(free_kernel, likelihood(), X, [y], weight, slack=slack, **options)
-    return model, np.array(params)[free]
-
-
-def evaluate(model, theta, Z, **options):
-    """The evaluation with the sites solved as far as rounding lets them."""
-    options = {"tol": 1e-12, "max_iter": 1000, **options}
-    return model.evaluate(theta, Chosen(Z, None, None), model.initial_state(), **options)
+from tests.core.models.model_cases import (
+    KERNELS,
+    dense_kernel,
+    evaluate,
+    make_data,
+    make_model,
+    outputs,
+)
 
 
 def central_differences(function, x, step=2e-4):
@@ -163,11 +110,6 @@ def test_gradients_are_given_only_if_asked_for():
     assert without.grad_theta is None
     assert without.grad_Z is None
     assert evaluate(model, theta, Z).grad_Z is None
-
-
-def dense_kernel(X, variance, length_scale):
-    squares = ((X[:, None, :] - X[None, :, :]) ** 2).sum(axis=2)
-    return variance * np.exp(-0.5 * squares / length_scale**2)
 
 
 def dense_polya_gamma(K, y, weight, prior_mean, n_steps=600):
@@ -285,16 +227,6 @@ def test_subset_counts_its_work_with_the_whole():
     assert model.counts.evaluations == 1
 
 
-def test_counts_add_up():
-    counts = Counts()
-    model, theta = make_model(counts=counts)
-    Z = make_data()[3]
-    passes = [evaluate(model, theta + d, Z).solutions[0].n_iter for d in (0.0, 0.1, -0.2)]
-    assert counts.evaluations == 3
-    assert counts.site_iterations == sum(passes)
-    assert counts.optimizer_iterations == 0
-
-
 def test_work_that_failed_is_not_counted_as_an_evaluation():
     model, theta = make_model()
     Z = np.repeat(make_data()[3][:1], 3, axis=0)
@@ -323,7 +255,8 @@ def test_evaluation_carries_what_it_was_asked_for():
     np.testing.assert_array_equal(evaluation.theta, theta)
     variance, length_scale = np.exp(theta)
     Kuu = dense_kernel(Z, variance, length_scale) + SMALLEST_JITTER * variance * np.eye(6)
-    np.testing.assert_allclose(evaluation.Luu @ evaluation.Luu.T, Kuu, rtol=1e-12)
+    Luu = evaluation.posterior.Luu
+    np.testing.assert_allclose(Luu @ Luu.T, Kuu, rtol=1e-12)
 
 
 @pytest.mark.parametrize("tol", [1e-2, 1e-6])
@@ -345,12 +278,12 @@ def test_start_of_the_sites_does_not_matter():
     np.testing.assert_allclose(other.grad_theta, one.grad_theta, atol=1e-4)
 
 
-def test_covariance_is_the_kernel_of_two_tables():
-    model, theta = make_model()
-    X = make_data()[0]
-    K = dense_kernel(X, *np.exp(theta))
-    indices = np.array([4, 0, 17])
-    np.testing.assert_allclose(model.covariance(theta)(X[indices], X), K[indices], rtol=1e-12)
+def test_rows_are_those_that_points_are_chosen_among():
+    model, _ = make_model(n_threads=2, memory=12345)
+    X, total_weight, options = model.rows
+    assert X is model.X
+    assert total_weight == pytest.approx(make_data()[2].sum())
+    assert options == {"n_threads": 2, "memory": 12345}
 
 
 def test_precision_is_that_of_the_sites():
@@ -386,25 +319,6 @@ def test_results_do_not_depend_on_blocks_threads_or_memory(monkeypatch, slack, m
 # Several outputs
 
 
-def outputs(*factors, noisy=False):
-    """A model with one output for each factor, and its parameters; with noise, two for each."""
-    X, y, weight, _ = make_data()
-    kernel, params = KERNELS["rbf"]
-    free_kernel = FreeKernel(kernel, np.array(params), np.ones(2, dtype=bool))
-    if not noisy:
-        # Labels of several models: the sign of one column or another.
-        targets = [np.where(X @ [1.0, factor] > 0.3, 1.0, -1.0) for factor in factors]
-        model = SparseModel(free_kernel, PolyaGammaLogit(), X, targets, weight, slack="tight")
-        return model, np.array(params)
-    rows = merge_rows(X, weight)
-    basis = np.stack([np.ones(len(rows.X)), rows.X[:, 0]], axis=1)
-    ys = [np.sin(factor * X[:, 0]) + 0.3 * y for factor in factors]
-    targets = [noisy_targets(column, weight, basis, rows) for column in ys]
-    model = SparseModel(free_kernel, GaussianNoise(2), rows.X, targets, rows.weight, slack="tight")
-    own = [[-1.0 - 0.1 * factor, 0.2 * factor] for factor in factors]
-    return model, np.concatenate([params, *own])
-
-
 @pytest.mark.parametrize("noisy", [False, True])
 def test_outputs_add_up(noisy):
     """Bounds and gradients are sums over outputs; the noise of each has a part of its own."""
@@ -423,29 +337,6 @@ def test_outputs_add_up(noisy):
     np.testing.assert_allclose(whole.grad_Z, sum(part.grad_Z for part in parts), rtol=1e-9)
 
 
-def test_what_is_maximised_counts_the_prior_of_the_noise_and_its_slope():
-    model, theta = outputs(0.5, 1.7, noisy=True)
-    Z = make_data()[3]
-    found = evaluate(model, theta, Z)
-    # The level of each noise has no prior; the other coefficient one of precision 1 / 4.
-    expected = sum(norm.logpdf(a, 0.0, 2.0) - norm.logpdf(0.0, 0.0, 2.0) for a in theta[[3, 5]])
-    assert expected < -0.01
-    assert found.bound - found.evidence == pytest.approx(expected, rel=1e-9)
-    slope = central_difference(lambda t: evaluate(model, t, Z).bound, theta)
-    np.testing.assert_allclose(found.grad_theta, slope, rtol=1e-5, atol=1e-6)
-
-
-def test_an_evaluation_has_converged_if_all_outputs_have():
-    model, theta = outputs(0.5, 1.7)
-    Z = make_data()[3]
-    done = evaluate(model, theta, Z)
-    assert done.converged
-    start = (done.states[0], model.initial_state()[1])
-    half = model.evaluate(theta, Chosen(Z, None, None), start, tol=1e-6, max_iter=1)
-    assert [solution.converged for solution in half.solutions] == [True, False]
-    assert not half.converged
-
-
 def test_passes_of_all_outputs_are_counted():
     model, theta = outputs(0.5, 1.7)
     solutions = evaluate(model, theta, make_data()[3]).solutions
@@ -458,7 +349,8 @@ def test_parameters_of_the_kernel_come_before_those_of_each_output():
     kernel_theta, own = model.split(np.arange(6.0))
     np.testing.assert_array_equal(kernel_theta, [0.0, 1.0])
     np.testing.assert_array_equal(own, [[2.0, 3.0], [4.0, 5.0]])
-    kernel_theta, own = split_theta(np.arange(2.0), model.kernel, PolyaGammaLogit(), 3)
+    model, _ = outputs(0.5, 1.7, -2.0)
+    kernel_theta, own = model.split(np.arange(2.0))
     np.testing.assert_array_equal(kernel_theta, [0.0, 1.0])
     assert [len(part) for part in own] == [0, 0, 0]
 
@@ -469,10 +361,6 @@ def test_precisions_of_all_outputs_add_up():
     basis = np.stack([np.ones(30), model.X[:, 0]], axis=1)
     expected = model.weight * (np.exp(-basis @ theta[2:4]) + np.exp(-basis @ theta[4:]))
     np.testing.assert_allclose(model.precision(theta, states), expected, rtol=1e-12)
-    # Points are chosen by that sum: the first pivot of a stationary kernel is its maximum.
-    chosen = model.choose(PivotedChoice("argmax", 3), theta, states)
-    assert chosen.indices[0] == np.argmax(expected)
-    np.testing.assert_array_equal(chosen.Z, model.X[chosen.indices])
 
 
 def test_constants_of_all_outputs_add_up():
@@ -495,58 +383,3 @@ def test_subset_takes_the_rows_of_every_output():
         np.testing.assert_array_equal(part, whole[rows])
     assert len(model.targets[0]) == 30
     assert np.isfinite(evaluate(small, theta, make_data()[3]).bound)
-
-
-# --------------------------------------------------------------------------------------------------
-# Predictions
-
-
-def dense_predictions(evaluation, k, X_new):
-    """Return mean and covariance of the k-th f at new rows: q(u) explicitly, then p(f|u)."""
-    Z, posterior = evaluation.chosen.Z, evaluation.solutions[k].posterior
-    parameters = np.exp(evaluation.theta[:2])
-    rows = np.concatenate([Z, X_new])
-    K = dense_kernel(rows, *parameters)
-    Kuu, Kuf, Kff = K[:6, :6], K[:6, 6:], K[6:, 6:]
-    L = evaluation.Luu
-    q_mean = L @ posterior.w
-    q_cov = L @ np.linalg.inv(posterior.LB @ posterior.LB.T) @ L.T
-    projection = np.linalg.solve(Kuu, Kuf)
-    cov = Kff + projection.T @ (q_cov - Kuu) @ projection
-    return posterior.prior_mean + projection.T @ q_mean, cov
-
-
-@pytest.mark.parametrize("rows", [{}, {"block_rows": 4}, {"block_rows": 3, "n_threads": 2}])
-def test_predictions_of_several_outputs(rows):
-    model, theta = outputs(0.5, 1.7, noisy=True)
-    evaluation = evaluate(model, theta, make_data()[3])
-    posteriors = [solution.posterior for solution in evaluation.solutions]
-    X_new = np.random.RandomState(1).randn(11, 2)
-    place = model.kernel, theta[:2], evaluation.chosen.Z, evaluation.Luu
-    mean, variance = predict_moments(*place, posteriors, X_new, **rows)
-    joint_mean, cov = predict_covariance(*place, posteriors, X_new)
-    assert mean.shape == variance.shape == joint_mean.shape == (2, 11)
-    assert cov.shape == (2, 11, 11)
-    for k in range(2):
-        expected_mean, expected_cov = dense_predictions(evaluation, k, X_new)
-        np.testing.assert_allclose(mean[k], expected_mean, rtol=1e-7, atol=1e-8)
-        np.testing.assert_allclose(variance[k], expected_cov.diagonal(), rtol=1e-7, atol=1e-8)
-        np.testing.assert_allclose(joint_mean[k], expected_mean, rtol=1e-7, atol=1e-8)
-        np.testing.assert_allclose(cov[k], expected_cov, rtol=1e-7, atol=1e-8)
-
-
-def test_predictions_at_the_rows_are_the_marginals():
-    model, theta = outputs(0.5, 1.7)
-    evaluation = evaluate(model, theta, make_data()[3])
-    posteriors = [solution.posterior for solution in evaluation.solutions]
-    features = model.row_features(
-        model.kernel, theta, evaluation.chosen.Z, jitter=SMALLEST_JITTER, attempts=1
-    )
-    place = model.kernel, theta, evaluation.chosen.Z, evaluation.Luu
-    moments = predict_moments(*place, posteriors, model.X)
-    for k, posterior in enumerate(posteriors):
-        expected = marginals(features.V(0), features.residual, posterior)
-        for ours, theirs in zip(moments, expected, strict=True):
-            np.testing.assert_allclose(ours[k], theirs, rtol=1e-12, atol=1e-13)
-    phi = whitened_features(*place, model.X, block_rows=7)
-    np.testing.assert_allclose(phi, features.V(0).T, rtol=1e-12, atol=1e-13)

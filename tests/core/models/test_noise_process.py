@@ -18,11 +18,11 @@ from scipy.optimize import minimize, minimize_scalar
 from scipy.special import logsumexp
 from scipy.stats import norm
 
-from sparsegpc._core.bounds.collapsed import SLACKS
+from sparsegpc._core.bounds.slacks import SLACKS, TIGHT
 from sparsegpc._core.kernels.algebra import FreeKernel, Scaled
 from sparsegpc._core.kernels.families import RBF, Constant
 from sparsegpc._core.likelihoods.gaussian import GaussianNoise, noisy_targets
-from sparsegpc._core.models.model import Counts, predict_moments
+from sparsegpc._core.models.evaluation import Counts
 from sparsegpc._core.models.noise_process import (
     HeteroscedasticModel,
     NoiseState,
@@ -32,7 +32,7 @@ from sparsegpc._core.models.noise_process import (
 )
 from sparsegpc._core.rows.blocks import RowBlocks
 from sparsegpc._core.rows.merging import merge_rows
-from sparsegpc._core.selection.choices import Chosen, PivotedChoice
+from sparsegpc._core.selection.choices import Chosen
 from tests.core.helpers import central_difference, read_only
 
 SLACK = pytest.mark.parametrize("slack", SLACKS)
@@ -62,11 +62,11 @@ def make_model(data, slack="tight", *, ys=None, log_noise=None, **options):
     ]
     return HeteroscedasticModel(
         kernels[0],
-        GaussianNoise(1),
+        GaussianNoise(0),
         rows.X,
         [noisy_targets(y, data.weight, ones, rows) for y in ys],
         rows.weight,
-        slack=slack,
+        slack=SLACKS[slack],
         noise_kernel=kernels[1],
         log_noise=[0.0] * len(ys) if log_noise is None else log_noise,
         **{"n_noise_points": 4, "noise_tol": 0.0, **options},
@@ -78,6 +78,12 @@ def chosen_of(model, m=5, m_noise=4):
     ends = model.X.min(), model.X.max()
     Z, Z_noise = (np.linspace(*ends, k + 2)[1:-1, None] for k in (m, m_noise))
     return Chosen(Z, None, None, Z_noise)
+
+
+def noise_points(model, theta):
+    """Return the points that the model's choice takes for the noise processes."""
+    rows, weight = model.rows, model.weight
+    return model.noise_choice(model.noise_kernel, model.noise_theta(theta), rows, 0.5 * weight).Z
 
 
 def evaluate(model, theta=THETA, chosen=None, states=None, **options):
@@ -580,12 +586,12 @@ def test_precisions_of_the_noise_sites_are_a_half_on_average():
 
 def test_parameters_are_those_of_f_then_those_of_g():
     model = make_model(make_data(18))
-    ours, of_noise = model.split(THETA)
+    ours, of_likelihoods = model.split(THETA)
     assert_array_equal(ours, THETA[:2])
-    assert_array_equal(of_noise, THETA[2:])
-    K = dense_kernel(THETA[:2], model.X, model.X)
-    assert_allclose(model.covariance(THETA)(model.X[[3, 0]], model.X), K[[3, 0]])
-    assert_allclose(model.kdiag(THETA), 1.5)
+    assert [part.shape for part in of_likelihoods] == [(0,)]
+    assert_array_equal(model.noise_theta(THETA), THETA[2:])
+    both = make_model(make_data(18), ys=[make_data(18).y] * 2, log_noise=[0.0, 0.0])
+    assert [part.shape for part in both.split(THETA)[1]] == [(0,), (0,)]
 
 
 @pytest.mark.parametrize("m", [1, 3, 7])
@@ -594,24 +600,29 @@ def test_points_of_the_noise_are_chosen_by_greedy_variance(m):
     data = make_data(19, 30)
     data.weight = np.random.RandomState(0).uniform(0.3, 3.0, 30)
     model = make_model(data, n_noise_points=m)
-    chosen = model.choose(PivotedChoice("argmax", 5), THETA, model.initial_state())
+    Z_noise = noise_points(model, THETA)
     K, pivots = dense_kernel(THETA[2:], model.X, model.X), []
     for _ in range(m):
         pivots.append(int(np.argmax(model.weight * K.diagonal())))
         column = K[:, pivots[-1]]
         K = K - np.outer(column, column) / column[pivots[-1]]
-    assert_array_equal(chosen.Z_noise, model.X[pivots])
-    assert chosen.Z.shape == (5, 1)
-    assert_array_equal(chosen.Z, model.X[chosen.indices])
+    assert_array_equal(Z_noise, model.X[pivots])
 
 
-def test_evaluation_carries_both_factors():
+def test_evaluation_carries_both_posteriors():
     model = make_model(make_data(20))
     evaluation = evaluate(model)
-    for L, theta, Z in (
-        (evaluation.Luu, THETA[:2], evaluation.chosen.Z),
-        (evaluation.Luu_noise, THETA[2:], evaluation.chosen.Z_noise),
+    (solution,) = evaluation.solutions
+    assert evaluation.posterior.functions == (solution.posterior,)
+    assert evaluation.noise.functions == (solution.noise_posterior,)
+    assert evaluation.noise.kernel is model.noise_kernel
+    for posterior, theta, points in (
+        (evaluation.posterior, THETA[:2], evaluation.chosen.Z),
+        (evaluation.noise, THETA[2:], evaluation.chosen.Z_noise),
     ):
+        L, Z = posterior.Luu, posterior.Z
+        assert_array_equal(posterior.theta, theta)
+        assert_array_equal(Z, points)
         assert_allclose(L @ L.T, with_jitter(dense_kernel(theta, Z, Z)), rtol=1e-12)
 
 
@@ -649,16 +660,9 @@ def test_a_known_noise_function_is_recovered():
     y = np.sin(2.0 * X[:, 0]) + np.exp(0.5 * log_noise) * rng.randn(500)
     model = make_model(SimpleNamespace(X=X, y=y, weight=np.ones(500)), n_noise_points=12)
     theta = np.log([1.0, 0.8, 2.0, 1.2])
-    chosen = model.choose(PivotedChoice("argmax", 20), theta, model.initial_state())
+    chosen = chosen_of(model, 20)._replace(Z_noise=noise_points(model, theta))
     evaluation = evaluate(model, theta, chosen, tol=1e-4)
-    mean, variance = predict_moments(
-        model.noise_kernel,
-        theta[2:],
-        chosen.Z_noise,
-        evaluation.Luu_noise,
-        [evaluation.solutions[0].noise_posterior],
-        X,
-    )
+    mean, variance = evaluation.noise.moments(X)
     error = mean[0] - log_noise
     assert np.sqrt(np.mean(error**2)) < 0.25
     # Calibrated: errors as large as q(g) says, give or take.
@@ -681,7 +685,7 @@ def test_solver_needs_no_model():
         of_noise,
         model.targets[0],
         model.weight,
-        "tight",
+        TIGHT,
         model.initial_state()[0],
         tol=1e-12,
         max_iter=3000,
@@ -694,7 +698,7 @@ def test_solver_needs_no_model():
 def test_points_of_the_noise_are_as_many_as_its_tolerance_asks_for(noise_tol):
     data = make_data(3, n=40)
     model = make_model(data, n_noise_points=40, noise_tol=noise_tol)
-    chosen = model.choose(PivotedChoice("argmax", 3), THETA, model.initial_state())
+    Z_noise = noise_points(model, THETA)
     K = dense_kernel(THETA[2:], model.X, model.X)
 
     def cost(Z):
@@ -704,8 +708,8 @@ def test_points_of_the_noise_are_as_many_as_its_tolerance_asks_for(noise_tol):
         # Sites of g have precisions of a half.
         return 0.5 * np.mean(0.5 * left)
 
-    assert 1 < len(chosen.Z_noise) < 40
-    assert cost(chosen.Z_noise) <= noise_tol < cost(chosen.Z_noise[:-1])
+    assert 1 < len(Z_noise) < 40
+    assert cost(Z_noise) <= noise_tol < cost(Z_noise[:-1])
 
 
 @pytest.mark.parametrize("scale", [1e-9, 1e9])

@@ -1,28 +1,28 @@
-"""How the learning loop asks for inducing points."""
+"""How inducing points are asked for."""
 
 import numpy as np
 import pytest
 
 from sparsegpc._core.kernels.algebra import FreeKernel, Scaled
 from sparsegpc._core.kernels.families import RBF, Constant
-from sparsegpc._core.likelihoods.binary import PolyaGammaLogit
-from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.rows.blocks import row_blocks
-from sparsegpc._core.selection import pivots
-from sparsegpc._core.selection.choices import Chosen, FixedChoice, PivotedChoice
+from sparsegpc._core.selection import factor
+from sparsegpc._core.selection.choices import (
+    CandidateRows,
+    Chosen,
+    FixedChoice,
+    PivotedChoice,
+)
+from tests.core.helpers import read_only
 
 THETA = np.log([2.0, 0.5])
+KERNEL = FreeKernel(Scaled(Constant(), RBF()), THETA, np.ones(2, dtype=bool))
 
 
-def make_model(seed=0, n=40, weight=None, **row_options):
+def make_rows(seed=0, n=40, total_weight=None, **row_options):
     rng = np.random.RandomState(seed)
-    X = np.sort(rng.uniform(-3.0, 3.0, size=(n, 1)), axis=0)
-    y = np.where(np.sin(2.0 * X[:, 0]) > 0.0, 1.0, -1.0)
-    weight = np.ones(n) if weight is None else weight
-    for array in (X, y, weight):
-        array.flags.writeable = False
-    kernel = FreeKernel(Scaled(Constant(), RBF()), THETA, np.ones(2, dtype=bool))
-    return SparseModel(kernel, PolyaGammaLogit(), X, [y], weight, slack="tight", **row_options)
+    X = read_only(np.sort(rng.uniform(-3.0, 3.0, size=(n, 1)), axis=0))
+    return CandidateRows(X, float(n) if total_weight is None else total_weight, row_options)
 
 
 def greedy(K, gain, n_points):
@@ -43,21 +43,21 @@ def dense_kernel(X):
 
 
 def test_points_are_the_rows_of_their_indices():
-    model = make_model()
-    chosen = PivotedChoice("argmax", 5)(model, THETA, np.linspace(0.1, 0.3, 40))
-    np.testing.assert_array_equal(chosen.Z, model.X[chosen.indices])
+    rows = make_rows()
+    chosen = PivotedChoice("argmax", 5)(KERNEL, THETA, rows, np.linspace(0.1, 0.3, 40))
+    np.testing.assert_array_equal(chosen.Z, rows.X[chosen.indices])
     np.testing.assert_array_equal(chosen.indices, chosen.selection.indices)
     assert chosen.Z.shape == (5, 1)
 
 
 def test_by_precision_weighs_residuals_and_greedy_variance_does_not():
     """With precise sites on the left only, one rule stays there and the other spreads out."""
-    model = make_model()
-    left = model.X[:, 0] < 0.0
+    rows = make_rows()
+    left = rows.X[:, 0] < 0.0
     precision = np.where(left, 1.0, 1e-6)
-    K = dense_kernel(model.X)
-    by_precision = PivotedChoice("argmax", 4)(model, THETA, precision)
-    by_variance = PivotedChoice("argmax", 4, by_precision=False)(model, THETA, precision)
+    K = dense_kernel(rows.X)
+    by_precision = PivotedChoice("argmax", 4)(KERNEL, THETA, rows, precision)
+    by_variance = PivotedChoice("argmax", 4, by_precision=False)(KERNEL, THETA, rows, precision)
     assert by_precision.indices.tolist() == greedy(K, precision, 4)
     assert by_variance.indices.tolist() == greedy(K, np.ones(40), 4)
     assert np.all(left[by_precision.indices])
@@ -66,10 +66,10 @@ def test_by_precision_weighs_residuals_and_greedy_variance_does_not():
 
 @pytest.mark.parametrize("by_precision", [True, False])
 def test_costs_are_those_of_the_precisions_under_either_rule(by_precision):
-    model = make_model()
+    rows = make_rows()
     precision = np.linspace(0.05, 0.25, 40)
     choice = PivotedChoice("argmax", 4, by_precision=by_precision)
-    selection = choice(model, THETA, precision).selection
+    selection = choice(KERNEL, THETA, rows, precision).selection
     np.testing.assert_allclose(selection.traces[0], 2.0 * precision.sum(), rtol=1e-12)
 
 
@@ -77,8 +77,8 @@ def test_tolerance_is_in_nats_per_unit_of_weight():
     precision = np.full(40, 0.2)
     sizes = {}
     for weight in (1.0, 100.0):
-        model = make_model(weight=np.full(40, weight))
-        selection = PivotedChoice("argmax", 40, 1e-3)(model, THETA, precision).selection
+        rows = make_rows(total_weight=40.0 * weight)
+        selection = PivotedChoice("argmax", 40, 1e-3)(KERNEL, THETA, rows, precision).selection
         cost = 0.5 * 0.2 * 2.0 / weight
         np.testing.assert_allclose(selection.costs[0], cost, rtol=1e-12)
         assert selection.costs[-1] <= 1e-3
@@ -87,35 +87,35 @@ def test_tolerance_is_in_nats_per_unit_of_weight():
 
 
 def test_chosen_points_follow_the_kernel():
-    model = make_model()
+    rows = make_rows()
     choose = PivotedChoice("argmax", 6)
     precision = np.linspace(0.1, 0.3, 40)
-    short = choose(model, np.log([2.0, 0.1]), precision)
-    long = choose(model, np.log([2.0, 3.0]), precision)
+    short = choose(KERNEL, np.log([2.0, 0.1]), rows, precision)
+    long = choose(KERNEL, np.log([2.0, 3.0]), rows, precision)
     assert not np.array_equal(short.indices, long.indices)
 
 
 def test_sampled_points_follow_the_generator():
-    model, precision = make_model(), np.full(40, 0.2)
+    rows, precision = make_rows(), np.full(40, 0.2)
 
     def draw(seed):
         choose = PivotedChoice("sample", 6, rng=np.random.RandomState(seed))
-        return choose(model, THETA, precision).indices
+        return choose(KERNEL, THETA, rows, precision).indices
 
     np.testing.assert_array_equal(draw(1), draw(1))
     assert not np.array_equal(draw(1), draw(2))
 
 
-def test_threads_and_memory_of_the_model_serve_the_selection(monkeypatch):
+def test_threads_and_memory_of_the_rows_serve_the_selection(monkeypatch):
     seen = []
 
     def recorded(*args, **options):
         seen.append(options)
         return row_blocks(*args, **options)
 
-    monkeypatch.setattr(pivots, "row_blocks", recorded)
-    model = make_model(n_threads=3, memory=12345)
-    PivotedChoice("argmax", 5)(model, THETA, np.ones(40))
+    monkeypatch.setattr(factor, "row_blocks", recorded)
+    rows = make_rows(n_threads=3, memory=12345)
+    PivotedChoice("argmax", 5)(KERNEL, THETA, rows, np.ones(40))
     assert seen
     assert all(options == {"n_threads": 3, "memory": 12345} for options in seen)
 
@@ -123,7 +123,7 @@ def test_threads_and_memory_of_the_model_serve_the_selection(monkeypatch):
 def test_given_order_is_followed():
     order = np.array([30, 2, 17, 9])
     choose = PivotedChoice("order", 3, order=order)
-    chosen = choose(make_model(), THETA, np.full(40, 0.2))
+    chosen = choose(KERNEL, THETA, make_rows(), np.full(40, 0.2))
     np.testing.assert_array_equal(chosen.indices, order[:3])
 
 
@@ -132,10 +132,10 @@ def test_only_a_given_order_is_fixed(rule, fixed):
     assert PivotedChoice(rule, 3).fixed is fixed
 
 
-def test_given_points_are_returned_whatever_the_model():
+def test_given_points_are_returned_whatever_the_rows():
     Z = np.array([[0.1], [5.0]])
     choose = FixedChoice(Z)
-    chosen = choose(make_model(), THETA, np.full(40, 0.2))
+    chosen = choose(KERNEL, THETA, make_rows(), np.full(40, 0.2))
     np.testing.assert_array_equal(chosen.Z, Z)
     assert chosen.indices is None
     assert chosen.selection is None
@@ -147,7 +147,7 @@ def test_a_limit_lowers_the_number_of_points_and_never_raises_it():
     assert choose.limited(3).n_points == 3
     assert choose.limited(8).n_points == 5
     assert choose.n_points == 5
-    chosen = choose.limited(3)(make_model(), THETA, np.full(40, 0.2))
+    chosen = choose.limited(3)(KERNEL, THETA, make_rows(), np.full(40, 0.2))
     assert len(chosen.indices) == 3
 
 

@@ -1,4 +1,7 @@
-"""Predictions that regressors share: from moments of f and of the noise to those of y."""
+"""What fitted regressors with Gaussian noise predict: y, f and the noise.
+
+The posterior says how f is distributed at each row, and the learned noise how y is around it.
+"""
 
 import numpy as np
 from sklearn.base import RegressorMixin
@@ -6,6 +9,7 @@ from sklearn.utils.validation import check_consistent_length
 
 from sparsegpc._core.likelihoods.gaussian import log_predictive_density
 from sparsegpc._core.models.noise_process import expected_variance
+from sparsegpc._core.models.posterior import draw
 from sparsegpc._core.rows.sources import map_rows
 from sparsegpc._core.rows.threads import single_threaded_blas
 from sparsegpc._estimators.input.remedies import with_remedy
@@ -15,16 +19,16 @@ from sparsegpc._estimators.input.validation import (
     checked_generator,
     checked_targets,
 )
-from sparsegpc._estimators.latent import sample_gaussians
+from sparsegpc._estimators.latent import latent_covariance, latent_moments
 
 
-class GaussianRegressionMixin(RegressorMixin):
+class GaussianPredictions(RegressorMixin):
     """Predictions of a fitted regressor with Gaussian noise.
 
-    Beside `LatentMixin`, which knows the moments of f for each output. It has ``_noise``, which
-    knows those of the log noise variance, or is None where the noise was known; all of these are in
-    units in which the targets, less ``_y_centre``, are divided by ``_y_scale``, both of shape
-    (n_outputs,). ``_one_output`` says whether y had one dimension.
+    It keeps a ``_posterior`` with a function for each output, and ``_noise``, a `LearnedNoise`, or
+    None where the noise was given; all in units in which the targets, less ``_y_centre``, are
+    divided by ``_y_scale``, both of shape (n_outputs,). ``_one_output`` says whether y had one
+    dimension.
     """
 
     def latent_mean_and_variance(self, X):
@@ -181,9 +185,7 @@ class GaussianRegressionMixin(RegressorMixin):
         n_samples, rng = checked_count(n_samples, "n_samples"), checked_generator(random_state)
         with single_threaded_blas():
             # Not held by a name, so that they die before the noise asks for as much.
-            samples = sample_gaussians(
-                *self._latent_with_covariance(X, "sample_y", n_samples), n_samples, rng
-            )
+            samples = draw(*self._latent_with_covariance(X, "sample_y", n_samples), n_samples, rng)
             if noise_variance is None:
                 self._refuse_unknown_noise()
                 log_noise = self._noise.log_samples(X[:], n_samples, rng)
@@ -207,12 +209,12 @@ class GaussianRegressionMixin(RegressorMixin):
 
     def _latent(self, X):
         """Return mean and variance of f in units of y, shape (n_outputs, N) each."""
-        mean, variance = self._latent_moments(X)
+        mean, variance = latent_moments([self._posterior], X, self.kernel_)
         scale = self._y_scale[:, None]
         return self._y_centre[:, None] + scale * mean, scale**2 * variance
 
-    def _latent_with_covariance(self, X, request, n_samples=None):
-        mean, covariance = self._latent_covariance(X, request, n_samples)
+    def _latent_with_covariance(self, X, request, n_samples=0):
+        mean, covariance = latent_covariance(self._posterior, X, self.kernel_, request, n_samples)
         scale = self._y_scale[:, None]
         covariance *= scale[..., None] ** 2
         return self._y_centre[:, None] + scale * mean, covariance

@@ -1,0 +1,141 @@
+r"""The slack of the bound: what it pays for what the inducing points miss.
+
+With precision p and residual r the cost of a row is :math:`c_n = p_n r_n \ge 0`. The covariance of
+the residual process, in units of the site deviations, is multiplied by diag(v), which makes the
+slack
+
+.. math:: -\tfrac12 \textstyle\sum_n (v_n c_n - \log v_n + v_n - 1).
+
+The *scale* v is 1 (standard), the best number for all rows (spherical), or the best one for each
+row (tight), so the slacks increase in this order, where :math:`\bar c` is the mean of the costs:
+
+========= ==================== ==================================== ===========================
+slack     scale                value                                reference
+========= ==================== ==================================== ===========================
+standard  :math:`1`            :math:`-\frac12 \sum c_n`            Titsias 2009; Passerello
+                                                                    2021, equation 3.2
+spherical :math:`1/(1+\bar c)` :math:`-\frac N2 \log(1 + \bar c)`   Artemev 2021; Titsias 2025,
+                                                                    section 4
+tight     :math:`1/(1+c_n)`    :math:`-\frac12 \sum \log(1 + c_n)`  Titsias 2025, proposition
+                                                                    3.3, here for unequal
+                                                                    precisions
+========= ==================== ==================================== ===========================
+
+To add a slack, add a class, and its name to `SLACKS`; which likelihoods admit it is said in
+`likelihoods.base`.
+"""
+
+import numpy as np
+
+# A precision and the scale that it implies settle in this many steps.
+SCALE_STEPS = 8
+
+
+class Slack:
+    """A slack: its value, its scale, and the sum over rows that it needs.
+
+    Attributes
+    ----------
+    is_sum_over_rows : bool
+        Whether the slack of all rows is the sum of those of each, so that a batch estimates it.
+    has_unit_scale : bool
+        Whether the scale is 1 whatever the costs.
+    """
+
+    is_sum_over_rows = True
+    has_unit_scale = False
+
+    def row_term(self, cost):
+        """Return the term of each row, shape (n,), whose sum over all rows `value` takes."""
+        return cost
+
+    def value(self, total, n_rows):
+        """Return the slack in nats from the sum of the `row_term` of `n_rows` rows."""
+        return -0.5 * total
+
+    def scale(self, cost, mean_cost):
+        """Return v, a number or of shape (n,), at the costs (n,) of some rows.
+
+        `mean_cost` is the mean of the cost over all rows.
+        """
+        raise NotImplementedError
+
+    def rescaled(self, total, factor):
+        """Return the sum of the `row_term` after all costs have been multiplied by a factor."""
+        return factor * total
+
+
+class Standard(Slack):
+    """The residual process keeps the prior's covariance."""
+
+    has_unit_scale = True
+
+    def scale(self, cost, mean_cost):
+        return 1.0
+
+
+class Spherical(Slack):
+    """One scale for all rows."""
+
+    is_sum_over_rows = False
+
+    def value(self, total, n_rows):
+        return -0.5 * n_rows * np.log1p(total / n_rows)
+
+    def scale(self, cost, mean_cost):
+        return 1.0 / (1.0 + mean_cost)
+
+
+class Tight(Slack):
+    """A scale for each row."""
+
+    def row_term(self, cost):
+        return np.log1p(cost)
+
+    def scale(self, cost, mean_cost):
+        return 1.0 / (1.0 + cost)
+
+    def rescaled(self, total, factor):
+        # The costs of the single rows would be needed. The sum serves the value of the bound only.
+        return total
+
+
+STANDARD, SPHERICAL, TIGHT = Standard(), Spherical(), Tight()
+# By their public names, the tightest first.
+SLACKS = {"tight": TIGHT, "spherical": SPHERICAL, "standard": STANDARD}
+
+
+def sums_over_rows(names):
+    """Return those of some slacks' names of which batches of rows give estimates."""
+    return tuple(name for name in names if SLACKS[name].is_sum_over_rows)
+
+
+def settle_scales(slack, expect, residual, mean_costs):
+    """Return an `Expectation` at the scales that its own precisions imply.
+
+    Parameters
+    ----------
+    slack : Slack
+    expect : callable
+        ``expect(v)`` returns the `Expectation` of K functions at the scales v, shape (K, n).
+    residual : ndarray of shape (n,)
+    mean_costs : sequence of float of length K
+        The mean of the cost over all rows for each function.
+
+    Returns
+    -------
+    expected : Expectation
+    v : ndarray of shape (K, n)
+        The scales that it was found at.
+    """
+    v = np.ones((len(mean_costs), len(residual)))
+    expected = expect(v)
+    for _ in range(SCALE_STEPS):
+        settled = np.empty_like(v)
+        for row, precision, mean_cost in zip(settled, expected.precision, mean_costs, strict=True):
+            row[:] = slack.scale(precision * residual, mean_cost)
+        if np.array_equal(settled, v):
+            break
+        v = settled
+        expected = expect(v)
+    return expected, v

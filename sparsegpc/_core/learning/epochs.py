@@ -1,0 +1,104 @@
+"""Learning from all rows of a data set in shuffled batches, and how that ends."""
+
+import numpy as np
+
+from sparsegpc._core.learning.constant import trivial_gain
+from sparsegpc._core.models.model import FEW_ROWS
+from sparsegpc._core.optimisers.adam import annealed
+from sparsegpc._core.rows.sources import spaced_rows
+
+LEARNING_RATE = 0.1
+
+
+def learn(
+    model,
+    state,
+    X,
+    y,
+    weight,
+    *,
+    n_epochs,
+    batch_size,
+    rng,
+    learning_rate=LEARNING_RATE,
+    report=None,
+):
+    """Learn from all rows in shuffled batches, `n_epochs` times.
+
+    Parameters
+    ----------
+    model : StochasticModel
+    state : StochasticState
+    X : array of shape (N, D)
+        Indexed batch by batch, in the order of the rows within each.
+    y, weight : ndarray of shape (N,)
+    n_epochs, batch_size : int
+    rng : numpy.random.RandomState
+    learning_rate : float
+        At the start; see `StochasticModel.step`. It falls to zero.
+    report : callable or None
+        Called as ``report(epoch, state)`` after each epoch. If it returns what is true no more
+        follow.
+
+    Returns
+    -------
+    StochasticState
+
+    Notes
+    -----
+    Cost of an epoch 6 N M^2 + 10 N M^3 / b.
+    """
+    n_rows = len(y)
+    n_batches = -(-n_rows // batch_size)
+    for epoch in range(n_epochs):
+        batches = np.array_split(rng.permutation(n_rows), n_batches)
+        for k, batch in enumerate(batches):
+            rows = np.sort(batch)
+            rate = annealed(learning_rate, (epoch + k / n_batches) / n_epochs)
+            state = model.step(
+                state, X[rows], y[rows], weight[rows], n_total=n_rows, learning_rate=rate
+            )
+        if report is not None and report(epoch, state):
+            break
+    return state
+
+
+def settle_best(model, state, start, X, y, weight, batch_size):
+    """Return the state that is optimal for all rows at what was learned, or at better.
+
+    What batches say may lead a search astray. Where it ends below the best constant function its
+    beginning is tried, and then the hyperparameters nearest to a constant.
+
+    Parameters
+    ----------
+    model : StochasticModel
+    state, start : StochasticState
+        The end and the beginning of the search.
+    X : array of shape (N, D)
+    y, weight : ndarray of shape (N,)
+    batch_size : int
+
+    Returns
+    -------
+    settled : StochasticState
+    astray : bool
+        Whether the search ended well below a constant function.
+    """
+
+    def bound(settled):
+        evidence = sum(posterior.bound for posterior in model.posteriors(settled))
+        return evidence + model.log_prior(settled.theta)[0]
+
+    best = model.settle(state, X, y, weight, batch_size)
+    constant, end = model.constant_bound(y, weight), bound(best)
+    if end >= constant:
+        return best, False
+    few = X[spaced_rows(X, FEW_ROWS)]
+    for theta in (start.theta, model.constant_theta(start.theta, few, y, weight)):
+        begin = model.start(theta, start.Z)._replace(n_seen=state.n_seen)
+        settled = model.settle(begin, X, y, weight, batch_size)
+        if bound(settled) > bound(best):
+            best = settled
+        if bound(best) >= constant:
+            break
+    return best, bound(best) - end > trivial_gain(weight.sum())

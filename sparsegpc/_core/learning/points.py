@@ -1,0 +1,74 @@
+"""The inducing points of a model: their choice among the rows, and moves of their places."""
+
+import numpy as np
+
+from sparsegpc._core.learning.hyperparameters import search
+from sparsegpc._core.numerics.linalg import JITTER_ATTEMPTS
+
+# At the optimum the sites of a log noise variance have precisions of a half on average.
+NOISE_PRECISION = 0.5
+
+
+def choose_points(model, choice, theta, states):
+    """Return what is `Chosen` at these hyperparameters and states.
+
+    Parameters
+    ----------
+    model : SparseModel
+    choice : PivotedChoice or FixedChoice
+    theta : ndarray of shape (P,)
+    states : tuple of states
+        From which the site precisions follow.
+    """
+    kernel_theta, _ = model.split(theta)
+    chosen = choice(model.kernel, kernel_theta, model.rows, model.precision(theta, states))
+    if model.noise_choice is not None:
+        of_noise = model.noise_choice(
+            model.noise_kernel,
+            model.noise_theta(theta),
+            model.rows,
+            NOISE_PRECISION * model.weight,
+        )
+        chosen = chosen._replace(Z_noise=of_noise.Z)
+    return chosen
+
+
+def is_fixed(model, choice):
+    """Return whether the same points are chosen at all hyperparameters and states.
+
+    Those of a noise process follow its kernel.
+    """
+    return choice.fixed and model.noise_choice is None
+
+
+def move(model, evaluation, bounds, max_iter, progress):
+    """Return the evaluation after a joint maximisation over theta and the places of the points.
+
+    Parameters
+    ----------
+    model : SparseModel
+    evaluation : Evaluation
+        Where to start.
+    bounds : ndarray of shape (P, 2)
+        Of theta.
+    max_iter : int
+    progress : Progress
+
+    Returns
+    -------
+    evaluation, ended, failed
+        As of `follow`.
+    """
+    start = model.evaluate(
+        evaluation.theta,
+        evaluation.chosen,
+        evaluation.states,
+        jitter=evaluation.jitter,
+        attempts=JITTER_ATTEMPTS,
+        wrt_Z=True,
+    )
+    progress.choose()
+    progress.evaluated(model, start)
+    spread = model.X.std(axis=0)
+    moves = np.where(spread > 0.0, spread, 1.0)
+    return search(model, start, bounds, max_iter, progress, moves)

@@ -1,0 +1,122 @@
+"""Visits to a batch of rows: what they say at some q(u) of their part of the bound."""
+
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+
+from sparsegpc._core.bounds.collapsed import RowSums, moments
+from sparsegpc._core.bounds.features import RowFeatures
+from sparsegpc._core.bounds.slacks import settle_scales
+from sparsegpc._core.models.sites import SMALLEST_PRECISION
+from sparsegpc._core.numerics.linalg import mirrored, weighted_gram
+from sparsegpc._core.rows.blocks import Table
+
+
+class Batch(NamedTuple):
+    """Rows: their features, targets and likelihood for each output, and weights (n,)."""
+
+    features: RowFeatures
+    likelihoods: list
+    targets: list
+    weight: np.ndarray
+
+    def by_output(self, functions):
+        """Return what belongs to each function as a list of what belongs to those of an output."""
+        n = self.likelihoods[0].n_functions
+        return [functions[k * n : (k + 1) * n] for k in range(len(self.likelihoods))]
+
+
+class RowSlopes(NamedTuple):
+    """Derivatives of the rows' part of the bound, (K, n) each, as in an `Expectation`."""
+
+    slope: np.ndarray
+    precision: np.ndarray
+    residual_cost: np.ndarray
+
+
+class Visit(NamedTuple):
+    """What the rows say at some q(u).
+
+    ``value`` is their part of the bound, slack included, in nats; ``sums`` the `RowSums` of the
+    sites that they ask for, one for each function. ``moments`` are mean and variance of f, (K, n)
+    each, the scaled residual in the variance; empty for likelihoods without parameters.
+    """
+
+    value: float
+    sums: tuple
+    slopes: RowSlopes
+    moments: tuple
+
+
+def visit(batch, posteriors, scales):
+    """Return the `Visit` of the rows of a batch. Cost 2 K n M^2.
+
+    Parameters
+    ----------
+    batch : Batch
+    posteriors : list of FunctionPosterior
+        Any q(u), one for each function.
+    scales : Slack
+        That gives the scales of the residuals; one that is a sum over rows.
+    """
+    has_params = batch.likelihoods[0].n_params > 0
+
+    def block(V, residual, weight, *targets):
+        f = [moments(V, q) for q in posteriors]
+        mean, explained = map(np.stack, zip(*f, strict=True))
+        parts = [
+            _expected(likelihood, y, weight, m, s, residual, scales)
+            for likelihood, y, m, s in zip(
+                batch.likelihoods,
+                targets,
+                batch.by_output(mean),
+                batch.by_output(explained),
+                strict=True,
+            )
+        ]
+        value, slope, precision, cost, v = zip(*parts, strict=True)
+        slope = np.concatenate(slope)
+        precision = np.maximum(np.concatenate(precision), SMALLEST_PRECISION)
+        sums = _block_sums(V, precision, slope + precision * mean)
+        rows = slope, precision, np.concatenate(cost)
+        if has_params:
+            rows = (*rows, mean, explained + np.concatenate(v) * residual)
+        return (float(np.sum(value)), *sums), rows
+
+    inputs = [batch.features.residual, batch.weight, *map(Table, batch.targets)]
+    (value, *sums), rows = batch.features.visit(block, *inputs)
+    return Visit(value, _row_sums(sums), RowSlopes(*rows[:3]), tuple(rows[3:]))
+
+
+def _expected(likelihood, y, weight, mean, explained, residual, scales):
+    """Return value, slope, precision, residual cost and scale of rows at moments of f."""
+    expect = partial(likelihood.expect, y, weight, mean, explained, residual)
+    expected, v = settle_scales(scales, expect, residual, [None] * len(mean))
+    value = expected.value - 0.5 * (v - np.log(v) - 1.0).sum(axis=0)
+    return value.sum(), expected.slope, expected.precision, expected.residual_cost, v
+
+
+def initial_sums(batch):
+    """Return the `RowSums` of the sites before anything is known of f. Cost K n M^2."""
+    sites = [
+        likelihood.sites(state, y, batch.weight)[:2]
+        for likelihood, y in zip(batch.likelihoods, batch.targets, strict=True)
+        for state in likelihood.initial_states(y, batch.weight)
+    ]
+    return _row_sums(batch.features.sum(_block_sums, *np.swapaxes(sites, 0, 1)))
+
+
+def _block_sums(V, precision, shift):
+    sums = []
+    for p, b in zip(precision, shift, strict=True):
+        sums += [weighted_gram(V, p), V @ p, V @ b, p.sum(), b.sum()]
+    return tuple(sums)
+
+
+def _row_sums(sums):
+    """Return the `RowSums` of each function, from the sums of `_block_sums` over blocks."""
+    return tuple(
+        RowSums(mirrored(VpV), Vp, Vb, float(precision), float(shift), 0.0, 0.0, 0.0)
+        for VpV, Vp, Vb, precision, shift in zip(*(sums[k::5] for k in range(5)), strict=True)
+    )

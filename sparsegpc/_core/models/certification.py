@@ -1,0 +1,71 @@
+"""Certificates of a model at given hyperparameters and points."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from sparsegpc._core.bounds.certificates import OF_SITES, certify
+from sparsegpc._core.bounds.collapsed import collapse
+from sparsegpc._core.numerics.linalg import JITTER_ATTEMPTS
+
+# A pass over the kernel matrix is worth its time up to this many rows.
+ONE_PASS_ROWS = 20_000
+# Upper bounds that need no such pass.
+FAST_METHODS = ("trace", "whitened", "cauchy-schwarz")
+
+
+def certificate_of(model, evaluation, method="auto"):
+    """Return the `Certificate` of all functions together, at their sites.
+
+    Where sites depend on f the exact posterior is the dense one of the same sites, and all bounds
+    are shifted by what makes their lower bound the model's own.
+
+    Parameters
+    ----------
+    model : SparseModel
+    evaluation : Evaluation
+    method : str
+        An upper bound of `UPPER_BOUNDS`; "auto" takes the best of those that are fast.
+
+    Returns
+    -------
+    Certificate
+
+    Notes
+    -----
+    Cost N M^2 for each function, and for a pass N^2 D / 2.
+    """
+    features = features_at(model, evaluation)
+    outputs = [(solution.sites, solution.posterior) for solution in evaluation.solutions]
+    sites_only = not model.likelihood.has_fixed_sites
+    if sites_only:
+        outputs = [
+            (sites, collapse(features, sites, model.slack, posterior.prior_mean))
+            for sites, posterior in outputs
+        ]
+    methods = _methods(method, len(model.weight))
+    first, *others = certify(features, outputs, model.slack, methods, n_rows=model.total_weight)
+    total = sum(others, first)
+    if sites_only:
+        total = replace(total, of=OF_SITES)
+    return total.shifted(float(evaluation.evidence - total.lower_bound))
+
+
+def features_at(model, evaluation):
+    """Return the features of the rows at an evaluation, in double precision."""
+    posterior = evaluation.posterior
+    return model.row_features(
+        posterior.kernel,
+        posterior.theta,
+        posterior.Z,
+        jitter=evaluation.jitter,
+        attempts=JITTER_ATTEMPTS,
+        dtype=np.float64,
+    )
+
+
+def _methods(method, n_rows):
+    """Return the names of the upper bounds to compute."""
+    if method != "auto":
+        return (method,)
+    return (*FAST_METHODS, "one-pass") if n_rows <= ONE_PASS_ROWS else FAST_METHODS

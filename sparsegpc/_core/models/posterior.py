@@ -1,0 +1,101 @@
+"""The posterior of f: what a fitted model is, and all that is predicted of f.
+
+Kernel, hyperparameters and inducing points with the q(u) of each function: estimators keep one, and so
+does a noise process of its log variance.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from sparsegpc._core.bounds.collapsed import covariance, marginals, moments
+from sparsegpc._core.bounds.features import features
+from sparsegpc._core.rows.blocks import RowBlocks, Table, row_blocks
+
+
+class Posterior(NamedTuple):
+    """The approximate posterior of K functions that share a kernel and M inducing points.
+
+    ``theta`` (P,) are the free hyperparameters of ``kernel``, a `FreeKernel`; ``Luu`` (M, M) is the
+    factor of the covariance of the points ``Z`` (M, D) with the relative ``jitter``; ``functions``
+    holds a `FunctionPosterior` for each function.
+    """
+
+    kernel: object
+    theta: np.ndarray
+    Z: np.ndarray
+    Luu: np.ndarray
+    jitter: float
+    functions: tuple
+
+    @property
+    def prior_means(self):
+        """The constant prior means of the functions, shape (K,)."""
+        return np.array([q.prior_mean for q in self.functions])
+
+    def moments(self, X, **row_options):
+        """Return mean and variance of each f at rows, shape (K, N) each, block by block.
+
+        Cost N M (M + D) for one function, memory of one block beyond the result.
+        """
+
+        def block(X):
+            V, residual = self._features(X)
+            parts = [marginals(V, residual, q) for q in self.functions]
+            return (), tuple(map(np.stack, zip(*parts, strict=True)))
+
+        # A cluster keeps what it was sent as long as this object lives, and the caller may reuse X.
+        X = X.view() if isinstance(X, np.ndarray) else X
+        return row_blocks(X, len(self.Z), **row_options).visit(block, Table(X))[1]
+
+    def covariance(self, X):
+        """Return mean and covariance of each f at rows, shape (K, N) and (K, N, N).
+
+        Cost N M (M + D) + N^2 (M + D), memory N^2 for each function and N^2 beyond, or what the
+        kernel needs to be evaluated.
+        """
+        V, _ = self._features(X)
+        residual = self.kernel.value(self.theta, X, X)
+        residual -= V.T @ V
+        mean = np.stack([moments(V, q)[0] for q in self.functions])
+        result = np.empty((len(self.functions), len(X), len(X)))
+        for q, own in zip(self.functions, result, strict=True):
+            covariance(residual, V, q, out=own)
+        return mean, result
+
+    def truncated(self, n_points):
+        """Return the posterior on the first points only, at the same sites and prior means."""
+        return self._replace(
+            Z=self.Z[:n_points],
+            Luu=np.ascontiguousarray(self.Luu[:n_points, :n_points]),
+            functions=tuple(q.truncated(n_points) for q in self.functions),
+        )
+
+    def _features(self, X):
+        return features(self.kernel, self.theta, self.Z, self.Luu, X)
+
+
+def draw(mean, covariance, n_samples, rng):
+    """Return draws of shape (K, n_samples, N) from K Gaussians whose covariances may be singular.
+
+    ``mean`` is of shape (K, N), ``covariance`` of shape (K, N, N).
+    """
+    return np.stack(
+        [_draw(m, C, n_samples, rng) for m, C in zip(mean, covariance, strict=True)]
+    )
+
+
+def _draw(mean, covariance, n_samples, rng):
+    values, root = np.linalg.eigh(covariance)
+    root *= np.sqrt(np.maximum(values, 0.0))
+    return mean + rng.standard_normal((n_samples, len(mean))) @ root.T
+
+
+def whitened_features(kernel, theta, Z, Luu, X, **row_options):
+    """Return the features of new rows as a data matrix, shape (N, M)."""
+
+    def block(X):
+        return (), (features(kernel, theta, Z, Luu, X)[0],)
+
+    blocks = RowBlocks(len(X), len(Z), n_read=X.shape[1], **row_options)
+    return blocks.visit(block, Table(X))[1][0].T

@@ -1,0 +1,1 @@
+"""Ways to climb: what they climb, and why, is known above."""

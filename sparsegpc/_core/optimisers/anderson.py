@@ -1,0 +1,70 @@
+"""Anderson's extrapolation of a fixed-point iteration from its last few points and images."""
+
+import numpy as np
+
+ANDERSON_DEPTH = 5
+# So that a Gram matrix of changes that are nearly dependent is solved with.
+RIDGE, RANK_TOLERANCE = 1e-8, 1e-12
+
+
+class Anderson:
+    r"""Extrapolation from the last pairs of a point and its image under the iteration.
+
+    The next point is the sum of the images with the weights, adding up to one, that make the same
+    sum of the residuals shortest.
+
+    Parameters
+    ----------
+    depth : int
+        Most pairs before the last one.
+    keeps_pairs : bool
+        Keep the pairs where a plain step was refused; else forget them. After an extrapolated
+        step that was refused they are forgotten in any case.
+
+    Attributes
+    ----------
+    extrapolated : bool
+        Whether the last `next` was more than an image.
+
+    Notes
+    -----
+    It is given attempts, which have a ``point`` and its ``image``, both of any kind. Their
+    ``residual(point, image)`` returns the way from one to the other as a vector in the metric of
+    this attempt, and ``combined(weights, images)`` the sum of images, or None where it is no point
+    to go to.
+    """
+
+    def __init__(self, depth, keeps_pairs=False):
+        self._depth, self._keeps_pairs = depth, keeps_pairs
+        self.forget()
+
+    def forget(self):
+        """Go on from nothing."""
+        self._pairs, self.extrapolated = [], False
+
+    def refuse(self):
+        """Take note that the last step was refused."""
+        if self.extrapolated or not self._keeps_pairs:
+            self.forget()
+
+    def next(self, attempt):
+        """Return the point to try after an attempt."""
+        self._pairs.append((attempt.point, attempt.image))
+        del self._pairs[: -self._depth - 1]
+        found = None
+        if len(self._pairs) > 1:
+            found = attempt.combined(self._weights(attempt), [image for _, image in self._pairs])
+            if found is None:
+                self.forget()
+        self.extrapolated = found is not None
+        return found if self.extrapolated else attempt.image
+
+    def _weights(self, attempt):
+        """Return the weights of the images, shape (n,), which add up to one."""
+        residuals = np.stack([attempt.residual(*pair) for pair in self._pairs])
+        changes = np.diff(residuals, axis=0)
+        gram = changes @ changes.T
+        gram.flat[:: len(gram) + 1] *= 1.0 + RIDGE
+        gamma = np.linalg.lstsq(gram, changes @ residuals[-1], rcond=RANK_TOLERANCE)[0]
+        # The last image, less gamma times the changes of the images.
+        return np.diff(gamma, prepend=0.0, append=1.0)

@@ -1,0 +1,98 @@
+"""How far rows lie apart: what length scales are relative to."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from sparsegpc._core.rows.sources import RowSource, column_deviations, spaced_rows
+from sparsegpc._estimators.input.validation import refuse_overflow
+
+# Distance of the quartiles of a Gaussian, in standard deviations.
+GAUSSIAN_QUARTILES = 1.349
+EXTREME = 10.0
+# Rows whose quartiles stand for those of rows that are not all read at once.
+QUARTILE_ROWS = 10_000
+# Values of columns whose spread is measured at once, of at least one.
+SPREAD_VALUES = 2**20
+# Of the spread of columns. Further ones depend on the order of a sum.
+SPREAD_BITS = 40
+
+
+class Spread(NamedTuple):
+    """How far rows lie apart: the standard deviation of each column, and a typical distance.
+
+    ``columns`` (D,), standard deviations, or what they would be for a Gaussian column with these
+    quartiles where a few extreme values make that `EXTREME` times less. ``distance``, the root mean
+    square distance of two rows that spread so. Both are 1 where nothing varies. ``varies`` (D,)
+    says which columns do.
+    """
+
+    columns: np.ndarray
+    distance: float
+    varies: np.ndarray
+
+
+def measure_spread(X, weight):
+    """Return the `Spread` of rows `X` of shape (N, D) with weights of shape (N,).
+
+    Of a `RowSource` quartiles are those of `QUARTILE_ROWS` rows, evenly spaced, so that no more of
+    them are read at once; deviations and ranges are those of all rows. Raises ValueError if values
+    are too large, or differences too small, to be squared.
+    """
+    varies = X.max(axis=0) > X.min(axis=0)
+    refuse_overflow(X, "X", varies)
+    if not varies.any():
+        return Spread(np.ones(X.shape[1]), 1.0, varies)
+    if isinstance(X, RowSource):
+        few = spaced_rows(X, QUARTILE_ROWS)
+        quartiles = _quartiles(X[few], weight[few])
+        low, high = quartiles[0][varies], quartiles[2][varies]
+        deviation = column_deviations(X, weight, quartiles[1])[varies]
+    else:
+        columns = np.flatnonzero(varies)
+        # Some columns at a time, since it takes several arrays of their size.
+        parts = np.array_split(columns, -(-len(columns) // max(1, SPREAD_VALUES // len(X))))
+        low, high, deviation = np.concatenate(
+            [_spread_of(X[:, part], weight) for part in parts], axis=1
+        )
+    if not deviation.any():
+        raise ValueError(
+            "the columns of X vary by so little that the square underflows: scale the columns, for "
+            "example with StandardScaler"
+        )
+    from_quartiles = (high - low) / GAUSSIAN_QUARTILES
+    extreme = (low < high) & (deviation > EXTREME * from_quartiles)
+    deviation = np.where(extreme, from_quartiles, deviation)
+    columns = np.ones(len(varies))
+    columns[varies] = _short(deviation)
+    return Spread(columns, float(_short(np.sqrt(2.0) * np.linalg.norm(deviation))), varies)
+
+
+def _short(values):
+    """Return `values` to `SPREAD_BITS` bits, so that searches on rows anywhere start alike."""
+    mantissa, exponent = np.frexp(values)
+    return np.ldexp(np.round(mantissa * 2.0**SPREAD_BITS), exponent - SPREAD_BITS)
+
+
+def _spread_of(X, weight):
+    """Return the lower and upper quartile and the deviation of each column."""
+    low, middle, high = _quartiles(X, weight)
+    return low, high, _deviations(X, weight, middle)
+
+
+def _deviations(X, weight, median):
+    # From the median, which is among the many: an extreme reference would cost them their digits.
+    moved, share = X - median, weight / weight.sum()
+    return np.sqrt(share @ (moved - share @ moved) ** 2)
+
+
+def _quartiles(X, weight):
+    share = weight / weight.sum()
+    return [_weighted_quantile(X, share, q) for q in (0.25, 0.5, 0.75)]
+
+
+def _weighted_quantile(X, share, q):
+    """Return for each column the smallest value with at least a share `q` of the rows up to it."""
+    order = X.argsort(axis=0, kind="stable")
+    reached = np.cumsum(share[order], axis=0) >= q * (1.0 - 1e-12)
+    return np.take_along_axis(np.take_along_axis(X, order, axis=0), reached.argmax(0)[None], 0)[0]

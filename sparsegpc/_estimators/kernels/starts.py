@@ -1,0 +1,71 @@
+"""The default kernel, and where the search for hyperparameters starts."""
+
+import numpy as np
+from sklearn.gaussian_process import kernels as sk
+
+from sparsegpc._estimators.kernels.adapters import walk
+
+# Bounds of the default kernel: wide, since separable classes want a variance of 1e6 and more.
+VARIANCE_BOUNDS = (1e-4, 1e9)
+LENGTH_SCALE_RANGE = (1e-3, 1e4)
+
+
+def default_kernel(spread, variance=1.0):
+    """Return the kernel that None stands for: a variance times RBF with one length scale.
+
+    Start and bounds of the length scale are relative to the typical distance of two rows, those of
+    the variance to `variance`, one number or one for each output: it may vanish beside any of them.
+    """
+    low, high = (factor * spread.distance for factor in LENGTH_SCALE_RANGE)
+    bounds = VARIANCE_BOUNDS[0] * np.min(variance), VARIANCE_BOUNDS[1] * np.max(variance)
+    constant = sk.ConstantKernel(float(np.mean(variance)), tuple(map(float, bounds)))
+    return constant * sk.RBF(spread.distance, (low, high))
+
+
+def column_relevance(kernel, spread):
+    """Return how many length scales each column spans, shape (D,), or None without length scales.
+
+    It is the standard deviation of the column divided by its length scale; where several parts of
+    the kernel have one for it, by the shortest. A column that does not vary spans none.
+    """
+    scales = [
+        np.broadcast_to(np.asarray(part.length_scale, dtype=np.float64), spread.columns.shape)
+        for part in walk(kernel)
+        if isinstance(part, (sk.RBF, sk.RationalQuadratic))
+    ]
+    if not scales:
+        return None
+    return np.where(spread.varies, spread.columns / np.min(scales, axis=0), 0.0)
+
+
+def start_values(adapted, spread, fast=True):
+    """Return candidate starts for theta: the kernel's own, then some with length scales from data.
+
+    A length scale too short or too long by far starts the search where the bound is flat. In units
+    of the typical distance of two rows the candidates are 1, down to the distance along a single
+    column, and if `fast` an eighth of that, for functions that vary fast.
+    """
+    n_varying = max(1, int(spread.varies.sum()))
+    starts = [np.clip(adapted.theta, *adapted.bounds.T)]
+    lengths = [k for k, column in enumerate(adapted.columns) if column is not None]
+    if not lengths:
+        return starts
+    typical = np.array(
+        [
+            spread.distance
+            if adapted.columns[k] == "all"
+            else spread.columns[adapted.columns[k]] * np.sqrt(2.0 * n_varying)
+            for k in lengths
+        ]
+    )
+    shortest = (2.0 * n_varying) ** -0.5
+    factors = [1.0, shortest**0.5, shortest]
+    if fast:
+        factors += [0.25 * shortest, 0.125 * shortest]
+    for factor in factors:
+        theta = adapted.theta.copy()
+        theta[lengths] = np.log(factor * typical)
+        theta = np.clip(theta, *adapted.bounds.T)
+        if all(np.abs(theta - start).max() > 0.1 for start in starts):
+            starts.append(theta)
+    return starts

@@ -1,0 +1,79 @@
+"""Noise of one variance, which is learned or fixed: a polynomial of degree zero."""
+
+import numbers
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils._param_validation import StrOptions
+
+from sparsegpc._estimators.input.validation import (
+    LARGEST_NOISE,
+    SMALLEST_NOISE,
+    Range,
+    checked_numbers,
+)
+from sparsegpc._estimators.noise.base import LIMITS, START
+from sparsegpc._estimators.noise.known import KnownPlan
+from sparsegpc._estimators.noise.polynomial import PolynomialBasis, PolynomialPlan
+
+
+class HomoscedasticNoise(BaseEstimator):
+    """Gaussian noise of the same variance at all rows.
+
+    Parameters
+    ----------
+    variance : float or None, default=None
+        Where learning starts, in squared units of the target (of the normalised target with
+        ``normalize_y=True``). None is a tenth of the variance of the targets.
+    variance_bounds : "fixed", pair of float or None, default=None
+        Limits of the variance; "fixed" keeps `variance`. None is 1e-8 and 10 times the variance
+        of the targets.
+
+    See Also
+    --------
+    SparseGPRegressor : Takes it as its parameter `noise`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sparsegpc import HomoscedasticNoise, SparseGPRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = SparseGPRegressor(noise=HomoscedasticNoise(3000.0), n_inducing=20).fit(X, y)
+    >>> model.predict_noise_std(X).shape
+    (442,)
+    """
+
+    _parameter_constraints = {
+        "variance": [Range(numbers.Real, SMALLEST_NOISE, LARGEST_NOISE, closed="both"), None],
+        "variance_bounds": [StrOptions({"fixed"}), "array-like", None],
+    }
+
+    def __init__(self, variance=None, variance_bounds=None):
+        self.variance = variance
+        self.variance_bounds = variance_bounds
+
+    def _checked_bounds(self):
+        """Return `variance_bounds` as an array of two positive numbers, or raise ValueError."""
+        bounds = checked_numbers(
+            self.variance_bounds, "variance_bounds", allow_nd=True, ensure_all_finite=False
+        )
+        ordered = bounds.shape == (2,) and bounds[0] <= bounds[1]
+        if not ordered or not bounds[0] >= SMALLEST_NOISE or not bounds[1] <= LARGEST_NOISE:
+            raise ValueError(
+                "variance_bounds must be 'fixed' or a pair of positive numbers, the lower one "
+                f"first, from {SMALLEST_NOISE:.0e} to {LARGEST_NOISE:.0e}, got "
+                f"{self.variance_bounds!r}: None stands for limits relative to the targets"
+            )
+        return bounds
+
+    def plan(self, setting):
+        """Return the plan for a `NoiseSetting`."""
+        starts, bounds = START * setting.variance, setting.variance[:, None] * LIMITS
+        if self.variance is not None:
+            starts = np.full(len(setting.variance), float(self.variance))
+        if isinstance(self.variance_bounds, str):
+            return KnownPlan(starts)
+        if self.variance_bounds is not None:
+            bounds = np.tile(self._checked_bounds(), (len(setting.variance), 1))
+        basis = PolynomialBasis(setting.X, 0)
+        return PolynomialPlan(basis, basis.names(setting.columns), np.log(starts), np.log(bounds))

@@ -1,0 +1,40 @@
+"""Noise that is known: at each row, or the same for all rows and fixed."""
+
+import numpy as np
+
+from sparsegpc._core.likelihoods.gaussian import KnownNoise, known_noise_targets
+from sparsegpc._core.models.model import SparseModel
+from sparsegpc._estimators.noise.base import NoisePlan
+from sparsegpc._estimators.noise.polynomial import constant_noise
+
+
+class KnownPlan(NoisePlan):
+    """Noise that is known at each row, or the same for all rows and fixed.
+
+    Parameters
+    ----------
+    constant : ndarray of shape (n_outputs,) or None
+        The fixed variances; None takes those that come with the targets.
+    """
+
+    def __init__(self, constant=None):
+        self.constant = constant
+
+    @property
+    def is_given(self):
+        return self.constant is None
+
+    def model(self, kernel, targets, rows, options):
+        likelihood, noise = KnownNoise(), targets.noise_variance
+        if self.constant is not None:
+            noise = np.broadcast_to(self.constant[:, None], targets.y.shape)
+        y = [
+            known_noise_targets(one, targets.weight, variance, rows)
+            for one, variance in zip(targets.y, noise, strict=True)
+        ]
+        return SparseModel(kernel, likelihood, rows.X, y, rows.weight, **options)
+
+    def learned(self, evaluation):
+        if self.is_given:
+            return None
+        return constant_noise(evaluation.chosen.Z, np.log(self.constant))

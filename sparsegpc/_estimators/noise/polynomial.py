@@ -1,0 +1,222 @@
+"""Noise whose log variance is a polynomial in the columns."""
+
+import numbers
+from math import comb
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.preprocessing import PolynomialFeatures
+
+from sparsegpc._core.likelihoods.gaussian import GaussianNoise, noisy_targets
+from sparsegpc._core.models.model import SparseModel
+from sparsegpc._core.numerics.budget import refuse_beyond_memory
+from sparsegpc._core.rows.blocks import RowBlocks, Table
+from sparsegpc._core.rows.sources import map_rows
+from sparsegpc._estimators.input.settings import row_options
+from sparsegpc._estimators.input.validation import Range
+from sparsegpc._estimators.noise.base import LIMITS, START, LearnedNoise, NoisePlan
+
+# Limits of the other coefficients of a log variance: basis functions are between -1 and 1.
+COEFFICIENT_LIMIT = 20.0
+
+
+class PolynomialNoise(BaseEstimator):
+    """Gaussian noise whose log variance is a polynomial in the columns.
+
+    The coefficients are learned with the other hyperparameters. Columns count relative to the range
+    they have in the training rows; beyond it the noise stays what it is at the edge.
+
+    Parameters
+    ----------
+    degree : int, default=2
+        Of the polynomial.
+    interactions : bool, default=False
+        Whether products of different columns are among its terms. Without them there are
+        1 + degree times n_features coefficients.
+
+    See Also
+    --------
+    SparseGPRegressor : Takes it as its parameter `noise`.
+
+    Notes
+    -----
+    Passerello 2021, section 3.1.3, takes the variance itself for a polynomial; the logarithm keeps
+    it positive.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sparsegpc import PolynomialNoise, SparseGPRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = SparseGPRegressor(noise=PolynomialNoise(degree=1), n_inducing=20).fit(X, y)
+    >>> model.predict_noise_std(X).shape
+    (442,)
+    """
+
+    _parameter_constraints = {
+        "degree": [Range(numbers.Integral, 0, None, closed="left")],
+        "interactions": ["boolean"],
+    }
+
+    def __init__(self, degree=2, interactions=False):
+        self.degree = degree
+        self.interactions = interactions
+
+    def plan(self, setting):
+        """Return the plan for a `NoiseSetting`."""
+        basis = PolynomialBasis(setting.X, self.degree, self.interactions)
+        _refuse_wide_basis(self, basis.n_functions, len(setting.X), len(setting.variance))
+        log_noise, bounds = np.log(START * setting.variance), setting.variance[:, None] * LIMITS
+        return PolynomialPlan(basis, basis.names(setting.columns), log_noise, np.log(bounds))
+
+
+class PolynomialBasis:
+    """Monomials of the columns that vary, mapped to [-1, 1] over their ranges in the training rows.
+
+    Parameters
+    ----------
+    X : ndarray of shape (N, D)
+        Training rows.
+    degree : int
+    interactions : bool
+    """
+
+    def __init__(self, X, degree, interactions=False):
+        low, high = X.min(axis=0), X.max(axis=0)
+        self._varies = low < high
+        self._low, self._high = low[self._varies], high[self._varies]
+        self._degree, self._interactions = degree, interactions
+
+    @property
+    def n_functions(self):
+        """Number K of basis functions."""
+        n_columns = int(self._varies.sum())
+        if self._interactions:
+            return comb(n_columns + self._degree, self._degree)
+        return 1 + n_columns * self._degree
+
+    def __call__(self, X):
+        """Return the basis at the rows of `X`, shape (N, K), the constant first."""
+        return map_rows(lambda X: self._values(X).T, X).T
+
+    def _values(self, X):
+        middle = 0.5 * (self._low + self._high)
+        half = 0.5 * (self._high - self._low)
+        columns = (np.clip(X[:, self._varies], self._low, self._high) - middle) / half
+        if self._interactions and len(half):
+            return PolynomialFeatures(self._degree).fit_transform(columns)
+        powers = [columns**k for k in range(1, self._degree + 1)]
+        return np.concatenate([np.ones((len(X), 1)), *powers], axis=1)
+
+    def names(self, column_names):
+        """Return how each basis function changes the variance, in words."""
+        column_names = np.asarray(column_names, dtype=object)[self._varies]
+        if self._interactions and len(column_names):
+            columns = np.zeros((1, len(column_names)))
+            features = PolynomialFeatures(self._degree).fit(columns)
+            terms = features.get_feature_names_out(column_names)[1:]
+        else:
+            terms = [
+                column if k == 1 else f"{column}^{k}"
+                for k in range(1, self._degree + 1)
+                for column in column_names
+            ]
+        return ["noise variance", *(f"noise variance factor of {term}" for term in terms)]
+
+
+class PolynomialPlan(NoisePlan):
+    """A log noise variance that is a polynomial in the columns, or constant.
+
+    Parameters
+    ----------
+    basis : PolynomialBasis
+    names : list of str
+        Of its parameters.
+    log_noise : ndarray of shape (n_outputs,)
+        Log noise variances to start from.
+    bounds : ndarray of shape (n_outputs, 2)
+        Of the log noise variances in the middle of the rows.
+    """
+
+    def __init__(self, basis, names, log_noise, bounds):
+        self.basis, self.names = basis, names
+        self._log_noise, self._bounds = log_noise, bounds
+
+    @property
+    def varies(self):
+        return len(self.names) > 1
+
+    def starting_at(self, log_noise):
+        return PolynomialPlan(self.basis, self.names, log_noise, self._bounds)
+
+    def starts(self, spread):
+        return [self._start()]
+
+    def _start(self):
+        start = np.zeros((len(self._log_noise), len(self.names)))
+        start[:, 0] = self._log_noise
+        return start.ravel()
+
+    def extend(self, parameters):
+        n_others = len(self.names) - 1
+        limits = np.tile([-COEFFICIENT_LIMIT, COEFFICIENT_LIMIT], (n_others, 1))
+        names = []
+        for k in range(len(self._bounds)):
+            suffix = "" if len(self._bounds) == 1 else f" of output {k}"
+            names.extend(name + suffix for name in self.names)
+        bounds = [np.concatenate([bounds[None], limits]) for bounds in self._bounds]
+        return parameters.extended(self._start(), np.concatenate(bounds), names)
+
+    def model(self, kernel, targets, rows, options):
+        basis = self.basis(rows.X)
+        likelihood = GaussianNoise(basis.shape[1])
+        y = [noisy_targets(one, targets.weight, basis, rows) for one in targets.y]
+        return SparseModel(kernel, likelihood, rows.X, y, rows.weight, **options)
+
+    def learned(self, evaluation):
+        n_outputs, n_basis = len(evaluation.solutions), len(self.names)
+        coefficients = evaluation.theta[-n_outputs * n_basis :].reshape(n_outputs, n_basis)
+        return LearnedPolynomial(self.basis, coefficients)
+
+    def is_like(self, other):
+        return super().is_like(other) and self.names == other.names
+
+
+class LearnedPolynomial(LearnedNoise):
+    """Log noise variances linear in a basis; ``coefficients`` (n_outputs, K)."""
+
+    def __init__(self, basis, coefficients):
+        self.basis, self.coefficients = basis, coefficients
+
+    @property
+    def constant(self):
+        return np.exp(self.coefficients[:, 0]) if self.coefficients.shape[1] == 1 else None
+
+    def log_moments(self, X):
+        # Block by block, as the basis may be much wider than X.
+        width = max(self.basis.n_functions, X.shape[1])
+        blocks = RowBlocks(len(X), width, **row_options())
+        mean = blocks.visit(lambda X: ((), (self.coefficients @ self.basis(X).T,)), Table(X))[1][0]
+        return mean, np.zeros_like(mean)
+
+    def log_samples(self, X, n_samples, rng):
+        mean, _ = self.log_moments(X)
+        return np.broadcast_to(mean[:, None], (len(mean), n_samples, len(X)))
+
+
+def constant_noise(X, log_noise):
+    """Return the `LearnedPolynomial` of the same log variances, shape (n_outputs,), everywhere."""
+    return LearnedPolynomial(PolynomialBasis(X, 0), log_noise[:, None])
+
+
+def _refuse_wide_basis(noise, n_functions, n_rows, n_outputs):
+    # The basis, and a copy with the targets of each output.
+    bytes_each = 8 * n_rows * (1 + n_outputs)
+    refuse_beyond_memory(
+        n_functions * bytes_each,
+        f"noise={noise} with {n_functions} coefficients at {n_rows} rows",
+        lambda limit: (
+            "set a smaller degree, or interactions=False, for at most "
+            f"{limit // bytes_each} coefficients"
+        ),
+    )

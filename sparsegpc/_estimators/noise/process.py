@@ -1,0 +1,159 @@
+"""Noise whose log variance is a second sparse Gaussian process."""
+
+import numbers
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.gaussian_process.kernels import Kernel
+
+from sparsegpc._core.bounds.collapsed import divergence
+from sparsegpc._core.likelihoods.gaussian import (
+    GaussianNoise,
+    KnownNoise,
+    learned_noise_targets,
+    noisy_targets,
+)
+from sparsegpc._core.models.model import SparseModel
+from sparsegpc._core.models.noise_process import HeteroscedasticModel, expected_precision
+from sparsegpc._core.models.posterior import draw
+from sparsegpc._estimators.input.settings import row_options
+from sparsegpc._estimators.input.validation import Range
+from sparsegpc._estimators.kernels.adapters import adapt_kernel
+from sparsegpc._estimators.kernels.starts import default_kernel, start_values
+from sparsegpc._estimators.noise.base import START, LearnedNoise, NoisePlan
+
+
+class GPNoise(BaseEstimator):
+    """Gaussian noise whose log variance is a second sparse Gaussian process.
+
+    Parameters
+    ----------
+    kernel : kernel of sklearn.gaussian_process.kernels or None, default=None
+        Covariance of the log variance. None is a constant times RBF with one length scale.
+    n_inducing : int, default=100
+        Most inducing points of the log variance. They are chosen by greedy variance.
+    selection_tol : float, default=1e-3
+        As in `SparseGPRegressor`, for the log variance.
+
+    See Also
+    --------
+    SparseGPRegressor : Takes it as its parameter `noise`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sparsegpc import GPNoise, SparseGPRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = SparseGPRegressor(noise=GPNoise(n_inducing=20), n_inducing=20).fit(X, y)
+    >>> model.predict_noise_std(X).shape
+    (442,)
+    """
+
+    _parameter_constraints = {
+        "kernel": [Kernel, None],
+        "n_inducing": [Range(numbers.Integral, 1, None, closed="left")],
+        "selection_tol": [Range(numbers.Real, 0, None, closed="left")],
+    }
+
+    def __init__(self, kernel=None, *, n_inducing=100, selection_tol=1e-3):
+        self.kernel = kernel
+        self.n_inducing = n_inducing
+        self.selection_tol = selection_tol
+
+    def plan(self, setting):
+        """Return the plan for a `NoiseSetting`."""
+        kernel = default_kernel(setting.spread) if self.kernel is None else self.kernel
+        log_noise = np.log(START * setting.variance)
+        n_columns = setting.X.shape[1]
+        return ProcessPlan(kernel, n_columns, self.n_inducing, self.selection_tol, log_noise)
+
+
+class ProcessPlan(NoisePlan):
+    """A log noise variance that is a Gaussian process.
+
+    Parameters
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+        Of the log noise variance.
+    n_columns : int
+    n_points : int
+    tol : float
+        See `HeteroscedasticModel`.
+    log_noise : ndarray of shape (n_outputs,)
+        Log noise variances to start from.
+    """
+
+    varies = True
+
+    def __init__(self, kernel, n_columns, n_points, tol, log_noise):
+        adapt_kernel(kernel, n_columns, refuse_white="a log variance has no noise of its own")
+        self.kernel, self._n_columns = kernel, n_columns
+        self._n_points, self._tol, self._log_noise = n_points, tol, log_noise
+
+    @property
+    def parameters(self):
+        """The kernel for the core, an `AdaptedKernel`."""
+        return adapt_kernel(self.kernel, self._n_columns)
+
+    def starting_at(self, log_noise):
+        return ProcessPlan(self.kernel, self._n_columns, self._n_points, self._tol, log_noise)
+
+    def starts(self, spread):
+        return start_values(self.parameters, spread)
+
+    def extend(self, parameters):
+        own = self.parameters
+        names = [f"noise {name}" for name in own.names]
+        return parameters.extended(own.theta, own.bounds, names)
+
+    def model(self, kernel, targets, rows, options):
+        likelihood = GaussianNoise(0)
+        no_basis = np.empty((len(rows.X), 0))
+        y = [noisy_targets(one, targets.weight, no_basis, rows) for one in targets.y]
+        return HeteroscedasticModel(
+            kernel,
+            likelihood,
+            rows.X,
+            y,
+            rows.weight,
+            noise_kernel=self.parameters.kernel,
+            n_noise_points=min(self._n_points, len(rows.X)),
+            noise_tol=self._tol,
+            log_noise=self._log_noise,
+            **options,
+        )
+
+    def restated(self, kernel, targets, rows, options, learned):
+        # The noise is what predictions are made with; to solve for it again would change it.
+        moments = zip(*learned.log_moments(rows.X), strict=True)
+        y = [
+            learned_noise_targets(
+                one, targets.weight, mean, expected_precision(mean, variance), rows
+            )
+            for one, (mean, variance) in zip(targets.y, moments, strict=True)
+        ]
+        model = SparseModel(kernel, KnownNoise(), rows.X, y, rows.weight, **options)
+        return model, -sum(divergence(q) for q in learned.posterior.functions)
+
+    def learned(self, evaluation):
+        return LearnedProcess(evaluation.noise)
+
+    def going_on(self, learned):
+        return self.starting_at(learned.posterior.prior_means)
+
+
+class LearnedProcess(LearnedNoise):
+    """Log noise variances that are sparse Gaussian processes, one for each output."""
+
+    def __init__(self, posterior):
+        self.posterior = posterior
+
+    @property
+    def points(self):
+        return self.posterior.Z
+
+    def log_moments(self, X):
+        return self.posterior.moments(X, **row_options())
+
+    def log_samples(self, X, n_samples, rng):
+        return draw(*self.posterior.covariance(X), n_samples, rng)

@@ -1,0 +1,235 @@
+"""From the parameters of an estimator to the core's search for hyperparameters and points."""
+
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+from sklearn.gaussian_process.kernels import Kernel
+from sklearn.utils import check_random_state
+
+from sparsegpc._core.learning.fit import fit
+from sparsegpc._core.learning.growth import grow
+from sparsegpc._core.learning.progress import Progress
+from sparsegpc._core.models.certification import certificate_of
+from sparsegpc._core.models.model import SparseModel
+from sparsegpc._core.rows.merging import MergedRows, find_rows
+from sparsegpc._core.selection.choices import Chosen, FixedChoice
+from sparsegpc._estimators.kernels.adapters import AdaptedKernel, kernel_structure
+from sparsegpc._estimators.kernels.spread import Spread
+from sparsegpc._estimators.kernels.starts import start_values
+from sparsegpc._estimators.messages.progress import errors_of_callbacks, say
+from sparsegpc._estimators.points import check_inducing_points, make_choice
+from sparsegpc._estimators.selector import InducingPointSelector
+
+
+class Problem(NamedTuple):
+    """What a model is learned from.
+
+    ``rows`` are `MergedRows`, ``places`` (N,) which of the user's rows they were made of;
+    ``spread`` says how far they lie apart; ``kernel`` is that of f, as the user knows it;
+    ``parameters`` is an `AdaptedKernel`, with the parameters of the likelihood behind those of the
+    kernel; ``model`` is the core's; ``progress`` is told what is learned.
+    """
+
+    rows: MergedRows
+    places: np.ndarray
+    spread: Spread
+    kernel: Kernel
+    parameters: AdaptedKernel
+    model: SparseModel
+    progress: Progress
+
+    @property
+    def offset(self):
+        """What the model's bound lacks to the one that the user is told, in nats."""
+        return self.progress.offset * self.model.total_weight
+
+
+def search(estimator, problem, rng, *, warm=False, starts=None):
+    """Learn hyperparameters and points as the parameters of an estimator ask for.
+
+    Parameters
+    ----------
+    estimator : BaseSparseGP
+    problem : Problem
+    rng : RandomState
+    warm : bool
+        Whether to start from the last fit.
+    starts : list of ndarray of shape (P,) or None
+        Where to start; None takes the values of the last fit if `warm`, else those of the kernel
+        and some that follow from the data.
+
+    Returns
+    -------
+    result : FitResult
+    growth : Growth or None
+        With ``n_inducing="auto"``.
+    """
+    if warm:
+        estimator._check_same_kind(problem)
+    if estimator.n_inducing != "auto":
+        choose = _choice(estimator, problem, rng)
+        return _search(estimator, problem, rng, choose, warm, starts), None
+    rows = problem.rows
+
+    def fit_points(n_points, starts_then):
+        choose = make_choice(
+            estimator.selector,
+            n_points,
+            0.0,
+            rows.X,
+            rows.weight,
+            rng,
+            n_functions=problem.model.n_functions,
+            name="max_inducing",
+        )
+        return _search(estimator, problem, rng, choose, warm and starts_then is None, starts_then)
+
+    growth = grow(
+        fit_points,
+        lambda evaluation: certificate_of(problem.model, evaluation).gap_per_row,
+        problem.model,
+        starts=starts,
+        tol=estimator.certificate_tol,
+        cap=min(estimator.max_inducing, len(rows.X)),
+    )
+    for step in growth.history:
+        step["lower_bound"] += problem.offset
+    return growth.result, growth
+
+
+def check_auto(estimator):
+    """Raise ValueError if the number of points is to be found, but the points are given."""
+    if estimator.n_inducing == "auto" and not isinstance(estimator.selector, str):
+        raise ValueError(
+            "n_inducing='auto' needs a selector by name, which can choose any number of "
+            f"points, got selector of type {type(estimator.selector).__name__}: give a "
+            "name, or a number of points"
+        )
+
+
+def learns(estimator, parameters):
+    """Return whether hyperparameters are learned."""
+    return estimator.optimizer is not None and len(parameters.theta) > 0
+
+
+def _search(estimator, problem, rng, choose, warm, starts):
+    """Return the `FitResult` for one choice of points."""
+    parameters, max_iter = problem.parameters, estimator.max_iter
+    is_learned = learns(estimator, parameters)
+    moves = estimator.optimizer is not None and estimator.optimize_inducing
+    if moves:
+        _check_points_may_move(parameters.kernel, problem.rows.X)
+    cold = [parameters.theta]
+    if is_learned:
+        cold = start_values(parameters, problem.spread, estimator._expects_fast)
+    if starts is None:
+        starts = [estimator._theta] if warm else cold
+    with errors_of_callbacks():
+        return fit(
+            problem.model,
+            starts,
+            parameters.bounds,
+            choose,
+            max_iter=max_iter if is_learned or moves else 0,
+            max_reselections=estimator.max_reselections,
+            move_points=moves,
+            restarts=_restarts(estimator, problem, rng) if is_learned else [],
+            spares=cold if warm and is_learned else [],
+            first=_last_points(estimator, choose, problem.rows) if warm else None,
+            report=partial(_report, estimator, problem) if estimator.verbose else None,
+            progress=problem.progress,
+        )
+
+
+def _restarts(estimator, problem, rng):
+    """Return starts drawn log-uniformly within the bounds."""
+    n_restarts, bounds = estimator.n_restarts_optimizer, problem.parameters.bounds
+    if n_restarts and not np.isfinite(bounds).all():
+        raise ValueError(
+            f"n_restarts_optimizer={n_restarts} draws hyperparameters between their bounds, so "
+            f"all bounds of kernel {problem.kernel} must be finite and positive, got "
+            f"{np.exp(bounds).tolist()}: give others, or no restarts"
+        )
+    return [rng.uniform(*bounds.T) for _ in range(n_restarts)]
+
+
+def _choice(estimator, problem, rng):
+    """Return the choice of points that `selector` asks for."""
+    selector, rows, n_functions = estimator.selector, problem.rows, problem.model.n_functions
+    if isinstance(selector, str):
+        return make_choice(
+            selector,
+            estimator.n_inducing,
+            estimator.selection_tol,
+            rows.X,
+            rows.weight,
+            rng,
+            n_functions=n_functions,
+        )
+    if not isinstance(selector, InducingPointSelector):
+        points = check_inducing_points(selector, estimator.n_features_in_, n_functions)
+        return FixedChoice(points)
+    selector._validate_params()
+    for name in ("kernel", "weighting"):
+        if getattr(selector, name) is not None:
+            raise ValueError(
+                f"selector.{name} must be None within {type(estimator).__name__}, which supplies "
+                f"what it learns itself, got {getattr(selector, name)!r}: leave it out"
+            )
+    if selector.random_state is not None:
+        rng = check_random_state(selector.random_state)
+    return make_choice(
+        selector.method,
+        selector.n_components,
+        selector.tol,
+        rows.X,
+        rows.weight,
+        rng,
+        n_functions=n_functions,
+        name="selector.n_components",
+    )
+
+
+def check_same_kernel(estimator, problem):
+    """Refuse to start from a fit to other columns or with another kind of kernel."""
+    n_columns = estimator.inducing_points_.shape[1]
+    if n_columns != estimator.n_features_in_:
+        raise ValueError(
+            f"warm_start=True needs the columns of the last fit: it had {n_columns}, X has "
+            f"{estimator.n_features_in_}; set warm_start=False to start afresh"
+        )
+    before = estimator.kernel_
+    if kernel_structure(problem.kernel) != kernel_structure(before):
+        raise ValueError(
+            f"warm_start=True needs the kernel structure of the last fit: it had "
+            f"{before} with {_free(before)} free, kernel is {problem.kernel} with "
+            f"{_free(problem.kernel)} free; set warm_start=False to start afresh"
+        )
+
+
+def _free(kernel):
+    return [h.name for h in kernel.hyperparameters if not h.fixed] or "nothing"
+
+
+def _last_points(estimator, choose, rows):
+    """Return the points of the last fit, or None if the parameters want others."""
+    points = estimator.inducing_points_
+    if choose.fixed or len(points) > choose.n_points:
+        return None
+    Z_noise = None if estimator._noise is None else estimator._noise.points
+    return Chosen(points, find_rows(points, rows.X), None, Z_noise)
+
+
+def _check_points_may_move(kernel, X):
+    """Raise ValueError if a kernel has no derivatives w.r.t. the points."""
+    theta = np.zeros(kernel.n_params)
+    try:
+        kernel.evaluate(theta, X[:1], X[:1])[1](np.ones((1, 1)), wrt_Z=True)
+    except NotImplementedError as error:
+        raise ValueError(f"optimize_inducing=True is not possible: {error}") from error
+
+
+def _report(estimator, problem, n_choices, n_points, bound):
+    text = f"choice {n_choices}: {n_points} points, bound {bound + problem.offset:.4f}"
+    say(estimator, text, problem.progress.label)

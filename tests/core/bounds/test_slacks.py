@@ -1,0 +1,301 @@
+"""Slacks as the best values of a sum over rows, and scales that settle with their precisions.
+
+Nothing here names a slack but the values by hand: what is tested holds for each in `SLACKS`.
+"""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+
+from sparsegpc._core.bounds.slacks import SLACKS, settle_scales
+from sparsegpc._core.likelihoods.binary import PolyaGammaLogit
+from sparsegpc._core.likelihoods.gaussian import KnownNoise
+from sparsegpc._core.likelihoods.multiclass import LogisticSoftmax
+from tests.core.helpers import SLACK, central_difference, slacks_where
+
+SEED = st.integers(0, 2**31)
+
+
+def powers(low, high):
+    return st.floats(low, high).map(lambda exponent: 10.0**exponent)
+
+
+# From rows that the points explain to rows that they know nothing of.
+COSTS = st.lists(st.just(0.0) | powers(-8.0, 6.0), min_size=1, max_size=12).map(np.array)
+
+
+def value_of(slack, cost):
+    """Return the slack of rows of these costs."""
+    return slack.value(slack.row_term(cost).sum(), len(cost))
+
+
+def scales_of(slack, cost):
+    """Return the scale of each of these rows, if they are all there are."""
+    return np.broadcast_to(slack.scale(cost, cost.mean()), cost.shape)
+
+
+def value_at(v, cost):
+    """Return what any scales pay, by the definition."""
+    return -0.5 * (v * cost - np.log(v) + v - 1.0).sum()
+
+
+def has_scale_of_row(slack):
+    """Return whether the scale of a row depends on its own cost."""
+    one, other = np.broadcast_to(slack.scale(np.array([0.1, 3.0]), 2.0), 2)
+    return one != other
+
+
+UNIT = slacks_where(lambda slack: slack.has_unit_scale)
+NOT_UNIT = slacks_where(lambda slack: not slack.has_unit_scale)
+OF_ROW = slacks_where(has_scale_of_row)
+NOT_OF_ROW = slacks_where(lambda slack: not has_scale_of_row(slack))
+SUM_OVER_ROWS = slacks_where(lambda slack: slack.is_sum_over_rows)
+
+
+# --------------------------------------------------------------------------------------------------
+# Values and scales
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [("standard", -2.0), ("spherical", -np.log(3.0)), ("tight", -0.5 * np.log(8.0))],
+)
+def test_values_by_hand(name, expected):
+    assert_allclose(value_of(SLACKS[name], np.array([1.0, 3.0])), expected, rtol=1e-15)
+
+
+@SLACK
+@given(cost=COSTS)
+def test_value_is_what_its_scales_pay(slack, cost):
+    expected = value_at(scales_of(slack, cost), cost)
+    assert_allclose(value_of(slack, cost), expected, rtol=1e-12, atol=1e-14 * len(cost))
+
+
+@SLACK
+@given(cost=COSTS)
+def test_scales_are_between_zero_and_one_and_the_value_is_not_positive(slack, cost):
+    v = scales_of(slack, cost)
+    assert (v > 0.0).all()
+    assert (v <= 1.0).all()
+    assert value_of(slack, cost) <= 0.0
+
+
+@SLACK
+def test_nothing_is_paid_where_nothing_is_missed(slack):
+    assert value_of(slack, np.zeros(4)) == 0.0
+    assert_array_equal(scales_of(slack, np.zeros(4)), np.ones(4))
+
+
+@NOT_UNIT
+@given(cost=COSTS, size=st.floats(0.01, 2.0), sign=st.sampled_from([-1.0, 1.0]))
+def test_any_other_common_scale_is_worse(slack, cost, size, sign):
+    best = value_of(slack, cost)
+    assert value_at(scales_of(slack, cost) * np.exp(sign * size), cost) < best
+
+
+@OF_ROW
+@given(cost=COSTS, size=st.floats(0.01, 2.0), sign=st.sampled_from([-1.0, 1.0]))
+def test_any_other_scale_of_a_row_is_worse(slack, cost, size, sign):
+    best, v = value_of(slack, cost), scales_of(slack, cost)
+    for row in range(len(cost)):
+        other = v.copy()
+        other[row] *= np.exp(sign * size)
+        assert value_at(other, cost) < best
+
+
+@SLACK
+@given(seed=SEED, exponents=st.tuples(st.floats(-2.0, 3.0), st.floats(-2.0, 3.0)).map(sorted))
+def test_scales_are_minus_twice_the_slopes_of_the_value(slack, seed, exponents):
+    """W.r.t. the logarithms of the costs, which differ by orders of magnitude."""
+    cost = 10.0 ** np.random.RandomState(seed).uniform(*exponents, 6)
+    by_log_cost = central_difference(lambda logs: value_of(slack, np.exp(logs)), np.log(cost))
+    rounding = 1e-11 * (1.0 + abs(value_of(slack, cost)))
+    assert_allclose(scales_of(slack, cost) * cost, -2.0 * by_log_cost, rtol=1e-8, atol=rounding)
+
+
+@given(cost=COSTS)
+def test_the_tightest_come_first(cost):
+    values = [value_of(slack, cost) for slack in SLACKS.values()]
+    for tighter, looser in pairwise(values):
+        assert tighter >= looser - 1e-13 * abs(looser)
+
+
+def test_names_that_users_give_are_in_this_order():
+    assert [name for name in SLACKS if name in ("standard", "spherical", "tight")] == [
+        "tight",
+        "spherical",
+        "standard",
+    ]
+
+
+# --------------------------------------------------------------------------------------------------
+# What a slack says of itself
+
+
+@UNIT
+@given(cost=COSTS)
+def test_unit_scales_are_one_at_all_costs(slack, cost):
+    assert_array_equal(scales_of(slack, cost), np.ones(len(cost)))
+
+
+@SLACK
+def test_unit_scales_are_called_so(slack):
+    is_one = scales_of(slack, np.array([0.5, 2.0])) == 1.0
+    assert slack.has_unit_scale == is_one.all()
+
+
+def values_of_each(slack, cost):
+    return sum(value_of(slack, cost[k : k + 1]) for k in range(len(cost)))
+
+
+@SUM_OVER_ROWS
+@given(cost=COSTS)
+def test_sums_over_rows_are_the_sums_of_those_of_each(slack, cost):
+    assert_allclose(value_of(slack, cost), values_of_each(slack, cost), rtol=1e-12)
+
+
+@SLACK
+def test_sums_over_rows_are_called_so(slack):
+    cost = np.array([0.1, 3.0])
+    is_sum = abs(value_of(slack, cost) - values_of_each(slack, cost)) < 1e-12
+    assert slack.is_sum_over_rows == is_sum
+
+
+@SLACK
+@given(cost=COSTS, factor=powers(-4.0, 4.0))
+def test_rescaled_is_the_sum_of_rescaled_costs_where_the_sum_tells(slack, cost, factor):
+    """It does where the terms are in proportion to the costs; elsewhere it is left alone."""
+    total = slack.row_term(cost).sum()
+    probe = np.array([0.5, 2.0])
+    if np.allclose(slack.row_term(3.0 * probe), 3.0 * slack.row_term(probe), rtol=1e-12):
+        expected = slack.row_term(factor * cost).sum()
+        assert_allclose(slack.rescaled(total, factor), expected, rtol=1e-12)
+    else:
+        assert slack.rescaled(total, factor) == total
+
+
+@SLACK
+def test_costs_are_not_changed_and_terms_are_those_of_rows(slack, rng):
+    cost = rng.uniform(0.0, 4.0, 7)
+    cost.flags.writeable = False
+    terms = slack.row_term(cost)
+    assert terms.shape == (7,)
+    assert_allclose(terms[2:4], slack.row_term(cost[2:4]), rtol=1e-15)
+    v = slack.scale(cost, cost.mean())
+    assert np.shape(v) in ((), (7,))
+    assert_allclose(np.broadcast_to(v, 7)[2:4], slack.scale(cost[2:4], cost.mean()), rtol=1e-15)
+
+
+# --------------------------------------------------------------------------------------------------
+# Scales and precisions that follow from each other
+
+
+class Watched:
+    """What `settle_scales` calls, with all the scales that it was called with."""
+
+    def __init__(self, expect):
+        self._expect, self.calls = expect, []
+
+    def __call__(self, v):
+        self.calls.append((v, v.copy()))
+        return self._expect(v)
+
+    @property
+    def n_calls(self):
+        return len(self.calls)
+
+
+def polya_gamma_rows(seed, largest_residual):
+    """Return `expect` at random moments as a function of v, and the residuals."""
+    rng, n = np.random.RandomState(seed), 20
+    y, weight = rng.uniform(-1.0, 1.0, n), 10.0 ** rng.uniform(-2.0, 2.0, n)
+    mean, explained = 3.0 * rng.randn(1, n), 10.0 ** rng.uniform(-3.0, 2.0, (1, n))
+    residual = largest_residual * 10.0 ** rng.uniform(-4.0, 0.0, n)
+    likelihood = PolyaGammaLogit()
+    return lambda v: likelihood.expect(y, weight, mean, explained, residual, v), residual
+
+
+def logistic_softmax_rows(seed, largest_residual):
+    rng, n = np.random.RandomState(seed), 20
+    y, weight = np.eye(3)[rng.randint(3, size=n)], 10.0 ** rng.uniform(-2.0, 0.0, n)
+    mean, explained = 2.0 * rng.randn(3, n), 10.0 ** rng.uniform(-3.0, 2.0, (3, n))
+    residual = largest_residual * 10.0 ** rng.uniform(-4.0, 0.0, n)
+    likelihood = LogisticSoftmax().for_classes(3)
+    return lambda v: likelihood.expect(y, weight, mean, explained, residual, v), residual
+
+
+def assert_fixed_point(slack, expected, v, residual, mean_costs, rtol):
+    """Assert that these are the scales at the precisions that were found at them."""
+    for own, precision, mean_cost in zip(v, expected.precision, mean_costs, strict=True):
+        scale = np.broadcast_to(slack.scale(precision * residual, mean_cost), own.shape)
+        assert_allclose(own, scale, rtol=rtol)
+
+
+@SLACK
+@pytest.mark.parametrize(
+    ("rows", "largest_residual", "mean_costs"),
+    [(polya_gamma_rows, 10.0, [0.7]), (logistic_softmax_rows, 1.0, [0.3, 2.0, 0.0])],
+    ids=["polya-gamma", "logistic-softmax"],
+)
+@given(seed=SEED)
+def test_settled_scales_are_a_fixed_point(slack, rows, largest_residual, mean_costs, seed):
+    expect, residual = rows(seed, largest_residual)
+    expected, v = settle_scales(slack, expect, residual, mean_costs)
+    assert v.shape == (len(mean_costs), len(residual))
+    assert_fixed_point(slack, expected, v, residual, mean_costs, 1e-6)
+    for part, again in zip(expected, expect(v), strict=True):
+        assert_array_equal(part, again)
+
+
+@NOT_OF_ROW
+@given(seed=SEED)
+def test_scales_that_do_not_depend_on_the_precisions_take_two_calls(slack, seed):
+    """And one where they are 1; however large the residuals are."""
+    expect, residual = polya_gamma_rows(seed, 1e6)
+    expect = Watched(expect)
+    expected, v = settle_scales(slack, expect, residual, [0.7])
+    assert_fixed_point(slack, expected, v, residual, [0.7], 1e-15)
+    assert expect.n_calls <= (1 if slack.has_unit_scale else 2)
+
+
+@SLACK
+def test_precisions_that_do_not_depend_on_the_scales_take_two_calls(slack, rng):
+    n = 9
+    y = np.zeros(n, dtype=[("mean", float), ("precision", float), ("own", float)])
+    y["precision"], residual = 10.0 ** rng.uniform(-3.0, 3.0, n), rng.uniform(0.0, 1e4, n)
+    mean, explained = rng.randn(1, n), rng.uniform(0.0, 2.0, (1, n))
+    expect = Watched(lambda v: KnownNoise().expect(y, np.ones(n), mean, explained, residual, v))
+    expected, v = settle_scales(slack, expect, residual, [40.0])
+    assert_fixed_point(slack, expected, v, residual, [40.0], 1e-15)
+    assert expect.n_calls <= 2
+
+
+@SLACK
+def test_scales_once_given_away_are_not_written_to(slack):
+    expect, residual = polya_gamma_rows(0, 100.0)
+    expect = Watched(expect)
+    settle_scales(slack, expect, residual, [0.7])
+    assert_array_equal(expect.calls[0][0], np.ones((1, len(residual))))
+    for v, as_called in expect.calls:
+        assert_array_equal(v, as_called)
+
+
+@SLACK
+def test_rows_settle_alone(slack):
+    """Blocks of rows may be settled apart: the mean of the costs comes from outside."""
+    rng = np.random.RandomState(3)
+    y, weight = rng.uniform(-1.0, 1.0, 8), rng.uniform(0.5, 2.0, 8)
+    mean, explained, residual = rng.randn(1, 8), rng.uniform(0.1, 2.0, (1, 8)), rng.rand(8)
+
+    def settled(rows):
+        parts = y[rows], weight[rows], mean[:, rows], explained[:, rows], residual[rows]
+        expect = PolyaGammaLogit().expect
+        return settle_scales(slack, lambda v: expect(*parts, v), residual[rows], [0.4])
+
+    (whole, v), (part, of_part) = settled(slice(8)), settled(slice(2, 5))
+    assert_allclose(of_part, v[:, 2:5], rtol=1e-9)
+    assert_allclose(part.value, whole.value[2:5], rtol=1e-9)

@@ -1,0 +1,88 @@
+"""Certificates of models against brackets that are dense, and against the parts they are made of."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from sparsegpc._core.bounds.certificates import OF_SITES
+from sparsegpc._core.bounds.slacks import SLACKS
+from sparsegpc._core.bounds.upper import UPPER_BOUNDS
+from sparsegpc._core.models import certification
+from sparsegpc._core.models.certification import certificate_of, features_at
+from tests.core.helpers import SLACK
+from tests.core.models.model_cases import dense_kernel, evaluate, make_data, make_model, outputs
+
+
+def dense_evidence(K, sites, prior_mean):
+    """Return the log of the integral of Gaussian sites of precision above zero, own terms too."""
+    noise = 1.0 / sites.precision
+    target = sites.shift * noise
+    S = K + np.diag(noise)
+    error = target - prior_mean
+    log_normal = np.linalg.slogdet(2.0 * np.pi * S)[1] + error @ np.linalg.solve(S, error)
+    own = sites.own + 0.5 * (sites.shift * target + np.log(2.0 * np.pi * noise))
+    return own.sum() - 0.5 * log_normal
+
+
+@pytest.mark.parametrize("method", ["auto", *UPPER_BOUNDS])
+@SLACK
+def test_the_bracket_holds_the_evidence_of_a_regression(method, slack):
+    model, theta = outputs(0.5, 1.7, noisy=True)
+    model.slack = slack
+    evaluation = evaluate(model, theta, make_data()[3])
+    found = certificate_of(model, evaluation, method)
+    K = dense_kernel(model.X, *np.exp(theta[:2]))
+    exact = sum(
+        dense_evidence(K, solution.sites, solution.posterior.prior_mean)
+        for solution in evaluation.solutions
+    )
+    assert found.lower_bound == pytest.approx(evaluation.evidence)
+    assert found.lower_bound < exact < found.upper_bound
+    assert found.standard_bound <= found.lower_bound + 1e-9
+    assert found.n_rows == pytest.approx(model.total_weight)
+    assert found.of == "log marginal likelihood"
+    assert method == "auto" or set(found.upper_bounds) == {method}
+
+
+@SLACK
+def test_the_bracket_of_labels_is_that_of_their_sites(slack):
+    """Shifted by what the likelihood's own bound has beyond that of its sites."""
+    name = next(name for name, other in SLACKS.items() if other is slack)
+    model, theta = make_model(slack=name)
+    evaluation = evaluate(model, theta, make_data()[3])
+    found = certificate_of(model, evaluation)
+    assert found.of == OF_SITES
+    assert found.lower_bound == pytest.approx(evaluation.evidence)
+    # With a point at every row and the same sites nothing is missed.
+    (solution,) = evaluation.solutions
+    K, prior_mean = dense_kernel(model.X, *np.exp(theta)), solution.posterior.prior_mean
+    exact = dense_evidence(K, solution.sites, prior_mean)
+    Kuf = dense_kernel(np.concatenate([evaluation.chosen.Z, model.X]), *np.exp(theta))
+    Kuu, Kuf = Kuf[:6, :6] + 1e-12 * np.exp(theta[0]) * np.eye(6), Kuf[:6, 6:]
+    Q = Kuf.T @ np.linalg.solve(Kuu, Kuf)
+    cost = solution.sites.precision * (K - Q).diagonal()
+    paid = {"standard": cost.sum(), "tight": np.log(1.0 + cost).sum()}
+    paid["spherical"] = 30 * np.log(1.0 + cost.mean())
+    sparse = dense_evidence(Q, solution.sites, prior_mean) - 0.5 * paid[name]
+    assert sparse < exact
+    assert evaluation.evidence + (exact - sparse) < found.upper_bound + 1e-6
+
+
+def test_a_pass_is_made_for_few_rows_only(monkeypatch):
+    model, theta = outputs(0.5, noisy=True)
+    evaluation = evaluate(model, theta, make_data()[3])
+    assert "one-pass" in certificate_of(model, evaluation).upper_bounds
+    monkeypatch.setattr(certification, "ONE_PASS_ROWS", 29)
+    few = certificate_of(model, evaluation)
+    assert "one-pass" not in few.upper_bounds
+    assert len(few.upper_bounds) == 3
+
+
+def test_features_are_those_of_the_evaluation_in_double_precision():
+    model, theta = make_model(dtype=np.float32)
+    evaluation = evaluate(model, theta, make_data()[3])
+    features = features_at(model, evaluation)
+    assert features.V(0).dtype == np.float64
+    assert_array_equal(features.Z, evaluation.chosen.Z)
+    assert features.jitter == evaluation.jitter
+    assert_allclose(features.Luu, evaluation.posterior.Luu, rtol=1e-12)
