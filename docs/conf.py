@@ -43,6 +43,8 @@ pygments_style = "tango"
 pygments_dark_style = "monokai"
 
 autosummary_generate = True
+# Pages of modules list what these offer, wherever it is defined.
+autosummary_ignore_module_all = False
 autodoc_member_order = "bysource"
 numpydoc_show_class_members = False
 

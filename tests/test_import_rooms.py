@@ -24,6 +24,15 @@ CORE = {
     "selection": {"numerics", "rows"},
     "models": {"numerics", "rows", "likelihoods", "optimisers", "bounds", "selection"},
     "learning": {"numerics", "rows", "likelihoods", "optimisers", "bounds", "selection", "models"},
+    "minibatches": {
+        "numerics",
+        "rows",
+        "likelihoods",
+        "optimisers",
+        "bounds",
+        "models",
+        "learning",
+    },
 }
 CORE_EXTERNALS = {"numpy", "scipy", "threadpoolctl"}
 # Packages that are imported only when a user brings them along.

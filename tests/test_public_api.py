@@ -10,6 +10,7 @@ import pytest
 
 import sparsegpc
 from sparsegpc import (
+    BaseSparseGP,
     Certificate,
     GPNoise,
     HomoscedasticNoise,
@@ -28,6 +29,27 @@ BY_EITHER = inspect.Parameter.POSITIONAL_OR_KEYWORD
 ANY = object()
 
 CONSTRUCTORS = {
+    BaseSparseGP: {
+        "kernel": None,
+        "n_inducing": 200,
+        "selector": "rpcholesky",
+        "selection_tol": 1e-5,
+        "certificate_tol": ANY,
+        "max_inducing": ANY,
+        "bound": "auto",
+        "fit_prior_mean": True,
+        "optimizer": "bfgs",
+        "n_restarts_optimizer": 0,
+        "max_iter": ANY,
+        "tol": ANY,
+        "max_reselections": 10,
+        "optimize_inducing": False,
+        "warm_start": False,
+        "working_dtype": "float64",
+        "random_state": 0,
+        "verbose": 0,
+        "callback": None,
+    },
     SparseGPClassifier: {
         "kernel": None,
         "likelihood": "auto",
@@ -141,19 +163,32 @@ BY_POSITION = {
     PolynomialNoise: ["degree", "interactions"],
 }
 METHODS = {
-    SparseGPClassifier.fit: {"X": REQUIRED, "y": REQUIRED, "sample_weight": None},
-    SparseGPClassifier.predict: {"X": REQUIRED},
-    SparseGPClassifier.predict_proba: {"X": REQUIRED},
-    SparseGPClassifier.decision_function: {"X": REQUIRED},
-    SparseGPClassifier.latent_mean_and_variance: {"X": REQUIRED},
-    SparseGPClassifier.score: {"X": REQUIRED, "y": REQUIRED, "sample_weight": None},
-    SparseGPClassifier.lower_bound: {
+    BaseSparseGP.latent_mean_and_variance: {"X": REQUIRED},
+    BaseSparseGP.lower_bound: {
         "theta": None,
         "X": None,
         "y": None,
         "sample_weight": None,
         "eval_gradient": False,
     },
+    BaseSparseGP.certificate: {
+        "X": REQUIRED,
+        "y": REQUIRED,
+        "sample_weight": None,
+        "method": "auto",
+    },
+    BaseSparseGP.truncate: {
+        "n_inducing": REQUIRED,
+        "X": REQUIRED,
+        "y": REQUIRED,
+        "sample_weight": None,
+    },
+    SparseGPClassifier.fit: {"X": REQUIRED, "y": REQUIRED, "sample_weight": None},
+    SparseGPClassifier.predict: {"X": REQUIRED},
+    SparseGPClassifier.predict_proba: {"X": REQUIRED},
+    SparseGPClassifier.decision_function: {"X": REQUIRED},
+    SparseGPClassifier.latent_mean_and_variance: {"X": REQUIRED},
+    SparseGPClassifier.score: {"X": REQUIRED, "y": REQUIRED, "sample_weight": None},
     SparseGPRegressor.fit: {
         "X": REQUIRED,
         "y": REQUIRED,
@@ -195,7 +230,13 @@ METHODS = {
         "noise_variance": None,
         "method": "auto",
     },
-    SparseGPRegressor.truncate: {"n_inducing": REQUIRED},
+    SparseGPRegressor.truncate: {
+        "n_inducing": REQUIRED,
+        "X": REQUIRED,
+        "y": REQUIRED,
+        "sample_weight": None,
+        "noise_variance": None,
+    },
     StochasticSparseGPClassifier.fit: {"X": REQUIRED, "y": REQUIRED, "sample_weight": None},
     StochasticSparseGPClassifier.partial_fit: {
         "X": REQUIRED,
@@ -390,6 +431,11 @@ def test_a_certificate_holds_its_contract():
 def test_method_holds_its_contract(method):
     actual = {name: parameter.default for name, parameter in parameters(method).items()}
     assert actual == METHODS[method]
+
+
+@pytest.mark.parametrize("name", ["lower_bound", "certificate", "truncate"])
+def test_the_classifier_holds_the_contract_of_the_base(name):
+    assert getattr(SparseGPClassifier, name) is getattr(BaseSparseGP, name)
 
 
 @pytest.mark.parametrize("cls", DISPLAYS, ids=lambda cls: cls.__name__)

@@ -139,7 +139,32 @@ class BaseSparseGP(Estimator):
 
     Examples
     --------
-    An estimator of counts is in :ref:`extending-numbers`.
+    Counts with the rate exp(f), but for the constants log y!, which do not depend on f; with them
+    in :ref:`extending-numbers`.
+
+    >>> import numpy as np
+    >>> from sparsegpc import BaseSparseGP
+    >>> from sparsegpc.likelihoods import Expectation, Likelihood
+    >>> class Poisson(Likelihood):
+    ...     def targets(self, y, weight, rows):
+    ...         return [rows.mean(y, weight)]
+    ...
+    ...     def expect(self, y, weight, mean, explained, residual, v):
+    ...         rate = weight * np.exp(mean[0] + 0.5 * (explained[0] + v[0] * residual))
+    ...         value, slope = weight * y * mean[0] - rate, weight * y - rate
+    ...         return Expectation(value, slope[None], rate[None], v * rate)
+    >>> class CountRegressor(BaseSparseGP):
+    ...     def fit(self, X, y, sample_weight=None):
+    ...         return self._fit_likelihood(Poisson(), X, y, sample_weight)
+    ...
+    ...     def predict(self, X):
+    ...         mean, variance = self.latent_mean_and_variance(X)
+    ...         return np.exp(mean + 0.5 * variance)
+    >>> X = np.linspace(0.0, 6.0, 60)[:, None]
+    >>> y = np.random.RandomState(0).poisson(np.exp(1.0 + np.sin(X[:, 0])))
+    >>> model = CountRegressor(n_inducing=10).fit(X, y)
+    >>> model.predict([[1.5], [4.5]]).round()
+    array([7., 1.])
     """
 
     _parameter_constraints = {

@@ -9,7 +9,7 @@ from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils._param_validation import StrOptions
 
 from sparsegpc._core.learning.fit import fit
-from sparsegpc._core.learning.epochs import learn, settle_best
+from sparsegpc._core.minibatches.epochs import learn, settle_best
 from sparsegpc._core.optimisers.adam import halving
 from sparsegpc._core.rows.merging import merge_rows
 from sparsegpc._core.selection.choices import CandidateRows, PivotedChoice

@@ -34,8 +34,13 @@ from sparsegpc._estimators.kernels.starts import default_kernel
 from sparsegpc._estimators.messages.callbacks import announced_fit
 from sparsegpc._estimators.messages.progress import watch_evaluations
 from sparsegpc._estimators.noise.base import NoiseSetting
-from sparsegpc._estimators.noise.kinds import NOISES, resolve_noise
-from sparsegpc._estimators.noise.known import KnownPlan
+from sparsegpc._estimators.noise.kinds import (
+    DEFAULT,
+    NOISES,
+    make_plan,
+    one_variance,
+    resolve_noise,
+)
 from sparsegpc._estimators.regression_predictions import GaussianPredictions
 from sparsegpc._estimators.restated import Restated, bound_at, certified, truncated
 from sparsegpc._estimators.search import Problem, check_auto, search
@@ -206,7 +211,7 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
     typically 20 to 80, and memory for some numbers per row and for arrays of shape (M, N) up to
     scikit-learn's ``working_memory``. Predictions cost O(M (M + D)) per row. No training rows are
     kept but the inducing points: whatever the number of rows, a saved model has some
-    8 (2 C + 1) M^2 + 8 M D bytes for C outputs, and 8 (C + 1) m^2 + 8 m D more for the m points of
+    8 (C + 1) M^2 + 8 M D bytes for C outputs, and 8 (C + 1) m^2 + 8 m D more for the m points of
     a noise process. Equal rows are merged and the others sorted, so neither the order of the rows
     nor writing a row twice rather than giving it a weight of two matters. Those of a
     `numpy.memmap`, or of another array that is read by slices, stay where and as they are: see
@@ -249,7 +254,7 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
         self,
         kernel=None,
         *,
-        noise="homoscedastic",
+        noise=DEFAULT,
         n_inducing=200,
         selector="rpcholesky",
         selection_tol=1e-5,
@@ -515,8 +520,7 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
 
         self._visible_range = VISIBLE_SHARE * float(np.sqrt(variance.mean()))
         setting = NoiseSetting(rows.X, spread, variance, column_names(self))
-        plan = KnownPlan() if noise is None else noise.plan(setting)
-        plan, starts = self._begin(plan, problem, setting, rng)
+        plan, starts = self._begin(make_plan(noise, setting), problem, setting, rng)
         self._plan, self._normalized = plan, self.normalize_y
         return self._learn(problem(plan), rng, starts)
 
@@ -530,7 +534,7 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
             return self.kernel, None if known else noise
         for white in whites:
             check_white(white)
-        if known or self.noise != "homoscedastic":
+        if known or self.noise != DEFAULT:
             other = "noise_variance" if known else f"noise={self.noise!r}"
             raise ValueError(
                 f"kernel {self.kernel} holds a WhiteKernel, which stands for homoscedastic noise, "
@@ -545,8 +549,7 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
             raise ValueError(
                 f"kernel {self.kernel} must have one WhiteKernel at most: add their noise levels up"
             )
-        white = NOISES["homoscedastic"](whites[0].noise_level, whites[0].noise_level_bounds)
-        return kernel, resolve_noise(white)
+        return kernel, one_variance(whites[0].noise_level, whites[0].noise_level_bounds)
 
     def _begin(self, plan, problem, setting, rng):
         """Return the plan for the noise, and where to start; None leaves that to `_learn`."""
@@ -555,7 +558,7 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
             return plan.going_on(self._noise), None
         if not plan.varies or self.optimizer is None:
             return plan, None
-        constant = problem(NOISES["homoscedastic"]().plan(setting))
+        constant = problem(make_plan(one_variance(), setting))
         theta = search(self, constant, rng)[0].best.theta
         theta, log_noise = np.split(theta, [constant.model.kernel.n_params])
         plan = plan.starting_at(log_noise)
@@ -591,12 +594,7 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
         return float(means[0]) if self._one_output else means
 
     def _limit_meaning(self, name, side, best):
-        if name.partition(" of output")[0] == "noise variance" and side == "lower":
-            return "the targets look free of noise"
-        if name.startswith("noise ") and name.endswith("constant_value") and side == "lower":
-            # The noise looks the same at all rows: nothing to be warned of.
-            return None
-        return ""
+        return self._plan.limit_meaning(name, side)
 
     def _restated(self, X, y, sample_weight, noise_variance):
         y = checked_targets(y)

@@ -28,7 +28,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from sparsegpc import InducingPointSelector, SparseGPClassifier
-from sparsegpc._core.learning import inference
 
 # What bounds the likelihoods of two classes admit, the tightest first.
 BOUNDS = {
@@ -1265,7 +1264,7 @@ def test_weights_beyond_all_counts_are_refused():
 
 
 def test_sites_that_do_not_settle_are_reported(monkeypatch):
-    monkeypatch.setattr(inference, "MAX_FINAL_ITERATIONS", 2)
+    monkeypatch.setattr("sparsegpc._core.learning.fit.MAX_FINAL_ITERATIONS", 2)
     X, y = moons(60)
     model = fixed_model(kernel=ConstantKernel(1e6) * RBF(1.0))
     ((category, text, filename),) = warnings_of(model, X, y)

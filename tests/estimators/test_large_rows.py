@@ -23,7 +23,7 @@ from sparsegpc import (
 from sparsegpc._core.rows import blocks, sources
 from sparsegpc._core.rows.sources import RowSource
 from sparsegpc._estimators.input.validation import validated_rows
-from sparsegpc._estimators.kernels.adapters import measure_spread
+from sparsegpc._estimators.kernels.spread import measure_spread
 
 SMALL = {"n_inducing": 15, "max_iter": 6, "max_reselections": 1}
 # With one start only.
@@ -387,7 +387,7 @@ def test_the_spread_of_many_rows_is_nearly_that_of_all(monkeypatch, rng):
     X = np.column_stack([X, np.arange(5000) == 1234, np.where(X[:, 0] == X[77, 0], 1e6, X[:, 1])])
     weight = rng.uniform(size=5000)
     exact = measure_spread(X, weight)
-    monkeypatch.setattr("sparsegpc._estimators.kernels.adapters.QUARTILE_ROWS", 1000)
+    monkeypatch.setattr("sparsegpc._estimators.kernels.spread.QUARTILE_ROWS", 1000)
     given = OnlySlices(X)
     found = measure_spread(RowSource(given), weight)
     np.testing.assert_array_equal(found.varies, exact.varies)
@@ -418,7 +418,7 @@ def test_memory_of_a_fit_and_of_predictions(kind, monkeypatch, tmp_path):
     monkeypatch.setattr(blocks, "BLOCK_BYTES", 2**17)
     monkeypatch.setattr(blocks, "SMALLEST_BLOCK", 64)
     monkeypatch.setattr(sources, "READ_BYTES", 2**17)
-    monkeypatch.setattr("sparsegpc._estimators.kernels.adapters.QUARTILE_ROWS", 200)
+    monkeypatch.setattr("sparsegpc._estimators.kernels.spread.QUARTILE_ROWS", 200)
     X = np.random.RandomState(0).standard_normal((N_ROWS, N_COLUMNS)).astype(np.float32)
     y = (X[:, 0] + X[:, 1] > 0.0).astype(int)
     if kind == "memmap":

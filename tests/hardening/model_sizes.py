@@ -91,9 +91,9 @@ def kinds(numbers_of_classes):
         "noise process": Kind(
             SparseGPRegressor(noise=GPNoise(n_inducing=NOISE_POINTS, selection_tol=0.0), **FIXED),
             1,
-            3,
+            2,
             1,
-            6,
+            2,
             n_noise_points=NOISE_POINTS,
         ),
         "two classes, batches": Kind(StochasticSparseGPClassifier(**BATCHES), 1, 3, 2, 3),
@@ -117,7 +117,7 @@ def kinds(numbers_of_classes):
             StochasticSparseGPClassifier(**BATCHES), C, 2 * C + 1, 2, 3 * C
         )
     for C in (1, 2):
-        found[f"{C} outputs"] = Kind(SparseGPRegressor(**FIXED), C, 2 * C + 1, 1, 5 * C + 1)
+        found[f"{C} outputs"] = Kind(SparseGPRegressor(**FIXED), C, C + 1, 1, C + 1)
     return found
 
 

@@ -11,6 +11,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from sparsegpc import InducingPointSelector
+from sparsegpc._core.learning.fit import FINAL_TOL_SHARE
 
 # Bounds are compared to this, relative to their size and to that of the data's log likelihood.
 ROUNDING = 1e-7
@@ -164,30 +165,53 @@ class _Promises:
         )
 
     def _check_truncated(self, model):
-        """Fewer points give a lower bound, and predictions all the same."""
+        """Fewer points give a lower bound, and predictions all the same; as many the same model."""
+        problem = self.problem
+        data = {"X": problem.X, "y": problem.y, **problem.fit_params}
+        if getattr(model, "estimators_", None):
+            # Each of them is a model of whether y is its class.
+            is_first = np.asarray(problem.y) == model.classes_[0]
+            weight = _weights(problem, model)
+            model = model.estimators_[0]
+            data = {"X": problem.X, "y": is_first.astype(int), "sample_weight": weight}
         with self.kept("truncate"):
-            fewer = model.truncate(1 + len(model.inducing_points_) // 2)
+            n_points = len(model.inducing_points_)
+            fewer = model.truncate(1 + n_points // 2, **data)
+            self.require(np.isfinite(fewer.lower_bound_), "truncated: bound not finite")
+            predict = getattr(fewer, "predict_proba", fewer.predict)
+            self.require(np.isfinite(predict(problem.X_new)).all(), "truncated: nan")
+            if any("sites did not settle" in str(one.message) for one in self.caught):
+                # Then bounds may be those of other sites.
+                return
             rounding = ROUNDING * abs(model.lower_bound_) + self._lost_digits(model)
-            if model.bound != "spherical":
+            if _slack(model) != "spherical":
                 self.require(
                     fewer.lower_bound_ <= model.lower_bound_ + rounding,
                     f"fewer points have a higher bound: {fewer.lower_bound_}, {model.lower_bound_}",
                 )
-            self.require(np.isfinite(fewer.predict(self.problem.X_new)).all(), "truncated: nan")
-            whole = model.truncate(len(model.inducing_points_))
+            whole = model.truncate(n_points, **data)
+            allowed = ROUNDING * abs(model.lower_bound_)
+            if hasattr(model, "classes_"):
+                allowed += FINAL_TOL_SHARE * model.tol * _weights(problem, model).sum()
             self.require(
-                abs(whole.lower_bound_ - model.lower_bound_) <= ROUNDING * abs(model.lower_bound_),
+                abs(whole.lower_bound_ - model.lower_bound_) <= allowed,
                 f"not truncated: {whole.lower_bound_}, {model.lower_bound_}",
             )
 
     def _lost_digits(self, model):
         """Return what jitter and rounding may cost in nats: much only where noise is as small."""
         problem = self.problem
+        weight = _weights(problem, model)
+        if hasattr(model, "classes_"):
+            # Sites of labels have precisions of at most one.
+            prior = _prior_variance(model, problem.X_new, problem.y)
+            ratio = weight.max() * model.jitter_ * prior
+            n_values = len(problem.y) * np.size(model.prior_mean_)
+            return 0.5 * n_values * float(np.log1p(ratio)) + ROUNDING * weight.sum()
         noise = problem.fit_params.get("noise_variance")
         if noise is None:
             noise = model.predict_noise_std(problem.X) ** 2
         prior = _prior_variance(model, problem.X_new, problem.y)
-        weight = _weights(problem, model)
         ratio = weight.max() * model.jitter_ * prior / np.min(noise)
         # The terms that cancel where f explains what noise would not.
         y = np.reshape(problem.y, (len(problem.y), -1)).astype(float)
@@ -324,6 +348,13 @@ def _prior_variance(model, X, y):
     if getattr(model, "normalize_y", False):
         prior = prior * max(float(np.var(y, axis=0, dtype=np.float64).max()), 1.0)
     return prior
+
+
+def _slack(model):
+    """Return the public name of the slack of the model's bound."""
+    if model.bound != "auto":
+        return model.bound
+    return model._likelihood.slacks[0] if hasattr(model, "classes_") else "tight"
 
 
 def _weights(problem, model):

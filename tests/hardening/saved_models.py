@@ -129,7 +129,8 @@ VARIANTS = {
     "fixed noise": lambda: regressor(noise=HomoscedasticNoise(0.1, "fixed")),
     "noise of products": lambda: regressor(noise=PolynomialNoise(2, interactions=True)),
     "noise process of two": lambda: regressor(2, noise="gp"),
-    "truncated": lambda: regressor().truncate(4),
+    "truncated": lambda: regressor().truncate(4, rows(), targets()),
+    "truncated classifier": lambda: classifier().truncate(4, rows(), labels(2)),
     "nothing learned": lambda: regressor(optimizer=None),
     "stream of labels": lambda: stream(
         StochasticSparseGPClassifier(**MINIBATCHES, optimize_inducing=True), [0, 1, 2]

@@ -168,9 +168,10 @@ class Indefinite(RBF):
 
 
 class Incomplete(LabelLikelihood):
-    """Says which bound it admits, and nothing else."""
+    """Says what its targets are, and nothing else."""
 
-    slacks = ("standard",)
+    def targets(self, y, weight, rows):
+        return [rows.mean(y, weight)]
 
 
 # The table
@@ -819,13 +820,19 @@ for value in (0.0, -0.5, np.nan, np.inf, "a", None, 10**400):
 bad_pair(
     "the base of likelihoods",
     LABELLING,
-    ("likelihood", "which bounds it admits", "LabelLikelihood()", "use a name"),
+    (
+        "likelihood",
+        "must define the method targets",
+        "LabelLikelihood()",
+        "use a likelihood that does",
+    ),
+    NotImplementedError,
     likelihood=LabelLikelihood(),
 )
 bad_pair(
     "an incomplete likelihood",
     "classifier",
-    ("likelihood", "must define the method targets", "Incomplete()", "use a likelihood that does"),
+    ("likelihood", "must define the method expect", "Incomplete()", "use a likelihood that does"),
     NotImplementedError,
     likelihood=Incomplete(),
 )
@@ -1175,6 +1182,7 @@ for name, call in {
 for name, call in {
     "certificate": lambda m, **given: m.certificate(X, T, **given),
     "bound": lambda m, **given: m.lower_bound(None, X, T, **given),
+    "truncate": lambda m, **given: m.truncate(4, X, T, **given),
 }.items():
     refuse(
         f"{name} without noise",
@@ -1199,11 +1207,13 @@ for name, (y, texts) in TARGETS.items():
     )
     refuse(f"certificate, y {name}", "regressor", lambda m, y=y: m.certificate(X, y), texts)
     refuse(f"lower_bound, y {name}", "regressor", lambda m, y=y: m.lower_bound(X=X, y=y), texts)
+    refuse(f"truncate, y {name}", "regressor", lambda m, y=y: m.truncate(4, X, y), texts)
 for who, y, rule in (("regressor", T2, "one dimension"), ("several outputs", T, "2 columns")):
     for name, call in {
         "log_predictive_density": lambda m, y: m.log_predictive_density(X, y),
         "certificate": lambda m, y: m.certificate(X, y),
         "lower_bound": lambda m, y: m.lower_bound(X=X, y=y),
+        "truncate": lambda m, y: m.truncate(4, X, y),
     }.items():
         refuse(
             f"{name}, other outputs",
@@ -1221,9 +1231,11 @@ for name in ("None within", "strings and numbers", "masked", "of other rows", "N
     y, texts = LABELS[name]
     refuse(f"certificate, y {name}", "classifier", lambda m, y=y: m.certificate(X, y), texts)
     refuse(f"lower_bound, y {name}", "classifier", lambda m, y=y: m.lower_bound(X=X, y=y), texts)
+    refuse(f"truncate, y {name}", "classifier", lambda m, y=y: m.truncate(4, X, y), texts)
 UNKNOWN = ("y holds", "none of classes_", "the label 2", "leave these rows out")
 refuse("certificate, unknown label", "classifier", lambda m: m.certificate(X, Y + 1), UNKNOWN)
 refuse("lower_bound, unknown label", "classifier", lambda m: m.lower_bound(X=X, y=Y + 1), UNKNOWN)
+refuse("truncate, unknown label", "classifier", lambda m: m.truncate(4, X, Y + 1), UNKNOWN)
 OTHER_DATA = ("data of fit", "lower_bound_ is", "the bound is", "give what was given to fit")
 for name, arguments in {
     "fewer rows": (X[:20], 20),
@@ -1265,6 +1277,25 @@ for who in LARGE:
         NotFittedError,
     )
     refuse(
+        "truncate with negative weights",
+        who,
+        lambda m, own=own: m.truncate(4, X, own, -1.0),
+        ("sample_weight", "non-negative", "-1.0", "weight of zero"),
+    )
+    refuse(
+        "truncate with other columns",
+        who,
+        lambda m, own=own: m.truncate(4, X[:, :1], own),
+        ("X", "expecting 2 features", "X has 1 features", "in the same order"),
+    )
+    refuse(
+        "truncate before fit",
+        who,
+        lambda m, own=own: clone(m).truncate(4, X, own),
+        ("This", "not fitted", type(UNFITTED[who]).__name__, "Call 'fit'"),
+        NotFittedError,
+    )
+    refuse(
         "lower_bound before fit",
         who,
         lambda m: clone(m).lower_bound(),
@@ -1298,13 +1329,19 @@ for who in LARGE:
     TOGETHER = ("lower_bound needs X and y", "together", "theta", "lower_bound(X=X, y=y)")
     refuse("rows without y", who, lambda m: m.lower_bound(X=X), TOGETHER)
     refuse("y without rows", who, lambda m, own=own: m.lower_bound(y=own), TOGETHER)
-for value in (0, -1, 9, 2.5, 3.0, "3", None, True):
-    refuse(
-        f"truncate({value!r})",
-        "regressor",
-        lambda m, value=value: m.truncate(value),
-        ("n_inducing", "an integer between 1 and 8", f"got {value!r}", "the number of points of"),
-    )
+    for value in (0, -1, 9, 2.5, 3.0, "3", None, True):
+        refuse(
+            f"truncate to {value!r}",
+            who,
+            lambda m, own=own, value=value: m.truncate(value, X, own),
+            ("n_inducing", "an integer between 1 and 8", f"got {value!r}", "the number of points"),
+        )
+refuse(
+    "truncate a model for each class",
+    "one against the rest",
+    lambda m: m.truncate(4, X, Y3),
+    ("truncate", "is about one model", "consists of 3", "truncate those in estimators_"),
+)
 refuse(
     "score of other rows",
     EVERY[:4],
@@ -1698,13 +1735,13 @@ def equal(a, b):
 def test_the_comparison_sees_what_differs():
     model = fitted("classifier")
     assert equal(model, copy.deepcopy(model))
-    for name in ("inducing_points_", "lower_bound_", "classes_", "_posteriors", "kernel_"):
+    for name in ("inducing_points_", "lower_bound_", "classes_", "_posterior", "kernel_"):
         other = copy.deepcopy(model)
         value = getattr(other, name)
         if name == "kernel_":
             other.kernel_ = value.clone_with_theta(value.theta + 1e-15)
-        elif name == "_posteriors":
-            other._posteriors[0].w[0] += 1e-15
+        elif name == "_posterior":
+            value.functions[0].w[0] += 1e-15
         else:
             setattr(other, name, np.nextafter(np.asarray(value, dtype=float), np.inf))
         assert not equal(model, other)

@@ -12,12 +12,12 @@ import tracemalloc
 import numpy as np
 import pytest
 from joblib import parallel_config
-from memory_grid import MIB, QUICK, formula, measure
 from sklearn import config_context
 from sklearn.gaussian_process.kernels import Matern
 
 from sparsegpc import (
     InducingPointSelector,
+    PolynomialNoise,
     SparseGPClassifier,
     SparseGPRegressor,
     StochasticSparseGPClassifier,
@@ -27,11 +27,11 @@ from sparsegpc._core.kernels.algebra import FreeKernel
 from sparsegpc._core.kernels.families import RBF
 from sparsegpc._core.models import model as core_model
 from sparsegpc._core.numerics import budget
-from sparsegpc._core.rows.merging import merge_rows
+from sparsegpc._core.rows.merging import merge_rows, merge_tables
 from sparsegpc._core.rows.sources import RowSource
 from sparsegpc._estimators import base
-from sparsegpc._estimators.kernels import adapters
-from sparsegpc._estimators.noise.settings import PolynomialNoise
+from sparsegpc._estimators.kernels import spread
+from tests.hardening.memory_grid import MIB, QUICK, formula, measure
 
 FAST = {"optimizer": None, "max_reselections": 0}
 LIMIT = 80 * MIB
@@ -314,12 +314,16 @@ def test_numbers_of_bytes_in_words(n_bytes, text):
     assert budget.in_words(n_bytes) == text
 
 
-def test_sorted_rows_that_are_owned_are_not_copied():
+def test_distinct_rows_that_are_sorted_already_are_not_copied():
     X, weight = np.arange(2000.0)[:, None] * np.ones(3), np.ones(2000)
-    assert merge_rows(X, weight, owned=True).X is X
+    assert merge_rows(X, weight, is_sorted=True).X is X
     assert not np.shares_memory(merge_rows(X, weight).X, X)
-    shuffled = X[::-1]
-    np.testing.assert_array_equal(merge_rows(shuffled, weight, owned=True).X, X)
+    # What `merge_tables` sorts is, equal rows included.
+    (two, _), total, _, _ = merge_tables([X[::-1] // 2.0, X], weight)
+    once, again = merge_rows(two, total, is_sorted=True), merge_rows(two, total)
+    assert len(once.X) == 1000
+    for one, other in zip(once, again, strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 def test_merging_takes_one_copy_of_the_rows():
@@ -331,12 +335,12 @@ def test_merging_takes_one_copy_of_the_rows():
 
 
 def test_the_spread_takes_some_columns_at_a_time(monkeypatch):
-    monkeypatch.setattr(adapters, "SPREAD_VALUES", 2**16)
+    monkeypatch.setattr(spread, "SPREAD_VALUES", 2**16)
     X = np.random.RandomState(0).standard_normal((5000, 100))
     weight = np.ones(len(X))
-    peak, spread = traced(lambda: adapters.measure_spread(X, weight))
+    peak, found = traced(lambda: spread.measure_spread(X, weight))
     assert peak < 1.5 * X.nbytes
-    np.testing.assert_allclose(spread.columns, X.std(axis=0), rtol=1e-9)
+    np.testing.assert_allclose(found.columns, X.std(axis=0), rtol=1e-9)
 
 
 def test_a_pullback_keeps_one_copy_of_the_rows():

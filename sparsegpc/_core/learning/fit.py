@@ -96,14 +96,14 @@ def fit(
         If the kernel cannot be factored, or the bound not computed, from any start.
     """
     limits = Limits(max_iter, max_reselections, Progress() if progress is None else progress)
-    story = _Story(model, bounds, choice, limits, report)
+    fitting = _Fit(model, bounds, choice, limits, report)
     starts = [np.clip(start, *bounds.T) for start in starts] if max_iter else list(starts)
-    ranked = story.rank(starts)
-    story.climb_all(plan(ranked, restarts, [*starts, *spares]), first)
-    story.try_constant(ranked[0])
+    ranked = fitting.rank(starts)
+    fitting.climb_all(plan(ranked, restarts, [*starts, *spares]), first)
+    fitting.try_constant(ranked[0])
     if move_points:
-        story.move()
-    return story.result()
+        fitting.move()
+    return fitting.result()
 
 
 def settle(model, theta, chosen, states, jitter, wrt_theta=True):
@@ -120,7 +120,7 @@ def settle(model, theta, chosen, states, jitter, wrt_theta=True):
     )
 
 
-class _Story:
+class _Fit:
     """The climbs of one fit: the best of them, and what went wrong with those that failed."""
 
     def __init__(self, model, bounds, choice, limits, report):
@@ -131,7 +131,7 @@ class _Story:
 
     def rank(self, starts):
         """Return the starts, the best first, unless there is nothing to rank."""
-        if len(starts) == 1 or self._progress.stopped:
+        if len(starts) < 2 or self._progress.stopped:
             return starts
         n_points = self._choice.n_points
         return rank(self._model, starts, self._bounds, n_points, self._progress)

@@ -1,8 +1,8 @@
 r"""What a likelihood is to the rest of the package: a maker of Gaussian sites.
 
-A likelihood knows targets and weights of rows and the moments of f there; it knows neither kernels
-nor inducing points. `Likelihood` declares all that it offers, with defaults where there are any, and
-`LabelLikelihood` what likelihoods of class labels offer further.
+A likelihood takes targets and weights of rows and the moments of f there, and depends on neither
+kernels nor inducing points. `Likelihood` declares all that it offers, with defaults where there are
+any, and `LabelLikelihood` what likelihoods of class labels offer further.
 """
 
 from typing import NamedTuple
@@ -181,6 +181,8 @@ class Likelihood:
 
     def sites(self, state, y, weight):
         """Return the `Sites` of one function, at one of the `initial_states` or a later one."""
+        if self.has_fixed_sites:
+            raise self._lacks("sites")
         return state.sites()
 
     def initial_states(self, y, weight):
@@ -210,9 +212,7 @@ class Likelihood:
             return -negative(0.0 * free)[0]
         limits = np.outer(free, [-LARGEST_CONSTANT, LARGEST_CONSTANT])
         options = {"maxiter": CONSTANT_STEPS}
-        return -float(
-            minimize(negative, 0.0 * free, jac=True, bounds=limits, options=options).fun
-        )
+        return -float(minimize(negative, 0.0 * free, jac=True, bounds=limits, options=options).fun)
 
     def initial_params(self, y, weight):
         """Return where the parameters start for one output, shape (P,)."""

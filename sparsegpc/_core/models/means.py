@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sparsegpc._core.bounds.collapsed import row_sums
+from sparsegpc._core.bounds.collapsed import FunctionPosterior, row_sums
 from sparsegpc._core.bounds.slacks import STANDARD
 from sparsegpc._core.likelihoods.base import Expectation
 from sparsegpc._core.numerics.linalg import cholesky_of_identity_plus, solve_cholesky
@@ -34,10 +34,17 @@ class Covariance:
         self._prior_mean = prior_mean
         self._sums = row_sums(features, state.sites(), STANDARD)
         self.LB = cholesky_of_identity_plus(self._sums.VpV)
-        self.mean_cost = self._sums.cost / features.n_rows
+        self._n_rows = features.n_rows
         self._w_p = solve_cholesky(self.LB, self._sums.Vp)
         curvature = self._sums.precision - self._sums.Vp @ self._w_p
         self._curvature = max(curvature, EPSILON * self._sums.precision, TINY)
+
+    def posterior(self, mean):
+        """Return the `FunctionPosterior` of a mean of shape (M + 1,), without its bound."""
+        cost = self._sums.cost / self._n_rows
+        return FunctionPosterior(
+            mean[:-1], self.LB, float(mean[-1]), mean_cost=cost, n_rows=self._n_rows
+        )
 
     def mean(self):
         """Return the mean that the shifts b of the sites imply, shape (M + 1,).

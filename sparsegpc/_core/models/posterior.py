@@ -1,7 +1,7 @@
 """The posterior of f: what a fitted model is, and all that is predicted of f.
 
-Kernel, hyperparameters and inducing points with the q(u) of each function: estimators keep one, and so
-does a noise process of its log variance.
+Kernel, hyperparameters and inducing points with the q(u) of each function: estimators keep one, and
+so does a noise process of its log variance.
 """
 
 from typing import NamedTuple
@@ -80,9 +80,7 @@ def draw(mean, covariance, n_samples, rng):
 
     ``mean`` is of shape (K, N), ``covariance`` of shape (K, N, N).
     """
-    return np.stack(
-        [_draw(m, C, n_samples, rng) for m, C in zip(mean, covariance, strict=True)]
-    )
+    return np.stack([_draw(m, C, n_samples, rng) for m, C in zip(mean, covariance, strict=True)])
 
 
 def _draw(mean, covariance, n_samples, rng):

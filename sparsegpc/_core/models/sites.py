@@ -183,10 +183,11 @@ class _Attempt(NamedTuple):
         """Return a change of log precisions as a vector, in the metric here."""
         return (np.sqrt(self.metric) * (image - point)).ravel()
 
-    def combined(self, weights, images):
-        """Return a weighted sum of log precisions, close to what the moments ask for here."""
-        total = np.tensordot(weights, images, 1)
-        return np.clip(total, self.image - LARGEST_JUMP, self.image + LARGEST_JUMP)
+    def combined(self, gamma, images):
+        """Return extrapolated log precisions, close to what the moments ask for here."""
+        # Changes are small where gamma is large, as weights of the images themselves would be.
+        moved = images[-1] - np.tensordot(gamma, np.diff(images, axis=0), 1)
+        return np.clip(moved, self.image - LARGEST_JUMP, self.image + LARGEST_JUMP)
 
     def solutions(self, bounds, n_iter, converged):
         """Return the list of `SiteSolution`."""
@@ -253,10 +254,7 @@ class _Problem:
             means,
             mean,
             expected.slope,
-            [
-                FunctionPosterior(m[:-1], function.LB, float(m[-1]), mean_cost=function.mean_cost)
-                for function, m in zip(functions, means, strict=True)
-            ],
+            [function.posterior(m) for function, m in zip(functions, means, strict=True)],
             expected.residual_cost,
             (target * explained) ** 2,
             rest + value,

@@ -1,1 +1,1 @@
-"""Ways to climb: what they climb, and why, is known above."""
+"""Optimisers: steps, line searches and extrapolation, for functions of any kind."""

@@ -11,7 +11,9 @@ class Anderson:
     r"""Extrapolation from the last pairs of a point and its image under the iteration.
 
     The next point is the sum of the images with the weights, adding up to one, that make the same
-    sum of the residuals shortest.
+    sum of the residuals shortest. With the changes from pair to pair it is the last image less
+    :math:`\gamma` times the changes of the images, for the :math:`\gamma` that makes the last
+    residual less :math:`\gamma` times the changes of the residuals shortest.
 
     Parameters
     ----------
@@ -30,8 +32,8 @@ class Anderson:
     -----
     It is given attempts, which have a ``point`` and its ``image``, both of any kind. Their
     ``residual(point, image)`` returns the way from one to the other as a vector in the metric of
-    this attempt, and ``combined(weights, images)`` the sum of images, or None where it is no point
-    to go to.
+    this attempt, and ``combined(gamma, images)`` the point that follows from n images and n - 1
+    numbers, or None where it is no point to go to.
     """
 
     def __init__(self, depth, keeps_pairs=False):
@@ -53,18 +55,16 @@ class Anderson:
         del self._pairs[: -self._depth - 1]
         found = None
         if len(self._pairs) > 1:
-            found = attempt.combined(self._weights(attempt), [image for _, image in self._pairs])
+            found = attempt.combined(self._gamma(attempt), [image for _, image in self._pairs])
             if found is None:
                 self.forget()
         self.extrapolated = found is not None
         return found if self.extrapolated else attempt.image
 
-    def _weights(self, attempt):
-        """Return the weights of the images, shape (n,), which add up to one."""
+    def _gamma(self, attempt):
+        """Return the weights of the changes, shape (n - 1,) for n pairs."""
         residuals = np.stack([attempt.residual(*pair) for pair in self._pairs])
         changes = np.diff(residuals, axis=0)
         gram = changes @ changes.T
         gram.flat[:: len(gram) + 1] *= 1.0 + RIDGE
-        gamma = np.linalg.lstsq(gram, changes @ residuals[-1], rcond=RANK_TOLERANCE)[0]
-        # The last image, less gamma times the changes of the images.
-        return np.diff(gamma, prepend=0.0, append=1.0)
+        return np.linalg.lstsq(gram, changes @ residuals[-1], rcond=RANK_TOLERANCE)[0]

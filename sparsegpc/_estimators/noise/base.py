@@ -75,6 +75,13 @@ class NoisePlan(ABC):
         """Return values of the plan's own parameters to start from."""
         return []
 
+    def limit_meaning(self, name, side):
+        """Say what it means that one of the plan's parameters is at its "lower" or "upper" limit.
+
+        Empty if nothing is known, None where users need not be warned.
+        """
+        return ""
+
     def is_like(self, other):
         """Return whether a fit by this plan may go on from one by the other."""
         return type(self) is type(other)

@@ -67,7 +67,16 @@ class HomoscedasticNoise(BaseEstimator):
         return bounds
 
     def plan(self, setting):
-        """Return the plan for a `NoiseSetting`."""
+        """Return the plan for rows and targets.
+
+        Parameters
+        ----------
+        setting : NoiseSetting
+
+        Returns
+        -------
+        plan : NoisePlan
+        """
         starts, bounds = START * setting.variance, setting.variance[:, None] * LIMITS
         if self.variance is not None:
             starts = np.full(len(setting.variance), float(self.variance))

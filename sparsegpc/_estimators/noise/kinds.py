@@ -1,6 +1,7 @@
 """The kinds of noise by the names that users give."""
 
 from sparsegpc._estimators.noise.homoscedastic import HomoscedasticNoise
+from sparsegpc._estimators.noise.known import KnownPlan
 from sparsegpc._estimators.noise.polynomial import PolynomialNoise
 from sparsegpc._estimators.noise.process import GPNoise
 
@@ -9,6 +10,20 @@ NOISES = {
     "polynomial": PolynomialNoise,
     "gp": GPNoise,
 }
+DEFAULT = "homoscedastic"
+
+
+def one_variance(variance=None, bounds=None):
+    """Return the settings of noise of one variance.
+
+    Noise that varies is learned from there, and a WhiteKernel stands for it.
+    """
+    return resolve_noise(HomoscedasticNoise(variance, bounds))
+
+
+def make_plan(settings, setting):
+    """Return the plan of noise `settings`, None for given variances, for a `NoiseSetting`."""
+    return KnownPlan() if settings is None else settings.plan(setting)
 
 
 def resolve_noise(noise):

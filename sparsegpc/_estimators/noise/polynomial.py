@@ -63,7 +63,16 @@ class PolynomialNoise(BaseEstimator):
         self.interactions = interactions
 
     def plan(self, setting):
-        """Return the plan for a `NoiseSetting`."""
+        """Return the plan for rows and targets.
+
+        Parameters
+        ----------
+        setting : NoiseSetting
+
+        Returns
+        -------
+        plan : NoisePlan
+        """
         basis = PolynomialBasis(setting.X, self.degree, self.interactions)
         _refuse_wide_basis(self, basis.n_functions, len(setting.X), len(setting.variance))
         log_noise, bounds = np.log(START * setting.variance), setting.variance[:, None] * LIMITS
@@ -177,6 +186,10 @@ class PolynomialPlan(NoisePlan):
         n_outputs, n_basis = len(evaluation.solutions), len(self.names)
         coefficients = evaluation.theta[-n_outputs * n_basis :].reshape(n_outputs, n_basis)
         return LearnedPolynomial(self.basis, coefficients)
+
+    def limit_meaning(self, name, side):
+        is_variance = name.partition(" of output")[0] == "noise variance"
+        return "the targets look free of noise" if is_variance and side == "lower" else ""
 
     def is_like(self, other):
         return super().is_like(other) and self.names == other.names

@@ -61,7 +61,16 @@ class GPNoise(BaseEstimator):
         self.selection_tol = selection_tol
 
     def plan(self, setting):
-        """Return the plan for a `NoiseSetting`."""
+        """Return the plan for rows and targets.
+
+        Parameters
+        ----------
+        setting : NoiseSetting
+
+        Returns
+        -------
+        plan : NoisePlan
+        """
         kernel = default_kernel(setting.spread) if self.kernel is None else self.kernel
         log_noise = np.log(START * setting.variance)
         n_columns = setting.X.shape[1]
@@ -137,6 +146,11 @@ class ProcessPlan(NoisePlan):
 
     def learned(self, evaluation):
         return LearnedProcess(evaluation.noise)
+
+    def limit_meaning(self, name, side):
+        of_noise = name.startswith("noise ") and name.endswith("constant_value")
+        # The noise looks the same at all rows, which is nothing to be warned of.
+        return None if of_noise and side == "lower" else ""
 
     def going_on(self, learned):
         return self.starting_at(learned.posterior.prior_means)

@@ -242,8 +242,9 @@ def test_an_explicit_q_gives_the_same_predictions(slack, prior_mean, seed):
 def test_whitened_q_is_the_explicit_q(seed):
     problem = random_problem(seed)
     row_features = problem.features()
-    w, LB, prior_mean, _, _ = collapse(row_features, problem.sites, TIGHT, -0.3)
-    q_mean, q_cov = _optimal_q(problem, prior_mean)
+    posterior = collapse(row_features, problem.sites, TIGHT, -0.3)
+    w, LB = posterior.w, posterior.LB
+    q_mean, q_cov = _optimal_q(problem, posterior.prior_mean)
     Luu = row_features.Luu
     assert_allclose(Luu @ w, q_mean, rtol=1e-6, atol=1e-7)
     assert_allclose(Luu @ np.linalg.inv(LB @ LB.T) @ Luu.T, q_cov, rtol=1e-6, atol=1e-7)
@@ -296,6 +297,7 @@ def test_mean_cost_is_that_of_the_rows():
     posterior = collapse(row_features, problem.sites, TIGHT)
     cost = problem.sites.precision * row_features.residual
     assert_allclose(posterior.mean_cost, cost.mean(), rtol=1e-13)
+    assert posterior.n_rows == 15
 
 
 # --------------------------------------------------------------------------------------------------
@@ -458,6 +460,8 @@ def test_q_of_the_first_points_is_that_of_their_model(slack, prior_mean, rows):
         theirs = collapse(small, problem.sites, slack, whole.prior_mean)
         assert ours.w.shape == (m,)
         assert ours.prior_mean == whole.prior_mean
+        assert ours.n_rows == theirs.n_rows == 18
+        assert_allclose(ours.mean_cost, theirs.mean_cost, rtol=1e-9)
         assert_allclose(ours.w, theirs.w, rtol=1e-7, atol=1e-9)
         assert_allclose(ours.LB, theirs.LB, rtol=1e-9, atol=1e-10)
 
@@ -488,8 +492,19 @@ def test_q_of_all_points_is_the_whole(slack, prior_mean):
     whole = collapse(problem.features(), problem.sites, slack, prior_mean)
     ours = whole.truncated(6)
     assert ours.prior_mean == whole.prior_mean
+    assert ours.mean_cost == whole.mean_cost
     assert_allclose(ours.w, whole.w, rtol=1e-12, atol=1e-14)
     assert_array_equal(ours.LB, whole.LB)
+
+
+@given(seed=SEED, exponents=EXPONENTS)
+def test_cost_of_the_first_points_falls_with_each_and_is_not_negative(seed, exponents):
+    kernel = Scaled(Constant(), Matern12(2))
+    problem = random_problem(seed, n=18, m=6, kernel=kernel, log_precision=exponents)
+    whole = collapse(problem.features(), problem.sites, TIGHT)
+    costs = np.array([whole.truncated(m).mean_cost for m in range(1, 7)])
+    assert (costs >= 0.0).all()
+    assert (np.diff(costs) <= 1e-14 * costs[0]).all()
 
 
 def test_truncating_twice_is_truncating_once():
@@ -499,15 +514,17 @@ def test_truncating_twice_is_truncating_once():
     assert_allclose(twice.w, once.w, rtol=1e-11, atol=1e-13)
     assert_array_equal(twice.LB, once.LB)
     assert twice.prior_mean == once.prior_mean
+    assert twice.n_rows == once.n_rows
+    assert_allclose(twice.mean_cost, once.mean_cost, rtol=1e-12)
 
 
 def test_a_truncated_q_has_no_bound_and_leaves_the_whole_alone():
-    """Its bound and its cost would need the rows."""
+    """Its bound would need the rows."""
     problem = _stationary_problem(5)
     whole = collapse(problem.features(), problem.sites, TIGHT)
     w, LB = whole.w.copy(), whole.LB.copy()
     part = whole.truncated(3)
-    assert np.isnan([part.bound, part.mean_cost]).all()
+    assert np.isnan(part.bound)
     part.LB[:] = part.w[:] = 0.0
     assert_array_equal(whole.w, w)
     assert_array_equal(whole.LB, LB)

@@ -1,4 +1,4 @@
-"""Certificates of models against brackets that are dense, and against the parts they are made of."""
+"""Certificates of models against dense evidence, and what they are made of."""
 
 import numpy as np
 import pytest

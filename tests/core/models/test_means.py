@@ -37,4 +37,7 @@ def test_the_covariance_is_that_of_the_precisions(prior_mean):
     function = Covariance(problem.features, state, prior_mean)
     expected = np.eye(6) + (problem.V * state.precision) @ problem.V.T
     assert_allclose(function.LB @ function.LB.T, expected, rtol=1e-8)
-    assert function.mean_cost == pytest.approx(np.mean(state.precision * problem.residual))
+    mean = rng.randn(7)
+    posterior = function.posterior(mean)
+    assert_allclose(np.append(posterior.w, posterior.prior_mean), mean)
+    assert posterior.mean_cost == pytest.approx(np.mean(state.precision * problem.residual))

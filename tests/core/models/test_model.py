@@ -15,7 +15,6 @@ from sparsegpc._core.likelihoods.binary import (
 )
 from sparsegpc._core.numerics.linalg import SMALLEST_JITTER
 from sparsegpc._core.selection.choices import Chosen
-from tests.core.helpers import central_difference
 from tests.core.models.model_cases import (
     KERNELS,
     dense_kernel,

@@ -1,16 +1,170 @@
-"""The posterior of f against an explicit q(u), and on its first points against fresh models."""
+"""The posterior of f against dense Gaussian processes and an explicit q(u), whole and truncated.
+
+The dense oracles see sites and the kernel's formula in scalar Python: they know no features, no
+factors, and no code of the package.
+"""
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from sparsegpc._core.bounds.collapsed import collapse, marginals
-from sparsegpc._core.bounds.slacks import STANDARD
+from sparsegpc._core.bounds.slacks import STANDARD, TIGHT
+from sparsegpc._core.kernels.algebra import Scaled
+from sparsegpc._core.kernels.families import Constant, Matern12
 from sparsegpc._core.models.model import posterior_of
 from sparsegpc._core.models.posterior import draw, whitened_features
 from sparsegpc._core.numerics.linalg import SMALLEST_JITTER
-from tests.core.helpers import random_problem
+from sparsegpc._core.rows.blocks import RowBlocks, row_backend
+from tests.core.helpers import COMPOSITES, STATIONARY, names, random_problem, read_only
 from tests.core.models.model_cases import dense_kernel, evaluate, make_data, outputs
+
+SEED = st.integers(0, 2**31)
+# Prior means of three functions, the first of them learned.
+PRIOR_MEANS = (None, 0.0, -0.8)
+# With a diagonal that is constant, and with one that is not.
+SHOWN = ("matern52 per column", "sum", "nested")
+CASES = [case for case in STATIONARY + COMPOSITES if case.name in SHOWN]
+KERNEL = pytest.mark.parametrize("case", CASES, ids=names(CASES))
+WAY = pytest.mark.parametrize(
+    "way", [{}, {"block_rows": 4}, {"block_rows": 3, "n_threads": 2, "memory": 0}]
+)
+
+
+def sites_of_functions(problem, seed):
+    """Return the sites of three functions at the rows of a problem."""
+    others = [random_problem(seed + k, n=len(problem.X)).sites for k in (1, 2)]
+    return [problem.sites, *others]
+
+
+def posterior_at(problem, sites, prior_means=PRIOR_MEANS, slack=TIGHT, **rows):
+    """Return the `Posterior` of functions with these sites and prior means."""
+    features = problem.features(**rows)
+    functions = [
+        collapse(features, own, slack, prior_mean)
+        for own, prior_mean in zip(sites, prior_means, strict=True)
+    ]
+    return posterior_of(features, functions)
+
+
+def dense_sparse(case, problem, sites, prior_mean, new):
+    """Return mean and covariance of f at new rows, given what the points know of the rows.
+
+    With S the inverse of Kuu + Kuf P Kfu, the covariance given u and S in place of that of u.
+    """
+    theta, Z, (precision, shift, _) = problem.theta, problem.Z, sites
+    Kuu, Kuf, Kun = (case.matrix(theta, Z, X) for X in (Z, problem.X, new))
+    Kuu += 1e-9 * Kuu.diagonal().mean() * np.eye(len(Z))
+    S = np.linalg.inv(Kuu + (Kuf * precision) @ Kuf.T)
+    mean = prior_mean + Kun.T @ S @ Kuf @ (shift - precision * prior_mean)
+    given_u = case.matrix(theta, new, new) - Kun.T @ np.linalg.solve(Kuu, Kun)
+    return mean, given_u + Kun.T @ S @ Kun
+
+
+def dense_exact(case, problem, sites, prior_mean, new):
+    """Return mean and covariance of f at new rows in regression on shift / precision."""
+    theta, (precision, shift, _) = problem.theta, sites
+    noisy = case.matrix(theta, problem.X, problem.X) + np.diag(1.0 / precision)
+    cross = case.matrix(theta, problem.X, new)
+    gain = np.linalg.solve(noisy, cross)
+    mean = prior_mean + gain.T @ (shift / precision - prior_mean)
+    return mean, case.matrix(theta, new, new) - cross.T @ gain
+
+
+# --------------------------------------------------------------------------------------------------
+# Moments and covariances
+
+
+@KERNEL
+@WAY
+@pytest.mark.parametrize("seed", range(3))
+def test_moments_are_those_of_the_dense_sparse_process(case, way, seed):
+    problem = random_problem(seed, n=14, m=5, kernel=case.build(2), rows=False)
+    sites = sites_of_functions(problem, seed)
+    posterior = posterior_at(problem, sites)
+    new = read_only(1.5 * np.random.RandomState(seed).randn(9, 2))
+    mean, variance = posterior.moments(new, **way)
+    joint_mean, cov = posterior.covariance(new)
+    assert mean.shape == variance.shape == joint_mean.shape == (3, 9)
+    assert cov.shape == (3, 9, 9)
+    for k, prior_mean in enumerate(posterior.prior_means):
+        expected_mean, expected = dense_sparse(case, problem, sites[k], prior_mean, new)
+        for found in (mean[k], joint_mean[k]):
+            assert_allclose(found, expected_mean, rtol=1e-6, atol=1e-7)
+        assert_allclose(variance[k], expected.diagonal(), rtol=1e-6, atol=1e-7)
+        assert_allclose(cov[k], expected, rtol=1e-6, atol=1e-7)
+
+
+@KERNEL
+@pytest.mark.parametrize("seed", range(3))
+def test_all_rows_as_points_give_the_exact_process(case, seed):
+    problem = random_problem(seed, n=12, kernel=case.build(2))
+    problem = problem._replace(Z=problem.X)
+    sites = sites_of_functions(problem, seed)
+    posterior = posterior_at(problem, sites)
+    new = np.random.RandomState(seed).randn(7, 2)
+    mean, cov = posterior.covariance(new)
+    for k, prior_mean in enumerate(posterior.prior_means):
+        expected_mean, expected = dense_exact(case, problem, sites[k], prior_mean, new)
+        assert_allclose(mean[k], expected_mean, rtol=1e-5, atol=1e-6)
+        assert_allclose(cov[k], expected, rtol=1e-5, atol=1e-6)
+
+
+@given(
+    seed=SEED,
+    n_new=st.integers(1, 20),
+    exponents=st.tuples(st.floats(-8.0, 8.0), st.floats(-8.0, 8.0)).map(sorted),
+)
+def test_the_diagonal_of_the_covariance_is_the_variance(seed, n_new, exponents):
+    problem = random_problem(seed, log_precision=exponents)
+    posterior = posterior_at(problem, sites_of_functions(problem, seed))
+    new = np.random.RandomState(seed).randn(n_new, 2)
+    # Rows that are points and rows that come twice, too.
+    new = np.concatenate([new, new[:1], problem.Z[:2]])
+    mean, variance = posterior.moments(new)
+    joint_mean, cov = posterior.covariance(new)
+    scale = problem.kernel.diag(problem.theta, new).max()
+    assert_allclose(joint_mean, mean, rtol=1e-11, atol=1e-11)
+    for own, diagonal in zip(cov, variance, strict=True):
+        assert_allclose(own.diagonal(), diagonal, rtol=1e-9, atol=1e-11 * scale)
+        assert_allclose(own, own.T, rtol=1e-9, atol=1e-11 * scale)
+        assert np.linalg.eigvalsh(own)[0] >= -1e-8 * scale
+
+
+def test_functions_do_not_see_one_another():
+    problem = random_problem(4)
+    sites = sites_of_functions(problem, 4)
+    together = posterior_at(problem, sites)
+    new = np.random.RandomState(4).randn(6, 2)
+    for k, own in enumerate(sites):
+        alone = posterior_at(problem, [own], PRIOR_MEANS[k : k + 1])
+        for ours, theirs in zip(alone.moments(new), together.moments(new), strict=True):
+            assert_array_equal(ours[0], theirs[k])
+        for ours, theirs in zip(alone.covariance(new), together.covariance(new), strict=True):
+            assert_array_equal(ours[0], theirs[k])
+
+
+def test_rows_may_be_used_again_by_who_gave_them():
+    """What works over the rows may keep them: it gets an object of its own, of the same values."""
+    problem = random_problem(5)
+    posterior = posterior_at(problem, [problem.sites], [0.0])
+    new, seen = np.random.RandomState(5).randn(8, 2), []
+
+    def make_blocks(X, n_columns, **options):
+        seen.append((X, n_columns, options))
+        return RowBlocks(len(X), n_columns, **options)
+
+    expected = posterior.moments(new)
+    with row_backend(make_blocks):
+        found = posterior.moments(new, block_rows=3)
+    ((X, n_columns, options),) = seen
+    assert X is not new
+    assert np.shares_memory(X, new)
+    assert (n_columns, options) == (5, {"block_rows": 3})
+    for ours, theirs in zip(found, expected, strict=True):
+        assert_allclose(ours, theirs, rtol=1e-12)
 
 
 def dense_predictions(evaluation, k, X_new):
@@ -70,6 +224,10 @@ def test_prior_means_are_those_of_the_functions():
     assert_array_equal(evaluation.posterior.prior_means, expected)
 
 
+# --------------------------------------------------------------------------------------------------
+# The first points only
+
+
 @pytest.mark.parametrize("n_points", [1, 2, 5])
 def test_the_first_points_have_the_posterior_of_a_fresh_model(n_points):
     """At the same sites, prior mean and covariance of the points: u by dense algebra, no rows."""
@@ -100,6 +258,120 @@ def test_all_points_are_the_posterior_itself():
     posterior = evaluate(model, theta, make_data()[3]).posterior
     ours, theirs = posterior.truncated(6).moments(model.X), posterior.moments(model.X)
     assert_allclose(ours, theirs, rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.parametrize("n_points", range(1, 7))
+def test_truncated_is_the_posterior_on_the_first_points(n_points):
+    """Of a kernel whose diagonal is constant, so that the jitter is the same."""
+    problem = random_problem(6, m=6, kernel=Scaled(Constant(), Matern12(2)), rows=False)
+    sites = sites_of_functions(problem, 6)
+    whole = posterior_at(problem, sites)
+    small = problem._replace(Z=problem.Z[:n_points])
+    theirs = posterior_at(small, sites, whole.prior_means)
+    ours = whole.truncated(n_points)
+    assert ours.kernel is whole.kernel
+    assert_array_equal(ours.theta, whole.theta)
+    assert_array_equal(ours.Z, small.Z)
+    assert_array_equal(ours.prior_means, whole.prior_means)
+    assert ours.jitter == whole.jitter
+    assert_allclose(ours.Luu, theirs.Luu, rtol=1e-12, atol=1e-14)
+    new = np.random.RandomState(6).randn(9, 2)
+    for found, expected in zip(ours.moments(new), theirs.moments(new), strict=True):
+        assert_allclose(found, expected, rtol=1e-9, atol=1e-10)
+    for found, expected in zip(ours.covariance(new), theirs.covariance(new), strict=True):
+        assert_allclose(found, expected, rtol=1e-9, atol=1e-10)
+
+
+@given(seed=SEED, first=st.integers(1, 5), second=st.integers(1, 5))
+def test_truncating_twice_is_truncating_once(seed, first, second):
+    problem = random_problem(seed)
+    whole = posterior_at(problem, sites_of_functions(problem, seed))
+    more, fewer = max(first, second), min(first, second)
+    twice, once = whole.truncated(more).truncated(fewer), whole.truncated(fewer)
+    new = np.random.RandomState(seed).randn(5, 2)
+    assert_array_equal(twice.Luu, once.Luu)
+    for ours, theirs in zip(twice.moments(new), once.moments(new), strict=True):
+        assert_allclose(ours, theirs, rtol=1e-8, atol=1e-9)
+    assert len(whole.Z) == len(whole.Luu) == len(whole.functions[0].w) == 5
+
+
+@given(seed=SEED)
+def test_no_number_of_points_widens_the_prior(seed):
+    problem = random_problem(seed)
+    whole = posterior_at(problem, sites_of_functions(problem, seed))
+    new = np.random.RandomState(seed).randn(6, 2)
+    prior = problem.kernel.diag(problem.theta, new)
+    for m in range(1, 6):
+        variance = whole.truncated(m).moments(new)[1]
+        assert (variance >= 0.0).all()
+        assert (variance <= prior * (1.0 + 1e-9)).all()
+
+
+# --------------------------------------------------------------------------------------------------
+# Draws
+
+
+class Basis:
+    """A generator whose draws are the basis vectors: what they become is the whole of a root."""
+
+    def standard_normal(self, size):
+        assert size[0] == size[1]
+        return np.eye(size[0])
+
+
+def covariances_of_any_rank(rng, n):
+    """Return a covariance of each rank from 0 to n."""
+    roots = [rng.randn(n, rank) for rank in range(n + 1)]
+    return np.stack([root @ root.T for root in roots])
+
+
+@pytest.mark.parametrize("n", [1, 2, 6])
+def test_draws_are_made_with_a_root_of_the_covariance(rng, n):
+    covariance = covariances_of_any_rank(rng, n)
+    mean = rng.randn(n + 1, n)
+    samples = draw(mean, covariance, n, Basis())
+    assert samples.shape == (n + 1, n, n)
+    for own, centre, expected in zip(samples, mean, covariance, strict=True):
+        moved = own - centre
+        assert_allclose(moved.T @ moved, expected, rtol=1e-10, atol=1e-12)
+
+
+def test_rounding_below_zero_counts_as_zero(rng):
+    covariance = covariances_of_any_rank(rng, 4)
+    rounded = covariance - 1e-13 * np.eye(4)
+    assert np.linalg.eigvalsh(rounded)[:4, 0].max() < 0.0
+    moved = draw(np.zeros((5, 4)), rounded, 4, Basis())
+    assert_allclose(np.swapaxes(moved, 1, 2) @ moved, covariance, rtol=1e-9, atol=1e-11)
+
+
+def test_draws_without_variance_are_the_mean(rng):
+    mean = rng.randn(2, 3)
+    samples = draw(mean, np.zeros((2, 3, 3)), 5, rng)
+    assert_array_equal(samples, np.repeat(mean[:, None], 5, axis=1))
+
+
+def test_draws_of_a_posterior_have_its_moments(rng):
+    """Each function alone, and none with another; at rows that are equal they are equal."""
+    problem = random_problem(7)
+    posterior = posterior_at(problem, sites_of_functions(problem, 7))
+    new = rng.randn(4, 2)
+    new[3] = new[0]
+    mean, cov = posterior.covariance(new)
+    before = mean.copy(), cov.copy()
+    n = 40_000
+    samples = draw(mean, cov, n, rng)
+    assert_array_equal(mean, before[0])
+    assert_array_equal(cov, before[1])
+    assert_allclose(samples[..., 3], samples[..., 0], atol=1e-5)
+    deviation = np.sqrt(cov.diagonal(axis1=1, axis2=2))
+    # Five standard errors: 1 / sqrt(n) of a mean, at most sqrt(2 / n) of a covariance.
+    assert (np.abs(samples.mean(axis=1) - mean) < 5.0 / np.sqrt(n) * deviation).all()
+    z = ((samples - mean[:, None]) / deviation[:, None])[..., :3]
+    z = np.moveaxis(z, 1, 2).reshape(9, n)
+    expected = np.zeros((9, 9))
+    for k, own in enumerate(cov[:, :3, :3] / deviation[:, :3, None] / deviation[:, None, :3]):
+        expected[3 * k : 3 * k + 3, 3 * k : 3 * k + 3] = own
+    assert_allclose(z @ z.T / n, expected, atol=5.0 * np.sqrt(2.0 / n))
 
 
 def test_draws_have_the_moments_of_their_gaussians(rng):

@@ -17,6 +17,8 @@ from sparsegpc._core.rows.blocks import (
     SMALLEST_BLOCK,
     RowBlocks,
     Table,
+    row_backend,
+    row_blocks,
 )
 from sparsegpc._core.rows.threads import single_threaded_blas
 
@@ -319,3 +321,109 @@ def test_without_further_threads_the_work_is_done_here(rng, monkeypatch, n_given
     blocks = RowBlocks(300, 1, block_rows=7, n_threads=3)
     assert_array_equal(total(blocks, lambda x: (x.T @ x,), Table(x))[0], expected)
     assert len(started) > n_given
+
+
+# --------------------------------------------------------------------------------------------------
+# Who works over the rows
+
+
+class Backend:
+    """Makes blocks of its own for tables of so many rows, declines others, and notes every call."""
+
+    def __init__(self, least_rows=0):
+        self._least_rows, self.calls = least_rows, []
+
+    def __call__(self, X, n_columns, **options):
+        self.calls.append((X, n_columns, options))
+        return self if len(X) >= self._least_rows else None
+
+
+def is_of_rows(blocks, n_rows, n_columns):
+    """Return whether these are `RowBlocks` of a table of this size."""
+    n_bytes = 8 * n_rows * n_columns
+    return type(blocks) is RowBlocks and (blocks.n_rows, blocks.array_bytes) == (n_rows, n_bytes)
+
+
+def test_without_a_backend_the_work_is_done_here():
+    X = np.zeros((40, 3))
+    blocks = row_blocks(X, 5, n_threads=2, memory=77, block_rows=15)
+    assert is_of_rows(blocks, 40, 5)
+    assert (blocks.n_threads, blocks.memory) == (2, 77)
+    assert [rows.stop for rows in blocks.slices] == [15, 30, 40]
+
+
+def test_blocks_of_rows_that_are_wide_count_their_width():
+    """A block holds no more of the rows that are read than of what is computed."""
+    X = np.broadcast_to(0.0, (10**6, 2000))
+    expected = RowBlocks(10**6, 3, n_read=2000).slices
+    assert row_blocks(X, 3).slices == expected != RowBlocks(10**6, 3).slices
+
+
+def test_a_backend_is_asked_and_what_it_makes_is_used():
+    X, backend = np.zeros((40, 3)), Backend()
+    with row_backend(backend):
+        assert row_blocks(X, 5, n_threads=2, memory=77) is backend
+    ((rows, n_columns, options),) = backend.calls
+    assert rows is X
+    assert (n_columns, options) == (5, {"n_threads": 2, "memory": 77})
+
+
+def test_a_backend_may_decline():
+    backend = Backend(least_rows=30)
+    with row_backend(backend):
+        assert is_of_rows(row_blocks(np.zeros((29, 3)), 5), 29, 5)
+        assert row_blocks(np.zeros((30, 3)), 5) is backend
+        assert is_of_rows(row_blocks(np.zeros((2, 3)), 1), 2, 1)
+    assert len(backend.calls) == 3, "it is asked each time"
+
+
+def test_options_reach_the_blocks_of_a_backend_that_declines():
+    with row_backend(Backend(least_rows=100)):
+        blocks = row_blocks(np.zeros((40, 3)), 5, n_threads=3, memory=77, block_rows=15)
+    assert (blocks.n_threads, blocks.memory, len(blocks.slices)) == (3, 77, 3)
+
+
+def test_a_backend_is_gone_after_its_context():
+    X, backend = np.zeros((4, 3)), Backend()
+    with row_backend(backend):
+        pass
+    assert is_of_rows(row_blocks(X, 5), 4, 5)
+    assert not backend.calls
+
+
+def test_a_backend_is_gone_after_an_error():
+    X, backend = np.zeros((4, 3)), Backend()
+    with pytest.raises(ArithmeticError, match="on purpose"), row_backend(backend):
+        raise ArithmeticError("on purpose")
+    assert is_of_rows(row_blocks(X, 5), 4, 5)
+
+    def refuse(X, n_columns, **options):
+        raise ConnectionError("nobody there")
+
+    with pytest.raises(ConnectionError, match="nobody there"), row_backend(refuse):
+        row_blocks(X, 5)
+    assert is_of_rows(row_blocks(X, 5), 4, 5)
+    assert not backend.calls
+
+
+def test_the_innermost_backend_works_and_the_outer_one_comes_back():
+    X, outer, inner = np.zeros((4, 3)), Backend(), Backend()
+    with row_backend(outer):
+        with row_backend(inner):
+            assert row_blocks(X, 5) is inner
+        assert row_blocks(X, 5) is outer
+        with pytest.raises(ArithmeticError), row_backend(inner):
+            raise ArithmeticError
+        assert row_blocks(X, 5) is outer
+        with row_backend(Backend(least_rows=5)):
+            assert is_of_rows(row_blocks(X, 5), 4, 5), "what the inner one declines is done here"
+    assert is_of_rows(row_blocks(X, 5), 4, 5)
+
+
+def test_a_backend_holds_for_the_thread_that_enters_it():
+    X, backend = np.zeros((4, 3)), Backend()
+    with row_backend(backend), ThreadPoolExecutor(1) as pool:
+        elsewhere = pool.submit(row_blocks, X, 5).result(timeout=PATIENCE)
+        assert row_blocks(X, 5) is backend
+    assert is_of_rows(elsewhere, 4, 5)
+    assert len(backend.calls) == 1

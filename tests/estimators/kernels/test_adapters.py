@@ -22,14 +22,9 @@ from sklearn.gaussian_process.kernels import (
 )
 
 from sparsegpc._core.bounds.features import factor_inducing, features
-from sparsegpc._estimators.kernels.adapters import (
-    adapt_kernel,
-    column_relevance,
-    default_kernel,
-    measure_spread,
-    split_white,
-    start_values,
-)
+from sparsegpc._estimators.kernels.adapters import adapt_kernel, split_white
+from sparsegpc._estimators.kernels.spread import measure_spread
+from sparsegpc._estimators.kernels.starts import column_relevance, default_kernel, start_values
 
 D = 3
 SCALES = [0.7, 1.3, 2.1]

@@ -1,50 +1,64 @@
-"""Points that move along with the hyperparameters at the end of a fit."""
+"""Points that are chosen, and that move along with the hyperparameters at the end of a fit."""
 
 import numpy as np
 import pytest
 from numpy.linalg import LinAlgError
 from numpy.testing import assert_allclose, assert_array_equal
 
-from sparsegpc._core.bounds.collapsed import SLACKS
+from sparsegpc._core.bounds.slacks import SLACKS
 from sparsegpc._core.kernels.algebra import FreeKernel, Scaled
 from sparsegpc._core.kernels.families import RBF, Constant
-from sparsegpc._core.learning import inference
-from sparsegpc._core.learning.inference import fit
-from sparsegpc._core.likelihoods.binary import PolyaGammaLogit
-from sparsegpc._core.likelihoods.gaussian import GaussianNoise, noisy_targets
+from sparsegpc._core.learning.fit import fit
+from sparsegpc._core.learning.points import choose_points, is_fixed
+from sparsegpc._core.likelihoods.gaussian import GaussianNoise
 from sparsegpc._core.models.model import SparseModel
-from sparsegpc._core.models.noise_process import HeteroscedasticModel
-from sparsegpc._core.rows.merging import merge_rows
 from sparsegpc._core.selection.choices import Chosen, FixedChoice, PivotedChoice
-from tests.core.helpers import central_difference, read_only
-
-START = np.log([1.0, 1.0, 0.1])
-BOUNDS = np.log([[1e-3, 1e3], [1e-2, 1e2], [1e-4, 1e2]])
-M = 5
-
-
-def make_rows(n=60, scale=1.0, constant=False):
-    X = scale * np.random.RandomState(0).uniform(-3.0, 3.0, (n, 1))
-    return merge_rows(np.hstack([X, np.full((n, 1), 4.0)]) if constant else X, np.ones(n))
-
-
-def regression(slack="tight", model=SparseModel, free=(True, True), scale=1.0, constant=False, **o):
-    """A model of three parameters with the noise, and too few points for its targets."""
-    rows = make_rows(scale=scale, constant=constant)
-    n = len(rows.X)
-    y = np.sin(1.5 * rows.X[:, 0] / scale) + 0.2 * np.random.RandomState(1).randn(n)
-    # The rows are sorted and distinct: they are their own merged rows.
-    target = noisy_targets(y, np.ones(n), np.ones((n, 1)), merge_rows(rows.X, np.ones(n)))
-    params = np.log([1.0, scale])
-    kernel = FreeKernel(Scaled(Constant(), RBF()), params, np.array(free))
-    return model(kernel, GaussianNoise(1), rows.X, [target], np.ones(n), slack=slack, **o)
+from tests.core.helpers import read_only
+from tests.core.learning.moving_cases import (
+    BOUNDS,
+    START,
+    M,
+    classification,
+    noisy_model,
+    regression,
+)
 
 
-def classification(slack="tight", **options):
-    X = read_only(make_rows().X)
-    y = np.where(np.sin(2.5 * X[:, 0]) + 0.3 * np.random.RandomState(2).randn(60) > 0.0, 1.0, -1.0)
-    kernel = FreeKernel(Scaled(Constant(), RBF()), np.zeros(2), np.ones(2, dtype=bool))
-    return SparseModel(kernel, PolyaGammaLogit(), X, [y], np.ones(60), slack=slack, **options)
+def test_points_are_chosen_with_the_sites_precisions_of_all_outputs():
+    """The first pivot of a stationary kernel is where they add up to most."""
+    model = regression()
+    model.targets = model.targets * 2
+    model.likelihood = GaussianNoise(1)
+    model.weight = read_only(np.linspace(0.5, 2.0, 60))
+    theta = np.append(START, np.log(0.01))
+    states = model.initial_state()
+    precision = model.precision(theta, states)
+    assert_allclose(precision, model.weight * (10.0 + 100.0), rtol=1e-12)
+    chosen = choose_points(model, PivotedChoice("argmax", 3), theta, states)
+    assert chosen.indices[0] == np.argmax(precision) == 59
+    assert_array_equal(chosen.Z, model.X[chosen.indices])
+    assert chosen.Z_noise is None
+
+
+def test_points_of_a_noise_process_are_chosen_along():
+    model = noisy_model()
+    theta = np.log([1.0, 1.0, 0.8, 1.4])
+    chosen = choose_points(model, PivotedChoice("argmax", M), theta, model.initial_state())
+    alone = PivotedChoice("argmax", M)(
+        model.kernel, theta[:2], model.rows, model.precision(theta, model.initial_state())
+    )
+    assert_array_equal(chosen.Z, alone.Z)
+    of_noise = PivotedChoice("argmax", 3)(
+        model.noise_kernel, theta[2:], model.rows, 0.5 * model.weight
+    )
+    assert_array_equal(chosen.Z_noise, of_noise.Z)
+
+
+def test_only_given_points_of_a_model_without_a_noise_process_are_fixed():
+    given, chosen = FixedChoice(np.zeros((1, 1))), PivotedChoice("argmax", 2)
+    assert is_fixed(regression(), given)
+    assert not is_fixed(regression(), chosen)
+    assert not is_fixed(noisy_model(), given)
 
 
 def learn(model, move_points=True, choose=None, start=START, bounds=BOUNDS, **options):
@@ -110,23 +124,6 @@ def test_points_are_no_rows_any_more():
     assert moved.selection is None
     assert moved.Z.shape == still.Z.shape
     assert np.abs(moved.Z - still.Z).max() > 0.05
-
-
-@pytest.mark.parametrize("wide", [True, False], ids=["two columns", "one column"])
-def test_objective_and_gradient_of_the_minimiser_agree(wide):
-    """What L-BFGS-B sees: theta, then the points in units of the spread of their columns."""
-    model = regression(constant=wide, tol=1e-12)
-    spread = np.array([3.0, 0.7])[: model.X.shape[1]]
-    Z = model.X[::12] + 0.1
-    start = model.evaluate(START, Chosen(Z, None, None), model.initial_state(), wrt_Z=True)
-    ascent = inference._Ascent(model, start, spread)
-    x = ascent.pack(START, Z)
-    assert_allclose(x, np.concatenate([START, (Z / spread).ravel()]))
-    value, gradient = ascent(x)
-    assert_allclose(value, ascent._scale * start.bound, rtol=1e-12)
-    # Short steps: the objective is rough to the rounding of the bound.
-    expected = central_difference(lambda point: ascent(point)[0], x, 1e-3)
-    assert_allclose(gradient, expected, rtol=1e-5, atol=1e-7)
 
 
 def test_units_of_a_column_do_not_matter():
@@ -235,20 +232,7 @@ def test_points_that_coincide_are_moved_apart_or_left():
 
 
 def test_points_of_a_noise_process_stay():
-    model = regression()
-    noise_kernel = FreeKernel(Scaled(Constant(), RBF()), np.zeros(2), np.ones(2, dtype=bool))
-    model = HeteroscedasticModel(
-        model.kernel,
-        model.likelihood,
-        model.X,
-        model.targets,
-        model.weight,
-        slack="tight",
-        noise_kernel=noise_kernel,
-        n_noise_points=3,
-        noise_tol=0.0,
-        log_noise=[-2.0],
-    )
+    model = noisy_model()
     start, bounds = np.zeros(4), np.tile([-3.0, 3.0], (4, 1))
     still, moved = (
         learn(model, move, start=start, bounds=bounds, max_iter=15, max_reselections=0).best
@@ -277,9 +261,3 @@ def test_the_last_digits_of_a_slope_do_not_change_the_search(monkeypatch):
     found = learn(model).best
     assert_allclose(found.bound, expected.bound, rtol=1e-12)
     assert_allclose(found.chosen.Z, expected.chosen.Z, rtol=0.0, atol=1e-12)
-
-
-def test_a_tiny_tolerance_rounds_nothing():
-    values = np.array([0.0, -0.1, 1e-300, 3.7e12, -1.7e308])
-    assert_array_equal(inference._rounded(values, 1e-320), values)
-    assert_array_equal(inference._rounded(values[:4], 0.3), [0.0, 0.0, 0.0, 3.7e12])

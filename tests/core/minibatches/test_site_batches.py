@@ -1,4 +1,4 @@
-"""Minibatches of labels: batches end at the optimum of their bound, all rows at that of the sites.
+"""Minibatches of any likelihood: batches end at the optimum of their bound, all rows at the sites'.
 
 Oracles are dense: expectations by a trapezoid rule, divergences by matrices, slopes by differences.
 """
@@ -12,13 +12,17 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import minimize
 from scipy.special import log_expit
 
-from sparsegpc._core.bounds.collapsed import Posterior
+from sparsegpc._core.bounds.collapsed import FunctionPosterior
 from sparsegpc._core.bounds.features import RowFeatures
+from sparsegpc._core.bounds.slacks import SLACKS, Slack
 from sparsegpc._core.kernels.algebra import Scaled
 from sparsegpc._core.kernels.families import RBF, Constant
-from sparsegpc._core.learning import stochastic_labels
-from sparsegpc._core.learning.stochastic import annealed, kernel_gradient, learn
-from sparsegpc._core.learning.stochastic_labels import LabelBatches
+from sparsegpc._core.likelihoods.base import (
+    CONDITIONALLY_GAUSSIAN,
+    Expectation,
+    Likelihood,
+    Sites,
+)
 from sparsegpc._core.likelihoods.binary import (
     BernoulliLogit,
     BernoulliProbit,
@@ -26,7 +30,13 @@ from sparsegpc._core.likelihoods.binary import (
     PolyaGammaLogit,
 )
 from sparsegpc._core.likelihoods.multiclass import DirichletTargets, LogisticSoftmax, Softmax
+from sparsegpc._core.minibatches import sites as stochastic_sites
+from sparsegpc._core.minibatches.epochs import learn
+from sparsegpc._core.minibatches.explicit import kernel_gradient
+from sparsegpc._core.minibatches.gaussian import GaussianBatches
+from sparsegpc._core.minibatches.sites import SiteBatches
 from sparsegpc._core.models.model import SparseModel
+from sparsegpc._core.optimisers.adam import annealed
 from sparsegpc._core.rows import blocks
 from sparsegpc._core.rows.blocks import RowBlocks
 from sparsegpc._core.rows.merging import SeparateRows
@@ -72,10 +82,10 @@ class Data:
         self.X = read_only(rng.randn(n, 2))
         self.y = labels(self.X, n_classes, seed)
         self.weight = read_only(rng.uniform(0.5, 2.0, n))
-        self.likelihood, self.slack = likelihood.for_classes(n_classes), slack
+        self.likelihood, self.slack = likelihood.for_classes(n_classes), SLACKS[slack]
         self.Z, self.theta = read_only(rng.randn(m, 2)), theta
         options = {"tol": 1e-9, **options}
-        self.model = LabelBatches(KERNEL, self.likelihood, slack=slack, **options)
+        self.model = SiteBatches(KERNEL, self.likelihood, slack=self.slack, **options)
         self.start = self.model.start(theta, self.Z)
 
     def settled(self, state=None):
@@ -126,7 +136,7 @@ def random_posteriors(n, seed, m=6):
     found = []
     for _ in range(n):
         LB = np.tril(0.3 * rng.randn(m, m), -1) + np.diag(rng.uniform(0.8, 2.0, m))
-        found.append(Posterior(rng.randn(m), LB, 0.3 * rng.randn()))
+        found.append(FunctionPosterior(rng.randn(m), LB, 0.3 * rng.randn()))
     return found
 
 
@@ -195,13 +205,13 @@ def test_no_start_is_too_bad(likelihood, slack, n_classes, log_variance):
     data = Data(likelihood, slack, n_classes, theta=theta, n=80, m=20)
     bounds = []
 
-    class Watched(LabelBatches):
+    class Watched(SiteBatches):
         def _attempt(self, *inputs):
             attempt = super()._attempt(*inputs)
             bounds.append(attempt.bound)
             return attempt
 
-    model = Watched(KERNEL, data.likelihood, slack=slack, tol=1e-6)
+    model = Watched(KERNEL, data.likelihood, slack=data.slack, tol=1e-6)
     state = model.settle(data.start, data.X, data.y, data.weight, 7)
     assert data.bound(state) >= max(bounds) - 1e-6 * abs(max(bounds))
     exact = data.of_all_rows(state).bound
@@ -217,14 +227,14 @@ def test_extrapolation_spares_visits(case, log_variance, monkeypatch):
     theta = np.array([log_variance, -0.5])
     visits = []
 
-    class Counted(LabelBatches):
+    class Counted(SiteBatches):
         def _visit(self, *inputs):
             visits[-1] += 1
             return super()._visit(*inputs)
 
     bounds = []
-    for depth in (0, stochastic_labels.ANDERSON_DEPTH):
-        monkeypatch.setattr(stochastic_labels, "ANDERSON_DEPTH", depth)
+    for depth in (0, stochastic_sites.ANDERSON_DEPTH):
+        monkeypatch.setattr(stochastic_sites, "ANDERSON_DEPTH", depth)
         data = Data(*case, theta=theta, n=200, m=40)
         model = Counted(KERNEL, data.likelihood, slack=data.slack, tol=1e-6)
         visits.append(0)
@@ -248,7 +258,7 @@ def test_settling_does_without_extrapolation_where_that_leads_nowhere(monkeypatc
     def refuse(self, sums):
         raise LinAlgError("extrapolated sums are not those of sites")
 
-    monkeypatch.setattr(LabelBatches, "_refuse_no_sites", refuse)
+    monkeypatch.setattr(SiteBatches, "_refuse_no_sites", refuse)
     assert_allclose(data.bound(data.settled()), expected, rtol=1e-5)
 
 
@@ -270,7 +280,7 @@ def test_bound_at_any_posterior_is_the_dense_one(likelihood, log_likelihood):
     assert_allclose(data.estimate(data.start, [q]), expected - divergence(q), rtol=1e-8)
 
 
-def test_bound_of_polya_gamma_is_best_over_the_shrinkages():
+def test_bound_of_polya_gamma_is_best_over_the_scales():
     data = Data(PolyaGammaLogit(), "tight", 2)
     (q,) = random_posteriors(1, 0)
     features = data.features()
@@ -321,8 +331,8 @@ def test_gradient_at_a_posterior_that_is_not_the_optimum(likelihood, slack, n_cl
     data = Data(likelihood, slack, n_classes)
     model, posteriors = data.model, random_posteriors(data.model.n_functions, 2)
     features = data.features()
-    targets = model._targets(data.y, data.weight)
-    slopes = model._visit(features, targets, data.weight, posteriors)[2]
+    batch = model._batch(data.start, features, data.y, data.weight)
+    slopes = model._visit(batch, posteriors).slopes
     by_theta, by_Z = kernel_gradient(features, posteriors, *slopes, wrt_Z=True)
 
     def bound(theta, Z):
@@ -339,8 +349,8 @@ def test_a_step_follows_the_gradient_of_the_optimal_bound(
     likelihood, slack, n_classes, monkeypatch
 ):
     """By differences of the bound with the sites solved for: the total derivative."""
-    monkeypatch.setattr(stochastic_labels, "BATCH_TOL", 1e-9)
-    monkeypatch.setattr(stochastic_labels, "BATCH_VISITS", 200)
+    monkeypatch.setattr(stochastic_sites, "BATCH_TOL", 1e-9)
+    monkeypatch.setattr(stochastic_sites, "BATCH_VISITS", 200)
     data = Data(likelihood, slack, n_classes, learn_Z=True)
     state = data.step(data.start, n_total=40, learning_rate=1e-4)
     expected = central_difference(
@@ -382,7 +392,7 @@ def tilted(data, features, q, log_likelihood=logit):
 
 
 def test_a_batch_is_taken_up_until_its_sites_are_those_of_its_posterior(monkeypatch):
-    monkeypatch.setattr(stochastic_labels, "BATCH_TOL", 1e-10)
+    monkeypatch.setattr(stochastic_sites, "BATCH_TOL", 1e-10)
     data = Data(*CASES[0])
     rows = slice(20, 40)
     old = data.step(data.start, slice(0, 20), n_total=30)
@@ -400,12 +410,12 @@ def test_a_batch_is_settled_enough_in_few_visits():
     data = Data(*CASES[0], n=400)
     visits = []
 
-    class Counted(LabelBatches):
+    class Counted(SiteBatches):
         def _visit(self, *inputs):
             visits[-1] += 1
             return super()._visit(*inputs)
 
-    model, state = Counted(KERNEL, data.likelihood, slack="standard"), data.start
+    model, state = Counted(KERNEL, data.likelihood, slack=data.slack), data.start
     for rows in np.split(np.arange(400), 8):
         visits.append(0)
         state = model.step(state, data.X[rows], data.y[rows], data.weight[rows], n_total=400)
@@ -542,13 +552,183 @@ def test_a_batch_of_one_class_is_no_harm():
     assert data.estimate(state, data.model.posteriors(state)) > -0.69 * data.weight.sum()
 
 
-@pytest.mark.parametrize("slack", ["spherical", "tight", "best"])
-def test_slacks_that_are_no_sums_over_rows_are_refused(slack):
-    with pytest.raises(ValueError, match=f"slack must be one of .*standard.*{slack}"):
-        LabelBatches(KERNEL, BernoulliLogit(), slack=slack)
+class Best(Slack):
+    """A slack that has no public name."""
+
+    def __repr__(self):
+        return "best"
+
+
+@pytest.mark.parametrize(
+    ("slack", "name"),
+    [(SLACKS["spherical"], "'spherical'"), (SLACKS["tight"], "'tight'"), (Best(), "best")],
+    ids=["spherical", "tight", "best"],
+)
+def test_slacks_that_are_no_sums_over_rows_are_refused(slack, name):
+    with pytest.raises(ValueError, match=f"slack must be one of .*standard.*got {name}"):
+        SiteBatches(KERNEL, BernoulliLogit(), slack=slack)
 
 
 def test_sums_that_are_not_finite_are_refused():
     data = Data(*CASES[0])
     with pytest.raises(np.linalg.LinAlgError, match="not positive definite"):
         data.model.step(data.start, data.X, data.y, np.full(40, np.nan))
+
+
+# --------------------------------------------------------------------------------------------------
+# Likelihoods of numbers, with parameters of their own
+
+
+class LearnedNoise(Likelihood):
+    """Numbers with Gaussian noise, as if its sites depended on f; the log variance is learned."""
+
+    slacks = CONDITIONALLY_GAUSSIAN
+    n_params = 1
+
+    def __init__(self, log_noise=None, n_outputs=1):
+        self.log_noise, self.n_outputs = log_noise, n_outputs
+
+    def at(self, params):
+        return type(self)(params[0], self.n_outputs)
+
+    def targets(self, y, weight, rows):
+        mean = rows.mean(y, weight)
+        return [mean, -mean + 0.3][: self.n_outputs]
+
+    def expect(self, y, weight, mean, explained, residual, v):
+        p = weight * np.exp(-self.log_noise)
+        square = (y - mean[0]) ** 2 + explained[0] + v[0] * residual
+        value = -0.5 * (weight * (np.log(2.0 * np.pi) + self.log_noise) + p * square)
+        return Expectation(value, (p * (y - mean[0]))[None], p[None], v * p)
+
+    def params_gradient(self, y, weight, mean, variance):
+        p = weight * np.exp(-self.log_noise)
+        return np.array([0.5 * (p * ((y - mean[0]) ** 2 + variance[0]) - weight).sum()])
+
+    def log_prior(self):
+        return -0.5 * (self.log_noise + 1.0) ** 2, np.array([-(self.log_noise + 1.0)])
+
+    def constant_params(self, y, weight, fit_prior_mean=True):
+        centre = weight @ y / weight.sum() if fit_prior_mean else 0.0
+        return np.array([np.log(weight @ (y - centre) ** 2 / weight.sum())])
+
+
+class FixedNoise(LearnedNoise):
+    """The same with sites that are fixed."""
+
+    has_fixed_sites = True
+    expect = Likelihood.expect
+
+    def sites(self, state, y, weight):
+        p = weight * np.exp(-self.log_noise)
+        own = -0.5 * (weight * (np.log(2.0 * np.pi) + self.log_noise) + p * y**2)
+        return Sites(p, p * y, own)
+
+
+class Unbiased(LearnedNoise):
+    """Without a prior."""
+
+    def log_prior(self):
+        return 0.0, np.zeros(1)
+
+
+NOISE_KINDS = pytest.mark.parametrize("kind", [LearnedNoise, FixedNoise])
+
+
+class Numbers(Data):
+    """Rows with targets and weights, and a model whose likelihood has a parameter."""
+
+    def __init__(self, kind, slack="tight", n_outputs=1, n=40, m=6, **options):
+        rng = np.random.RandomState(0)
+        self.X = read_only(rng.randn(n, 2))
+        self.y = read_only(np.sin(2.0 * self.X[:, 0]) + 0.3 * rng.randn(n))
+        self.weight = read_only(rng.uniform(0.5, 2.0, n))
+        self.likelihood, self.slack = kind(n_outputs=n_outputs), SLACKS[slack]
+        self.Z = read_only(rng.randn(m, 2))
+        self.theta = read_only(np.append(THETA, np.linspace(-1.5, -0.5, n_outputs)))
+        options = {"tol": 1e-9, **options}
+        self.model = SiteBatches(KERNEL, self.likelihood, slack=self.slack, **options)
+        self.start = self.model.start(self.theta, self.Z)
+
+    def objective(self, theta):
+        """Return the bound with the sites solved for, and the log prior."""
+        bound = self.bound(self.settled(self.model.start(theta, self.Z)))
+        return bound - 0.5 * ((theta[2:] + 1.0) ** 2).sum()
+
+
+@NOISE_KINDS
+@pytest.mark.parametrize("slack", ["tight", "standard"])
+def test_numbers_end_at_the_bound_of_a_regression(kind, slack):
+    data = Numbers(kind, slack)
+    state = data.settled()
+    model = GaussianBatches(KERNEL, slack=data.slack)
+    start = model.start(data.theta, data.Z)
+    expected = model.posteriors(model.settle(start, data.X, data.y, data.weight, 7))[0]
+    assert_allclose(data.bound(state), expected.bound, rtol=1e-8)
+    (q,) = data.model.posterior(state).functions
+    assert_allclose(q.w, expected.w, atol=1e-4)
+    assert_array_equal(data.model.posterior(state).theta, data.theta[:2])
+
+
+@NOISE_KINDS
+@pytest.mark.parametrize("slack", ["tight", "standard"])
+@pytest.mark.parametrize("n_outputs", [1, 2])
+def test_a_step_follows_the_likelihoods_parameters(kind, slack, n_outputs, monkeypatch):
+    """By differences of the bound with the sites solved for, the log prior added."""
+    monkeypatch.setattr(stochastic_sites, "BATCH_TOL", 1e-9)
+    monkeypatch.setattr(stochastic_sites, "BATCH_VISITS", 200)
+    data = Numbers(kind, slack, n_outputs, learn_Z=True)
+    assert len(data.theta) == 2 + n_outputs
+    state = data.step(data.start, n_total=40, learning_rate=1e-4)
+    expected = central_difference(data.objective, data.theta)
+    # Adam's first mean is a tenth of the gradient, which is that of the mean row.
+    n_params = len(data.theta)
+    assert_allclose(400.0 * state.ascent.mean[:n_params], expected, rtol=2e-3, atol=2e-3)
+
+
+@pytest.mark.parametrize("n_total", [40, None])
+def test_the_prior_counts_once_in_all_rows(n_total):
+    """A batch of 10 has its share: of a stream that of the rows so far."""
+    shares = []
+    for kind in (LearnedNoise, Unbiased):
+        data = Numbers(kind)
+        first = data.step(data.start, slice(0, 10), n_total=n_total, learning_rate=1e-9)
+        second = data.step(first, slice(10, 20), n_total=n_total, learning_rate=1e-9)
+        shares.append([state.ascent.mean[2] for state in (first, second)])
+    # The slope of the prior at -1.5 is 0.5; of a mean row it is a tenth of the share of the batch.
+    with_prior, without = np.array(shares)
+    first, second = 100.0 * (with_prior - without) / 0.5
+    expected = (0.25, 0.25) if n_total else (1.0, 0.5)
+    assert_allclose([first, second - 0.9 * first], expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("n_outputs", [1, 2])
+def test_the_theta_of_a_constant_has_its_parameters(n_outputs):
+    bounds = np.tile([-9.0, 9.0], (2 + n_outputs, 1))
+    data = Numbers(LearnedNoise, n_outputs=n_outputs, bounds=bounds)
+    theta = data.model.constant_theta(data.theta, data.X, data.y, data.weight)
+    centre = data.weight @ data.y / data.weight.sum()
+    expected = np.log(data.weight @ (data.y - centre) ** 2 / data.weight.sum())
+    assert_allclose(theta[2:], expected)
+    value, slope = data.model.log_prior(data.theta)
+    assert value == pytest.approx(-0.5 * ((data.theta[2:] + 1.0) ** 2).sum())
+    assert_allclose(slope, np.append([0.0, 0.0], -(data.theta[2:] + 1.0)))
+
+
+@NOISE_KINDS
+def test_noise_is_learned_from_batches(kind):
+    """Close to the best bound over kernel and noise."""
+    data = Numbers(kind, n=400, m=15, tol=1e-6)
+    rng = np.random.RandomState(0)
+    start = data.model.start(np.array([0.0, 0.0, 1.0]), data.Z)
+    state = learn(
+        data.model, start, data.X, data.y, data.weight, n_epochs=15, batch_size=40, rng=rng
+    )
+
+    def loss(theta):
+        return -data.objective(theta)
+
+    best = minimize(loss, [0.0, 0.0, -2.0], method="Nelder-Mead", options={"fatol": 0.05})
+    assert -best.fun - 0.03 * 400 < data.objective(state.theta) <= -best.fun + 0.1
+    assert data.objective(start.theta) < -best.fun - 0.2 * 400
+    assert_allclose(state.theta[2], best.x[2], atol=0.2)

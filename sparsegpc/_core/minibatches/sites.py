@@ -25,11 +25,11 @@ import numpy as np
 from numpy.linalg import LinAlgError
 
 from sparsegpc._core.bounds.collapsed import divergence, optimal_posterior
-from sparsegpc._core.bounds.slacks import STANDARD
-from sparsegpc._core.learning.explicit import expected_log_sites, kernel_gradient
-from sparsegpc._core.learning.running_sums import added, combined, no_rows
-from sparsegpc._core.learning.stochastic import StochasticModel, sums_over_rows
-from sparsegpc._core.learning.visits import Batch, Visit, initial_sums, visit
+from sparsegpc._core.bounds.slacks import STANDARD, sums_over_rows
+from sparsegpc._core.minibatches.explicit import expected_log_sites, kernel_gradient
+from sparsegpc._core.minibatches.model import StochasticModel
+from sparsegpc._core.minibatches.running_sums import added, combined, no_rows
+from sparsegpc._core.minibatches.visits import Batch, Visit, initial_sums, visit
 from sparsegpc._core.models.sites import SHORTEST_STEP
 from sparsegpc._core.numerics.linalg import solve_cholesky, solve_lower
 from sparsegpc._core.optimisers.anderson import ANDERSON_DEPTH, Anderson
@@ -77,9 +77,10 @@ class _Attempt(NamedTuple):
             parts.append([level / np.sqrt(now.precision)])
         return np.concatenate(parts)
 
-    def combined(self, weights, images):
-        """Return a weighted sum of sums, or None if it cannot be that of sites."""
-        found = combined(weights, images)
+    def combined(self, gamma, images):
+        """Return extrapolated sums, or None if they cannot be those of sites."""
+        # The last ones, less gamma times the changes from each to the next.
+        found = combined(np.diff(gamma, prepend=0.0, append=1.0), images)
         # What is kept may hide that these are no sums of sites.
         return None if any(part.precision <= 0.0 for part in found) else found
 

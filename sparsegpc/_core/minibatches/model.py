@@ -37,8 +37,8 @@ from typing import NamedTuple
 import numpy as np
 
 from sparsegpc._core.bounds.features import RowFeatures, factor_inducing
-from sparsegpc._core.bounds.slacks import SLACKS
-from sparsegpc._core.learning.running_sums import no_rows, scaled, window
+from sparsegpc._core.bounds.slacks import SLACKS, sums_over_rows
+from sparsegpc._core.minibatches.running_sums import no_rows, scaled, window
 from sparsegpc._core.models.posterior import Posterior
 from sparsegpc._core.numerics.linalg import JITTER_ATTEMPTS, solve_lower
 from sparsegpc._core.optimisers.adam import AdamMemory, adam_step, no_steps
@@ -46,11 +46,6 @@ from sparsegpc._core.rows.blocks import DEFAULT_MEMORY, RowBlocks
 
 # Inducing points move in units of this share of their columns' deviation.
 POINT_UNIT = 0.3
-
-
-def sums_over_rows(names=tuple(SLACKS)):
-    """Return those names of slacks whose slack is a sum over rows, in their order."""
-    return tuple(name for name in names if SLACKS[name].is_sum_over_rows)
 
 
 class StochasticState(NamedTuple):
@@ -94,7 +89,7 @@ class StochasticModel:
         See `RowBlocks`.
     """
 
-    slacks = sums_over_rows()
+    slacks = sums_over_rows(SLACKS)
     n_functions = 1
 
     def __init__(

@@ -1,0 +1,1 @@
+"""Learning from minibatches of rows: of a data set, or of a stream."""

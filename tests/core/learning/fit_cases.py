@@ -1,0 +1,117 @@
+"""Models that remember their evaluations, and fits of small data."""
+
+import numpy as np
+import pytest
+
+from sparsegpc._core.bounds.slacks import TIGHT
+from sparsegpc._core.kernels.algebra import FreeKernel, Scaled
+from sparsegpc._core.kernels.families import RBF, Constant
+from sparsegpc._core.learning import curriculum
+from sparsegpc._core.learning.fit import fit
+from sparsegpc._core.likelihoods.binary import PolyaGammaLogit
+from sparsegpc._core.models.model import SparseModel
+from sparsegpc._core.selection.choices import Chosen, PivotedChoice
+
+LIKELIHOOD = PolyaGammaLogit()
+BOUNDS = np.log([[1e-3, 1e3], [1e-2, 1e2]])
+START = np.log([1.0, 1.0])
+HOPELESS = [np.log([1.0, 1e-2]), np.log([1e-3, 1e2])]
+GOOD = np.linspace(-3.0, 3.0, 10)[:, None]
+BAD = [np.linspace(2.8 + 0.01 * k, 3.0, 3)[:, None] for k in range(6)]
+
+
+class RecordingModel(SparseModel):
+    """A model that keeps bound, theta and number of points of every evaluation it completes."""
+
+    def __init__(self, *args, **options):
+        super().__init__(*args, **options)
+        self.seen = []
+
+    def evaluate(self, theta, chosen, *args, **options):
+        evaluation = super().evaluate(theta, chosen, *args, **options)
+        self.seen.append((evaluation.bound, np.array(theta), len(chosen.Z)))
+        return evaluation
+
+    def subset(self, rows):
+        other = super().subset(rows)
+        other.seen = []
+        return other
+
+    def best_seen(self, n_points):
+        """The ranking of the starts may use more points than the model has."""
+        return max(bound for bound, _, m in self.seen if m <= n_points)
+
+
+def make_data(seed=0, n=60, noise=0.3):
+    rng = np.random.RandomState(seed)
+    X = rng.uniform(-3.0, 3.0, size=(n, 1))
+    y = np.where(np.sin(2.5 * X[:, 0]) + noise * rng.randn(n) > -0.2, 1.0, -1.0)
+    return X, y
+
+
+def make_model(X=None, y=None, *, free=(True, True), model=RecordingModel, weight=None, **options):
+    if X is None:
+        X, y = make_data()
+    weight = np.ones(len(y)) if weight is None else weight
+    for array in (X, y, weight):
+        array.flags.writeable = False
+    kernel = FreeKernel(Scaled(Constant(), RBF()), START.copy(), np.array(free))
+    return model(kernel, LIKELIHOOD, X, [y], weight, **{"slack": TIGHT, **options})
+
+
+def learn(model, starts=(START,), choose=None, *, bounds=BOUNDS, **options):
+    choose = PivotedChoice("argmax", 8) if choose is None else choose
+    options = {"max_iter": 30, "max_reselections": 4, **options}
+    return fit(model, list(starts), bounds, choose, **options)
+
+
+def constant_log_likelihood(y):
+    counts = np.array([np.sum(y > 0), np.sum(y < 0)])
+    return float((counts * np.log(counts / len(y))).sum())
+
+
+def rounding(model):
+    return 1e-9 * model.total_weight
+
+
+class ScriptedChoice:
+    """Hand out given sets of points in turn, the last one for ever."""
+
+    fixed = False
+
+    def __init__(self, *sets):
+        self.sets, self.calls, self.asked = sets, 0, []
+
+    def __call__(self, kernel, theta, rows, precision):
+        self.asked.append((np.array(theta), precision))
+        Z = self.sets[min(self.calls, len(self.sets) - 1)]
+        self.calls += 1
+        return Chosen(Z, None, None)
+
+
+class DividedModel(RecordingModel):
+    """Keeps the subsets that it was asked for."""
+
+    def __init__(self, *args, **options):
+        super().__init__(*args, **options)
+        self.parts = []
+
+    def subset(self, rows):
+        other = super().subset(rows)
+        self.parts.append(other)
+        return other
+
+    @property
+    def sizes(self):
+        return [len(part.weight) for part in self.parts]
+
+
+def make_divided(n=2000, model=DividedModel, **options):
+    return make_model(*make_data(n=n), model=model, **options)
+
+
+def without_subsets(choose=None, n=2000, **options):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(curriculum, "FEWEST_ROWS", np.inf)
+        model = make_divided(n)
+        return model, learn(model, choose=choose, **options)

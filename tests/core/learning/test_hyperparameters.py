@@ -1,0 +1,169 @@
+"""The bound as optimisers see it, and quasi-Newton ascents on it."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from numpy.linalg import LinAlgError
+from numpy.testing import assert_allclose
+from scipy.optimize import minimize
+
+from sparsegpc._core.learning.hyperparameters import follow, line_search
+from sparsegpc._core.learning.progress import Progress
+from sparsegpc._core.optimisers.bfgs import Curvature
+from sparsegpc._core.selection.choices import Chosen
+from tests.core.helpers import central_difference
+from tests.core.learning.moving_cases import START, regression
+
+WIDE = np.array([[-np.inf, np.inf]] * 2)
+
+
+class Hill:
+    """A model whose bound is a function of theta, in nats for ten rows."""
+
+    total_weight, tol = 10.0, 1e-4
+
+    def __init__(self, hessian, top, refused=None, height=0.0):
+        self.hessian, self.top, self.refused, self.height = hessian, top, refused, height
+        self.counts, self.seen = SimpleNamespace(optimizer_iterations=0), []
+
+    def evaluate(self, theta, chosen, states, *, jitter):
+        self.seen.append(theta)
+        if self.refused is not None and self.refused(theta):
+            raise LinAlgError("a step too far")
+        d = theta - self.top
+        return SimpleNamespace(
+            theta=theta,
+            bound=self.height - 0.5 * d @ self.hessian @ d - 3.0 * (d**4).sum(),
+            grad_theta=-self.hessian @ d - 12.0 * d**3,
+            chosen=chosen,
+            states=states,
+            jitter=jitter,
+        )
+
+    def start(self, theta):
+        return self.evaluate(np.asarray(theta), None, None, jitter=0.0)
+
+
+STEEP = np.array([[40.0, 15.0], [15.0, 9.0]])
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_ascent_reaches_the_top_sooner_with_the_curvature_known(known):
+    hill = Hill(STEEP, np.array([0.5, -0.3]))
+    curvature = Curvature(2, 50.0)
+    if known:
+        curvature.matrix = STEEP / 10.0
+    best, ended, failed = follow(hill, hill.start([0.6, 0.1]), WIDE, 50, curvature)
+    assert ended
+    assert not failed
+    assert best.bound > -1e-4
+    assert hill.counts.optimizer_iterations == len(hill.seen) - 1
+    if known:
+        assert len(hill.seen) <= 6
+
+
+def test_ascent_stays_in_the_box_and_finds_its_best_corner():
+    hill = Hill(STEEP, np.array([0.5, -0.3]))
+    bounds = np.array([[0.7, 2.0], [-5.0, 5.0]])
+    best, _, _ = follow(hill, hill.start([1.0, 1.0]), bounds, 50, Curvature(2, 50.0))
+    inside = minimize(
+        lambda t: -hill.start(t).bound, [1.0, 0.0], bounds=bounds, options={"ftol": 1e-15}
+    )
+    assert best.bound >= -inside.fun - 1e-3
+    assert all(np.all((t >= bounds[:, 0]) & (t <= bounds[:, 1])) for t in hill.seen)
+
+
+def test_ascent_is_given_up_only_where_it_will_not_come_near():
+    hill = Hill(STEEP, np.array([0.5, -0.3]))
+    curvature = Curvature(2, 1.0)
+    curvature.matrix = STEEP / 10.0
+    start = hill.start([0.6, 0.1])
+    given_up, ended, _ = follow(hill, start, WIDE, 50, curvature, best=100.0)
+    assert given_up is start
+    assert ended
+    assert follow(hill, start, WIDE, 50, curvature, best=0.0)[0].bound > -1e-4
+
+
+def test_ascent_goes_on_where_it_may_still_come_near():
+    hill = Hill(STEEP, np.array([0.5, -0.3]))
+    curvature = Curvature(2, 1.0)
+    curvature.matrix = STEEP / 10.0
+    far = hill.start([1.0, 0.2])
+    assert far.bound < -5.0
+    assert follow(hill, far, WIDE, 50, curvature, best=-0.01)[0].bound > -1e-3
+
+
+def test_one_step_that_gains_nothing_does_not_end_an_ascent():
+    """The curvature was thought too small, and the first step leads beyond the top."""
+    hill = Hill(STEEP, np.array([0.5, -0.3]))
+    start = hill.start([0.6, -0.2])
+    best, ended, _ = follow(hill, start, WIDE, 50, Curvature(2, 1e-3))
+    assert hill.start(hill.seen[1]).bound < start.bound
+    assert ended
+    assert best.bound > -1e-4
+
+
+def test_ascent_steps_back_from_where_nothing_can_be_computed():
+    hill = Hill(STEEP, np.array([0.5, -0.3]), refused=lambda theta: theta[1] < -0.1)
+    start = hill.start([0.6, 0.4])
+    best, ended, failed = follow(hill, start, WIDE, 50, Curvature(2, 3.0))
+    assert failed
+    assert ended
+    assert best.bound > start.bound + 0.5
+    assert best.theta[1] >= -0.1
+
+
+def test_ascent_says_when_it_ran_out_of_steps():
+    hill = Hill(STEEP, np.array([5.0, -3.0]))
+    best, ended, _ = follow(hill, hill.start([0.0, 0.0]), WIDE, 2, Curvature(2, 1e4))
+    assert not ended
+    assert len(hill.seen) == 3
+    assert best.bound == max(hill.start(theta).bound for theta in hill.seen[:3])
+
+
+def test_gradient_that_is_not_finite_is_refused():
+    hill = Hill(STEEP, np.zeros(2))
+    start = hill.start([0.1, 0.1])
+    start.grad_theta = np.array([np.nan, 1.0])
+    with pytest.raises(LinAlgError, match="not finite"):
+        follow(hill, start, WIDE, 5, Curvature(2, 1.0))
+
+
+def test_an_evaluation_without_a_finite_gradient_is_stepped_back_from_and_told_of():
+    hill, told = Hill(STEEP, np.array([0.5, -0.3])), []
+    smooth = hill.evaluate
+
+    def evaluate(theta, *args, **options):
+        evaluation = smooth(theta, *args, **options)
+        if theta[1] < -0.1:
+            evaluation.grad_theta = np.full(2, np.inf)
+        return evaluation
+
+    hill.evaluate = evaluate
+    progress = SimpleNamespace(
+        evaluated=lambda model, evaluation: told.append(evaluation.theta), stopped=False
+    )
+    start = hill.start([0.6, 0.4])
+    best, _, failed = follow(hill, start, WIDE, 50, Curvature(2, 3.0), progress=progress)
+    assert failed
+    assert best.theta[1] >= -0.1
+    assert np.isfinite(best.grad_theta).all()
+    np.testing.assert_array_equal(told, hill.seen[1:])
+
+
+@pytest.mark.parametrize("wide", [True, False], ids=["two columns", "one column"])
+def test_objective_and_gradient_of_the_minimiser_agree(wide):
+    """What L-BFGS-B sees: theta, then the points in units of the spread of their columns."""
+    model = regression(constant=wide, tol=1e-12)
+    spread = np.array([3.0, 0.7])[: model.X.shape[1]]
+    Z = model.X[::12] + 0.1
+    start = model.evaluate(START, Chosen(Z, None, None), model.initial_state(), wrt_Z=True)
+    ascent = line_search(model, start, spread, Progress())
+    x = ascent.best.x
+    assert_allclose(x, np.concatenate([START, (Z / spread).ravel()]))
+    value, gradient = ascent(x)
+    assert_allclose(value, ascent.scale * start.bound, rtol=1e-12)
+    # Short steps: the objective is rough to the rounding of the bound.
+    expected = central_difference(lambda point: ascent(point)[0], x, 1e-3)
+    assert_allclose(gradient, expected, rtol=1e-5, atol=1e-7)

@@ -1,0 +1,56 @@
+"""Adam against the algorithm written out for one number, and learning rates."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from sparsegpc._core.optimisers.adam import (
+    HALVING_STEPS,
+    adam_step,
+    annealed,
+    halving,
+    no_steps,
+)
+
+
+def test_adam_is_that_of_the_paper():
+    """Algorithm 1 of Kingma and Ba 2015, with beta 0.9 and 0.95, written out for one number."""
+    rng = np.random.RandomState(0)
+    memory, first, second = no_steps(3), np.zeros(3), np.zeros(3)
+    for t in range(1, 40):
+        slope = rng.randn(3) + np.array([0.0, 1.0, -30.0])
+        memory, direction = adam_step(memory, slope)
+        first, second = 0.9 * first + 0.1 * slope, 0.95 * second + 0.05 * slope**2
+        expected = first / (1 - 0.9**t) / np.sqrt(second / (1 - 0.95**t))
+        assert_allclose(direction, expected, rtol=1e-10)
+    assert memory.n_steps == 39
+
+
+def test_adam_stays_where_there_is_no_slope():
+    _, direction = adam_step(no_steps(2), np.array([0.0, 1e-170]))
+    assert direction[0] == 0.0
+    assert abs(direction[1]) <= 1.0
+
+
+def test_adam_climbs_a_hill_whatever_the_units_of_its_parameters():
+    units, x, memory = np.array([1e-3, 1.0, 1e3]), np.ones(3), no_steps(3)
+    for step in range(400):
+        memory, direction = adam_step(memory, -units * x)
+        x = x + annealed(0.1, step / 400) * direction
+    assert_allclose(x, 0.0, atol=1e-2)
+
+
+def test_a_memory_is_left_as_it_was():
+    memory = adam_step(no_steps(2), np.ones(2))[0]
+    copies = [np.array(part) for part in memory]
+    adam_step(memory, np.array([3.0, -1.0]))
+    for part, copy in zip(memory, copies, strict=True):
+        np.testing.assert_array_equal(part, copy)
+
+
+def test_learning_rates_fall():
+    assert annealed(0.2, 0.0) == 0.2
+    assert annealed(0.2, 0.5) == pytest.approx(0.1)
+    assert annealed(0.2, 1.0) == pytest.approx(0.0)
+    rates = [halving(0.2, step) for step in (0, HALVING_STEPS, 3 * HALVING_STEPS)]
+    assert_allclose(rates, [0.2, 0.1, 0.05])
