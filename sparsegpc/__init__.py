@@ -2,8 +2,8 @@
 
 from sparsegpc import displays, likelihoods
 from sparsegpc._core.bounds.certificates import Certificate
-from sparsegpc._core.rows.cluster import distribute
-from sparsegpc._estimators.base import BaseSparseGP
+from sparsegpc._core.rows.dask_blocks import distribute
+from sparsegpc._estimators.base_sparse_gp import BaseSparseGP
 from sparsegpc._estimators.classifier import SparseGPClassifier
 from sparsegpc._estimators.noise.homoscedastic import HomoscedasticNoise
 from sparsegpc._estimators.noise.polynomial import PolynomialNoise

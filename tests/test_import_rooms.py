@@ -37,8 +37,8 @@ CORE = {
 CORE_EXTERNALS = {"numpy", "scipy", "threadpoolctl"}
 # Packages that are imported only when a user brings them along.
 OPTIONAL = {
-    "_core.rows.cluster": {"distributed"},
-    "_core.rows.cluster_client": {"dask", "cloudpickle"},
+    "_core.rows.dask_blocks": {"distributed"},
+    "_core.rows.dask_client": {"dask", "cloudpickle"},
     "displays._drawing": {"matplotlib"},
     "displays._inducing_points": {"matplotlib"},
     "displays._sparsity": {"matplotlib"},

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from sparsegpc._core.likelihoods.base import LabelLikelihood
 from sparsegpc._core.numerics.budget import refuse_beyond_memory
 from sparsegpc._core.rows.threads import single_threaded_blas
-from sparsegpc._estimators.base import BaseSparseGP
+from sparsegpc._estimators.base_sparse_gp import BaseSparseGP
 from sparsegpc._estimators.class_predictions import ClassPredictions
 from sparsegpc._estimators.input.labels import (
     check_classes,
@@ -22,11 +22,11 @@ from sparsegpc._estimators.input.labels import (
 )
 from sparsegpc._estimators.input.rows import present_rows
 from sparsegpc._estimators.input.validation import Range
+from sparsegpc._estimators.learning import check_auto
 from sparsegpc._estimators.messages.callbacks import announced_fit
-from sparsegpc._estimators.messages.diagnosis import gather_classes, latent_range
+from sparsegpc._estimators.messages.fit_warnings import gather_classes, latent_range
 from sparsegpc._estimators.messages.progress import watch_evaluations
 from sparsegpc._estimators.one_vs_rest import OneVsRestLink, fit_one_vs_rest
-from sparsegpc._estimators.search import check_auto
 from sparsegpc.likelihoods import NAMES, resolve_likelihood
 
 # Attributes of one model for each class: their sums, and lists of them.

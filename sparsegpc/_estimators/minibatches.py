@@ -10,16 +10,16 @@ from sklearn.utils._param_validation import StrOptions
 
 from sparsegpc._core.learning.fit import fit
 from sparsegpc._core.minibatches.epochs import learn, settle_best
-from sparsegpc._core.optimisers.adam import halving
+from sparsegpc._core.optimisers.learning_rates import halving
 from sparsegpc._core.rows.merging import merge_rows
 from sparsegpc._core.selection.choices import CandidateRows, PivotedChoice
-from sparsegpc._estimators.estimator import Estimator
+from sparsegpc._estimators.base_estimator import Estimator
+from sparsegpc._estimators.inducing_points import METHODS, check_inducing_points, make_choice
 from sparsegpc._estimators.input.settings import row_options
 from sparsegpc._estimators.input.validation import Range, refuse_overflow
 from sparsegpc._estimators.kernels.starts import start_values
-from sparsegpc._estimators.messages.diagnosis import FRAMES_TO_USER
+from sparsegpc._estimators.messages.fit_warnings import FRAMES_TO_USER
 from sparsegpc._estimators.messages.progress import errors_of_callbacks
-from sparsegpc._estimators.points import METHODS, check_inducing_points, make_choice
 
 # Rows from which hyperparameters start, and their number of points.
 START_ROWS, START_POINTS, START_ITERATIONS = 2000, 100, 30

@@ -10,8 +10,9 @@ from sparsegpc._core.likelihoods.gaussian import KnownNoise
 from sparsegpc._core.models.evaluation import Counts
 from sparsegpc._core.rows.merging import merge_rows
 from sparsegpc._core.rows.threads import single_threaded_blas
-from sparsegpc._estimators.base import BaseSparseGP
-from sparsegpc._estimators.input.restating import (
+from sparsegpc._estimators.base_sparse_gp import BaseSparseGP
+from sparsegpc._estimators.fitted_bounds import Restated, bound_at, certified, truncated
+from sparsegpc._estimators.input.fitted_model import (
     check_method,
     check_theta,
     checked_size,
@@ -31,10 +32,11 @@ from sparsegpc._estimators.input.validation import (
 from sparsegpc._estimators.kernels.adapters import adapt_kernel, check_white, split_white
 from sparsegpc._estimators.kernels.spread import measure_spread
 from sparsegpc._estimators.kernels.starts import default_kernel
+from sparsegpc._estimators.learning import Problem, check_auto, search
 from sparsegpc._estimators.messages.callbacks import announced_fit
 from sparsegpc._estimators.messages.progress import watch_evaluations
 from sparsegpc._estimators.noise.base import NoiseSetting
-from sparsegpc._estimators.noise.kinds import (
+from sparsegpc._estimators.noise.registry import (
     DEFAULT,
     NOISES,
     make_plan,
@@ -42,8 +44,6 @@ from sparsegpc._estimators.noise.kinds import (
     resolve_noise,
 )
 from sparsegpc._estimators.regression_predictions import GaussianPredictions
-from sparsegpc._estimators.restated import Restated, bound_at, certified, truncated
-from sparsegpc._estimators.search import Problem, check_auto, search
 
 WHITE_IN_PRODUCT = (
     "a WhiteKernel may only be a summand of a regressor's kernel, where it stands for the noise"

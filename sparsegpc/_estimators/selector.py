@@ -24,7 +24,8 @@ from sparsegpc._core.numerics.linalg import JITTER_ATTEMPTS
 from sparsegpc._core.rows.merging import merge_rows
 from sparsegpc._core.rows.threads import single_threaded_blas
 from sparsegpc._core.selection.choices import CandidateRows, PivotedChoice
-from sparsegpc._estimators.estimator import Estimator
+from sparsegpc._estimators.base_estimator import Estimator
+from sparsegpc._estimators.inducing_points import METHODS, make_choice
 from sparsegpc._estimators.input.labels import validated_labels
 from sparsegpc._estimators.input.settings import row_options
 from sparsegpc._estimators.input.validation import (
@@ -36,7 +37,6 @@ from sparsegpc._estimators.input.validation import (
 from sparsegpc._estimators.kernels.adapters import adapt_kernel
 from sparsegpc._estimators.kernels.spread import measure_spread
 from sparsegpc._estimators.kernels.starts import default_kernel
-from sparsegpc._estimators.points import METHODS, make_choice
 
 
 class InducingPointSelector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):

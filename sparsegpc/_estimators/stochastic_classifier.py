@@ -8,7 +8,7 @@ from sklearn.utils._param_validation import StrOptions
 from sparsegpc._core.bounds.slacks import SLACKS, sums_over_rows
 from sparsegpc._core.likelihoods.base import LabelLikelihood
 from sparsegpc._core.minibatches.epochs import LEARNING_RATE
-from sparsegpc._core.minibatches.sites import SiteBatches
+from sparsegpc._core.minibatches.site_batches import SiteBatches
 from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.rows.merging import merge_rows
 from sparsegpc._core.rows.threads import single_threaded_blas

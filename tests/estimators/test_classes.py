@@ -20,7 +20,7 @@ from sklearn.multiclass import OneVsRestClassifier
 from sklearn.multioutput import MultiOutputClassifier
 
 from sparsegpc import SparseGPClassifier
-from sparsegpc._estimators.messages.diagnosis import Warned, gather_classes
+from sparsegpc._estimators.messages.fit_warnings import Warned, gather_classes
 from sparsegpc._estimators.one_vs_rest import OneVsRestLink
 from sparsegpc.likelihoods import NAMES, DirichletTargets, PolyaGammaLogit, Softmax
 

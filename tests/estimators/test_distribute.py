@@ -19,7 +19,7 @@ from sparsegpc import (
     StochasticSparseGPRegressor,
     distribute,
 )
-from sparsegpc._core.rows import cluster
+from sparsegpc._core.rows import dask_blocks
 
 distributed = pytest.importorskip("distributed")
 da = pytest.importorskip("dask.array")
@@ -66,19 +66,19 @@ def client():
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch):
     """Parts of a few hundred rows, so that there are several of them."""
-    monkeypatch.setattr(cluster, "SMALLEST_PART", 450)
+    monkeypatch.setattr(dask_blocks, "SMALLEST_PART", 450)
 
 
 @pytest.fixture
 def visits(monkeypatch):
     """How often the rows are visited by the workers."""
-    names, map_ = [], cluster.Cluster.map
+    names, map_ = [], dask_blocks.Cluster.map
 
     def watched(self, name, *arguments):
         names.append(name)
         return map_(self, name, *arguments)
 
-    monkeypatch.setattr(cluster.Cluster, "map", watched)
+    monkeypatch.setattr(dask_blocks.Cluster, "map", watched)
     return names
 
 
@@ -162,7 +162,7 @@ def test_client_that_is_closed_is_refused(client):
 
 
 def test_small_problems_and_minibatches_stay_here(client, visits, monkeypatch):
-    monkeypatch.setattr(cluster, "SMALLEST_PART", 501)
+    monkeypatch.setattr(dask_blocks, "SMALLEST_PART", 501)
     X, _, y = make_data()
     with distribute(client):
         StochasticSparseGPRegressor(n_inducing=5, n_epochs=1).fit(X, y)
@@ -190,7 +190,7 @@ def test_a_worker_that_dies_costs_its_parts_not_the_fit(monkeypatch, start):
     model = SparseGPClassifier(n_inducing=12, optimizer=None)
     y = labels(y)
     bound = model.fit(X, y).lower_bound_
-    map_, killed = cluster.Cluster.map, []
+    map_, killed = dask_blocks.Cluster.map, []
 
     def murderous(self, name, *arguments):
         """Kill a worker while it has the tasks of the fourth visit."""
@@ -207,7 +207,7 @@ def test_a_worker_that_dies_costs_its_parts_not_the_fit(monkeypatch, start):
     with start() as client:
         pids = client.run(os.getpid)
         assert len(pids) == 2
-        monkeypatch.setattr(cluster.Cluster, "map", murderous)
+        monkeypatch.setattr(dask_blocks.Cluster, "map", murderous)
         with distribute(client):
             found = model.fit(X, y).lower_bound_
         left = client.run(os.getpid)

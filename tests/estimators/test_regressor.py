@@ -870,7 +870,7 @@ def test_a_truncated_model_is_the_one_fitted_to_its_points(m, parameters):
     model = model_of(max_iter=10, **parameters)
     model.fit(X, y)
     bound, before = model.lower_bound_, model.predict(grid())
-    short = model.truncate(m)
+    short = model.truncate(m, X, y)
     again = refitted(model, X, y, m)
     assert_allclose(short.lower_bound_, again.lower_bound_, rtol=1e-6)
     assert_allclose(short.prior_mean_, again.prior_mean_, rtol=1e-6)
@@ -892,7 +892,7 @@ def test_a_truncated_model_with_known_noise_and_weights(rng):
     X, Y = two_waves()
     weight, variance = rng.uniform(0.0, 2.0, 60), known_noise(60, 2)
     model = model_of(max_iter=5).fit(X, Y, weight, variance)
-    short = model.truncate(4)
+    short = model.truncate(4, X, Y, weight, variance)
     again = fixed_model(kernel=model.kernel_, selector=model.inducing_points_[:4])
     again.fit(X, Y, weight, variance)
     assert_allclose(short.lower_bound_, again.lower_bound_, rtol=1e-8)
@@ -905,15 +905,16 @@ def test_a_truncated_model_with_known_noise_and_weights(rng):
 def test_truncating_in_steps_is_truncating_at_once(noise):
     X, y = waves()
     model = model_of(noise=noise, bound="standard").fit(X, y)
-    whole = model.truncate(len(model.inducing_points_))
+    whole = model.truncate(len(model.inducing_points_), X, y)
     assert_allclose(whole.lower_bound_, model.lower_bound_, atol=1e-8)
     assert_allclose(whole.predict(grid()), model.predict(grid()), atol=1e-8)
-    at_once, in_steps = model.truncate(4), model.truncate(9).truncate(4)
+    at_once, in_steps = model.truncate(4, X, y), model.truncate(9, X, y).truncate(4, X, y)
     assert_allclose(in_steps.lower_bound_, at_once.lower_bound_, rtol=1e-10)
     assert_allclose(in_steps.predict(grid()), at_once.predict(grid()), rtol=1e-8)
     assert_array_equal(at_once.predict_noise_std(grid()), model.predict_noise_std(grid()))
     # A further point never lowers the standard bound.
-    path = [model.truncate(m).lower_bound_ for m in range(1, len(model.inducing_points_) + 1)]
+    sizes = range(1, len(model.inducing_points_) + 1)
+    path = [model.truncate(m, X, y).lower_bound_ for m in sizes]
     assert (np.diff(path) > -1e-8).all()
 
 
@@ -922,7 +923,7 @@ def test_a_truncated_model_with_a_noise_process_keeps_its_noise():
     """What it says about given rows is about the noise that it predicts with."""
     X, y = waves()
     model = model_of(noise="gp").fit(X, y)
-    short = model.truncate(5)
+    short = model.truncate(5, X, y)
     assert_allclose(short.lower_bound(X=X, y=y), short.lower_bound_, rtol=1e-4)
     assert_allclose(short.certificate(X, y).lower_bound, short.lower_bound_, rtol=1e-4)
 
@@ -1111,7 +1112,7 @@ def test_the_lower_bound_and_the_certificate_change_nothing(learned):
     before = pickle.dumps(learned)
     learned.lower_bound([0.0, 0.0], *waves(), eval_gradient=True)
     learned.certificate(*waves())
-    learned.truncate(3).lower_bound(X=waves()[0], y=waves()[1])
+    learned.truncate(3, *waves()).lower_bound(X=waves()[0], y=waves()[1])
     assert pickle.dumps(learned) == before
 
 
@@ -1168,7 +1169,7 @@ def test_the_certificate_of_several_outputs_is_the_sum():
 def test_more_points_close_the_gap_of_the_certificate(noise):
     X, y = waves()
     model = model_of(noise=noise, n_inducing=60, selection_tol=0.0, max_iter=5).fit(X, y)
-    gaps = [model.truncate(m).certificate(X, y).gap for m in (4, 12)]
+    gaps = [model.truncate(m, X, y).certificate(X, y).gap for m in (4, 12)]
     gaps.append(model.certificate(X, y).gap)
     assert gaps[0] > gaps[1] > gaps[2] > -1e-8
     assert gaps[2] < 1e-4
@@ -1204,7 +1205,7 @@ CALLS = {
     "sample_y": (grid(),),
     "certificate": (grid(), np.zeros(16)),
     "lower_bound": (),
-    "truncate": (1,),
+    "truncate": (1, grid(), np.zeros(16)),
     "score": (grid(), np.zeros(16)),
 }
 
@@ -1265,7 +1266,7 @@ def test_a_saved_model_is_the_same(noise, library):
     )
     assert_array_equal(copy.sample_y(grid()), model.sample_y(grid()))
     assert copy.lower_bound(X=X, y=y) == model.lower_bound(X=X, y=y)
-    assert copy.truncate(3).lower_bound_ == model.truncate(3).lower_bound_
+    assert copy.truncate(3, X, y).lower_bound_ == model.truncate(3, X, y).lower_bound_
     assert str(copy.certificate(X, y)) == str(model.certificate(X, y))
 
 

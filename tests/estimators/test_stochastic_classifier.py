@@ -15,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from sparsegpc import SparseGPClassifier, StochasticSparseGPClassifier
-from sparsegpc._core.minibatches.model import StochasticModel
+from sparsegpc._core.minibatches.stochastic_model import StochasticModel
 
 KERNEL = ConstantKernel(4.0) * RBF(1.5)
 SELECTORS = ["hgv", "rpcholesky", "greedy-variance", "kmeans", "uniform"]

@@ -16,7 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from sparsegpc import HomoscedasticNoise, SparseGPRegressor, StochasticSparseGPRegressor
-from sparsegpc._core.minibatches.model import StochasticModel
+from sparsegpc._core.minibatches.stochastic_model import StochasticModel
 
 KERNEL = ConstantKernel(2.0) * RBF(1.5)
 BOUNDS = ["tight", "standard"]

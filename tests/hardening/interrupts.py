@@ -31,7 +31,7 @@ from sparsegpc import (
     StochasticSparseGPClassifier,
     StochasticSparseGPRegressor,
 )
-from sparsegpc._core.rows import blocks, cluster, threads
+from sparsegpc._core.rows import blocks, dask_blocks, threads
 from sparsegpc._estimators import minibatches
 
 PACKAGE = str(Path(sparsegpc.__file__).parent) + os.sep
@@ -100,9 +100,9 @@ def a_cluster():
     with ExitStack() as stack:
         options = {"processes": False, "dashboard_address": None}
         client = stack.enter_context(Client(n_workers=1, threads_per_worker=1, **options))
-        old, cluster.SMALLEST_PART = cluster.SMALLEST_PART, 20
-        stack.callback(lambda: vars(cluster).update(SMALLEST_PART=old))
-        stack.enter_context(cluster.distribute(client))
+        old, dask_blocks.SMALLEST_PART = dask_blocks.SMALLEST_PART, 20
+        stack.callback(lambda: vars(dask_blocks).update(SMALLEST_PART=old))
+        stack.enter_context(dask_blocks.distribute(client))
         yield
 
 

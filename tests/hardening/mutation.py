@@ -4,12 +4,13 @@ A mutant is a function of ``sparsegpc/_core`` with one change that may change a 
 operator, a term or factor less, another constant, a condition turned round, an argument or a
 transpose left out. The tests of the core are imported and run once, which tells who calls what and
 how long each test takes. Each mutant then is a forked process that replaces the code of its
-function and runs the tests that call it, those named after its room and the short ones first, up
-to the first that fails: it was *killed*. Tools that start Python for each mutant, or run their
-own instrumentation, take several times as long.
+function and runs the tests that call it, those of its room and the short ones first, up to the
+first that fails: it was *killed*. Tools that start Python for each mutant, or run their own
+instrumentation, take several times as long.
 
-Not changed: messages, annotations, docstrings, default arguments, constants of modules, what
-is about threads of BLAS or a cluster (`numerics.blas`, `rows.threads`, `rows.cluster`).
+Not changed: messages, annotations, docstrings, default arguments, constants of modules, what is
+about threads of BLAS or a cluster (`numerics.blas`, `rows.threads`, `rows.dask_blocks`,
+`rows.dask_client`).
 
 From the root, with the extra ``test`` installed::
 
@@ -44,26 +45,10 @@ from hypothesis import Phase, settings
 ROOT = Path(__file__).parents[2]
 CORE = ROOT / "sparsegpc" / "_core"
 EQUIVALENTS = Path(__file__).with_name("mutation_equivalents.txt")
-LEFT_OUT = {"__init__.py", "blas.py", "cluster.py", "threads.py"}
-IGNORED_TESTS = ["test_blas.py", "test_cluster.py", "test_threads.py"]
-# The tests of a room; those of the others come after them.
-TESTS = {
-    "bounds": ["bounds", "features", "truncation", "certificates", "single_precision"],
-    "kernels": ["kernels", "kernel_algebra", "kernel_contract"],
-    "learning": [
-        "inference",
-        "curriculum",
-        "growth",
-        "moving_points",
-        "stochastic",
-        "stochastic_labels",
-    ],
-    "likelihoods": ["binary", "multiclass", "gaussian", "class_integrals", "expectations"],
-    "models": ["model", "sites", "noise_process"],
-    "numerics": ["linalg", "quadrature", "arrays"],
-    "rows": ["rows", "merging", "sources"],
-    "selection": ["selection", "choices"],
-}
+LEFT_OUT = {"__init__.py", "blas.py", "dask_blocks.py", "dask_client.py", "threads.py"}
+# The tests of a room are in the folder of the same name; those of the others come after them.
+TESTS = ROOT / "tests" / "core"
+ROOMS = sorted(path.name for path in CORE.iterdir() if (path / "__init__.py").exists())
 
 BINARY = {
     ast.Add: ast.Sub,
@@ -360,8 +345,8 @@ class Run:
             # Whoever uses the file may use what was made when it was imported.
             users = [found for (name, _), found in callers.items() if name == code.co_filename]
             items = set().union(*users) - {"import"}
-        named = {f"test_{name}.py" for name in TESTS[mutant["room"]]}
-        order = sorted(items, key=lambda item: (item.path.name not in named, seconds[item]))
+        own = TESTS / mutant["room"]
+        order = sorted(items, key=lambda item: (item.path.parent != own, seconds[item]))
         taken, total = [], 0.0
         for item in order:
             total += seconds[item]
@@ -478,12 +463,12 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--each", type=int, default=100, help="mutants of each room")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--rooms", nargs="+", choices=sorted(TESTS), default=sorted(TESTS))
+    parser.add_argument("--rooms", nargs="+", choices=ROOMS, default=ROOMS)
     parser.add_argument("--budget", type=float, default=6.0, help="seconds of tests for a mutant")
     parser.add_argument("--log", default="mutants.jsonl", help="results are added to this file")
     parser.add_argument("--again", metavar="LOG", help="run the survivors of this log again")
     parser.add_argument("--show", metavar="LOG", help="only print the survivors of this log")
-    parser.add_argument("--tests", nargs="+", default=["tests/core"], help="tests to choose from")
+    parser.add_argument("--tests", nargs="+", default=[str(TESTS)], help="tests to choose from")
     parser.add_argument("--deselect", nargs="+", default=[], help="tests to leave out")
     options = parser.parse_args()
     if options.show:
@@ -502,7 +487,8 @@ def main():
         mutants = sample(options.each, options.seed, options.rooms)
     # The tests are imported below: one thread of BLAS, and the same examples at every run.
     os.environ |= {"CI": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-    ignored = [f"--ignore=tests/core/{name}" for name in IGNORED_TESTS]
+    left_out = [path for path in TESTS.rglob("test_*.py") if path.name[5:] in LEFT_OUT]
+    ignored = [f"--ignore={path}" for path in left_out]
     ignored += [f"--deselect={name}" for name in options.deselect]
     arguments = [*options.tests, *ignored, "--assert=plain"]
     arguments += ["-p", "no:cacheprovider", "-p", "no:terminal"]

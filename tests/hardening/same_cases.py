@@ -29,7 +29,7 @@ from sparsegpc import (
     StochasticSparseGPClassifier,
     StochasticSparseGPRegressor,
 )
-from sparsegpc._core.rows import blocks, cluster, sources
+from sparsegpc._core.rows import blocks, dask_blocks, sources
 
 # Rows taken of each set, of those of several classes, and where subsets are learned from first.
 MOST_ROWS, FEWER_ROWS, MANY_ROWS = 700, 400, 6000
@@ -289,13 +289,13 @@ def _distributed(estimator, X, y, plain):
     import distributed
 
     X, y = _distinct(X, y)
-    parts = mock.patch.object(cluster, "SMALLEST_PART", 200)
+    parts = mock.patch.object(dask_blocks, "SMALLEST_PART", 200)
     options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0"}
     with (
         distributed.LocalCluster(processes=False, **options) as workers,
         distributed.Client(workers) as client,
         parts,
-        cluster.distribute(client),
+        dask_blocks.distribute(client),
     ):
         found = fit(estimator, X, y)
     return found, fit(estimator, X, y)

@@ -29,7 +29,7 @@ from sparsegpc._core.models import model as core_model
 from sparsegpc._core.numerics import budget
 from sparsegpc._core.rows.merging import merge_rows, merge_tables
 from sparsegpc._core.rows.sources import RowSource
-from sparsegpc._estimators import base
+from sparsegpc._estimators import base_sparse_gp
 from sparsegpc._estimators.kernels import spread
 from tests.hardening.memory_grid import MIB, QUICK, formula, measure
 
@@ -376,13 +376,13 @@ def test_function_and_noise_divide_the_working_memory(rows, monkeypatch):
 
 def test_models_learned_at_once_divide_the_working_memory(rows, monkeypatch):
     X, _ = rows
-    seen, original = [], base.row_options
+    seen, original = [], base_sparse_gp.row_options
 
     def watched():
         seen.append(original()["memory"])
         return original()
 
-    monkeypatch.setattr(base, "row_options", watched)
+    monkeypatch.setattr(base_sparse_gp, "row_options", watched)
     y = np.digitize(X[:200, 0], [-0.5, 0.5])
     model = SparseGPClassifier(likelihood="polya-gamma", n_inducing=10, n_jobs=2, **FAST)
     with config_context(working_memory=64), parallel_config("threading"):

@@ -15,14 +15,16 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import ConvergenceWarning
 
 from sparsegpc import (
+    BaseSparseGP,
     InducingPointSelector,
     SparseGPClassifier,
     SparseGPRegressor,
     StochasticSparseGPClassifier,
 )
 from sparsegpc._estimators import minibatches
-from sparsegpc._estimators.estimator import Estimator
+from sparsegpc._estimators.base_estimator import Estimator
 from sparsegpc._estimators.saving import state as saving
+from sparsegpc.likelihoods import Expectation, Likelihood
 from tests.hardening.model_sizes import kinds
 from tests.hardening.saved_models import (
     CASES,
@@ -194,6 +196,42 @@ def test_a_subclass_of_a_user_keeps_what_it_adds(way):
 
 class Subclass(SparseGPRegressor):
     """A user's estimator."""
+
+
+def test_an_estimator_of_a_user_under_a_likelihood_of_theirs_can_be_saved(way):
+    y = np.round(np.exp(targets()))
+    model = Counts(**QUICK).fit(rows(), y)
+    other = way(model)
+    assert type(other._likelihood) is Poisson
+    for one, again in (
+        (other, model),
+        (other.truncate(4, rows(), y), model.truncate(4, rows(), y)),
+    ):
+        assert_same_answers(answers(one), answers(again))
+    assert other.certificate(rows(), y) == model.certificate(rows(), y)
+
+
+class Poisson(Likelihood):
+    """Counts with the rate exp(f), but for the constants log y!."""
+
+    def targets(self, y, weight, rows):
+        return [rows.mean(y, weight)]
+
+    def expect(self, y, weight, mean, explained, residual, v):
+        rate = weight * np.exp(mean[0] + 0.5 * (explained[0] + v[0] * residual))
+        value, slope = weight * y * mean[0] - rate, weight * y - rate
+        return Expectation(value, slope[None], rate[None], v * rate)
+
+
+class Counts(BaseSparseGP):
+    """A user's estimator of counts."""
+
+    def fit(self, X, y):
+        return self._fit_likelihood(Poisson(), X, y)
+
+    def predict(self, X):
+        mean, variance = self.latent_mean_and_variance(X)
+        return np.exp(mean + 0.5 * variance)
 
 
 # Other processes

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sparsegpc._estimators import points
+from sparsegpc._estimators import inducing_points
 from tests.hardening.problems import METHODS, draw_problem
 from tests.hardening.promises import fit_and_check
 
@@ -37,4 +37,4 @@ def test_promises_once_broken_are_kept(seed, tmp_path):
 
 
 def test_problems_have_selectors_of_all_kinds():
-    assert set(METHODS) == set(points.METHODS)
+    assert set(METHODS) == set(inducing_points.METHODS)

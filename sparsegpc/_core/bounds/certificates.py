@@ -15,7 +15,7 @@ import math
 import numbers
 from dataclasses import dataclass
 
-from sparsegpc._core.bounds.upper import UPPER_BOUNDS, standard_bound, upper_bounds
+from sparsegpc._core.bounds.upper_bounds import UPPER_BOUNDS, standard_bound, upper_bounds
 
 # Below, the roots of `variance_ratios` are found by series; above, by Newton's method.
 SMALL_GAMMA = 1e-6

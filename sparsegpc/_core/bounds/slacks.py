@@ -27,7 +27,8 @@ To add a slack, add a class, and its name to `SLACKS`; which likelihoods admit i
 
 import numpy as np
 
-# A precision and the scale that it implies settle in this many steps.
+# A precision and the scale that it implies settle in this many steps unless the cost is huge; the
+# bound holds at any scale.
 SCALE_STEPS = 8
 
 
@@ -61,7 +62,10 @@ class Slack:
         raise NotImplementedError
 
     def rescaled(self, total, factor):
-        """Return the sum of the `row_term` after all costs have been multiplied by a factor."""
+        """Return the sum of the `row_term` after all costs have been multiplied by a factor.
+
+        Or the old one where that would need the rows: the sum serves the value of the bound only.
+        """
         return factor * total
 
 
@@ -96,7 +100,6 @@ class Tight(Slack):
         return 1.0 / (1.0 + cost)
 
     def rescaled(self, total, factor):
-        # The costs of the single rows would be needed. The sum serves the value of the bound only.
         return total
 
 

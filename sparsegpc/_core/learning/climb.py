@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sparsegpc._core.learning.hyperparameters import follow, search, unknown_curvature
-from sparsegpc._core.learning.points import choose_points, is_fixed
+from sparsegpc._core.learning.inducing_points import choose_points, is_fixed
 from sparsegpc._core.learning.progress import Progress
 from sparsegpc._core.models.evaluation import Evaluation
 from sparsegpc._core.numerics.linalg import JITTER_ATTEMPTS, SMALLEST_JITTER

@@ -1,10 +1,10 @@
 """The story of a fit: hyperparameters by their gradient, points by selection, in turns.
 
-Several starts are ranked on a subset of the rows; see `starts`. From the best one is climbed; see
-`climb`. With many rows a climb begins on growing subsets of them; see `curriculum`. One that ends
-at the trivial optimum, where f is constant, is repeated with the line search of L-BFGS-B, and then
-from the other starts. If asked to, points move in the end; see `points`. Last, the sites are solved
-for closely.
+Several starts are ranked on a subset of the rows; see `starts`. The best one is where the first
+climb begins; see `climb`. With many rows a climb begins on growing subsets of them; see
+`growing_subsets`. One that ends at the trivial optimum, where f is constant, is repeated with the
+line search of L-BFGS-B, and then from the other starts. If asked to, points move in the end; see
+`inducing_points`. Last, the sites are solved for closely.
 """
 
 from typing import NamedTuple
@@ -12,9 +12,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.linalg import LinAlgError
 
-from sparsegpc._core.learning import points
+from sparsegpc._core.learning import inducing_points
 from sparsegpc._core.learning.climb import Begin, Climb, Limits, climb, out_of_iterations
-from sparsegpc._core.learning.constant import floor, is_worse_than_constant
+from sparsegpc._core.learning.constant_function import floor, is_worse_than_constant
 from sparsegpc._core.learning.progress import Progress
 from sparsegpc._core.learning.starts import begins, plan, rank
 from sparsegpc._core.models.evaluation import Evaluation
@@ -191,7 +191,7 @@ class _Fit:
         max_iter = self._limits.max_iter
         if not max_iter or self._progress.stopped:
             return
-        best, ended, failed = points.move(
+        best, ended, failed = inducing_points.move(
             self._model, self._best.best, self._bounds, max_iter, self._progress
         )
         message = "" if ended else out_of_iterations(max_iter)

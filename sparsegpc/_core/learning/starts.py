@@ -4,8 +4,8 @@ import numpy as np
 from numpy.linalg import LinAlgError
 
 from sparsegpc._core.learning.climb import Begin, Limits, climb, fresh
-from sparsegpc._core.learning.constant import floor
-from sparsegpc._core.learning.curriculum import approach
+from sparsegpc._core.learning.constant_function import floor
+from sparsegpc._core.learning.growing_subsets import approach
 from sparsegpc._core.selection.choices import PivotedChoice
 
 # Ranking the starts: rows, inducing points and steps spent on each.

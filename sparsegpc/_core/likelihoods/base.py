@@ -104,7 +104,8 @@ class Likelihood:
     ...         return [rows.mean(y, weight)]
     ...
     ...     def expect(self, y, weight, mean, explained, residual, v):
-    ...         rate = weight * np.exp(mean[0] + 0.5 * (explained[0] + v[0] * residual))
+    ...         log_rate = mean[0] + 0.5 * (explained[0] + v[0] * residual)
+    ...         rate = weight * np.exp(np.minimum(log_rate, 600.0))
     ...         value, slope = weight * y * mean[0] - rate, weight * y - rate
     ...         return Expectation(value, slope[None], rate[None], v * rate)
     >>> found = Poisson().constant_bound(np.array([1.0, 3.0]), np.ones(2))
@@ -188,31 +189,43 @@ class Likelihood:
     def initial_states(self, y, weight):
         """Return a list with the `SiteState` of each function before anything is known of f.
 
-        They are those of a second-order expansion at f = 0. A state is None if sites are fixed.
+        They are those of a second-order expansion at the best constant functions. A state is None
+        if sites are fixed.
         """
         if self.has_fixed_sites:
             return [None]
-        still = np.zeros((self.n_functions, len(weight)))
-        found = self.expect(y, weight, still, still, still[0], np.ones(still.shape))
-        return list(map(SiteState, found.precision, found.slope))
+        constants = self._best_constants(y, weight)
+        found = self._expect_constants(constants, y, weight)
+        shift = found.slope + found.precision * constants[:, None]
+        return list(map(SiteState, found.precision, shift))
 
     def constant_bound(self, y, weight, fit_prior_mean=True):
         """Return the log likelihood of the best constant f, or of f = 0 without `fit_prior_mean`.
 
         In nats. A fit that is no better warns.
         """
-        still, free = np.zeros((self.n_functions, len(weight))), np.ones(self.n_functions)
+        constants = np.zeros(self.n_functions)
+        if fit_prior_mean:
+            constants = self._best_constants(y, weight)
+        return float(self._expect_constants(constants, y, weight).value.sum())
+
+    def _expect_constants(self, constants, y, weight):
+        """Return the `Expectation` where the functions are known to be constants, shape (K,)."""
+        mean = np.repeat(constants[:, None], len(weight), axis=1)
+        none = np.zeros(mean.shape)
+        return self.expect(y, weight, mean, none, none[0], np.ones(mean.shape))
+
+    def _best_constants(self, y, weight):
+        """Return the constant functions of the largest likelihood, shape (K,)."""
 
         def negative(constants):
-            mean = np.repeat(constants[:, None], len(weight), axis=1)
-            found = self.expect(y, weight, mean, still, still[0], np.ones(still.shape))
+            found = self._expect_constants(constants, y, weight)
             return -float(found.value.sum()), -found.slope.sum(axis=1)
 
-        if not fit_prior_mean:
-            return -negative(0.0 * free)[0]
-        limits = np.outer(free, [-LARGEST_CONSTANT, LARGEST_CONSTANT])
+        limits = [(-LARGEST_CONSTANT, LARGEST_CONSTANT)] * self.n_functions
         options = {"maxiter": CONSTANT_STEPS}
-        return -float(minimize(negative, 0.0 * free, jac=True, bounds=limits, options=options).fun)
+        start = np.zeros(self.n_functions)
+        return minimize(negative, start, jac=True, bounds=limits, options=options).x
 
     def initial_params(self, y, weight):
         """Return where the parameters start for one output, shape (P,)."""

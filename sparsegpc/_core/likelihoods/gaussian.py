@@ -104,7 +104,7 @@ class GaussianNoise(Likelihood):
     def constant_params(self, y, weight, fit_prior_mean=True):
         """Return the parameters of that noise."""
         log_noise = constant_log_noise(y["mean"], y["scatter"], weight, fit_prior_mean)
-        return np.append(log_noise, np.zeros(self.n_params - 1))
+        return np.append(log_noise, np.zeros(self.n_params))[: self.n_params]
 
 
 def largest_log_precision(y, weight):

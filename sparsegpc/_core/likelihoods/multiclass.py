@@ -13,7 +13,10 @@ from sparsegpc._core.likelihoods.base import (
     SiteState,
     polya_gamma_mean,
 )
-from sparsegpc._core.likelihoods.class_integrals import expected_logistic_softmax, expected_softmax
+from sparsegpc._core.likelihoods.class_probabilities import (
+    expected_logistic_softmax,
+    expected_softmax,
+)
 from sparsegpc._core.likelihoods.expectations import expected_log_sigmoid
 from sparsegpc._core.likelihoods.gaussian import KnownNoise, known_noise_targets
 

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from sparsegpc._core.learning.constant import trivial_gain
+from sparsegpc._core.learning.constant_function import trivial_gain
 from sparsegpc._core.models.model import FEW_ROWS
-from sparsegpc._core.optimisers.adam import annealed
+from sparsegpc._core.optimisers.learning_rates import annealed
 from sparsegpc._core.rows.sources import spaced_rows
 
 LEARNING_RATE = 0.1

@@ -114,8 +114,12 @@ class SparseModel:
     def initial_state(self):
         """Return the states of all outputs before anything is known of f."""
         return tuple(
-            state for y in self.targets for state in self.likelihood.initial_states(y, self.weight)
+            state for y in self.targets for state in self._first(y).initial_states(y, self.weight)
         )
+
+    def _first(self, y):
+        """Return the likelihood of an output with the parameters that it starts from."""
+        return self.likelihood.at(self.likelihood.initial_params(y, self.weight))
 
     def _by_output(self, functions):
         """Return what belongs to each function as a list of what belongs to those of an output."""
@@ -189,8 +193,11 @@ class SparseModel:
 
     def constant_bound(self):
         """Return the log likelihood of the best constant functions."""
+        likelihood, learned = self.likelihood, self.fit_prior_mean
         return sum(
-            self.likelihood.constant_bound(y, self.weight, self.fit_prior_mean)
+            likelihood.at(likelihood.constant_params(y, self.weight, learned)).constant_bound(
+                y, self.weight, learned
+            )
             for y in self.targets
         )
 

@@ -11,7 +11,7 @@ precision :math:`\pi_n` and shift :math:`\alpha_n + \pi_n\,\mathrm{mean}_n`. So 
 maximised over 2 N numbers rather than the M (M + 3) / 2 of an explicit q(u), in two turns:
 
 - given the precisions, and with them the covariance, over the mean of q(u), in which the bound is
-  concave, at O(N M) for a step: see `means`;
+  concave, at O(N M) for a step: see `posterior_means`;
 - the precisions are set to the :math:`\pi_n` that the moments ask for, at about 2 N M^2: a pass.
   Anderson's method extrapolates their logarithms from the last few passes.
 
@@ -31,7 +31,7 @@ import numpy as np
 from sparsegpc._core.bounds.collapsed import FunctionPosterior, collapse
 from sparsegpc._core.bounds.slacks import STANDARD
 from sparsegpc._core.likelihoods.base import Expectation, Sites, SiteState
-from sparsegpc._core.models.means import Covariance, Reached
+from sparsegpc._core.models.posterior_means import Covariance, Reached
 from sparsegpc._core.numerics.linalg import (
     column_product,
     column_squares,

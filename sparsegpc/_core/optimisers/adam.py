@@ -11,8 +11,6 @@ import numpy as np
 
 # Weights of the last step in the running means of the gradient and of its square.
 MEAN_WEIGHT, SQUARE_WEIGHT = 0.1, 0.05
-# Of a stream: the number of steps after which the learning rate is half of what it was.
-HALVING_STEPS = 20
 TINY = np.finfo(np.float64).tiny
 
 
@@ -40,13 +38,3 @@ def adam_step(memory, gradient):
     seen_by_square = 1.0 - (1.0 - SQUARE_WEIGHT) ** n_steps
     direction = (mean / seen_by_mean) / np.sqrt(square / seen_by_square + TINY)
     return AdamMemory(n_steps, mean, square), direction
-
-
-def annealed(learning_rate, share):
-    """Return the learning rate after a `share` of all steps of a known number: half a cosine."""
-    return 0.5 * learning_rate * (1.0 + np.cos(np.pi * share))
-
-
-def halving(learning_rate, n_steps):
-    """Return the learning rate after `n_steps` of a stream, whose sum over steps is unbounded."""
-    return learning_rate / (1.0 + n_steps / HALVING_STEPS)

@@ -8,7 +8,7 @@ parts, so that these classes may move and change. Whoever changes what an estima
 from sparsegpc._core.bounds.collapsed import FunctionPosterior, RowSums
 from sparsegpc._core.kernels import algebra, families
 from sparsegpc._core.likelihoods import multiclass
-from sparsegpc._core.minibatches.model import StochasticState
+from sparsegpc._core.minibatches.stochastic_model import StochasticState
 from sparsegpc._core.models.posterior import Posterior
 from sparsegpc._core.optimisers.adam import AdamMemory
 from sparsegpc._estimators.kernels import adapters

@@ -22,7 +22,7 @@ from sparsegpc._core.bounds.certificates import Certificate, certify, variance_r
 from sparsegpc._core.bounds.collapsed import collapse, marginals
 from sparsegpc._core.bounds.features import features
 from sparsegpc._core.bounds.slacks import SLACKS, STANDARD, TIGHT
-from sparsegpc._core.bounds.upper import UPPER_BOUNDS, standard_bound, upper_bounds
+from sparsegpc._core.bounds.upper_bounds import UPPER_BOUNDS, standard_bound, upper_bounds
 from sparsegpc._core.kernels.algebra import Scaled, Sum
 from sparsegpc._core.kernels.families import RBF, Constant, DotProduct, Matern12, Matern32
 from sparsegpc._core.likelihoods.base import Sites

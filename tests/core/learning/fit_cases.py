@@ -6,7 +6,7 @@ import pytest
 from sparsegpc._core.bounds.slacks import TIGHT
 from sparsegpc._core.kernels.algebra import FreeKernel, Scaled
 from sparsegpc._core.kernels.families import RBF, Constant
-from sparsegpc._core.learning import curriculum
+from sparsegpc._core.learning import growing_subsets
 from sparsegpc._core.learning.fit import fit
 from sparsegpc._core.likelihoods.binary import PolyaGammaLogit
 from sparsegpc._core.models.model import SparseModel
@@ -112,6 +112,6 @@ def make_divided(n=2000, model=DividedModel, **options):
 
 def without_subsets(choose=None, n=2000, **options):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(curriculum, "FEWEST_ROWS", np.inf)
+        patch.setattr(growing_subsets, "FEWEST_ROWS", np.inf)
         model = make_divided(n)
         return model, learn(model, choose=choose, **options)

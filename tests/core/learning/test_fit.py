@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.linalg import LinAlgError
 
-from sparsegpc._core.learning.points import choose_points
+from sparsegpc._core.learning.inducing_points import choose_points
 from sparsegpc._core.selection.choices import FixedChoice, PivotedChoice
 from tests.core.helpers import SLACK
 from tests.core.learning.fit_cases import (

@@ -9,7 +9,7 @@ from sparsegpc._core.kernels.families import RBF, Constant
 from sparsegpc._core.learning import fit as story
 from sparsegpc._core.learning import starts
 from sparsegpc._core.learning.fit import fit
-from sparsegpc._core.learning.points import choose_points
+from sparsegpc._core.learning.inducing_points import choose_points
 from sparsegpc._core.learning.progress import Progress
 from sparsegpc._core.learning.starts import rank
 from sparsegpc._core.likelihoods.binary import PolyaGammaLogit

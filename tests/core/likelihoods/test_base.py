@@ -302,25 +302,28 @@ STEP = 1e-3
 
 @OWN
 @given(seed=SEED)
-def test_first_states_are_the_expansion_at_zero(likelihood, make_rows, seed):
+def test_first_states_are_the_expansion_at_the_best_constants(likelihood, make_rows, seed):
     y, weight = make_rows(seed)
     n, k = len(weight), likelihood.n_functions
     states = likelihood.initial_states(y, weight)
     assert len(states) == k
+    constants = likelihood._best_constants(y, weight)
 
     for own, state in enumerate(states):
         assert isinstance(state, SiteState)
 
-        def moved(f, own=own):
-            others = np.zeros((k, n))
-            others[own] = f
-            return weight * likelihood.log_likelihood(y, others)
+        def moved(step, own=own):
+            f = np.repeat(constants[:, None], n, axis=1)
+            f[own] += step
+            return weight * likelihood.log_likelihood(y, f)
 
-        # At f = 0 the slope of a site is its shift, and its curvature minus its precision.
-        below, at_zero, above = moved(-STEP), moved(0.0), moved(STEP)
-        assert_allclose(state.shift, (above - below) / (2.0 * STEP), rtol=1e-5, atol=1e-5)
-        curvature = (above - 2.0 * at_zero + below) / STEP**2
-        assert_allclose(state.precision, -curvature, rtol=1e-5, atol=1e-5)
+        below, there, above = moved(-STEP), moved(0.0), moved(STEP)
+        slope, curvature = (above - below) / (2.0 * STEP), (above - 2.0 * there + below) / STEP**2
+        scale = np.abs(there).sum()
+        assert abs(slope.sum()) < 1e-3 * scale
+        assert_allclose(state.precision, -curvature, rtol=1e-5, atol=1e-5 * (1.0 + scale))
+        at_constant = state.shift - state.precision * constants[own]
+        assert_allclose(at_constant, slope, rtol=1e-5, atol=1e-5 * (1.0 + scale))
 
 
 def test_the_state_of_fixed_sites_is_none():
@@ -365,18 +368,17 @@ LABELS = pytest.mark.parametrize(
 
 
 @LABELS
-def test_first_states_in_closed_form_are_those_without(likelihood, make_rows):
+def test_first_states_in_closed_form_are_the_expansion_at_zero(likelihood, make_rows):
     y, weight = make_rows(3)
     if isinstance(likelihood, binary.BernoulliProbit):
         # It starts from the sites of the logistic likelihood.
         likelihood = binary.BernoulliLogit()
-    for ours, theirs in zip(
-        Likelihood.initial_states(likelihood, y, weight),
-        likelihood.initial_states(y, weight),
-        strict=True,
-    ):
-        assert_allclose(ours.precision, theirs.precision, rtol=1e-7)
-        assert_allclose(ours.shift, theirs.shift, rtol=1e-7, atol=1e-9)
+    # Those in closed form are expansions at f = 0.
+    zero = likelihood._expect_constants(np.zeros(likelihood.n_functions), y, weight)
+    states = likelihood.initial_states(y, weight)
+    for precision, slope, state in zip(zero.precision, zero.slope, states, strict=True):
+        assert_allclose(precision, state.precision, rtol=1e-7)
+        assert_allclose(slope, state.shift, rtol=1e-7, atol=1e-9)
 
 
 # --------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from sparsegpc._core.bounds.collapsed import FunctionPosterior, collapse, row_su
 from sparsegpc._core.bounds.slacks import STANDARD, TIGHT
 from sparsegpc._core.kernels.algebra import Scaled
 from sparsegpc._core.kernels.families import RBF, Constant
-from sparsegpc._core.minibatches.gaussian import (
+from sparsegpc._core.minibatches.gaussian_batches import (
     GaussianBatches,
     batch_gradient,
     gaussian_sites,

@@ -11,7 +11,7 @@ from scipy.optimize import minimize
 from scipy.stats import norm
 
 from sparsegpc._core.minibatches.epochs import learn, settle_best
-from sparsegpc._core.optimisers.adam import annealed
+from sparsegpc._core.optimisers.learning_rates import annealed
 from tests.core.minibatches.batch_cases import (
     SCALED_RBF,
     SUM_SLACK,

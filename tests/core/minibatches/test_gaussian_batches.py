@@ -13,7 +13,7 @@ from sparsegpc._core.bounds.slacks import STANDARD, TIGHT
 from sparsegpc._core.kernels.algebra import Scaled
 from sparsegpc._core.kernels.families import RBF, Constant
 from sparsegpc._core.minibatches.epochs import learn
-from sparsegpc._core.minibatches.gaussian import (
+from sparsegpc._core.minibatches.gaussian_batches import (
     gaussian_sites,
     with_noise,
 )

@@ -30,13 +30,13 @@ from sparsegpc._core.likelihoods.binary import (
     PolyaGammaLogit,
 )
 from sparsegpc._core.likelihoods.multiclass import DirichletTargets, LogisticSoftmax, Softmax
-from sparsegpc._core.minibatches import sites as stochastic_sites
+from sparsegpc._core.minibatches import site_batches
 from sparsegpc._core.minibatches.epochs import learn
-from sparsegpc._core.minibatches.explicit import kernel_gradient
-from sparsegpc._core.minibatches.gaussian import GaussianBatches
-from sparsegpc._core.minibatches.sites import SiteBatches
+from sparsegpc._core.minibatches.explicit_posterior import kernel_gradient
+from sparsegpc._core.minibatches.gaussian_batches import GaussianBatches
+from sparsegpc._core.minibatches.site_batches import SiteBatches
 from sparsegpc._core.models.model import SparseModel
-from sparsegpc._core.optimisers.adam import annealed
+from sparsegpc._core.optimisers.learning_rates import annealed
 from sparsegpc._core.rows import blocks
 from sparsegpc._core.rows.blocks import RowBlocks
 from sparsegpc._core.rows.merging import SeparateRows
@@ -233,8 +233,8 @@ def test_extrapolation_spares_visits(case, log_variance, monkeypatch):
             return super()._visit(*inputs)
 
     bounds = []
-    for depth in (0, stochastic_sites.ANDERSON_DEPTH):
-        monkeypatch.setattr(stochastic_sites, "ANDERSON_DEPTH", depth)
+    for depth in (0, site_batches.ANDERSON_DEPTH):
+        monkeypatch.setattr(site_batches, "ANDERSON_DEPTH", depth)
         data = Data(*case, theta=theta, n=200, m=40)
         model = Counted(KERNEL, data.likelihood, slack=data.slack, tol=1e-6)
         visits.append(0)
@@ -349,8 +349,8 @@ def test_a_step_follows_the_gradient_of_the_optimal_bound(
     likelihood, slack, n_classes, monkeypatch
 ):
     """By differences of the bound with the sites solved for: the total derivative."""
-    monkeypatch.setattr(stochastic_sites, "BATCH_TOL", 1e-9)
-    monkeypatch.setattr(stochastic_sites, "BATCH_VISITS", 200)
+    monkeypatch.setattr(site_batches, "BATCH_TOL", 1e-9)
+    monkeypatch.setattr(site_batches, "BATCH_VISITS", 200)
     data = Data(likelihood, slack, n_classes, learn_Z=True)
     state = data.step(data.start, n_total=40, learning_rate=1e-4)
     expected = central_difference(
@@ -392,7 +392,7 @@ def tilted(data, features, q, log_likelihood=logit):
 
 
 def test_a_batch_is_taken_up_until_its_sites_are_those_of_its_posterior(monkeypatch):
-    monkeypatch.setattr(stochastic_sites, "BATCH_TOL", 1e-10)
+    monkeypatch.setattr(site_batches, "BATCH_TOL", 1e-10)
     data = Data(*CASES[0])
     rows = slice(20, 40)
     old = data.step(data.start, slice(0, 20), n_total=30)
@@ -675,8 +675,8 @@ def test_numbers_end_at_the_bound_of_a_regression(kind, slack):
 @pytest.mark.parametrize("n_outputs", [1, 2])
 def test_a_step_follows_the_likelihoods_parameters(kind, slack, n_outputs, monkeypatch):
     """By differences of the bound with the sites solved for, the log prior added."""
-    monkeypatch.setattr(stochastic_sites, "BATCH_TOL", 1e-9)
-    monkeypatch.setattr(stochastic_sites, "BATCH_VISITS", 200)
+    monkeypatch.setattr(site_batches, "BATCH_TOL", 1e-9)
+    monkeypatch.setattr(site_batches, "BATCH_VISITS", 200)
     data = Numbers(kind, slack, n_outputs, learn_Z=True)
     assert len(data.theta) == 2 + n_outputs
     state = data.step(data.start, n_total=40, learning_rate=1e-4)

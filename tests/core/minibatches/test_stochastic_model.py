@@ -11,7 +11,7 @@ from sparsegpc._core.bounds.slacks import SLACKS, SPHERICAL, sums_over_rows
 from sparsegpc._core.kernels.algebra import FiniteDifferenceKernel, Scaled
 from sparsegpc._core.kernels.families import RBF, Constant, Matern52
 from sparsegpc._core.numerics.linalg import SMALLEST_JITTER
-from sparsegpc._core.optimisers.adam import halving
+from sparsegpc._core.optimisers.learning_rates import halving
 from sparsegpc._core.rows import blocks
 from tests.core.helpers import free, random_problem
 from tests.core.minibatches.batch_cases import (

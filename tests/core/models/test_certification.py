@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from sparsegpc._core.bounds.certificates import OF_SITES
 from sparsegpc._core.bounds.slacks import SLACKS
-from sparsegpc._core.bounds.upper import UPPER_BOUNDS
+from sparsegpc._core.bounds.upper_bounds import UPPER_BOUNDS
 from sparsegpc._core.models import certification
 from sparsegpc._core.models.certification import certificate_of, features_at
 from tests.core.helpers import SLACK

@@ -84,11 +84,11 @@ def test_the_mean_of_a_model_of_known_noise_needs_no_noise(known):
     assert np.isfinite(known.predict(X)).all()
     assert np.isfinite(known.latent_mean_and_variance(X)).all()
     assert known.score(X, Y) > 0.5
-    assert known.truncate(3).predict(X).shape == (N,)
+    assert known.truncate(3, X, Y, noise_variance=VARIANCE).predict(X).shape == (N,)
 
 
 def test_numpy_integers_truncate(reference):
-    assert len(reference.truncate(np.int64(3)).inducing_points_) == 3
+    assert len(reference.truncate(np.int64(3), X, Y).inducing_points_) == 3
 
 
 def test_absurd_hyperparameters_have_a_bound_of_minus_infinity(reference):
@@ -172,7 +172,7 @@ def test_odd_data_are_fitted_with_finite_results(name, noise, capfd):
         density = model.log_predictive_density(rows, targets, noise_variance=variance)
         draws = model.sample_y(rows, noise_variance=variance)
         certificate = model.certificate(rows, targets, noise_variance=variance)
-        short = model.truncate(1)
+        short = model.truncate(1, rows, targets, noise_variance=variance)
     texts = [str(item.message) for item in caught]
     counts = [sum(cause in text for text in texts) for cause in CAUSES]
     assert sum(counts) == len(texts), texts

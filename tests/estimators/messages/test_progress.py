@@ -25,7 +25,7 @@ from sparsegpc import (
     StochasticSparseGPClassifier,
     StochasticSparseGPRegressor,
 )
-from sparsegpc._core.learning import curriculum
+from sparsegpc._core.learning import growing_subsets
 
 COLUMNS = {"choice", "n_samples", "n_inducing", "lower_bound", "seconds"}
 QUICK = {"n_inducing": 8, "max_iter": 10, "max_reselections": 2, "random_state": 0}
@@ -158,8 +158,8 @@ def test_equal_fits_have_equal_histories_but_for_the_time(name):
 
 @quiet
 def test_evaluations_on_subsets_are_in_the_history(monkeypatch):
-    monkeypatch.setattr(curriculum, "FEWEST_ROWS", 400)
-    monkeypatch.setattr(curriculum, "SMALLEST_SUBSET", 100)
+    monkeypatch.setattr(growing_subsets, "FEWEST_ROWS", 400)
+    monkeypatch.setattr(growing_subsets, "SMALLEST_SUBSET", 100)
     X, y = rows(400), targets(400)
     model = SparseGPRegressor(normalize_y=True, **QUICK).fit(X, y)
     history = model.history_

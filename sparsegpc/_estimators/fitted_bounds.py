@@ -10,7 +10,7 @@ from sparsegpc._core.learning.fit import settle
 from sparsegpc._core.models.certification import certificate_of
 from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.selection.choices import Chosen
-from sparsegpc._estimators.input.restating import check_same_rows
+from sparsegpc._estimators.input.fitted_model import check_same_rows
 
 
 class Restated(NamedTuple):

@@ -7,16 +7,19 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import expit, log_expit, logsumexp, softmax
 
-from sparsegpc._core.likelihoods import class_integrals
-from sparsegpc._core.likelihoods.class_integrals import expected_logistic_softmax, expected_softmax
+from sparsegpc._core.likelihoods import class_probabilities
+from sparsegpc._core.likelihoods.class_probabilities import (
+    expected_logistic_softmax,
+    expected_softmax,
+)
 from sparsegpc._core.numerics.quadrature import log_expected_sigmoid
 
 TOLERANCE = 1e-11
 BOTH = pytest.mark.parametrize("expected", [expected_softmax, expected_logistic_softmax])
 LOG_RATES = {expected_softmax: np.positive, expected_logistic_softmax: log_expit}
 LINKS = {
-    expected_softmax: class_integrals._SOFTMAX,
-    expected_logistic_softmax: class_integrals._LOGISTIC,
+    expected_softmax: class_probabilities._SOFTMAX,
+    expected_logistic_softmax: class_probabilities._LOGISTIC,
 }
 # Deviations of every rule and of the changes between them.
 DEVIATIONS = [
@@ -194,7 +197,7 @@ def test_probabilities_agree_with_simulation(rng, expected, n_classes):
 @example(pairs=[(-100.0, 1e4)] * 6)
 def test_integrals_sum_to_one_before_they_are_normalised(expected, pairs):
     mean, variance = columns(pairs)
-    integrals = class_integrals._integrals(mean, variance, LINKS[expected])
+    integrals = class_probabilities._integrals(mean, variance, LINKS[expected])
     assert_allclose(integrals.sum(axis=1), 1.0, rtol=0.0, atol=1e-10)
 
 
@@ -205,20 +208,20 @@ def test_integrals_of_many_wide_classes_sum_to_one(rng, expected, variance):
     mean = rng.uniform(-100.0, 100.0, (100, 10))
     mean[:, 0] = 0.0
     variance = np.full_like(mean, variance)
-    integrals = class_integrals._integrals(mean, variance, LINKS[expected])
+    integrals = class_probabilities._integrals(mean, variance, LINKS[expected])
     assert_allclose(integrals.sum(axis=1), 1.0, rtol=0.0, atol=1e-11)
 
 
 def test_panels_grow_where_only_wide_classes_are_left(monkeypatch):
     """A narrow class among wide ones does not demand short panels over all of their range."""
     panels = []
-    original = class_integrals._panel_integrals
+    original = class_probabilities._panel_integrals
 
     def counted(mean, deviation, start, length, link, lattice):
         panels.append(length)
         return original(mean, deviation, start, length, link, lattice)
 
-    monkeypatch.setattr(class_integrals, "_panel_integrals", counted)
+    monkeypatch.setattr(class_probabilities, "_panel_integrals", counted)
     mean, variance = np.zeros((3, 1)), np.array([[0.01], [1e4], [1e4]])
     expected_softmax(mean, variance)
     assert 3 <= len(panels) <= 10
@@ -329,7 +332,7 @@ def test_tiny_probability_keeps_its_logarithm(variance):
 def test_extreme_inputs_give_finite_probabilities(rng, expected, n_classes):
     mean = rng.choice([-100.0, 0.0, 100.0], (n_classes, 50))
     variance = rng.choice([0.0, 1e-12, 0.16, 64.0, 1e4], (n_classes, 50))
-    integrals = class_integrals._integrals(mean, variance, LINKS[expected])
+    integrals = class_probabilities._integrals(mean, variance, LINKS[expected])
     assert np.isfinite(integrals).all()
     assert_allclose(integrals.sum(axis=1), 1.0, rtol=0.0, atol=1e-10)
     values = expected(mean, variance)

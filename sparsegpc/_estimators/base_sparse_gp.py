@@ -13,8 +13,10 @@ from sparsegpc._core.bounds.slacks import SLACKS
 from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.rows.merging import merge_rows
 from sparsegpc._core.rows.threads import single_threaded_blas
-from sparsegpc._estimators.estimator import Estimator
-from sparsegpc._estimators.input.restating import (
+from sparsegpc._estimators.base_estimator import Estimator
+from sparsegpc._estimators.fitted_bounds import Restated, bound_at, certified, truncated
+from sparsegpc._estimators.inducing_points import METHODS
+from sparsegpc._estimators.input.fitted_model import (
     check_method,
     check_theta,
     checked_size,
@@ -27,18 +29,16 @@ from sparsegpc._estimators.kernels.adapters import NO_WHITE_NOISE, adapt_kernel
 from sparsegpc._estimators.kernels.spread import measure_spread
 from sparsegpc._estimators.kernels.starts import column_relevance, default_kernel
 from sparsegpc._estimators.latent import latent_moments
-from sparsegpc._estimators.messages.callbacks import announced_fit
-from sparsegpc._estimators.messages.diagnosis import FRAMES_TO_USER, describe_fit
-from sparsegpc._estimators.messages.progress import watch_evaluations
-from sparsegpc._estimators.points import METHODS
-from sparsegpc._estimators.restated import Restated, bound_at, certified, truncated
-from sparsegpc._estimators.search import (
+from sparsegpc._estimators.learning import (
     Problem,
     check_auto,
     check_same_kernel,
     learns,
     search,
 )
+from sparsegpc._estimators.messages.callbacks import announced_fit
+from sparsegpc._estimators.messages.fit_warnings import FRAMES_TO_USER, describe_fit
+from sparsegpc._estimators.messages.progress import watch_evaluations
 from sparsegpc._estimators.selector import InducingPointSelector
 
 

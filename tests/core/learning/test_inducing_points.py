@@ -9,7 +9,7 @@ from sparsegpc._core.bounds.slacks import SLACKS
 from sparsegpc._core.kernels.algebra import FreeKernel, Scaled
 from sparsegpc._core.kernels.families import RBF, Constant
 from sparsegpc._core.learning.fit import fit
-from sparsegpc._core.learning.points import choose_points, is_fixed
+from sparsegpc._core.learning.inducing_points import choose_points, is_fixed
 from sparsegpc._core.likelihoods.gaussian import GaussianNoise
 from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.selection.choices import Chosen, FixedChoice, PivotedChoice

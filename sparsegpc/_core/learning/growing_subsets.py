@@ -13,8 +13,8 @@ import numpy as np
 from numpy.linalg import LinAlgError
 
 from sparsegpc._core.learning.climb import Begin, climb, fresh
-from sparsegpc._core.learning.constant import floor
-from sparsegpc._core.learning.points import choose_points
+from sparsegpc._core.learning.constant_function import floor
+from sparsegpc._core.learning.inducing_points import choose_points
 from sparsegpc._core.selection.choices import FixedChoice
 
 # With fewer rows than the first there are no subsets; none is smaller than the others say.

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sparsegpc._core.learning.fit import FitResult
-from sparsegpc._core.learning.growth import FIRST_SIZE, FLAT_SHARE, grow
+from sparsegpc._core.learning.number_of_points import FIRST_SIZE, FLAT_SHARE, grow
 from sparsegpc._core.selection.choices import Chosen
 
 CONSTANT = -1000.0

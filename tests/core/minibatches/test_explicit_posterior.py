@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 
 from sparsegpc._core.bounds.collapsed import row_sums
 from sparsegpc._core.bounds.slacks import STANDARD
-from sparsegpc._core.minibatches.explicit import expected_log_sites, kernel_gradient
+from sparsegpc._core.minibatches.explicit_posterior import expected_log_sites, kernel_gradient
 from tests.core.helpers import central_difference, random_problem
 from tests.core.minibatches.batch_cases import random_posterior
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.linalg import LinAlgError
 
 from sparsegpc._core.rows.blocks import BlockStore, RowBlocks, Table, row_backend
-from sparsegpc._core.rows.cluster_client import Cluster, dask_array, groups
+from sparsegpc._core.rows.dask_client import Cluster, dask_array, groups
 from sparsegpc._core.rows.threads import single_threaded_blas
 
 # Rows of a part: N / `PARTS` within these limits, and within `PART_BYTES` of X.

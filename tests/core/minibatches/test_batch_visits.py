@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sparsegpc._core.bounds.slacks import STANDARD, TIGHT
 from sparsegpc._core.likelihoods.binary import PolyaGammaLogit
 from sparsegpc._core.likelihoods.gaussian import KnownNoise, known_noise_targets
-from sparsegpc._core.minibatches.visits import Batch, initial_sums, visit
+from sparsegpc._core.minibatches.batch_visits import Batch, initial_sums, visit
 from sparsegpc._core.rows.merging import SeparateRows
 from tests.core.helpers import random_problem
 from tests.core.minibatches.batch_cases import random_posterior

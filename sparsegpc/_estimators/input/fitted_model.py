@@ -4,7 +4,7 @@ import numbers
 
 import numpy as np
 
-from sparsegpc._core.bounds.upper import UPPER_BOUNDS
+from sparsegpc._core.bounds.upper_bounds import UPPER_BOUNDS
 from sparsegpc._estimators.input.validation import checked_numbers
 
 # Bounds of the same data agree to this, relative to their size, and to this in single precision.

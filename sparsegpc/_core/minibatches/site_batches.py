@@ -26,10 +26,10 @@ from numpy.linalg import LinAlgError
 
 from sparsegpc._core.bounds.collapsed import divergence, optimal_posterior
 from sparsegpc._core.bounds.slacks import STANDARD, sums_over_rows
-from sparsegpc._core.minibatches.explicit import expected_log_sites, kernel_gradient
-from sparsegpc._core.minibatches.model import StochasticModel
+from sparsegpc._core.minibatches.batch_visits import Batch, Visit, initial_sums, visit
+from sparsegpc._core.minibatches.explicit_posterior import expected_log_sites, kernel_gradient
 from sparsegpc._core.minibatches.running_sums import added, combined, no_rows
-from sparsegpc._core.minibatches.visits import Batch, Visit, initial_sums, visit
+from sparsegpc._core.minibatches.stochastic_model import StochasticModel
 from sparsegpc._core.models.sites import SHORTEST_STEP
 from sparsegpc._core.numerics.linalg import solve_cholesky, solve_lower
 from sparsegpc._core.optimisers.anderson import ANDERSON_DEPTH, Anderson
@@ -139,9 +139,13 @@ class SiteBatches(StochasticModel):
         return state._replace(sums=self._left(kept, best), n_rows=len(y))
 
     def constant_bound(self, y, weight):
-        learned = self.prior_mean is None
-        targets = self._targets(y, weight)
-        return sum(self.likelihood.constant_bound(one, weight, learned) for one in targets)
+        learned, likelihood = self.prior_mean is None, self.likelihood
+        return sum(
+            likelihood.at(likelihood.constant_params(one, weight, learned)).constant_bound(
+                one, weight, learned
+            )
+            for one in self._targets(y, weight)
+        )
 
     def log_prior(self, theta):
         priors = [likelihood.log_prior() for likelihood in self._likelihoods(theta)]

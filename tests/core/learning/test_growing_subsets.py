@@ -8,8 +8,8 @@ from sparsegpc._core.bounds.slacks import SLACKS
 from sparsegpc._core.kernels.algebra import FreeKernel, Scaled
 from sparsegpc._core.kernels.families import RBF, Constant
 from sparsegpc._core.learning.climb import Begin, Limits, climb
-from sparsegpc._core.learning.curriculum import FEWEST_POINTS, FEWEST_ROWS, subsets
-from sparsegpc._core.learning.points import choose_points
+from sparsegpc._core.learning.growing_subsets import FEWEST_POINTS, FEWEST_ROWS, subsets
+from sparsegpc._core.learning.inducing_points import choose_points
 from sparsegpc._core.learning.progress import Progress
 from sparsegpc._core.likelihoods.binary import BernoulliLogit
 from sparsegpc._core.models.model import SparseModel

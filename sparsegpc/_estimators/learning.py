@@ -8,17 +8,17 @@ from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils import check_random_state
 
 from sparsegpc._core.learning.fit import fit
-from sparsegpc._core.learning.growth import grow
+from sparsegpc._core.learning.number_of_points import grow
 from sparsegpc._core.learning.progress import Progress
 from sparsegpc._core.models.certification import certificate_of
 from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.rows.merging import MergedRows, find_rows
 from sparsegpc._core.selection.choices import Chosen, FixedChoice
+from sparsegpc._estimators.inducing_points import check_inducing_points, make_choice
 from sparsegpc._estimators.kernels.adapters import AdaptedKernel, kernel_structure
 from sparsegpc._estimators.kernels.spread import Spread
 from sparsegpc._estimators.kernels.starts import start_values
 from sparsegpc._estimators.messages.progress import errors_of_callbacks, say
-from sparsegpc._estimators.points import check_inducing_points, make_choice
 from sparsegpc._estimators.selector import InducingPointSelector
 
 

@@ -14,9 +14,9 @@ from sparsegpc._core.kernels.families import RBF, Constant
 from sparsegpc._core.likelihoods.binary import PolyaGammaLogit
 from sparsegpc._core.likelihoods.gaussian import GaussianNoise, noisy_targets
 from sparsegpc._core.models.model import SparseModel
-from sparsegpc._core.rows import cluster as room
+from sparsegpc._core.rows import dask_blocks
 from sparsegpc._core.rows.blocks import RowBlocks, Table, row_blocks
-from sparsegpc._core.rows.cluster import Cluster, ClusterBlocks, cut, distribute
+from sparsegpc._core.rows.dask_blocks import Cluster, ClusterBlocks, cut, distribute
 from sparsegpc._core.rows.sources import RowSource
 from sparsegpc._core.selection.choices import Chosen
 
@@ -46,7 +46,7 @@ def cluster(client):
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch):
     """Parts of a few dozen rows, so that there are many of them."""
-    monkeypatch.setattr(room, "SMALLEST_PART", 80)
+    monkeypatch.setattr(dask_blocks, "SMALLEST_PART", 80)
 
 
 def keys_of(client, name):
@@ -86,11 +86,11 @@ SUMS = pytest.mark.parametrize("small_sums", [0, 2**22], ids=["tree", "here"])
 
 @SUMS
 def test_visit_gives_what_plain_sums_and_rows_are(cluster, rng, monkeypatch, small_sums):
-    monkeypatch.setattr(room, "SMALL_SUMS", small_sums)
+    monkeypatch.setattr(dask_blocks, "SMALL_SUMS", small_sums)
     X, y, z = rng.randn(1000, 3), rng.randn(1000), rng.randn(2, 1000)
     W = rng.randn(4, 3)
     blocks = ClusterBlocks(cluster, X, 4)
-    assert len(blocks.slices) > room.FAN_IN
+    assert len(blocks.slices) > dask_blocks.FAN_IN
 
     def function(V, x, y, z, nothing):
         assert nothing is None
@@ -136,7 +136,7 @@ def test_memory_is_a_share_of_that_of_the_workers(client, cluster):
 
 @SUMS
 def test_results_do_not_depend_on_the_workers(cluster, rng, monkeypatch, small_sums):
-    monkeypatch.setattr(room, "SMALL_SUMS", small_sums)
+    monkeypatch.setattr(dask_blocks, "SMALL_SUMS", small_sums)
     X = rng.randn(2000, 3) * 10.0 ** rng.uniform(-8, 8, (2000, 1))
 
     def sums(cluster):
@@ -150,7 +150,7 @@ def test_results_do_not_depend_on_the_workers(cluster, rng, monkeypatch, small_s
         distributed.Client(other, set_as_default=False) as alone,
     ):
         expected = sums(Cluster(alone))
-    monkeypatch.setattr(room, "SMALL_SUMS", 2**22 - small_sums)
+    monkeypatch.setattr(dask_blocks, "SMALL_SUMS", 2**22 - small_sums)
     for found in (sums(cluster), sums(cluster)):
         assert_array_equal(found[0], expected[0])
         assert found[1] == expected[1]
@@ -159,7 +159,7 @@ def test_results_do_not_depend_on_the_workers(cluster, rng, monkeypatch, small_s
 @SUMS
 @pytest.mark.parametrize("failing", [0, 333, 999])
 def test_errors_arrive_as_themselves(cluster, rng, monkeypatch, small_sums, failing):
-    monkeypatch.setattr(room, "SMALL_SUMS", small_sums)
+    monkeypatch.setattr(dask_blocks, "SMALL_SUMS", small_sums)
     blocks = ClusterBlocks(cluster, rng.randn(1000, 1), 3)
 
     def function(k, error):
@@ -230,13 +230,13 @@ def test_parts_cover_the_rows_within_limits(n_rows, n_columns):
     assert [part.start for part in parts[1:]] == [part.stop for part in parts[:-1]]
     assert (parts[0].start, parts[-1].stop) == (0, n_rows)
     assert sizes.min() > 0
-    assert sizes.max() * n_columns * 8 <= max(room.PART_BYTES, 8 * n_columns)
-    assert sizes.max() <= room.LARGEST_PART
+    assert sizes.max() * n_columns * 8 <= max(dask_blocks.PART_BYTES, 8 * n_columns)
+    assert sizes.max() <= dask_blocks.LARGEST_PART
     assert np.ptp(sizes) <= 1
 
 
 def test_parts_of_a_dask_array_are_chunks_together_or_pieces_of_one(monkeypatch):
-    monkeypatch.setattr(room, "SMALLEST_PART", 30)
+    monkeypatch.setattr(dask_blocks, "SMALLEST_PART", 30)
     X = da.zeros((500, 2), chunks=((20, 5, 20, 300, 17, 59, 10, 9, 60), 2))
     sizes = [part.stop - part.start for part in cut(RowSource(X))]
     assert sizes == [25, 20, *[30] * 10, 17, 59, 19, 30, 30]

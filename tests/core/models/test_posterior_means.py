@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from sparsegpc._core.likelihoods.base import SiteState
-from sparsegpc._core.models.means import Covariance
+from sparsegpc._core.models.posterior_means import Covariance
 from tests.core.models.site_problems import make_problem
 
 
