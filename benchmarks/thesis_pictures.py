@@ -16,6 +16,7 @@ many of each class are in each of the squares that the pictures shade.
     python benchmarks/thesis_pictures.py
 """
 
+import argparse
 import warnings
 from pathlib import Path
 from typing import NamedTuple
@@ -459,5 +460,6 @@ def render(folder):
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(description=__doc__.splitlines()[0]).parse_args()
     with threadpool_limits(1):
         run()

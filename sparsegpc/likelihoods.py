@@ -1,4 +1,4 @@
-"""Likelihoods, and what one's own are made of.
+"""Likelihoods, and the base classes for your own.
 
 Instances are given to the parameter ``likelihood`` of the classifiers, where names as strings stand
 for those with default settings.

@@ -1,14 +1,13 @@
-"""What all estimators of the package share: parameters, saved state, callbacks."""
+"""What all estimators of the package share: parameters, saved state, rows to predict at."""
 
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from sparsegpc._estimators.input.validation import validated_rows
-from sparsegpc._estimators.messages.callbacks import CALLBACK_SUPPORT
 from sparsegpc._estimators.saving.state import restored_state, saved_state
 
 
-class Estimator(*CALLBACK_SUPPORT, BaseEstimator):
+class Estimator(BaseEstimator):
     """A scikit-learn estimator that sets all parameters or none, and marks its files."""
 
     def set_params(self, **params):

@@ -32,17 +32,17 @@ from sparsegpc._estimators.latent import latent_moments
 from sparsegpc._estimators.learning import (
     Problem,
     check_auto,
-    check_same_kernel,
     learns,
     search,
+    with_likelihood,
 )
-from sparsegpc._estimators.messages.callbacks import announced_fit
+from sparsegpc._estimators.messages.callbacks import CALLBACK_SUPPORT, announced_fit
 from sparsegpc._estimators.messages.fit_warnings import FRAMES_TO_USER, describe_fit
 from sparsegpc._estimators.messages.progress import watch_evaluations
 from sparsegpc._estimators.selector import InducingPointSelector
 
 
-class BaseSparseGP(Estimator):
+class BaseSparseGP(*CALLBACK_SUPPORT, Estimator):
     """Base of estimators: a sparse Gaussian process under a likelihood of any kind.
 
     It has the parameters that all of them share, and learns hyperparameters, inducing points and
@@ -189,12 +189,12 @@ class BaseSparseGP(Estimator):
         "callback": [callable, None],
     }
 
-    # Whether f may vary much faster than the rows are apart.
+    # Whether f may vary over distances much shorter than those between rows.
     _expects_fast = True
     # A mean of f that moves less than this is constant as far as a user can see.
     _visible_range = 0.2
-    # The learned noise of a regressor.
-    _noise = None
+    # The learned noise of a regressor, and the likelihood of other estimators.
+    _noise = _likelihood = None
 
     def __init__(
         self,
@@ -281,13 +281,7 @@ class BaseSparseGP(Estimator):
         kernel = default_kernel(spread) if self.kernel is None else self.kernel
         parameters = adapt_kernel(kernel, self.n_features_in_, refuse_white=NO_WHITE_NOISE)
         model = self._model(parameters.kernel, rows, merged)
-        likelihood = self._likelihood
-        for y in model.targets:
-            parameters = parameters.extended(
-                likelihood.initial_params(y, model.weight),
-                likelihood.params_bounds(y, model.weight),
-                likelihood.params_names(),
-            )
+        parameters = with_likelihood(parameters, model)
         return Problem(merged, rows.places, spread, kernel, parameters, model, progress)
 
     def _model(self, kernel, rows, merged):
@@ -339,10 +333,6 @@ class BaseSparseGP(Estimator):
         self._store(result, problem)
         return describe_fit(self, result, problem)
 
-    def _check_same_kind(self, problem):
-        """Refuse to start from a fit of another kind."""
-        check_same_kernel(self, problem)
-
     def _tell(self, warned):
         """Warn the user, who called `fit`, which called this."""
         for category, message, _ in warned:
@@ -351,6 +341,9 @@ class BaseSparseGP(Estimator):
     def _store(self, result, problem):
         best, counts = result.best, problem.model.counts
         self._theta = best.theta
+        if self._likelihood is not None and self._likelihood.n_params:
+            # Predictions are made with what was learned.
+            self._likelihood = self._likelihood.at(problem.model.split(best.theta)[1][0])
         self.kernel_ = problem.kernel.clone_with_theta(best.posterior.theta)
         indices = best.chosen.indices
         self.inducing_indices_ = (
@@ -383,7 +376,7 @@ class BaseSparseGP(Estimator):
     def _limit_meaning(self, name, side, best):
         """Say what it means that this hyperparameter is at a limit; empty if nothing is known.
 
-        None means that it is nothing to be told.
+        None means that users need not be told.
         """
         return ""
 
@@ -403,7 +396,7 @@ class BaseSparseGP(Estimator):
         """
         X = self._check_rows(X)
         with single_threaded_blas():
-            mean, variance = latent_moments([self._posterior], X, self.kernel_)
+            mean, variance = latent_moments([(self._posterior, self.kernel_)], X)
         return (mean[0], variance[0]) if len(mean) == 1 else (mean.T, variance.T)
 
     def certificate(self, X, y, sample_weight=None, method="auto"):
@@ -483,8 +476,8 @@ class BaseSparseGP(Estimator):
     def truncate(self, n_inducing, X, y, sample_weight=None):
         """Return the model on the first inducing points only, without learning again.
 
-        Hyperparameters stay as they are; posterior and bound are those of the smaller model. So a
-        path of sizes costs little beyond its largest.
+        Hyperparameters stay as they are; posterior and bound are those of the smaller model. Each
+        size costs about as much as one evaluation of the bound.
 
         Parameters
         ----------
@@ -506,7 +499,8 @@ class BaseSparseGP(Estimator):
         Raises
         ------
         ValueError
-            If `n_inducing` is out of range, or the classifier consists of a model for each class.
+            If `n_inducing` is out of range, X has not as many distinct rows as that of `fit`, or
+            the classifier consists of a model for each class.
 
         Notes
         -----

@@ -29,15 +29,15 @@ class ClassPredictions(ClassifierMixin):
     """
 
     @property
-    def _posteriors(self):
-        """A list of the `Posterior` of this model, or of each of the models that it consists of."""
+    def _fitted(self):
+        """Posterior and kernel of this model, or of each of the models that it consists of."""
         models = getattr(self, "estimators_", None) or [self]
-        return [model._posterior for model in models]
+        return [(model._posterior, model.kernel_) for model in models]
 
     def _moments(self, X):
         """Return mean and variance of all functions at validated rows, shape (K, N) each."""
         with single_threaded_blas():
-            return latent_moments(self._posteriors, X, self.kernel_)
+            return latent_moments(self._fitted, X)
 
     def predict_log_proba(self, X):
         """Return the logarithms of the class probabilities.
@@ -228,6 +228,6 @@ class ClassPredictions(ClassifierMixin):
         X = self._check_rows(X)
         n_samples, rng = checked_count(n_samples, "n_samples"), checked_generator(random_state)
         with single_threaded_blas():
-            samples = latent_samples(self._posteriors, X, self.kernel_, n_samples, rng)
+            samples = latent_samples(self._fitted, X, n_samples, rng)
         samples = np.moveaxis(samples, -1, 0)
         return samples[:, 0] if samples.shape[1] == 1 else samples

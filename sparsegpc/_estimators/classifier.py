@@ -7,7 +7,6 @@ from sklearn.base import _fit_context
 from sklearn.gaussian_process.kernels import CompoundKernel
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
-from sklearn.utils.validation import check_is_fitted
 
 from sparsegpc._core.likelihoods.base import LabelLikelihood
 from sparsegpc._core.numerics.budget import refuse_beyond_memory
@@ -182,7 +181,8 @@ class SparseGPClassifier(ClassPredictions, BaseSparseGP):
         For each evaluation of the bound "choice", the number of the choice of points, from 0;
         "n_samples", the number of distinct rows, at first often a subset; "n_inducing"; the
         "lower_bound" for these rows in nats; and "seconds" since the beginning of the fit, or of
-        that class's. The last entry is the model, unless growth went on past it. [A list of such.]
+        that class's. The last entry is the model, unless growth went on past it; `truncate` keeps
+        it as it is. [A list of such.]
     growth_ : list of dict or None
         With ``n_inducing="auto"``, for each size tried ``n_inducing``, the ``lower_bound`` and the
         ``gap_per_row`` of the certificate, in nats. [A list of such.]
@@ -380,7 +380,6 @@ class SparseGPClassifier(ClassPredictions, BaseSparseGP):
         self.n_features_in_ = rows.X.shape[1]
         rng = check_random_state(self.random_state)
         if n_classes > 2 and not likelihood.takes_many_classes:
-            self._likelihood = OneVsRestLink(likelihood)
             return self._fit_one_vs_rest(rows, rng, tasks)
         if not hasattr(self, "classes_"):
             self.classes_ = np.arange(n_classes)
@@ -399,6 +398,7 @@ class SparseGPClassifier(ClassPredictions, BaseSparseGP):
             tasks=tasks,
         )
         self.estimators_ = estimators
+        self._likelihood = OneVsRestLink([one._likelihood for one in estimators])
         # What a single model of an earlier fit has left.
         for name in ("_theta", "_posterior"):
             vars(self).pop(name, None)
@@ -420,7 +420,6 @@ class SparseGPClassifier(ClassPredictions, BaseSparseGP):
 
     def _checked_rows(self, X, y, sample_weight, reset):
         """Return the `PresentRows` of a fitted model's classes."""
-        check_is_fitted(self)
         X, y = validated_labels(self, X, y, reset=reset, seen=True)
         rows = present_rows(X, y, sample_weight)
         codes = class_codes(rows.y, self.classes_)

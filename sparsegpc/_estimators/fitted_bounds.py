@@ -10,14 +10,14 @@ from sparsegpc._core.learning.fit import settle
 from sparsegpc._core.models.certification import certificate_of
 from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.selection.choices import Chosen
-from sparsegpc._estimators.input.fitted_model import check_same_rows
+from sparsegpc._estimators.input.fitted_model import check_as_many_rows, check_same_rows
 
 
 class Restated(NamedTuple):
     """The core's model of given rows at what an estimator has learned.
 
-    ``theta`` are its parameters, and ``offset`` what its bound lacks to the one that the user is
-    told, in nats.
+    ``theta`` are its parameters, and ``offset`` is the bound that the user is told less the model's
+    own, in nats.
     """
 
     estimator: BaseEstimator
@@ -48,7 +48,7 @@ def certified(parts, method):
 
 
 def bound_at(parts, theta, eval_gradient):
-    """Return the sum of the bounds of what is `Restated`, at all their kernels' parameters (P,).
+    """Return the sum of the bounds of all parts at their kernels' parameters, shape (P,) together.
 
     With `eval_gradient` the gradient, too. Minus infinity, with a gradient of zero, where a kernel
     cannot be factored.
@@ -71,12 +71,14 @@ def bound_at(parts, theta, eval_gradient):
 
 
 def truncated(parts, n_points):
-    """Return the fitted estimator on the first points of the one that is `Restated`."""
+    """Return a copy of the fitted estimator, on its first points."""
     (part,) = parts
     whole = part.estimator
+    check_as_many_rows(len(part.model.weight), whole._posterior.functions[0].n_rows)
     evaluation = part.solved(part.theta, whole._posterior.truncated(n_points))
     other = copy(whole)
     other._store_posterior(evaluation, part.model, part.offset)
+    other.converged_ = whole.converged_ and evaluation.converged
     if whole.inducing_indices_ is not None:
         other.inducing_indices_ = whole.inducing_indices_[:n_points]
     return other

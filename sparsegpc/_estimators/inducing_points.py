@@ -19,7 +19,7 @@ METHODS = (*PIVOTED, "kmeans")
 
 
 def make_choice(method, n_points, tol, X, weight, rng, *, n_functions=1, name="n_inducing"):
-    """Return the `choices` object of a method by its public name, for merged rows `X`.
+    """Return the choice of points of a method by its public name, for merged rows `X`.
 
     The points will serve so many functions; `name` is how the user knows `n_points`.
     """

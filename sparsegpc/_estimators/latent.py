@@ -7,25 +7,25 @@ from sparsegpc._core.numerics.budget import largest_square, refuse_beyond_memory
 from sparsegpc._estimators.input.settings import row_options
 
 
-def latent_moments(posteriors, X, kernel):
-    """Return mean and variance of the functions of all posteriors at rows, shape (K, N) each.
+def latent_moments(fitted, X):
+    """Return mean and variance of the functions of fitted models at rows, shape (K, N) each.
 
     Parameters
     ----------
-    posteriors : list of Posterior
+    fitted : list of (Posterior, sklearn.gaussian_process.kernels.Kernel)
+        The kernel is as the user knows it, for a ValueError where it overflows.
     X : ndarray or RowSource of shape (N, D)
         Validated.
-    kernel : sklearn.gaussian_process.kernels.Kernel
-        As the user knows it, for a ValueError where it overflows.
     """
-    with np.errstate(over="ignore", invalid="ignore"):
-        parts = [posterior.moments(X, **row_options()) for posterior in posteriors]
-    moments = tuple(map(np.concatenate, zip(*parts, strict=True)))
-    refuse_overflowed(X, moments, kernel)
-    return moments
+    parts = []
+    for posterior, kernel in fitted:
+        with np.errstate(over="ignore", invalid="ignore"):
+            parts.append(posterior.moments(X, **row_options()))
+        _refuse_overflowed(X, parts[-1], kernel)
+    return tuple(map(np.concatenate, zip(*parts, strict=True)))
 
 
-def latent_covariance(posterior, X, kernel, request, n_samples=0):
+def latent_covariance(posterior, kernel, X, request, n_samples=0):
     """Return mean and covariance of f, shape (K, N) and (K, N, N).
 
     Raises MemoryError where that, and so many draws of it, cannot fit the memory; `request` is what
@@ -45,21 +45,21 @@ def latent_covariance(posterior, X, kernel, request, n_samples=0):
     # Beside the covariance all rows are small.
     with np.errstate(over="ignore", invalid="ignore"):
         moments = posterior.covariance(X[:])
-    refuse_overflowed(X, moments, kernel)
+    _refuse_overflowed(X, moments, kernel)
     return moments
 
 
-def latent_samples(posteriors, X, kernel, n_samples, rng):
-    """Return joint draws of the functions of all posteriors, shape (K, n_samples, N)."""
+def latent_samples(fitted, X, n_samples, rng):
+    """Return joint draws of the functions of fitted models, shape (K, n_samples, N)."""
     return np.concatenate(
         [
-            draw(*latent_covariance(posterior, X, kernel, "sample_f", n_samples), n_samples, rng)
-            for posterior in posteriors
+            draw(*latent_covariance(*model, X, "sample_f", n_samples), n_samples, rng)
+            for model in fitted
         ]
     )
 
 
-def refuse_overflowed(X, moments, kernel):
+def _refuse_overflowed(X, moments, kernel):
     """Raise ValueError if moments of f at these rows are not finite."""
     if not all(np.isfinite(part).all() for part in moments):
         largest = float(np.maximum(np.abs(X.min(axis=0)), np.abs(X.max(axis=0))).max())

@@ -41,7 +41,7 @@ class Problem(NamedTuple):
 
     @property
     def offset(self):
-        """What the model's bound lacks to the one that the user is told, in nats."""
+        """The bound that the user is told less the model's own, in nats."""
         return self.progress.offset * self.model.total_weight
 
 
@@ -66,7 +66,8 @@ def search(estimator, problem, rng, *, warm=False, starts=None):
         With ``n_inducing="auto"``.
     """
     if warm:
-        estimator._check_same_kind(problem)
+        _check_same_kernel(estimator, problem)
+        _check_same_parameters(estimator, problem)
     if estimator.n_inducing != "auto":
         choose = _choice(estimator, problem, rng)
         return _search(estimator, problem, rng, choose, warm, starts), None
@@ -96,6 +97,18 @@ def search(estimator, problem, rng, *, warm=False, starts=None):
     for step in growth.history:
         step["lower_bound"] += problem.offset
     return growth.result, growth
+
+
+def with_likelihood(parameters, model):
+    """Return an `AdaptedKernel` with the parameters of a model's likelihood for each output."""
+    likelihood, weight = model.likelihood, model.weight
+    for y in model.targets:
+        parameters = parameters.extended(
+            likelihood.initial_params(y, weight),
+            likelihood.params_bounds(y, weight),
+            likelihood.params_names(),
+        )
+    return parameters
 
 
 def check_auto(estimator):
@@ -148,7 +161,7 @@ def _restarts(estimator, problem, rng):
     if n_restarts and not np.isfinite(bounds).all():
         raise ValueError(
             f"n_restarts_optimizer={n_restarts} draws hyperparameters between their bounds, so "
-            f"all bounds of kernel {problem.kernel} must be finite and positive, got "
+            f"all bounds, those of kernel {problem.kernel} first, must be finite and positive, got "
             f"{np.exp(bounds).tolist()}: give others, or no restarts"
         )
     return [rng.uniform(*bounds.T) for _ in range(n_restarts)]
@@ -191,7 +204,7 @@ def _choice(estimator, problem, rng):
     )
 
 
-def check_same_kernel(estimator, problem):
+def _check_same_kernel(estimator, problem):
     """Refuse to start from a fit to other columns or with another kind of kernel."""
     n_columns = estimator.inducing_points_.shape[1]
     if n_columns != estimator.n_features_in_:
@@ -205,6 +218,18 @@ def check_same_kernel(estimator, problem):
             f"warm_start=True needs the kernel structure of the last fit: it had "
             f"{before} with {_free(before)} free, kernel is {problem.kernel} with "
             f"{_free(problem.kernel)} free; set warm_start=False to start afresh"
+        )
+
+
+def _check_same_parameters(estimator, problem):
+    """Refuse to start from a fit with other parameters of the likelihood or the noise."""
+    n_kernel = problem.model.kernel.n_params
+    before, now = len(estimator._theta) - n_kernel, len(problem.parameters.theta) - n_kernel
+    if before != now:
+        raise ValueError(
+            "warm_start=True needs the parameters of the likelihood and the noise of the last fit: "
+            f"it had {before} parameters beside those of the kernel, this one has {now}; set "
+            "warm_start=False to start afresh"
         )
 
 

@@ -18,6 +18,7 @@ from sparsegpc._estimators.inducing_points import METHODS, check_inducing_points
 from sparsegpc._estimators.input.settings import row_options
 from sparsegpc._estimators.input.validation import Range, refuse_overflow
 from sparsegpc._estimators.kernels.starts import start_values
+from sparsegpc._estimators.messages.callbacks import CALLBACK_SUPPORT
 from sparsegpc._estimators.messages.fit_warnings import FRAMES_TO_USER
 from sparsegpc._estimators.messages.progress import errors_of_callbacks
 
@@ -82,7 +83,7 @@ def choose_points(kernel, theta, X, weight, *, selector, n_inducing, rng):
     return choose(kernel, theta, candidates, rows.weight).Z
 
 
-class BaseMinibatches(Estimator):
+class BaseMinibatches(*CALLBACK_SUPPORT, Estimator):
     """The steps of `fit` and `partial_fit`, from a core's model of batches and distinct rows."""
 
     _parameter_constraints = {

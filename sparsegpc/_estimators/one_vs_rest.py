@@ -132,23 +132,28 @@ class OneVsRestLink:
 
     Parameters
     ----------
-    likelihood : LabelLikelihood
-        Of two classes.
+    likelihoods : list of LabelLikelihood
+        Of two classes, one for each class against the rest.
     """
 
-    def __init__(self, likelihood):
-        self._likelihood = likelihood
+    def __init__(self, likelihoods):
+        self._likelihoods = likelihoods
 
     def log_probabilities(self, mean, variance):
         """Return what `LabelLikelihood.log_probabilities` does, for a function of each class."""
-        functions = [slice(k, k + 1) for k in range(len(mean))]
-        parts = [self._likelihood.log_probabilities(mean[k], variance[k])[:, 1] for k in functions]
+        parts = [
+            likelihood.log_probabilities(mean[k : k + 1], variance[k : k + 1])[:, 1]
+            for k, likelihood in enumerate(self._likelihoods)
+        ]
         log_proba = np.stack(parts, axis=1)
         return log_proba - logsumexp(log_proba, axis=1, keepdims=True)
 
     def probabilities(self, f):
         """Return what `LabelLikelihood.probabilities` does, for a function of each class."""
-        parts = [self._likelihood.probabilities(f[k : k + 1])[:, 1] for k in range(len(f))]
+        parts = [
+            likelihood.probabilities(f[k : k + 1])[:, 1]
+            for k, likelihood in enumerate(self._likelihoods)
+        ]
         proba = np.stack(parts, axis=1)
         # Where all of them underflow their logarithms do not.
         lost = proba.sum(axis=1) == 0.0

@@ -209,12 +209,12 @@ class GaussianPredictions(RegressorMixin):
 
     def _latent(self, X):
         """Return mean and variance of f in units of y, shape (n_outputs, N) each."""
-        mean, variance = latent_moments([self._posterior], X, self.kernel_)
+        mean, variance = latent_moments([(self._posterior, self.kernel_)], X)
         scale = self._y_scale[:, None]
         return self._y_centre[:, None] + scale * mean, scale**2 * variance
 
     def _latent_with_covariance(self, X, request, n_samples=0):
-        mean, covariance = latent_covariance(self._posterior, X, self.kernel_, request, n_samples)
+        mean, covariance = latent_covariance(self._posterior, self.kernel_, X, request, n_samples)
         scale = self._y_scale[:, None]
         covariance *= scale[..., None] ** 2
         return self._y_centre[:, None] + scale * mean, covariance

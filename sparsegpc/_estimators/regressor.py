@@ -444,7 +444,7 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
         """Return the model on the first inducing points only, without learning again.
 
         Hyperparameters and noise stay as they are; posterior and bound are those of the smaller
-        model. So a path of sizes costs little beyond its largest.
+        model. Each size costs about as much as one evaluation of the bound.
 
         Parameters
         ----------
@@ -468,7 +468,7 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
         Raises
         ------
         ValueError
-            If `n_inducing` is out of range.
+            If `n_inducing` is out of range, or X has not as many distinct rows as that of `fit`.
 
         Notes
         -----
@@ -499,7 +499,7 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
         return Targets(X, y, weight, noise)
 
     def _units_offset(self, total_weight):
-        """Return what a bound for scaled targets lacks to one for targets in their own units."""
+        """Return the bound for targets in their own units less that for scaled ones, in nats."""
         return -total_weight * float(np.log(self._y_scale).sum())
 
     def _fit_targets(self, targets, places, progress):
@@ -571,14 +571,6 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
             raise ValueError(
                 "warm_start=True needs the kind of noise, normalize_y and the number of outputs of "
                 "the last fit; set warm_start=False to start afresh"
-            )
-
-    def _check_same_kind(self, problem):
-        super()._check_same_kind(problem)
-        if len(problem.parameters.theta) != len(self._theta):
-            raise ValueError(
-                "warm_start=True needs the noise parameters of the last fit; set warm_start=False "
-                "to start afresh"
             )
 
     def _store(self, result, problem):

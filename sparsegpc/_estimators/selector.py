@@ -12,7 +12,6 @@ from sklearn.base import (
 from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
-from sklearn.utils.validation import check_is_fitted
 
 from sparsegpc._core.bounds.features import factor_inducing
 from sparsegpc._core.bounds.slacks import TIGHT
@@ -268,8 +267,7 @@ class InducingPointSelector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, E
         MemoryError
             If V cannot fit the memory.
         """
-        check_is_fitted(self)
-        X = validated_rows(self, X, reset=False)
+        X = self._check_rows(X)
         row_bytes = 8 * len(self.inducing_points_)
         refuse_beyond_memory(
             len(X) * row_bytes,

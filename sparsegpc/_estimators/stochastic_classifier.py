@@ -27,6 +27,7 @@ from sparsegpc._estimators.input.validation import all_or_nothing
 from sparsegpc._estimators.kernels.adapters import NO_WHITE_NOISE, adapt_kernel
 from sparsegpc._estimators.kernels.spread import measure_spread
 from sparsegpc._estimators.kernels.starts import default_kernel
+from sparsegpc._estimators.learning import with_likelihood
 from sparsegpc._estimators.messages.callbacks import announced_fit
 from sparsegpc._estimators.messages.progress import watch_calls, watch_epochs
 from sparsegpc._estimators.minibatches import (
@@ -359,13 +360,25 @@ class StochasticSparseGPClassifier(ClassPredictions, BaseMinibatches):
         spread = measure_spread(some.X, some.weight)
         kernel = default_kernel(spread) if self.kernel is None else self.kernel
         parameters = adapt_kernel(kernel, self.n_features_in_, refuse_white=NO_WHITE_NOISE)
+        targets = self._likelihood.targets(codes[:START_ROWS], weight[:START_ROWS], some)
+        model = SparseModel(
+            parameters.kernel,
+            self._likelihood,
+            some.X,
+            targets,
+            some.weight,
+            slack=self._slack(),
+            fit_prior_mean=self.fit_prior_mean and self._likelihood.has_prior_mean,
+            **row_options(),
+        )
+        parameters = with_likelihood(parameters, model)
         theta = parameters.theta
         # Rows of one class would say that f is constant.
         if self.learning_rate > 0.0 and len(np.unique(codes[:START_ROWS])) > 1:
-            theta = self._theta_of_some(parameters, some, codes, weight, spread)
+            theta = learn_theta(model, parameters, spread, self.n_inducing)
         Z = choose_points(
             parameters.kernel,
-            theta,
+            theta[: parameters.kernel.n_params],
             X,
             weight,
             selector=self.selector,
@@ -375,20 +388,6 @@ class StochasticSparseGPClassifier(ClassPredictions, BaseMinibatches):
         self._bounds, self.kernel_ = parameters.bounds, kernel
         model = self._model(parameters.kernel)
         return model, model.start(theta, Z)
-
-    def _theta_of_some(self, parameters, rows, codes, weight, spread):
-        """Return the parameters that the first rows would learn by themselves."""
-        model = SparseModel(
-            parameters.kernel,
-            self._likelihood,
-            rows.X,
-            self._likelihood.targets(codes[:START_ROWS], weight[:START_ROWS], rows),
-            rows.weight,
-            slack=self._slack(),
-            fit_prior_mean=self.fit_prior_mean and self._likelihood.has_prior_mean,
-            **row_options(),
-        )
-        return learn_theta(model, parameters, spread, self.n_inducing)
 
     def _resolved_likelihood(self):
         n_classes = len(self.classes_)
@@ -423,6 +422,10 @@ class StochasticSparseGPClassifier(ClassPredictions, BaseMinibatches):
 
     def _store(self, model):
         state = self._state
+        if self._likelihood.n_params:
+            # Predictions are made with what was learned.
+            own = state.theta[model.kernel.n_params :][: self._likelihood.n_params]
+            self._likelihood = self._likelihood.at(own)
         self._posterior = posterior = model.posterior(state)
         self.kernel_ = self.kernel_.clone_with_theta(posterior.theta)
         means = posterior.prior_means

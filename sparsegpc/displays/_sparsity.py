@@ -62,7 +62,7 @@ class SparsityDisplay:
     See Also
     --------
     ConvergenceDisplay : The bound on the way of a fit.
-    SparseGPRegressor.truncate : The model on the first points.
+    SparseGPClassifier.truncate : The model on the first points.
     SparseGPRegressor.certificate : What the gap implies for predictions.
 
     Examples

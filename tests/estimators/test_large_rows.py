@@ -143,7 +143,7 @@ def stacked(points):
 
 @pytest.mark.usefixtures("small_blocks")
 def test_the_curriculum_of_many_rows_is_that_of_the_array(wrap, monkeypatch):
-    monkeypatch.setattr("sparsegpc._core.learning.curriculum.FEWEST_ROWS", 1000)
+    monkeypatch.setattr("sparsegpc._core.learning.growing_subsets.FEWEST_ROWS", 1000)
     X, f = sorted_rows(1700)
     model = SparseGPClassifier(**QUICK)
     expected = model.fit(X, labels(f))

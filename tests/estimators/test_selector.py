@@ -27,9 +27,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from sparsegpc import InducingPointSelector
+from sparsegpc._estimators.inducing_points import METHODS, PIVOTED
+from tests.estimators.two_classes import moons
 
-PIVOTED = ("hgv", "rpcholesky", "greedy-variance", "uniform")
-METHODS = (*PIVOTED, "kmeans")
 EVERY_METHOD = pytest.mark.parametrize("method", METHODS)
 EVERY_PIVOTED = pytest.mark.parametrize("method", PIVOTED)
 KERNELS = {
@@ -222,7 +222,7 @@ few_values = st.builds(
 )
 
 
-@given(few_values, st.integers(0, 2**31), st.sampled_from(PIVOTED), st.integers(1, 9))
+@given(few_values, st.integers(0, 2**31), st.sampled_from(tuple(PIVOTED)), st.integers(1, 9))
 def test_order_and_copies_of_rows_change_the_indices_only(X, seed, method, n_components):
     permutation = np.random.RandomState(seed).permutation(len(X))
     X = read_only(X)
@@ -537,6 +537,13 @@ def test_pipeline_with_a_linear_classifier(weighting, rng):
     model = make_pipeline(StandardScaler(), points, LogisticRegression(C=100.0)).fit(X, y)
     assert model.score(X, y) > 0.95
     assert LogisticRegression().fit(X, y).score(X, y) < 0.8
+
+
+def test_the_selector_feeds_a_linear_model():
+    X, y = moons()
+    selector = InducingPointSelector(n_components=20, weighting="classification")
+    pipeline = make_pipeline(StandardScaler(), selector, LogisticRegression(C=10.0)).fit(X, y)
+    assert pipeline.score(*moons(200, seed=1)) > 0.85
 
 
 def test_grid_search_over_the_number_of_points(rng):

@@ -35,6 +35,8 @@ SCALE_STEPS = 8
 class Slack:
     """A slack: its value, its scale, and the sum over rows that it needs.
 
+    The scale is the best of a family, or constant: gradients of the bound take it as given.
+
     Attributes
     ----------
     is_sum_over_rows : bool
@@ -64,7 +66,8 @@ class Slack:
     def rescaled(self, total, factor):
         """Return the sum of the `row_term` after all costs have been multiplied by a factor.
 
-        Or the old one where that would need the rows: the sum serves the value of the bound only.
+        A slack that would need the rows for it returns the old sum, which only the value of the
+        bound depends on.
         """
         return factor * total
 
@@ -111,6 +114,11 @@ SLACKS = {"tight": TIGHT, "spherical": SPHERICAL, "standard": STANDARD}
 def sums_over_rows(names):
     """Return those of some slacks' names of which batches of rows give estimates."""
     return tuple(name for name in names if SLACKS[name].is_sum_over_rows)
+
+
+def scales_for(likelihood, slack):
+    """Return the slack that gives the scales of a likelihood: 1 for one with a slack of its own."""
+    return STANDARD if likelihood.has_own_slack else slack
 
 
 def settle_scales(slack, expect, residual, mean_costs):

@@ -70,18 +70,22 @@ def fit(
     Parameters
     ----------
     model : SparseModel
-    starts, restarts, spares : list of ndarray of shape (P,)
-        Candidates, of which the one ranked best on a subset is climbed from; further starts, each
-        climbed from; and those climbed from only while all that was found is no better than a
-        constant function, as are the other candidates.
+    starts : list of ndarray of shape (P,)
+        Candidates, of which the one ranked best on a subset is climbed from.
     bounds : ndarray of shape (P, 2)
         Of theta.
     choice : PivotedChoice or FixedChoice
-    max_iter, max_reselections : int
-        Most steps of theta for one choice of points, where 0 keeps theta as it is; and how often
-        points may be chosen again.
+    max_iter : int
+        Most steps of theta for one choice of points; 0 keeps theta as it is.
+    max_reselections : int
+        How often points may be chosen again.
     move_points : bool
         At the end, maximise over the places of the points along with theta.
+    restarts : list of ndarray of shape (P,)
+        Further starts, each climbed from.
+    spares : list of ndarray of shape (P,)
+        Climbed from only while nothing found is better than a constant function, as are the
+        candidates that were not ranked best.
     first : Chosen or None
         Points to begin with; None asks `choice`.
     report : callable or None

@@ -59,9 +59,9 @@ def polya_gamma_mean(tilt):
 class Likelihood:
     r"""How targets of any kind, labels or numbers, follow from K functions f of the columns.
 
-    A subclass defines `targets` and `expect`; or, if its sites do not depend on f, `targets`,
-    `sites` and `constant_bound`. The attributes below and all other methods have defaults. The core
-    asks for expectations under Gaussian f and for their derivatives, and for nothing else.
+    A subclass defines `targets` and `expect`; or, if its sites do not depend on f, `targets` and
+    `sites`. The attributes below and all other methods have defaults. The core asks for
+    expectations under Gaussian f and for their derivatives, and for nothing else.
 
     Three conditions. Precisions must be positive, which they are where the logarithm of the
     likelihood is concave in f. The numbers of `expect` must be derivatives of each other to about
@@ -76,9 +76,11 @@ class Likelihood:
     n_functions : int
         How many functions f of the columns it ties together, K.
     n_params : int
-        Number P of its own parameters that are learned, for each output.
+        Number P of its own parameters that are learned, for each output: logarithms, whose
+        exponentials messages show.
     has_fixed_sites : bool
-        Whether the sites do not depend on f, so that nothing needs to be solved for.
+        Whether the sites do not depend on f, so that nothing needs to be solved for. Then K is 1:
+        several functions are several outputs.
     has_own_slack : bool
         Whether `expect` accounts for the residuals by itself; then it is given ``v = 1``.
     has_prior_mean : bool
@@ -262,8 +264,19 @@ class Likelihood:
         return 0.0, np.zeros(self.n_params)
 
     def constant_params(self, y, weight, fit_prior_mean=True):
-        """Return the best parameters for a constant f, shape (P,)."""
+        """Return parameters that go with a constant f, shape (P,)."""
         return self.initial_params(y, weight)
+
+
+def by_output(functions, n_functions):
+    """Return a list with the entries of each output's functions, `n_functions` of them each."""
+    return [functions[k : k + n_functions] for k in range(0, len(functions), n_functions)]
+
+
+def best_constant_bound(likelihood, y, weight, fit_prior_mean):
+    """Return what the best constant functions of one output reach, the log prior included."""
+    there = likelihood.at(likelihood.constant_params(y, weight, fit_prior_mean))
+    return there.constant_bound(y, weight, fit_prior_mean) + there.log_prior()[0]
 
 
 class LabelLikelihood(Likelihood):

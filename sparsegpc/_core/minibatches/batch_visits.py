@@ -8,6 +8,7 @@ import numpy as np
 from sparsegpc._core.bounds.collapsed import RowSums, moments
 from sparsegpc._core.bounds.features import RowFeatures
 from sparsegpc._core.bounds.slacks import settle_scales
+from sparsegpc._core.likelihoods.base import by_output
 from sparsegpc._core.models.sites import SMALLEST_PRECISION
 from sparsegpc._core.numerics.linalg import mirrored, weighted_gram
 from sparsegpc._core.rows.blocks import Table
@@ -22,9 +23,8 @@ class Batch(NamedTuple):
     weight: np.ndarray
 
     def by_output(self, functions):
-        """Return what belongs to each function as a list of what belongs to those of an output."""
-        n = self.likelihoods[0].n_functions
-        return [functions[k * n : (k + 1) * n] for k in range(len(self.likelihoods))]
+        """Return a list with the entries of each output's functions."""
+        return by_output(functions, self.likelihoods[0].n_functions)
 
 
 class RowSlopes(NamedTuple):

@@ -1,4 +1,4 @@
-"""What batches of rows say of the bound at an explicit q(u), be it the best one for them or not."""
+"""The bound of a batch and its gradient at a given q(u), optimal or not."""
 
 import numpy as np
 

@@ -25,7 +25,8 @@ import numpy as np
 from numpy.linalg import LinAlgError
 
 from sparsegpc._core.bounds.collapsed import divergence, optimal_posterior
-from sparsegpc._core.bounds.slacks import STANDARD, sums_over_rows
+from sparsegpc._core.bounds.slacks import STANDARD, scales_for, sums_over_rows
+from sparsegpc._core.likelihoods.base import best_constant_bound
 from sparsegpc._core.minibatches.batch_visits import Batch, Visit, initial_sums, visit
 from sparsegpc._core.minibatches.explicit_posterior import expected_log_sites, kernel_gradient
 from sparsegpc._core.minibatches.running_sums import added, combined, no_rows
@@ -117,7 +118,7 @@ class SiteBatches(StochasticModel):
     @property
     def scales(self):
         """The slack that gives the scales of the residuals: 1 for a likelihood with its own."""
-        return STANDARD if self.likelihood.has_own_slack else self.slack
+        return scales_for(self.likelihood, self.slack)
 
     def posteriors(self, state):
         return self._posteriors(state.sums)
@@ -139,11 +140,9 @@ class SiteBatches(StochasticModel):
         return state._replace(sums=self._left(kept, best), n_rows=len(y))
 
     def constant_bound(self, y, weight):
-        learned, likelihood = self.prior_mean is None, self.likelihood
+        learned = self.prior_mean is None
         return sum(
-            likelihood.at(likelihood.constant_params(one, weight, learned)).constant_bound(
-                one, weight, learned
-            )
+            best_constant_bound(self.likelihood, one, weight, learned)
             for one in self._targets(y, weight)
         )
 

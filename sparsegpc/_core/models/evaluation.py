@@ -1,4 +1,4 @@
-"""What comes of evaluating a model, and how much work a fit took."""
+"""The result of evaluating a model, and the work that a fit took."""
 
 from typing import NamedTuple
 

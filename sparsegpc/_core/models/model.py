@@ -10,8 +10,8 @@ import numpy as np
 
 from sparsegpc._core.bounds.collapsed import gradient, moments
 from sparsegpc._core.bounds.features import RowFeatures
-from sparsegpc._core.bounds.slacks import STANDARD, settle_scales
-from sparsegpc._core.likelihoods.base import SiteState
+from sparsegpc._core.bounds.slacks import scales_for, settle_scales
+from sparsegpc._core.likelihoods.base import SiteState, best_constant_bound, by_output
 from sparsegpc._core.models.evaluation import Counts, Evaluation
 from sparsegpc._core.models.posterior import Posterior
 from sparsegpc._core.models.sites import SMALLEST_PRECISION, solve_sites
@@ -114,17 +114,17 @@ class SparseModel:
     def initial_state(self):
         """Return the states of all outputs before anything is known of f."""
         return tuple(
-            state for y in self.targets for state in self._first(y).initial_states(y, self.weight)
+            state
+            for y in self.targets
+            for state in self._likelihood_at_start(y).initial_states(y, self.weight)
         )
 
-    def _first(self, y):
+    def _likelihood_at_start(self, y):
         """Return the likelihood of an output with the parameters that it starts from."""
         return self.likelihood.at(self.likelihood.initial_params(y, self.weight))
 
     def _by_output(self, functions):
-        """Return what belongs to each function as a list of what belongs to those of an output."""
-        n = self.likelihood.n_functions
-        return [functions[k * n : (k + 1) * n] for k in range(len(self.targets))]
+        return by_output(functions, self.likelihood.n_functions)
 
     def states_from(self, theta, posterior):
         """Return the states that ask for a given posterior of f, found on these or on other rows.
@@ -143,25 +143,27 @@ class SparseModel:
         likelihood, functions = self.likelihood, posterior.functions
         if likelihood.has_fixed_sites:
             return self.initial_state()
+        # Not of the model in `block`: that would be sent to the workers with all its rows.
+        n, scales = likelihood.n_functions, scales_for(likelihood, self.slack)
         kernel_theta, params = self.split(theta)
         features = self.row_features(
             self.kernel, kernel_theta, posterior.Z, jitter=posterior.jitter, attempts=1
         )
-        mean_costs = self._by_output([q.mean_cost for q in functions])
+        mean_costs = by_output([q.mean_cost for q in functions], n)
 
         def block(V, residual, weight, *targets):
             mean, explained = map(np.stack, zip(*[moments(V, q) for q in functions], strict=True))
             precision, shift = [], []
             for m, s, y, own, costs in zip(
-                self._by_output(mean),
-                self._by_output(explained),
+                by_output(mean, n),
+                by_output(explained, n),
                 targets,
                 params,
                 mean_costs,
                 strict=True,
             ):
                 inputs = likelihood.at(own).expect, y, weight, m, s, residual
-                expected, _ = settle_scales(self.scales, partial(*inputs), residual, costs)
+                expected, _ = settle_scales(scales, partial(*inputs), residual, costs)
                 p = np.maximum(expected.precision, SMALLEST_PRECISION)
                 precision.append(p)
                 shift.append(expected.slope + p * m)
@@ -186,18 +188,10 @@ class SparseModel:
         """The `CandidateRows` that inducing points are chosen among."""
         return CandidateRows(self.X, self.total_weight, self._row_options)
 
-    @property
-    def scales(self):
-        """The slack that gives the scales of the residuals: 1 for a likelihood with its own."""
-        return STANDARD if self.likelihood.has_own_slack else self.slack
-
     def constant_bound(self):
-        """Return the log likelihood of the best constant functions."""
-        likelihood, learned = self.likelihood, self.fit_prior_mean
+        """Return the log likelihood of the best constant functions, with that of their prior."""
         return sum(
-            likelihood.at(likelihood.constant_params(y, self.weight, learned)).constant_bound(
-                y, self.weight, learned
-            )
+            best_constant_bound(self.likelihood, y, self.weight, self.fit_prior_mean)
             for y in self.targets
         )
 

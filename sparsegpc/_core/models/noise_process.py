@@ -129,10 +129,12 @@ class _Problem:
 
     def _wanted(self, precision, posterior):
         """Return the precisions of g that f asks for, shape (N,)."""
+        # Not of this object in `block`: that would be sent to the workers with its features.
+        slack = self._slack
 
         def block(V, residual, p, y_mean, scatter):
             f_mean, explained = moments(V, posterior)
-            v = self._slack.scale(p * residual, posterior.mean_cost)
+            v = slack.scale(p * residual, posterior.mean_cost)
             return (0.5 * p * ((y_mean - f_mean) ** 2 + scatter + explained + v * residual),)
 
         inputs = self._features.residual, precision, self._y["mean"], self._y["scatter"]

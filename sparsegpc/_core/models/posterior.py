@@ -1,7 +1,7 @@
-"""The posterior of f: what a fitted model is, and all that is predicted of f.
+"""The posterior of f, and what is predicted from it.
 
-Kernel, hyperparameters and inducing points with the q(u) of each function: estimators keep one, and
-so does a noise process of its log variance.
+Kernel, hyperparameters and inducing points with the q(u) of each function: estimators keep one; a
+noise process has another, of its log variance.
 """
 
 from typing import NamedTuple

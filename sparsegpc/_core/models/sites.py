@@ -29,7 +29,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sparsegpc._core.bounds.collapsed import FunctionPosterior, collapse
-from sparsegpc._core.bounds.slacks import STANDARD
+from sparsegpc._core.bounds.slacks import scales_for
 from sparsegpc._core.likelihoods.base import Expectation, Sites, SiteState
 from sparsegpc._core.models.posterior_means import Covariance, Reached
 from sparsegpc._core.numerics.linalg import (
@@ -118,12 +118,13 @@ def solve_sites(features, likelihood, y, weight, slack, states, *, prior_mean=No
     tol = max(tol, SMALLEST_TOL * rounding)
     problem = _Problem(features, likelihood, y, weight, slack, prior_mean, tol)
     found = _ascend(problem, states, tol, rounding, max_iter)
-    initial = likelihood.initial_states(y, weight)
-    if not found.converged and not np.array_equal(states, initial):
+    if not found.converged:
         # A start that was good for other hyperparameters may be a bad one.
-        fresh = _ascend(problem, initial, tol, rounding, max_iter)
-        n_iter = found.n_iter + fresh.n_iter
-        found = max(found, fresh, key=lambda end: end.best.bound)._replace(n_iter=n_iter)
+        initial = likelihood.initial_states(y, weight)
+        if not np.array_equal(states, initial):
+            fresh = _ascend(problem, initial, tol, rounding, max_iter)
+            n_iter = found.n_iter + fresh.n_iter
+            found = max(found, fresh, key=lambda end: end.best.bound)._replace(n_iter=n_iter)
     return found.best.solutions(found.bounds, found.n_iter, found.converged)
 
 
@@ -185,7 +186,7 @@ class _Attempt(NamedTuple):
 
     def combined(self, gamma, images):
         """Return extrapolated log precisions, close to what the moments ask for here."""
-        # Changes are small where gamma is large, as weights of the images themselves would be.
+        # In terms of changes: where gamma is large they are small; weighted images would cancel.
         moved = images[-1] - np.tensordot(gamma, np.diff(images, axis=0), 1)
         return np.clip(moved, self.image - LARGEST_JUMP, self.image + LARGEST_JUMP)
 
@@ -218,8 +219,7 @@ class _Problem:
     def __init__(self, features, likelihood, y, weight, slack, prior_mean, tol):
         self._features, self._likelihood, self._y, self._weight = features, likelihood, y, weight
         self._prior_mean, self._tol = prior_mean, tol
-        # A likelihood with a slack of its own is given v = 1.
-        self._scales = STANDARD if likelihood.has_own_slack else slack
+        self._scales = scales_for(likelihood, slack)
 
     def attempt(self, states, start=None):
         """Return the `_Attempt` at these sites; only their precisions matter in the end.

@@ -3,7 +3,7 @@
 import numpy as np
 
 ANDERSON_DEPTH = 5
-# So that a Gram matrix of changes that are nearly dependent is solved with.
+# For Gram matrices of nearly dependent changes.
 RIDGE, RANK_TOLERANCE = 1e-8, 1e-12
 
 

@@ -34,7 +34,8 @@ def ascend(
         With its ``bound``, and ``towards_target(length)``, a point part of the way to what it asks
         for. It may have ``next_gain``, an estimate from above of what the next step gains.
     tol : float
-        Stop where a step gains less than this share of its length, or the next one would.
+        Stop when a step of length l gains less than l times this, or the next one would gain less
+        than this.
     max_iter : int
         Most attempts, the start included.
     shortest : float
@@ -53,7 +54,8 @@ def ascend(
     Raises
     ------
     LinAlgError
-        If the bound is not finite at the start. Later it is a bound that is too low.
+        If the bound is not finite at the start. Later such attempts are refused like those that
+        lower the bound.
     """
     refuse_infinite(start.bound)
     best, bounds, n_iter = start, [start.bound], 1

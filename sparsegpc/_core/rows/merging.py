@@ -79,9 +79,9 @@ def merge_rows(X, weight, is_sorted=False):
     """Sort the rows of `X` (N, D) and merge equal ones, adding their `weight` (N,).
 
     Returns `MergedRows`, or for a `RowSource` `SeparateRows`. Cost N log N for continuous columns;
-    up to D times as much where many leading columns agree; nothing for a source. Rows that
-    `merge_tables` has sorted as the first of its tables cost a comparison of neighbours only, and
-    no memory if all of them differ: then they are not copied, and must not change.
+    up to D times as much where many leading columns agree; nothing for a source. With `is_sorted`,
+    X is the first table that `merge_tables` has returned: then only neighbours are compared, and
+    rows that all differ are not copied and must not change.
     """
     if isinstance(X, RowSource):
         return SeparateRows(X, weight)

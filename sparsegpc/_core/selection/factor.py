@@ -130,7 +130,7 @@ class Factor:
         """Return the `Candidates` at these rows."""
         X = self._X[rows]
         H = self._covariance(X, X)
-        V = whiten(self._covariance, self._Z, self._L, X)
+        V = _whiten(self._covariance, self._Z, self._L, X)
         H = H - V.T @ V
         if not np.isfinite(H.sum()):
             raise LinAlgError(
@@ -219,14 +219,14 @@ class Factor:
         return Selection(indices, traces[: size + 1], costs[: size + 1])
 
 
-def whiten(covariance, Z, L, X):
+def _whiten(covariance, Z, L, X):
     """Return ``L^-1 k(Z, X)``; no point has no row of it."""
     return solve_lower(L, covariance(Z, X), overwrite=True) if len(Z) else np.empty((0, len(X)))
 
 
 def _leave(covariance, Z, L, X, kdiag, precision):
     """Return the cost that each point takes from these rows, and the residual left at each."""
-    V = whiten(covariance, Z, L, X)
+    V = _whiten(covariance, Z, L, X)
     V *= V
     return (V @ precision,), (np.maximum(kdiag - V.sum(axis=0), 0.0),)
 

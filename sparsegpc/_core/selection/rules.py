@@ -57,18 +57,18 @@ def argmax(factor, rng, order):
         gains = factor.gains()
         # Those that differ by rounding from the largest come in the order of the rows.
         gains[gains >= (1.0 - TIE) * gains.max()] = gains.max()
-        order = np.argsort(-gains, kind="stable")[: np.count_nonzero(gains)]
-        if len(order) == 0:
+        by_gain = np.argsort(-gains, kind="stable")[: np.count_nonzero(gains)]
+        if len(by_gain) == 0:
             return
-        negative = -gains[order]
+        negative = -gains[by_gain]
         n_seen = n_wasted = 0
         while not factor.pass_due(n_wasted, WASTE_ARGMAX):
             # Rows that were no candidates yet are still in order.
             n_seen, old = n_seen + factor.block_size, n_seen
-            top, rest = _largest(order[:n_seen], gains, n_seen - old)
+            top, rest = _largest(by_gain[:n_seen], gains, n_seen - old)
             if len(top) == 0:
                 break
-            rivals = _Rivals.of(rest, gains, order[n_seen:], negative[n_seen:])
+            rivals = _Rivals.of(rest, gains, by_gain[n_seen:], negative[n_seen:])
             block = factor.candidates(top)
             if old == 0 and factor.gains_of(block)[0] > 0.0:
                 # Its gain was exact: however much rounding moves it now, no pass is in vain.

@@ -39,7 +39,7 @@ def check_theta(theta, kernel):
 
 
 def needs_rows(X, y, asked, eval_gradient):
-    """Return whether a bound is asked for that `fit` has not left, and refuse it without rows.
+    """Return whether the bound asked for needs rows; raise ValueError if they are missing.
 
     `asked` maps the names of further arguments to what was given.
     """
@@ -73,6 +73,15 @@ def checked_size(n_inducing, estimator):
             f"this model, got {n_inducing!r}"
         )
     return int(n_inducing)
+
+
+def check_as_many_rows(n_rows, n_fitted):
+    """Refuse rows of which there are not as many as `fit` was given."""
+    if n_rows != n_fitted:
+        raise ValueError(
+            f"X holds {n_rows} distinct rows of positive weight, but that of fit held {n_fitted}: "
+            "give what was given to fit"
+        )
 
 
 def check_same_rows(estimator, bound, tol):

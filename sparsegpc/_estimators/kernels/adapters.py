@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.gaussian_process import kernels as sk
 
 from sparsegpc._core.kernels import families
@@ -262,6 +263,8 @@ def _length_scale_columns(kernel, n_features):
 
 
 def _by_values(kernel, prefix, parameters):
+    # A fitted model must not change with an object of the user's.
+    kernel = clone(kernel)
     theta = np.array(kernel.theta, dtype=np.float64)
     parameters.values.extend(theta)
     parameters.free.extend([True] * len(theta))

@@ -56,7 +56,7 @@ class NoisePlan(ABC):
         """
 
     def restated(self, kernel, targets, rows, options, learned):
-        """Return the model of given rows with the learned noise, and what its bound lacks, nats."""
+        """Return the model of given rows with the learned noise, and what to add to its bound."""
         return self.model(kernel, targets, rows, options), 0.0
 
     @abstractmethod
@@ -94,11 +94,9 @@ class LearnedNoise(ABC):
     ----------
     points : ndarray of shape (m, D) or None
         Inducing points, if it has any.
-    posterior : Posterior or None
-        That of its log variances, if they are Gaussian processes.
     """
 
-    points = posterior = None
+    points = None
 
     @property
     def constant(self):

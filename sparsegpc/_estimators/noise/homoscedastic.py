@@ -66,7 +66,7 @@ class HomoscedasticNoise(BaseEstimator):
             )
         return bounds
 
-    def plan(self, setting):
+    def _plan(self, setting):
         """Return the plan for rows and targets.
 
         Parameters

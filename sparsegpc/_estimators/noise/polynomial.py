@@ -62,7 +62,7 @@ class PolynomialNoise(BaseEstimator):
         self.degree = degree
         self.interactions = interactions
 
-    def plan(self, setting):
+    def _plan(self, setting):
         """Return the plan for rows and targets.
 
         Parameters

@@ -60,7 +60,7 @@ class GPNoise(BaseEstimator):
         self.n_inducing = n_inducing
         self.selection_tol = selection_tol
 
-    def plan(self, setting):
+    def _plan(self, setting):
         """Return the plan for rows and targets.
 
         Parameters

@@ -14,16 +14,16 @@ DEFAULT = "homoscedastic"
 
 
 def one_variance(variance=None, bounds=None):
-    """Return the settings of noise of one variance.
+    """Return settings of constant noise.
 
-    Noise that varies is learned from there, and a WhiteKernel stands for it.
+    Learning of noise that varies starts from it, and a WhiteKernel is translated into it.
     """
     return resolve_noise(HomoscedasticNoise(variance, bounds))
 
 
 def make_plan(settings, setting):
-    """Return the plan of noise `settings`, None for given variances, for a `NoiseSetting`."""
-    return KnownPlan() if settings is None else settings.plan(setting)
+    """Return the plan of noise `settings`, or of given variances for None."""
+    return KnownPlan() if settings is None else settings._plan(setting)
 
 
 def resolve_noise(noise):

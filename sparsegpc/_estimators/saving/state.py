@@ -27,27 +27,19 @@ from sparsegpc.likelihoods import NAMES
 FORMAT = 2
 MARK, KIND = "_saved_by", "sparsegpc kind"
 # What estimators keep beside numbers and arrays, by the names that files have for it. Likelihoods
-# and kernels of users are saved as they are.
+# and kernels of users are saved as they are. Kernels of the core go by the names of their classes,
+# which must not change as long as `FORMAT` does not.
 KERNELS = {
-    "constant": families.Constant,
-    "dot product": families.DotProduct,
-    "exponential of squared sine": families.ExpSineSquared,
-    "finite differences": algebra.FiniteDifferenceKernel,
-    "free": algebra.FreeKernel,
-    "matern 1/2": families.Matern12,
-    "matern 3/2": families.Matern32,
-    "matern 5/2": families.Matern52,
-    "product": algebra.Product,
-    "rational quadratic": families.RationalQuadratic,
-    "rbf": families.RBF,
-    "scaled": algebra.Scaled,
-    "sum": algebra.Sum,
-    "values of a kernel": adapters.KernelValue,
-    "diagonal of a kernel": adapters.KernelDiagonal,
+    name: kind
+    for module in (families, algebra)
+    for name, kind in vars(module).items()
+    if isinstance(kind, type) and kind.__module__ == module.__name__
 }
 KINDS = {
     **NAMES,
-    **{f"kernel: {name}": kind for name, kind in KERNELS.items()},
+    **{f"kernel {name}": kind for name, kind in KERNELS.items()},
+    "kernel value": adapters.KernelValue,
+    "kernel diagonal": adapters.KernelDiagonal,
     "adam": AdamMemory,
     "dirichlet": multiclass.DirichletTargets,
     "function posterior": FunctionPosterior,

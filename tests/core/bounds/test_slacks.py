@@ -119,9 +119,16 @@ def test_scales_are_minus_twice_the_slopes_of_the_value(slack, seed, exponents):
 
 @given(cost=COSTS)
 def test_the_tightest_come_first(cost):
-    values = [value_of(slack, cost) for slack in SLACKS.values()]
+    values = [value_of(SLACKS[name], cost) for name in ("tight", "spherical", "standard")]
     for tighter, looser in pairwise(values):
         assert tighter >= looser - 1e-13 * abs(looser)
+
+
+@SLACK
+@given(cost=COSTS)
+def test_none_is_above_the_tight_one(slack, cost):
+    best = value_of(SLACKS["tight"], cost)
+    assert value_of(slack, cost) <= best + 1e-13 * abs(best)
 
 
 def test_names_that_users_give_are_in_this_order():

@@ -13,6 +13,7 @@ import pytest
 from scipy.special import log_expit, log_ndtr
 
 from sparsegpc._core.likelihoods import binary
+from sparsegpc._core.likelihoods.base import BY_EXPECTATIONS, CONDITIONALLY_GAUSSIAN
 
 
 def gaussian_mean(function, mean, variance):
@@ -112,14 +113,10 @@ class BinaryCase(NamedTuple):
         return self.value(y, weight, mean, explained, residual, v)
 
 
-POLYA_GAMMA = BinaryCase(
-    binary.PolyaGammaLogit(), logit, _polya_gamma, ("tight", "spherical", "standard")
-)
+POLYA_GAMMA = BinaryCase(binary.PolyaGammaLogit(), logit, _polya_gamma, CONDITIONALLY_GAUSSIAN)
 CONDITIONAL = BinaryCase(binary.ConditionalPolyaGamma(), logit, _conditional, ("tight",), True)
-LOGIT = BinaryCase(binary.BernoulliLogit(), logit, _expectation(logit), ("spherical", "standard"))
-PROBIT = BinaryCase(
-    binary.BernoulliProbit(), probit, _expectation(probit), ("spherical", "standard")
-)
+LOGIT = BinaryCase(binary.BernoulliLogit(), logit, _expectation(logit), BY_EXPECTATIONS)
+PROBIT = BinaryCase(binary.BernoulliProbit(), probit, _expectation(probit), BY_EXPECTATIONS)
 CASES = [POLYA_GAMMA, CONDITIONAL, LOGIT, PROBIT]
 LIKELIHOODS = pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
 PAIRS = [(case, slack) for case in CASES for slack in case.slacks]

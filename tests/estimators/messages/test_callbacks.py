@@ -1,16 +1,14 @@
-"""What users see of a fit: its history, lines of text, their callback, scikit-learn's callbacks."""
+"""Callbacks that are functions, and those of scikit-learn."""
 
-import re
 import traceback
 from collections import Counter
 from copy import deepcopy
 from threading import Lock
-from time import perf_counter
 
 import numpy as np
 import pytest
 from numpy.linalg import LinAlgError
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_array_equal
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
@@ -18,285 +16,17 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from sparsegpc import (
-    GPNoise,
-    SparseGPClassifier,
-    SparseGPRegressor,
-    StochasticSparseGPClassifier,
-    StochasticSparseGPRegressor,
+from sparsegpc import SparseGPClassifier, SparseGPRegressor
+from tests.estimators.messages.watched_fits import (
+    COLUMNS,
+    EVERY,
+    FROM_MINIBATCHES,
+    SINGLE,
+    StopAt,
+    fit_of,
+    quiet,
+    rows,
 )
-from sparsegpc._core.learning import growing_subsets
-
-COLUMNS = {"choice", "n_samples", "n_inducing", "lower_bound", "seconds"}
-QUICK = {"n_inducing": 8, "max_iter": 10, "max_reselections": 2, "random_state": 0}
-MINIBATCHES = {"n_inducing": 8, "n_epochs": 3, "batch_size": 20, "random_state": 0}
-quiet = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-
-
-def rows(n=60):
-    X = np.random.RandomState(0).uniform(-3.0, 3.0, (n, 2))
-    X.flags.writeable = False
-    return X
-
-
-def targets(n=60):
-    X = rows(n)
-    return np.sin(X[:, 0]) + 0.3 * X[:, 1] + 0.1 * np.random.RandomState(1).randn(n)
-
-
-def labels(n_classes, n=60):
-    return np.digitize(targets(n), [-0.4, 0.4][: n_classes - 1])
-
-
-def fit_of(name, **options):
-    """Return an unfitted estimator and what it is fitted to."""
-    makers = {
-        "classifier": (SparseGPClassifier, {}, labels(2)),
-        "softmax": (SparseGPClassifier, {}, labels(3)),
-        "one for each class": (SparseGPClassifier, {"likelihood": "polya-gamma"}, labels(3)),
-        "regressor": (SparseGPRegressor, {}, targets()),
-        "polynomial noise": (SparseGPRegressor, {"noise": "polynomial"}, targets()),
-        "noise process": (SparseGPRegressor, {"noise": GPNoise(RBF(2.0), n_inducing=5)}, targets()),
-        "moved points": (SparseGPRegressor, {"optimize_inducing": True}, targets()),
-        "restarts": (
-            SparseGPRegressor,
-            {"kernel": ConstantKernel() * RBF(), "n_restarts_optimizer": 2},
-            targets(),
-        ),
-        "grown": (
-            SparseGPRegressor,
-            {"n_inducing": "auto", "max_inducing": 60, "certificate_tol": 1e-12},
-            targets(),
-        ),
-    }
-    stochastic = {
-        "classifier from minibatches": (StochasticSparseGPClassifier, {}, labels(2)),
-        "regressor from minibatches": (StochasticSparseGPRegressor, {}, targets()),
-    }
-    quick = QUICK if name in makers else MINIBATCHES
-    kind, own, y = {**makers, **stochastic}[name]
-    return kind(**{**quick, **own, **options}), y
-
-
-SINGLE = [
-    "classifier",
-    "softmax",
-    "regressor",
-    "polynomial noise",
-    "noise process",
-    "moved points",
-    "restarts",
-    "grown",
-]
-FROM_MINIBATCHES = ["classifier from minibatches", "regressor from minibatches"]
-EVERY = [*SINGLE, "one for each class", *FROM_MINIBATCHES]
-
-
-# History
-
-
-@quiet
-@pytest.mark.parametrize("name", SINGLE)
-def test_the_history_has_an_entry_for_each_evaluation(name):
-    model, y = fit_of(name)
-    model.fit(rows(), y)
-    history = model.history_
-    assert set(history) == COLUMNS
-    assert all(column.shape == (model.n_evaluations_,) for column in history.values())
-    kinds = {column: values.dtype.kind for column, values in history.items()}
-    assert kinds == dict.fromkeys(COLUMNS, "i") | {"lower_bound": "f", "seconds": "f"}
-    assert history["choice"][0] == 0
-    assert set(np.diff(history["choice"])) == {0, 1}
-    assert (history["n_samples"] == 60).all()
-    # Starts are ranked with more points than the model is to have.
-    assert history["n_inducing"][-1] == len(model.inducing_points_)
-    assert np.isfinite(history["lower_bound"]).all()
-    assert (np.diff(history["seconds"]) >= 0.0).all()
-    assert 0.0 < history["seconds"][0] < history["seconds"][-1]
-
-
-@quiet
-@pytest.mark.parametrize("name", SINGLE)
-def test_the_bound_after_each_choice_is_in_the_history(name):
-    """Without the prior of noise parameters, which is in what is maximised."""
-    model, y = fit_of(name)
-    model.fit(rows(), y)
-    told = [*model.lower_bounds_, *(step["lower_bound"] for step in model.growth_ or ())]
-    assert set(told) <= set(model.history_["lower_bound"])
-
-
-@quiet
-def test_steps_are_counted_up_to_a_stop():
-    free, y = fit_of("moved points")
-    free.fit(rows(), y)
-    model, y = fit_of("moved points", callback=StopAt(free.n_evaluations_ - 3))
-    model.fit(rows(), y)
-    assert free.n_iter_ - 3 <= model.n_iter_ <= free.n_iter_
-
-
-@quiet
-@pytest.mark.parametrize("name", SINGLE)
-def test_the_last_entry_is_the_model(name):
-    model, y = fit_of(name)
-    model.fit(rows(), y)
-    if name == "grown":
-        # Twice the points may have gained nothing.
-        assert model.lower_bound_ in model.history_["lower_bound"]
-    else:
-        assert model.history_["lower_bound"][-1] == pytest.approx(model.lower_bound_, abs=1e-9)
-
-
-@quiet
-@pytest.mark.parametrize("name", EVERY)
-def test_equal_fits_have_equal_histories_but_for_the_time(name):
-    one, other = (model.fit(rows(), y).history_ for model, y in (fit_of(name), fit_of(name)))
-    one, other = ([h] if isinstance(h, dict) else h for h in (one, other))
-    for before, after in zip(one, other, strict=True):
-        for column in COLUMNS - {"seconds"}:
-            assert_array_equal(before[column], after[column])
-
-
-@quiet
-def test_evaluations_on_subsets_are_in_the_history(monkeypatch):
-    monkeypatch.setattr(growing_subsets, "FEWEST_ROWS", 400)
-    monkeypatch.setattr(growing_subsets, "SMALLEST_SUBSET", 100)
-    X, y = rows(400), targets(400)
-    model = SparseGPRegressor(normalize_y=True, **QUICK).fit(X, y)
-    history = model.history_
-    assert set(history["n_samples"]) == {100, 400}
-    # A bound is that of its own rows in units of the targets, so it shifts with their unit.
-    scaled = SparseGPRegressor(normalize_y=True, **QUICK).fit(X, 1024.0 * y).history_
-    shift = history["lower_bound"] - scaled["lower_bound"]
-    assert_allclose(shift, history["n_samples"] * np.log(1024.0), rtol=1e-9)
-
-
-def test_equal_rows_are_counted_once():
-    model = SparseGPRegressor(optimizer=None, **QUICK)
-    model.fit(np.repeat(rows(), 2, axis=0), np.repeat(targets(), 2))
-    assert (model.history_["n_samples"] == 60).all()
-
-
-@quiet
-@pytest.mark.parametrize("n_jobs", [None, 2])
-def test_with_one_model_for_each_class_each_has_a_history(n_jobs):
-    model, y = fit_of("one for each class", n_jobs=n_jobs)
-    model.fit(rows(), y)
-    assert len(model.history_) == 3
-    for history, one in zip(model.history_, model.estimators_, strict=True):
-        assert history is one.history_
-        assert history["lower_bound"][-1] == one.lower_bound_
-        assert len(history["seconds"]) == one.n_evaluations_
-
-
-def test_without_learning_there_is_one_choice():
-    model = SparseGPRegressor(optimizer=None, **{**QUICK, "max_reselections": 0})
-    assert_array_equal(model.fit(rows(), targets()).history_["choice"], [0, 0])
-
-
-@pytest.mark.parametrize("name", FROM_MINIBATCHES)
-def test_from_minibatches_the_history_has_an_entry_for_each_epoch(name):
-    model, y = fit_of(name)
-    history = model.fit(rows(), y).history_
-    assert set(history) == COLUMNS
-    assert_array_equal(history["choice"], [0] * 4)
-    assert_array_equal(history["n_inducing"], [8] * 4)
-    assert history["n_samples"].dtype.kind == "i"
-    assert (history["n_samples"] <= 60).all()
-    assert history["n_samples"][-1] == 60
-    assert history["lower_bound"][-1] == model.lower_bound_
-    # With all rows remembered the epochs come close to the optimum.
-    assert_allclose(history["lower_bound"][2], model.lower_bound_, rtol=0.2)
-    assert (np.diff(history["seconds"]) > 0.0).all()
-
-
-@pytest.mark.parametrize("name", FROM_MINIBATCHES)
-def test_of_a_stream_the_history_has_an_entry_for_each_call(name):
-    model, y = fit_of(name)
-    classes = {"classes": [0, 1]} if "classifier" in name else {}
-    for k in range(1, 4):
-        model.partial_fit(rows(), y, **classes)
-        assert len(model.history_["seconds"]) == k
-        assert model.history_["n_samples"][-1] > 0
-        assert model.history_["lower_bound"][-1] == model.lower_bound_
-    assert (np.diff(model.history_["seconds"]) > 0.0).all()
-    begin = perf_counter()
-    seconds = clone(model).partial_fit(rows(), y, **classes).history_["seconds"]
-    # The first call finds kernel and points, which takes longer than its steps.
-    assert 0.5 * (perf_counter() - begin) < seconds[-1] < perf_counter() - begin
-    assert len(model.fit(rows(), y).history_["seconds"]) == 4
-    assert len(model.partial_fit(rows(), y).history_["seconds"]) == 5
-
-
-# Lines of text
-
-EVALUATION = re.compile(
-    r"\[(\w+)\] (?:class (\w+), )?evaluation (\d+): (\d+) rows, (\d+) points, bound (-?[\d.]+), "
-    r"([\d.]+) s"
-)
-CHOICE = re.compile(r"\[(\w+)\] (?:class (\w+), )?choice (\d+): (\d+) points, bound (-?[\d.]+)")
-
-
-@quiet
-@pytest.mark.parametrize("name", EVERY)
-def test_nothing_is_printed_unless_asked_for(name, capfd):
-    model, y = fit_of(name)
-    model.fit(rows(), y)
-    assert capfd.readouterr() == ("", "")
-
-
-@quiet
-@pytest.mark.parametrize("name", ["classifier", "noise process", "grown"])
-def test_the_first_level_has_a_line_for_each_choice_of_points(name, capsys):
-    model, y = fit_of(name, verbose=1)
-    model.fit(rows(), y)
-    lines = [CHOICE.fullmatch(line) for line in capsys.readouterr().out.splitlines()]
-    assert len(lines) >= len(model.lower_bounds_)
-    for line in lines:
-        assert line[1] == type(model).__name__
-        assert line[2] is None
-
-
-@quiet
-@pytest.mark.parametrize("name", ["classifier", "regressor"])
-def test_the_second_level_has_a_line_for_each_evaluation_as_well(name, capsys):
-    model, y = fit_of(name, verbose=2)
-    model.fit(rows(), y)
-    lines = capsys.readouterr().out.splitlines()
-    told = [EVALUATION.fullmatch(line) for line in lines if " evaluation " in line]
-    assert [int(line[3]) - 1 for line in told] == list(range(model.n_evaluations_))
-    for group, column in ((4, "n_samples"), (5, "n_inducing")):
-        assert_array_equal([int(line[group]) for line in told], model.history_[column])
-    for group, column in ((6, "lower_bound"), (7, "seconds")):
-        printed = [float(line[group]) for line in told]
-        assert_allclose(printed, model.history_[column], atol=0.006)
-    others = [line for line in lines if " evaluation " not in line]
-    assert len(others) == len([line for line in others if CHOICE.fullmatch(line)]) > 0
-
-
-@quiet
-def test_lines_of_one_model_for_each_class_name_the_class(capsys):
-    model, y = fit_of("one for each class", verbose=2)
-    model.fit(rows(), np.array(["bad", "fair", "good"])[y])
-    lines = capsys.readouterr().out.splitlines()
-    told = [EVALUATION.fullmatch(line) or CHOICE.fullmatch(line) for line in lines]
-    assert list(dict.fromkeys(line[2] for line in told)) == ["bad", "fair", "good"]
-    assert {line[1] for line in told} == {"SparseGPClassifier"}
-
-
-@pytest.mark.parametrize("name", FROM_MINIBATCHES)
-def test_from_minibatches_there_is_a_line_for_each_epoch(name, capsys):
-    model, y = fit_of(name, verbose=1)
-    model.fit(rows(), y)
-    lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 4
-    for k, line in enumerate(lines):
-        where = f"epoch {k + 1} of 3" if k < 3 else "all rows at the end"
-        bound = model.history_["lower_bound"][k]
-        begin = f"[{type(model).__name__}] {where}: bound {bound:.4f} of "
-        assert line.startswith(begin)
-    model.partial_fit(rows(), y)
-    assert capsys.readouterr().out == ""
-
 
 # Callbacks that are functions
 
@@ -324,17 +54,6 @@ def test_the_callback_does_not_change_what_is_learned(name):
     (one, y), (other, _) = fit_of(name), fit_of(name, callback=lambda step: None)
     assert one.fit(rows(), y).lower_bound_ == other.fit(rows(), y).lower_bound_
     assert_array_equal(one.predict(rows()), other.predict(rows()))
-
-
-class StopAt:
-    """Ask to stop at the given step, and at every later one; count the calls."""
-
-    def __init__(self, iteration):
-        self.iteration, self.n_calls = iteration, 0
-
-    def __call__(self, step):
-        self.n_calls += 1
-        return step.iteration >= self.iteration
 
 
 @quiet

@@ -1,0 +1,400 @@
+"""What a likelihood of numbers owes, whatever the numbers: to test another, add a row to `CASES`.
+
+It is compared with its density as textbooks have it, of every copy of a row by itself: the oracles
+know no merging and no closed forms.
+"""
+
+import importlib
+import pkgutil
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy.integrate import quad_vec
+from scipy.optimize import minimize_scalar
+from scipy.special import gammaln, logsumexp
+from scipy.stats import nbinom, norm, poisson
+
+from sparsegpc._core import likelihoods
+from sparsegpc._core.bounds.slacks import SLACKS
+from sparsegpc._core.kernels.algebra import Scaled
+from sparsegpc._core.kernels.families import RBF, Constant
+from sparsegpc._core.likelihoods import gaussian
+from sparsegpc._core.likelihoods.base import Expectation, LabelLikelihood, Likelihood
+from sparsegpc._core.likelihoods.expectations import expected_log_sigmoid
+from sparsegpc._core.models.model import SparseModel
+from sparsegpc._core.rows.merging import MergedRows, merge_rows
+from sparsegpc._core.selection.choices import Chosen
+from tests.core.helpers import central_difference, free, names, read_only
+
+# Two examples
+
+
+class Poisson(Likelihood):
+    """Counts of mean exp(f)."""
+
+    def targets(self, y, weight, rows):
+        target = np.empty(len(rows.weight), dtype=[("count", float), ("constant", float)])
+        target["count"] = rows.mean(y, weight)
+        target["constant"] = rows.mean(gammaln(y + 1.0), weight)
+        return [target]
+
+    def expect(self, y, weight, mean, explained, residual, v):
+        log_rate = mean[0] + 0.5 * (explained[0] + v[0] * residual)
+        rate = weight * np.exp(np.minimum(log_rate, 600.0))
+        value = weight * (y["count"] * mean[0] - y["constant"]) - rate
+        return Expectation(value, (weight * y["count"] - rate)[None], rate[None], v * rate)
+
+
+class NegativeBinomial(Likelihood):
+    """Counts of mean exp(f) and variance exp(f) + exp(2 f) / k, with a parameter log k.
+
+    With g = f - log k the log likelihood is log Gamma(y + k) - log Gamma(k) - log y! + y g -
+    (y + k) log(1 + exp(g)). Its first two terms are the sum of log(k + j) over 0 <= j < y, so that
+    copies are told by which share of them exceeds each j.
+    """
+
+    n_params = 1
+
+    def __init__(self, log_size=None):
+        self.log_size = log_size
+
+    def at(self, params):
+        return NegativeBinomial(params[0])
+
+    def targets(self, y, weight, rows):
+        exceeding = [rows.mean((y > j).astype(float), weight) for j in range(int(y.max()) + 1)]
+        fields = [("count", float), ("constant", float), ("exceeding", float, len(exceeding))]
+        target = np.empty(len(rows.weight), dtype=fields)
+        target["count"] = rows.mean(y, weight)
+        target["constant"] = rows.mean(gammaln(y + 1.0), weight)
+        target["exceeding"] = np.transpose(exceeding)
+        return [target]
+
+    def _parts(self, y, mean, variance):
+        """Return k, all k + j, y + k, and the expectations of -log(1 + exp(g))."""
+        size = np.exp(self.log_size)
+        sizes = size + np.arange(y["exceeding"].shape[1])
+        return size, sizes, y["count"] + size, expected_log_sigmoid(self.log_size - mean, variance)
+
+    def expect(self, y, weight, mean, explained, residual, v):
+        _, sizes, total, found = self._parts(y, mean[0], explained[0] + v[0] * residual)
+        value = y["exceeding"] @ np.log(sizes) - y["constant"] + total * found.value
+        value += y["count"] * (mean[0] - self.log_size)
+        slope, precision = y["count"] - total * found.slope, weight * total * found.curvature
+        return Expectation(weight * value, (weight * slope)[None], precision[None], v * precision)
+
+    def params_gradient(self, y, weight, mean, variance):
+        size, sizes, total, found = self._parts(y, mean[0], variance[0])
+        by_size = y["exceeding"] @ (1.0 / sizes) + found.value
+        return np.array([weight @ (size * by_size - y["count"] + total * found.slope)])
+
+    def initial_params(self, y, weight):
+        return np.log1p([np.average(y["count"], weights=weight)])
+
+    def params_bounds(self, y, weight):
+        return np.log([[1e-2, 1e4]])
+
+    def log_prior(self):
+        """Gaussian in log k, with deviation 2 around log 5."""
+        slope = (np.log(5.0) - self.log_size) / 4.0
+        return -2.0 * slope**2, np.array([slope])
+
+
+# The table
+
+
+class NumberCase(NamedTuple):
+    """A likelihood of numbers with one function f, and what textbooks say of it.
+
+    ``log_likelihood(y, f, x, params)`` is that of numbers y at rows whose only column is x, shape
+    (n,), at f, shape (..., n); ``draw(rng, f, x, params)`` returns such numbers. `params` are
+    values to try. ``targets(y, weight, rows)`` replaces the method where a likelihood has none.
+    """
+
+    name: str
+    build: Callable
+    log_likelihood: Callable
+    draw: Callable
+    params: tuple = ()
+    targets: Callable | None = None
+
+
+def deviation(x, params):
+    return np.exp(0.5 * np.polynomial.polynomial.polyval(x, params))
+
+
+def known_targets(y, weight, rows):
+    variance = deviation(rows.spread(rows.X[:, 0]), POLYNOMIAL) ** 2
+    return [gaussian.known_noise_targets(y, weight, variance, rows)]
+
+
+def learned_noise(name, params):
+    def targets(y, weight, rows):
+        basis = np.vander(rows.X[:, 0], len(params), increasing=True)
+        return [gaussian.noisy_targets(y, weight, basis, rows)]
+
+    return NumberCase(
+        name,
+        lambda: gaussian.GaussianNoise(len(params)),
+        lambda y, f, x, params: norm.logpdf(y, f, deviation(x, params)),
+        lambda rng, f, x, params: rng.normal(f, deviation(x, params)),
+        params,
+        targets,
+    )
+
+
+def size_and_chance(f, params):
+    return np.exp(params[0]), 1.0 / (1.0 + np.exp(f - params[0]))
+
+
+POLYNOMIAL = (-0.7, 0.3, -0.1)
+CASES = [
+    NumberCase(
+        "known noise",
+        gaussian.KnownNoise,
+        lambda y, f, x, params: norm.logpdf(y, f, deviation(x, POLYNOMIAL)),
+        lambda rng, f, x, params: rng.normal(f, deviation(x, POLYNOMIAL)),
+        targets=known_targets,
+    ),
+    learned_noise("homoscedastic noise", POLYNOMIAL[:1]),
+    learned_noise("polynomial noise", POLYNOMIAL),
+    NumberCase(
+        "poisson",
+        Poisson,
+        lambda y, f, x, params: poisson.logpmf(y, np.exp(f)),
+        lambda rng, f, x, params: rng.poisson(np.exp(f)).astype(float),
+    ),
+    NumberCase(
+        "negative binomial",
+        NegativeBinomial,
+        lambda y, f, x, params: nbinom.logpmf(y, *size_and_chance(f, params)),
+        lambda rng, f, x, params: rng.negative_binomial(*size_and_chance(f, params)).astype(float),
+        (0.4,),
+    ),
+]
+EACH = pytest.mark.parametrize("case", CASES, ids=names(CASES))
+LEARNED = [case for case in CASES if case.params]
+WITH_PARAMS = pytest.mark.parametrize("case", LEARNED, ids=names(LEARNED))
+PAIRS = [(case, slack) for case in CASES for slack in case.build().slacks]
+IDS = [f"{case.name}-{slack}".replace(" ", "-") for case, slack in PAIRS]
+EACH_SLACK = pytest.mark.parametrize(("case", "slack"), PAIRS, ids=IDS)
+VARIANCES = pytest.mark.parametrize("scale", [0.01, 0.5, 5.0])
+FIT_PRIOR_MEAN = pytest.mark.parametrize("fit_prior_mean", [True, False])
+
+
+def test_the_table_lists_every_likelihood_of_numbers():
+    numbers = set()
+    for module in pkgutil.iter_modules(likelihoods.__path__, f"{likelihoods.__name__}."):
+        found = vars(importlib.import_module(module.name)).values()
+        classes = {cls for cls in found if isinstance(cls, type) and issubclass(cls, Likelihood)}
+        numbers |= {cls for cls in classes - {Likelihood} if not issubclass(cls, LabelLikelihood)}
+    numbers = {cls for cls in numbers if not cls.__name__.startswith("_")}
+    assert numbers
+    assert numbers <= {type(case.build()) for case in CASES}
+
+
+# Data and models
+
+THETA = np.log([0.8, 0.9])
+
+
+def assemble(case, x, y, weight, rows=None):
+    """Return numbers of copies, their merged rows and which each is one of, and the target."""
+    rows = merge_rows(x[:, None], weight) if rows is None else rows
+    (target,) = (case.targets or case.build().targets)(y, weight, rows)
+    parts = {"x": x, "y": y, "weight": weight, "rows": rows, "target": read_only(target)}
+    return SimpleNamespace(**parts, row=rows.spread(np.arange(len(target))))
+
+
+def make_data(case, n=5):
+    """Return data of n distinct rows, every other twice."""
+    rng = np.random.RandomState(3)
+    x = np.repeat(rng.uniform(-2.0, 2.0, n), 1 + np.arange(n) % 2)
+    y = case.draw(rng, 1.0 + 0.7 * np.sin(2.0 * x), x, case.params)
+    return assemble(case, x, y, rng.uniform(0.4, 2.0, len(x)))
+
+
+def make_moments(n, scale):
+    """Return mean, explained, residual and v, as `expect` takes them."""
+    rng = np.random.RandomState(1)
+    variances = scale * rng.uniform(0.4, 0.7, (2, 1, n))
+    parts = 1.0 + rng.randn(1, n), variances[0], variances[1, 0], rng.uniform(0.3, 1.0, (1, n))
+    return [read_only(part) for part in parts]
+
+
+def expect(case, data, *moments):
+    return case.build().at(np.array(case.params)).expect(data.target, data.rows.weight, *moments)
+
+
+def textbook_values(case, data, params, mean, variance):
+    """Return E[log p] of each merged row, all copies together, by adaptive quadrature over f."""
+    mean, width = mean[data.row], np.sqrt(variance)[data.row]
+
+    def integrand(z):
+        return norm.pdf(z) * case.log_likelihood(data.y, mean + width * z, data.x, params)
+
+    return data.rows.total(data.weight * quad_vec(integrand, -10.0, 10.0, epsabs=1e-11)[0])
+
+
+def model_of(case, data, slack="standard", fit_prior_mean=True):
+    kernel = free(Scaled(Constant(), RBF()), THETA)
+    options = {"slack": SLACKS[slack], "fit_prior_mean": fit_prior_mean}
+    X, weight = data.rows.X, data.rows.weight
+    return SparseModel(kernel, case.build(), X, [data.target], weight, **options)
+
+
+def evaluate(model, theta, Z, **options):
+    options = {"tol": 1e-12, "max_iter": 1000, "jitter": 1e-9, **options}
+    return model.evaluate(theta, Chosen(Z, None, None), model.initial_state(), **options)
+
+
+# Expectations
+
+
+@EACH
+@VARIANCES
+def test_the_value_is_the_expected_log_density_of_all_copies(case, scale):
+    data, moments = make_data(case), make_moments(5, scale)
+    mean, explained, residual, v = moments
+    expected = textbook_values(case, data, case.params, mean[0], explained[0] + v[0] * residual)
+    assert_allclose(expect(case, data, *moments).value, expected, rtol=1e-9, atol=1e-9)
+
+
+@EACH
+@VARIANCES
+def test_slope_precision_and_residual_cost_are_derivatives_of_the_value(case, scale):
+    data, moments = make_data(case), make_moments(5, scale)
+    found = expect(case, data, *moments)
+    for place, part in enumerate(found[1:]):
+
+        def value(moment, place=place):
+            changed = [*moments[:place], moment, *moments[place + 1 :]]
+            return expect(case, data, *changed).value.sum()
+
+        expected = np.atleast_2d(central_difference(value, moments[place], 1e-3))
+        assert_allclose(part, expected if place == 0 else -2.0 * expected, rtol=1e-7, atol=1e-8)
+        assert place == 0 or (part > 0.0).all()
+
+
+@EACH
+@pytest.mark.parametrize("variance", [0.0, 1e-9, 1e3, 1e6])
+def test_everything_is_finite_at_moments_that_a_search_may_visit(case, variance):
+    mean, variance = np.array([[-1e4, -30.0, 0.0, 30.0, 1e4]]), np.full((1, 5), variance)
+    found = expect(case, make_data(case), mean, variance, variance[0], np.full((1, 5), 0.5))
+    assert all(np.isfinite(part).all() for part in found)
+    assert (found.precision >= 0.0).all()
+
+
+# Parameters
+
+
+@WITH_PARAMS
+def test_parameters_start_within_their_limits_and_have_a_log_prior(case):
+    data, likelihood, n = make_data(case), case.build(), len(case.params)
+    start = likelihood.initial_params(data.target, data.rows.weight)
+    low, high = likelihood.params_bounds(data.target, data.rows.weight).T
+    assert likelihood.n_params == likelihood.at(start).n_params == len(start) == len(low) == n
+    assert (np.isfinite(start) & (low < start) & (start < high)).all()
+    assert len(set(likelihood.params_names())) == n
+    for params in (start, start - 3.0, start + 3.0):
+        value, slope = likelihood.at(params).log_prior()
+        expected = central_difference(lambda a: likelihood.at(a).log_prior()[0], params)
+        assert value <= 0.0
+        assert_allclose(slope, expected, rtol=1e-8, atol=1e-9)
+
+
+@WITH_PARAMS
+@VARIANCES
+def test_the_gradient_in_the_parameters_is_that_of_the_expected_log_density(case, scale):
+    data, params = make_data(case), np.array(case.params)
+    mean, variance, _, _ = make_moments(5, scale)
+    found = case.build().at(params).params_gradient(data.target, data.rows.weight, mean, variance)
+    expected = central_difference(
+        lambda a: textbook_values(case, data, a, mean[0], variance[0]).sum(), params, 1e-2
+    )
+    assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
+
+
+# Models
+
+
+@EACH
+@FIT_PRIOR_MEAN
+def test_a_flat_model_gets_from_its_first_states_to_the_best_constant(case, fit_prior_mean):
+    """With the limits that a fit has, at the parameters for constants."""
+    data = make_data(case)
+    model = model_of(case, data, fit_prior_mean=fit_prior_mean)
+    params = model.likelihood.constant_params(data.target, model.weight, fit_prior_mean)
+    reach = 10.0 if fit_prior_mean else 1e-9
+    best = -minimize_scalar(
+        lambda f: -data.weight @ case.log_likelihood(data.y, f, data.x, params),
+        bounds=(-reach, reach),
+        method="bounded",
+        options={"xatol": 1e-10},
+    ).fun
+    log_prior = model.likelihood.at(params).log_prior()[0]
+    assert_allclose(model.constant_bound(), best + log_prior, rtol=1e-7)
+    theta = np.concatenate([[np.log(1e-12)], THETA[1:], params])
+    found = model.evaluate(theta, Chosen(model.X[:3], None, None), model.initial_state())
+    assert found.converged
+    assert_allclose(found.evidence, best, atol=model.tol)
+
+
+@EACH
+def test_a_weight_of_k_is_that_many_rows(case):
+    """Rows that are not merged, which the standard slack does not mind."""
+    data = make_data(case)
+    k = 1 + np.arange(len(data.x)) % 3
+    merged = assemble(case, data.x, data.y, 1.0 * k)
+    x, y, order = np.repeat(data.x, k), np.repeat(data.y, k), np.arange(k.sum())
+    one = np.ones(len(x))
+    apart = assemble(case, x, y, one, MergedRows(x[:, None], one, order, order))
+    assert len(apart.target) > len(data.y) > len(merged.target)
+    ours, theirs = model_of(case, merged), model_of(case, apart)
+    assert_allclose(ours.constant_bound(), theirs.constant_bound(), rtol=1e-9)
+    theta, Z = np.append(THETA, case.params), data.rows.X[:3] + 0.1
+    ours, theirs = (evaluate(model, theta, Z) for model in (ours, theirs))
+    assert_allclose(ours.bound, theirs.bound, rtol=1e-9)
+    assert_allclose(ours.grad_theta, theirs.grad_theta, rtol=1e-6, atol=1e-7)
+
+
+@EACH_SLACK
+@FIT_PRIOR_MEAN
+def test_gradients_are_those_of_the_bound(case, slack, fit_prior_mean):
+    """W.r.t. the kernel's parameters, the likelihood's with their prior, and the points."""
+    data = make_data(case, n=8)
+    model = model_of(case, data, slack, fit_prior_mean)
+    theta, Z = np.append(THETA, case.params), data.rows.X[::3] + 0.1
+    found = evaluate(model, theta, Z, wrt_Z=True)
+    assert found.converged
+    by_theta = central_difference(lambda t: evaluate(model, t, Z).bound, theta)
+    by_Z = central_difference(lambda z: evaluate(model, theta, z).bound, Z)
+    assert_allclose(found.grad_theta, by_theta, rtol=1e-6, atol=1e-6)
+    assert_allclose(found.grad_Z, by_Z, rtol=1e-6, atol=1e-6)
+
+
+@EACH
+@FIT_PRIOR_MEAN
+@pytest.mark.parametrize("n", [2, 3])
+def test_bounds_are_below_the_integral_and_with_all_points_one_near_it(case, n, fit_prior_mean):
+    data, theta = make_data(case, n), np.append(THETA, case.params)
+    grids = np.meshgrid(*n * [np.linspace(-6.0, 6.0, 49)], indexing="ij")
+    z = np.stack([grid.ravel() for grid in grids], axis=1)
+    log_weight = norm.logpdf(z).sum(axis=1) + n * np.log(0.25)
+    at_all_points = []
+    for slack in case.build().slacks:
+        model = model_of(case, data, slack, fit_prior_mean)
+        root = np.linalg.cholesky(model.kernel.value(THETA, model.X, model.X))
+        for m in (1, n):
+            found = evaluate(model, theta, model.X[:m], jitter=1e-12)
+            f = found.solutions[0].posterior.prior_mean + z @ root.T
+            log_p = case.log_likelihood(data.y, f[:, data.row], data.x, case.params) @ data.weight
+            exact = logsumexp(log_p + log_weight)
+            assert found.evidence < exact + 1e-7
+        assert found.evidence > exact - 0.1 * n
+        at_all_points.append(found.bound)
+    assert_allclose(at_all_points, at_all_points[0], rtol=1e-8)

@@ -1,0 +1,87 @@
+"""Units of the targets: results follow them."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from tests.estimators.regression import NOISES, fixed_model, grid, model_of, quiet, two_waves, waves
+
+
+@quiet
+@pytest.mark.parametrize("normalize_y", [False, True])
+@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize(("scale", "offset"), [(1000.0, -5e4), (1e-8, 0.0), (1e8, 1e9)])
+def test_predictions_follow_the_units_of_the_targets(noise, normalize_y, scale, offset):
+    X, y = waves()
+    quick = {"max_iter": 10, "max_reselections": 0, "normalize_y": normalize_y, "noise": noise}
+    plain, scaled = model_of(**quick).fit(X, y), model_of(**quick).fit(X, scale * y + offset)
+    mean, std = plain.predict(grid(), return_std=True)
+    ours = scaled.predict(grid(), return_std=True)
+    assert_allclose((ours[0] - offset) / scale, mean, atol=1e-4)
+    assert_allclose(ours[1] / scale, std, rtol=1e-3)
+    noise_std = scaled.predict_noise_std(grid()) / scale
+    assert_allclose(noise_std, plain.predict_noise_std(grid()), rtol=1e-3)
+    # A density of y is one per unit of y.
+    shift = len(y) * np.log(scale)
+    assert_allclose(scaled.lower_bound_, plain.lower_bound_ - shift, atol=1e-2)
+    assert_allclose(scaled.lower_bounds_, plain.lower_bounds_ - shift, atol=1e-2)
+    assert_allclose(
+        scaled.log_predictive_density(X, scale * y + offset),
+        plain.log_predictive_density(X, y) - np.log(scale),
+        atol=1e-3,
+    )
+    ours, theirs = scaled.certificate(X, scale * y + offset), plain.certificate(X, y)
+    assert_allclose(ours.upper_bound, theirs.upper_bound - shift, atol=1e-2)
+    assert_allclose(ours.gap_per_row, theirs.gap_per_row, atol=1e-4)
+
+
+def test_normalize_y_is_the_fit_to_normalised_targets():
+    X, y = waves()
+    y = 40.0 * y - 7.0
+    inside = model_of(normalize_y=True).fit(X, y)
+    outside = model_of().fit(X, (y - y.mean()) / y.std())
+    assert_allclose(inside.kernel_.theta, outside.kernel_.theta, atol=1e-6)
+    assert_allclose(inside.predict(grid()), y.mean() + y.std() * outside.predict(grid()), rtol=1e-6)
+    assert_allclose(inside.noise_variance_, y.var() * outside.noise_variance_, rtol=1e-6)
+    offset = len(y) * np.log(y.std())
+    assert_allclose(inside.lower_bound_, outside.lower_bound_ - offset, rtol=1e-8)
+    assert_allclose(inside.prior_mean_, y.mean() + y.std() * outside.prior_mean_, rtol=1e-6)
+
+
+def test_normalize_y_uses_the_moments_of_the_weighted_targets():
+    X, y = waves()
+    weight = np.random.RandomState(0).randint(0, 4, len(y))
+    repeated = np.repeat(np.arange(len(y)), weight)
+    weighted = model_of(normalize_y=True).fit(X, 10.0 * y, sample_weight=weight)
+    copies = model_of(normalize_y=True).fit(X[repeated], 10.0 * y[repeated])
+    assert weighted.lower_bound_ == copies.lower_bound_
+
+
+def test_without_a_learned_mean_normalised_targets_have_the_mean_of_the_weighted_ones(rng):
+    X, Y = two_waves()
+    weight = rng.uniform(0.0, 3.0, 60)
+    model = fixed_model(normalize_y=True, fit_prior_mean=False).fit(X, Y, weight)
+    mean = np.average(Y, axis=0, weights=weight)
+    assert_allclose(model.prior_mean_, mean, rtol=1e-12)
+    assert_allclose(model.predict([[1e6, 0.0]])[0], mean, rtol=1e-10)
+    std = np.sqrt(np.average((Y - mean) ** 2, axis=0, weights=weight))
+    variance = model.latent_mean_and_variance([[1e6, 0.0]])[1][0]
+    assert_allclose(variance, 2.0 * std**2, rtol=1e-10)
+    assert fixed_model(fit_prior_mean=False).fit(X, Y[:, 0], weight).prior_mean_ == 0.0
+
+
+def test_what_growth_and_verbose_report_is_in_units_of_the_targets(capsys):
+    X, y = waves()
+    model = model_of(n_inducing="auto", normalize_y=True, verbose=1).fit(X, 1000.0 * y)
+    assert_allclose(model.growth_[-1]["lower_bound"], model.lower_bound_, atol=1e-3)
+    printed = capsys.readouterr().out.splitlines()
+    assert float(printed[-1].split("bound ")[1]) == pytest.approx(model.lower_bound_, abs=1e-3)
+
+
+def test_outputs_of_different_scales_are_equals_with_normalize_y():
+    X, Y = two_waves()
+    plain = model_of(normalize_y=True).fit(X, Y)
+    scaled = model_of(normalize_y=True).fit(X, Y * [1e-6, 1e6] + [1e3, -1e6])
+    assert_allclose(scaled.kernel_.theta, plain.kernel_.theta, atol=1e-3)
+    expected = plain.predict(grid()) * [1e-6, 1e6] + [1e3, -1e6]
+    assert_allclose(scaled.predict(grid()) - [1e3, -1e6], expected - [1e3, -1e6], rtol=1e-2)

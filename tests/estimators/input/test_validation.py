@@ -1,0 +1,267 @@
+"""Input of any form: arrays, lists and frames give the same model, and stay as they are."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel
+from sklearn.preprocessing import StandardScaler
+
+from sparsegpc import (
+    GPNoise,
+    HomoscedasticNoise,
+    PolynomialNoise,
+    SparseGPClassifier,
+    SparseGPRegressor,
+)
+from tests.estimators import regression, two_classes
+
+# Rows and labels
+
+FORMS_OF_ROWS = {
+    "list": lambda X: X.tolist(),
+    "Fortran order": np.asfortranarray,
+    "not contiguous": lambda X: np.repeat(np.repeat(X, 2, axis=0), 3, axis=1)[::2, ::3],
+    "backwards": lambda X: X[::-1].copy()[::-1],
+    "writeable": lambda X: X.copy(),
+    "objects": lambda X: X.astype(object),
+    "integers": lambda X: X.astype(np.int16),
+    "big-endian": lambda X: X.astype(">f8"),
+    "float32": lambda X: X.astype(np.float32),
+}
+
+
+@pytest.mark.parametrize("form", FORMS_OF_ROWS.values(), ids=FORMS_OF_ROWS)
+def test_forms_of_an_array_of_labelled_rows(form):
+    X, y = two_classes.moons(60)
+    X = np.round(8 * X)  # exact in each type
+    model = two_classes.fixed_model(kernel=ConstantKernel(5.0) * RBF(8.0))
+    reference = clone(model).fit(X, y)
+    other = model.fit(form(X), form(y[:, None])[:, 0] if form(y[:, None]) is y else y)
+    assert_array_equal(other.inducing_points_, reference.inducing_points_)
+    assert_array_equal(other.predict_proba(form(X)), reference.predict_proba(X))
+    assert other.lower_bound_ == reference.lower_bound_
+    for array in (other.predict_proba(form(X)), other.inducing_points_, other.lower_bounds_):
+        assert array.dtype == np.float64
+
+
+def test_boolean_columns():
+    rng = np.random.RandomState(0)
+    X = rng.uniform(size=(60, 4)) < 0.5
+    y = X[:, 0] ^ (rng.uniform(size=60) < 0.1)
+    model = two_classes.small_model(n_inducing=8).fit(X, y)
+    assert model.inducing_points_.dtype == np.float64
+    assert len(model.inducing_points_) == 8
+    assert model.score(X, y) > 0.85
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_frames_of_labelled_rows(library):
+    frames = pytest.importorskip(library)
+    X, y = two_classes.moons(60)
+    frame = frames.DataFrame({"east": X[:, 0], "north": X[:, 1]})
+    weight = np.linspace(0.5, 1.5, len(X))
+    model = two_classes.fixed_model().fit(
+        frame, frames.Series(y), sample_weight=frames.Series(weight)
+    )
+    reference = two_classes.fixed_model().fit(X, y, weight)
+    assert not hasattr(reference, "feature_names_in_")
+    assert_array_equal(model.predict_proba(frame), reference.predict_proba(X))
+    assert model.lower_bound(X=frame, y=frames.Series(y)) == reference.lower_bound(X=X, y=y)
+    # scikit-learn 1.6 does not see the names in the frames of a later polars.
+    if hasattr(StandardScaler().fit(frame), "feature_names_in_"):
+        assert list(model.feature_names_in_) == ["east", "north"]
+        with pytest.raises(ValueError, match="feature names should match"):
+            model.predict(frame[["north", "east"]])
+
+
+def test_nothing_that_was_given_with_labels_is_changed():
+    X, y = (array.copy() for array in two_classes.moons(60))
+    weight, points = np.linspace(0.0, 2.0, 60), X[:9].copy()
+    before = [array.copy() for array in (X, y, weight, points)]
+    kernel = ConstantKernel() * RBF([1.0, 1.0])
+    theta, text = kernel.theta.copy(), str(kernel)
+    model = SparseGPClassifier(kernel, selector=points, max_iter=5, tol=1e-2).fit(X, y, weight)
+    model.predict_proba(X)
+    model.lower_bound(theta, X, y, weight, eval_gradient=True)
+    for array, copy in zip((X, y, weight, points), before, strict=True):
+        assert_array_equal(array, copy)
+    assert model.kernel is kernel
+    assert model.selector is points
+    assert_array_equal(kernel.theta, theta)
+    assert str(kernel) == text
+    assert model.kernel_ is not kernel
+    assert np.abs(model.kernel_.theta - theta).max() > 0.01
+    assert not np.shares_memory(model.inducing_points_, points)
+
+
+def test_changing_labelled_rows_afterwards_does_not_change_the_model():
+    X, y = (array.copy() for array in two_classes.moons(60))
+    model = two_classes.fixed_model().fit(X, y)
+    before = model.predict_proba(two_classes.grid())
+    X[:] = 0.0
+    y[:] = 0
+    assert_array_equal(model.predict_proba(two_classes.grid()), before)
+
+
+# Rows and targets
+
+FORMS_OF_TARGETS = {
+    "lists": np.ndarray.tolist,
+    "Fortran order": np.asfortranarray,
+    "strided": lambda array: np.repeat(array, 2, axis=0)[::2],
+    "objects": lambda array: array.astype(object),
+    "big endian": lambda array: array.astype(">f8"),
+}
+
+
+@pytest.mark.parametrize("form", FORMS_OF_TARGETS.values(), ids=FORMS_OF_TARGETS)
+def test_forms_of_an_array_of_rows_with_targets(form):
+    X, Y = regression.two_waves(40)
+    model = regression.fixed_model().fit(
+        form(X), form(Y), noise_variance=form(regression.known_noise(40, 2))
+    )
+    reference = regression.fixed_model().fit(X, Y, noise_variance=regression.known_noise(40, 2))
+    regression.assert_same_model(model, reference)
+    assert_array_equal(
+        model.log_predictive_density(
+            form(X), form(Y), noise_variance=form(regression.known_noise(40, 2))
+        ),
+        reference.log_predictive_density(X, Y, noise_variance=regression.known_noise(40, 2)),
+    )
+
+
+def test_single_precision_is_computed_in_double_precision():
+    X, y = (array.astype(np.float32) for array in regression.waves(40))
+    model = regression.fixed_model().fit(X, y)
+    regression.assert_same_model(
+        model, regression.fixed_model().fit(X.astype(np.float64), y.astype(np.float64))
+    )
+    assert model.predict(X).dtype == np.float64
+
+
+def test_integer_targets():
+    X, y = regression.waves(40)
+    counts = np.round(10 * y).astype(int)
+    regression.assert_same_model(
+        regression.fixed_model().fit(X, counts),
+        regression.fixed_model().fit(X, counts.astype(float)),
+    )
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_frames_of_rows_and_targets(library):
+    frames = pytest.importorskip(library)
+    X, Y = regression.two_waves(40)
+    frame = frames.DataFrame({"east": X[:, 0], "north": X[:, 1]})
+    targets = frames.DataFrame({"a": Y[:, 0], "b": Y[:, 1]})
+    variance = frames.Series(regression.known_noise(40))
+    weight = np.linspace(0.5, 1.5, len(X))
+    model = regression.fixed_model().fit(
+        frame, targets, frames.Series(weight), noise_variance=variance
+    )
+    reference = regression.fixed_model().fit(
+        X, Y, weight, noise_variance=regression.known_noise(40)
+    )
+    assert not hasattr(reference, "feature_names_in_")
+    assert model.lower_bound_ == reference.lower_bound_
+    assert_array_equal(
+        model.predict(frame, return_std=True, noise_variance=variance),
+        reference.predict(X, return_std=True, noise_variance=regression.known_noise(40)),
+    )
+    again = model.lower_bound(X=frame, y=targets, sample_weight=weight, noise_variance=variance)
+    assert_allclose(again, reference.lower_bound_, rtol=1e-10)
+    one = regression.fixed_model().fit(frame, frames.Series(Y[:, 0]))
+    assert one.predict(frame).shape == (40,)
+    # scikit-learn 1.6 does not see the names in the frames of a later polars.
+    if hasattr(StandardScaler().fit(frame), "feature_names_in_"):
+        assert list(model.feature_names_in_) == ["east", "north"]
+        with pytest.raises(ValueError, match="feature names should match"):
+            model.predict(frame[["north", "east"]])
+
+
+@regression.quiet
+@pytest.mark.parametrize("normalize_y", [False, True])
+def test_nothing_that_was_given_with_targets_is_changed(normalize_y):
+    X, Y = (array.copy() for array in regression.two_waves(40))
+    weight, points, variance = (
+        np.linspace(0.0, 2.0, 40),
+        X[:9].copy(),
+        regression.known_noise(40, 2),
+    )
+    arrays = (X, Y, weight, points, variance)
+    before = [array.copy() for array in arrays]
+    kernel = ConstantKernel() * RBF([1.0, 1.0])
+    theta, text = kernel.theta.copy(), str(kernel)
+    model = SparseGPRegressor(
+        kernel, selector=points, max_iter=5, normalize_y=normalize_y, optimize_inducing=True
+    )
+    model.fit(X, Y, weight, noise_variance=variance)
+    model.predict(X, return_cov=True, noise_variance=variance)
+    model.log_predictive_density(X, Y, noise_variance=variance)
+    model.sample_y(X, noise_variance=variance)
+    model.lower_bound(theta, X, Y, weight, variance, eval_gradient=True)
+    model.certificate(X, Y, weight, variance)
+    for array, copy in zip(arrays, before, strict=True):
+        assert_array_equal(array, copy)
+    assert model.kernel is kernel
+    assert model.selector is points
+    assert str(kernel) == text
+    assert_array_equal(kernel.theta, theta)
+    assert np.abs(model.kernel_.theta - theta).max() > 0.01
+
+
+@regression.quiet
+def test_settings_of_the_noise_are_not_changed():
+    X, y = regression.waves(40)
+    for noise in (
+        HomoscedasticNoise(0.3, (0.01, 1.0)),
+        PolynomialNoise(1),
+        GPNoise(ConstantKernel(0.5) * RBF(2.0), n_inducing=5),
+    ):
+        before = repr(noise)
+        assert regression.model_of(noise=noise, max_iter=3, tol=1e-2).fit(X, y).noise is noise
+        assert repr(noise) == before
+
+
+def test_changing_rows_and_targets_afterwards_does_not_change_the_model():
+    X, y = (array.copy() for array in regression.waves())
+    points = X[:12].copy()
+    model = regression.fixed_model(selector=points).fit(X, y)
+    before = model.predict(regression.grid())
+    X[:], y[:], points[:] = 0.0, 0.0, 0.0
+    assert_array_equal(model.predict(regression.grid()), before)
+
+
+# What is refused
+
+
+def test_weights_beyond_all_counts_are_refused():
+    X, y = two_classes.moons(20)
+    with pytest.raises(ValueError, match=r"sample_weight must be at most 1e\+15, got 1e\+300"):
+        SparseGPClassifier().fit(X, y, sample_weight=np.full(20, 1e300))
+
+
+def test_weights_too_small_to_compute_with_are_refused():
+    X, y = two_classes.moons(20)
+    with pytest.raises(ValueError, match="sample_weight must be zero or at least 1e-100"):
+        SparseGPClassifier().fit(X, y, sample_weight=np.full(20, 5e-324))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "match"),
+    [
+        (RBF(1.0, (5.0, 2.0)), "lower bound must not exceed the upper"),
+        (ConstantKernel(1.0, (2.0, 1.0)) * RBF(), "constant_value, but the lower bound must not"),
+    ],
+    ids=["length-scale", "constant"],
+)
+def test_bounds_the_wrong_way_round_are_named(kernel, match):
+    with pytest.raises(ValueError, match=match):
+        SparseGPClassifier(kernel).fit(*two_classes.moons(20))
+
+
+def test_differences_too_small_to_square_are_refused():
+    X, y = two_classes.moons(20)
+    with pytest.raises(ValueError, match="square underflows: scale the columns"):
+        SparseGPClassifier().fit(1e-200 * X, y)

@@ -1,0 +1,235 @@
+"""The default kernel, where the search for hyperparameters starts, and relevance of columns."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.gaussian_process.kernels import (
+    RBF,
+    ConstantKernel,
+    DotProduct,
+    Exponentiation,
+    ExpSineSquared,
+    Matern,
+    RationalQuadratic,
+)
+
+from sparsegpc._estimators.kernels.adapters import adapt_kernel
+from sparsegpc._estimators.kernels.spread import measure_spread
+from sparsegpc._estimators.kernels.starts import column_relevance, default_kernel, start_values
+from tests.estimators.kernels.kernel_cases import (
+    CASES,
+    EVERY_CASE,
+    SCALES,
+    WIDE,
+    D,
+    brute_force_spread,
+    rows,
+)
+
+
+def starts_of(kernel, X):
+    return start_values(adapt_kernel(kernel, X.shape[1]), measure_spread(X, np.ones(len(X))))
+
+
+PRODUCTS = [
+    ConstantKernel(2.3, WIDE) * RBF(0.01, WIDE),
+    ConstantKernel(2.3, WIDE) * Matern(np.full(D, 0.01), WIDE, nu=1.5),
+    ConstantKernel(2.3, WIDE) * RBF(np.full(D, 0.01), WIDE)
+    + RationalQuadratic(0.01, 1.7, WIDE, WIDE),
+]
+
+
+# Start values
+
+
+@EVERY_CASE
+def test_every_start_is_within_the_bounds_and_has_their_shape(name, rng):
+    kernel = CASES[name].kernel
+    for X in (rng.randn(20, D), 1e12 * rng.randn(20, D), 1e-12 * rng.randn(20, D)):
+        for theta in starts_of(kernel, X):
+            assert theta.shape == kernel.theta.shape
+            low, high = np.reshape(kernel.bounds, (-1, 2)).T
+            assert (low <= theta).all()
+            assert (theta <= high).all()
+
+
+@EVERY_CASE
+def test_first_start_is_the_own_theta_of_the_kernel(name, rng):
+    kernel = CASES[name].kernel
+    assert_array_equal(starts_of(kernel, 100.0 * rng.randn(20, D))[0], kernel.theta)
+
+
+def test_first_start_is_moved_into_the_bounds(rng):
+    kernel = ConstantKernel(1e3, (1e-2, 1e2)) * RBF(1e-3, (1e-1, 1e1))
+    assert_allclose(starts_of(kernel, rng.randn(20, D))[0], np.log([1e2, 1e-1]))
+
+
+@pytest.mark.parametrize("kernel", PRODUCTS, ids=str)
+@pytest.mark.parametrize("scale", [1e-12, 1e-3, 1e3, 1e12])
+def test_length_scales_of_the_starts_scale_along_with_the_data(kernel, scale, rng):
+    X = rng.randn(20, D)
+    moves = [c is not None for c in adapt_kernel(kernel, D).columns]
+    original, scaled = starts_of(kernel, X), starts_of(kernel, scale * X)
+    assert len(original) == len(scaled) == 6
+    for one, other in zip(original[1:], scaled[1:], strict=True):
+        assert_allclose(other - one, np.where(moves, np.log(scale), 0.0), atol=1e-9)
+
+
+def test_each_length_scale_of_a_start_follows_its_own_column(rng):
+    X, scales = rng.randn(20, D), np.array([1e-4, 1.0, 1e5])
+    kernel = RBF(np.full(D, 0.01), WIDE)
+    for one, other in zip(starts_of(kernel, X)[1:], starts_of(kernel, X * scales)[1:], strict=True):
+        assert_allclose(other - one, np.log(scales), atol=1e-9)
+
+
+@pytest.mark.parametrize("kernel", PRODUCTS, ids=str)
+def test_a_common_offset_does_not_move_the_starts(kernel, rng):
+    X = rng.randn(20, D)
+    for one, other in zip(starts_of(kernel, X), starts_of(kernel, X + 1e6), strict=True):
+        assert_allclose(other, one, atol=1e-6)
+
+
+@pytest.mark.parametrize("n_features", [1, 2, 30])
+@pytest.mark.parametrize("per_column", [False, True])
+def test_starts_go_from_the_distance_of_two_rows_to_an_eighth_of_that_along_a_column(
+    n_features, per_column, rng
+):
+    X = rng.randn(40, n_features)
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    kernel = RBF(np.full(n_features, 1e-4) if per_column else 1e-4, WIDE)
+    starts = np.array(starts_of(kernel, X)[1:])
+    assert_allclose(starts[0], np.log(brute_force_spread(X)[1]))
+    assert_allclose(starts[2], 0.0, atol=1e-12)
+    assert_allclose(starts[-1], np.log(0.125), atol=1e-12)
+    assert (np.diff(starts, axis=0) < 0.0).all()
+
+
+@EVERY_CASE
+def test_entries_that_are_no_length_scales_are_left_alone(name, rng):
+    kernel = CASES[name].kernel
+    others = [c is None for c in adapt_kernel(kernel, D).columns]
+    for theta in starts_of(kernel, 50.0 * rng.randn(20, D)):
+        assert_array_equal(theta[others], kernel.theta[others])
+
+
+@EVERY_CASE
+def test_no_start_occurs_twice(name, rng):
+    starts = starts_of(CASES[name].kernel, rng.randn(20, D))
+    for k, start in enumerate(starts):
+        assert all(np.abs(start - other).max() > 0.05 for other in starts[:k])
+
+
+def test_default_kernel_starts_where_a_start_from_the_data_would(rng):
+    """So that one of the five is not offered again."""
+    X = rng.randn(20, D)
+    assert len(starts_of(default_kernel(measure_spread(X, np.ones(20))), X)) == 5
+
+
+def test_bounds_that_leave_no_room_give_one_start(rng):
+    assert len(starts_of(RBF(1.0, (0.999, 1.001)), 1e6 * rng.randn(20, D))) == 1
+
+
+@pytest.mark.parametrize("name", ["linear", "constant", "periodic", "rbf-fixed", "power"])
+def test_kernels_without_known_length_scales_have_their_own_start_only(name, rng):
+    assert len(starts_of(CASES[name].kernel, rng.randn(20, D))) == 1
+
+
+@pytest.mark.parametrize("kernel", PRODUCTS, ids=str)
+def test_starts_of_data_that_do_not_vary_are_finite(kernel):
+    for theta in starts_of(kernel, np.full((5, D), 1e9)):
+        assert np.isfinite(theta).all()
+
+
+@EVERY_CASE
+def test_without_fast_functions_the_shortest_starts_are_left_out(name, rng):
+    kernel, X = CASES[name].kernel, rng.randn(20, D)
+    spread, adapted = measure_spread(X, np.ones(20)), adapt_kernel(kernel, D)
+    slow, all_ = start_values(adapted, spread, fast=False), start_values(adapted, spread)
+    assert len(slow) <= 4
+    assert_array_equal(slow, all_[: len(slow)])
+
+
+def test_further_parameters_keep_their_start_in_every_start(rng):
+    adapted = adapt_kernel(ConstantKernel(2.0) * RBF(SCALES), D)
+    more = adapted.extended(np.array([0.5]), np.array([[-2.0, 2.0]]), ["noise"])
+    spread = measure_spread(rows(rng, 20), np.ones(20))
+    own, extended = start_values(adapted, spread), start_values(more, spread)
+    assert len(own) == len(extended) > 1
+    for start, longer in zip(own, extended, strict=True):
+        assert_array_equal(longer, np.append(start, 0.5))
+
+
+# How much each column matters
+
+
+@pytest.mark.parametrize(
+    ("kernel", "scales"),
+    [
+        (RBF(2.0), [2.0, 2.0, 2.0]),
+        (ConstantKernel(7.0) * RBF(SCALES), SCALES),
+        (Matern(SCALES, nu=1.5), SCALES),
+        (ConstantKernel(7.0) * RationalQuadratic(3.0, 0.4), [3.0, 3.0, 3.0]),
+        (RBF(SCALES) + ConstantKernel() * Matern(1.0), [0.7, 1.0, 1.0]),
+        (RBF(SCALES) * DotProduct(), SCALES),
+        (Exponentiation(RBF(SCALES), 2.0), SCALES),
+    ],
+    ids=str,
+)
+def test_relevance_is_the_deviation_in_the_shortest_length_scales(kernel, scales, rng):
+    X = rng.randn(40, D) * [1.0, 10.0, 0.1]
+    relevance = column_relevance(kernel, measure_spread(X, np.ones(40)))
+    assert_allclose(relevance, X.std(axis=0) / scales)
+
+
+def test_a_column_that_does_not_vary_has_no_relevance(rng):
+    X = np.column_stack([rng.randn(20), np.full(20, 3.0)])
+    spread = measure_spread(X, np.ones(20))
+    assert_allclose(column_relevance(RBF([0.5, 0.1]), spread), [X[:, 0].std() / 0.5, 0.0])
+    assert_array_equal(
+        column_relevance(RBF(0.5), measure_spread(np.ones((5, 2)), np.ones(5))), [0.0, 0.0]
+    )
+
+
+@pytest.mark.parametrize("kernel", [DotProduct(), ConstantKernel(), ExpSineSquared()], ids=str)
+def test_without_length_scales_nothing_is_said_of_relevance(kernel, rng):
+    assert column_relevance(kernel, measure_spread(rng.randn(20, 1), np.ones(20))) is None
+
+
+# The kernel that None stands for
+
+
+@pytest.mark.parametrize("scale", [1e-12, 1.0, 1e12])
+def test_default_kernel_is_relative_to_the_distance_of_two_rows(scale, rng):
+    X = rng.randn(30, D)
+    distance = brute_force_spread(X)[1]
+    kernel = default_kernel(measure_spread(scale * X, np.ones(30)))
+    assert isinstance(kernel.k1, ConstantKernel)
+    assert type(kernel.k2) is RBF
+    assert_allclose(kernel.k2.length_scale, scale * distance, rtol=1e-12)
+    low, high = kernel.k2.length_scale_bounds
+    assert low <= 1e-2 * scale * distance
+    assert high >= 1e2 * scale * distance
+    assert len(adapt_kernel(kernel, D).theta) == 2
+
+
+def test_default_kernel_of_data_that_do_not_vary_is_usable():
+    kernel = default_kernel(measure_spread(np.full((5, D), 1e9), np.ones(5)))
+    assert np.isfinite(kernel.theta).all()
+    assert np.isfinite(kernel.bounds).all()
+
+
+def test_default_kernel_is_relative_to_the_variance(rng):
+    spread = measure_spread(rows(rng, 20), np.ones(20))
+    plain = default_kernel(spread)
+    assert plain.k1.constant_value == 1.0
+    for variance in (1e-16, 0.3, 1e16):
+        kernel = default_kernel(spread, variance)
+        assert_allclose(kernel.k1.constant_value, variance)
+        assert_allclose(kernel.k1.constant_value_bounds, variance * np.array([1e-4, 1e9]))
+        assert kernel.k2.length_scale == plain.k2.length_scale
+        assert kernel.k2.length_scale_bounds == plain.k2.length_scale_bounds
+    low, high = plain.k1.constant_value_bounds
+    assert low < plain.k1.constant_value < high
+    several = default_kernel(spread, np.array([1e-6, 3.0, 1e6])).k1
+    assert_allclose(several.constant_value, (1e6 + 3.0 + 1e-6) / 3.0)
+    assert_allclose(several.constant_value_bounds, (1e-10, 1e15))

@@ -1,0 +1,242 @@
+"""What a fit warns of, to whom, and in which words."""
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_breast_cancer, make_moons
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
+from sklearn.preprocessing import StandardScaler
+
+from sparsegpc import PolynomialNoise, SparseGPClassifier
+from sparsegpc._estimators.messages.fit_warnings import Warned, gather_classes
+from tests.estimators import many_classes, regression, two_classes
+
+
+def warnings_of(model, X, y, **fit):
+    """Return category and text of each warning of a fit."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.fit(X, y, **fit)
+    return [(item.category, str(item.message), item.filename) for item in caught]
+
+
+# Classifiers
+
+
+def test_ordinary_labels_warn_of_nothing():
+    X, y = load_breast_cancer(return_X_y=True)
+    X = StandardScaler().fit_transform(X)[::3]
+    assert warnings_of(SparseGPClassifier(n_inducing=40), X, y[::3]) == []
+
+
+def test_labels_of_pure_noise_are_said_to_be_constant(rng):
+    X, y = rng.randn(80, 2), rng.randint(0, 2, 80)
+    ((category, text, filename),) = warnings_of(two_classes.small_model(), X, y)
+    assert category is ConvergenceWarning
+    assert "the learned function is constant" in text
+    assert "predictions depend little on X" in text
+    assert filename == __file__
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"n_inducing": 2, **two_classes.FIXED},
+        {"n_inducing": 3, "kernel": ConstantKernel(30.0, "fixed") * RBF(0.5, (0.4, 0.6))},
+    ],
+    ids=["fixed", "learned"],
+)
+def test_a_poor_bound_of_a_function_that_varies_is_not_called_constant(parameters):
+    X, y = two_classes.moons(60)
+    model = two_classes.small_model(likelihood="polya-gamma", **parameters)
+    found = warnings_of(model, X, y)
+    proba = model.predict_proba(X)[:, 1]
+    assert proba.min() < 0.2
+    assert proba.max() > 0.8
+    assert model.lower_bound_ < 60 * np.log(0.5)
+    assert not any("function is constant" in text for _, text, _ in found)
+
+
+def test_a_hyperparameter_at_its_bound_is_named_with_its_column(rng):
+    pandas = pytest.importorskip("pandas")
+    X, y = two_classes.moons()
+    X = np.column_stack([X, rng.randn(len(X))])
+    kernel = ConstantKernel(10.0) * RBF([1.0, 1.0, 1.0], (1e-2, 5.0))
+    ((category, text, filename),) = warnings_of(two_classes.small_model(kernel=kernel), X, y)
+    assert category is ConvergenceWarning
+    assert "k2__length_scale[2] = 5 at its upper limit: column 2 looks irrelevant" in text
+    assert "column 0" not in text
+    assert filename == __file__
+    frame = pandas.DataFrame(X, columns=["east", "north", "noise"])
+    ((_, text, _),) = warnings_of(two_classes.small_model(kernel=kernel), frame, y)
+    assert "column 'noise' looks irrelevant" in text
+
+
+def test_a_function_that_varies_faster_than_its_lower_limit_is_said():
+    kernel = ConstantKernel(10.0) * RBF([1.0, 1.0], (3.0, 50.0))
+    ((_, text, _),) = warnings_of(two_classes.small_model(kernel=kernel), *two_classes.moons())
+    assert "k2__length_scale[1] = 3 at its lower limit" in text
+    assert "varies faster along column 1 than the limit allows" in text
+
+
+def test_separable_classes_are_said_to_look_so():
+    X = np.linspace(-1.0, 1.0, 40)[:, None]
+    kernel = ConstantKernel(1.0, (0.1, 10.0)) * RBF(1.0)
+    ((_, text, _),) = warnings_of(two_classes.small_model(kernel=kernel), X, X[:, 0] > 0)
+    assert "k1__constant_value = 10 at its upper limit" in text
+    assert "the classes look separable" in text
+
+
+def test_a_low_limit_of_the_variance_is_not_taken_for_separability():
+    X, y = two_classes.moons()
+    kernel = ConstantKernel(1.0, (0.01, 1.5)) * RBF(1.0)
+    ((_, text, _),) = warnings_of(two_classes.small_model(kernel=kernel), X, y)
+    assert "constant_value = 1.5 at its upper limit" in text
+    assert "separable" not in text
+
+
+def test_too_few_iterations_for_labels_are_said():
+    ((category, text, filename),) = warnings_of(
+        two_classes.small_model(max_iter=1), *two_classes.moons()
+    )
+    assert category is ConvergenceWarning
+    assert "stopped before its bound converged" in text
+    assert "max_iter=1 " in text
+    assert "tol=1e-05" in text
+    assert filename == __file__
+    model = two_classes.small_model(max_iter=1)
+    warnings_of(model, *two_classes.moons())
+    assert not model.converged_
+
+
+def test_a_column_that_hides_the_others_is_named_by_classifiers():
+    pandas = pytest.importorskip("pandas")
+    X, y = two_classes.moons()
+    X = X * [1.0, 1e5]
+    found = warnings_of(two_classes.small_model(), X, y)
+    texts = [text for category, text, _ in found if category is UserWarning]
+    assert len(texts) == 1
+    assert "column 1 has standard deviation" in texts[0]
+    assert "scale the columns" in texts[0]
+    assert found[-1][2] == __file__
+    found = warnings_of(two_classes.small_model(), pandas.DataFrame(X, columns=["a", "money"]), y)
+    assert any("column 'money' has standard deviation" in text for _, text, _ in found)
+    # One length scale for each column is the remedy.
+    ard = two_classes.small_model(kernel=ConstantKernel(10.0) * RBF([1.0, 1.0], (1e-2, 1e7)))
+    assert not any(category is UserWarning for category, _, _ in warnings_of(ard, X, y))
+
+
+def test_sites_that_do_not_settle_are_reported(monkeypatch):
+    monkeypatch.setattr("sparsegpc._core.learning.fit.MAX_FINAL_ITERATIONS", 2)
+    X, y = two_classes.moons(60)
+    model = two_classes.fixed_model(kernel=ConstantKernel(1e6) * RBF(1.0))
+    ((category, text, filename),) = warnings_of(model, X, y)
+    assert category is ConvergenceWarning
+    assert "the sites did not settle in 2 passes" in text
+    assert filename == __file__
+    assert not model.converged_
+    assert model.score(X, y) > 0.8
+
+
+def test_one_sentinel_value_does_not_hide_the_rest():
+    X, y = make_moons(400, noise=0.25, random_state=0)
+    plain = two_classes.small_model().fit(X, y)
+    X[7, 1] = 1e6
+    assert warnings_of(model := two_classes.small_model(), X, y) == []
+    assert model.lower_bound_ > plain.lower_bound_ - 15.0
+    assert model.score(X, y) > 0.88
+
+
+@pytest.mark.parametrize("value", [-1e16, 1e17, -1e100])
+def test_a_sentinel_of_any_size_and_sign_leaves_the_start_values_alone(value):
+    X, y = make_moons(200, noise=0.25, random_state=0)
+    X[3, 0] = value
+    assert warnings_of(model := two_classes.small_model(), X, y) == []
+    assert model.score(X, y) > 0.85
+
+
+def test_a_loose_tolerance_does_not_make_a_model_poor():
+    X, y = two_classes.moons()
+    assert warnings_of(two_classes.small_model(tol=0.5), X, y) == []
+
+
+# One model for each class
+
+
+def test_a_warning_says_which_classes_it_is_about_and_each_cause_comes_once():
+    X, y = many_classes.blobs()
+    with pytest.warns(ConvergenceWarning) as caught:
+        many_classes.quick_model(likelihood="polya-gamma", max_iter=1, tol=1e-9).fit(
+            X, np.array(list("abc"))[y]
+        )
+    (text,) = [str(item.message) for item in caught if "max_iter" in str(item.message)]
+    assert text.startswith("class a against the rest: ")
+    assert text.endswith("The same goes for class b, c")
+    assert {item.filename for item in caught} == {__file__}
+
+
+def test_where_many_classes_have_the_same_to_tell_some_are_named():
+    labels = [f"c{k}" for k in range(15)]
+    same, own = Warned(UserWarning, "m", "m"), Warned(UserWarning, "n", "n")
+    told = gather_classes(labels, [[same]] + [[same, own]] + 13 * [[same]])
+    named = ", ".join(f"c{k}" for k in range(1, 11))
+    assert [one.message for one in told] == [
+        f"class c0 against the rest: m. The same goes for class {named} and 4 more",
+        "class c1 against the rest: n",
+    ]
+
+
+# Regressors
+
+
+def texts_of(model, X, y, **fit):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.fit(X, y, **fit)
+    return [str(item.message) for item in caught]
+
+
+@pytest.mark.parametrize("noise", regression.NOISES)
+def test_ordinary_targets_warn_of_nothing(noise):
+    """Its noise is not constant, so that there is something to learn for each kind."""
+    rng = np.random.RandomState(0)
+    X = rng.uniform(-3.0, 3.0, (200, 1))
+    y = np.sin(X[:, 0]) + np.exp(0.4 * X[:, 0] - 1.5) * rng.standard_normal(200)
+    assert texts_of(regression.model_of(noise=noise, n_inducing=20), X, y) == []
+
+
+def test_targets_of_pure_noise_are_said_to_be_constant(rng):
+    X, y = rng.standard_normal((2, 60, 2))
+    [text] = texts_of(regression.model_of(), X, y[:, 0])
+    assert text.startswith("the learned function is constant")
+
+
+def test_targets_without_noise_are_said_to_look_so():
+    X = np.linspace(0.0, 1.0, 30)[:, None]
+    kernel = ConstantKernel(1.0) * RBF(1.0) + WhiteKernel(0.1, (1e-4, 1.0))
+    [text] = texts_of(regression.model_of(kernel=kernel, n_inducing=30), X, np.sin(5.0 * X[:, 0]))
+    assert "noise variance = 0.0001 at its lower limit: the targets look free of noise" in text
+
+
+def test_a_factor_of_the_noise_at_its_limit_is_not_taken_for_noise_free_targets():
+    rng = np.random.RandomState(0)
+    X = np.sort(rng.uniform(-1.0, 1.0, (60, 1)), axis=0)
+    # Noise at one end only, none at all elsewhere.
+    y = np.sin(3.0 * X[:, 0]) + np.where(X[:, 0] > 0.9, rng.standard_normal(60), 0.0)
+    for text in texts_of(regression.model_of(noise=PolynomialNoise(6), n_inducing=30), X, y):
+        for part in text.split(";"):
+            assert not ("factor" in part and "free of noise" in part), text
+
+
+def test_too_few_iterations_for_targets_are_said():
+    [text] = texts_of(regression.model_of(max_iter=1, max_reselections=0), *regression.waves())
+    assert "max_iter=1" in text
+    assert text.startswith("SparseGPRegressor stopped before its bound converged")
+
+
+def test_a_column_that_hides_the_others_is_named_by_regressors():
+    X, y = regression.waves()
+    texts = texts_of(regression.model_of(), X * [1.0, 1e6], y)
+    assert any("column 1 has standard deviation" in text for text in texts)

@@ -1,0 +1,50 @@
+"""Targets whose noise varies, and models of them."""
+
+import numpy as np
+import pytest
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel
+
+from sparsegpc import SparseGPRegressor
+
+KERNEL = ConstantKernel(2.0) * RBF(1.0)
+quiet = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+
+def true_std(x):
+    """Return the standard deviation of the noise of `trumpet`, from 0.05 to 1."""
+    return np.exp(-1.5 + 0.75 * x)
+
+
+def trumpet(n=250, seed=0):
+    """Return one column between -2 and 2, and targets whose noise grows with it."""
+    rng = np.random.RandomState(seed)
+    x = rng.uniform(-2.0, 2.0, n)
+    y = np.sin(2.0 * x) + true_std(x) * rng.standard_normal(n)
+    x.flags.writeable = y.flags.writeable = False
+    return x[:, None], y
+
+
+def plane(n=80, seed=0):
+    """Return two columns, and targets whose noise grows with the second one."""
+    rng = np.random.RandomState(seed)
+    X = rng.uniform(-1.0, 1.0, (n, 2)) * [1.0, 10.0]
+    y = np.sin(3.0 * X[:, 0]) + np.exp(-2.0 + 0.1 * X[:, 1]) * rng.standard_normal(n)
+    return X, y
+
+
+def model_of(noise, **parameters):
+    default = {"noise": noise, "n_inducing": 20, "selector": "hgv"}
+    return SparseGPRegressor(**{**default, **parameters})
+
+
+def integral(model, x, factor):
+    """Return the expectation of ``factor(z)`` for the target mean + std z at x.
+
+    By the trapezoidal rule after z = sinh(t), which reaches far into the tails.
+    """
+    mean, std = (part[0] for part in model.predict([[x]], return_std=True))
+    t = np.linspace(-6.0, 6.0, 3001)
+    z = np.sinh(t)
+    X = np.full((len(z), 1), x)
+    density = std * np.exp(model.log_predictive_density(X, mean + std * z))
+    return np.sum(factor(z) * density * np.cosh(t)) * (t[1] - t[0])
