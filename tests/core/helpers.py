@@ -48,7 +48,8 @@ class KernelCase(NamedTuple):
 
     ``build(n_features)`` returns the kernel, ``n_params(n_features)`` how many parameters it
     should have, ``formula(params, z, x)`` the covariance. Without `everywhere`, the kernel is
-    positive semi-definite for points on a line only.
+    positive semi-definite for points on a line only. ``scikit_learn`` is a kernel of scikit-learn
+    with the same formula, as text, with which the tests of the estimators compare it.
     """
 
     name: str
@@ -56,6 +57,7 @@ class KernelCase(NamedTuple):
     n_params: Callable
     formula: Callable
     everywhere: bool = True
+    scikit_learn: str = ""
 
     def params(self, n_features, seed=0):
         return np.random.RandomState(seed).uniform(-0.6, 0.7, self.n_params(n_features))
@@ -131,7 +133,13 @@ STATIONARY = [
     KernelCase("matern12 per column", kernels.Matern12, _each, _matern12),
     KernelCase("matern32", lambda D: kernels.Matern32(), _one, _matern32),
     KernelCase("matern32 per column", kernels.Matern32, _each, _matern32),
-    KernelCase("matern52", lambda D: kernels.Matern52(), _one, _matern52),
+    KernelCase(
+        "matern52",
+        lambda D: kernels.Matern52(),
+        _one,
+        _matern52,
+        scikit_learn="Matern(0.7, nu=2.5)",
+    ),
     KernelCase("matern52 per column", kernels.Matern52, _each, _matern52),
     KernelCase("rational", lambda D: kernels.RationalQuadratic(), _two, _rational_quadratic),
     KernelCase(

@@ -119,7 +119,7 @@ class NegativeBinomialRegressor(PoissonRegressor):
 
     def fit(self, X, y, sample_weight=None):
         self._fit_likelihood(NegativeBinomial(), X, y, sample_weight)
-        self.size_ = float(np.exp(self._theta[-1]))
+        self.size_ = float(np.exp(self._likelihood.log_size))
         return self
 
 
@@ -198,6 +198,7 @@ def test_the_parameter_of_a_likelihood_is_learned():
     X, y = counts(300, size=SIZE)
     model = model_of("negative binomial").fit(X, y)
     assert 0.6 * SIZE < model.size_ < 1.7 * SIZE
+    assert model._theta[-1] == model._likelihood.log_size
     # Counts vary more than a rate says, and only one of the two knows that they may.
     assert model.lower_bound_ > model_of("poisson").fit(X, y).lower_bound_ + 20.0
     kept = fixed_model("negative binomial").fit(X, y)

@@ -40,6 +40,7 @@ QUICK = {
     "random_state": 0,
 }
 SELECTORS = ("hgv", "rpcholesky", "greedy-variance", "kmeans", "uniform")
+
 # scikit-learn's checks fit labels that are pure noise, two rows, and columns of 1e5; what is said
 # about such data is tested elsewhere. The other category is for checks of libraries not installed.
 pytestmark = [

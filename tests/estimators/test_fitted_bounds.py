@@ -584,3 +584,16 @@ def test_noise_that_was_learned_is_not_given_and_known_noise_is(noise):
     with pytest.raises(ValueError, match="noise_variance is needed for these rows"):
         known.truncate(4, X, y)
     assert known.truncate(4, X, y, noise_variance=0.1).lower_bound_ < known.lower_bound_
+
+
+def test_other_rows_are_no_reason_for_a_smaller_model(learned_classifier, learned_regressor):
+    for model, (X, y) in (
+        (learned_classifier, two_classes.moons()),
+        (learned_regressor, regression.waves()),
+    ):
+        with pytest.raises(ValueError, match=f"holds {len(y) - 1} distinct rows.*held {len(y)}"):
+            model.truncate(4, X[1:], y[1:])
+        # Copies are not counted.
+        twice = np.tile(X, (2, 1)), np.tile(y, 2), 0.5
+        expected = model.truncate(4, X, y).lower_bound_
+        assert_allclose(model.truncate(4, *twice).lower_bound_, expected, rtol=1e-7)

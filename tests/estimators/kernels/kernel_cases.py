@@ -16,6 +16,8 @@ from sklearn.gaussian_process.kernels import (
     RationalQuadratic,
 )
 
+from tests.core.helpers import LEAVES
+
 D = 3
 SCALES = [0.7, 1.3, 2.1]
 FIXED = "fixed"
@@ -159,6 +161,12 @@ CASES = {
     "subclass": Case(SquaredRBF(0.8), CENTRAL),
     "subclass-per-column": Case(ConstantKernel(2.3) * SquaredRBF(SCALES), CENTRAL),
     "subclass-diag": Case(TwiceMatern(0.8, nu=1.5) * RBF(SCALES), CENTRAL),
+}
+# Kernels of the core by their own table, where scikit-learn's gradient may be by differences.
+CASES |= {
+    f"core-{case.name}": Case(eval(case.scikit_learn, vars(sk)), FORWARD)
+    for case in LEAVES
+    if case.scikit_learn
 }
 EVERY_CASE = pytest.mark.parametrize("name", CASES)
 

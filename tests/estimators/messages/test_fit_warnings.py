@@ -192,10 +192,7 @@ def test_where_many_classes_have_the_same_to_tell_some_are_named():
 
 
 def texts_of(model, X, y, **fit):
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        model.fit(X, y, **fit)
-    return [str(item.message) for item in caught]
+    return [text for _, text, _ in warnings_of(model, X, y, **fit)]
 
 
 @pytest.mark.parametrize("noise", regression.NOISES)
