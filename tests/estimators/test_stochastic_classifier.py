@@ -218,9 +218,8 @@ def test_epochs_learn_what_the_first_rows_do_not_tell(monkeypatch):
     X, y = blobs(600)
     # Without the search among the first rows, everything is learned from batches.
     monkeypatch.setattr(
-        StochasticSparseGPClassifier,
-        "_theta_of_some",
-        lambda self, parameters, *rest: parameters.theta,
+        "sparsegpc._estimators.stochastic_classifier.learn_theta",
+        lambda model, parameters, *rest: parameters.theta,
     )
     kernel = ConstantKernel() * RBF(0.3)
     bounds = [
