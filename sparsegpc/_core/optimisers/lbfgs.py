@@ -58,8 +58,11 @@ class LBFGS:
 
     def _remember(self, step, change):
         """Note by how much the gradient fell along a step."""
-        curvature = float((step * change).sum())
-        if curvature > EPSILON * float(np.linalg.norm(step) * np.linalg.norm(change)):
+        # First steps may be so long that these overflow: then there is nothing to learn from them.
+        with np.errstate(over="ignore", invalid="ignore"):
+            curvature = float((step * change).sum())
+            size = float(np.linalg.norm(step) * np.linalg.norm(change))
+        if np.inf > curvature > EPSILON * size:
             self._pairs.append((step, change, curvature))
 
     def _direction(self, gradient):

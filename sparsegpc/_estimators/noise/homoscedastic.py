@@ -67,16 +67,7 @@ class HomoscedasticNoise(BaseEstimator):
         return bounds
 
     def _plan(self, setting):
-        """Return the plan for rows and targets.
-
-        Parameters
-        ----------
-        setting : NoiseSetting
-
-        Returns
-        -------
-        plan : NoisePlan
-        """
+        """Return the `NoisePlan` for a `NoiseSetting`."""
         starts, bounds = START * setting.variance, setting.variance[:, None] * LIMITS
         if self.variance is not None:
             starts = np.full(len(setting.variance), float(self.variance))

@@ -63,16 +63,7 @@ class PolynomialNoise(BaseEstimator):
         self.interactions = interactions
 
     def _plan(self, setting):
-        """Return the plan for rows and targets.
-
-        Parameters
-        ----------
-        setting : NoiseSetting
-
-        Returns
-        -------
-        plan : NoisePlan
-        """
+        """Return the `NoisePlan` for a `NoiseSetting`."""
         basis = PolynomialBasis(setting.X, self.degree, self.interactions)
         _refuse_wide_basis(self, basis.n_functions, len(setting.X), len(setting.variance))
         log_noise, bounds = np.log(START * setting.variance), setting.variance[:, None] * LIMITS

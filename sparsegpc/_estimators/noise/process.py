@@ -61,16 +61,7 @@ class GPNoise(BaseEstimator):
         self.selection_tol = selection_tol
 
     def _plan(self, setting):
-        """Return the plan for rows and targets.
-
-        Parameters
-        ----------
-        setting : NoiseSetting
-
-        Returns
-        -------
-        plan : NoisePlan
-        """
+        """Return the `NoisePlan` for a `NoiseSetting`."""
         kernel = default_kernel(setting.spread) if self.kernel is None else self.kernel
         log_noise = np.log(START * setting.variance)
         n_columns = setting.X.shape[1]
