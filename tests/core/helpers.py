@@ -24,6 +24,12 @@ def slacks_where(condition):
 SLACK = slacks_where(lambda slack: True)
 
 
+def slack_value(name, cost):
+    """Return the slack of rows of these costs by the definition, at the scales that it takes."""
+    v = np.broadcast_to(SLACKS[name].scale(cost, cost.mean()), cost.shape)
+    return -0.5 * (v * cost - np.log(v) + v - 1.0).sum()
+
+
 def read_only(array):
     """Return `array` itself, protected from writing."""
     array.flags.writeable = False

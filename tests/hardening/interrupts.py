@@ -248,7 +248,7 @@ def surroundings():
         "numpy's generator": joblib.hash(np.random.get_state()),
         "users of BLAS": len(threads._LIMIT._users),
         "share of threads": threads._SHARE.get(),
-        "threads": len(threading.enumerate()),
+        "threads": set(threading.enumerate()),
     }
 
 
@@ -257,6 +257,8 @@ def differences(before):
     deadline = time.monotonic() + PATIENCE
     while True:
         after = surroundings()
+        # Idle threads of earlier tests may end at any time.
+        after["threads"] |= before["threads"]
         changed = [f"{k}: {before[k]} -> {after[k]}" for k in before if before[k] != after[k]]
         if not changed or time.monotonic() > deadline:
             return changed

@@ -23,14 +23,16 @@ from sparsegpc import (
     StochasticSparseGPClassifier,
     StochasticSparseGPRegressor,
 )
+from sparsegpc._estimators import inducing_points
 from sparsegpc.likelihoods import NAMES
 
 MOST_ROWS, MOST_COLUMNS, MOST_POINTS = 3000, 60, 60
 # Most numbers in X: with more the columns are fewer, so that ten thousand problems take hours.
 MOST_NUMBERS = 60_000
-BINARY = ("bernoulli-logit", "bernoulli-probit", "conditional-polya-gamma", "polya-gamma")
-# In this order for ever, whatever that of the package.
-METHODS = ("hgv", "rpcholesky", "greedy-variance", "kmeans", "uniform")
+BINARY = {name for name, kind in NAMES.items() if not kind.takes_many_classes}
+# In this order for ever, whatever that of the package; new ones after them.
+METHODS = ["hgv", "rpcholesky", "greedy-variance", "kmeans", "uniform"]
+METHODS += sorted(set(inducing_points.METHODS) - set(METHODS))
 CONJUGATE = ("polya-gamma", "logistic-softmax", "dirichlet")
 
 
@@ -557,7 +559,7 @@ def _affordable(parameters, X):
 
 def _stochastic_classifier(rng, kernel, X, n_classes):
     parameters = _affordable(_movable(_streaming(rng, X), kernel), X)
-    allowed = sorted(NAMES) if n_classes == 2 else sorted(set(NAMES) - set(BINARY))
+    allowed = sorted(NAMES) if n_classes == 2 else sorted(set(NAMES) - BINARY)
     likelihood = str(rng.choice(["auto", *allowed]))
     return StochasticSparseGPClassifier(
         kernel,

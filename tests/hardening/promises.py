@@ -190,7 +190,7 @@ class _Promises:
                     f"fewer points have a higher bound: {fewer.lower_bound_}, {model.lower_bound_}",
                 )
             whole = model.truncate(n_points, **data)
-            allowed = ROUNDING * abs(model.lower_bound_)
+            allowed = rounding
             if hasattr(model, "classes_"):
                 allowed += FINAL_TOL_SHARE * model.tol * _weights(problem, model).sum()
             self.require(

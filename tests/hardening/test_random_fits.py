@@ -2,8 +2,7 @@
 
 import pytest
 
-from sparsegpc._estimators import inducing_points
-from tests.hardening.problems import METHODS, draw_problem
+from tests.hardening.problems import draw_problem
 from tests.hardening.promises import fit_and_check
 
 FEW = 40
@@ -34,7 +33,3 @@ def test_promises_are_kept(seed, tmp_path):
 @pytest.mark.parametrize("seed", ONCE_BROKEN.values(), ids=ONCE_BROKEN)
 def test_promises_once_broken_are_kept(seed, tmp_path):
     assert_promises_kept(seed, tmp_path)
-
-
-def test_problems_have_selectors_of_all_kinds():
-    assert set(METHODS) == set(inducing_points.METHODS)

@@ -18,6 +18,8 @@ NO_WHITE_NOISE = (
 MATERN = {0.5: families.Matern12, 1.5: families.Matern32, 2.5: families.Matern52}
 # Hyperparameters that may be fixed at zero: DotProduct without its offset.
 MAY_VANISH = ("sigma_0",)
+# Kernels whose `length_scale` divides distances between rows.
+PER_COLUMN = (sk.RBF, sk.RationalQuadratic)
 TINY = np.finfo(np.float64).tiny
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 from sklearn.gaussian_process import kernels as sk
 
-from sparsegpc._estimators.kernels.adapters import walk
+from sparsegpc._estimators.kernels.adapters import PER_COLUMN, walk
 
 # Bounds of the default kernel: wide, since separable classes want a variance of 1e6 and more.
 VARIANCE_BOUNDS = (1e-4, 1e9)
@@ -31,7 +31,7 @@ def column_relevance(kernel, spread):
     scales = [
         np.broadcast_to(np.asarray(part.length_scale, dtype=np.float64), spread.columns.shape)
         for part in walk(kernel)
-        if isinstance(part, (sk.RBF, sk.RationalQuadratic))
+        if isinstance(part, PER_COLUMN)
     ]
     if not scales:
         return None

@@ -5,6 +5,7 @@ parts, so that these classes may move and change. Whoever changes what an estima
 `KINDS` keeps raises `FORMAT`, and files of another format are refused.
 """
 
+from sparsegpc import likelihoods
 from sparsegpc._core.bounds.collapsed import FunctionPosterior, RowSums
 from sparsegpc._core.kernels import algebra, families
 from sparsegpc._core.likelihoods import multiclass
@@ -22,7 +23,6 @@ from sparsegpc._estimators.noise.process import LearnedProcess, ProcessPlan
 from sparsegpc._estimators.one_vs_rest import OneVsRestLink
 from sparsegpc._estimators.saving.missing_files import explain_missing_files
 from sparsegpc._version import __version__
-from sparsegpc.likelihoods import NAMES
 
 FORMAT = 2
 MARK, KIND = "_saved_by", "sparsegpc kind"
@@ -35,8 +35,16 @@ KERNELS = {
     for name, kind in vars(module).items()
     if isinstance(kind, type) and kind.__module__ == module.__name__
 }
+# By the names of their classes, but for those that have one of their own.
+PUBLIC_LIKELIHOODS = {
+    name: kind
+    for name in likelihoods.__all__
+    if issubclass(kind := getattr(likelihoods, name), likelihoods.Likelihood)
+    and kind not in likelihoods.NAMES.values()
+}
 KINDS = {
-    **NAMES,
+    **PUBLIC_LIKELIHOODS,
+    **likelihoods.NAMES,
     **{f"kernel {name}": kind for name, kind in KERNELS.items()},
     "kernel value": adapters.KernelValue,
     "kernel diagonal": adapters.KernelDiagonal,

@@ -487,7 +487,7 @@ def known_rows(y, weight, deviation):
 
 
 def noisy_rows(y, weight, deviation):
-    target = np.zeros(len(y), dtype=[("mean", float), ("scatter", float), ("basis", float, 1)])
+    target = np.zeros(len(y), dtype=[("mean", float), ("scatter", float), ("basis", float, (1,))])
     target["mean"], target["basis"] = y, 1.0
     return GaussianNoise(1).at(np.array([2.0 * np.log(deviation)])), target
 

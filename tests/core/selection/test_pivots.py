@@ -19,6 +19,7 @@ from sparsegpc._core.selection.factor import LARGEST_BLOCK, N_PROBES, SMALLEST_B
 from sparsegpc._core.selection.pivots import select
 
 seeds = st.integers(0, 10_000)
+RULES = list(rules.RULES)
 
 
 def read_only(*arrays):
@@ -90,7 +91,7 @@ def test_argmax_has_the_pivots_of_lapack_on_the_kernel_scaled_by_precisions(seed
 
 
 @pytest.mark.parametrize("tol", [0.0, 1e-9])
-@pytest.mark.parametrize("rule", ["argmax", "sample", "order"])
+@pytest.mark.parametrize("rule", RULES)
 def test_a_short_selection_is_the_start_of_a_long_one(rng, rule, tol):
     K, order = rbf(rng.randn(150, 3), 0.8), rng.permutation(150)
     long, *others = (
@@ -104,7 +105,7 @@ def test_a_short_selection_is_the_start_of_a_long_one(rng, rule, tol):
         np.testing.assert_allclose(short.costs, long.costs[: m + 1], rtol=1e-12)
 
 
-@given(seeds, st.sampled_from(["argmax", "sample", "order"]), st.sampled_from([4, 12, 30]))
+@given(seeds, st.sampled_from(RULES), st.sampled_from([4, 12, 30]))
 def test_traces_and_costs_along_the_path_are_those_of_dense_residuals(seed, rule, rank):
     K, precision = random_covariance(seed, 30, rank)
     rng = np.random.RandomState(seed)
@@ -134,7 +135,7 @@ def test_costs_are_per_row_without_a_total_weight(rng):
     np.testing.assert_array_equal(weighted.traces, free.traces)
 
 
-@given(seeds, st.floats(1e-3, 0.1), st.sampled_from(["argmax", "sample", "order"]))
+@given(seeds, st.floats(1e-3, 0.1), st.sampled_from(RULES))
 def test_tolerance_is_reached_by_the_returned_set_and_not_by_one_less(seed, tol, rule):
     rng = np.random.RandomState(seed)
     x, precision = rng.randn(40), rng.uniform(0.1, 2.0, size=40)
@@ -152,7 +153,7 @@ def test_tolerance_is_reached_by_the_returned_set_and_not_by_one_less(seed, tol,
     assert np.all(selection.costs[:-1] > tol)
 
 
-@pytest.mark.parametrize("rule", ["argmax", "sample", "order"])
+@pytest.mark.parametrize("rule", RULES)
 def test_enormous_tolerance_still_returns_one_point(rng, rule):
     K = rbf(rng.randn(30, 2), 1.0)
     selection = run(K, n_points=10, rule=rule, tol=1e10, rng=rng, order=np.arange(30))
@@ -161,7 +162,7 @@ def test_enormous_tolerance_still_returns_one_point(rng, rule):
     assert selection.costs[1] < selection.costs[0]
 
 
-@pytest.mark.parametrize("rule", ["argmax", "sample", "order"])
+@pytest.mark.parametrize("rule", RULES)
 def test_one_point(rng, rule):
     K, precision = random_covariance(1, 20, 20)
     order = np.array([7, 3])
@@ -174,7 +175,7 @@ def test_one_point(rng, rule):
 
 
 @pytest.mark.parametrize("n_points", [25, 40])
-@pytest.mark.parametrize("rule", ["argmax", "sample", "order"])
+@pytest.mark.parametrize("rule", RULES)
 def test_as_many_points_as_rows_or_more_chooses_every_row_of_a_full_rank_kernel(
     rng, rule, n_points
 ):
@@ -184,7 +185,7 @@ def test_as_many_points_as_rows_or_more_chooses_every_row_of_a_full_rank_kernel(
     assert selection.costs[-1] < 1e-12
 
 
-@pytest.mark.parametrize("rule", ["argmax", "sample", "order"])
+@pytest.mark.parametrize("rule", RULES)
 def test_equal_rows_are_never_chosen_twice(rng, rule):
     X = np.repeat(np.arange(12.0)[:, None], 5, axis=0)[rng.permutation(60)]
     K = rbf(X, 0.5)
@@ -193,7 +194,7 @@ def test_equal_rows_are_never_chosen_twice(rng, rule):
     assert len(np.unique(X[selection.indices])) == 12
 
 
-@pytest.mark.parametrize("rule", ["argmax", "sample", "order"])
+@pytest.mark.parametrize("rule", RULES)
 def test_a_diagonal_that_disagrees_with_the_columns_by_rounding_is_survived(rng, rule):
     """Kernels compute both by different formulas, and spanned rows then seem to be left over."""
     x = np.repeat(np.arange(3.0), 2)
@@ -215,7 +216,7 @@ def test_a_diagonal_that_disagrees_with_the_columns_by_rounding_is_survived(rng,
         assert selection.traces[-1] == 0.0
 
 
-@pytest.mark.parametrize("rule", ["argmax", "sample", "order"])
+@pytest.mark.parametrize("rule", RULES)
 def test_no_tolerance_ends_a_selection_before_its_first_point(rng, rule):
     """Where all the rows looked at first have columns of zeros, unlike their diagonal."""
     K = np.diag(np.append(np.zeros(300), np.ones(5)))
@@ -234,7 +235,7 @@ def test_no_tolerance_ends_a_selection_before_its_first_point(rng, rule):
     assert selection.indices[0] >= 300
 
 
-@pytest.mark.parametrize("rule", ["argmax", "sample", "order"])
+@pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("value", [1e-8, 0.3, 1e8])
 def test_constant_kernel_stops_at_one_point(rng, rule, value):
     K = np.full((40, 40), value)
@@ -243,7 +244,7 @@ def test_constant_kernel_stops_at_one_point(rng, rule, value):
     assert selection.traces[-1] <= 1e-10 * selection.traces[0]
 
 
-@pytest.mark.parametrize("rule", ["argmax", "sample", "order"])
+@pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 1e4])
 def test_linear_kernel_stops_at_its_rank(rng, rule, scale):
     X = scale * rng.randn(80, 3)
@@ -425,7 +426,7 @@ def smooth_problem(rule, n=5000, **options):
     )
 
 
-@pytest.mark.parametrize("rule", ["argmax", "sample", "order"])
+@pytest.mark.parametrize("rule", RULES)
 def test_neither_threads_nor_memory_change_a_selection(rule, monkeypatch):
     monkeypatch.setattr(factors, "row_blocks", partial(blocks_of, 700))
     one, three, lean = (
@@ -437,7 +438,7 @@ def test_neither_threads_nor_memory_change_a_selection(rule, monkeypatch):
         np.testing.assert_array_equal(other.traces, one.traces)
 
 
-@pytest.mark.parametrize("rule", ["argmax", "sample", "order"])
+@pytest.mark.parametrize("rule", RULES)
 def test_no_call_of_the_kernel_needs_more_than_blocks(rule, monkeypatch):
     monkeypatch.setattr(factors, "row_blocks", partial(blocks_of, 300))
     K, sizes = random_covariance(4, 1000, 1000)[0], []
@@ -546,7 +547,7 @@ def test_argmax_visits_all_rows_a_few_times_only():
         assert len(n_visits) == 1
 
 
-@pytest.mark.parametrize("rule", ["argmax", "sample", "order"])
+@pytest.mark.parametrize("rule", RULES)
 def test_a_tolerance_is_not_passed_by_far(rule):
     """Probes tell when the rows should be visited: long before the most points are chosen."""
     n, largest = 4000, []
@@ -566,7 +567,7 @@ def test_a_tolerance_is_not_passed_by_far(rule):
     assert selection.costs[-1] <= 0.02 < selection.costs[-2]
 
 
-@pytest.mark.parametrize("rule", ["argmax", "sample", "order"])
+@pytest.mark.parametrize("rule", RULES)
 def test_a_single_row(rule):
     selection = run(
         np.array([[2.0]]), None, 5, rule, rng=np.random.RandomState(0), order=np.array([0])
@@ -575,14 +576,14 @@ def test_a_single_row(rule):
     np.testing.assert_array_equal(selection.traces, [2.0, 0.0])
 
 
-@pytest.mark.parametrize("rule", ["argmax", "sample", "order"])
+@pytest.mark.parametrize("rule", RULES)
 def test_an_indefinite_kernel_is_refused(rule):
     K = np.array([[1.0, 2.0, 0.0], [2.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
     with pytest.raises(LinAlgError, match=r"not positive semi-definite.* another is -3"):
         run(K, rule=rule, rng=np.random.RandomState(0), order=np.arange(3))
 
 
-@pytest.mark.parametrize("rule", ["argmax", "sample", "order"])
+@pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("place", [(0, 4), (4, 0), (200, 4), (200, 200)])
 def test_values_that_are_not_finite_are_refused(rule, place):
     K = np.eye(300)
@@ -608,7 +609,7 @@ def test_a_wrong_diagonal_is_refused_with_its_value(value):
         run(K, n_points=2)
 
 
-@pytest.mark.parametrize("rule", ["argmax", "sample", "order"])
+@pytest.mark.parametrize("rule", RULES)
 def test_a_kernel_of_zeros_is_refused(rule):
     with pytest.raises(LinAlgError, match="zero at every row"):
         run(np.zeros((4, 4)), rule=rule, rng=np.random.RandomState(0), order=np.arange(4))
@@ -629,7 +630,7 @@ def test_a_kernel_whose_columns_are_zero_is_refused_whatever_its_diagonal():
             )
 
 
-@pytest.mark.parametrize("rule", ["argmax", "sample", "order"])
+@pytest.mark.parametrize("rule", RULES)
 def test_the_trace_keeps_its_digits_as_it_falls(rule):
     """By the eigenvalues' scale the last traces are 1e-9 of the first."""
     rng = np.random.RandomState(0)
