@@ -1,4 +1,4 @@
-"""Fitted models at rows that are given again: certificates, bounds, and models on fewer points."""
+"""From rows that are given again: bounds and certificates of fitted models, and smaller models."""
 
 from copy import copy
 from typing import NamedTuple

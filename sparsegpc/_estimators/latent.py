@@ -1,4 +1,4 @@
-"""Moments of f at rows that users give: what can go wrong there, in their terms."""
+"""Moments and draws of f at users' rows, with errors explained in users' terms."""
 
 import numpy as np
 

@@ -1,8 +1,8 @@
-r"""The slack of the bound: what it pays for what the inducing points miss.
+r"""The slack of the bound: its penalty for variance that the inducing points leave unexplained.
 
-With precision p and residual r the cost of a row is :math:`c_n = p_n r_n \ge 0`. The covariance of
-the residual process, in units of the site deviations, is multiplied by diag(v), which makes the
-slack
+With precision p and residual r the cost of a row is :math:`c_n = p_n r_n \ge 0`. In q the
+covariance R of the residual process, in units of the site deviations, is replaced by
+:math:`R^{1/2} \mathrm{diag}(v) R^{1/2}`, which gives the slack
 
 .. math:: -\tfrac12 \textstyle\sum_n (v_n c_n - \log v_n + v_n - 1).
 
@@ -21,8 +21,8 @@ tight     :math:`1/(1+c_n)`    :math:`-\frac12 \sum \log(1 + c_n)`  Titsias 2025
                                                                     precisions
 ========= ==================== ==================================== ===========================
 
-To add a slack, add a class, and its name to `SLACKS`; which likelihoods admit it is said in
-`likelihoods.base`.
+To add a slack, add a class, and its name to `SLACKS`; `likelihoods.base` says which likelihoods
+admit it.
 """
 
 import numpy as np

@@ -1,7 +1,7 @@
-"""One climb: points are chosen and the hyperparameters maximised over, in turns.
+"""One climb: points are chosen and the bound is maximised over the hyperparameters, alternately.
 
-Points are chosen with the current kernel and site precisions. The curvature that one choice of
-points teaches serves the next. Choosing again is not monotone, so the best state ever seen is kept.
+Points are chosen with the current kernel and site precisions. Curvature learned with one choice of
+points is reused for the next. Choosing again is not monotone, so the best state ever seen is kept.
 """
 
 from typing import NamedTuple

@@ -1,10 +1,10 @@
-"""The story of a fit: hyperparameters by their gradient, points by selection, in turns.
+"""A fit from start to finish: hyperparameters by their gradient, points by selection, alternately.
 
-Several starts are ranked on a subset of the rows; see `starts`. The best one is where the first
-climb begins; see `climb`. With many rows a climb begins on growing subsets of them; see
-`growing_subsets`. One that ends at the trivial optimum, where f is constant, is repeated with the
-line search of L-BFGS-B, and then from the other starts. If asked to, points move in the end; see
-`inducing_points`. Last, the sites are solved for closely.
+Several starts are ranked on a subset of the rows; see `starts`. The first climb begins from the
+best; see `climb`. With many rows a climb begins on growing subsets of them; see `growing_subsets`.
+A climb that ends at the trivial optimum, where f is constant, is repeated with the line search of
+L-BFGS-B; if that fails, the other starts are tried. If asked to, points move in the end; see
+`inducing_points`. Finally the sites are solved to a tighter tolerance.
 """
 
 from typing import NamedTuple

@@ -2,7 +2,7 @@ r"""What a likelihood is to the rest of the package: a maker of Gaussian sites.
 
 A likelihood takes targets and weights of rows and the moments of f there, and depends on neither
 kernels nor inducing points. `Likelihood` declares all that it offers, with defaults where there are
-any, and `LabelLikelihood` what likelihoods of class labels offer further.
+any, and `LabelLikelihood` adds what class labels need.
 """
 
 from typing import NamedTuple

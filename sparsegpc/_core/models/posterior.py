@@ -1,7 +1,7 @@
 """The posterior of f, and what is predicted from it.
 
-Kernel, hyperparameters and inducing points with the q(u) of each function: estimators keep one; a
-noise process has another, of its log variance.
+A `Posterior` holds kernel, hyperparameters, inducing points and the q(u) of each function. A fitted
+estimator keeps one; a noise process adds another, for the log variance.
 """
 
 from typing import NamedTuple

@@ -1,6 +1,7 @@
 """Ascent on a bound by a fixed-point iteration: no step that lowers the bound is kept.
 
-An extrapolated step that does is replaced by the plain one, and that by half of it.
+An extrapolated step that would lower it is replaced by a plain one; a plain step is halved until it
+does not.
 """
 
 from typing import NamedTuple

@@ -1,8 +1,8 @@
-"""How inducing points are asked for: by selection among rows, or given ones.
+"""Where inducing points come from: selected among the rows, or given.
 
 A choice is called as ``choice(kernel, theta, rows, precision)`` with `CandidateRows` and the
 precisions of their sites, shape (N,), and returns `Chosen`. It has ``n_points``, the most that it
-takes, and ``fixed``, whether it takes the same whatever it is called with.
+takes, and ``fixed``, whether it returns the same points whatever its arguments.
 """
 
 from copy import copy

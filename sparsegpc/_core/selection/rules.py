@@ -2,7 +2,7 @@
 
 A rule is called as ``rule(factor, rng, order)``. It appends candidates to the `Factor` until
 ``factor.visit_rows()`` says that the selection is complete, or no row is left to take. Its first m
-points must be those that it takes where m are asked for. To add a rule, add a function, and its
+points must be the same however many are asked for. To add a rule, add a function, and its
 name to `RULES`.
 """
 
