@@ -24,9 +24,9 @@ def slacks_where(condition):
 SLACK = slacks_where(lambda slack: True)
 
 
-def slack_value(name, cost):
+def slack_value(slack, cost):
     """Return the slack of rows of these costs by the definition, at the scales that it takes."""
-    v = np.broadcast_to(SLACKS[name].scale(cost, cost.mean()), cost.shape)
+    v = np.broadcast_to(slack.scale(cost, cost.mean()), cost.shape)
     return -0.5 * (v * cost - np.log(v) + v - 1.0).sum()
 
 

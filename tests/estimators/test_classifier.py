@@ -143,8 +143,9 @@ def test_the_bounds_are_ordered_at_the_same_kernel_and_points(likelihood):
     values = [models[bound].lower_bound_ for bound in names]
     theta = np.log([2.0, 0.4])
     at_theta = [models[bound].lower_bound(theta, X, y) for bound in names]
-    assert (np.diff(values) > 0.1).all()
-    assert (np.diff(at_theta) > 0.1).all()
+    for ordered in (values, at_theta):
+        assert (np.diff(ordered) >= 0.0).all()
+        assert len(ordered) == 1 or ordered[-1] > ordered[0] + 0.1
     assert models["auto"].lower_bound_ == values[-1]
 
 

@@ -7,7 +7,7 @@ from scipy.optimize import minimize
 
 from sparsegpc._core.bounds.collapsed import collapse, gradient
 from sparsegpc._core.bounds.features import RowFeatures
-from sparsegpc._core.bounds.slacks import SPHERICAL, STANDARD, TIGHT
+from sparsegpc._core.bounds.slacks import TIGHT
 from sparsegpc._core.kernels.algebra import Scaled
 from sparsegpc._core.kernels.families import RBF, Constant, Matern32
 from sparsegpc._core.likelihoods.binary import (
@@ -22,7 +22,7 @@ from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.rows.blocks import RowBlocks
 from sparsegpc._core.rows.merging import merge_rows
 from sparsegpc._core.selection.choices import Chosen, PivotedChoice
-from tests.core.helpers import SLACK, free, random_problem
+from tests.core.helpers import SLACK, free, random_problem, slack_value
 
 N, M = 500, 60
 PER_ROW = 1e-6
@@ -102,13 +102,8 @@ def dense_bound(problem, slack):
     cost = p * (Kff - Q).diagonal()
     root = np.sqrt(p)
     B = np.eye(len(p)) + root[:, None] * Q * root
-    slacks = {
-        STANDARD: -0.5 * cost.sum(),
-        SPHERICAL: -0.5 * len(p) * np.log1p(cost.mean()),
-        TIGHT: -0.5 * np.log1p(cost).sum(),
-    }
     fitted = Q @ b - Q @ (root * np.linalg.solve(B, root * (Q @ b)))
-    return -0.5 * np.linalg.slogdet(B)[1] + 0.5 * b @ fitted + own.sum() + slacks[slack]
+    return -0.5 * np.linalg.slogdet(B)[1] + 0.5 * b @ fitted + own.sum() + slack_value(slack, cost)
 
 
 def single(problem, **rows):

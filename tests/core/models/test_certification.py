@@ -61,7 +61,7 @@ def test_the_bracket_of_labels_is_that_of_their_sites(slack):
     Kuu, Kuf = Kuf[:6, :6] + 1e-12 * np.exp(theta[0]) * np.eye(6), Kuf[:6, 6:]
     Q = Kuf.T @ np.linalg.solve(Kuu, Kuf)
     cost = solution.sites.precision * (K - Q).diagonal()
-    sparse = dense_evidence(Q, solution.sites, prior_mean) + slack_value(name, cost)
+    sparse = dense_evidence(Q, solution.sites, prior_mean) + slack_value(slack, cost)
     assert sparse < exact
     assert evaluation.evidence + (exact - sparse) < found.upper_bound + 1e-6
 

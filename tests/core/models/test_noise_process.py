@@ -148,7 +148,7 @@ def best_f_bound(data, theta, Z, slack, precision, fit_prior_mean):
     bound -= 0.5 * precision @ (data.y - mean[row]) ** 2
     bound += 0.5 * np.log(precision / (2.0 * np.pi)).sum()
     cost = total * np.maximum(np.exp(theta[0]) - Q.diagonal(), 0.0)
-    return bound + slack_value(slack, cost)
+    return bound + slack_value(SLACKS[slack], cost)
 
 
 def dense_bound(data, theta, chosen, slack, q_mean, q_cov, prior_mean, fit_prior_mean=True):

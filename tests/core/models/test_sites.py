@@ -197,7 +197,7 @@ def dense_step(problem, slack, state, prior_mean=None):
     v = np.broadcast_to(SLACKS[slack].scale(cost, cost.mean()), cost.shape)
     mean = prior_mean + Q @ S_inverse @ misfit
     explained = (Q - Q @ S_inverse @ Q).diagonal()
-    return bound + slack_value(slack, cost), mean**2 + v * residual + explained, prior_mean
+    return bound + slack_value(SLACKS[slack], cost), mean**2 + v * residual + explained, prior_mean
 
 
 def plain_ascent(problem, slack, prior_mean=None, n_steps=4000):
@@ -666,7 +666,7 @@ def test_bound_of_fixed_sites_is_that_of_dense_regression(slack):
     bound += 0.5 * np.log(2.0 * np.pi * noise).sum() - 0.5 * (0.2 / noise).sum()
     bound -= 0.5 * problem.weight.sum() * (np.log(2.0 * np.pi) - 1.0)
     cost = problem.residual / noise
-    assert_allclose(solution.bound, bound + slack_value(slack, cost), rtol=1e-9)
+    assert_allclose(solution.bound, bound + slack_value(SLACKS[slack], cost), rtol=1e-9)
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
