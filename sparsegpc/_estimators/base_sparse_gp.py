@@ -7,7 +7,6 @@ import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
-from sklearn.utils.validation import check_is_fitted
 
 from sparsegpc._core.bounds.slacks import SLACKS
 from sparsegpc._core.models.model import SparseModel
@@ -16,23 +15,18 @@ from sparsegpc._core.rows.threads import single_threaded_blas
 from sparsegpc._estimators.base_estimator import Estimator
 from sparsegpc._estimators.fitted_bounds import Restated, bound_at, certified, truncated
 from sparsegpc._estimators.inducing_points import METHODS
-from sparsegpc._estimators.input.fitted_model import (
-    check_method,
-    check_theta,
-    checked_size,
-    needs_rows,
-)
 from sparsegpc._estimators.input.rows import present_rows
 from sparsegpc._estimators.input.settings import row_options
 from sparsegpc._estimators.input.validation import Range, checked_targets, validated_rows
 from sparsegpc._estimators.kernels.adapters import NO_WHITE_NOISE, adapt_kernel
 from sparsegpc._estimators.kernels.spread import measure_spread
 from sparsegpc._estimators.kernels.starts import column_relevance, default_kernel
-from sparsegpc._estimators.latent import latent_moments
+from sparsegpc._estimators.latent import by_row, latent_moments
 from sparsegpc._estimators.learning import (
     Problem,
     check_auto,
     learns,
+    resolve_slack,
     search,
     with_likelihood,
 )
@@ -294,20 +288,12 @@ class BaseSparseGP(*CALLBACK_SUPPORT, Estimator):
     def _model_options(self, likelihood):
         """Return the options of `SparseModel` that the parameters imply."""
         return {
-            "slack": self._slack(likelihood),
+            "slack": resolve_slack(self.bound, likelihood),
             "fit_prior_mean": self.fit_prior_mean and likelihood.has_prior_mean,
             "tol": self.tol,
             "dtype": np.dtype(self.working_dtype).type,
             **row_options(),
         }
-
-    def _slack(self, likelihood):
-        if self.bound != "auto" and self.bound not in likelihood.slacks:
-            raise ValueError(
-                f"bound={self.bound!r} is not available for {type(likelihood).__name__}: choose "
-                f"'auto' or one of {likelihood.slacks}"
-            )
-        return SLACKS[likelihood.slacks[0] if self.bound == "auto" else self.bound]
 
     def _learn(self, problem, rng=None, starts=None):
         """Learn what `optimizer` allows to, and set the attributes.
@@ -396,8 +382,7 @@ class BaseSparseGP(*CALLBACK_SUPPORT, Estimator):
         """
         X = self._check_rows(X)
         with single_threaded_blas():
-            mean, variance = latent_moments([(self._posterior, self.kernel_)], X)
-        return (mean[0], variance[0]) if len(mean) == 1 else (mean.T, variance.T)
+            return by_row(*latent_moments([(self._posterior, self.kernel_)], X))
 
     def certificate(self, X, y, sample_weight=None, method="auto"):
         """Return how far the posterior can be from that with an inducing point at every row.
@@ -427,10 +412,7 @@ class BaseSparseGP(*CALLBACK_SUPPORT, Estimator):
         ValueError
             If the data are not those of `fit`, or `method` is unknown.
         """
-        check_method(method)
-        check_is_fitted(self)
-        with single_threaded_blas():
-            return certified(self._restated(X, y, sample_weight), method)
+        return certified(self, method, X, y, sample_weight)
 
     def lower_bound(self, theta=None, X=None, y=None, sample_weight=None, eval_gradient=False):
         """Return the lower bound on the log marginal likelihood at the fitted inducing points.
@@ -465,13 +447,7 @@ class BaseSparseGP(*CALLBACK_SUPPORT, Estimator):
             If X or y is needed and missing, `theta` has a wrong length, or `y` holds an unknown
             label.
         """
-        check_is_fitted(self)
-        asked = {"theta": theta, "sample_weight": sample_weight}
-        if not needs_rows(X, y, asked, eval_gradient):
-            return self.lower_bound_
-        theta = check_theta(theta, self.kernel_)
-        with single_threaded_blas():
-            return bound_at(self._restated(X, y, sample_weight), theta, eval_gradient)
+        return bound_at(self, theta, eval_gradient, X, y, sample_weight=sample_weight)
 
     def truncate(self, n_inducing, X, y, sample_weight=None):
         """Return the model on the first inducing points only, without learning again.
@@ -507,10 +483,7 @@ class BaseSparseGP(*CALLBACK_SUPPORT, Estimator):
         Cost O(N m^2) for N rows and m points; for labels several times that, since their sites are
         solved for again.
         """
-        check_is_fitted(self)
-        n_inducing = checked_size(n_inducing, self)
-        with single_threaded_blas():
-            return truncated(self._restated(X, y, sample_weight), n_inducing)
+        return truncated(self, n_inducing, X, y, sample_weight)
 
     def _restated(self, X, y, sample_weight):
         """Return a list of the `Restated` for given rows, one for each model that there is."""

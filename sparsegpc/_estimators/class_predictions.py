@@ -15,7 +15,7 @@ from sparsegpc._core.numerics.quadrature import N_NODES
 from sparsegpc._core.rows.blocks import RowBlocks
 from sparsegpc._core.rows.threads import available_threads, single_threaded_blas
 from sparsegpc._estimators.input.validation import checked_count, checked_generator
-from sparsegpc._estimators.latent import latent_moments, latent_samples
+from sparsegpc._estimators.latent import by_row, latent_moments, latent_samples
 
 # Draws for an interval of probabilities that depend on several functions.
 N_DRAWS = 1000
@@ -195,10 +195,7 @@ class ClassPredictions(ClassifierMixin):
             How little the data say about f at each row; far from all data it returns to the
             prior's.
         """
-        mean, variance = self._moments(self._check_rows(X))
-        if len(mean) == 1:
-            return mean[0], variance[0]
-        return mean.T, variance.T
+        return by_row(*self._moments(self._check_rows(X)))
 
     def sample_f(self, X, n_samples=1, random_state=0):
         """Return draws of f from its posterior, jointly at all rows.

@@ -5,12 +5,21 @@ from typing import NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
 
 from sparsegpc._core.learning.fit import settle
 from sparsegpc._core.models.certification import certificate_of
 from sparsegpc._core.models.model import SparseModel
+from sparsegpc._core.rows.threads import single_threaded_blas
 from sparsegpc._core.selection.choices import Chosen
-from sparsegpc._estimators.input.fitted_model import check_as_many_rows, check_same_rows
+from sparsegpc._estimators.input.fitted_model import (
+    check_as_many_rows,
+    check_method,
+    check_same_rows,
+    check_theta,
+    checked_size,
+    needs_rows,
+)
 
 
 class Restated(NamedTuple):
@@ -36,18 +45,35 @@ class Restated(NamedTuple):
         return settle(self.model, theta, points, states, self.estimator.jitter_, wrt_theta)
 
 
-def certified(parts, method):
-    """Return the `Certificate` of all models that are `Restated`, for the data of their fit."""
-    certificates = []
-    for part in parts:
-        evaluation = part.solved(part.theta, part.estimator._posterior)
-        bound = evaluation.evidence + part.offset
-        check_same_rows(part.estimator, bound, part.model.tol)
-        certificates.append(certificate_of(part.model, evaluation, method).shifted(part.offset))
-    return sum(certificates[1:], certificates[0])
+def certified(estimator, method, *data):
+    """Return the `Certificate` of a fitted estimator, for the data given to its fit."""
+    check_method(method)
+    check_is_fitted(estimator)
+    with single_threaded_blas():
+        first, *others = [_certified(part, method) for part in estimator._restated(*data)]
+        return sum(others, first)
 
 
-def bound_at(parts, theta, eval_gradient):
+def _certified(part, method):
+    evaluation = part.solved(part.theta, part.estimator._posterior)
+    check_same_rows(part.estimator, evaluation.evidence + part.offset, part.model.tol)
+    return certificate_of(part.model, evaluation, method).shifted(part.offset)
+
+
+def bound_at(estimator, theta, eval_gradient, X, y, **others):
+    """Return the bound of a fitted estimator at its kernel's parameters, and its gradient if asked.
+
+    `others` are what belongs to rows besides X and y. Without rows it is the bound of the fit.
+    """
+    check_is_fitted(estimator)
+    if not needs_rows(X, y, {"theta": theta, **others}, eval_gradient):
+        return estimator.lower_bound_
+    theta = check_theta(theta, estimator.kernel_)
+    with single_threaded_blas():
+        return _sum_of_bounds(estimator._restated(X, y, **others), theta, eval_gradient)
+
+
+def _sum_of_bounds(parts, theta, eval_gradient):
     """Return the sum of the bounds of all parts at their kernels' parameters, shape (P,) together.
 
     With `eval_gradient` the gradient, too. Minus infinity, with a gradient of zero, where a kernel
@@ -70,15 +96,17 @@ def bound_at(parts, theta, eval_gradient):
     return (bound, np.concatenate(gradients)) if eval_gradient else bound
 
 
-def truncated(parts, n_points):
-    """Return a copy of the fitted estimator, on its first points."""
-    (part,) = parts
-    whole = part.estimator
-    check_as_many_rows(len(part.model.weight), whole._posterior.functions[0].n_rows)
-    evaluation = part.solved(part.theta, whole._posterior.truncated(n_points))
-    other = copy(whole)
+def truncated(estimator, n_points, *data):
+    """Return a copy of a fitted estimator on its first points, from the data given to its fit."""
+    check_is_fitted(estimator)
+    n_points = checked_size(n_points, estimator)
+    with single_threaded_blas():
+        (part,) = estimator._restated(*data)
+        check_as_many_rows(len(part.model.weight), estimator._posterior.functions[0].n_rows)
+        evaluation = part.solved(part.theta, estimator._posterior.truncated(n_points))
+    other = copy(estimator)
     other._store_posterior(evaluation, part.model, part.offset)
-    other.converged_ = whole.converged_ and evaluation.converged
-    if whole.inducing_indices_ is not None:
-        other.inducing_indices_ = whole.inducing_indices_[:n_points]
+    other.converged_ = estimator.converged_ and evaluation.converged
+    if estimator.inducing_indices_ is not None:
+        other.inducing_indices_ = estimator.inducing_indices_[:n_points]
     return other

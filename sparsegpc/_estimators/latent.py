@@ -25,6 +25,11 @@ def latent_moments(fitted, X):
     return tuple(map(np.concatenate, zip(*parts, strict=True)))
 
 
+def by_row(*moments):
+    """Return moments of shape (K, N) as users know them: (N,) of one function, else (N, K)."""
+    return tuple(part[0] if len(part) == 1 else part.T for part in moments)
+
+
 def latent_covariance(posterior, kernel, X, request, n_samples=0):
     """Return mean and covariance of f, shape (K, N) and (K, N, N).
 

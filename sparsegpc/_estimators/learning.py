@@ -7,6 +7,7 @@ import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils import check_random_state
 
+from sparsegpc._core.bounds.slacks import SLACKS, sums_over_rows
 from sparsegpc._core.learning.fit import fit
 from sparsegpc._core.learning.number_of_points import grow
 from sparsegpc._core.learning.progress import Progress
@@ -109,6 +110,19 @@ def with_likelihood(parameters, model):
             likelihood.params_names(),
         )
     return parameters
+
+
+def resolve_slack(bound, likelihood, *, in_batches=False):
+    """Return the `Slack` that the parameter `bound` stands for; "auto" is the tightest possible."""
+    offered, where = likelihood.slacks, ""
+    if in_batches:
+        offered, where = sums_over_rows(offered), " from minibatches"
+    if bound != "auto" and bound not in offered:
+        raise ValueError(
+            f"bound={bound!r} is not available for {type(likelihood).__name__}{where}: choose "
+            f"'auto' or one of {offered}"
+        )
+    return SLACKS[offered[0] if bound == "auto" else bound]
 
 
 def check_auto(estimator):

@@ -4,7 +4,6 @@ import numpy as np
 from sklearn.base import _fit_context
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
-from sklearn.utils.validation import check_is_fitted
 
 from sparsegpc._core.likelihoods.gaussian import KnownNoise
 from sparsegpc._core.models.evaluation import Counts
@@ -12,12 +11,6 @@ from sparsegpc._core.rows.merging import merge_rows
 from sparsegpc._core.rows.threads import single_threaded_blas
 from sparsegpc._estimators.base_sparse_gp import BaseSparseGP
 from sparsegpc._estimators.fitted_bounds import Restated, bound_at, certified, truncated
-from sparsegpc._estimators.input.fitted_model import (
-    check_method,
-    check_theta,
-    checked_size,
-    needs_rows,
-)
 from sparsegpc._estimators.input.targets import (
     Targets,
     centred,
@@ -385,10 +378,7 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
         .. [1] Passerello, "Heteroscedastic inducing point selection for sparse Gaussian process
            classification", 2021. The last two are those of Artemev, Burt, van der Wilk, 2021.
         """
-        check_method(method)
-        check_is_fitted(self)
-        with single_threaded_blas():
-            return certified(self._restated(X, y, sample_weight, noise_variance), method)
+        return certified(self, method, X, y, sample_weight, noise_variance)
 
     def lower_bound(
         self,
@@ -431,14 +421,8 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
         ValueError
             If X or y is needed and missing, or `theta` has a wrong length.
         """
-        check_is_fitted(self)
-        asked = {"theta": theta, "sample_weight": sample_weight, "noise_variance": noise_variance}
-        if not needs_rows(X, y, asked, eval_gradient):
-            return self.lower_bound_
-        theta = check_theta(theta, self.kernel_)
-        with single_threaded_blas():
-            parts = self._restated(X, y, sample_weight, noise_variance)
-            return bound_at(parts, theta, eval_gradient)
+        others = {"sample_weight": sample_weight, "noise_variance": noise_variance}
+        return bound_at(self, theta, eval_gradient, X, y, **others)
 
     def truncate(self, n_inducing, X, y, sample_weight=None, noise_variance=None):
         """Return the model on the first inducing points only, without learning again.
@@ -474,10 +458,7 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
         -----
         Cost O(N m^2) for N rows and m points.
         """
-        check_is_fitted(self)
-        n_inducing = checked_size(n_inducing, self)
-        with single_threaded_blas():
-            return truncated(self._restated(X, y, sample_weight, noise_variance), n_inducing)
+        return truncated(self, n_inducing, X, y, sample_weight, noise_variance)
 
     def _scale_targets(self, X, y, weight, noise):
         """Set centre and scale of the targets, and return the `Targets` in these units."""

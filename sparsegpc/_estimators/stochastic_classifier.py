@@ -27,7 +27,7 @@ from sparsegpc._estimators.input.validation import all_or_nothing
 from sparsegpc._estimators.kernels.adapters import NO_WHITE_NOISE, adapt_kernel
 from sparsegpc._estimators.kernels.spread import measure_spread
 from sparsegpc._estimators.kernels.starts import default_kernel
-from sparsegpc._estimators.learning import with_likelihood
+from sparsegpc._estimators.learning import resolve_slack, with_likelihood
 from sparsegpc._estimators.messages.callbacks import announced_fit
 from sparsegpc._estimators.messages.progress import watch_calls, watch_epochs
 from sparsegpc._estimators.minibatches import (
@@ -401,13 +401,7 @@ class StochasticSparseGPClassifier(ClassPredictions, BaseMinibatches):
         return likelihood.for_classes(n_classes)
 
     def _slack(self):
-        offered = sums_over_rows(self._likelihood.slacks)
-        if self.bound != "auto" and self.bound not in offered:
-            raise ValueError(
-                f"bound={self.bound!r} is not available for {type(self._likelihood).__name__} from "
-                f"minibatches: choose 'auto' or one of {offered}"
-            )
-        return SLACKS[offered[0] if self.bound == "auto" else self.bound]
+        return resolve_slack(self.bound, self._likelihood, in_batches=True)
 
     def _model(self, kernel):
         return SiteBatches(
