@@ -21,8 +21,8 @@ tight     :math:`1/(1+c_n)`    :math:`-\frac12 \sum \log(1 + c_n)`  Titsias 2025
                                                                     precisions
 ========= ==================== ==================================== ===========================
 
-To add a slack, add a class, and its name to `SLACKS`; `likelihoods.base` says which likelihoods
-admit it.
+To add a slack, write a class and add its name to `SLACKS`; `likelihoods.base` says which
+likelihoods admit it.
 """
 
 import numpy as np

@@ -1,11 +1,11 @@
 """What a model must gain over a constant function to be one."""
 
-# A gain over a constant function of less than this many nats per row, or 1 in all, is none.
+# A model has learned nothing if it gains less than this many nats per row, or 1 in all.
 TRIVIAL_GAIN = 1e-3
 
 
 def trivial_gain(total_weight):
-    """Return the gain in nats, for rows of this total weight, up to which it is none."""
+    """Return the gain in nats, for rows of this total weight, that counts as nothing learned."""
     return min(1.0, TRIVIAL_GAIN * total_weight)
 
 

@@ -63,7 +63,8 @@ def approach(model, theta, choice, bounds, limits):
     """Climb on growing subsets of the rows, and return the `Begin` of a climb on all of them.
 
     A small subset may mislead, so each is climbed from `theta`, too, and the better end carried on.
-    Where a subset knows nothing better than a constant function nothing is: all rows may.
+    Where a subset finds nothing better than a constant function, nothing is carried on: a larger
+    one may find more.
     """
     best = curvature = None
     try:

@@ -19,9 +19,9 @@ MOVING_TOL_SHARE = 1e-3
 # Small gains in a row that end a line search; while points move among many directions, of which a
 # small gain or two says little.
 PATIENCE, MOVING_PATIENCE = 2, 4
-# In what steps of the tolerance the bound and its slopes are told while points move. Their last
-# digits differ between processors, and over many directions the search magnifies that to more than
-# the tolerance.
+# While points move, the search sees the bound and its slopes rounded to these shares of the
+# tolerance. Their last digits differ between processors, and over many directions it would magnify
+# that to more than the tolerance.
 MOVING_BOUND_STEP, MOVING_SLOPE_STEP = 2.0**-8, 2.0**-4
 
 

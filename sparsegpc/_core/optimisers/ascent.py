@@ -42,7 +42,7 @@ def ascend(
     shortest : float
         Give up where a shorter step would be needed.
     rounding : float
-        A fall of the bound by no more than this is none.
+        A fall of the bound by no more than this is accepted.
     growth : float
         By how much a step may be longer than the one that was accepted before, up to length one.
     accelerator : Anderson or None

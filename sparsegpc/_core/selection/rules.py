@@ -2,8 +2,8 @@
 
 A rule is called as ``rule(factor, rng, order)``. It appends candidates to the `Factor` until
 ``factor.visit_rows()`` says that the selection is complete, or no row is left to take. Its first m
-points must be the same however many are asked for. To add a rule, add a function, and its
-name to `RULES`.
+points must be the same however many are asked for. To add a rule, write a function and
+add its name to `RULES`.
 """
 
 from typing import NamedTuple
