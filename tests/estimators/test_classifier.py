@@ -135,7 +135,7 @@ def test_learning_raises_the_bound_of_any_kernel(kernel):
 @LIKELIHOODS
 def test_the_bounds_are_ordered_at_the_same_kernel_and_points(likelihood):
     X, y = moons()
-    names = BOUNDS[likelihood][::-1]
+    names = [name for name in ("standard", "spherical", "tight") if name in BOUNDS[likelihood]]
     models = {
         bound: fixed_model(selector=X[:6], likelihood=likelihood, bound=bound).fit(X, y)
         for bound in (*names, "auto")
@@ -143,9 +143,8 @@ def test_the_bounds_are_ordered_at_the_same_kernel_and_points(likelihood):
     values = [models[bound].lower_bound_ for bound in names]
     theta = np.log([2.0, 0.4])
     at_theta = [models[bound].lower_bound(theta, X, y) for bound in names]
-    for ordered in (values, at_theta):
-        assert (np.diff(ordered) >= 0.0).all()
-        assert len(ordered) == 1 or ordered[-1] > ordered[0] + 0.1
+    assert (np.diff(values) > 0.1).all()
+    assert (np.diff(at_theta) > 0.1).all()
     assert models["auto"].lower_bound_ == values[-1]
 
 

@@ -405,11 +405,12 @@ def test_gradients_are_those_of_the_profile_bound(case, slack, fit_prior_mean):
 def test_the_slacks_are_ordered_and_more_points_are_better(case):
     rows = make_model(case, STANDARD)[0].X
     values = []
-    for name in case.slacks[::-1]:
+    for name in ("standard", "spherical", "tight"):
+        if name not in case.slacks:
+            continue
         model, theta, Z = make_model(case, SLACKS[name])
         values.append(evaluate(model, theta, Z).bound)
-    assert (np.diff(values) >= -1e-8).all()
-    assert values[-1] > values[0] + 1e-3
+    assert (np.diff(values) > 1e-3).all()
     model, theta, Z = make_model(case, case.tightest)
     more = evaluate(model, theta, np.concatenate([Z, rows[:8]])).bound
     full = [

@@ -29,24 +29,9 @@ from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.rows.merging import MergedRows, merge_rows
 from sparsegpc._core.selection.choices import Chosen
 from tests.core.helpers import central_difference, free, names, read_only
+from tests.core.likelihoods.counts import Poisson
 
 # Two examples
-
-
-class Poisson(Likelihood):
-    """Counts of mean exp(f)."""
-
-    def targets(self, y, weight, rows):
-        target = np.empty(len(rows.weight), dtype=[("count", float), ("constant", float)])
-        target["count"] = rows.mean(y, weight)
-        target["constant"] = rows.mean(gammaln(y + 1.0), weight)
-        return [target]
-
-    def expect(self, y, weight, mean, explained, residual, v):
-        log_rate = mean[0] + 0.5 * (explained[0] + v[0] * residual)
-        rate = weight * np.exp(np.minimum(log_rate, 600.0))
-        value = weight * (y["count"] * mean[0] - y["constant"]) - rate
-        return Expectation(value, (weight * y["count"] - rate)[None], rate[None], v * rate)
 
 
 class NegativeBinomial(Likelihood):
