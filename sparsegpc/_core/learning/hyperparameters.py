@@ -19,10 +19,6 @@ MOVING_TOL_SHARE = 1e-3
 # Small gains in a row that end a line search; while points move among many directions, of which a
 # small gain or two says little.
 PATIENCE, MOVING_PATIENCE = 2, 4
-# While points move, the search sees the bound and its slopes rounded to these shares of the
-# tolerance. Their last digits differ between processors, and over many directions it would magnify
-# that to more than the tolerance.
-MOVING_BOUND_STEP, MOVING_SLOPE_STEP = 2.0**-8, 2.0**-4
 
 
 class Point(NamedTuple):
@@ -146,16 +142,11 @@ class Objective:
 def line_search(model, start, moves, progress):
     """Return the `LBFGSB` over theta, and the points if they may move, from an evaluation."""
     objective = Objective(model, start, moves, progress)
-    resolution, patience = None, PATIENCE
-    if moves is not None:
-        resolution = MOVING_BOUND_STEP * model.tol, MOVING_SLOPE_STEP * model.tol
-        patience = MOVING_PATIENCE
     return LBFGSB(
         objective,
         objective.point(start),
         tol=model.tol,
-        patience=patience,
-        resolution=resolution,
+        patience=PATIENCE if moves is None else MOVING_PATIENCE,
         is_stopped=lambda: progress.stopped,
     )
 

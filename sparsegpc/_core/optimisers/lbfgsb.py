@@ -50,20 +50,17 @@ class LBFGSB:
         An iteration that gains less is a small one.
     patience : int
         Stop after so many small ones in a row.
-    resolution : tuple of float or None
-        In what steps the value and the gradient are told to the minimiser: where the last digits
-        differ between processors, a search over many directions magnifies that.
     is_stopped : callable or None
         Asked after each evaluation whether to stop.
     """
 
-    def __init__(self, objective, start, *, tol, patience, resolution=None, is_stopped=None):
+    def __init__(self, objective, start, *, tol, patience, is_stopped=None):
         self._objective, self._tol, self._patience = objective, tol, patience
-        self._resolution, self._is_stopped = resolution, is_stopped
+        self._is_stopped = is_stopped
         self.best, self._first = start, start
         self._worst = self._last = start.value
         self._n_iter, self._n_small, self._failed = 0, 0, False
-        norm = float(np.linalg.norm(self._told(start)[1]))
+        norm = float(np.linalg.norm(start.gradient))
         self.scale = -FIRST_STEP / max(norm, SMALL_GRADIENT)
 
     def search(self, bounds, max_iter):
@@ -100,15 +97,7 @@ class LBFGSB:
         if self._is_stopped is not None and self._is_stopped():
             raise _Stopped
         self._worst = min(self._worst, point.value)
-        value, gradient = self._told(point)
-        return self.scale * value, self.scale * gradient
-
-    def _told(self, point):
-        """Return value and gradient as the minimiser is told of them."""
-        if self._resolution is None:
-            return point.value, point.gradient
-        of_value, of_gradient = self._resolution
-        return rounded(point.value, of_value), rounded(point.gradient, of_gradient)
+        return self.scale * point.value, self.scale * point.gradient
 
     def _iterated(self, x):
         """Count an iteration; stop the minimiser after some small ones in a row."""
@@ -117,12 +106,3 @@ class LBFGSB:
         self._n_small = self._n_small + 1 if gain < self._tol else 0
         if self._n_small == self._patience:
             raise StopIteration
-
-
-def rounded(values, step):
-    """Return multiples of a power of two, about `step`: they are exact.
-
-    Values whose neighbours are further than that stay as they are.
-    """
-    step = np.maximum(2.0 ** np.floor(np.log2(step)), np.spacing(np.abs(values)))
-    return step * np.round(values / step)

@@ -241,23 +241,3 @@ def test_points_of_a_noise_process_stay():
     assert_array_equal(moved.chosen.Z_noise, still.chosen.Z_noise)
     assert np.abs(moved.chosen.Z - still.chosen.Z).max() > 0.01
     assert moved.bound >= still.bound
-
-
-def test_the_last_digits_of_a_slope_do_not_change_the_search(monkeypatch):
-    """They differ between processors, and a search over many directions would magnify that."""
-    evaluate = SparseModel.evaluate
-
-    def disturbed(self, *arguments, **options):
-        found = evaluate(self, *arguments, **options)
-        if found.grad_Z is None:
-            return found
-        size = 1e-9 * np.random.RandomState(model.counts.evaluations).randn(*found.grad_Z.shape)
-        return found._replace(grad_Z=found.grad_Z + size)
-
-    model = regression()
-    expected = learn(model).best
-    monkeypatch.setattr(SparseModel, "evaluate", disturbed)
-    model = regression()
-    found = learn(model).best
-    assert_allclose(found.bound, expected.bound, rtol=1e-12)
-    assert_allclose(found.chosen.Z, expected.chosen.Z, rtol=0.0, atol=1e-12)

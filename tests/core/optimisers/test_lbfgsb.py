@@ -1,4 +1,4 @@
-"""Maximisation by L-BFGS-B: scaling, rounding, failures, and the ends of a search."""
+"""Maximisation by L-BFGS-B: scaling, failures, and the ends of a search."""
 
 from types import SimpleNamespace
 
@@ -8,12 +8,7 @@ from numpy.linalg import LinAlgError
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import lsq_linear
 
-from sparsegpc._core.optimisers.lbfgsb import (
-    FIRST_STEP,
-    LBFGSB,
-    SMALL_GRADIENT,
-    rounded,
-)
+from sparsegpc._core.optimisers.lbfgsb import FIRST_STEP, LBFGSB, SMALL_GRADIENT
 
 WIDE = np.array([[-np.inf, np.inf]] * 2)
 STEEP = np.array([[40.0, 15.0], [15.0, 9.0]])
@@ -121,26 +116,3 @@ def test_a_box_without_width_leaves_nothing_to_do():
     found = Hill().search(start, np.stack([start, start], axis=1))
     assert found.ended
     assert_array_equal(found.best.x, start)
-
-
-@pytest.mark.parametrize("resolution", [None, (2.0**-3, 2.0**-2)])
-def test_the_minimiser_is_told_multiples_of_the_resolution(resolution):
-    hill = Hill()
-    start = hill(np.array([1.7, 0.9]))
-    search = LBFGSB(hill, start, tol=0.0, patience=9, resolution=resolution)
-    value, gradient = search(start.x)
-    value, gradient = value / search.scale, gradient / search.scale
-    if resolution is None:
-        assert value == pytest.approx(start.value)
-        assert_allclose(gradient, start.gradient)
-    else:
-        assert value * 8.0 == pytest.approx(np.round(start.value * 8.0), abs=1e-9)
-        assert_allclose(gradient * 4.0, np.round(start.gradient * 4.0), atol=1e-9)
-    # What is best is told apart by all digits.
-    assert search.best.value == start.value
-
-
-def test_a_tiny_resolution_rounds_nothing():
-    values = np.array([0.0, -0.1, 1e-300, 3.7e12, -1.7e308])
-    assert_array_equal(rounded(values, 1e-320), values)
-    assert_array_equal(rounded(values[:4], 0.3), [0.0, 0.0, 0.0, 3.7e12])
