@@ -78,8 +78,6 @@ class BaseSparseGP(*CALLBACK_SUPPORT, Estimator):
         At the end move the points to where the bound is highest.
     warm_start : bool, default=False
         Start from the hyperparameters and the points of the last fit.
-    working_dtype : {"float64", "float32"}, default="float64"
-        Precision of the whitened features of the rows.
     random_state : int, RandomState instance or None, default=0
         For selectors that draw, and for restarts.
     verbose : int, default=0
@@ -177,7 +175,6 @@ class BaseSparseGP(*CALLBACK_SUPPORT, Estimator):
         "max_reselections": [Range(numbers.Integral, 0, None, closed="left")],
         "optimize_inducing": ["boolean"],
         "warm_start": ["boolean"],
-        "working_dtype": [StrOptions({"float64", "float32"})],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
         "callback": [callable, None],
@@ -208,7 +205,6 @@ class BaseSparseGP(*CALLBACK_SUPPORT, Estimator):
         max_reselections=10,
         optimize_inducing=False,
         warm_start=False,
-        working_dtype="float64",
         random_state=0,
         verbose=0,
         callback=None,
@@ -228,7 +224,6 @@ class BaseSparseGP(*CALLBACK_SUPPORT, Estimator):
         self.max_reselections = max_reselections
         self.optimize_inducing = optimize_inducing
         self.warm_start = warm_start
-        self.working_dtype = working_dtype
         self.random_state = random_state
         self.verbose = verbose
         self.callback = callback
@@ -291,7 +286,6 @@ class BaseSparseGP(*CALLBACK_SUPPORT, Estimator):
             "slack": resolve_slack(self.bound, likelihood),
             "fit_prior_mean": self.fit_prior_mean and likelihood.has_prior_mean,
             "tol": self.tol,
-            "dtype": np.dtype(self.working_dtype).type,
             **row_options(),
         }
 

@@ -129,11 +129,6 @@ class SparseGPClassifier(ClassPredictions, BaseSparseGP):
     n_jobs : int or None, default=None
         Processes or threads of joblib for one model for each class; the cores are shared among
         them. A single model uses all cores by itself.
-    working_dtype : {"float64", "float32"}, default="float64"
-        Precision of the whitened features of the rows, arrays of shape (M, N). "float32" halves
-        their memory, so that twice as many rows fit scikit-learn's ``working_memory``, and takes
-        about a sixth less time; they are computed in double precision first, and so is all that is
-        learned from their sums. The bound changes by less than 1e-6 nats per row.
     random_state : int, RandomState instance or None, default=0
         For the selectors "rpcholesky", "kmeans" and "uniform", and for restarts. An integer gives
         the same model at every call; None draws anew.
@@ -289,7 +284,6 @@ class SparseGPClassifier(ClassPredictions, BaseSparseGP):
         optimize_inducing=False,
         warm_start=False,
         n_jobs=None,
-        working_dtype="float64",
         random_state=0,
         verbose=0,
         callback=None,
@@ -312,7 +306,6 @@ class SparseGPClassifier(ClassPredictions, BaseSparseGP):
         self.optimize_inducing = optimize_inducing
         self.warm_start = warm_start
         self.n_jobs = n_jobs
-        self.working_dtype = working_dtype
         self.random_state = random_state
         self.verbose = verbose
         self.callback = callback

@@ -119,12 +119,6 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
         Start from the hyperparameters of the last fit, and from its inducing points where they are
         chosen by the model and no more than are asked for now. The kernel may have other values
         and bounds than at the last fit, but must have the same structure.
-    working_dtype : {"float64", "float32"}, default="float64"
-        Precision of the whitened features of the rows, arrays of shape (M, N). "float32" halves
-        their memory, so that twice as many rows fit scikit-learn's ``working_memory``, and takes
-        about a sixth less time; they are computed in double precision first, and so is all that is
-        learned from their sums. The bound changes by less than 1e-6 nats per row, unless the noise
-        variance is below about 1e-5 of that of f.
     random_state : int, RandomState instance or None, default=0
         For the selectors "rpcholesky", "kmeans" and "uniform", and for restarts. An integer gives
         the same model at every call; None draws anew. The selector "hgv" draws
@@ -263,7 +257,6 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
         max_reselections=10,
         optimize_inducing=False,
         warm_start=False,
-        working_dtype="float64",
         random_state=0,
         verbose=0,
         callback=None,
@@ -285,7 +278,6 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
         self.max_reselections = max_reselections
         self.optimize_inducing = optimize_inducing
         self.warm_start = warm_start
-        self.working_dtype = working_dtype
         self.random_state = random_state
         self.verbose = verbose
         self.callback = callback

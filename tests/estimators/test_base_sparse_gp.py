@@ -626,16 +626,6 @@ def test_different_counts_of_one_row_are_all_seen(name):
     assert exact - 0.1 < model.lower_bound_ < exact
 
 
-@EVERY_CASE
-def test_features_in_single_precision_give_nearly_the_same(name):
-    X, y = counts(size=SIZE)
-    double, single = (
-        fixed_model(name, working_dtype=dtype).fit(X, y) for dtype in ("float64", "float32")
-    )
-    assert_allclose(single.lower_bound_, double.lower_bound_, rtol=1e-4)
-    assert_allclose(single.predict(grid()), double.predict(grid()), rtol=1e-2)
-
-
 def test_rows_on_disk_give_the_model_of_the_array(tmp_path):
     X, y = counts(300)
     on_disk = np.memmap(tmp_path / "rows", dtype=float, mode="w+", shape=X.shape)

@@ -100,10 +100,6 @@ CASES = {
         3,
     ),
     "numbers": (SparseGPRegressor(n_inducing=12, max_iter=1, max_reselections=0), None),
-    "single precision": (
-        SparseGPClassifier(n_inducing=12, optimizer=None, working_dtype="float32"),
-        2,
-    ),
     "linear kernel": (SparseGPRegressor(DotProduct(), n_inducing=3, optimizer=None), None),
     "kernel by values": (
         SparseGPRegressor(Exponentiation(RBF(), 2), n_inducing=5, max_iter=1, max_reselections=0),

@@ -156,7 +156,6 @@ CASES = {
             ),
             max_iter=1,
             max_reselections=0,
-            working_dtype="float32",
         ),
         numbers,
     ),

@@ -60,7 +60,6 @@ class Case(NamedTuple):
 
 QUICK = [
     Case("regressor", "fit", 3000, 100, 3),
-    Case("regressor", "fit", 3000, 100, 3, options=(("working_dtype", "float32"),)),
     Case("regressor", "fit", 3000, 20, 150),
     Case("regressor", "fit", 2000, 40, 2, options=(("noise", "gp"),)),
     Case("regressor", "predict", 50_000, 50, 4, working_memory=16),
@@ -91,7 +90,6 @@ LONG = [
     ],
     Case("regressor", "fit", 20_000, 100, 2, working_memory=64, options=(("noise", "gp"),)),
     Case("regressor", "fit", 20_000, 100, 2, options=(("noise", "polynomial"),)),
-    Case("regressor", "fit", 20_000, 100, 2, options=(("working_dtype", "float32"),)),
     Case("regressor", "fit", 20_000, 50, 2, options=(("kernel", "matern"),)),
     Case("classifier", "fit", 20_000, 100, 4, working_memory=16),
     Case("classifier", "fit", 100_000, 20, 2, working_memory=1024),

@@ -469,7 +469,6 @@ def _learning(rng, X):
         "tol": float(rng.choice([1e-5, 1e-3, 1e-7], p=[0.6, 0.3, 0.1])),
         "max_reselections": int(rng.randint(0, 4)),
         "optimize_inducing": bool(rng.rand() < 0.12),
-        "working_dtype": "float32" if rng.rand() < 0.1 else "float64",
         "warm_start": bool(rng.rand() < 0.1),
         "random_state": int(rng.randint(1000)),
     }

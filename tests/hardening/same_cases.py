@@ -108,8 +108,6 @@ def _kinds(kind, make, data, n_columns):
     scales = ConstantKernel(1.0) * RBF(np.ones(n_columns))
     options = {
         "given": GIVEN,
-        "given, float32": {**GIVEN, "working_dtype": "float32"},
-        "float32": {"working_dtype": "float32"},
         **{selector: {"selector": selector} for selector in SELECTORS},
         "auto points": {"n_inducing": "auto", "max_inducing": 200},
         "moving points": {"n_inducing": 15, "optimize_inducing": True},

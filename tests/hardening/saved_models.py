@@ -97,7 +97,6 @@ CASES = {
     "dirichlet": lambda: classifier(3, likelihood=DirichletTargets(0.05)),
     "one for each class": lambda: classifier(3, likelihood="polya-gamma"),
     "regression": regressor,
-    "single precision": lambda: regressor(working_dtype="float32"),
     "several outputs": lambda: regressor(2, normalize_y=True),
     "polynomial noise": lambda: regressor(noise=PolynomialNoise(1)),
     "noise process": lambda: regressor(noise=GPNoise(RBF(2.0), n_inducing=5)),

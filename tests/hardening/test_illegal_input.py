@@ -692,8 +692,6 @@ OF_LARGE = [
     ("tol", True, POSITIVE),
     ("max_reselections", -1, NATURAL),
     ("warm_start", "no", BOOL),
-    ("working_dtype", "float16", "'float32'"),
-    ("working_dtype", np.float32, "'float32'"),
 ]
 OF_LABELS = [
     ("likelihood", "logit", "'softmax'"),

@@ -10,7 +10,6 @@ BOUND, PREDICTIONS, GIVEN = 1e-8, 1e-6, 1e-12
 # All circumstances are tried on models that are quick, some on models that learn.
 QUICK = [
     "classifier, given",
-    "classifier, given, float32",
     "regressor, given",
     "regressor, polynomial noise, given",
     "regressor, process noise, given",

@@ -22,12 +22,10 @@ import numpy as np
 from sparsegpc._core.numerics.arrays import empty
 from sparsegpc._core.numerics.linalg import (
     cholesky_of_identity_plus,
-    column_product,
     column_squares,
     inverse_from_cholesky,
     log_det,
     mirrored,
-    row_product,
     solve_cholesky,
     solve_lower,
     weighted_gram,
@@ -99,7 +97,7 @@ def row_sums(features, sites, slack):
         cost = p * residual
         terms = p, b, own, cost, slack.row_term(cost)
         numbers = np.array([term.sum() for term in terms])
-        return weighted_gram(V, p), column_product(V, p), column_product(V, b), numbers
+        return weighted_gram(V, p), V @ p, V @ b, numbers
 
     VpV, Vp, Vb, numbers = features.sum(sums, features.residual, *sites)
     return RowSums(mirrored(VpV), Vp, Vb, *numbers.tolist())
@@ -178,7 +176,7 @@ def collapse(features, sites, slack, prior_mean=None):
     w_p, w_b, centre = profile.w_p, profile.w_b, profile.centre
 
     def residuals(V, p, b, own):
-        of_one, mean = 1.0 - row_product(w_p, V), row_product(w_b, V)
+        of_one, mean = 1.0 - w_p @ V, w_b @ V
         d = b - centre * p
         value = own + centre * (b - 0.5 * centre * p) + mean * (d - 0.5 * p * mean)
         return value.sum(), of_one @ (d - p * mean), p @ of_one**2
@@ -212,7 +210,7 @@ def marginals(V, residual, posterior):
 
 def moments(V, posterior):
     """Return the mean of f and the part of its variance that comes from q(u), shape (N,) each."""
-    mean = row_product(posterior.w, V)
+    mean = posterior.w @ V
     mean += posterior.prior_mean
     return mean, column_squares(solve_lower(posterior.LB, V))
 
@@ -294,24 +292,22 @@ def _adjoint_V(small, needs_gram, moments, V, *values):
     `small` holds w, the prior mean and B^-1 of each output, `values` its precision, shift, g and
     scaled residual at the rows of a block.
     """
-    total, found, dtype = None, [], V.dtype
+    total, found = None, []
     sum_g = sum(g for _, _, g, _ in values)
-    own_g = sum_g.astype(dtype, copy=False)
     for (w, prior_mean, B_inverse), (p, shift, _, left) in zip(small, values, strict=True):
-        mean = row_product(w, V)
+        mean = w @ V
         mean += prior_mean
-        G = np.matmul(B_inverse.astype(dtype, copy=False), V, out=empty(V.shape, dtype))
+        G = np.matmul(B_inverse, V, out=empty(V.shape))
         if moments:
             found += [mean, np.einsum("mn,mn->n", V, G) + left]
         pull = shift - p * mean
-        w, p, pull = (x.astype(dtype, copy=False) for x in (w, p, pull))
         for strip in strips(*G.shape):
             part = G[strip]
             part *= -p
             part += w[strip, None] * pull
-            part += V[strip] * own_g if total is None else total[strip]
+            part += V[strip] * sum_g if total is None else total[strip]
         total = G
-    return total, (weighted_gram(V, sum_g, dtype),) if needs_gram else (), found
+    return total, (weighted_gram(V, sum_g),) if needs_gram else (), found
 
 
 def _adjoint_Kuu(small, grams, sums):

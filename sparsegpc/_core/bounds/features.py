@@ -8,7 +8,6 @@ residual only, and hands back their adjoints.
 
 import numpy as np
 
-from sparsegpc._core.numerics.arrays import empty
 from sparsegpc._core.numerics.linalg import (
     SMALLEST_JITTER,
     column_squares,
@@ -44,15 +43,6 @@ def _residual(kernel, theta, X, V):
     return np.maximum(residual, 0.0, out=residual)
 
 
-def _converted(A, dtype):
-    """Return `A` itself, or its values in another precision."""
-    if A.dtype == dtype:
-        return A
-    converted = empty(A.shape, dtype)
-    converted[:] = A
-    return converted
-
-
 class RowFeatures:
     """The features of the training rows, and the way back from adjoints to `theta` and Z.
 
@@ -68,9 +58,6 @@ class RowFeatures:
         Relative jitter on Kuu; only this one is tried if `attempts` is 1.
     attempts : int
         See `jittered_cholesky`.
-    dtype : {np.float64, np.float32}
-        Of V as it is kept and handed out. V and the residual are computed in double precision, and
-        adjoints pulled back in it, since Luu is ill-conditioned.
 
     Attributes
     ----------
@@ -80,65 +67,40 @@ class RowFeatures:
     residual : ndarray of shape (N,)
     """
 
-    def __init__(
-        self,
-        blocks,
-        kernel,
-        theta,
-        Z,
-        X,
-        *,
-        jitter=SMALLEST_JITTER,
-        attempts=1,
-        dtype=np.float64,
-    ):
+    def __init__(self, blocks, kernel, theta, Z, X, *, jitter=SMALLEST_JITTER, attempts=1):
         self.blocks, self.kernel, self.theta, self.Z = blocks, kernel, theta, Z
         (self.Luu, self.jitter), self._pull_back_Kuu = factor_inducing(
             kernel, theta, Z, jitter, attempts=attempts
         )
 
-        Luu, dtype = self.Luu, np.dtype(dtype)
-        is_rounded = dtype != np.float64
+        Luu = self.Luu
 
         # Not methods: a store that held this object would make a cycle, and its (M, N) arrays
         # would outlive every evaluation until the garbage collector runs.
         def evaluate(X):
             K, pullback = kernel.evaluate(theta, Z, X)
-            V = solve_lower(Luu, K)
-            residual = _residual(kernel, theta, X, V) if is_rounded else None
-            return _converted(V, dtype), pullback, residual
+            return solve_lower(Luu, K), pullback
 
         def whiten(X):
-            return _converted(_whiten(kernel, theta, Z, Luu, X), dtype)
-
-        def whiten_and_subtract(X):
-            V, residual = features(kernel, theta, Z, Luu, X)
-            return _converted(V, dtype), residual
+            return _whiten(kernel, theta, Z, Luu, X)
 
         rows = Table(X)
-        share = dtype.itemsize / 8
         # A pullback keeps the rows in length scales, too, and may keep those that were read.
         n_copies = kernel.n_arrays + isinstance(X, RowSource)
-        n_kept = share + kernel.n_arrays + n_copies * X.shape[1] / len(Z)
+        n_kept = 1 + kernel.n_arrays + n_copies * X.shape[1] / len(Z)
         self._with_pullback = blocks.store(evaluate, rows, n_arrays=n_kept)
-        source = self._with_pullback
-        if is_rounded and not source.kept:
-            source = blocks.store(whiten_and_subtract, rows, n_arrays=share)
-        if source.kept:
-            self._V = blocks.store(lambda values: values[0], source, n_arrays=0)
+        if self._with_pullback.kept:
+            self._V = blocks.store(lambda values: values[0], self._with_pullback, n_arrays=0)
         else:
-            self._V = blocks.store(whiten, rows, n_arrays=share, is_array=True)
+            self._V = blocks.store(whiten, rows, n_arrays=1, is_array=True)
         if self._V.kept and not self._with_pullback.kept:
             self._with_pullback = blocks.store(
                 lambda V, X: (V, kernel.evaluate(theta, Z, X)[1]), self._V, rows, n_arrays=np.inf
             )
         self._rows = rows
-        if is_rounded:
-            _, (self.residual,) = blocks.visit(lambda values: ((), (values[-1],)), source)
-        else:
-            _, (self.residual,) = blocks.visit(
-                lambda V, X: ((), (_residual(kernel, theta, X, V),)), self._V, rows
-            )
+        _, (self.residual,) = blocks.visit(
+            lambda V, X: ((), (_residual(kernel, theta, X, V),)), self._V, rows
+        )
 
     @property
     def n_rows(self):
@@ -216,9 +178,8 @@ class RowFeatures:
         kernel, theta, Luu = self.kernel, self.theta, self.Luu
 
         def block(stored, X, by_kdiag, *values):
-            V, pullback, *_ = stored
+            V, pullback = stored
             G, sums, rows = adjoint_V(V, *values)
-            G = _converted(G, np.float64)
             adjoint_Kuf = solve_lower(Luu, G, transposed=True, overwrite=True)
             grad_theta, grad_Z = pullback(adjoint_Kuf, wrt_Z)
             grad_theta = grad_theta + kernel.diag_pullback(theta, X, by_kdiag)

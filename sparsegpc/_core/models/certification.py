@@ -2,8 +2,6 @@
 
 from dataclasses import replace
 
-import numpy as np
-
 from sparsegpc._core.bounds.certificates import OF_SITES, certify
 from sparsegpc._core.bounds.collapsed import collapse
 from sparsegpc._core.numerics.linalg import JITTER_ATTEMPTS
@@ -52,7 +50,7 @@ def certificate_of(model, evaluation, method="auto"):
 
 
 def features_at(model, evaluation):
-    """Return the features of the rows at an evaluation, in double precision."""
+    """Return the features of the rows at an evaluation."""
     posterior = evaluation.posterior
     return model.row_features(
         posterior.kernel,
@@ -60,7 +58,6 @@ def features_at(model, evaluation):
         posterior.Z,
         jitter=evaluation.jitter,
         attempts=JITTER_ATTEMPTS,
-        dtype=np.float64,
     )
 
 

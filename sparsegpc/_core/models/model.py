@@ -49,8 +49,6 @@ class SparseModel:
         Tolerance of the bound, nats per row.
     n_threads, memory
         See `RowBlocks`.
-    dtype : {np.float64, np.float32}
-        See `RowFeatures`.
     counts : Counts or None
         Where the work is counted.
     """
@@ -71,7 +69,6 @@ class SparseModel:
         tol=1e-5,
         n_threads=1,
         memory=DEFAULT_MEMORY,
-        dtype=np.float64,
         counts=None,
     ):
         self.kernel, self.likelihood = kernel, likelihood
@@ -82,7 +79,6 @@ class SparseModel:
         self.counts = Counts() if counts is None else counts
         self._has_all_rows = True
         self._row_options = {"n_threads": n_threads, "memory": memory}
-        self._dtype = dtype
 
     def subset(self, rows):
         """Return the model of these rows only, with the same tolerance per row."""
@@ -213,8 +209,8 @@ class SparseModel:
         """Return a few rows that stand for all."""
         return self.X[spaced_rows(self.X, FEW_ROWS)]
 
-    def row_features(self, kernel, kernel_theta, Z, *, jitter, attempts, dtype=None, share=1.0):
-        """Return the `RowFeatures` of the rows, of the model's dtype unless another is given.
+    def row_features(self, kernel, kernel_theta, Z, *, jitter, attempts, share=1.0):
+        """Return the `RowFeatures` of the rows.
 
         They may keep arrays within this `share` of the memory.
         """
@@ -228,7 +224,6 @@ class SparseModel:
             self.X,
             jitter=jitter,
             attempts=attempts,
-            dtype=self._dtype if dtype is None else dtype,
         )
 
     def evaluate(

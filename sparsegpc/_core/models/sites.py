@@ -33,10 +33,8 @@ from sparsegpc._core.bounds.slacks import scales_for
 from sparsegpc._core.likelihoods.base import Expectation, Sites, SiteState
 from sparsegpc._core.models.posterior_means import Covariance, Reached
 from sparsegpc._core.numerics.linalg import (
-    column_product,
     column_squares,
     log_det,
-    row_product,
     solve_lower,
 )
 from sparsegpc._core.optimisers.anderson import ANDERSON_DEPTH, Anderson
@@ -305,12 +303,12 @@ class _Problem:
         w, prior_means, likelihood = means[:, :-1], means[:, -1:], self._likelihood
 
         def block(V, explained, v, residual, y, weight):
-            mean = row_product(w, V)
+            mean = w @ V
             mean += prior_means
             part = likelihood.expect(y, weight, mean, explained, residual, v)
             slope = part.slope
             cost = np.broadcast_to(part.residual_cost, slope.shape)
-            by_w = column_product(V, slope.T).T
+            by_w = (V @ slope.T).T
             sums = part.value.sum(), np.append(by_w, slope.sum(axis=1)[:, None], axis=1)
             return sums, (mean, part.value, slope, part.precision, cost)
 

@@ -2,8 +2,7 @@
 
 Matrices with one column per data row are C-contiguous of shape (M, N). Seen from LAPACK they are
 Fortran-contiguous (N, M) arrays, so a solve from the left here is a solve from the right there, in
-place and without a copy. They may be of single precision: then so are solves with them, but Gram
-matrices, unless asked for, and products with vectors are not.
+place and without a copy.
 """
 
 from typing import NamedTuple
@@ -19,8 +18,6 @@ from sparsegpc._core.numerics.blas import solve_in_place
 SMALLEST_JITTER = 1e-12
 JITTER_GROWTH = 10.0
 JITTER_ATTEMPTS = 10
-# Elements of single precision that are made double at once, within the processor's cache.
-STRIP = 2**15
 
 
 class JitteredFactor(NamedTuple):
@@ -107,7 +104,6 @@ def solve_lower(L, A, *, transposed=False, overwrite=False):
     L : ndarray of shape (M, M)
         Lower triangular; the upper triangle is not read.
     A : ndarray of shape (M, N) or (M,)
-        Of single precision, the solution is, too.
     transposed : bool
         Solve with the transpose of `L`.
     overwrite : bool
@@ -124,11 +120,10 @@ def solve_lower(L, A, *, transposed=False, overwrite=False):
     if A.ndim == 1:
         return dtrsm(1.0, L, A[None, :], side=1, lower=1, trans_a=not transposed)[0]
     X = A
-    dtype = A.dtype if A.dtype == np.float32 else np.dtype(np.float64)
-    if not (overwrite and A.flags.c_contiguous and A.dtype == dtype):
-        X = empty(A.shape, dtype)
+    if not (overwrite and A.flags.c_contiguous and A.dtype == np.float64):
+        X = empty(A.shape)
         X[:] = A
-    solve_in_place(L.astype(dtype, copy=False), X, transposed)
+    solve_in_place(L, X, transposed)
     return X
 
 
@@ -149,37 +144,17 @@ def log_det(L):
 
 def column_squares(A):
     """Return the sum of squares of each column of `A`, shape (N,)."""
-    return np.einsum("mn,mn->n", A, A).astype(np.float64, copy=False)
+    return np.einsum("mn,mn->n", A, A)
 
 
-def _doubled(A):
-    """Yield slices of the rows of `A`, and these rows in double precision."""
-    size = len(A) if A.dtype == np.float64 else max(1, STRIP // max(A.shape[1], 1))
-    for start in range(0, len(A), size):
-        part = slice(start, start + size)
-        yield part, A[part].astype(np.float64, copy=False)
-
-
-def row_product(w, A):
-    """Return ``w @ A`` in double precision for `w` of shape (M,) or (k, M)."""
-    return sum(w[..., part] @ rows for part, rows in _doubled(A))
-
-
-def column_product(A, x):
-    """Return ``A @ x`` in double precision for `x` of shape (N,) or (N, k)."""
-    return np.concatenate([rows @ x for _, rows in _doubled(A)])
-
-
-def weighted_gram(A, weight, dtype=np.float64):
+def weighted_gram(A, weight):
     """Return the upper triangle of ``A diag(weight) A^T`` for non-negative `weight`.
 
-    Shape (M, M) in double precision, with zeros below the diagonal; a sum of such is `mirrored`
-    once. The product is computed in precision `dtype`. Cost M^2 N.
+    Shape (M, M) with zeros below the diagonal; a sum of them is `mirrored` once. Cost M^2 N.
     """
-    root = np.sqrt(weight).astype(dtype, copy=False)
-    scaled = np.multiply(A, root, out=empty(A.shape, dtype))
+    scaled = np.multiply(A, np.sqrt(weight), out=empty(A.shape))
     # numpy sees that this is symmetric and, unlike scipy, lets other threads run meanwhile.
-    return np.triu(scaled @ scaled.T).astype(np.float64, copy=False)
+    return np.triu(scaled @ scaled.T)
 
 
 def mirrored(triangle):

@@ -7,8 +7,8 @@ import numpy as np
 from sparsegpc._core.bounds.upper_bounds import UPPER_BOUNDS
 from sparsegpc._estimators.input.validation import checked_numbers
 
-# Bounds of the same data agree to this, relative to their size, and to this in single precision.
-SAME_BOUND, SAME_SINGLE_BOUND = 1e-6, 1e-4
+# Bounds of the same data agree to this, relative to their size.
+SAME_BOUND = 1e-6
 # Less than this, in nats, is rounding whatever the bound.
 SMALLEST_BOUND = 1e-9
 
@@ -87,8 +87,7 @@ def check_as_many_rows(n_rows, n_fitted):
 def check_same_rows(estimator, bound, tol):
     """Refuse other data than those of `fit`, whose bound they cannot have."""
     fitted = estimator.lower_bound_
-    share = SAME_BOUND if estimator.working_dtype == "float64" else SAME_SINGLE_BOUND
-    if abs(bound - fitted) <= max(tol, share * abs(fitted), SMALLEST_BOUND):
+    if abs(bound - fitted) <= max(tol, SAME_BOUND * abs(fitted), SMALLEST_BOUND):
         return
     if not estimator.converged_:
         raise ValueError(

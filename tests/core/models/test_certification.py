@@ -76,11 +76,10 @@ def test_a_pass_is_made_for_few_rows_only(monkeypatch):
     assert len(few.upper_bounds) == 3
 
 
-def test_features_are_those_of_the_evaluation_in_double_precision():
-    model, theta = make_model(dtype=np.float32)
+def test_features_are_those_of_the_evaluation():
+    model, theta = make_model()
     evaluation = evaluate(model, theta, make_data()[3])
     features = features_at(model, evaluation)
-    assert features.V(0).dtype == np.float64
     assert_array_equal(features.Z, evaluation.chosen.Z)
     assert features.jitter == evaluation.jitter
     assert_allclose(features.Luu, evaluation.posterior.Luu, rtol=1e-12)

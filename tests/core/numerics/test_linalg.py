@@ -13,13 +13,11 @@ from sparsegpc._core.numerics.linalg import (
     SMALLEST_JITTER,
     cholesky,
     cholesky_of_identity_plus,
-    column_product,
     column_squares,
     inverse_from_cholesky,
     jittered_cholesky,
     log_det,
     mirrored,
-    row_product,
     solve_cholesky,
     solve_lower,
     weighted_gram,
@@ -322,46 +320,6 @@ def test_sums_of_squares_do_not_modify_their_input(rng):
     column_squares(A)
     assert_array_equal(A, before_A)
     assert_array_equal(weight, before_weight)
-
-
-@pytest.mark.parametrize("transposed", [False, True])
-@pytest.mark.parametrize("overwrite", [False, True])
-@pytest.mark.parametrize("size", [1, 31, 65, 130])
-def test_a_solve_of_single_precision_stays_in_it(rng, size, transposed, overwrite):
-    dense, L = lower_factor(rng, size)
-    A = rng.standard_normal((size, 9)).astype(np.float32)
-    expected = np.linalg.solve(dense.T if transposed else dense, A.astype(np.float64))
-    result = solve_lower(L, A, transposed=transposed, overwrite=overwrite)
-    assert result.dtype == np.float32
-    assert np.shares_memory(result, A) == overwrite
-    assert_allclose(result, expected, rtol=0.0, atol=1e-5 * np.abs(expected).max())
-
-
-def test_gram_of_single_precision_is_computed_in_it_only_if_asked(rng):
-    A, weight = rng.standard_normal((40, 3000)), rng.uniform(0.0, 3.0, 3000)
-    A = A.astype(np.float32)
-    exact = np.triu((A * weight) @ A.T)
-    result = weighted_gram(A, weight, np.float32)
-    assert result.dtype == np.float64
-    assert_allclose(result, exact, rtol=0.0, atol=1e-6 * 3000)
-    assert_array_equal(np.tril(result, -1), 0.0)
-    assert_allclose(weighted_gram(A, weight), exact, rtol=1e-12, atol=1e-11)
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("shape", [(1, 1), (5, 3), (70, 2000), (3, 50000)])
-def test_products_with_vectors_sum_in_double_precision(rng, shape, dtype):
-    """The vectors keep their digits, and the terms are not rounded."""
-    A = read_only(rng.standard_normal(shape).astype(dtype))
-    w, x = 1.0 + 1e-9 * rng.standard_normal((2, shape[0])), rng.standard_normal((shape[1], 2))
-    exact = A.astype(np.float64)
-    for vector in (w, w[0]):
-        assert_allclose(row_product(vector, A), vector @ exact, rtol=1e-11, atol=1e-11)
-    for vector in (x, x[:, 0]):
-        assert_allclose(column_product(A, vector), exact @ vector, rtol=1e-11, atol=1e-11)
-    squares = column_squares(A)
-    assert squares.dtype == np.float64
-    assert_allclose(squares, (exact**2).sum(axis=0), rtol=1e-13 if dtype == np.float64 else 1e-5)
 
 
 @pytest.mark.parametrize("size", [1e-3, 1.0, 1e6, 1e30])
