@@ -24,7 +24,7 @@ def record(model, X, y):
     def recorded(self, *args, **kwargs):
         result = evaluate(self, *args, **kwargs)
         seconds = time.process_time() - start
-        evaluations.append((len(self.weight), seconds, float(result.bound)))
+        evaluations.append((len(self.weight), seconds, float(result.objective)))
         return result
 
     with patch.object(SparseModel, "evaluate", recorded):

@@ -344,7 +344,7 @@ class BaseSparseGP(*CALLBACK_SUPPORT, Estimator):
         self._posterior = posterior = evaluation.posterior
         self.inducing_points_ = posterior.Z
         self.jitter_ = evaluation.jitter
-        self.lower_bound_ = evaluation.evidence + offset
+        self.lower_bound_ = evaluation.elbo + offset
         cost = 0.5 * sum(q.mean_cost for q in posterior.functions)
         self.cost_per_row_ = float(cost * len(model.weight) / model.total_weight)
         self.prior_mean_ = self._prior_mean(posterior.prior_means)

@@ -56,7 +56,7 @@ def certified(estimator, method, *data):
 
 def _certified(part, method):
     evaluation = part.solved(part.theta, part.estimator._posterior)
-    check_same_rows(part.estimator, evaluation.evidence + part.offset, part.model.tol)
+    check_same_rows(part.estimator, evaluation.elbo + part.offset, part.model.tol)
     return certificate_of(part.model, evaluation, method).shifted(part.offset)
 
 
@@ -87,7 +87,7 @@ def _sum_of_bounds(parts, theta, eval_gradient):
         try:
             with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
                 solved = part.solved(values, part.estimator._posterior, eval_gradient)
-            bound += solved.evidence + part.offset
+            bound += solved.elbo + part.offset
             gradient = solved.grad_theta
         except np.linalg.LinAlgError:
             bound, gradient = -np.inf, np.zeros_like(values)

@@ -374,7 +374,7 @@ def test_the_gradient_of_the_objective_by_the_parameter_of_the_likelihood(
         gradient = evaluation(theta).grad_theta
         steps = 1e-4 * np.eye(3)
         differences = [
-            (evaluation(theta + step).bound - evaluation(theta - step).bound) / 2e-4
+            (evaluation(theta + step).objective - evaluation(theta - step).objective) / 2e-4
             for step in steps
         ]
         assert_allclose(gradient, differences, rtol=1e-4, atol=1e-4)

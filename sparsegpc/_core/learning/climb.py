@@ -86,14 +86,16 @@ def climb(model, begin, choice, bounds, limits, first=None, report=None):
             break
         # The jitter found here is kept while theta moves, so that the bound stays smooth.
         current = _evaluated(model, theta, chosen, states, jitter, limits)
-        reached = -np.inf if best is None else best.bound
+        reached = -np.inf if best is None else best.objective
         current, end, failed = _learned(model, current, bounds, curvature, reached, limits)
         jitter, chosen = current.jitter * (JITTER_STEP if failed else 1.0), None
-        history.append(current.evidence)
+        history.append(current.elbo)
         if report is not None:
-            report(len(history), len(current.chosen.Z), current.evidence)
-        stalled = 0 if best is None or current.bound > best.bound + model.tol else stalled + 1
-        if best is None or current.bound > best.bound:
+            report(len(history), len(current.chosen.Z), current.elbo)
+        stalled = (
+            0 if best is None or current.objective > best.objective + model.tol else stalled + 1
+        )
+        if best is None or current.objective > best.objective:
             best, message = current, end
         if stalled == PATIENCE or limits.progress.stopped:
             break

@@ -16,4 +16,4 @@ def floor(model):
 
 def is_worse_than_constant(model, climb):
     """Return whether a climb, None if there was none, ended below the best constant function."""
-    return climb is None or not climb.best.bound >= model.constant_bound()
+    return climb is None or not climb.best.objective >= model.constant_bound()

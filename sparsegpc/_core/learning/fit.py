@@ -170,12 +170,12 @@ class _Fit:
         except LinAlgError as error:
             self._failure = error.with_traceback(None)
             return None
-        if self._best is None or found.best.bound > self._best.best.bound:
+        if self._best is None or found.best.objective > self._best.best.objective:
             self._best = found
         return found
 
     def _is_trivial(self, found):
-        return not found.best.bound > self._floor
+        return not found.best.objective > self._floor
 
     def try_constant(self, theta):
         """Climb from where f is nearest to a constant if nothing was found that is as good.
@@ -201,7 +201,7 @@ class _Fit:
         message = "" if ended else out_of_iterations(max_iter)
         if failed and not message:
             message = TOO_CLOSE
-        self._best = Climb(best, [*self._best.bounds, best.evidence], message)
+        self._best = Climb(best, [*self._best.bounds, best.elbo], message)
 
     def result(self):
         """Settle the best that was found, and return the `FitResult`."""
@@ -219,5 +219,5 @@ class _Fit:
         if not best.converged:
             message = UNSETTLED.format(MAX_FINAL_ITERATIONS)
         n_full = self._model.counts.full_evaluations - self._n_before
-        trivial = best.bound <= self._floor
+        trivial = best.objective <= self._floor
         return FitResult(best, history, trivial, message, n_full, self._progress.stopped)

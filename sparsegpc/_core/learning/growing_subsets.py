@@ -75,9 +75,9 @@ def approach(model, theta, choice, bounds, limits):
             if best is not None:
                 begins.append(_carried(best, small, curvature))
             ends = [climb(small, begin, part, bounds, limits).best for begin in begins]
-            k = int(np.argmax([end.bound for end in ends]))
+            k = int(np.argmax([end.objective for end in ends]))
             best, curvature = ends[k], begins[k].curvature
-            best = best if best.bound > floor(small) else None
+            best = best if best.objective > floor(small) else None
         if best is not None:
             return _carried(best, model, curvature)
     except LinAlgError:

@@ -69,7 +69,7 @@ def follow(model, start, bounds, max_iter, curvature, best=-np.inf, progress=Non
     """
 
     def point(evaluation):
-        return Point(evaluation.theta, evaluation.bound, evaluation.grad_theta, evaluation)
+        return Point(evaluation.theta, evaluation.objective, evaluation.grad_theta, evaluation)
 
     def objective(theta, current):
         model.counts.optimizer_iterations += 1
@@ -114,7 +114,7 @@ class Objective:
         if self._moves is not None:
             x = np.append(x, evaluation.chosen.Z / self._moves)
             gradient = np.append(gradient, evaluation.grad_Z * self._moves)
-        return Point(x, evaluation.bound, gradient, evaluation)
+        return Point(x, evaluation.objective, gradient, evaluation)
 
     def _chosen(self, places):
         """Return the points that the part of x behind theta says."""

@@ -49,11 +49,11 @@ def grow(fit, gap, model, *, starts, tol, cap):
         found = result.best
         n_points = len(found.chosen.Z)
         history.append(
-            {"n_inducing": n_points, "lower_bound": found.evidence, "gap_per_row": gap(found)}
+            {"n_inducing": n_points, "lower_bound": found.elbo, "gap_per_row": gap(found)}
         )
         if history[-1]["gap_per_row"] <= tol:
             return Growth(result, history, "certified")
-        gained = np.inf if best is None else found.bound - best.best.bound
+        gained = np.inf if best is None else found.objective - best.best.objective
         if gained > 0.0:
             best = result
         if result.stopped:
@@ -62,6 +62,6 @@ def grow(fit, gap, model, *, starts, tol, cap):
             return Growth(best, history, "spanned")
         if size == cap:
             return Growth(best, history, "cap")
-        if gained <= max(FLAT_SHARE * (found.bound - model.constant_bound()), model.tol):
+        if gained <= max(FLAT_SHARE * (found.objective - model.constant_bound()), model.tol):
             return Growth(best, history, "flat")
         size, starts = min(2 * size, cap), [best.best.theta]

@@ -62,7 +62,7 @@ class Progress:
 
     def evaluated(self, model, evaluation):
         """Tell of an `Evaluation` of a `SparseModel`."""
-        bound = evaluation.evidence + self.offset * model.total_weight
+        bound = evaluation.elbo + self.offset * model.total_weight
         self.add(len(model.weight), len(evaluation.chosen.Z), bound)
 
     def add(self, n_samples, n_inducing, lower_bound):

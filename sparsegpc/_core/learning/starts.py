@@ -32,7 +32,7 @@ def rank(model, starts, bounds, n_points, progress):
         except LinAlgError as error:
             failure = error.with_traceback(None)
         else:
-            ranked.append((best.bound, best.theta if best.bound > constant else start))
+            ranked.append((best.objective, best.theta if best.objective > constant else start))
     if not ranked:
         raise failure
     ranked.sort(key=lambda pair: -pair[0])

@@ -46,7 +46,7 @@ def certificate_of(model, evaluation, method="auto"):
     total = sum(others, first)
     if sites_only:
         total = replace(total, of=OF_SITES)
-    return total.shifted(float(evaluation.evidence - total.lower_bound))
+    return total.shifted(float(evaluation.elbo - total.lower_bound))
 
 
 def features_at(model, evaluation):

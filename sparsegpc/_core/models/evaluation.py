@@ -27,14 +27,14 @@ class Evaluation(NamedTuple):
     log_prior: float = 0.0
 
     @property
-    def bound(self):
-        """What is maximised: the bound on the log marginal likelihood, and the log prior."""
-        return self.evidence + self.log_prior
+    def elbo(self):
+        """The lower bound on the log marginal likelihood of the targets, in nats."""
+        return sum(solution.bound for solution in self.solutions)
 
     @property
-    def evidence(self):
-        """The bound on the log marginal likelihood of the targets."""
-        return sum(solution.bound for solution in self.solutions)
+    def objective(self):
+        """The function that learning maximises: the ELBO plus the log prior."""
+        return self.elbo + self.log_prior
 
     @property
     def states(self):

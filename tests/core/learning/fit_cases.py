@@ -29,7 +29,7 @@ class RecordingModel(SparseModel):
 
     def evaluate(self, theta, chosen, *args, **options):
         evaluation = super().evaluate(theta, chosen, *args, **options)
-        self.seen.append((evaluation.bound, np.array(theta), len(chosen.Z)))
+        self.seen.append((evaluation.objective, np.array(theta), len(chosen.Z)))
         return evaluation
 
     def subset(self, rows):

@@ -113,8 +113,8 @@ def test_a_kernel_without_free_parameters(rule):
     assert result.converged
     assert model.counts.optimizer_iterations == 0
     assert result.best.theta.shape == (0,)
-    assert result.best.bound >= model.best_seen(8) - rounding(model)
-    assert np.isfinite(result.best.bound)
+    assert result.best.objective >= model.best_seen(8) - rounding(model)
+    assert np.isfinite(result.best.objective)
 
 
 def test_points_follow_the_sites_when_no_parameter_is_free():
@@ -122,7 +122,7 @@ def test_points_follow_the_sites_when_no_parameter_is_free():
     model = make_model(free=(False, False), weight=np.linspace(0.1, 5.0, 60))
     result = learn(model, [np.empty(0)], PivotedChoice("argmax", 4), bounds=np.empty((0, 2)))
     assert len(result.bounds) >= 1
-    assert result.best.bound >= max(result.bounds) - rounding(model)
+    assert result.best.objective >= max(result.bounds) - rounding(model)
 
 
 def test_jitter_grows_at_a_choice_of_points_and_is_kept_in_the_line_search():

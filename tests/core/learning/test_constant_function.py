@@ -20,7 +20,7 @@ def test_labels_that_do_not_depend_on_the_inputs_are_reported_as_trivial():
     result = learn(make_model(X, y), [START, np.log([1.0, 0.1])])
     assert result.trivial
     constant = constant_log_likelihood(y)
-    assert constant - 0.1 < result.best.bound <= constant + 1e-9
+    assert constant - 0.1 < result.best.objective <= constant + 1e-9
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -32,16 +32,16 @@ def test_a_search_that_is_cut_short_is_no_worse_than_a_constant(seed, monkeypatc
     constant = constant_log_likelihood(y)
     result = learn(make_model(X, y), [np.log([1e3, 0.01])], **cut)
     assert result.trivial
-    assert result.best.bound > constant - 1e-4
+    assert result.best.objective > constant - 1e-4
     monkeypatch.setattr(story, "is_worse_than_constant", lambda model, climb: False)
-    assert learn(make_model(X, y), [np.log([1e3, 0.01])], **cut).best.bound < constant - 1.0
+    assert learn(make_model(X, y), [np.log([1e3, 0.01])], **cut).best.objective < constant - 1.0
 
 
 def test_hyperparameters_that_are_not_learned_stay_even_if_they_are_worse_than_a_constant():
     X, y = make_data()
     start = np.log([1e3, 0.01])
     result = learn(make_model(X, np.random.RandomState(0).permutation(y)), [start], max_iter=0)
-    assert result.best.bound < constant_log_likelihood(y)
+    assert result.best.objective < constant_log_likelihood(y)
     np.testing.assert_array_equal(result.best.theta, start)
 
 
@@ -50,10 +50,10 @@ def test_random_labels_end_near_the_constant_model():
     X, y = rng.randn(100, 4), np.where(rng.uniform(size=100) < 0.3, 1.0, -1.0)
     result = learn(make_model(X, y), [START, np.log([1.0, 4.0])])
     constant = constant_log_likelihood(y)
-    assert abs(result.best.bound - constant) < 1.0
+    assert abs(result.best.objective - constant) < 1.0
 
 
 def test_a_signal_is_not_trivial():
     result = learn(make_model())
     assert not result.trivial
-    assert result.best.bound > constant_log_likelihood(make_data()[1]) + 5.0
+    assert result.best.objective > constant_log_likelihood(make_data()[1]) + 5.0

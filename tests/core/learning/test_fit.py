@@ -29,8 +29,8 @@ def test_nothing_better_than_the_result_was_ever_seen(rng, rule, slack):
     choose = PivotedChoice(rule, 5, rng=rng, order=rng.permutation(60))
     restarts = [np.log([5.0, 0.3]), np.log([0.1, 3.0])]
     result = learn(model, [START, np.log([3.0, 0.5])], choose, restarts=restarts)
-    assert result.best.bound >= model.best_seen(5) - rounding(model)
-    assert result.best.bound >= max(result.bounds) - rounding(model)
+    assert result.best.objective >= model.best_seen(5) - rounding(model)
+    assert result.best.objective >= max(result.bounds) - rounding(model)
 
 
 def test_result_is_no_worse_than_any_start_climbed_from():
@@ -41,7 +41,7 @@ def test_result_is_no_worse_than_any_start_climbed_from():
     for theta in starts:
         state = model.initial_state()
         start = model.evaluate(theta, choose_points(model, choose, theta, state), state)
-        assert result.best.bound > start.bound
+        assert result.best.objective > start.objective
 
 
 def test_reported_best_can_be_evaluated_again():
@@ -50,7 +50,7 @@ def test_reported_best_can_be_evaluated_again():
     again = make_model().evaluate(
         best.theta, best.chosen, model.initial_state(), jitter=best.jitter, tol=1e-9, max_iter=500
     )
-    np.testing.assert_allclose(again.bound, best.bound, atol=1e-6)
+    np.testing.assert_allclose(again.objective, best.objective, atol=1e-6)
 
 
 @pytest.mark.parametrize("max_iter", [1, 30])
@@ -58,7 +58,7 @@ def test_learning_raises_the_bound_and_stays_in_the_box(max_iter):
     model = make_model()
     narrow = np.log([[0.5, 2.0], [0.8, 1.25]])
     result = learn(model, bounds=narrow, max_iter=max_iter)
-    assert result.best.bound > model.seen[0][0] + 0.1
+    assert result.best.objective > model.seen[0][0] + 0.1
     for _, theta, _ in model.seen:
         assert np.all(theta >= narrow[:, 0])
         assert np.all(theta <= narrow[:, 1])
@@ -77,10 +77,12 @@ def test_optimum_is_that_of_a_grid():
     result = learn(make_model(), choose=FixedChoice(Z), max_iter=100)
     model = make_model()
     around = [
-        model.evaluate(result.best.theta + shift, result.best.chosen, model.initial_state()).bound
+        model.evaluate(
+            result.best.theta + shift, result.best.chosen, model.initial_state()
+        ).objective
         for shift in np.array(list(product((-0.3, 0.0, 0.3), repeat=2)))
     ]
-    assert result.best.bound >= max(around) - model.tol
+    assert result.best.objective >= max(around) - model.tol
     assert int(np.argmax(around)) == 4
 
 
@@ -92,7 +94,7 @@ def test_a_parameter_that_is_fixed_stays():
     whole = make_model()
     theta = np.array([START[0], result.best.theta[0]])
     again = whole.evaluate(theta, result.best.chosen, whole.initial_state(), tol=1e-9)
-    np.testing.assert_allclose(again.bound, result.best.bound, atol=1e-6)
+    np.testing.assert_allclose(again.objective, result.best.objective, atol=1e-6)
 
 
 def test_one_iteration_is_usable_and_says_so():
@@ -100,7 +102,7 @@ def test_one_iteration_is_usable_and_says_so():
     result = learn(model, max_iter=1, max_reselections=0)
     assert not result.converged
     assert "ITERATIONS" in result.message.upper()
-    assert result.best.bound > model.seen[0][0]
+    assert result.best.objective > model.seen[0][0]
     assert result.best.solutions[0].converged
 
 
@@ -109,7 +111,7 @@ def test_no_iterations_keep_the_parameters():
     result = learn(model, max_iter=0)
     np.testing.assert_array_equal(result.best.theta, START)
     assert model.counts.optimizer_iterations == 0
-    assert result.best.bound >= model.best_seen(8) - rounding(model)
+    assert result.best.objective >= model.best_seen(8) - rounding(model)
 
 
 def test_convergence_is_reported():
@@ -138,8 +140,8 @@ def test_a_failed_factorisation_in_the_line_search_is_stepped_back_from(forbidde
     result = learn(model, choose=FixedChoice(GOOD))
     assert FragileModel.failures > 0
     assert result.best.theta[1] >= forbidden_below
-    assert result.best.bound > model.seen[0][0]
-    assert result.best.bound >= model.best_seen(len(GOOD)) - rounding(model)
+    assert result.best.objective > model.seen[0][0]
+    assert result.best.objective >= model.best_seen(len(GOOD)) - rounding(model)
 
 
 def test_line_search_goes_on_after_a_failure():
@@ -157,7 +159,7 @@ def test_line_search_goes_on_after_a_failure():
     Z = np.linspace(-3.0, 3.0, 8)[:, None]
     untroubled = learn(make_model(), choose=FixedChoice(Z), max_iter=100)
     troubled = learn(make_model(model=OnceFragileModel), choose=FixedChoice(Z), max_iter=100)
-    np.testing.assert_allclose(troubled.best.bound, untroubled.best.bound, atol=0.05)
+    np.testing.assert_allclose(troubled.best.objective, untroubled.best.objective, atol=0.05)
 
 
 def test_failure_at_the_start_is_raised():
@@ -188,7 +190,7 @@ def test_last_evaluation_solves_the_sites_more_closely():
         max_iter=1000,
     )
     assert result.best.solutions[0].converged
-    assert 0.0 <= closer.bound - result.best.bound < 1e-3 * model.tol
+    assert 0.0 <= closer.objective - result.best.objective < 1e-3 * model.tol
 
 
 def test_work_is_counted():
@@ -207,7 +209,7 @@ def test_evaluations_of_an_earlier_learning_are_not_counted_again():
 
 def test_learning_twice_gives_the_same_model():
     one, two = learn(make_model()), learn(make_model())
-    assert one.best.bound == two.best.bound
+    assert one.best.objective == two.best.objective
     np.testing.assert_array_equal(one.best.theta, two.best.theta)
     assert one.bounds == two.bounds
 
@@ -217,7 +219,7 @@ def test_threads_do_not_change_what_is_learned(monkeypatch):
     monkeypatch.setattr("sparsegpc._core.rows.blocks.BLOCK_BYTES", 1)
     one, three = (learn(make_model(n_threads=n), max_iter=10) for n in (1, 3))
     np.testing.assert_array_equal(one.best.theta, three.best.theta)
-    assert one.best.bound == three.best.bound
+    assert one.best.objective == three.best.objective
 
 
 def test_memory_does_not_change_what_is_learned(monkeypatch):
@@ -226,7 +228,7 @@ def test_memory_does_not_change_what_is_learned(monkeypatch):
     monkeypatch.setattr("sparsegpc._core.rows.blocks.BLOCK_BYTES", 1)
     for memory in (0, 8 * 60 * 8, 2**30):
         parts = learn(make_model(memory=memory), max_iter=10)
-        np.testing.assert_allclose(parts.best.bound, whole.best.bound, atol=1e-3)
+        np.testing.assert_allclose(parts.best.objective, whole.best.objective, atol=1e-3)
         np.testing.assert_array_equal(parts.best.chosen.Z, whole.best.chosen.Z)
 
 
@@ -236,5 +238,5 @@ def test_weight_scales_the_data_and_not_the_stopping():
     plain, double = make_model(X, y), make_model(X, y, weight=np.full(60, 2.0))
     np.testing.assert_allclose(double.tol, 2.0 * plain.tol, rtol=1e-12)
     result = learn(double)
-    assert result.best.bound > 2.0 * constant_log_likelihood(y)
-    assert result.best.bound < learn(plain).best.bound
+    assert result.best.objective > 2.0 * constant_log_likelihood(y)
+    assert result.best.objective < learn(plain).best.objective

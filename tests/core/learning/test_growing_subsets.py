@@ -111,7 +111,7 @@ def test_many_rows_are_approached_on_growing_subsets():
     result = learn(model, choose=choose)
     assert model.sizes == [1500]
     plain, expected = without_subsets(choose, 6000)
-    assert result.best.bound > expected.best.bound - 1e-3 * abs(expected.best.bound)
+    assert result.best.objective > expected.best.objective - 1e-3 * abs(expected.best.objective)
     assert result.full_evaluations < plain.counts.evaluations
     assert expected.full_evaluations == plain.counts.evaluations
 
@@ -126,9 +126,9 @@ def test_subsets_do_not_change_what_is_found(early, rule):
     result = learn(model, choose=choose())
     assert model.sizes == [125, 500]
     plain, expected = without_subsets(choose())
-    assert result.best.bound > expected.best.bound - 1e-3 * abs(expected.best.bound)
-    assert result.best.bound >= model.best_seen(10) - rounding(model)
-    assert result.best.bound >= max(result.bounds) - rounding(model)
+    assert result.best.objective > expected.best.objective - 1e-3 * abs(expected.best.objective)
+    assert result.best.objective >= model.best_seen(10) - rounding(model)
+    assert result.best.objective >= max(result.bounds) - rounding(model)
     assert result.full_evaluations == len(model.seen) < len(plain.seen)
     assert model.counts.evaluations > len(model.seen)
 
@@ -139,12 +139,12 @@ def test_given_points_stay_put_on_subsets(early):
     result = learn(model, choose=FixedChoice(Z))
     assert len(model.sizes) == 2
     np.testing.assert_array_equal(result.best.chosen.Z, Z)
-    assert result.best.bound > without_subsets(FixedChoice(Z))[1].best.bound - 0.1
+    assert result.best.objective > without_subsets(FixedChoice(Z))[1].best.objective - 0.1
 
 
 def test_learning_from_subsets_twice_gives_the_same_model(early):
     one, two = learn(make_divided()), learn(make_divided())
-    assert one.best.bound == two.best.bound
+    assert one.best.objective == two.best.objective
     assert one.bounds == two.bounds
 
 
@@ -154,7 +154,7 @@ def test_points_to_begin_with_make_subsets_needless(early):
     result = learn(model, first=first)
     assert model.sizes == []
     np.testing.assert_array_equal(model.seen[0][1], START)
-    assert result.best.bound >= model.seen[0][0]
+    assert result.best.objective >= model.seen[0][0]
 
 
 def test_every_restart_is_approached_on_subsets(early):
@@ -184,7 +184,7 @@ def test_failure_on_a_subset_leaves_all_to_the_whole(early, monkeypatch, size):
     result = learn(model)
     assert size in model.sizes
     expected = without_subsets()[1]
-    assert result.best.bound == expected.best.bound
+    assert result.best.objective == expected.best.objective
     assert result.bounds == expected.bounds
 
 
@@ -196,7 +196,9 @@ def test_failure_where_the_subsets_lead_to_is_no_failure(early):
             return super().evaluate(theta, *args, **options)
 
     result = learn(make_divided(model=BrokenThere))
-    np.testing.assert_allclose(result.best.bound, without_subsets()[1].best.bound, atol=1e-3)
+    np.testing.assert_allclose(
+        result.best.objective, without_subsets()[1].best.objective, atol=1e-3
+    )
 
 
 def test_start_stays_where_subsets_see_nothing(early):

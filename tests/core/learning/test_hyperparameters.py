@@ -34,7 +34,7 @@ class Hill:
         d = theta - self.top
         return SimpleNamespace(
             theta=theta,
-            bound=self.height - 0.5 * d @ self.hessian @ d - 3.0 * (d**4).sum(),
+            objective=self.height - 0.5 * d @ self.hessian @ d - 3.0 * (d**4).sum(),
             grad_theta=-self.hessian @ d - 12.0 * d**3,
             chosen=chosen,
             states=states,
@@ -57,7 +57,7 @@ def test_ascent_reaches_the_top_sooner_with_the_curvature_known(known):
     best, ended, failed = follow(hill, hill.start([0.6, 0.1]), WIDE, 50, curvature)
     assert ended
     assert not failed
-    assert best.bound > -1e-4
+    assert best.objective > -1e-4
     assert hill.counts.optimizer_iterations == len(hill.seen) - 1
     if known:
         assert len(hill.seen) <= 6
@@ -68,9 +68,9 @@ def test_ascent_stays_in_the_box_and_finds_its_best_corner():
     bounds = np.array([[0.7, 2.0], [-5.0, 5.0]])
     best, _, _ = follow(hill, hill.start([1.0, 1.0]), bounds, 50, Curvature(2, 50.0))
     inside = minimize(
-        lambda t: -hill.start(t).bound, [1.0, 0.0], bounds=bounds, options={"ftol": 1e-15}
+        lambda t: -hill.start(t).objective, [1.0, 0.0], bounds=bounds, options={"ftol": 1e-15}
     )
-    assert best.bound >= -inside.fun - 1e-3
+    assert best.objective >= -inside.fun - 1e-3
     assert all(np.all((t >= bounds[:, 0]) & (t <= bounds[:, 1])) for t in hill.seen)
 
 
@@ -82,7 +82,7 @@ def test_ascent_is_given_up_only_where_it_will_not_come_near():
     given_up, ended, _ = follow(hill, start, WIDE, 50, curvature, best=100.0)
     assert given_up is start
     assert ended
-    assert follow(hill, start, WIDE, 50, curvature, best=0.0)[0].bound > -1e-4
+    assert follow(hill, start, WIDE, 50, curvature, best=0.0)[0].objective > -1e-4
 
 
 def test_ascent_goes_on_where_it_may_still_come_near():
@@ -90,8 +90,8 @@ def test_ascent_goes_on_where_it_may_still_come_near():
     curvature = Curvature(2, 1.0)
     curvature.matrix = STEEP / 10.0
     far = hill.start([1.0, 0.2])
-    assert far.bound < -5.0
-    assert follow(hill, far, WIDE, 50, curvature, best=-0.01)[0].bound > -1e-3
+    assert far.objective < -5.0
+    assert follow(hill, far, WIDE, 50, curvature, best=-0.01)[0].objective > -1e-3
 
 
 def test_one_step_that_gains_nothing_does_not_end_an_ascent():
@@ -99,9 +99,9 @@ def test_one_step_that_gains_nothing_does_not_end_an_ascent():
     hill = Hill(STEEP, np.array([0.5, -0.3]))
     start = hill.start([0.6, -0.2])
     best, ended, _ = follow(hill, start, WIDE, 50, Curvature(2, 1e-3))
-    assert hill.start(hill.seen[1]).bound < start.bound
+    assert hill.start(hill.seen[1]).objective < start.objective
     assert ended
-    assert best.bound > -1e-4
+    assert best.objective > -1e-4
 
 
 def test_ascent_steps_back_from_where_nothing_can_be_computed():
@@ -110,7 +110,7 @@ def test_ascent_steps_back_from_where_nothing_can_be_computed():
     best, ended, failed = follow(hill, start, WIDE, 50, Curvature(2, 3.0))
     assert failed
     assert ended
-    assert best.bound > start.bound + 0.5
+    assert best.objective > start.objective + 0.5
     assert best.theta[1] >= -0.1
 
 
@@ -119,7 +119,7 @@ def test_ascent_says_when_it_ran_out_of_steps():
     best, ended, _ = follow(hill, hill.start([0.0, 0.0]), WIDE, 2, Curvature(2, 1e4))
     assert not ended
     assert len(hill.seen) == 3
-    assert best.bound == max(hill.start(theta).bound for theta in hill.seen[:3])
+    assert best.objective == max(hill.start(theta).objective for theta in hill.seen[:3])
 
 
 def test_gradient_that_is_not_finite_is_refused():
@@ -163,7 +163,7 @@ def test_objective_and_gradient_of_the_minimiser_agree(wide):
     x = ascent.best.x
     assert_allclose(x, np.concatenate([START, (Z / spread).ravel()]))
     value, gradient = ascent(x)
-    assert_allclose(value, ascent.scale * start.bound, rtol=1e-12)
+    assert_allclose(value, ascent.scale * start.objective, rtol=1e-12)
     # Short steps: the objective is rough to the rounding of the bound.
     expected = central_difference(lambda point: ascent(point)[0], x, 1e-3)
     assert_allclose(gradient, expected, rtol=1e-5, atol=1e-7)

@@ -77,9 +77,9 @@ def test_moving_raises_the_bound(name, slack):
     build, n = MODELS[name]
     options = {"start": START[:n], "bounds": BOUNDS[:n]}
     still, moved = (learn(build(slack), move, **options) for move in (False, True))
-    assert moved.best.bound > still.best.bound + 0.1
+    assert moved.best.objective > still.best.objective + 0.1
     assert moved.bounds[:-1] == still.bounds
-    assert_allclose(moved.bounds[-1], moved.best.bound, atol=1e-3)
+    assert_allclose(moved.bounds[-1], moved.best.objective, atol=1e-3)
 
 
 def test_moving_never_lowers_the_bound_wherever_it_starts(rng):
@@ -88,7 +88,7 @@ def test_moving_never_lowers_the_bound_wherever_it_starts(rng):
         result = learn(regression(), choose=choice, max_iter=max_iter)
         still = learn(regression(), False, choice, max_iter=max_iter)
         assert result.bounds[0] == still.bounds[0]
-        assert result.best.bound >= still.best.bound - 1e-9
+        assert result.best.objective >= still.best.objective - 1e-9
 
 
 @MODEL
@@ -114,7 +114,7 @@ def test_no_small_move_is_better(rng):
             moved = model.evaluate(
                 best.theta, Chosen(Z, None, None), best.states, jitter=best.jitter
             )
-            assert moved.bound < best.bound + 1e-6
+            assert moved.objective < best.objective + 1e-6
 
 
 def test_points_are_no_rows_any_more():
@@ -135,21 +135,21 @@ def test_units_of_a_column_do_not_matter():
         ).best
         for scale in (1.0, 1024.0)
     )
-    assert_allclose(other.bound, one.bound, atol=1e-3)
+    assert_allclose(other.objective, one.objective, atol=1e-3)
     assert_allclose(other.chosen.Z / 1024.0, one.chosen.Z, atol=1e-2)
 
 
 def test_a_constant_column_is_no_obstacle():
     result = learn(regression(constant=True))
     assert_array_equal(result.best.chosen.Z[:, 1], 4.0)
-    assert_allclose(result.best.bound, learn(regression()).best.bound, atol=1e-3)
+    assert_allclose(result.best.objective, learn(regression()).best.objective, atol=1e-3)
 
 
 def test_points_that_are_given_move_too():
     Z = read_only(np.linspace(-1.0, 1.0, M)[:, None])
     result = learn(regression(), choose=FixedChoice(Z))
     assert np.abs(result.best.chosen.Z - Z).max() > 0.05
-    assert result.best.bound > learn(regression(), False, FixedChoice(Z)).best.bound + 0.1
+    assert result.best.objective > learn(regression(), False, FixedChoice(Z)).best.objective + 0.1
 
 
 def test_points_move_when_no_parameter_is_free():
@@ -160,7 +160,7 @@ def test_points_move_when_no_parameter_is_free():
     options = {"start": np.empty(0), "bounds": np.empty((0, 2))}
     still, moved = (learn(model, move, **options) for move in (False, True))
     assert moved.best.theta.shape == (0,)
-    assert moved.best.bound > still.best.bound + 0.1
+    assert moved.best.objective > still.best.objective + 0.1
 
 
 def test_points_move_where_the_box_of_theta_has_no_width():
@@ -168,7 +168,7 @@ def test_points_move_where_the_box_of_theta_has_no_width():
     options = {"start": start, "bounds": np.stack([start, start], axis=1)}
     still, moved = (learn(classification(), move, **options) for move in (False, True))
     assert_array_equal(moved.best.theta, start)
-    assert moved.best.bound > still.best.bound + 0.1
+    assert moved.best.objective > still.best.objective + 0.1
 
 
 def test_nothing_moves_without_iterations():
@@ -212,23 +212,23 @@ def test_a_move_to_where_nothing_can_be_factored_is_stepped_back_from(forbidden)
                 type(self).failures += 1
                 raise LinAlgError("not positive definite")
             evaluation = super().evaluate(theta, chosen, *args, **options)
-            type(self).seen.append(evaluation.bound)
+            type(self).seen.append(evaluation.objective)
             return evaluation
 
     GIVEN = np.linspace(-2.0, 2.0, M)[:, None]
     result = learn(regression(model=FragileModel), choose=FixedChoice(GIVEN))
     assert FragileModel.failures > 0
     assert np.abs(result.best.chosen.Z - GIVEN).max() <= forbidden
-    assert result.best.bound >= max(FragileModel.seen) - 1e-9
-    assert result.best.bound > learn(regression(), False, FixedChoice(GIVEN)).best.bound
+    assert result.best.objective >= max(FragileModel.seen) - 1e-9
+    assert result.best.objective > learn(regression(), False, FixedChoice(GIVEN)).best.objective
 
 
 def test_points_that_coincide_are_moved_apart_or_left():
     """Their covariance needs jitter from the start."""
     Z = np.repeat([[-1.5], [0.5]], [3, 2], axis=0)
     still, moved = (learn(regression(), move, FixedChoice(Z)) for move in (False, True))
-    assert np.isfinite(moved.best.bound)
-    assert moved.best.bound >= still.best.bound - 1e-6
+    assert np.isfinite(moved.best.objective)
+    assert moved.best.objective >= still.best.objective - 1e-6
 
 
 def test_points_of_a_noise_process_stay():
@@ -240,4 +240,4 @@ def test_points_of_a_noise_process_stay():
     )
     assert_array_equal(moved.chosen.Z_noise, still.chosen.Z_noise)
     assert np.abs(moved.chosen.Z - still.chosen.Z).max() > 0.01
-    assert moved.bound >= still.bound
+    assert moved.objective >= still.objective

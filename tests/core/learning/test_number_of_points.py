@@ -24,11 +24,11 @@ class Scripted:
         n_points = min(n_points, self._rank)
         best = SimpleNamespace(
             chosen=Chosen(np.zeros((n_points, 1)), None, None),
-            bound=self._bound(n_points),
-            evidence=self._bound(n_points),
+            objective=self._bound(n_points),
+            elbo=self._bound(n_points),
             theta=np.array([float(n_points)]),
         )
-        self.results.append(FitResult(best, [best.bound], False, ""))
+        self.results.append(FitResult(best, [best.objective], False, ""))
         return self.results[-1]
 
     def gap(self, evaluation):

@@ -21,7 +21,7 @@ def test_every_evaluation_is_told_of():
     assert [step.iteration for step in steps] == list(range(len(steps)))
     assert {step.n_samples for step in steps} == {60}
     assert {step.label for step in steps} == {None}
-    assert steps[-1].lower_bound == result.best.evidence
+    assert steps[-1].lower_bound == result.best.elbo
     assert steps[-1].choice >= len(result.bounds) - 1
 
 
@@ -39,7 +39,7 @@ def test_offset_and_label_are_those_given():
     progress = Progress(steps.append, label="b")
     progress.offset = 0.5
     result = learn(model, progress=progress)
-    assert steps[-1].lower_bound == result.best.evidence + 0.5 * 60
+    assert steps[-1].lower_bound == result.best.elbo + 0.5 * 60
     assert steps[-1].label == "b"
 
 
@@ -61,7 +61,7 @@ def test_learning_stops_when_asked_to_with_the_best_on_all_rows(starts, at):
     assert result.message == STOPPED
     assert len(result.best.chosen.Z) == model.seen[-1][2]
     if len(starts) == 1:
-        assert result.best.bound >= max(bound for bound, _, _ in model.seen) - 1e-3
+        assert result.best.objective >= max(bound for bound, _, _ in model.seen) - 1e-3
 
 
 def test_learning_stops_on_a_subset_and_ends_on_all_rows(early):

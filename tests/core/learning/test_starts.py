@@ -30,10 +30,10 @@ from tests.core.learning.fit_cases import (
 
 @pytest.mark.parametrize("bad", HOPELESS)
 def test_ranking_passes_over_a_start_where_f_is_constant(bad):
-    good = learn(make_model()).best.bound
+    good = learn(make_model()).best.objective
     result = learn(make_model(), [bad, START])
     assert not result.trivial
-    assert result.best.bound > good - 0.5
+    assert result.best.objective > good - 0.5
 
 
 def test_starts_are_ranked_on_a_subset(monkeypatch):
@@ -60,7 +60,7 @@ def test_ranking_improves_the_starts_and_puts_the_best_first():
 
     def bound(theta):
         state = model.initial_state()
-        return model.evaluate(theta, choose_points(model, choose, theta, state), state).bound
+        return model.evaluate(theta, choose_points(model, choose, theta, state), state).objective
 
     ranked = rank(model, candidates, BOUNDS, 50, Progress())
     after = [bound(theta) for theta in ranked]
@@ -75,7 +75,7 @@ def test_one_start_is_not_ranked(monkeypatch):
         raise AssertionError
 
     monkeypatch.setattr(story, "rank", refuse)
-    assert learn(make_model()).best.bound < 0.0
+    assert learn(make_model()).best.objective < 0.0
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
@@ -94,7 +94,7 @@ def test_a_rare_class_that_the_ranking_hardly_sees_is_found(seed):
     )
     assert not result.trivial
     constant = model.likelihood.constant_bound(model.targets[0], model.weight)
-    assert result.best.bound > constant + 10.0
+    assert result.best.objective > constant + 10.0
 
 
 def test_ranking_is_not_counted_as_evaluations_of_all_rows(monkeypatch):
@@ -115,7 +115,7 @@ def test_a_climb_that_ends_trivially_is_repeated_from_the_other_starts(monkeypat
     monkeypatch.setattr(story, "rank", lambda model, starts, *rest: list(starts))
     result = learn(make_model(X, y), [bad, bad + 0.1, START], bounds=bounds)
     assert not result.trivial
-    assert result.best.bound > constant_log_likelihood(y) + 5.0
+    assert result.best.objective > constant_log_likelihood(y) + 5.0
 
 
 def test_other_starts_are_left_alone_when_the_first_climb_succeeds(monkeypatch):
@@ -137,12 +137,12 @@ def test_a_better_restart_wins():
     bad = np.log([1.0, 1e-6])
     result = learn(make_model(), [bad], bounds=bounds, restarts=[START])
     assert not result.trivial
-    np.testing.assert_allclose(result.best.bound, learn(make_model()).best.bound, atol=1e-2)
+    np.testing.assert_allclose(result.best.objective, learn(make_model()).best.objective, atol=1e-2)
 
 
 def test_a_worse_restart_does_not_win():
     bounds = np.log([[1e-3, 1e3], [1e-6, 1e2]])
     good = learn(make_model(), bounds=bounds)
     result = learn(make_model(), bounds=bounds, restarts=[np.log([1.0, 1e-6])])
-    assert result.best.bound == good.best.bound
+    assert result.best.objective == good.best.objective
     assert result.bounds == good.bounds

@@ -606,9 +606,9 @@ def test_a_model_needs_no_more_than_expectations(likelihood, make_rows, own, sla
     theta = np.append(theta, own)
     found = evaluate(model, theta, Z, wrt_Z=True)
     assert found.converged
-    by_theta = central_difference(lambda t: evaluate(model, t, Z).bound, theta)
+    by_theta = central_difference(lambda t: evaluate(model, t, Z).objective, theta)
     assert_allclose(found.grad_theta, by_theta, rtol=1e-5, atol=1e-5)
-    by_Z = central_difference(lambda z: evaluate(model, theta, z).bound, Z)
+    by_Z = central_difference(lambda z: evaluate(model, theta, z).objective, Z)
     assert_allclose(found.grad_Z, by_Z, rtol=1e-5, atol=1e-5)
 
 
@@ -617,7 +617,7 @@ def test_a_model_needs_no_more_than_expectations(likelihood, make_rows, own, sla
 def test_the_bound_of_one_row_is_below_the_integral_and_near_it(slack, count):
     y, weight = np.array([count]), np.ones(1)
     model, theta, _ = model_of(Counts(), y, weight, slack=slack, fit_prior_mean=False)
-    found = evaluate(model, theta, model.X).bound
+    found = evaluate(model, theta, model.X).objective
     prior = norm(0.0, np.exp(0.5 * theta[0]))
     exact = np.log(quad(lambda f: prior.pdf(f) * poisson(np.exp(f)).pmf(count), -12.0, 6.0)[0])
     assert found <= exact + 1e-9
@@ -634,4 +634,4 @@ def test_a_kernel_without_variance_gives_the_constant(likelihood, make_rows, fit
     flat = np.concatenate([[np.log(1e-12)], theta[1:], np.zeros(likelihood.n_params)])
     found = evaluate(model, flat, Z)
     assert found.converged
-    assert_allclose(found.bound, model.constant_bound(), rtol=1e-7)
+    assert_allclose(found.objective, model.constant_bound(), rtol=1e-7)

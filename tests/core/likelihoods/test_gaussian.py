@@ -190,7 +190,7 @@ def test_known_noise_with_all_rows_as_points_is_the_exact_process(slack, fit_pri
     parts = data.X, data.y, data.noise, data.weight
     prior_mean = best_prior_mean(*parts) if fit_prior_mean else 0.0
     assert_allclose(evaluation.solutions[0].posterior.prior_mean, prior_mean, rtol=1e-6)
-    assert_allclose(evaluation.bound, exact_evidence(*parts, prior_mean), rtol=1e-8, atol=1e-7)
+    assert_allclose(evaluation.objective, exact_evidence(*parts, prior_mean), rtol=1e-8, atol=1e-7)
     assert evaluation.converged
 
 
@@ -204,9 +204,9 @@ def test_learned_noise_with_all_rows_as_points_is_the_exact_process(slack, fit_p
     parts = data.X, data.y, np.exp(basis_of(data.X) @ params), data.weight
     prior_mean = best_prior_mean(*parts) if fit_prior_mean else 0.0
     assert_allclose(evaluation.solutions[0].posterior.prior_mean, prior_mean, rtol=1e-6)
-    assert_allclose(evaluation.evidence, exact_evidence(*parts, prior_mean), rtol=1e-8, atol=1e-7)
+    assert_allclose(evaluation.elbo, exact_evidence(*parts, prior_mean), rtol=1e-8, atol=1e-7)
     # Half the precision of the prior, 2 / 4, times the squares of all parameters but the first.
-    assert_allclose(evaluation.bound, evaluation.evidence - 0.25 * (0.7**2 + 0.3**2), rtol=1e-12)
+    assert_allclose(evaluation.objective, evaluation.elbo - 0.25 * (0.7**2 + 0.3**2), rtol=1e-12)
 
 
 @given(seed=SEED, m=st.integers(1, 9), known=st.booleans())
@@ -218,7 +218,7 @@ def test_bounds_are_ordered_and_below_the_exact_evidence(seed, m, known):
     for slack in (STANDARD, SPHERICAL, TIGHT):
         build = known_model if known else noisy_model
         model = build(data, slack, fit_prior_mean=False)
-        bounds.append(evaluate(model, theta, model.X[:m]).bound)
+        bounds.append(evaluate(model, theta, model.X[:m]).objective)
     exact = exact_evidence(data.X, data.y, noise, data.weight, 0.0)
     rounding = 1e-7 * (1.0 + abs(exact))
     assert bounds[0] <= bounds[1] + rounding
@@ -242,7 +242,7 @@ def test_merged_copies_of_unequal_noise_are_the_sparse_model_of_the_copies(seed)
     )
     expected += log_powers(data.y, data.noise, data.weight)
     expected -= 0.5 * ((VARIANCE - Q.diagonal()) / noise).sum()
-    assert_allclose(evaluation.bound, expected, rtol=1e-9, atol=1e-8)
+    assert_allclose(evaluation.objective, expected, rtol=1e-9, atol=1e-8)
 
 
 @SLACK
@@ -261,7 +261,7 @@ def test_a_weight_of_k_is_k_copies(slack, build):
     other = build(repeated, slack)
     Z = one.X[:4] + 0.05
     one, other = (evaluate(model, theta, Z) for model in (one, other))
-    assert_allclose(other.bound, one.bound, rtol=1e-11)
+    assert_allclose(other.objective, one.objective, rtol=1e-11)
     assert_allclose(other.grad_theta, one.grad_theta, rtol=1e-8, atol=1e-9)
 
 
@@ -279,8 +279,8 @@ def test_gradient_of_the_bound_with_noise_of_two_outputs(slack, fit_prior_mean):
     theta = np.concatenate([THETA, [-1.0, 0.5, 0.2], [-0.3, -0.4, 0.1]])
     Z = model.X[:4] + 0.1
     evaluation = evaluate(model, theta, Z, wrt_Z=True)
-    by_theta = central_difference(lambda t: evaluate(model, t, Z).bound, theta)
-    by_Z = central_difference(lambda z: evaluate(model, theta, z).bound, Z)
+    by_theta = central_difference(lambda t: evaluate(model, t, Z).objective, theta)
+    by_Z = central_difference(lambda z: evaluate(model, theta, z).objective, Z)
     assert_allclose(evaluation.grad_theta, by_theta, rtol=1e-7, atol=1e-7)
     assert_allclose(evaluation.grad_Z, by_Z, rtol=1e-6, atol=1e-7)
 
@@ -291,7 +291,7 @@ def test_gradient_of_the_bound_with_known_noise(slack):
     model = known_model(data, slack)
     Z = model.X[:4] + 0.1
     evaluation = evaluate(model, THETA, Z)
-    by_theta = central_difference(lambda t: evaluate(model, t, Z).bound, THETA)
+    by_theta = central_difference(lambda t: evaluate(model, t, Z).objective, THETA)
     assert evaluation.grad_theta.shape == (2,)
     assert_allclose(evaluation.grad_theta, by_theta, rtol=1e-7, atol=1e-7)
 
@@ -360,7 +360,7 @@ def test_a_kernel_without_variance_gives_the_constant(build, fit_prior_mean):
         centre = np.average(data.y, weights=data.weight) if fit_prior_mean else 0.0
         variance = np.average((data.y - centre) ** 2, weights=data.weight)
         theta = np.concatenate([theta, [np.log(variance), 0.0, 0.0]])
-    bound = evaluate(model, theta, model.X[:2]).bound
+    bound = evaluate(model, theta, model.X[:2]).objective
     assert_allclose(bound, model.constant_bound(), rtol=1e-8)
 
 
@@ -372,7 +372,7 @@ def test_the_theta_of_a_constant_gives_the_constant(build, fit_prior_mean):
     bounds = np.tile([-20.0, 20.0], (len(start), 1))
     bounds[0] = np.log([1e-12, 1e12])
     theta = model.constant_theta(start, bounds)
-    bound = evaluate(model, theta, model.X[:2]).bound
+    bound = evaluate(model, theta, model.X[:2]).objective
     assert_allclose(bound, model.constant_bound(), rtol=1e-6)
 
 

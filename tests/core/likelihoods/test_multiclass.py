@@ -395,9 +395,9 @@ def test_gradients_are_those_of_the_profile_bound(case, slack, fit_prior_mean):
     means = [solution.posterior.prior_mean for solution in evaluation.solutions]
     assert np.abs(means).max() < 10.0
     assert np.any(means) == fit_prior_mean
-    by_theta = central_difference(lambda t: evaluate(model, t, Z).bound, theta)
+    by_theta = central_difference(lambda t: evaluate(model, t, Z).objective, theta)
     assert_allclose(evaluation.grad_theta, by_theta, rtol=1e-5, atol=3e-6)
-    by_Z = central_difference(lambda z: evaluate(model, theta, z).bound, Z)
+    by_Z = central_difference(lambda z: evaluate(model, theta, z).objective, Z)
     assert_allclose(evaluation.grad_Z, by_Z, rtol=1e-5, atol=3e-6)
 
 
@@ -409,12 +409,12 @@ def test_the_slacks_are_ordered_and_more_points_are_better(case):
         if name not in case.slacks:
             continue
         model, theta, Z = make_model(case, SLACKS[name])
-        values.append(evaluate(model, theta, Z).bound)
+        values.append(evaluate(model, theta, Z).objective)
     assert (np.diff(values) > 1e-3).all()
     model, theta, Z = make_model(case, case.tightest)
-    more = evaluate(model, theta, np.concatenate([Z, rows[:8]])).bound
+    more = evaluate(model, theta, np.concatenate([Z, rows[:8]])).objective
     full = [
-        evaluate(make_model(case, SLACKS[name])[0], theta, rows, jitter=1e-12).bound
+        evaluate(make_model(case, SLACKS[name])[0], theta, rows, jitter=1e-12).objective
         for name in case.slacks
     ]
     assert values[-1] < more < full[0]
@@ -459,7 +459,7 @@ def test_the_posterior_is_stationary(case):
         for p in posteriors
     )
     bound = found.value.sum() - divergence - 0.5 * (v - np.log(v) - 1.0).sum()
-    assert_allclose(evaluation.bound, bound, atol=1e-5)
+    assert_allclose(evaluation.objective, bound, atol=1e-5)
 
 
 @LIKELIHOODS
@@ -478,7 +478,7 @@ def test_the_bound_is_below_the_log_marginal_likelihood(case, n_inducing, rng):
         slack=case.tightest,
         fit_prior_mean=False,
     )
-    bound = evaluate(model, theta, X[:n_inducing]).bound
+    bound = evaluate(model, theta, X[:n_inducing]).objective
     root = np.linalg.cholesky(kernel.value(theta, X, X) + 1e-9 * np.eye(n))
     # By prior draws of all functions, in pairs of opposite signs; the error is measured.
     draws = rng.randn(100_000, n_classes, n) @ root.T
@@ -508,7 +508,7 @@ def test_softmax_of_two_classes_is_the_binary_model_of_twice_the_variance():
     means = [result.posterior.moments(model.X)[0] for result in (ours, theirs)]
     # The sum of the functions is independent of their difference a priori, but here each function
     # is independent of the other a posteriori: a little is lost.
-    assert theirs.bound - 5.0 < ours.bound < theirs.bound
+    assert theirs.objective - 5.0 < ours.objective < theirs.objective
     assert_allclose(means[0][1] - means[0][0], means[1][0], rtol=0.15, atol=0.05)
 
 
@@ -577,7 +577,7 @@ def test_dirichlet_with_all_rows_inducing_is_exact_regression(rng):
         assert_allclose(found[0][k], K_new @ np.linalg.solve(covariance, y), atol=1e-6)
         explained = (K_new * np.linalg.solve(covariance, K_new.T).T).sum(axis=1)
         assert_allclose(found[1][k], np.exp(1.2) - explained, atol=1e-6)
-    assert_allclose(evaluation.bound, total, atol=1e-5)
+    assert_allclose(evaluation.objective, total, atol=1e-5)
 
 
 def test_dirichlet_probabilities_follow_the_labels():

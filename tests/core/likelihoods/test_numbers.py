@@ -326,7 +326,7 @@ def test_a_flat_model_gets_from_its_first_states_to_the_best_constant(case, fit_
     theta = np.concatenate([[np.log(1e-12)], THETA[1:], params])
     found = model.evaluate(theta, Chosen(model.X[:3], None, None), model.initial_state())
     assert found.converged
-    assert_allclose(found.evidence, best, atol=model.tol)
+    assert_allclose(found.elbo, best, atol=model.tol)
 
 
 @EACH
@@ -343,7 +343,7 @@ def test_a_weight_of_k_is_that_many_rows(case):
     assert_allclose(ours.constant_bound(), theirs.constant_bound(), rtol=1e-9)
     theta, Z = np.append(THETA, case.params), data.rows.X[:3] + 0.1
     ours, theirs = (evaluate(model, theta, Z) for model in (ours, theirs))
-    assert_allclose(ours.bound, theirs.bound, rtol=1e-9)
+    assert_allclose(ours.objective, theirs.objective, rtol=1e-9)
     assert_allclose(ours.grad_theta, theirs.grad_theta, rtol=1e-6, atol=1e-7)
 
 
@@ -356,8 +356,8 @@ def test_gradients_are_those_of_the_bound(case, slack, fit_prior_mean):
     theta, Z = np.append(THETA, case.params), data.rows.X[::3] + 0.1
     found = evaluate(model, theta, Z, wrt_Z=True)
     assert found.converged
-    by_theta = central_difference(lambda t: evaluate(model, t, Z).bound, theta)
-    by_Z = central_difference(lambda z: evaluate(model, theta, z).bound, Z)
+    by_theta = central_difference(lambda t: evaluate(model, t, Z).objective, theta)
+    by_Z = central_difference(lambda z: evaluate(model, theta, z).objective, Z)
     assert_allclose(found.grad_theta, by_theta, rtol=1e-6, atol=1e-6)
     assert_allclose(found.grad_Z, by_Z, rtol=1e-6, atol=1e-6)
 
@@ -379,7 +379,7 @@ def test_bounds_are_below_the_integral_and_with_all_points_one_near_it(case, n, 
             f = found.solutions[0].posterior.prior_mean + z @ root.T
             log_p = case.log_likelihood(data.y, f[:, data.row], data.x, case.params) @ data.weight
             exact = logsumexp(log_p + log_weight)
-            assert found.evidence < exact + 1e-7
-        assert found.evidence > exact - 0.1 * n
-        at_all_points.append(found.bound)
+            assert found.elbo < exact + 1e-7
+        assert found.elbo > exact - 0.1 * n
+        at_all_points.append(found.objective)
     assert_allclose(at_all_points, at_all_points[0], rtol=1e-8)

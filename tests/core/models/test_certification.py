@@ -36,7 +36,7 @@ def test_the_bracket_holds_the_evidence_of_a_regression(method, slack):
         dense_evidence(K, solution.sites, solution.posterior.prior_mean)
         for solution in evaluation.solutions
     )
-    assert found.lower_bound == pytest.approx(evaluation.evidence)
+    assert found.lower_bound == pytest.approx(evaluation.elbo)
     assert found.lower_bound < exact < found.upper_bound
     assert found.standard_bound <= found.lower_bound + 1e-9
     assert found.n_rows == pytest.approx(model.total_weight)
@@ -52,7 +52,7 @@ def test_the_bracket_of_labels_is_that_of_their_sites(slack):
     evaluation = evaluate(model, theta, make_data()[3])
     found = certificate_of(model, evaluation)
     assert found.of == OF_SITES
-    assert found.lower_bound == pytest.approx(evaluation.evidence)
+    assert found.lower_bound == pytest.approx(evaluation.elbo)
     # With a point at every row and the same sites nothing is missed.
     (solution,) = evaluation.solutions
     K, prior_mean = dense_kernel(model.X, *np.exp(theta)), solution.posterior.prior_mean
@@ -63,7 +63,7 @@ def test_the_bracket_of_labels_is_that_of_their_sites(slack):
     cost = solution.sites.precision * (K - Q).diagonal()
     sparse = dense_evidence(Q, solution.sites, prior_mean) + slack_value(slack, cost)
     assert sparse < exact
-    assert evaluation.evidence + (exact - sparse) < found.upper_bound + 1e-6
+    assert evaluation.elbo + (exact - sparse) < found.upper_bound + 1e-6
 
 
 def test_a_pass_is_made_for_few_rows_only(monkeypatch):

@@ -28,8 +28,8 @@ def test_what_is_maximised_counts_the_prior_of_the_noise_and_its_slope():
     # The level of each noise has no prior; the other coefficient one of precision 1 / 4.
     expected = sum(norm.logpdf(a, 0.0, 2.0) - norm.logpdf(0.0, 0.0, 2.0) for a in theta[[3, 5]])
     assert expected < -0.01
-    assert found.bound - found.evidence == pytest.approx(expected, rel=1e-9)
-    slope = central_difference(lambda t: evaluate(model, t, Z).bound, theta)
+    assert found.objective - found.elbo == pytest.approx(expected, rel=1e-9)
+    slope = central_difference(lambda t: evaluate(model, t, Z).objective, theta)
     np.testing.assert_allclose(found.grad_theta, slope, rtol=1e-5, atol=1e-6)
 
 

@@ -42,9 +42,9 @@ def test_gradients_are_those_of_the_profile_bound(name, slack):
     model, theta = make_model(name, slack)
     Z = make_data()[3]
     evaluation = evaluate(model, theta, Z, wrt_Z=True)
-    by_theta = central_differences(lambda t: evaluate(model, t, Z).bound, theta)
+    by_theta = central_differences(lambda t: evaluate(model, t, Z).objective, theta)
     np.testing.assert_allclose(evaluation.grad_theta, by_theta, rtol=1e-5, atol=2e-6)
-    by_Z = central_differences(lambda z: evaluate(model, theta, z).bound, Z)
+    by_Z = central_differences(lambda z: evaluate(model, theta, z).objective, Z)
     np.testing.assert_allclose(evaluation.grad_Z, by_Z, rtol=1e-5, atol=2e-6)
 
 
@@ -67,9 +67,9 @@ def test_gradients_of_every_likelihood(likelihood, slack, fit_prior_mean):
     model, theta = make_model("linear plus rbf", slack, **options)
     Z = make_data()[3]
     evaluation = evaluate(model, theta, Z, wrt_Z=True)
-    by_theta = central_differences(lambda t: evaluate(model, t, Z).bound, theta)
+    by_theta = central_differences(lambda t: evaluate(model, t, Z).objective, theta)
     np.testing.assert_allclose(evaluation.grad_theta, by_theta, rtol=1e-5, atol=5e-6)
-    by_Z = central_differences(lambda z: evaluate(model, theta, z).bound, Z)
+    by_Z = central_differences(lambda z: evaluate(model, theta, z).objective, Z)
     np.testing.assert_allclose(evaluation.grad_Z, by_Z, rtol=1e-5, atol=5e-6)
 
 
@@ -79,7 +79,7 @@ def test_gradient_at_points_that_are_rows_with_a_zero_prior_mean(slack):
     model, theta = make_model("matern 5/2", slack, data=data, fit_prior_mean=False)
     Z = data[0][:8]
     evaluation = evaluate(model, theta, Z)
-    by_theta = central_differences(lambda t: evaluate(model, t, Z).bound, theta)
+    by_theta = central_differences(lambda t: evaluate(model, t, Z).objective, theta)
     np.testing.assert_allclose(evaluation.grad_theta, by_theta, rtol=1e-5, atol=2e-6)
     assert evaluation.solutions[0].posterior.prior_mean == 0.0
 
@@ -88,7 +88,7 @@ def test_gradient_counts_a_large_jitter():
     model, theta = make_model()
     Z = make_data()[3]
     evaluation = evaluate(model, theta, Z, jitter=0.1)
-    by_theta = central_differences(lambda t: evaluate(model, t, Z, jitter=0.1).bound, theta)
+    by_theta = central_differences(lambda t: evaluate(model, t, Z, jitter=0.1).objective, theta)
     np.testing.assert_allclose(evaluation.grad_theta, by_theta, rtol=1e-5, atol=2e-6)
 
 
@@ -99,7 +99,7 @@ def test_fixed_parameters_leave_the_gradient():
     np.testing.assert_allclose(part.grad_theta, whole.grad_theta[[0, 2]], rtol=1e-12)
     nothing = evaluate(*make_model("rbf per column", fixed=[0, 1, 2]), Z)
     assert nothing.grad_theta.shape == (0,)
-    np.testing.assert_allclose(nothing.bound, whole.bound, rtol=1e-12)
+    np.testing.assert_allclose(nothing.objective, whole.objective, rtol=1e-12)
 
 
 def test_gradients_are_given_only_if_asked_for():
@@ -180,8 +180,8 @@ def test_sparse_bound_is_below_the_dense_one_and_that_below_the_truth(seed, n):
             exact, error = exact_by_grid(K, y, weight, prior_mean), 1e-9
         else:
             exact, error = exact_by_sampling(K, y, weight, prior_mean, mean, cov)
-        sparse[slack] = evaluation.bound
-        assert evaluation.bound < dense
+        sparse[slack] = evaluation.objective
+        assert evaluation.objective < dense
         assert dense < exact - 4.0 * error
         assert exact < 0.0
     assert sparse["standard"] < sparse["spherical"] < sparse["tight"]
@@ -194,7 +194,7 @@ def test_bound_with_every_row_as_a_point_is_the_dense_one(slack):
     evaluation = evaluate(model, np.log([3.0, 0.9]), X)
     prior_mean = evaluation.solutions[0].posterior.prior_mean
     dense, mean, cov = dense_polya_gamma(dense_kernel(X, 3.0, 0.9), y, weight, prior_mean)
-    np.testing.assert_allclose(evaluation.bound, dense, atol=1e-6)
+    np.testing.assert_allclose(evaluation.objective, dense, atol=1e-6)
     c = np.sqrt(mean**2 + cov.diagonal())
     expected = weight * np.tanh(c / 2.0) / (2.0 * c)
     np.testing.assert_allclose(evaluation.solutions[0].state.precision, expected, rtol=1e-4)
@@ -216,7 +216,7 @@ def test_subset_is_the_model_of_these_rows():
     np.testing.assert_allclose(small.tol, fresh.tol, rtol=1e-12)
     np.testing.assert_allclose(small.tol, 1e-3 * weight[rows].sum(), rtol=1e-12)
     one, other = evaluate(small, theta, Z), evaluate(fresh, theta, Z)
-    assert one.bound == other.bound
+    assert one.objective == other.objective
     np.testing.assert_array_equal(one.grad_theta, other.grad_theta)
 
 
@@ -240,7 +240,9 @@ def test_equal_points_are_factored_with_more_jitter_if_attempts_allow_it():
     evaluation = evaluate(model, theta, Z, jitter=1e-18, attempts=7)
     assert 1e-18 < evaluation.jitter <= 1e-12
     # A point that stands three times is one point.
-    np.testing.assert_allclose(evaluation.bound, evaluate(model, theta, Z[:1]).bound, atol=1e-5)
+    np.testing.assert_allclose(
+        evaluation.objective, evaluate(model, theta, Z[:1]).objective, atol=1e-5
+    )
 
 
 def test_evaluation_carries_what_it_was_asked_for():
@@ -249,7 +251,7 @@ def test_evaluation_carries_what_it_was_asked_for():
     chosen = Chosen(Z, None, None)
     evaluation = model.evaluate(theta, chosen, model.initial_state())
     assert evaluation.chosen is chosen
-    assert evaluation.bound == evaluation.solutions[0].bound
+    assert evaluation.objective == evaluation.solutions[0].bound
     assert evaluation.jitter == SMALLEST_JITTER
     np.testing.assert_array_equal(evaluation.theta, theta)
     variance, length_scale = np.exp(theta)
@@ -264,7 +266,7 @@ def test_sites_are_solved_to_a_share_of_the_tolerance_per_row(tol):
     loose = model.evaluate(theta, Chosen(make_data()[3], None, None), model.initial_state())
     exact = evaluate(model, theta, make_data()[3])
     assert loose.solutions[0].converged
-    assert 0.0 <= exact.bound - loose.bound < tol * make_data()[2].sum()
+    assert 0.0 <= exact.objective - loose.objective < tol * make_data()[2].sum()
 
 
 def test_start_of_the_sites_does_not_matter():
@@ -273,7 +275,7 @@ def test_start_of_the_sites_does_not_matter():
     one = evaluate(model, theta, Z)
     start = SiteState(np.full(30, 50.0), np.linspace(-9.0, 9.0, 30))
     other = model.evaluate(theta, Chosen(Z, None, None), (start,), tol=1e-12, max_iter=1000)
-    np.testing.assert_allclose(other.bound, one.bound, atol=1e-9)
+    np.testing.assert_allclose(other.objective, one.objective, atol=1e-9)
     np.testing.assert_allclose(other.grad_theta, one.grad_theta, atol=1e-4)
 
 
@@ -309,7 +311,7 @@ def test_results_do_not_depend_on_blocks_threads_or_memory(monkeypatch, slack, m
         parts.append(evaluate(model, theta, Z, wrt_Z=True))
     np.testing.assert_array_equal(*(part.solutions[0].state for part in parts))
     np.testing.assert_array_equal(parts[0].grad_theta, parts[1].grad_theta)
-    np.testing.assert_allclose(parts[0].bound, whole.bound, rtol=1e-11)
+    np.testing.assert_allclose(parts[0].objective, whole.objective, rtol=1e-11)
     np.testing.assert_allclose(parts[0].grad_theta, whole.grad_theta, atol=1e-4)
     np.testing.assert_allclose(parts[0].grad_Z, whole.grad_Z, atol=1e-4)
 
@@ -326,9 +328,9 @@ def test_outputs_add_up(noisy):
     whole = evaluate(model, theta, Z, wrt_Z=True)
     parts = [evaluate(*outputs(factor, noisy=noisy), Z, wrt_Z=True) for factor in factors]
     assert len(whole.solutions) == len(whole.states) == 3
-    np.testing.assert_allclose(whole.bound, sum(part.bound for part in parts), rtol=1e-12)
+    np.testing.assert_allclose(whole.objective, sum(part.objective for part in parts), rtol=1e-12)
     for solution, part in zip(whole.solutions, parts, strict=True):
-        np.testing.assert_allclose(solution.bound, part.evidence, rtol=1e-12)
+        np.testing.assert_allclose(solution.bound, part.elbo, rtol=1e-12)
     by_kernel = sum(part.grad_theta[:2] for part in parts)
     own = [part.grad_theta[2:] for part in parts]
     expected = np.concatenate([by_kernel, *own])
@@ -381,4 +383,4 @@ def test_subset_takes_the_rows_of_every_output():
     for part, whole in zip(small.targets, model.targets, strict=True):
         np.testing.assert_array_equal(part, whole[rows])
     assert len(model.targets[0]) == 30
-    assert np.isfinite(evaluate(small, theta, make_data()[3]).bound)
+    assert np.isfinite(evaluate(small, theta, make_data()[3]).objective)

@@ -226,7 +226,7 @@ def test_reported_bound_is_that_of_the_reported_sites(slack, fit_prior_mean, see
     expected = dense_bound_at(
         data, THETA, evaluation.chosen, slack, evaluation.solutions[0], fit_prior_mean
     )
-    assert_allclose(evaluation.bound, expected, rtol=1e-6, atol=1e-6)
+    assert_allclose(evaluation.objective, expected, rtol=1e-6, atol=1e-6)
 
 
 @SLACK
@@ -280,9 +280,9 @@ def test_bound_is_below_the_evidence(slack, fit_prior_mean, copies, seed):
         solution = evaluation.solutions[0]
         means = solution.posterior.prior_mean, solution.noise_posterior.prior_mean
         exact = log_evidence(data, THETA, *means)
-        assert evaluation.bound < exact - 1e-4
+        assert evaluation.objective < exact - 1e-4
         if Z is model.X:
-            assert evaluation.bound > exact - 1.5
+            assert evaluation.objective > exact - 1.5
 
 
 def test_the_grid_is_fine_and_wide_enough():
@@ -307,7 +307,7 @@ def test_bound_is_below_the_evidence_by_sampling():
     exact = logsumexp(log_terms) - np.log(n)
     standard_error = np.exp(log_terms - exact).std() / np.sqrt(n)
     assert standard_error < 0.02
-    assert exact - 1.5 < evaluation.bound < exact - 4.0 * standard_error
+    assert exact - 1.5 < evaluation.objective < exact - 4.0 * standard_error
 
 
 @given(seed=SEED)
@@ -315,7 +315,7 @@ def test_bound_is_below_the_evidence_by_sampling():
 def test_slacks_are_in_order(seed):
     data = make_data(seed)
     standard, spherical, tight = (
-        evaluate(make_model(data, slack)).bound for slack in ("standard", "spherical", "tight")
+        evaluate(make_model(data, slack)).objective for slack in ("standard", "spherical", "tight")
     )
     assert standard <= spherical + 1e-6
     assert spherical <= tight + 1e-6
@@ -333,7 +333,7 @@ def test_noise_process_without_variance_is_constant_noise(slack):
         return -best_f_bound(data, theta[:2], evaluation.chosen.Z, slack, precision, True)
 
     best = minimize_scalar(negative, bounds=(-6.0, 3.0), method="bounded", options={"xatol": 1e-8})
-    assert_allclose(evaluation.bound, -best.fun, atol=1e-6)
+    assert_allclose(evaluation.objective, -best.fun, atol=1e-6)
     assert_allclose(evaluation.solutions[0].noise_posterior.prior_mean, best.x, atol=1e-3)
 
 
@@ -341,7 +341,7 @@ def test_the_theta_of_a_constant_gives_constants():
     model = make_model(sorted_data(make_data(4)))
     bounds = np.tile([-30.0, 30.0], (len(THETA), 1))
     theta = model.constant_theta(THETA, bounds)
-    assert_allclose(evaluate(model, theta).bound, model.constant_bound(), atol=1e-6)
+    assert_allclose(evaluate(model, theta).objective, model.constant_bound(), atol=1e-6)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -354,7 +354,7 @@ def test_the_theta_of_a_constant_gives_constants():
 def test_more_passes_never_lower_the_bound(slack, seed, log_noise, log_variance):
     model = make_model(make_data(seed), slack, log_noise=[log_noise])
     theta = THETA + log_variance * np.eye(4)[2]
-    bounds = [evaluate(model, theta, max_iter=k).bound for k in (1, 2, 3, 4, 6, 10, 30, 300)]
+    bounds = [evaluate(model, theta, max_iter=k).objective for k in (1, 2, 3, 4, 6, 10, 30, 300)]
     assert all(b >= a - 1e-9 for a, b in pairwise(bounds))
 
 
@@ -370,7 +370,7 @@ def test_no_other_sites_are_better(slack, seed, log_size):
     precision = state.precision * np.exp(size * rng.randn(len(state.precision)))
     shift = state.shift + size * rng.randn(len(precision))
     moved = evaluate(model, states=(NoiseState(precision, shift, state.of_f),), max_iter=1)
-    assert moved.bound <= best.bound + 1e-8
+    assert moved.objective <= best.objective + 1e-8
 
 
 @SLACK
@@ -405,7 +405,7 @@ def test_start_does_not_matter(log_noise, variance):
     near = evaluate(make_model(data, log_noise=[-1.5]), theta)
     far = evaluate(make_model(data, log_noise=[log_noise]), theta)
     assert far.converged
-    assert_allclose(far.bound, near.bound, atol=1e-6)
+    assert_allclose(far.objective, near.objective, atol=1e-6)
 
 
 @pytest.mark.parametrize("log_noise", [0.0, 10.0, 40.0])
@@ -421,8 +421,8 @@ def test_steps_to_where_precisions_overflow_are_taken_back(outlier, variance, lo
     evaluation = evaluate(model, theta, max_iter=200, **options)
     # A precision that was cut off would promise a bound without end.
     assert evaluation.solutions[0].state.of_f.max() < 1e100
-    assert evaluation.bound >= evaluate(model, theta, max_iter=1, **options).bound
-    assert evaluation.bound < 1000.0
+    assert evaluation.objective >= evaluate(model, theta, max_iter=1, **options).objective
+    assert evaluation.objective < 1000.0
 
 
 def test_steps_of_length_one_take_few_passes():
@@ -444,9 +444,9 @@ def test_limit_of_passes_is_respected_and_reported():
 @pytest.mark.parametrize("tol", [1e-1, 1e-3, 1e-6])
 def test_tolerance_is_about_what_is_left_to_gain(tol):
     model = make_model(make_data(8, 40))
-    exact, loose = evaluate(model).bound, evaluate(model, tol=tol)
+    exact, loose = evaluate(model).objective, evaluate(model, tol=tol)
     assert loose.converged
-    assert 0.0 <= exact - loose.bound < 30.0 * tol
+    assert 0.0 <= exact - loose.objective < 30.0 * tol
 
 
 def test_a_warm_start_takes_few_passes():
@@ -454,7 +454,7 @@ def test_a_warm_start_takes_few_passes():
     best = evaluate(model, tol=1e-8)
     again = evaluate(model, states=best.states, tol=1e-6)
     assert again.solutions[0].n_iter == 2
-    assert again.bound >= best.bound - 1e-10
+    assert again.objective >= best.objective - 1e-10
 
 
 # --------------------------------------------------------------------------------------------------
@@ -471,12 +471,12 @@ def test_gradient_is_that_of_the_profile_bound(slack, fit_prior_mean):
     start = evaluate(model, chosen=chosen, wrt_Z=True)
     options = {"states": start.states}
     by_theta = central_difference(
-        lambda t: evaluate(model, t, chosen, **options).bound, THETA, 1e-2
+        lambda t: evaluate(model, t, chosen, **options).objective, THETA, 1e-2
     )
     assert start.grad_theta.shape == (4,)
     assert_allclose(start.grad_theta, by_theta, rtol=1e-4, atol=1e-4)
     by_Z = central_difference(
-        lambda Z: evaluate(model, THETA, chosen._replace(Z=Z), **options).bound, chosen.Z, 1e-2
+        lambda Z: evaluate(model, THETA, chosen._replace(Z=Z), **options).objective, chosen.Z, 1e-2
     )
     assert_allclose(start.grad_Z, by_Z, rtol=1e-4, atol=1e-4)
 
@@ -502,7 +502,7 @@ def test_a_weight_of_k_is_k_copies(slack):
         X=np.repeat(data.X, k, axis=0), y=np.repeat(data.y, k), weight=np.ones(k.sum())
     )
     one, other = (evaluate(make_model(part, slack)) for part in (weighted, repeated))
-    assert_allclose(other.bound, one.bound, atol=1e-9)
+    assert_allclose(other.objective, one.objective, atol=1e-9)
     assert_allclose(other.grad_theta, one.grad_theta, atol=1e-6)
     # The dense oracle sees each copy on its own.
     solution = one.solutions[0]
@@ -511,7 +511,7 @@ def test_a_weight_of_k_is_k_copies(slack):
     noise = DenseNoise(THETA[2:], one.chosen.Z_noise, rows.X)
     q = noise.posterior(solution.state, prior_mean)
     expected = dense_bound(repeated, THETA, one.chosen, slack, *q, prior_mean)
-    assert_allclose(one.bound, expected, rtol=1e-6, atol=1e-6)
+    assert_allclose(one.objective, expected, rtol=1e-6, atol=1e-6)
 
 
 @SLACK
@@ -525,7 +525,7 @@ def test_copies_with_targets_of_their_own(slack):
     q = noise.posterior(solution.state, prior_mean)
     expected = dense_bound(data, THETA, evaluation.chosen, slack, *q, prior_mean)
     assert len(model.X) < len(data.X)
-    assert_allclose(evaluation.bound, expected, rtol=1e-6, atol=1e-6)
+    assert_allclose(evaluation.objective, expected, rtol=1e-6, atol=1e-6)
 
 
 def test_outputs_add_up():
@@ -536,7 +536,7 @@ def test_outputs_add_up():
         evaluate(make_model(data, ys=[y], log_noise=[g]), wrt_Z=True)
         for y, g in zip(ys, (0.0, 1.0), strict=True)
     ]
-    assert_allclose(both.bound, sum(part.bound for part in each), rtol=1e-12)
+    assert_allclose(both.objective, sum(part.objective for part in each), rtol=1e-12)
     assert_allclose(both.grad_theta, sum(part.grad_theta for part in each), rtol=1e-8)
     assert_allclose(both.grad_Z, sum(part.grad_Z for part in each), rtol=1e-8)
     assert len(both.states) == 2
@@ -550,7 +550,7 @@ def test_blocks_and_threads_do_not_matter(monkeypatch, slack):
     monkeypatch.setattr("sparsegpc._core.rows.blocks.BLOCK_BYTES", 1)
     for options in ({}, {"n_threads": 3}, {"memory": 0}):
         parts = evaluate(make_model(data, slack, **options), wrt_Z=True)
-        assert_allclose(parts.bound, whole.bound, rtol=1e-10)
+        assert_allclose(parts.objective, whole.objective, rtol=1e-10)
         assert_allclose(parts.grad_theta, whole.grad_theta, atol=1e-4)
         assert_allclose(parts.grad_Z, whole.grad_Z, atol=1e-4)
 
@@ -645,7 +645,10 @@ def test_subset_is_the_model_of_these_rows():
     part = SimpleNamespace(X=data.X[rows], y=data.y[rows], weight=data.weight[rows])
     model, fresh = make_model(data), make_model(part)
     chosen = chosen_of(model)
-    assert evaluate(model.subset(rows), chosen=chosen).bound == evaluate(fresh, chosen=chosen).bound
+    assert (
+        evaluate(model.subset(rows), chosen=chosen).objective
+        == evaluate(fresh, chosen=chosen).objective
+    )
 
 
 def test_a_known_noise_function_is_recovered():
@@ -665,7 +668,7 @@ def test_a_known_noise_function_is_recovered():
     # Calibrated: errors as large as q(g) says, give or take.
     assert 0.3 < np.mean(error**2 / variance[0]) < 3.0
     constant = evaluate(model, np.append(theta[:2], np.log([1e-10, 1.0])), chosen, tol=1e-4)
-    assert evaluation.bound > constant.bound + 20.0
+    assert evaluation.objective > constant.objective + 20.0
 
 
 def test_solver_needs_no_model():
@@ -687,7 +690,7 @@ def test_solver_needs_no_model():
         tol=1e-12,
         max_iter=3000,
     )
-    assert solution.bound == evaluation.bound
+    assert solution.bound == evaluation.objective
     assert solution.n_iter == evaluation.solutions[0].n_iter
 
 
@@ -718,11 +721,11 @@ def test_units_of_the_targets_shift_the_bound(scale):
     other = evaluate(
         make_model(data, ys=[data.y * scale], log_noise=[-1.0 + 2.0 * log_scale]), theta
     )
-    assert_allclose(other.bound, found.bound - len(data.y) * log_scale, rtol=1e-7)
+    assert_allclose(other.objective, found.objective - len(data.y) * log_scale, rtol=1e-7)
 
 
 def test_noise_is_solved_for_to_a_share_of_the_tolerance():
     model = make_model(make_data(1, n=30), tol=1e-4)
-    best = evaluate(model).bound
+    best = evaluate(model).objective
     found = model.evaluate(THETA, chosen_of(model), model.initial_state(), jitter=JITTER)
-    assert best - model.tol < found.bound <= best + 1e-9
+    assert best - model.tol < found.objective <= best + 1e-9

@@ -92,7 +92,7 @@ def test_carried_states_spare_passes_and_lead_to_the_same_sites():
     options = {"tol": 1e-8, "max_iter": 100}
     cold = model.evaluate(THETA, chosen, model.initial_state(), **options)
     warm = model.evaluate(THETA, chosen, carried(evaluation, model), **options)
-    np.testing.assert_allclose(warm.bound, cold.bound, atol=1e-6)
+    np.testing.assert_allclose(warm.objective, cold.objective, atol=1e-6)
     assert warm.solutions[0].n_iter < cold.solutions[0].n_iter
 
 

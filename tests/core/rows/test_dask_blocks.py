@@ -328,10 +328,10 @@ def test_an_evaluation_is_that_of_one_machine(client, model):
     with distribute(client):
         found = evaluate(model)
         again = evaluate(model)
-    assert found.bound == pytest.approx(expected.bound, rel=1e-11)
+    assert found.objective == pytest.approx(expected.objective, rel=1e-11)
     assert_allclose(found.grad_theta, expected.grad_theta, rtol=1e-7, atol=1e-8)
     assert_allclose(found.grad_Z, expected.grad_Z, rtol=1e-6, atol=1e-7)
-    assert again.bound == found.bound
+    assert again.objective == found.objective
     assert_array_equal(again.grad_theta, found.grad_theta)
 
 
