@@ -50,7 +50,7 @@ from sparsegpc._core.kernels.algebra import FreeKernel, Scaled
 from sparsegpc._core.kernels.families import RBF, Constant
 from sparsegpc._core.likelihoods.gaussian import GaussianNoise, noisy_targets
 from sparsegpc._core.models.model import SparseModel
-from sparsegpc._core.rows.merging import merge_rows
+from sparsegpc._core.rows.unique_rows import unique_rows
 from sparsegpc._core.selection.choices import Chosen
 from sparsegpc.likelihoods import BernoulliLogit
 
@@ -93,7 +93,7 @@ def load(name, task, n_rows, seed):
 def make_evaluation(X, y, seed, run, n_threads):
     """Return ``evaluate(i)``, which computes the bound and its gradient."""
     weight = np.ones(len(y))
-    rows = merge_rows(X, weight)
+    rows = unique_rows(X, weight)
     kernel = Scaled(Constant(), RBF(run.n_length_scales))
     free = FreeKernel(kernel, np.zeros(kernel.n_params), np.ones(kernel.n_params, dtype=bool))
     if run.task == "classification":

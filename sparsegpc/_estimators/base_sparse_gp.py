@@ -10,8 +10,8 @@ from sklearn.utils._param_validation import StrOptions
 
 from sparsegpc._core.bounds.slacks import SLACKS
 from sparsegpc._core.models.model import SparseModel
-from sparsegpc._core.rows.merging import merge_rows
 from sparsegpc._core.rows.threads import single_threaded_blas
+from sparsegpc._core.rows.unique_rows import unique_rows
 from sparsegpc._estimators.base_estimator import Estimator
 from sparsegpc._estimators.fitted_bounds import Restated, bound_at, certified, truncated
 from sparsegpc._estimators.inducing_points import METHODS
@@ -265,7 +265,7 @@ class BaseSparseGP(*CALLBACK_SUPPORT, Estimator):
 
     def _problem(self, rows, progress):
         """Return the `Problem` of `PresentRows`."""
-        merged = merge_rows(rows.X, rows.weight)
+        merged = unique_rows(rows.X, rows.weight)
         spread = measure_spread(merged.X, merged.weight)
         kernel = default_kernel(spread) if self.kernel is None else self.kernel
         parameters = adapt_kernel(kernel, self.n_features_in_, refuse_white=NO_WHITE_NOISE)
@@ -274,7 +274,7 @@ class BaseSparseGP(*CALLBACK_SUPPORT, Estimator):
         return Problem(merged, rows.places, spread, kernel, parameters, model, progress)
 
     def _model(self, kernel, rows, merged):
-        """Return the core's model of `PresentRows`, merged to `MergedRows`."""
+        """Return the core's model of `PresentRows`, merged to `UniqueRows`."""
         likelihood = self._likelihood
         targets = likelihood.targets(rows.y, rows.weight, merged)
         options = self._model_options(likelihood)
@@ -485,5 +485,5 @@ class BaseSparseGP(*CALLBACK_SUPPORT, Estimator):
 
     def _restate(self, rows):
         """Return this model `Restated` for `PresentRows`."""
-        merged = merge_rows(rows.X, rows.weight)
+        merged = unique_rows(rows.X, rows.weight)
         return Restated(self, self._model(self._posterior.kernel, rows, merged), self._theta)

@@ -13,7 +13,7 @@ from sparsegpc._core.learning.number_of_points import grow
 from sparsegpc._core.learning.progress import Progress
 from sparsegpc._core.models.certification import certificate_of
 from sparsegpc._core.models.model import SparseModel
-from sparsegpc._core.rows.merging import MergedRows, find_rows
+from sparsegpc._core.rows.unique_rows import UniqueRows, find_rows
 from sparsegpc._core.selection.choices import Chosen, FixedChoice
 from sparsegpc._estimators.inducing_points import check_inducing_points, make_choice
 from sparsegpc._estimators.kernels.adapters import AdaptedKernel, kernel_structure
@@ -26,13 +26,13 @@ from sparsegpc._estimators.selector import InducingPointSelector
 class Problem(NamedTuple):
     """What a model is learned from.
 
-    ``rows`` are `MergedRows`, ``places`` (N,) which of the user's rows they were made of;
+    ``rows`` are `UniqueRows`, ``places`` (N,) which of the user's rows they were made of;
     ``spread`` says how far they lie apart; ``kernel`` is that of f, as the user knows it;
     ``parameters`` is an `AdaptedKernel`, with the parameters of the likelihood behind those of the
     kernel; ``model`` is the core's; ``progress`` is told what is learned.
     """
 
-    rows: MergedRows
+    rows: UniqueRows
     places: np.ndarray
     spread: Spread
     kernel: Kernel

@@ -11,7 +11,7 @@ from sklearn.utils._param_validation import StrOptions
 from sparsegpc._core.learning.fit import fit
 from sparsegpc._core.minibatches.epochs import learn, settle_best
 from sparsegpc._core.optimisers.learning_rates import halving
-from sparsegpc._core.rows.merging import merge_rows
+from sparsegpc._core.rows.unique_rows import unique_rows
 from sparsegpc._core.selection.choices import CandidateRows, PivotedChoice
 from sparsegpc._estimators.base_estimator import Estimator
 from sparsegpc._estimators.inducing_points import METHODS, check_inducing_points, make_choice
@@ -77,7 +77,7 @@ def choose_points(kernel, theta, X, weight, *, selector, n_inducing, rng):
     if not isinstance(selector, str):
         return check_inducing_points(selector, X.shape[1])
     n_rows = n_first_rows(n_inducing)
-    rows = merge_rows(X[:n_rows], weight[:n_rows])
+    rows = unique_rows(X[:n_rows], weight[:n_rows])
     choose = make_choice(selector, n_inducing, 0.0, rows.X, rows.weight, rng)
     candidates = CandidateRows(rows.X, float(rows.weight.sum()), row_options())
     return choose(kernel, theta, candidates, rows.weight).Z

@@ -7,8 +7,8 @@ from sklearn.utils._param_validation import StrOptions
 
 from sparsegpc._core.likelihoods.gaussian import KnownNoise
 from sparsegpc._core.models.evaluation import Counts
-from sparsegpc._core.rows.merging import merge_rows
 from sparsegpc._core.rows.threads import single_threaded_blas
+from sparsegpc._core.rows.unique_rows import unique_rows
 from sparsegpc._estimators.base_sparse_gp import BaseSparseGP
 from sparsegpc._estimators.fitted_bounds import Restated, bound_at, certified, truncated
 from sparsegpc._estimators.input.targets import (
@@ -479,7 +479,7 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
         """Fit to `Targets`, rows `places` of the user's; return what there is to tell."""
         progress.offset = self._units_offset(1.0)
         rng = check_random_state(self.random_state)
-        rows = merge_rows(targets.X, targets.weight, is_sorted=True)
+        rows = unique_rows(targets.X, targets.weight, is_sorted=True)
         spread = measure_spread(rows.X, rows.weight)
         variance = second_moments(targets.y, targets.weight)
         kernel, noise = self._kernel_and_noise(spread, variance, targets)
@@ -575,7 +575,7 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
             )
         X, y, weight, noise, _ = distinct_rows(X, y, sample_weight, noise_variance)
         targets = self._in_units(X, y.reshape(len(y), -1).T, weight, noise)
-        rows = merge_rows(X, weight, is_sorted=True)
+        rows = unique_rows(X, weight, is_sorted=True)
         options, kernel = self._model_options(KnownNoise()), self._posterior.kernel
         model, offset = self._plan.restated(kernel, targets, rows, options, self._noise)
         n_params = kernel.n_params + model.likelihood.n_params * len(targets.y)

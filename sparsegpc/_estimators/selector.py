@@ -20,8 +20,8 @@ from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.models.posterior import whitened_features
 from sparsegpc._core.numerics.budget import refuse_beyond_memory
 from sparsegpc._core.numerics.linalg import JITTER_ATTEMPTS
-from sparsegpc._core.rows.merging import merge_rows
 from sparsegpc._core.rows.threads import single_threaded_blas
+from sparsegpc._core.rows.unique_rows import unique_rows
 from sparsegpc._core.selection.choices import CandidateRows, PivotedChoice
 from sparsegpc._estimators.base_estimator import Estimator
 from sparsegpc._estimators.inducing_points import METHODS, make_choice
@@ -202,7 +202,7 @@ class InducingPointSelector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, E
             X = validated_rows(self, X)
             targets = []
         unit = np.ones(len(X))
-        rows = merge_rows(X, unit)
+        rows = unique_rows(X, unit)
         spread = measure_spread(rows.X, rows.weight)
         self.kernel_ = default_kernel(spread) if self.kernel is None else clone(self.kernel)
         adapted = adapt_kernel(

@@ -10,8 +10,8 @@ from sparsegpc._core.likelihoods.base import LabelLikelihood
 from sparsegpc._core.minibatches.epochs import LEARNING_RATE
 from sparsegpc._core.minibatches.site_batches import SiteBatches
 from sparsegpc._core.models.model import SparseModel
-from sparsegpc._core.rows.merging import merge_rows
 from sparsegpc._core.rows.threads import single_threaded_blas
+from sparsegpc._core.rows.unique_rows import unique_rows
 from sparsegpc._estimators.class_predictions import ClassPredictions
 from sparsegpc._estimators.input.labels import (
     check_classes,
@@ -356,7 +356,7 @@ class StochasticSparseGPClassifier(ClassPredictions, BaseMinibatches):
     def _start(self, X, codes, weight, rng):
         """Return the core's model and its state before any batch, from some shuffled rows."""
         self._likelihood = self._resolved_likelihood()
-        some = merge_rows(X[:START_ROWS], weight[:START_ROWS])
+        some = unique_rows(X[:START_ROWS], weight[:START_ROWS])
         spread = measure_spread(some.X, some.weight)
         kernel = default_kernel(spread) if self.kernel is None else self.kernel
         parameters = adapt_kernel(kernel, self.n_features_in_, refuse_white=NO_WHITE_NOISE)

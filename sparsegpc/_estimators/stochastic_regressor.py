@@ -10,8 +10,8 @@ from sparsegpc._core.likelihoods.gaussian import GaussianNoise, noisy_targets
 from sparsegpc._core.minibatches.epochs import LEARNING_RATE
 from sparsegpc._core.minibatches.gaussian_batches import GaussianBatches
 from sparsegpc._core.models.model import SparseModel
-from sparsegpc._core.rows.merging import merge_rows
 from sparsegpc._core.rows.threads import single_threaded_blas
+from sparsegpc._core.rows.unique_rows import unique_rows
 from sparsegpc._estimators.input.settings import row_options
 from sparsegpc._estimators.input.targets import centred, distinct_rows, second_moments
 from sparsegpc._estimators.input.validation import (
@@ -282,7 +282,7 @@ class StochasticSparseGPRegressor(GaussianPredictions, BaseMinibatches):
         centre = float(weight @ y / weight.sum()) if self.fit_prior_mean else 0.0
         self._y_centre, self._y_scale = np.array([centre]), np.ones(1)
         self._one_output = True
-        some = merge_rows(X[:START_ROWS], weight[:START_ROWS])
+        some = unique_rows(X[:START_ROWS], weight[:START_ROWS])
         spread = measure_spread(some.X, some.weight)
         target = centred(y[None], self._y_centre)
         variance = second_moments(target, weight)

@@ -139,7 +139,7 @@ class Likelihood:
         y : ndarray of shape (N,)
             Targets as users give them; class labels as numbers from 0 on.
         weight : ndarray of shape (N,)
-        rows : MergedRows
+        rows : UniqueRows
             How equal rows were merged: ``rows.mean(values, weight)`` averages over copies,
             ``rows.total(values)`` adds them up, both (N,) to (N',).
 

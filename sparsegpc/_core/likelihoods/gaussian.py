@@ -142,12 +142,12 @@ def constant_bound(mean, scatter, weight, fit_prior_mean):
 
 
 def known_noise_targets(y, weight, noise_variance, rows):
-    """Return the targets of `KnownNoise`, shape (N',), from `MergedRows` and values per copy.
+    """Return the targets of `KnownNoise`, shape (N',), from `UniqueRows` and values per copy.
 
     Parameters
     ----------
     y, weight, noise_variance : ndarray of shape (N,)
-    rows : MergedRows
+    rows : UniqueRows
     """
     precision = weight / noise_variance
     total = rows.total(precision)
@@ -165,7 +165,7 @@ def learned_noise_targets(y, weight, log_noise, precision, rows):
     y, weight : ndarray of shape (N,)
     log_noise, precision : ndarray of shape (N',)
         Expected log variance and expected precision of the noise, one for each merged row.
-    rows : MergedRows
+    rows : UniqueRows
     """
     targets = noisy_targets(y, weight, np.empty((len(rows.weight), 0)), rows)
     total = rows.weight * precision
@@ -174,14 +174,14 @@ def learned_noise_targets(y, weight, log_noise, precision, rows):
 
 
 def noisy_targets(y, weight, basis, rows):
-    """Return the targets of `GaussianNoise`, shape (N',), from `MergedRows` and values per copy.
+    """Return the targets of `GaussianNoise`, shape (N',), from `UniqueRows` and values per copy.
 
     Parameters
     ----------
     y, weight : ndarray of shape (N,)
     basis : ndarray of shape (N', K)
         One row for each merged row.
-    rows : MergedRows
+    rows : UniqueRows
     """
     mean = rows.mean(y, weight)
     scatter = rows.mean((y - rows.spread(mean)) ** 2, weight)

@@ -35,7 +35,7 @@ from sparsegpc._core.models.sites import SHORTEST_STEP
 from sparsegpc._core.numerics.linalg import solve_cholesky, solve_lower
 from sparsegpc._core.optimisers.anderson import ANDERSON_DEPTH, Anderson
 from sparsegpc._core.optimisers.ascent import ascend, refuse_infinite
-from sparsegpc._core.rows.merging import SeparateRows
+from sparsegpc._core.rows.unique_rows import SeparateRows
 
 # Of a batch sites are solved for to so many nats per row, in at most so many visits.
 BATCH_TOL, BATCH_VISITS = 1e-3, 20

@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sparsegpc._core.rows.merging import first_copies, merge_tables
 from sparsegpc._core.rows.sources import RowSource, take_rows
+from sparsegpc._core.rows.unique_rows import first_copies, unique_tables
 from sparsegpc._estimators.input.validation import (
     check_noise_variance,
     check_weights,
@@ -45,7 +45,7 @@ def distinct_rows(X, y, sample_weight, noise_variance):
     tables = [take_rows(part, present) for part in (X, outputs)]
     if noise is not None:
         tables.append(take_rows(noise.T, present))
-    (X, outputs, *noise), weight, order, starts = merge_tables(tables, weight[present])
+    (X, outputs, *noise), weight, order, starts = unique_tables(tables, weight[present])
     y = outputs[:, 0] if y.ndim == 1 else outputs
     return X, y, weight, noise[0].T if noise else None, present[first_copies(order, starts)]
 

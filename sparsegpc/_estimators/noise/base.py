@@ -50,7 +50,7 @@ class NoisePlan(ABC):
 
     @abstractmethod
     def model(self, kernel, targets, rows, options):
-        """Return the core's model of `Targets` at `MergedRows`.
+        """Return the core's model of `Targets` at `UniqueRows`.
 
         `kernel` is a `FreeKernel`; `options` are those of `SparseModel`.
         """

@@ -26,7 +26,7 @@ from sparsegpc._core.likelihoods import gaussian
 from sparsegpc._core.likelihoods.base import Expectation, LabelLikelihood, Likelihood
 from sparsegpc._core.likelihoods.expectations import expected_log_sigmoid
 from sparsegpc._core.models.model import SparseModel
-from sparsegpc._core.rows.merging import MergedRows, merge_rows
+from sparsegpc._core.rows.unique_rows import UniqueRows, unique_rows
 from sparsegpc._core.selection.choices import Chosen
 from tests.core.helpers import central_difference, free, names, read_only
 from tests.core.likelihoods.counts import Poisson
@@ -189,7 +189,7 @@ THETA = np.log([0.8, 0.9])
 
 def assemble(case, x, y, weight, rows=None):
     """Return numbers of copies, their merged rows and which each is one of, and the target."""
-    rows = merge_rows(x[:, None], weight) if rows is None else rows
+    rows = unique_rows(x[:, None], weight) if rows is None else rows
     (target,) = (case.targets or case.build().targets)(y, weight, rows)
     parts = {"x": x, "y": y, "weight": weight, "rows": rows, "target": read_only(target)}
     return SimpleNamespace(**parts, row=rows.spread(np.arange(len(target))))
@@ -337,7 +337,7 @@ def test_a_weight_of_k_is_that_many_rows(case):
     merged = assemble(case, data.x, data.y, 1.0 * k)
     x, y, order = np.repeat(data.x, k), np.repeat(data.y, k), np.arange(k.sum())
     one = np.ones(len(x))
-    apart = assemble(case, x, y, one, MergedRows(x[:, None], one, order, order))
+    apart = assemble(case, x, y, one, UniqueRows(x[:, None], one, order, order))
     assert len(apart.target) > len(data.y) > len(merged.target)
     ours, theirs = model_of(case, merged), model_of(case, apart)
     assert_allclose(ours.constant_bound(), theirs.constant_bound(), rtol=1e-9)

@@ -9,7 +9,7 @@ from sparsegpc._core.bounds.slacks import STANDARD, TIGHT
 from sparsegpc._core.likelihoods.binary import PolyaGammaLogit
 from sparsegpc._core.likelihoods.gaussian import KnownNoise, known_noise_targets
 from sparsegpc._core.minibatches.batch_visits import Batch, initial_sums, visit
-from sparsegpc._core.rows.merging import SeparateRows
+from sparsegpc._core.rows.unique_rows import SeparateRows
 from tests.core.helpers import random_problem
 from tests.core.minibatches.batch_cases import random_posterior
 

@@ -39,7 +39,7 @@ from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.optimisers.learning_rates import annealed
 from sparsegpc._core.rows import blocks
 from sparsegpc._core.rows.blocks import RowBlocks
-from sparsegpc._core.rows.merging import SeparateRows
+from sparsegpc._core.rows.unique_rows import SeparateRows
 from sparsegpc._core.selection.choices import Chosen
 from tests.core.helpers import central_difference, free, read_only
 from tests.core.likelihoods.binary_cases import POLYA_GAMMA, gaussian_mean, logit, probit

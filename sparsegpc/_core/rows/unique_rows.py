@@ -15,7 +15,7 @@ from sparsegpc._core.rows.blocks import strips
 from sparsegpc._core.rows.sources import RowSource
 
 
-class MergedRows(NamedTuple):
+class UniqueRows(NamedTuple):
     """Distinct rows in lexicographic order.
 
     ``X`` (N', D); ``weight`` (N',), the total of each; ``order`` (N,), which sorts the original
@@ -49,7 +49,7 @@ class MergedRows(NamedTuple):
 
 
 class SeparateRows(NamedTuple):
-    """Rows of a `RowSource` as they are, with their ``weight`` (N,); offers what `MergedRows` does.
+    """Rows of a `RowSource` as they are, with their ``weight`` (N,); offers what `UniqueRows` does.
 
     Values of the copies of a row are those of the row, so they come back as they are.
     """
@@ -75,30 +75,30 @@ class SeparateRows(NamedTuple):
         return np.asarray(values)
 
 
-def merge_rows(X, weight, is_sorted=False):
+def unique_rows(X, weight, is_sorted=False):
     """Sort the rows of `X` (N, D) and merge equal ones, adding their `weight` (N,).
 
-    Returns `MergedRows`, or for a `RowSource` `SeparateRows`. Cost N log N for continuous columns;
+    Returns `UniqueRows`, or for a `RowSource` `SeparateRows`. Cost N log N for continuous columns;
     up to D times as much where many leading columns agree; nothing for a source. With `is_sorted`,
-    X is the first table that `merge_tables` has returned: then only neighbours are compared, and
+    X is the first table that `unique_tables` has returned: then only neighbours are compared, and
     rows that all differ are not copied and must not change.
     """
     if isinstance(X, RowSource):
         return SeparateRows(X, weight)
     if not is_sorted:
-        (rows,), *others = merge_tables([X], weight)
-        return MergedRows(rows, *others)
+        (rows,), *others = unique_tables([X], weight)
+        return UniqueRows(rows, *others)
     order = np.arange(len(X))
     starts = np.flatnonzero(_differs_from_last([X], order))
     rows = X if len(starts) == len(X) else _take(X, starts)
-    return MergedRows(rows, _sum_copies(weight, starts), order, starts)
+    return UniqueRows(rows, _sum_copies(weight, starts), order, starts)
 
 
-def merge_tables(tables, weight):
+def unique_tables(tables, weight):
     """Sort the rows of tables of shape (N, D_k), side by side, and merge equal ones.
 
     Returns a list of tables of shape (N', D_k), and ``weight``, ``order`` and ``starts`` as in
-    `MergedRows`.
+    `UniqueRows`.
     """
     order, is_new = _lexicographic_order(tables)
     starts = np.flatnonzero(is_new)
