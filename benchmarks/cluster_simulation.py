@@ -45,7 +45,7 @@ from sparsegpc._core.kernels.algebra import FreeKernel, Scaled
 from sparsegpc._core.kernels.families import RBF, Constant
 from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.rows.unique_rows import unique_rows
-from sparsegpc._core.selection.choices import Chosen
+from sparsegpc._core.selection.selectors import InducingPoints
 from sparsegpc.likelihoods import BernoulliLogit
 
 DOUBLE = 8
@@ -108,15 +108,15 @@ def measure_blocks(n_rows, n_points, n_columns):
         rows.weight,
         slack=SPHERICAL,
     )
-    chosen = Chosen(X[rng.choice(n_rows, n_points, replace=False)], None, None)
+    points = InducingPoints(X[rng.choice(n_rows, n_points, replace=False)], None, None)
     theta = np.array([0.0, np.log(LENGTH_SCALE * np.sqrt(n_columns))])
-    states = model.evaluate(theta, chosen, model.initial_state(), jitter=JITTER).states
+    states = model.evaluate(theta, points, model.initial_state(), jitter=JITTER).states
 
     def seconds(wrt_theta):
         def evaluate(i):
             model.evaluate(
                 theta + 1e-3 * i,
-                chosen,
+                points,
                 states,
                 jitter=JITTER,
                 tol=np.inf,
@@ -129,7 +129,7 @@ def measure_blocks(n_rows, n_points, n_columns):
     with threadpool_limits(1):
         kernel_theta = model.split(theta)[0]
         features = median_cost(
-            lambda i: model.row_features(free, kernel_theta, chosen.Z, jitter=JITTER, attempts=1),
+            lambda i: model.row_features(free, kernel_theta, points.Z, jitter=JITTER, attempts=1),
             REPEATS,
             WARM_UP,
         ).cpu

@@ -51,7 +51,7 @@ from sparsegpc._core.kernels.families import RBF, Constant
 from sparsegpc._core.likelihoods.gaussian import GaussianNoise, noisy_targets
 from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.rows.unique_rows import unique_rows
-from sparsegpc._core.selection.choices import Chosen
+from sparsegpc._core.selection.selectors import InducingPoints
 from sparsegpc.likelihoods import BernoulliLogit
 
 WARM_UP, NUDGE = 3, 1e-3
@@ -106,7 +106,7 @@ def make_evaluation(X, y, seed, run, n_threads):
         free, likelihood, rows.X, targets, rows.weight, slack=SLACKS[run.slack], n_threads=n_threads
     )
     Z = X[np.random.RandomState(seed).choice(len(X), run.n_points, replace=False)]
-    chosen = Chosen(Z, None, None)
+    points = InducingPoints(Z, None, None)
 
     def theta(i):
         log_length_scale = np.log(LENGTH_SCALE * (1.0 + NUDGE * i))
@@ -114,12 +114,12 @@ def make_evaluation(X, y, seed, run, n_threads):
 
     states = model.initial_state()
     if run.task == "classification":
-        states = model.evaluate(theta(0), chosen, states, jitter=JITTER).states
+        states = model.evaluate(theta(0), points, states, jitter=JITTER).states
     # One pass over the rows.
     at_fixed_sites = {"tol": np.inf, "max_iter": 1}
 
     def evaluate(i):
-        model.evaluate(theta(i), chosen, states, jitter=JITTER, wrt_Z=run.wrt_Z, **at_fixed_sites)
+        model.evaluate(theta(i), points, states, jitter=JITTER, wrt_Z=run.wrt_Z, **at_fixed_sites)
 
     return evaluate
 

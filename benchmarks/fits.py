@@ -33,7 +33,7 @@ class Observer:
             result = evaluate(model, *args, **kwargs)
             n_iter = sum(solution.n_iter for solution in result.solutions)
             operations = 6 if model.likelihood.has_fixed_sites else 2 * n_iter + 5
-            n_rows, n_points = len(model.weight), len(result.chosen.Z)
+            n_rows, n_points = len(model.weight), len(result.points.Z)
             self._work.append((n_rows, n_iter, operations * n_rows * n_points**2))
             if self._model is None or n_rows >= len(self._model.weight):
                 self._model, self._last = model, result
@@ -51,7 +51,7 @@ class Observer:
         n_rows, passes, operations = np.array(self._work, dtype=np.float64).T
         is_full = n_rows == n_rows.max()
         unit_operations = 6 if self._model.likelihood.has_fixed_sites else 7
-        unit = unit_operations * n_rows.max() * len(self._last.chosen.Z) ** 2
+        unit = unit_operations * n_rows.max() * len(self._last.points.Z) ** 2
         cost = self._cost_at_fixed_sites()
         return {
             "distinct_rows": int(n_rows.max()),
@@ -69,7 +69,7 @@ class Observer:
         def evaluate(i):
             theta = last.theta + NUDGE * i  # so that nothing can be kept
             model.evaluate(
-                theta, last.chosen, last.states, jitter=last.jitter, tol=np.inf, max_iter=1
+                theta, last.points, last.states, jitter=last.jitter, tol=np.inf, max_iter=1
             )
 
         with single_threaded_blas():

@@ -325,7 +325,7 @@ class BaseSparseGP(*CALLBACK_SUPPORT, Estimator):
             # Predictions are made with what was learned.
             self._likelihood = self._likelihood.at(problem.model.split(best.theta)[1][0])
         self.kernel_ = problem.kernel.clone_with_theta(best.posterior.theta)
-        indices = best.chosen.indices
+        indices = best.points.indices
         self.inducing_indices_ = (
             None if indices is None else problem.places[problem.rows.first[indices]]
         )

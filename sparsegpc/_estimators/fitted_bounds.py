@@ -11,7 +11,7 @@ from sparsegpc._core.learning.fit import settle
 from sparsegpc._core.models.certification import certificate_of
 from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.rows.threads import single_threaded_blas
-from sparsegpc._core.selection.choices import Chosen
+from sparsegpc._core.selection.selectors import InducingPoints
 from sparsegpc._estimators.input.fitted_model import (
     check_as_many_rows,
     check_method,
@@ -41,7 +41,7 @@ class Restated(NamedTuple):
         it leads back to the one that was learned.
         """
         states = self.model.states_from(self.estimator._theta, posterior)
-        points = Chosen(posterior.Z, None, None)
+        points = InducingPoints(posterior.Z, None, None)
         return settle(self.model, theta, points, states, self.estimator.jitter_, wrt_theta)
 
 

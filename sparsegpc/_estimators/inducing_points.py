@@ -3,7 +3,7 @@
 from sklearn.cluster import KMeans
 
 from sparsegpc._core.rows.sources import RowSource, spaced_rows
-from sparsegpc._core.selection.choices import FixedChoice, PivotedChoice, refuse_points
+from sparsegpc._core.selection.selectors import FixedSelector, PivotedSelector, refuse_points
 from sparsegpc._estimators.input.validation import checked_numbers, refuse_overflow
 
 # Rows of an array on disk that k-means sees, and for each of its centres.
@@ -32,11 +32,11 @@ def make_choice(method, n_points, tol, X, weight, rng, *, n_functions=1, name="n
             # k-means wants its rows in memory.
             few = spaced_rows(X, max(KMEANS_ROWS, KMEANS_ROWS_PER_POINT * n_points))
             X, weight = X[few], weight[few]
-        return FixedChoice(kmeans.fit(X, sample_weight=weight).cluster_centers_)
+        return FixedSelector(kmeans.fit(X, sample_weight=weight).cluster_centers_)
     rule, by_precision = PIVOTED[method]
     order = rng.permutation(len(X)) if rule == "order" else None
     options = {"by_precision": by_precision, "rng": rng, "order": order, **limits}
-    return PivotedChoice(rule, n_points, tol, **options)
+    return PivotedSelector(rule, n_points, tol, **options)
 
 
 def check_inducing_points(points, n_features, n_functions=1):

@@ -14,7 +14,7 @@ from sparsegpc._core.learning.progress import Progress
 from sparsegpc._core.models.certification import certificate_of
 from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.rows.unique_rows import UniqueRows, find_rows
-from sparsegpc._core.selection.choices import Chosen, FixedChoice
+from sparsegpc._core.selection.selectors import FixedSelector, InducingPoints
 from sparsegpc._estimators.inducing_points import check_inducing_points, make_choice
 from sparsegpc._estimators.kernels.adapters import AdaptedKernel, kernel_structure
 from sparsegpc._estimators.kernels.spread import Spread
@@ -196,7 +196,7 @@ def _choice(estimator, problem, rng):
         )
     if not isinstance(selector, InducingPointSelector):
         points = check_inducing_points(selector, estimator.n_features_in_, n_functions)
-        return FixedChoice(points)
+        return FixedSelector(points)
     selector._validate_params()
     for name in ("kernel", "weighting"):
         if getattr(selector, name) is not None:
@@ -257,7 +257,7 @@ def _last_points(estimator, choose, rows):
     if choose.fixed or len(points) > choose.n_points:
         return None
     Z_noise = None if estimator._noise is None else estimator._noise.points
-    return Chosen(points, find_rows(points, rows.X), None, Z_noise)
+    return InducingPoints(points, find_rows(points, rows.X), None, Z_noise)
 
 
 def _check_points_may_move(kernel, X):

@@ -12,7 +12,7 @@ from sparsegpc._core.learning.fit import fit
 from sparsegpc._core.minibatches.epochs import learn, settle_best
 from sparsegpc._core.optimisers.learning_rates import halving
 from sparsegpc._core.rows.unique_rows import unique_rows
-from sparsegpc._core.selection.choices import CandidateRows, PivotedChoice
+from sparsegpc._core.selection.selectors import CandidateRows, PivotedSelector
 from sparsegpc._estimators.base_estimator import Estimator
 from sparsegpc._estimators.inducing_points import METHODS, check_inducing_points, make_choice
 from sparsegpc._estimators.input.settings import row_options
@@ -53,7 +53,7 @@ def learn_theta(model, parameters, spread, n_inducing):
         model,
         start_values(parameters, spread),
         parameters.bounds,
-        PivotedChoice("argmax", min(n_inducing, START_POINTS)),
+        PivotedSelector("argmax", min(n_inducing, START_POINTS)),
         max_iter=START_ITERATIONS,
         max_reselections=1,
     )

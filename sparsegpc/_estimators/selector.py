@@ -22,7 +22,7 @@ from sparsegpc._core.numerics.budget import refuse_beyond_memory
 from sparsegpc._core.numerics.linalg import JITTER_ATTEMPTS
 from sparsegpc._core.rows.threads import single_threaded_blas
 from sparsegpc._core.rows.unique_rows import unique_rows
-from sparsegpc._core.selection.choices import CandidateRows, PivotedChoice
+from sparsegpc._core.selection.selectors import CandidateRows, PivotedSelector
 from sparsegpc._estimators.base_estimator import Estimator
 from sparsegpc._estimators.inducing_points import METHODS, make_choice
 from sparsegpc._estimators.input.labels import validated_labels
@@ -238,7 +238,7 @@ class InducingPointSelector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, E
         if not isinstance(self.weighting, str):
             return rows.total(check_weights(self.weighting, n_samples, name="weighting"))
         total, kernel, theta = np.zeros(len(rows.weight)), adapted.kernel, adapted.theta
-        choose = PivotedChoice("argmax", self.n_components, self.tol, name="n_components")
+        choose = PivotedSelector("argmax", self.n_components, self.tol, name="n_components")
         for target in targets:
             model = _binary_model(kernel, rows, target)
             # The points of each classifier are those that its prior precisions choose.

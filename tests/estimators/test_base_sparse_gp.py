@@ -21,7 +21,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from sparsegpc import BaseSparseGP, InducingPointSelector
-from sparsegpc._core.selection.choices import Chosen
+from sparsegpc._core.selection.selectors import InducingPoints
 from sparsegpc.likelihoods import Expectation, Likelihood
 from tests.core.likelihoods.counts import Poisson
 
@@ -364,7 +364,7 @@ def test_the_gradient_of_the_objective_by_the_parameter_of_the_likelihood(
         "negative binomial", bound=bound, fit_prior_mean=fit_prior_mean, n_inducing=6, tol=1e-9
     ).fit(X, y, weight)
     (part,) = estimator._restated(X, y, weight)
-    model, points = part.model, Chosen(estimator.inducing_points_, None, None)
+    model, points = part.model, InducingPoints(estimator.inducing_points_, None, None)
 
     def evaluation(theta):
         return model.evaluate(theta, points, model.initial_state(), jitter=estimator.jitter_)

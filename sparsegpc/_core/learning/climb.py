@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sparsegpc._core.learning.hyperparameters import follow, search, unknown_curvature
-from sparsegpc._core.learning.inducing_points import choose_points, is_fixed
+from sparsegpc._core.learning.inducing_points import is_fixed, select_points
 from sparsegpc._core.learning.progress import Progress
 from sparsegpc._core.models.evaluation import Evaluation
 from sparsegpc._core.numerics.linalg import JITTER_ATTEMPTS, SMALLEST_JITTER
@@ -53,7 +53,7 @@ class Climb(NamedTuple):
     message: str
 
 
-def climb(model, begin, choice, bounds, limits, first=None, report=None):
+def climb(model, begin, selector, bounds, limits, first=None, report=None):
     """Choose points and maximise over theta in turns.
 
     After it was asked to stop no more is done than a model needs: one choice, one evaluation.
@@ -63,11 +63,11 @@ def climb(model, begin, choice, bounds, limits, first=None, report=None):
     model : SparseModel
     begin : Begin
         Without a curvature theta is learned by the line search of L-BFGS-B.
-    choice : PivotedChoice or FixedChoice
+    selector : PivotedSelector or FixedSelector
     bounds : ndarray of shape (P, 2)
     limits : Limits
-    first : Chosen or None
-        Points to begin with; None asks `choice`.
+    first : InducingPoints or None
+        Points to begin with; None asks `selector`.
     report : callable or None
         Called as ``report(n_choices, n_points, bound)`` after each choice of points.
 
@@ -78,20 +78,20 @@ def climb(model, begin, choice, bounds, limits, first=None, report=None):
     best, message, history, stalled, failed = None, "", [], 0, False
     theta, states, curvature = begin
     states = model.initial_state() if states is None else states
-    chosen, current, jitter = first, None, SMALLEST_JITTER
+    points, current, jitter = first, None, SMALLEST_JITTER
     for _ in range(limits.max_reselections + 1):
-        if chosen is None:
-            chosen = choose_points(model, choice, theta, states)
-        if not failed and current is not None and chosen.equals(current.chosen):
+        if points is None:
+            points = select_points(model, selector, theta, states)
+        if not failed and current is not None and points.equals(current.points):
             break
         # The jitter found here is kept while theta moves, so that the bound stays smooth.
-        current = _evaluated(model, theta, chosen, states, jitter, limits)
+        current = _evaluated(model, theta, points, states, jitter, limits)
         reached = -np.inf if best is None else best.objective
         current, end, failed = _learned(model, current, bounds, curvature, reached, limits)
-        jitter, chosen = current.jitter * (JITTER_STEP if failed else 1.0), None
+        jitter, points = current.jitter * (JITTER_STEP if failed else 1.0), None
         history.append(current.elbo)
         if report is not None:
-            report(len(history), len(current.chosen.Z), current.elbo)
+            report(len(history), len(current.points.Z), current.elbo)
         stalled = (
             0 if best is None or current.objective > best.objective + model.tol else stalled + 1
         )
@@ -99,7 +99,7 @@ def climb(model, begin, choice, bounds, limits, first=None, report=None):
             best, message = current, end
         if stalled == PATIENCE or limits.progress.stopped:
             break
-        if is_fixed(model, choice) and not failed:
+        if is_fixed(model, selector) and not failed:
             break
         theta, states = current.theta, current.states
     return Climb(best, history, message)
@@ -110,11 +110,11 @@ def out_of_iterations(max_iter):
     return f"the optimizer took all of max_iter={max_iter} iterations: raise it, or loosen tol"
 
 
-def _evaluated(model, theta, chosen, states, jitter, limits):
+def _evaluated(model, theta, points, states, jitter, limits):
     """Return the evaluation at points that were just chosen."""
     evaluation = model.evaluate(
         theta,
-        chosen,
+        points,
         states,
         jitter=jitter,
         attempts=JITTER_ATTEMPTS,

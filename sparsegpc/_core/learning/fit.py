@@ -54,7 +54,7 @@ def fit(
     model,
     starts,
     bounds,
-    choice,
+    selector,
     *,
     max_iter,
     max_reselections,
@@ -74,7 +74,7 @@ def fit(
         Candidates, of which the one ranked best on a subset is climbed from.
     bounds : ndarray of shape (P, 2)
         Of theta.
-    choice : PivotedChoice or FixedChoice
+    selector : PivotedSelector or FixedSelector
     max_iter : int
         Most steps of theta for one choice of points; 0 keeps theta as it is.
     max_reselections : int
@@ -86,8 +86,8 @@ def fit(
     spares : list of ndarray of shape (P,)
         Climbed from only while nothing found is better than a constant function, as are the
         candidates that were not ranked best.
-    first : Chosen or None
-        Points to begin with; None asks `choice`.
+    first : InducingPoints or None
+        Points to begin with; None asks `selector`.
     report : callable or None
         Called as ``report(n_choices, n_points, bound)`` after each choice of points.
     progress : Progress or None
@@ -100,7 +100,7 @@ def fit(
         If the kernel cannot be factored, or the bound not computed, from any start.
     """
     limits = Limits(max_iter, max_reselections, Progress() if progress is None else progress)
-    fitting = _Fit(model, bounds, choice, limits, report)
+    fitting = _Fit(model, bounds, selector, limits, report)
     starts = [np.clip(start, *bounds.T) for start in starts] if max_iter else list(starts)
     ranked = fitting.rank(starts)
     fitting.climb_all(plan(ranked, restarts, [*starts, *spares]), first)
@@ -110,11 +110,11 @@ def fit(
     return fitting.result()
 
 
-def settle(model, theta, chosen, states, jitter, wrt_theta=True):
+def settle(model, theta, points, states, jitter, wrt_theta=True):
     """Return the evaluation at given hyperparameters and points, to the final tolerance."""
     return model.evaluate(
         theta,
-        chosen,
+        points,
         states,
         jitter=jitter,
         attempts=JITTER_ATTEMPTS,
@@ -127,8 +127,8 @@ def settle(model, theta, chosen, states, jitter, wrt_theta=True):
 class _Fit:
     """The climbs of one fit: the best of them, and what went wrong with those that failed."""
 
-    def __init__(self, model, bounds, choice, limits, report):
-        self._model, self._bounds, self._choice = model, bounds, choice
+    def __init__(self, model, bounds, selector, limits, report):
+        self._model, self._bounds, self._selector = model, bounds, selector
         self._limits, self._progress, self._report = limits, limits.progress, report
         self._n_before = model.counts.full_evaluations
         self._floor, self._best, self._failure = floor(model), None, None
@@ -137,7 +137,7 @@ class _Fit:
         """Return the starts, the best first, unless there is nothing to rank."""
         if len(starts) < 2 or self._progress.stopped:
             return starts
-        n_points = self._choice.n_points
+        n_points = self._selector.n_points
         return rank(self._model, starts, self._bounds, n_points, self._progress)
 
     def climb_all(self, planned, first):
@@ -150,7 +150,7 @@ class _Fit:
             first = None
 
     def _climb_from(self, theta, first):
-        for begin in begins(self._model, theta, self._choice, self._bounds, first, self._limits):
+        for begin in begins(self._model, theta, self._selector, self._bounds, first, self._limits):
             found = self._climb(begin, first)
             if found is not None and (self._progress.stopped or not self._is_trivial(found)):
                 break
@@ -161,7 +161,7 @@ class _Fit:
             found = climb(
                 self._model,
                 begin,
-                self._choice,
+                self._selector,
                 self._bounds,
                 self._limits,
                 first,
@@ -209,7 +209,7 @@ class _Fit:
         best = settle(
             self._model,
             best.theta,
-            best.chosen,
+            best.points,
             best.states,
             best.jitter,
             wrt_theta=self._limits.max_iter > 0,

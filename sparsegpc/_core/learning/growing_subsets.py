@@ -14,8 +14,8 @@ from numpy.linalg import LinAlgError
 
 from sparsegpc._core.learning.climb import Begin, climb, fresh
 from sparsegpc._core.learning.constant_function import floor
-from sparsegpc._core.learning.inducing_points import choose_points
-from sparsegpc._core.selection.choices import FixedChoice
+from sparsegpc._core.learning.inducing_points import select_points
+from sparsegpc._core.selection.selectors import FixedSelector
 
 # With fewer rows than the first there are no subsets; none is smaller than the others say.
 FEWEST_ROWS, SMALLEST_SUBSET, ROWS_PER_POINT = 5000, 400, 4
@@ -25,7 +25,7 @@ FEWEST_POINTS = 50
 GROWTH = 4
 
 
-def subsets(model, choice, theta):
+def subsets(model, selector, theta):
     """Yield models of growing subsets of the rows, the smallest first, and their choices of points.
 
     The rows are evenly spaced: where they are sorted, spread over the inputs.
@@ -33,21 +33,21 @@ def subsets(model, choice, theta):
     Parameters
     ----------
     model : SparseModel
-    choice : PivotedChoice or FixedChoice
+    selector : PivotedSelector or FixedSelector
     theta : ndarray of shape (P,)
         For points that are the same everywhere.
     """
     n_rows = len(model.weight)
     if n_rows < FEWEST_ROWS:
         return
-    if choice.fixed:
+    if selector.fixed:
         # Its points may be rows by their numbers among all of them.
-        choice = FixedChoice(choose_points(model, choice, theta, model.initial_state()).Z)
+        selector = FixedSelector(select_points(model, selector, theta, model.initial_state()).Z)
     for size in _sizes(n_rows):
-        part = choice
-        if not choice.fixed:
-            n_points = round(choice.n_points * (size / n_rows) ** 0.5)
-            part = choice.limited(max(n_points, FEWEST_POINTS))
+        part = selector
+        if not selector.fixed:
+            n_points = round(selector.n_points * (size / n_rows) ** 0.5)
+            part = selector.limited(max(n_points, FEWEST_POINTS))
         if size >= ROWS_PER_POINT * part.n_points:
             yield model.subset(np.linspace(0, n_rows - 1, size).astype(np.intp)), part
 
@@ -59,7 +59,7 @@ def _sizes(n_rows):
     return sizes[::-1]
 
 
-def approach(model, theta, choice, bounds, limits):
+def approach(model, theta, selector, bounds, limits):
     """Climb on growing subsets of the rows, and return the `Begin` of a climb on all of them.
 
     A small subset may mislead, so each is climbed from `theta`, too, and the better end carried on.
@@ -68,7 +68,7 @@ def approach(model, theta, choice, bounds, limits):
     """
     best = curvature = None
     try:
-        for small, part in subsets(model, choice, theta):
+        for small, part in subsets(model, selector, theta):
             if limits.progress.stopped:
                 break
             begins = [fresh(small, theta)]

@@ -74,7 +74,7 @@ def follow(model, start, bounds, max_iter, curvature, best=-np.inf, progress=Non
     def objective(theta, current):
         model.counts.optimizer_iterations += 1
         known = current.evaluation
-        found = model.evaluate(theta, known.chosen, known.states, jitter=known.jitter)
+        found = model.evaluate(theta, known.points, known.states, jitter=known.jitter)
         if progress is not None:
             progress.evaluated(model, found)
         return point(found)
@@ -112,17 +112,17 @@ class Objective:
         """Return the `Point` of an evaluation."""
         x, gradient = evaluation.theta, evaluation.grad_theta
         if self._moves is not None:
-            x = np.append(x, evaluation.chosen.Z / self._moves)
+            x = np.append(x, evaluation.points.Z / self._moves)
             gradient = np.append(gradient, evaluation.grad_Z * self._moves)
         return Point(x, evaluation.objective, gradient, evaluation)
 
     def _chosen(self, places):
         """Return the points that the part of x behind theta says."""
-        chosen = self._start.chosen
+        points = self._start.points
         if self._moves is None:
-            return chosen
-        Z = places.reshape(chosen.Z.shape) * self._moves
-        return chosen._replace(Z=Z, indices=None, selection=None)
+            return points
+        Z = places.reshape(points.Z.shape) * self._moves
+        return points._replace(Z=Z, indices=None, selection=None)
 
     def __call__(self, x):
         theta, places = np.split(x, [len(self._start.theta)])

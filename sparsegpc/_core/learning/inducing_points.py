@@ -9,36 +9,36 @@ from sparsegpc._core.numerics.linalg import JITTER_ATTEMPTS
 NOISE_PRECISION = 0.5
 
 
-def choose_points(model, choice, theta, states):
-    """Return what is `Chosen` at these hyperparameters and states.
+def select_points(model, selector, theta, states):
+    """Return the `InducingPoints` selected at these hyperparameters and states.
 
     Parameters
     ----------
     model : SparseModel
-    choice : PivotedChoice or FixedChoice
+    selector : PivotedSelector or FixedSelector
     theta : ndarray of shape (P,)
     states : tuple of states
         From which the site precisions follow.
     """
     kernel_theta, _ = model.split(theta)
-    chosen = choice(model.kernel, kernel_theta, model.rows, model.precision(theta, states))
-    if model.noise_choice is not None:
-        of_noise = model.noise_choice(
+    points = selector(model.kernel, kernel_theta, model.rows, model.precision(theta, states))
+    if model.noise_selector is not None:
+        of_noise = model.noise_selector(
             model.noise_kernel,
             model.noise_theta(theta),
             model.rows,
             NOISE_PRECISION * model.weight,
         )
-        chosen = chosen._replace(Z_noise=of_noise.Z)
-    return chosen
+        points = points._replace(Z_noise=of_noise.Z)
+    return points
 
 
-def is_fixed(model, choice):
+def is_fixed(model, selector):
     """Return whether the same points are chosen at all hyperparameters and states.
 
     Those of a noise process follow its kernel.
     """
-    return choice.fixed and model.noise_choice is None
+    return selector.fixed and model.noise_selector is None
 
 
 def move(model, evaluation, bounds, max_iter, progress):
@@ -61,7 +61,7 @@ def move(model, evaluation, bounds, max_iter, progress):
     """
     start = model.evaluate(
         evaluation.theta,
-        evaluation.chosen,
+        evaluation.points,
         evaluation.states,
         jitter=evaluation.jitter,
         attempts=JITTER_ATTEMPTS,

@@ -47,7 +47,7 @@ def grow(fit, gap, model, *, starts, tol, cap):
     while True:
         result = fit(size, starts)
         found = result.best
-        n_points = len(found.chosen.Z)
+        n_points = len(found.points.Z)
         history.append(
             {"n_inducing": n_points, "lower_bound": found.elbo, "gap_per_row": gap(found)}
         )

@@ -63,7 +63,7 @@ class Progress:
     def evaluated(self, model, evaluation):
         """Tell of an `Evaluation` of a `SparseModel`."""
         bound = evaluation.elbo + self.offset * model.total_weight
-        self.add(len(model.weight), len(evaluation.chosen.Z), bound)
+        self.add(len(model.weight), len(evaluation.points.Z), bound)
 
     def add(self, n_samples, n_inducing, lower_bound):
         """Tell of a step."""

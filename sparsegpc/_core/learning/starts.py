@@ -6,7 +6,7 @@ from numpy.linalg import LinAlgError
 from sparsegpc._core.learning.climb import Begin, Limits, climb, fresh
 from sparsegpc._core.learning.constant_function import floor
 from sparsegpc._core.learning.growing_subsets import approach
-from sparsegpc._core.selection.choices import PivotedChoice
+from sparsegpc._core.selection.selectors import PivotedSelector
 
 # Ranking the starts: rows, inducing points and steps spent on each.
 RANKING_ROWS, RANKING_POINTS, RANKING_ITERATIONS = 1000, 50, 3
@@ -21,14 +21,14 @@ def rank(model, starts, bounds, n_points, progress):
     n_rows = len(model.weight)
     if n_rows > RANKING_ROWS:
         model = model.subset(np.linspace(0, n_rows - 1, RANKING_ROWS).astype(np.intp))
-    choice = PivotedChoice("argmax", min(n_points, RANKING_POINTS))
+    selector = PivotedSelector("argmax", min(n_points, RANKING_POINTS))
     limits, constant = Limits(RANKING_ITERATIONS, 0, progress), floor(model)
     ranked, failure = [], None
     for start in starts:
         if ranked and progress.stopped:
             break
         try:
-            best = climb(model, Begin(start), choice, bounds, limits).best
+            best = climb(model, Begin(start), selector, bounds, limits).best
         except LinAlgError as error:
             failure = error.with_traceback(None)
         else:
@@ -51,7 +51,7 @@ def plan(ranked, restarts, spares):
     return planned
 
 
-def begins(model, theta, choice, bounds, first, limits):
+def begins(model, theta, selector, bounds, first, limits):
     """Return where to begin a climb from `theta`, in turns until one succeeds.
 
     Points that are given to begin with belong to `theta`, which therefore stays.
@@ -60,4 +60,4 @@ def begins(model, theta, choice, bounds, first, limits):
         return [Begin(theta)]
     if first is not None:
         return [fresh(model, theta), Begin(theta)]
-    return [approach(model, theta, choice, bounds, limits), Begin(theta)]
+    return [approach(model, theta, selector, bounds, limits), Begin(theta)]

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sparsegpc._core.models.posterior import Posterior
-from sparsegpc._core.selection.choices import Chosen
+from sparsegpc._core.selection.selectors import InducingPoints
 
 
 class Evaluation(NamedTuple):
@@ -17,7 +17,7 @@ class Evaluation(NamedTuple):
     """
 
     theta: np.ndarray
-    chosen: Chosen
+    points: InducingPoints
     solutions: tuple
     posterior: Posterior
     jitter: float

@@ -18,7 +18,7 @@ from sparsegpc._core.models.sites import SMALLEST_PRECISION, solve_sites
 from sparsegpc._core.numerics.linalg import SMALLEST_JITTER
 from sparsegpc._core.rows.blocks import DEFAULT_MEMORY, Table, row_blocks
 from sparsegpc._core.rows.sources import spaced_rows, take_rows
-from sparsegpc._core.selection.choices import CandidateRows
+from sparsegpc._core.selection.selectors import CandidateRows
 
 # The sites are solved to this share of the bound's tolerance.
 SITE_TOL_SHARE = 0.03
@@ -54,7 +54,7 @@ class SparseModel:
     """
 
     # How the points of a noise process are chosen, if the model has one.
-    noise_choice = None
+    noise_selector = None
 
     def __init__(
         self,
@@ -229,7 +229,7 @@ class SparseModel:
     def evaluate(
         self,
         theta,
-        chosen,
+        points,
         states,
         *,
         jitter=SMALLEST_JITTER,
@@ -239,14 +239,14 @@ class SparseModel:
         wrt_theta=True,
         wrt_Z=False,
     ):
-        """Return the `Evaluation` at `theta` and `chosen`, its sites solved from `states`.
+        """Return the `Evaluation` at `theta` and `points`, its sites solved from `states`.
 
         Raises `LinAlgError` if Kuu cannot be factored with `attempts` jitters from `jitter` on.
         Cost (2 site iterations + 5) N M^2 for one output.
         """
         kernel_theta, params = self.split(theta)
         features = self.row_features(
-            self.kernel, kernel_theta, chosen.Z, jitter=jitter, attempts=attempts
+            self.kernel, kernel_theta, points.Z, jitter=jitter, attempts=attempts
         )
         likelihoods = [self.likelihood.at(own) for own in params]
         tol = SITE_TOL_SHARE * self.tol if tol is None else tol
@@ -257,7 +257,7 @@ class SparseModel:
         self.counts.add(solutions, self._has_all_rows)
         return Evaluation(
             theta,
-            chosen,
+            points,
             solutions,
             posterior_of(features, [solution.posterior for solution in solutions]),
             features.jitter,

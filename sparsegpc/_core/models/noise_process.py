@@ -39,7 +39,7 @@ from sparsegpc._core.models.model import MAX_SITE_ITERATIONS, SparseModel, poste
 from sparsegpc._core.models.sites import ROUNDING
 from sparsegpc._core.numerics.linalg import SMALLEST_JITTER
 from sparsegpc._core.optimisers.ascent import ascend
-from sparsegpc._core.selection.choices import PivotedChoice
+from sparsegpc._core.selection.selectors import PivotedSelector
 
 # The noise is solved for to this share of the bound's tolerance.
 NOISE_TOL_SHARE = 0.1
@@ -215,7 +215,7 @@ class HeteroscedasticModel(SparseModel):
     def __init__(self, *args, noise_kernel, n_noise_points, noise_tol, log_noise, **options):
         super().__init__(*args, **options)
         self.noise_kernel = noise_kernel
-        self.noise_choice = PivotedChoice(
+        self.noise_selector = PivotedSelector(
             "argmax",
             n_noise_points,
             noise_tol,
@@ -247,7 +247,7 @@ class HeteroscedasticModel(SparseModel):
     def evaluate(
         self,
         theta,
-        chosen,
+        points,
         states,
         *,
         jitter=SMALLEST_JITTER,
@@ -262,7 +262,7 @@ class HeteroscedasticModel(SparseModel):
         Cost 2 N (M^2 + M_g^2) for each pass of each output, and N (5 M^2 + 4 M_g^2) for the
         gradient.
         """
-        features, noise_features = self._both_features(theta, chosen, jitter, attempts)
+        features, noise_features = self._both_features(theta, points, jitter, attempts)
         tol = NOISE_TOL_SHARE * self.tol if tol is None else tol
         options = {"prior_mean": self.prior_mean, "tol": tol, "max_iter": max_iter}
         solutions = tuple(
@@ -275,7 +275,7 @@ class HeteroscedasticModel(SparseModel):
         self.counts.add(solutions, self._has_all_rows)
         return Evaluation(
             theta,
-            chosen,
+            points,
             solutions,
             posterior_of(features, [solution.posterior for solution in solutions]),
             max(features.jitter, noise_features.jitter),
@@ -284,21 +284,21 @@ class HeteroscedasticModel(SparseModel):
             posterior_of(noise_features, [solution.noise_posterior for solution in solutions]),
         )
 
-    def _both_features(self, theta, chosen, jitter, attempts):
+    def _both_features(self, theta, points, jitter, attempts):
         """Return the `RowFeatures` of f and of g.
 
         Both are needed in turns, so they divide the memory by what they would keep.
         """
         options = {"jitter": jitter, "attempts": attempts}
-        of_f = (1.0 + self.kernel.n_arrays) * len(chosen.Z)
-        of_noise = (1.0 + self.noise_kernel.n_arrays) * len(chosen.Z_noise)
+        of_f = (1.0 + self.kernel.n_arrays) * len(points.Z)
+        of_noise = (1.0 + self.noise_kernel.n_arrays) * len(points.Z_noise)
         share = of_f / (of_f + of_noise)
         kernel_theta, _ = self.split(theta)
-        features = self.row_features(self.kernel, kernel_theta, chosen.Z, share=share, **options)
+        features = self.row_features(self.kernel, kernel_theta, points.Z, share=share, **options)
         noise_features = self.row_features(
             self.noise_kernel,
             self.noise_theta(theta),
-            chosen.Z_noise,
+            points.Z_noise,
             share=1.0 - share,
             **options,
         )

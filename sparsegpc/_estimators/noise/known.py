@@ -37,4 +37,4 @@ class KnownPlan(NoisePlan):
     def learned(self, evaluation):
         if self.is_given:
             return None
-        return constant_noise(evaluation.chosen.Z, np.log(self.constant))
+        return constant_noise(evaluation.points.Z, np.log(self.constant))

@@ -10,7 +10,7 @@ from sparsegpc._core.learning import growing_subsets
 from sparsegpc._core.learning.fit import fit
 from sparsegpc._core.likelihoods.binary import PolyaGammaLogit
 from sparsegpc._core.models.model import SparseModel
-from sparsegpc._core.selection.choices import Chosen, PivotedChoice
+from sparsegpc._core.selection.selectors import InducingPoints, PivotedSelector
 
 LIKELIHOOD = PolyaGammaLogit()
 BOUNDS = np.log([[1e-3, 1e3], [1e-2, 1e2]])
@@ -27,9 +27,9 @@ class RecordingModel(SparseModel):
         super().__init__(*args, **options)
         self.seen = []
 
-    def evaluate(self, theta, chosen, *args, **options):
-        evaluation = super().evaluate(theta, chosen, *args, **options)
-        self.seen.append((evaluation.objective, np.array(theta), len(chosen.Z)))
+    def evaluate(self, theta, points, *args, **options):
+        evaluation = super().evaluate(theta, points, *args, **options)
+        self.seen.append((evaluation.objective, np.array(theta), len(points.Z)))
         return evaluation
 
     def subset(self, rows):
@@ -60,7 +60,7 @@ def make_model(X=None, y=None, *, free=(True, True), model=RecordingModel, weigh
 
 
 def learn(model, starts=(START,), choose=None, *, bounds=BOUNDS, **options):
-    choose = PivotedChoice("argmax", 8) if choose is None else choose
+    choose = PivotedSelector("argmax", 8) if choose is None else choose
     options = {"max_iter": 30, "max_reselections": 4, **options}
     return fit(model, list(starts), bounds, choose, **options)
 
@@ -86,7 +86,7 @@ class ScriptedChoice:
         self.asked.append((np.array(theta), precision))
         Z = self.sets[min(self.calls, len(self.sets) - 1)]
         self.calls += 1
-        return Chosen(Z, None, None)
+        return InducingPoints(Z, None, None)
 
 
 class DividedModel(RecordingModel):

@@ -6,7 +6,7 @@ import pytest
 from sparsegpc._core.learning.climb import PATIENCE
 from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.numerics.linalg import JITTER_ATTEMPTS
-from sparsegpc._core.selection.choices import Chosen, FixedChoice, PivotedChoice
+from sparsegpc._core.selection.selectors import FixedSelector, InducingPoints, PivotedSelector
 from tests.core.learning.fit_cases import (
     BAD,
     GOOD,
@@ -21,14 +21,14 @@ from tests.core.learning.fit_cases import (
 def test_choosing_worse_points_again_keeps_the_better_ones():
     choose = ScriptedChoice(GOOD, *BAD)
     result = learn(make_model(), choose=choose)
-    np.testing.assert_array_equal(result.best.chosen.Z, GOOD)
+    np.testing.assert_array_equal(result.best.points.Z, GOOD)
     assert result.bounds[0] == max(result.bounds)
 
 
 def test_choosing_better_points_later_is_seen():
     choose = ScriptedChoice(np.linspace(-3.0, 1.0, 5)[:, None], GOOD)
     result = learn(make_model(), choose=choose)
-    np.testing.assert_array_equal(result.best.chosen.Z, GOOD)
+    np.testing.assert_array_equal(result.best.points.Z, GOOD)
     assert result.bounds[1] > result.bounds[0] + 1.0
 
 
@@ -37,7 +37,7 @@ def test_points_are_chosen_again_at_what_was_learned():
     model = make_model()
     learn(model, choose=choose, max_reselections=1)
     learned, precision = choose.asked[1]
-    first_round = learn(make_model(), choose=FixedChoice(GOOD)).best
+    first_round = learn(make_model(), choose=FixedSelector(GOOD)).best
     np.testing.assert_array_equal(learned, first_round.theta)
     np.testing.assert_allclose(precision, first_round.solutions[0].sites.precision, rtol=0.05)
     np.testing.assert_array_equal(choose.asked[0][0], START)
@@ -46,13 +46,13 @@ def test_points_are_chosen_again_at_what_was_learned():
 
 def test_points_to_begin_with_are_used_before_any_are_chosen():
     choose = ScriptedChoice(BAD[0])
-    first = Chosen(GOOD, None, None)
+    first = InducingPoints(GOOD, None, None)
     result = learn(make_model(), choose=choose, first=first, max_reselections=0)
     assert choose.calls == 0
-    assert result.best.chosen is first
+    assert result.best.points is first
     again = learn(make_model(), choose=choose, first=first, max_reselections=1)
     assert choose.calls == 1
-    assert again.best.chosen is first
+    assert again.best.points is first
 
 
 def test_points_to_begin_with_serve_the_first_climb_only():
@@ -60,7 +60,7 @@ def test_points_to_begin_with_serve_the_first_climb_only():
     learn(
         make_model(),
         choose=choose,
-        first=Chosen(GOOD, None, None),
+        first=InducingPoints(GOOD, None, None),
         max_reselections=0,
         restarts=[np.log([3.0, 0.5])],
     )
@@ -92,23 +92,23 @@ def test_choosing_stops_when_the_points_repeat():
 
 @pytest.mark.parametrize("max_reselections", [0, 1, 2])
 def test_points_are_chosen_again_no_more_often_than_allowed(rng, max_reselections):
-    choose = PivotedChoice("sample", 6, rng=rng)
+    choose = PivotedSelector("sample", 6, rng=rng)
     result = learn(make_model(), choose=choose, max_reselections=max_reselections)
     assert len(result.bounds) <= 1 + max_reselections
 
 
 def test_given_points_stay_put():
     Z = np.linspace(-2.0, 2.0, 7)[:, None]
-    result = learn(make_model(), choose=FixedChoice(Z))
-    np.testing.assert_array_equal(result.best.chosen.Z, Z)
-    assert result.best.chosen.indices is None
+    result = learn(make_model(), choose=FixedSelector(Z))
+    np.testing.assert_array_equal(result.best.points.Z, Z)
+    assert result.best.points.indices is None
     assert len(result.bounds) == 1
 
 
 @pytest.mark.parametrize("rule", ["argmax", "order"])
 def test_a_kernel_without_free_parameters(rule):
     model = make_model(free=(False, False))
-    choose = PivotedChoice(rule, 8, order=np.arange(60))
+    choose = PivotedSelector(rule, 8, order=np.arange(60))
     result = learn(model, [np.empty(0)], choose, bounds=np.empty((0, 2)))
     assert result.converged
     assert model.counts.optimizer_iterations == 0
@@ -120,7 +120,7 @@ def test_a_kernel_without_free_parameters(rule):
 def test_points_follow_the_sites_when_no_parameter_is_free():
     """Only the precisions change between choices then, and the bound does not suffer."""
     model = make_model(free=(False, False), weight=np.linspace(0.1, 5.0, 60))
-    result = learn(model, [np.empty(0)], PivotedChoice("argmax", 4), bounds=np.empty((0, 2)))
+    result = learn(model, [np.empty(0)], PivotedSelector("argmax", 4), bounds=np.empty((0, 2)))
     assert len(result.bounds) >= 1
     assert result.best.objective >= max(result.bounds) - rounding(model)
 
@@ -129,9 +129,9 @@ def test_jitter_grows_at_a_choice_of_points_and_is_kept_in_the_line_search():
     jitters = []
 
     class WatchedModel(SparseModel):
-        def evaluate(self, theta, chosen, state, **options):
+        def evaluate(self, theta, points, state, **options):
             jitters.append((options["jitter"], options.get("attempts", 1)))
-            return super().evaluate(theta, chosen, state, **options)
+            return super().evaluate(theta, points, state, **options)
 
     result = learn(make_model(model=WatchedModel), max_reselections=0)
     assert jitters[0][1] == jitters[-1][1] == JITTER_ATTEMPTS
@@ -143,13 +143,13 @@ def test_jitter_is_kept_and_sites_are_solved_closely_while_points_move():
     moved = []
 
     class NeedyModel(SparseModel):
-        def evaluate(self, theta, chosen, state, **options):
+        def evaluate(self, theta, points, state, **options):
             if options.get("attempts", 1) > 1:
                 # As if Kuu could not be factored with less.
                 options["jitter"] = max(options["jitter"], 1e-7)
             elif options.get("wrt_Z"):
                 moved.append((options.get("jitter"), options.get("tol")))
-            return super().evaluate(theta, chosen, state, **options)
+            return super().evaluate(theta, points, state, **options)
 
     model = make_model(model=NeedyModel)
     learn(model, max_iter=5, max_reselections=0, move_points=True)

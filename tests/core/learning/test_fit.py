@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from numpy.linalg import LinAlgError
 
-from sparsegpc._core.learning.inducing_points import choose_points
-from sparsegpc._core.selection.choices import FixedChoice, PivotedChoice
+from sparsegpc._core.learning.inducing_points import select_points
+from sparsegpc._core.selection.selectors import FixedSelector, PivotedSelector
 from tests.core.helpers import SLACK
 from tests.core.learning.fit_cases import (
     BOUNDS,
@@ -26,7 +26,7 @@ from tests.core.learning.fit_cases import (
 @SLACK
 def test_nothing_better_than_the_result_was_ever_seen(rng, rule, slack):
     model = make_model(slack=slack)
-    choose = PivotedChoice(rule, 5, rng=rng, order=rng.permutation(60))
+    choose = PivotedSelector(rule, 5, rng=rng, order=rng.permutation(60))
     restarts = [np.log([5.0, 0.3]), np.log([0.1, 3.0])]
     result = learn(model, [START, np.log([3.0, 0.5])], choose, restarts=restarts)
     assert result.best.objective >= model.best_seen(5) - rounding(model)
@@ -35,12 +35,12 @@ def test_nothing_better_than_the_result_was_ever_seen(rng, rule, slack):
 
 def test_result_is_no_worse_than_any_start_climbed_from():
     model = make_model()
-    choose = PivotedChoice("argmax", 8)
+    choose = PivotedSelector("argmax", 8)
     starts = [START, np.log([5.0, 0.3]), np.log([0.01, 0.05])]
     result = learn(model, starts[:1], choose, restarts=starts[1:])
     for theta in starts:
         state = model.initial_state()
-        start = model.evaluate(theta, choose_points(model, choose, theta, state), state)
+        start = model.evaluate(theta, select_points(model, choose, theta, state), state)
         assert result.best.objective > start.objective
 
 
@@ -48,7 +48,7 @@ def test_reported_best_can_be_evaluated_again():
     model = make_model()
     best = learn(model).best
     again = make_model().evaluate(
-        best.theta, best.chosen, model.initial_state(), jitter=best.jitter, tol=1e-9, max_iter=500
+        best.theta, best.points, model.initial_state(), jitter=best.jitter, tol=1e-9, max_iter=500
     )
     np.testing.assert_allclose(again.objective, best.objective, atol=1e-6)
 
@@ -66,7 +66,7 @@ def test_learning_raises_the_bound_and_stays_in_the_box(max_iter):
 
 def test_gradient_vanishes_at_the_end():
     model = make_model(tol=1e-7)
-    result = learn(model, choose=FixedChoice(np.linspace(-3.0, 3.0, 8)[:, None]), max_iter=200)
+    result = learn(model, choose=FixedSelector(np.linspace(-3.0, 3.0, 8)[:, None]), max_iter=200)
     assert result.converged
     assert np.all(np.abs(result.best.grad_theta) < 1e-2)
     assert np.all((result.best.theta > BOUNDS[:, 0]) & (result.best.theta < BOUNDS[:, 1]))
@@ -74,11 +74,11 @@ def test_gradient_vanishes_at_the_end():
 
 def test_optimum_is_that_of_a_grid():
     Z = np.linspace(-3.0, 3.0, 8)[:, None]
-    result = learn(make_model(), choose=FixedChoice(Z), max_iter=100)
+    result = learn(make_model(), choose=FixedSelector(Z), max_iter=100)
     model = make_model()
     around = [
         model.evaluate(
-            result.best.theta + shift, result.best.chosen, model.initial_state()
+            result.best.theta + shift, result.best.points, model.initial_state()
         ).objective
         for shift in np.array(list(product((-0.3, 0.0, 0.3), repeat=2)))
     ]
@@ -93,7 +93,7 @@ def test_a_parameter_that_is_fixed_stays():
     # The bound is that of the whole kernel with the variance at its fixed value.
     whole = make_model()
     theta = np.array([START[0], result.best.theta[0]])
-    again = whole.evaluate(theta, result.best.chosen, whole.initial_state(), tol=1e-9)
+    again = whole.evaluate(theta, result.best.points, whole.initial_state(), tol=1e-9)
     np.testing.assert_allclose(again.objective, result.best.objective, atol=1e-6)
 
 
@@ -135,9 +135,9 @@ def test_a_failed_factorisation_in_the_line_search_is_stepped_back_from(forbidde
                 raise LinAlgError("not positive definite")
             return super().evaluate(theta, *args, **options)
 
-    assert learn(make_model(), choose=FixedChoice(GOOD)).best.theta[1] < -0.3
+    assert learn(make_model(), choose=FixedSelector(GOOD)).best.theta[1] < -0.3
     model = make_model(model=FragileModel)
-    result = learn(model, choose=FixedChoice(GOOD))
+    result = learn(model, choose=FixedSelector(GOOD))
     assert FragileModel.failures > 0
     assert result.best.theta[1] >= forbidden_below
     assert result.best.objective > model.seen[0][0]
@@ -157,8 +157,8 @@ def test_line_search_goes_on_after_a_failure():
             return super().evaluate(theta, *args, **options)
 
     Z = np.linspace(-3.0, 3.0, 8)[:, None]
-    untroubled = learn(make_model(), choose=FixedChoice(Z), max_iter=100)
-    troubled = learn(make_model(model=OnceFragileModel), choose=FixedChoice(Z), max_iter=100)
+    untroubled = learn(make_model(), choose=FixedSelector(Z), max_iter=100)
+    troubled = learn(make_model(model=OnceFragileModel), choose=FixedSelector(Z), max_iter=100)
     np.testing.assert_allclose(troubled.best.objective, untroubled.best.objective, atol=0.05)
 
 
@@ -183,7 +183,7 @@ def test_last_evaluation_solves_the_sites_more_closely():
     result = learn(model)
     closer = model.evaluate(
         result.best.theta,
-        result.best.chosen,
+        result.best.points,
         result.best.states,
         jitter=result.best.jitter,
         tol=1e-10,
@@ -229,7 +229,7 @@ def test_memory_does_not_change_what_is_learned(monkeypatch):
     for memory in (0, 8 * 60 * 8, 2**30):
         parts = learn(make_model(memory=memory), max_iter=10)
         np.testing.assert_allclose(parts.best.objective, whole.best.objective, atol=1e-3)
-        np.testing.assert_array_equal(parts.best.chosen.Z, whole.best.chosen.Z)
+        np.testing.assert_array_equal(parts.best.points.Z, whole.best.points.Z)
 
 
 def test_weight_scales_the_data_and_not_the_stopping():

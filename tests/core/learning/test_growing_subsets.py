@@ -9,11 +9,11 @@ from sparsegpc._core.kernels.algebra import FreeKernel, Scaled
 from sparsegpc._core.kernels.families import RBF, Constant
 from sparsegpc._core.learning.climb import Begin, Limits, climb
 from sparsegpc._core.learning.growing_subsets import FEWEST_POINTS, FEWEST_ROWS, subsets
-from sparsegpc._core.learning.inducing_points import choose_points
+from sparsegpc._core.learning.inducing_points import select_points
 from sparsegpc._core.learning.progress import Progress
 from sparsegpc._core.likelihoods.binary import BernoulliLogit
 from sparsegpc._core.models.model import SparseModel
-from sparsegpc._core.selection.choices import Chosen, FixedChoice, PivotedChoice
+from sparsegpc._core.selection.selectors import FixedSelector, InducingPoints, PivotedSelector
 from tests.core.learning.fit_cases import (
     BOUNDS,
     GOOD,
@@ -43,13 +43,13 @@ def list_subsets(n, choose):
 
 
 def test_few_rows_are_not_divided():
-    assert list_subsets(FEWEST_ROWS - 1, PivotedChoice("argmax", 10)) == []
-    assert list_subsets(FEWEST_ROWS, PivotedChoice("argmax", 10)) != []
+    assert list_subsets(FEWEST_ROWS - 1, PivotedSelector("argmax", 10)) == []
+    assert list_subsets(FEWEST_ROWS, PivotedSelector("argmax", 10)) != []
 
 
 @pytest.mark.parametrize(("n", "sizes"), [(6660, [416, 1665]), (40780, [637, 2548, 10195])])
 def test_subsets_grow_and_their_points_with_the_root_of_their_rows(n, sizes):
-    found = list_subsets(n, PivotedChoice("argmax", 400))
+    found = list_subsets(n, PivotedSelector("argmax", 400))
     assert [len(model.weight) for model, _ in found] == pytest.approx(sizes, abs=1)
     for model, choose in found:
         assert choose.n_points == pytest.approx(400 * np.sqrt(len(model.weight) / n), abs=1)
@@ -57,26 +57,26 @@ def test_subsets_grow_and_their_points_with_the_root_of_their_rows(n, sizes):
 
 def test_few_points_are_kept():
     for n_points in (8, FEWEST_POINTS + 5):
-        found = list_subsets(40780, PivotedChoice("argmax", n_points))
+        found = list_subsets(40780, PivotedSelector("argmax", n_points))
         assert found[0][1].n_points == min(n_points, FEWEST_POINTS)
 
 
 def test_the_choice_itself_is_left_alone():
-    choose = PivotedChoice("argmax", 100)
+    choose = PivotedSelector("argmax", 100)
     list_subsets(6660, choose)
     assert choose.n_points == 100
 
 
 def test_subsets_too_small_for_their_points_are_left_out():
     """With 300 points, 75 are a fifth of 416 rows; with 500, 125 are too many for them."""
-    assert len(list_subsets(6660, PivotedChoice("argmax", 300))) == 2
-    assert len(list_subsets(6660, PivotedChoice("argmax", 500))) == 1
-    assert list_subsets(6660, PivotedChoice("argmax", 3000)) == []
-    assert list_subsets(6660, FixedChoice(np.zeros((500, 1)))) == []
+    assert len(list_subsets(6660, PivotedSelector("argmax", 300))) == 2
+    assert len(list_subsets(6660, PivotedSelector("argmax", 500))) == 1
+    assert list_subsets(6660, PivotedSelector("argmax", 3000)) == []
+    assert list_subsets(6660, FixedSelector(np.zeros((500, 1)))) == []
 
 
 def test_rows_of_a_subset_are_evenly_spread():
-    for model, _ in list_subsets(6000, PivotedChoice("argmax", 10)):
+    for model, _ in list_subsets(6000, PivotedSelector("argmax", 10)):
         gaps = np.diff(model.X[:, 0])
         assert gaps.min() > 0.7 * gaps.max()
         assert model.X[[0, -1], 0] == pytest.approx([-3.0, 3.0])
@@ -86,16 +86,16 @@ def test_rows_of_a_subset_are_evenly_spread():
 def test_points_that_do_not_depend_on_the_kernel_are_the_same_on_all_subsets(given_points):
     n = 6660
     order = np.random.RandomState(0).permutation(n)
-    choose = PivotedChoice("order", 12, order=order)
+    choose = PivotedSelector("order", 12, order=order)
     expected = of_rows(n).X[order[:12]]
     if given_points:
         expected = np.linspace(-2.0, 2.0, 12)[:, None]
-        choose = FixedChoice(expected)
+        choose = FixedSelector(expected)
     found = list_subsets(n, choose)
     assert len(found) == 2
     for model, part in found:
         np.testing.assert_array_equal(
-            choose_points(model, part, THETA, model.initial_state()).Z, expected
+            select_points(model, part, THETA, model.initial_state()).Z, expected
         )
 
 
@@ -106,7 +106,7 @@ def test_few_rows_are_learned_from_all_at_once():
 
 
 def test_many_rows_are_approached_on_growing_subsets():
-    choose = PivotedChoice("argmax", 15)
+    choose = PivotedSelector("argmax", 15)
     model = make_divided(6000, tol=1e-6)
     result = learn(model, choose=choose)
     assert model.sizes == [1500]
@@ -120,7 +120,7 @@ def test_many_rows_are_approached_on_growing_subsets():
 def test_subsets_do_not_change_what_is_found(early, rule):
     def choose():
         rng = np.random.RandomState(0)
-        return PivotedChoice(rule, 10, rng=rng, order=np.random.RandomState(1).permutation(2000))
+        return PivotedSelector(rule, 10, rng=rng, order=np.random.RandomState(1).permutation(2000))
 
     model = make_divided()
     result = learn(model, choose=choose())
@@ -136,10 +136,10 @@ def test_subsets_do_not_change_what_is_found(early, rule):
 def test_given_points_stay_put_on_subsets(early):
     Z = np.linspace(-2.0, 2.0, 7)[:, None]
     model = make_divided()
-    result = learn(model, choose=FixedChoice(Z))
+    result = learn(model, choose=FixedSelector(Z))
     assert len(model.sizes) == 2
-    np.testing.assert_array_equal(result.best.chosen.Z, Z)
-    assert result.best.objective > without_subsets(FixedChoice(Z))[1].best.objective - 0.1
+    np.testing.assert_array_equal(result.best.points.Z, Z)
+    assert result.best.objective > without_subsets(FixedSelector(Z))[1].best.objective - 0.1
 
 
 def test_learning_from_subsets_twice_gives_the_same_model(early):
@@ -149,7 +149,7 @@ def test_learning_from_subsets_twice_gives_the_same_model(early):
 
 
 def test_points_to_begin_with_make_subsets_needless(early):
-    first = Chosen(GOOD, None, None)
+    first = InducingPoints(GOOD, None, None)
     model = make_divided()
     result = learn(model, first=first)
     assert model.sizes == []
@@ -228,7 +228,7 @@ def test_nothing_to_learn_needs_no_subsets(early, options):
 
 def test_the_mode_of_a_small_subset_does_not_mislead(early):
     """With seven points 125 rows ask for another length scale than 500 or 2000 do."""
-    choose = FixedChoice(np.linspace(-2.0, 2.0, 7)[:, None])
+    choose = FixedSelector(np.linspace(-2.0, 2.0, 7)[:, None])
     model = make_divided()
     result = learn(model, choose=choose)
     small, _ = model.parts

@@ -11,7 +11,7 @@ from scipy.optimize import minimize
 from sparsegpc._core.learning.hyperparameters import follow, line_search
 from sparsegpc._core.learning.progress import Progress
 from sparsegpc._core.optimisers.bfgs import Curvature
-from sparsegpc._core.selection.choices import Chosen
+from sparsegpc._core.selection.selectors import InducingPoints
 from tests.core.helpers import central_difference
 from tests.core.learning.moving_cases import START, regression
 
@@ -27,7 +27,7 @@ class Hill:
         self.hessian, self.top, self.refused, self.height = hessian, top, refused, height
         self.counts, self.seen = SimpleNamespace(optimizer_iterations=0), []
 
-    def evaluate(self, theta, chosen, states, *, jitter):
+    def evaluate(self, theta, points, states, *, jitter):
         self.seen.append(theta)
         if self.refused is not None and self.refused(theta):
             raise LinAlgError("a step too far")
@@ -36,7 +36,7 @@ class Hill:
             theta=theta,
             objective=self.height - 0.5 * d @ self.hessian @ d - 3.0 * (d**4).sum(),
             grad_theta=-self.hessian @ d - 12.0 * d**3,
-            chosen=chosen,
+            points=points,
             states=states,
             jitter=jitter,
         )
@@ -158,7 +158,7 @@ def test_objective_and_gradient_of_the_minimiser_agree(wide):
     model = regression(constant=wide, tol=1e-12)
     spread = np.array([3.0, 0.7])[: model.X.shape[1]]
     Z = model.X[::12] + 0.1
-    start = model.evaluate(START, Chosen(Z, None, None), model.initial_state(), wrt_Z=True)
+    start = model.evaluate(START, InducingPoints(Z, None, None), model.initial_state(), wrt_Z=True)
     ascent = line_search(model, start, spread, Progress())
     x = ascent.best.x
     assert_allclose(x, np.concatenate([START, (Z / spread).ravel()]))

@@ -9,10 +9,10 @@ from sparsegpc._core.bounds.slacks import SLACKS
 from sparsegpc._core.kernels.algebra import FreeKernel, Scaled
 from sparsegpc._core.kernels.families import RBF, Constant
 from sparsegpc._core.learning.fit import fit
-from sparsegpc._core.learning.inducing_points import choose_points, is_fixed
+from sparsegpc._core.learning.inducing_points import is_fixed, select_points
 from sparsegpc._core.likelihoods.gaussian import GaussianNoise
 from sparsegpc._core.models.model import SparseModel
-from sparsegpc._core.selection.choices import Chosen, FixedChoice, PivotedChoice
+from sparsegpc._core.selection.selectors import FixedSelector, InducingPoints, PivotedSelector
 from tests.core.helpers import read_only
 from tests.core.learning.moving_cases import (
     BOUNDS,
@@ -34,35 +34,35 @@ def test_points_are_chosen_with_the_sites_precisions_of_all_outputs():
     states = model.initial_state()
     precision = model.precision(theta, states)
     assert_allclose(precision, model.weight * (10.0 + 100.0), rtol=1e-12)
-    chosen = choose_points(model, PivotedChoice("argmax", 3), theta, states)
-    assert chosen.indices[0] == np.argmax(precision) == 59
-    assert_array_equal(chosen.Z, model.X[chosen.indices])
-    assert chosen.Z_noise is None
+    points = select_points(model, PivotedSelector("argmax", 3), theta, states)
+    assert points.indices[0] == np.argmax(precision) == 59
+    assert_array_equal(points.Z, model.X[points.indices])
+    assert points.Z_noise is None
 
 
 def test_points_of_a_noise_process_are_chosen_along():
     model = noisy_model()
     theta = np.log([1.0, 1.0, 0.8, 1.4])
-    chosen = choose_points(model, PivotedChoice("argmax", M), theta, model.initial_state())
-    alone = PivotedChoice("argmax", M)(
+    points = select_points(model, PivotedSelector("argmax", M), theta, model.initial_state())
+    alone = PivotedSelector("argmax", M)(
         model.kernel, theta[:2], model.rows, model.precision(theta, model.initial_state())
     )
-    assert_array_equal(chosen.Z, alone.Z)
-    of_noise = PivotedChoice("argmax", 3)(
+    assert_array_equal(points.Z, alone.Z)
+    of_noise = PivotedSelector("argmax", 3)(
         model.noise_kernel, theta[2:], model.rows, 0.5 * model.weight
     )
-    assert_array_equal(chosen.Z_noise, of_noise.Z)
+    assert_array_equal(points.Z_noise, of_noise.Z)
 
 
 def test_only_given_points_of_a_model_without_a_noise_process_are_fixed():
-    given, chosen = FixedChoice(np.zeros((1, 1))), PivotedChoice("argmax", 2)
+    given, points = FixedSelector(np.zeros((1, 1))), PivotedSelector("argmax", 2)
     assert is_fixed(regression(), given)
-    assert not is_fixed(regression(), chosen)
+    assert not is_fixed(regression(), points)
     assert not is_fixed(noisy_model(), given)
 
 
 def learn(model, move_points=True, choose=None, start=START, bounds=BOUNDS, **options):
-    choose = PivotedChoice("argmax", M) if choose is None else choose
+    choose = PivotedSelector("argmax", M) if choose is None else choose
     options = {"max_iter": 200, "max_reselections": 2, **options}
     return fit(model, [start], bounds, choose, move_points=move_points, **options)
 
@@ -84,9 +84,9 @@ def test_moving_raises_the_bound(name, slack):
 
 def test_moving_never_lowers_the_bound_wherever_it_starts(rng):
     for _ in range(6):
-        choice, max_iter = FixedChoice(rng.uniform(-4.0, 4.0, (M, 1))), int(rng.randint(1, 6))
-        result = learn(regression(), choose=choice, max_iter=max_iter)
-        still = learn(regression(), False, choice, max_iter=max_iter)
+        selector, max_iter = FixedSelector(rng.uniform(-4.0, 4.0, (M, 1))), int(rng.randint(1, 6))
+        result = learn(regression(), choose=selector, max_iter=max_iter)
+        still = learn(regression(), False, selector, max_iter=max_iter)
         assert result.bounds[0] == still.bounds[0]
         assert result.best.objective >= still.best.objective - 1e-9
 
@@ -99,7 +99,7 @@ def test_the_end_is_stationary(name):
     best = result.best
     assert result.converged
     evaluation = model.evaluate(
-        best.theta, best.chosen, best.states, jitter=best.jitter, tol=1e-11, wrt_Z=True
+        best.theta, best.points, best.states, jitter=best.jitter, tol=1e-11, wrt_Z=True
     )
     assert np.abs(evaluation.grad_theta).max() < 0.02
     assert np.abs(evaluation.grad_Z * model.X.std(axis=0)).max() < 0.02
@@ -110,15 +110,15 @@ def test_no_small_move_is_better(rng):
     best = learn(model, max_iter=2000).best
     for size in (0.01, 0.1):
         for _ in range(10):
-            Z = best.chosen.Z + size * rng.randn(*best.chosen.Z.shape)
+            Z = best.points.Z + size * rng.randn(*best.points.Z.shape)
             moved = model.evaluate(
-                best.theta, Chosen(Z, None, None), best.states, jitter=best.jitter
+                best.theta, InducingPoints(Z, None, None), best.states, jitter=best.jitter
             )
             assert moved.objective < best.objective + 1e-6
 
 
 def test_points_are_no_rows_any_more():
-    still, moved = (learn(regression(), move).best.chosen for move in (False, True))
+    still, moved = (learn(regression(), move).best.points for move in (False, True))
     assert still.indices is not None
     assert moved.indices is None
     assert moved.selection is None
@@ -136,20 +136,20 @@ def test_units_of_a_column_do_not_matter():
         for scale in (1.0, 1024.0)
     )
     assert_allclose(other.objective, one.objective, atol=1e-3)
-    assert_allclose(other.chosen.Z / 1024.0, one.chosen.Z, atol=1e-2)
+    assert_allclose(other.points.Z / 1024.0, one.points.Z, atol=1e-2)
 
 
 def test_a_constant_column_is_no_obstacle():
     result = learn(regression(constant=True))
-    assert_array_equal(result.best.chosen.Z[:, 1], 4.0)
+    assert_array_equal(result.best.points.Z[:, 1], 4.0)
     assert_allclose(result.best.objective, learn(regression()).best.objective, atol=1e-3)
 
 
 def test_points_that_are_given_move_too():
     Z = read_only(np.linspace(-1.0, 1.0, M)[:, None])
-    result = learn(regression(), choose=FixedChoice(Z))
-    assert np.abs(result.best.chosen.Z - Z).max() > 0.05
-    assert result.best.objective > learn(regression(), False, FixedChoice(Z)).best.objective + 0.1
+    result = learn(regression(), choose=FixedSelector(Z))
+    assert np.abs(result.best.points.Z - Z).max() > 0.05
+    assert result.best.objective > learn(regression(), False, FixedSelector(Z)).best.objective + 0.1
 
 
 def test_points_move_when_no_parameter_is_free():
@@ -173,7 +173,7 @@ def test_points_move_where_the_box_of_theta_has_no_width():
 
 def test_nothing_moves_without_iterations():
     result = learn(regression(), max_iter=0)
-    assert result.best.chosen.indices is not None
+    assert result.best.points.indices is not None
     assert_array_equal(result.best.theta, START)
 
 
@@ -207,26 +207,26 @@ def test_a_move_to_where_nothing_can_be_factored_is_stepped_back_from(forbidden)
     class FragileModel(SparseModel):
         failures, seen = 0, []
 
-        def evaluate(self, theta, chosen, *args, **options):
-            if chosen.indices is None and np.abs(chosen.Z - GIVEN).max() > forbidden:
+        def evaluate(self, theta, points, *args, **options):
+            if points.indices is None and np.abs(points.Z - GIVEN).max() > forbidden:
                 type(self).failures += 1
                 raise LinAlgError("not positive definite")
-            evaluation = super().evaluate(theta, chosen, *args, **options)
+            evaluation = super().evaluate(theta, points, *args, **options)
             type(self).seen.append(evaluation.objective)
             return evaluation
 
     GIVEN = np.linspace(-2.0, 2.0, M)[:, None]
-    result = learn(regression(model=FragileModel), choose=FixedChoice(GIVEN))
+    result = learn(regression(model=FragileModel), choose=FixedSelector(GIVEN))
     assert FragileModel.failures > 0
-    assert np.abs(result.best.chosen.Z - GIVEN).max() <= forbidden
+    assert np.abs(result.best.points.Z - GIVEN).max() <= forbidden
     assert result.best.objective >= max(FragileModel.seen) - 1e-9
-    assert result.best.objective > learn(regression(), False, FixedChoice(GIVEN)).best.objective
+    assert result.best.objective > learn(regression(), False, FixedSelector(GIVEN)).best.objective
 
 
 def test_points_that_coincide_are_moved_apart_or_left():
     """Their covariance needs jitter from the start."""
     Z = np.repeat([[-1.5], [0.5]], [3, 2], axis=0)
-    still, moved = (learn(regression(), move, FixedChoice(Z)) for move in (False, True))
+    still, moved = (learn(regression(), move, FixedSelector(Z)) for move in (False, True))
     assert np.isfinite(moved.best.objective)
     assert moved.best.objective >= still.best.objective - 1e-6
 
@@ -238,6 +238,6 @@ def test_points_of_a_noise_process_stay():
         learn(model, move, start=start, bounds=bounds, max_iter=15, max_reselections=0).best
         for move in (False, True)
     )
-    assert_array_equal(moved.chosen.Z_noise, still.chosen.Z_noise)
-    assert np.abs(moved.chosen.Z - still.chosen.Z).max() > 0.01
+    assert_array_equal(moved.points.Z_noise, still.points.Z_noise)
+    assert np.abs(moved.points.Z - still.points.Z).max() > 0.01
     assert moved.objective >= still.objective

@@ -7,7 +7,7 @@ import pytest
 
 from sparsegpc._core.learning.fit import FitResult
 from sparsegpc._core.learning.number_of_points import FIRST_SIZE, FLAT_SHARE, grow
-from sparsegpc._core.selection.choices import Chosen
+from sparsegpc._core.selection.selectors import InducingPoints
 
 CONSTANT = -1000.0
 
@@ -23,7 +23,7 @@ class Scripted:
         self.calls.append((n_points, starts))
         n_points = min(n_points, self._rank)
         best = SimpleNamespace(
-            chosen=Chosen(np.zeros((n_points, 1)), None, None),
+            points=InducingPoints(np.zeros((n_points, 1)), None, None),
             objective=self._bound(n_points),
             elbo=self._bound(n_points),
             theta=np.array([float(n_points)]),
@@ -32,7 +32,7 @@ class Scripted:
         return self.results[-1]
 
     def gap(self, evaluation):
-        return self._gap(len(evaluation.chosen.Z))
+        return self._gap(len(evaluation.points.Z))
 
     def grow(self, *, tol=1e-3, cap=400, starts=None):
         model = SimpleNamespace(constant_bound=lambda: CONSTANT, tol=1e-5 * 1000)
@@ -91,7 +91,7 @@ def test_growth_ends_when_no_independent_rows_are_left(rank):
     growth = fits.grow()
     assert growth.end == "spanned"
     assert growth.history[-1]["n_inducing"] == rank
-    assert len(growth.result.best.chosen.Z) == rank
+    assert len(growth.result.best.points.Z) == rank
 
 
 def test_growth_goes_on_where_the_rows_are_just_enough():

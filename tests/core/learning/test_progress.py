@@ -59,7 +59,7 @@ def test_learning_stops_when_asked_to_with_the_best_on_all_rows(starts, at):
     assert result.stopped
     assert not result.converged
     assert result.message == STOPPED
-    assert len(result.best.chosen.Z) == model.seen[-1][2]
+    assert len(result.best.points.Z) == model.seen[-1][2]
     if len(starts) == 1:
         assert result.best.objective >= max(bound for bound, _, _ in model.seen) - 1e-3
 

@@ -9,12 +9,12 @@ from sparsegpc._core.kernels.families import RBF, Constant
 from sparsegpc._core.learning import fit as story
 from sparsegpc._core.learning import starts
 from sparsegpc._core.learning.fit import fit
-from sparsegpc._core.learning.inducing_points import choose_points
+from sparsegpc._core.learning.inducing_points import select_points
 from sparsegpc._core.learning.progress import Progress
 from sparsegpc._core.learning.starts import rank
 from sparsegpc._core.likelihoods.binary import PolyaGammaLogit
 from sparsegpc._core.models.model import SparseModel
-from sparsegpc._core.selection.choices import PivotedChoice
+from sparsegpc._core.selection.selectors import PivotedSelector
 from tests.core.learning.fit_cases import (
     BOUNDS,
     HOPELESS,
@@ -56,11 +56,11 @@ def test_starts_are_ranked_on_a_subset(monkeypatch):
 def test_ranking_improves_the_starts_and_puts_the_best_first():
     candidates = [HOPELESS[1], START, np.log([0.02, 0.5])]
     model = make_model()
-    choose = PivotedChoice("argmax", 50)
+    choose = PivotedSelector("argmax", 50)
 
     def bound(theta):
         state = model.initial_state()
-        return model.evaluate(theta, choose_points(model, choose, theta, state), state).objective
+        return model.evaluate(theta, select_points(model, choose, theta, state), state).objective
 
     ranked = rank(model, candidates, BOUNDS, 50, Progress())
     after = [bound(theta) for theta in ranked]
@@ -90,7 +90,7 @@ def test_a_rare_class_that_the_ranking_hardly_sees_is_found(seed):
     candidates = [np.log([1.0, length_scale]) for length_scale in (2.0, 1.4, 1.0)]
     bounds = np.log([[1e-4, 1e6], [1e-2, 1e3]])
     result = fit(
-        model, candidates, bounds, PivotedChoice("argmax", 20), max_iter=20, max_reselections=1
+        model, candidates, bounds, PivotedSelector("argmax", 20), max_iter=20, max_reselections=1
     )
     assert not result.trivial
     constant = model.likelihood.constant_bound(model.targets[0], model.weight)

@@ -33,7 +33,7 @@ from sparsegpc._core.likelihoods.base import (
 )
 from sparsegpc._core.likelihoods.gaussian import GaussianNoise, KnownNoise
 from sparsegpc._core.models.model import SparseModel
-from sparsegpc._core.selection.choices import Chosen
+from sparsegpc._core.selection.selectors import InducingPoints
 from tests.core.helpers import central_difference, free, read_only, slacks_where
 
 SEED = st.integers(0, 2**31)
@@ -588,7 +588,7 @@ def model_of(likelihood, y, weight, *, n_inducing=4, slack=SPHERICAL, **options)
 
 def evaluate(model, theta, Z, **options):
     options = {"tol": 1e-12, "max_iter": 1000, "jitter": 1e-9, **options}
-    return model.evaluate(theta, Chosen(Z, None, None), model.initial_state(), **options)
+    return model.evaluate(theta, InducingPoints(Z, None, None), model.initial_state(), **options)
 
 
 @slacks_where(lambda slack: slack in [SLACKS[name] for name in BY_EXPECTATIONS])

@@ -29,7 +29,7 @@ from sparsegpc._core.likelihoods.gaussian import (
 )
 from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.rows.unique_rows import unique_rows
-from sparsegpc._core.selection.choices import Chosen, FixedChoice
+from sparsegpc._core.selection.selectors import FixedSelector, InducingPoints
 from tests.core.helpers import SLACK, central_difference, read_only
 
 FIT_PRIOR_MEAN = pytest.mark.parametrize("fit_prior_mean", [True, False])
@@ -87,7 +87,7 @@ def noisy_model(data, slack=TIGHT, weight=None, ys=None, **options):
 
 
 def evaluate(model, theta, Z, **options):
-    return model.evaluate(theta, Chosen(Z, None, None), model.initial_state(), **options)
+    return model.evaluate(theta, InducingPoints(Z, None, None), model.initial_state(), **options)
 
 
 def log_powers(y, noise, weight):
@@ -309,7 +309,7 @@ def test_noise_that_depends_on_the_row_is_learned():
         model,
         [np.zeros(4)],
         np.array([[-7.0, 7.0]] * 4),
-        FixedChoice(np.linspace(-1.0, 1.0, 10)[:, None]),
+        FixedSelector(np.linspace(-1.0, 1.0, 10)[:, None]),
         max_iter=100,
         max_reselections=0,
     )

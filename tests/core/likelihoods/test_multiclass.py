@@ -21,7 +21,7 @@ from sparsegpc._core.likelihoods.binary import BernoulliLogit
 from sparsegpc._core.likelihoods.multiclass import DirichletTargets, LogisticSoftmax, Softmax
 from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.rows.unique_rows import unique_rows
-from sparsegpc._core.selection.choices import Chosen
+from sparsegpc._core.selection.selectors import InducingPoints
 from tests.core.helpers import central_difference, free
 
 # Nodes per dimension of the brute rule: equally spaced, up to 8 deviations.
@@ -383,7 +383,7 @@ def make_model(case, slack, *, n=30, n_classes=3, n_inducing=4, fit_prior_mean=T
 
 def evaluate(model, theta, Z, **options):
     options = {"tol": 1e-12, "max_iter": 1000, "jitter": 1e-9, **options}
-    return model.evaluate(theta, Chosen(Z, None, None), model.initial_state(), **options)
+    return model.evaluate(theta, InducingPoints(Z, None, None), model.initial_state(), **options)
 
 
 @PAIRS

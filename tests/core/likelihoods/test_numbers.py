@@ -27,7 +27,7 @@ from sparsegpc._core.likelihoods.base import Expectation, LabelLikelihood, Likel
 from sparsegpc._core.likelihoods.expectations import expected_log_sigmoid
 from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.rows.unique_rows import UniqueRows, unique_rows
-from sparsegpc._core.selection.choices import Chosen
+from sparsegpc._core.selection.selectors import InducingPoints
 from tests.core.helpers import central_difference, free, names, read_only
 from tests.core.likelihoods.counts import Poisson
 
@@ -234,7 +234,7 @@ def model_of(case, data, slack="standard", fit_prior_mean=True):
 
 def evaluate(model, theta, Z, **options):
     options = {"tol": 1e-12, "max_iter": 1000, "jitter": 1e-9, **options}
-    return model.evaluate(theta, Chosen(Z, None, None), model.initial_state(), **options)
+    return model.evaluate(theta, InducingPoints(Z, None, None), model.initial_state(), **options)
 
 
 # Expectations
@@ -324,7 +324,7 @@ def test_a_flat_model_gets_from_its_first_states_to_the_best_constant(case, fit_
     log_prior = model.likelihood.at(params).log_prior()[0]
     assert_allclose(model.constant_bound(), best + log_prior, rtol=1e-7)
     theta = np.concatenate([[np.log(1e-12)], THETA[1:], params])
-    found = model.evaluate(theta, Chosen(model.X[:3], None, None), model.initial_state())
+    found = model.evaluate(theta, InducingPoints(model.X[:3], None, None), model.initial_state())
     assert found.converged
     assert_allclose(found.elbo, best, atol=model.tol)
 

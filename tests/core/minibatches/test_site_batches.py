@@ -40,7 +40,7 @@ from sparsegpc._core.optimisers.learning_rates import annealed
 from sparsegpc._core.rows import blocks
 from sparsegpc._core.rows.blocks import RowBlocks
 from sparsegpc._core.rows.unique_rows import SeparateRows
-from sparsegpc._core.selection.choices import Chosen
+from sparsegpc._core.selection.selectors import InducingPoints
 from tests.core.helpers import central_difference, free, read_only
 from tests.core.likelihoods.binary_cases import POLYA_GAMMA, gaussian_mean, logit, probit
 
@@ -122,7 +122,7 @@ class Data:
         )
         return model.evaluate(
             state.theta,
-            Chosen(state.Z, None, None),
+            InducingPoints(state.Z, None, None),
             model.initial_state(),
             jitter=state.jitter,
             tol=1e-10 * len(self.y),

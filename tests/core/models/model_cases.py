@@ -18,7 +18,7 @@ from sparsegpc._core.likelihoods.binary import PolyaGammaLogit
 from sparsegpc._core.likelihoods.gaussian import GaussianNoise, noisy_targets
 from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.rows.unique_rows import unique_rows
-from sparsegpc._core.selection.choices import Chosen
+from sparsegpc._core.selection.selectors import InducingPoints
 
 KERNELS = {
     "rbf": (Scaled(Constant(), RBF()), [1.0, -0.3]),
@@ -57,7 +57,7 @@ def make_model(
 def evaluate(model, theta, Z, **options):
     """The evaluation with the sites solved as far as rounding lets them."""
     options = {"tol": 1e-12, "max_iter": 1000, **options}
-    return model.evaluate(theta, Chosen(Z, None, None), model.initial_state(), **options)
+    return model.evaluate(theta, InducingPoints(Z, None, None), model.initial_state(), **options)
 
 
 def dense_kernel(X, variance, length_scale):

@@ -57,7 +57,7 @@ def test_the_bracket_of_labels_is_that_of_their_sites(slack):
     (solution,) = evaluation.solutions
     K, prior_mean = dense_kernel(model.X, *np.exp(theta)), solution.posterior.prior_mean
     exact = dense_evidence(K, solution.sites, prior_mean)
-    Kuf = dense_kernel(np.concatenate([evaluation.chosen.Z, model.X]), *np.exp(theta))
+    Kuf = dense_kernel(np.concatenate([evaluation.points.Z, model.X]), *np.exp(theta))
     Kuu, Kuf = Kuf[:6, :6] + 1e-12 * np.exp(theta[0]) * np.eye(6), Kuf[:6, 6:]
     Q = Kuf.T @ np.linalg.solve(Kuu, Kuf)
     cost = solution.sites.precision * (K - Q).diagonal()
@@ -80,6 +80,6 @@ def test_features_are_those_of_the_evaluation():
     model, theta = make_model()
     evaluation = evaluate(model, theta, make_data()[3])
     features = features_at(model, evaluation)
-    assert_array_equal(features.Z, evaluation.chosen.Z)
+    assert_array_equal(features.Z, evaluation.points.Z)
     assert features.jitter == evaluation.jitter
     assert_allclose(features.Luu, evaluation.posterior.Luu, rtol=1e-12)

@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import norm
 
 from sparsegpc._core.models.evaluation import Counts
-from sparsegpc._core.selection.choices import Chosen
+from sparsegpc._core.selection.selectors import InducingPoints
 from tests.core.helpers import central_difference
 from tests.core.models.model_cases import evaluate, make_data, make_model, outputs
 
@@ -16,7 +16,7 @@ def test_an_evaluation_has_converged_if_all_outputs_have():
     done = evaluate(model, theta, Z)
     assert done.converged
     start = (done.states[0], model.initial_state()[1])
-    half = model.evaluate(theta, Chosen(Z, None, None), start, tol=1e-6, max_iter=1)
+    half = model.evaluate(theta, InducingPoints(Z, None, None), start, tol=1e-6, max_iter=1)
     assert [solution.converged for solution in half.solutions] == [True, False]
     assert not half.converged
 

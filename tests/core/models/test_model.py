@@ -14,7 +14,7 @@ from sparsegpc._core.likelihoods.binary import (
     PolyaGammaLogit,
 )
 from sparsegpc._core.numerics.linalg import SMALLEST_JITTER
-from sparsegpc._core.selection.choices import Chosen
+from sparsegpc._core.selection.selectors import InducingPoints
 from tests.core.models.model_cases import (
     KERNELS,
     dense_kernel,
@@ -248,9 +248,9 @@ def test_equal_points_are_factored_with_more_jitter_if_attempts_allow_it():
 def test_evaluation_carries_what_it_was_asked_for():
     model, theta = make_model()
     Z = make_data()[3]
-    chosen = Chosen(Z, None, None)
-    evaluation = model.evaluate(theta, chosen, model.initial_state())
-    assert evaluation.chosen is chosen
+    points = InducingPoints(Z, None, None)
+    evaluation = model.evaluate(theta, points, model.initial_state())
+    assert evaluation.points is points
     assert evaluation.objective == evaluation.solutions[0].bound
     assert evaluation.jitter == SMALLEST_JITTER
     np.testing.assert_array_equal(evaluation.theta, theta)
@@ -263,7 +263,7 @@ def test_evaluation_carries_what_it_was_asked_for():
 @pytest.mark.parametrize("tol", [1e-2, 1e-6])
 def test_sites_are_solved_to_a_share_of_the_tolerance_per_row(tol):
     model, theta = make_model(tol=tol)
-    loose = model.evaluate(theta, Chosen(make_data()[3], None, None), model.initial_state())
+    loose = model.evaluate(theta, InducingPoints(make_data()[3], None, None), model.initial_state())
     exact = evaluate(model, theta, make_data()[3])
     assert loose.solutions[0].converged
     assert 0.0 <= exact.objective - loose.objective < tol * make_data()[2].sum()
@@ -274,7 +274,7 @@ def test_start_of_the_sites_does_not_matter():
     Z = make_data()[3]
     one = evaluate(model, theta, Z)
     start = SiteState(np.full(30, 50.0), np.linspace(-9.0, 9.0, 30))
-    other = model.evaluate(theta, Chosen(Z, None, None), (start,), tol=1e-12, max_iter=1000)
+    other = model.evaluate(theta, InducingPoints(Z, None, None), (start,), tol=1e-12, max_iter=1000)
     np.testing.assert_allclose(other.objective, one.objective, atol=1e-9)
     np.testing.assert_allclose(other.grad_theta, one.grad_theta, atol=1e-4)
 

@@ -32,7 +32,7 @@ from sparsegpc._core.models.noise_process import (
 )
 from sparsegpc._core.rows.blocks import RowBlocks
 from sparsegpc._core.rows.unique_rows import unique_rows
-from sparsegpc._core.selection.choices import Chosen, PivotedChoice
+from sparsegpc._core.selection.selectors import InducingPoints, PivotedSelector
 from tests.core.helpers import central_difference, read_only, slack_value
 
 SLACK = pytest.mark.parametrize("slack", SLACKS)
@@ -77,21 +77,21 @@ def chosen_of(model, m=5, m_noise=4):
     """Points that are no rows, spread over the range of the rows."""
     ends = model.X.min(), model.X.max()
     Z, Z_noise = (np.linspace(*ends, k + 2)[1:-1, None] for k in (m, m_noise))
-    return Chosen(Z, None, None, Z_noise)
+    return InducingPoints(Z, None, None, Z_noise)
 
 
 def noise_points(model, theta):
     """Return the points that the model's choice takes for the noise processes."""
     rows, weight = model.rows, model.weight
-    return model.noise_choice(model.noise_kernel, model.noise_theta(theta), rows, 0.5 * weight).Z
+    return model.noise_selector(model.noise_kernel, model.noise_theta(theta), rows, 0.5 * weight).Z
 
 
-def evaluate(model, theta=THETA, chosen=None, states=None, **options):
+def evaluate(model, theta=THETA, points=None, states=None, **options):
     """The evaluation, solved as far as rounding lets it."""
-    chosen = chosen_of(model) if chosen is None else chosen
+    points = chosen_of(model) if points is None else points
     states = model.initial_state() if states is None else states
     options = {"tol": 1e-12, "max_iter": 3000, "jitter": JITTER, **options}
-    return model.evaluate(theta, chosen, states, **options)
+    return model.evaluate(theta, points, states, **options)
 
 
 def dense_kernel(log_params, A, B):
@@ -151,23 +151,23 @@ def best_f_bound(data, theta, Z, slack, precision, fit_prior_mean):
     return bound + slack_value(SLACKS[slack], cost)
 
 
-def dense_bound(data, theta, chosen, slack, q_mean, q_cov, prior_mean, fit_prior_mean=True):
+def dense_bound(data, theta, points, slack, q_mean, q_cov, prior_mean, fit_prior_mean=True):
     """Return the bound at any q(u) of g, with the best q(f) for it; rows may be copies."""
-    noise = DenseNoise(theta[2:], chosen.Z_noise, data.X)
+    noise = DenseNoise(theta[2:], points.Z_noise, data.X)
     mean, variance = noise.moments(q_mean, q_cov, prior_mean)
     precision = np.exp(-mean + 0.5 * variance)
-    bound = best_f_bound(data, theta[:2], chosen.Z, slack, precision, fit_prior_mean)
+    bound = best_f_bound(data, theta[:2], points.Z, slack, precision, fit_prior_mean)
     # E[log lambda] is the mean of g, not minus the log of E[1 / lambda].
     bound += 0.5 * (-mean - np.log(precision)).sum()
     return bound - noise.divergence(q_mean, q_cov)
 
 
-def dense_bound_at(data, theta, chosen, slack, solution, fit_prior_mean=True):
+def dense_bound_at(data, theta, points, slack, solution, fit_prior_mean=True):
     """Return the bound at the sites of a solution of distinct rows, sorted."""
     prior_mean = solution.noise_posterior.prior_mean
-    noise = DenseNoise(theta[2:], chosen.Z_noise, data.X)
+    noise = DenseNoise(theta[2:], points.Z_noise, data.X)
     q = noise.posterior(solution.state, prior_mean)
-    return dense_bound(data, theta, chosen, slack, *q, prior_mean, fit_prior_mean)
+    return dense_bound(data, theta, points, slack, *q, prior_mean, fit_prior_mean)
 
 
 def sorted_data(data):
@@ -224,7 +224,7 @@ def test_reported_bound_is_that_of_the_reported_sites(slack, fit_prior_mean, see
     model = make_model(data, slack, fit_prior_mean=fit_prior_mean)
     evaluation = evaluate(model, max_iter=max_iter)
     expected = dense_bound_at(
-        data, THETA, evaluation.chosen, slack, evaluation.solutions[0], fit_prior_mean
+        data, THETA, evaluation.points, slack, evaluation.solutions[0], fit_prior_mean
     )
     assert_allclose(evaluation.objective, expected, rtol=1e-6, atol=1e-6)
 
@@ -235,14 +235,14 @@ def test_no_gaussian_q_is_better(slack, copies):
     """The end is the maximum over all means and covariances of u, and over the prior mean."""
     data = sorted_data(make_data(1, copies=copies))
     model = make_model(data, slack)
-    chosen = chosen_of(model, 5, 2)
-    solution = evaluate(model, chosen=chosen).solutions[0]
-    L = np.linalg.cholesky(DenseNoise(THETA[2:], chosen.Z_noise, data.X).Kuu)
+    points = chosen_of(model, 5, 2)
+    solution = evaluate(model, points=points).solutions[0]
+    L = np.linalg.cholesky(DenseNoise(THETA[2:], points.Z_noise, data.X).Kuu)
 
     def negative(x):
         factor = L @ np.array([[np.exp(x[2]), 0.0], [x[3], np.exp(x[4])]])
         arguments = L @ x[:2], factor @ factor.T, x[5]
-        return -dense_bound(data, THETA, chosen, slack, *arguments)
+        return -dense_bound(data, THETA, points, slack, *arguments)
 
     best = minimize(negative, np.array([0.0, 0.0, 0.0, 0.0, 0.0, -1.0]), method="BFGS")
     assert_allclose(solution.bound, -best.fun, atol=1e-5)
@@ -276,7 +276,7 @@ def test_bound_is_below_the_evidence(slack, fit_prior_mean, copies, seed):
     data = make_data(seed, 2, copies=copies)
     model = make_model(data, slack, fit_prior_mean=fit_prior_mean)
     for Z in (model.X, model.X[:1] + 0.3):
-        evaluation = evaluate(model, chosen=Chosen(Z, None, None, Z), tol=1e-8)
+        evaluation = evaluate(model, points=InducingPoints(Z, None, None, Z), tol=1e-8)
         solution = evaluation.solutions[0]
         means = solution.posterior.prior_mean, solution.noise_posterior.prior_mean
         exact = log_evidence(data, THETA, *means)
@@ -295,7 +295,7 @@ def test_bound_is_below_the_evidence_by_sampling():
     """Six rows: importance sampling of g from a wide prior, f integrated out exactly."""
     data = sorted_data(make_data(3, 6))
     model = make_model(data)
-    evaluation = evaluate(model, chosen=Chosen(model.X, None, None, model.X))
+    evaluation = evaluate(model, points=InducingPoints(model.X, None, None, model.X))
     solution = evaluation.solutions[0]
     rng, n = np.random.RandomState(0), 40_000
     L = np.linalg.cholesky(with_jitter(dense_kernel(THETA[2:], data.X, data.X)))
@@ -330,7 +330,7 @@ def test_noise_process_without_variance_is_constant_noise(slack):
 
     def negative(log_noise):
         precision = np.full(len(data.y), np.exp(-log_noise))
-        return -best_f_bound(data, theta[:2], evaluation.chosen.Z, slack, precision, True)
+        return -best_f_bound(data, theta[:2], evaluation.points.Z, slack, precision, True)
 
     best = minimize_scalar(negative, bounds=(-6.0, 3.0), method="bounded", options={"xatol": 1e-8})
     assert_allclose(evaluation.objective, -best.fun, atol=1e-6)
@@ -379,14 +379,14 @@ def test_sites_at_the_end_are_the_derivatives_of_the_expected_log_likelihood(sla
     data = sorted_data(make_data(5))
     model = make_model(data, slack)
     evaluation = evaluate(model, tol=1e-14, max_iter=20_000)
-    solution, chosen = evaluation.solutions[0], evaluation.chosen
-    noise = DenseNoise(THETA[2:], chosen.Z_noise, data.X)
+    solution, points = evaluation.solutions[0], evaluation.points
+    noise = DenseNoise(THETA[2:], points.Z_noise, data.X)
     prior_mean = solution.noise_posterior.prior_mean
     moments = noise.moments(*noise.posterior(solution.state, prior_mean), prior_mean)
 
     def f_bound(mean, variance):
         precision = np.exp(-mean + 0.5 * variance)
-        bound = best_f_bound(data, THETA[:2], chosen.Z, slack, precision, True)
+        bound = best_f_bound(data, THETA[:2], points.Z, slack, precision, True)
         return bound + 0.5 * (-mean - np.log(precision)).sum()
 
     by_mean = central_difference(lambda m: f_bound(m, moments[1]), moments[0])
@@ -467,16 +467,16 @@ def test_gradient_is_that_of_the_profile_bound(slack, fit_prior_mean):
     data = make_data(10)
     ys = [data.y, np.cos(3.0 * data.y)]
     model = make_model(data, slack, ys=ys, fit_prior_mean=fit_prior_mean)
-    chosen = chosen_of(model)
-    start = evaluate(model, chosen=chosen, wrt_Z=True)
+    points = chosen_of(model)
+    start = evaluate(model, points=points, wrt_Z=True)
     options = {"states": start.states}
     by_theta = central_difference(
-        lambda t: evaluate(model, t, chosen, **options).objective, THETA, 1e-2
+        lambda t: evaluate(model, t, points, **options).objective, THETA, 1e-2
     )
     assert start.grad_theta.shape == (4,)
     assert_allclose(start.grad_theta, by_theta, rtol=1e-4, atol=1e-4)
     by_Z = central_difference(
-        lambda Z: evaluate(model, THETA, chosen._replace(Z=Z), **options).objective, chosen.Z, 1e-2
+        lambda Z: evaluate(model, THETA, points._replace(Z=Z), **options).objective, points.Z, 1e-2
     )
     assert_allclose(start.grad_Z, by_Z, rtol=1e-4, atol=1e-4)
 
@@ -508,9 +508,9 @@ def test_a_weight_of_k_is_k_copies(slack):
     solution = one.solutions[0]
     prior_mean = solution.noise_posterior.prior_mean
     rows = unique_rows(data.X, weighted.weight)
-    noise = DenseNoise(THETA[2:], one.chosen.Z_noise, rows.X)
+    noise = DenseNoise(THETA[2:], one.points.Z_noise, rows.X)
     q = noise.posterior(solution.state, prior_mean)
-    expected = dense_bound(repeated, THETA, one.chosen, slack, *q, prior_mean)
+    expected = dense_bound(repeated, THETA, one.points, slack, *q, prior_mean)
     assert_allclose(one.objective, expected, rtol=1e-6, atol=1e-6)
 
 
@@ -521,9 +521,9 @@ def test_copies_with_targets_of_their_own(slack):
     evaluation = evaluate(model)
     solution = evaluation.solutions[0]
     prior_mean = solution.noise_posterior.prior_mean
-    noise = DenseNoise(THETA[2:], evaluation.chosen.Z_noise, model.X)
+    noise = DenseNoise(THETA[2:], evaluation.points.Z_noise, model.X)
     q = noise.posterior(solution.state, prior_mean)
-    expected = dense_bound(data, THETA, evaluation.chosen, slack, *q, prior_mean)
+    expected = dense_bound(data, THETA, evaluation.points, slack, *q, prior_mean)
     assert len(model.X) < len(data.X)
     assert_allclose(evaluation.objective, expected, rtol=1e-6, atol=1e-6)
 
@@ -612,8 +612,8 @@ def test_evaluation_carries_both_posteriors():
     assert evaluation.noise.functions == (solution.noise_posterior,)
     assert evaluation.noise.kernel is model.noise_kernel
     for posterior, theta, points in (
-        (evaluation.posterior, THETA[:2], evaluation.chosen.Z),
-        (evaluation.noise, THETA[2:], evaluation.chosen.Z_noise),
+        (evaluation.posterior, THETA[:2], evaluation.points.Z),
+        (evaluation.noise, THETA[2:], evaluation.points.Z_noise),
     ):
         L, Z = posterior.Luu, posterior.Z
         assert_array_equal(posterior.theta, theta)
@@ -623,10 +623,10 @@ def test_evaluation_carries_both_posteriors():
 
 def test_jitter_is_the_larger_of_the_two():
     model = make_model(make_data(21))
-    chosen = chosen_of(model)
+    points = chosen_of(model)
     same = np.zeros((3, 1))
     for replaced in ({"Z": same}, {"Z_noise": same}):
-        evaluation = evaluate(model, chosen=chosen._replace(**replaced), jitter=1e-18, attempts=7)
+        evaluation = evaluate(model, points=points._replace(**replaced), jitter=1e-18, attempts=7)
         assert evaluation.jitter > 1e-18
 
 
@@ -644,10 +644,10 @@ def test_subset_is_the_model_of_these_rows():
     rows = np.array([1, 4, 5, 9, 13, 18])
     part = SimpleNamespace(X=data.X[rows], y=data.y[rows], weight=data.weight[rows])
     model, fresh = make_model(data), make_model(part)
-    chosen = chosen_of(model)
+    points = chosen_of(model)
     assert (
-        evaluate(model.subset(rows), chosen=chosen).objective
-        == evaluate(fresh, chosen=chosen).objective
+        evaluate(model.subset(rows), points=points).objective
+        == evaluate(fresh, points=points).objective
     )
 
 
@@ -659,25 +659,25 @@ def test_a_known_noise_function_is_recovered():
     model = make_model(SimpleNamespace(X=X, y=y, weight=np.ones(500)), n_noise_points=12)
     theta = np.log([1.0, 0.8, 2.0, 1.2])
     precision = model.precision(theta, model.initial_state())
-    chosen = PivotedChoice("argmax", 20)(model.kernel, theta[:2], model.rows, precision)
-    chosen = chosen._replace(Z_noise=noise_points(model, theta))
-    evaluation = evaluate(model, theta, chosen, tol=1e-4)
+    points = PivotedSelector("argmax", 20)(model.kernel, theta[:2], model.rows, precision)
+    points = points._replace(Z_noise=noise_points(model, theta))
+    evaluation = evaluate(model, theta, points, tol=1e-4)
     mean, variance = evaluation.noise.moments(X)
     error = mean[0] - log_noise
     assert np.sqrt(np.mean(error**2)) < 0.25
     # Calibrated: errors as large as q(g) says, give or take.
     assert 0.3 < np.mean(error**2 / variance[0]) < 3.0
-    constant = evaluate(model, np.append(theta[:2], np.log([1e-10, 1.0])), chosen, tol=1e-4)
+    constant = evaluate(model, np.append(theta[:2], np.log([1e-10, 1.0])), points, tol=1e-4)
     assert evaluation.objective > constant.objective + 20.0
 
 
 def test_solver_needs_no_model():
     """What `solve_noise` returns is what the evaluation carries."""
     model = make_model(make_data(24))
-    evaluation, chosen = evaluate(model), chosen_of(model)
-    features = model.row_features(model.kernel, THETA[:2], chosen.Z, jitter=JITTER, attempts=1)
+    evaluation, points = evaluate(model), chosen_of(model)
+    features = model.row_features(model.kernel, THETA[:2], points.Z, jitter=JITTER, attempts=1)
     of_noise = model.row_features(
-        model.noise_kernel, THETA[2:], chosen.Z_noise, jitter=JITTER, attempts=1
+        model.noise_kernel, THETA[2:], points.Z_noise, jitter=JITTER, attempts=1
     )
     assert isinstance(features.blocks, RowBlocks)
     solution = solve_noise(

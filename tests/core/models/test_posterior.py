@@ -169,7 +169,7 @@ def test_rows_may_be_used_again_by_who_gave_them():
 
 def dense_predictions(evaluation, k, X_new):
     """Return mean and covariance of the k-th f at new rows: q(u) explicitly, then p(f|u)."""
-    Z, posterior = evaluation.chosen.Z, evaluation.solutions[k].posterior
+    Z, posterior = evaluation.points.Z, evaluation.solutions[k].posterior
     parameters = np.exp(evaluation.theta[:2])
     rows = np.concatenate([Z, X_new])
     K = dense_kernel(rows, *parameters)
@@ -204,7 +204,7 @@ def test_predictions_at_the_rows_are_the_marginals():
     model, theta = outputs(0.5, 1.7)
     evaluation = evaluate(model, theta, make_data()[3])
     features = model.row_features(
-        model.kernel, theta, evaluation.chosen.Z, jitter=SMALLEST_JITTER, attempts=1
+        model.kernel, theta, evaluation.points.Z, jitter=SMALLEST_JITTER, attempts=1
     )
     posterior = evaluation.posterior
     moments = posterior.moments(model.X)

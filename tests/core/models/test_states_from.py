@@ -11,7 +11,7 @@ from sparsegpc._core.kernels.families import RBF, Constant
 from sparsegpc._core.likelihoods.binary import BernoulliLogit, PolyaGammaLogit
 from sparsegpc._core.likelihoods.gaussian import GaussianNoise
 from sparsegpc._core.models.model import SparseModel
-from sparsegpc._core.selection.choices import Chosen
+from sparsegpc._core.selection.selectors import InducingPoints
 
 THETA = np.log([2.0, 0.7])
 
@@ -47,9 +47,9 @@ def test_carried_states_are_those_that_the_moments_of_f_ask_for():
     Z = np.linspace(-2.8, 2.8, 7)[:, None]
     small = make_model(40, PolyaGammaLogit(), fit_prior_mean=False)
     model = make_model(90, PolyaGammaLogit(), fit_prior_mean=False)
-    chosen = Chosen(Z, None, None)
+    points = InducingPoints(Z, None, None)
     options = {"tol": 1e-13, "max_iter": 500}
-    evaluation = small.evaluate(THETA, chosen, small.initial_state(), **options)
+    evaluation = small.evaluate(THETA, points, small.initial_state(), **options)
     mean, variance = dense_moments(small, Z, evaluation.solutions[0].sites, model.X)
     c = np.sqrt(mean**2 + variance)
     (state,) = carried(evaluation, model)
@@ -63,7 +63,9 @@ def test_carried_states_count_what_the_points_miss_as_the_slack_does(slack):
     options = {"slack": slack, "fit_prior_mean": False}
     small, model = (make_model(n, PolyaGammaLogit(), **options) for n in (40, 90))
     solved = {"tol": 1e-13, "max_iter": 500}
-    evaluation = small.evaluate(THETA, Chosen(Z, None, None), small.initial_state(), **solved)
+    evaluation = small.evaluate(
+        THETA, InducingPoints(Z, None, None), small.initial_state(), **solved
+    )
     sites = evaluation.solutions[0].sites
     mean, variance = dense_moments(small, Z, sites, model.X)
 
@@ -87,11 +89,11 @@ def test_carried_states_count_what_the_points_miss_as_the_slack_does(slack):
 def test_carried_states_spare_passes_and_lead_to_the_same_sites():
     Z = np.linspace(-2.8, 2.8, 20)[:, None]
     small, model = make_model(200), make_model(800)
-    chosen = Chosen(Z, None, None)
-    evaluation = small.evaluate(THETA, chosen, small.initial_state())
+    points = InducingPoints(Z, None, None)
+    evaluation = small.evaluate(THETA, points, small.initial_state())
     options = {"tol": 1e-8, "max_iter": 100}
-    cold = model.evaluate(THETA, chosen, model.initial_state(), **options)
-    warm = model.evaluate(THETA, chosen, carried(evaluation, model), **options)
+    cold = model.evaluate(THETA, points, model.initial_state(), **options)
+    warm = model.evaluate(THETA, points, carried(evaluation, model), **options)
     np.testing.assert_allclose(warm.objective, cold.objective, atol=1e-6)
     assert warm.solutions[0].n_iter < cold.solutions[0].n_iter
 
@@ -100,8 +102,8 @@ def test_states_of_many_outputs_stay_in_their_order():
     small, model = make_model(40), make_model(90)
     for one in (small, model):
         one.targets = [one.targets[0], -one.targets[0], np.sign(one.X[:, 0] - 0.01)]
-    chosen = Chosen(np.linspace(-2.8, 2.8, 7)[:, None], None, None)
-    states = carried(small.evaluate(THETA, chosen, small.initial_state()), model)
+    points = InducingPoints(np.linspace(-2.8, 2.8, 7)[:, None], None, None)
+    states = carried(small.evaluate(THETA, points, small.initial_state()), model)
     assert len(states) == 3
     np.testing.assert_allclose(states[0].shift, -states[1].shift, atol=1e-3)
     assert np.all(states[2].shift[:20] < 0.0)

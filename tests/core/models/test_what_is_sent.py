@@ -16,7 +16,7 @@ from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.models.noise_process import HeteroscedasticModel
 from sparsegpc._core.rows.blocks import RowBlocks
 from sparsegpc._core.rows.unique_rows import unique_rows
-from sparsegpc._core.selection.choices import Chosen
+from sparsegpc._core.selection.selectors import InducingPoints
 from tests.core.helpers import free
 
 N_ROWS, M = 4000, 6
@@ -69,8 +69,8 @@ def of_noise():
 @pytest.mark.parametrize("build", [of_labels, of_noise])
 def test_no_function_holds_the_rows(build, sizes):
     model, theta, Z_noise = build()
-    chosen = Chosen(model.X[:M], None, None, Z_noise)
-    found = model.evaluate(theta, chosen, model.initial_state())
+    points = InducingPoints(model.X[:M], None, None, Z_noise)
+    found = model.evaluate(theta, points, model.initial_state())
     model.states_from(theta, found.posterior)
     found.posterior.moments(model.X)
     assert len(sizes) > 5

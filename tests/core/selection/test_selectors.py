@@ -7,11 +7,11 @@ from sparsegpc._core.kernels.algebra import FreeKernel, Scaled
 from sparsegpc._core.kernels.families import RBF, Constant
 from sparsegpc._core.rows.blocks import row_blocks
 from sparsegpc._core.selection import factor
-from sparsegpc._core.selection.choices import (
+from sparsegpc._core.selection.selectors import (
     CandidateRows,
-    Chosen,
-    FixedChoice,
-    PivotedChoice,
+    FixedSelector,
+    InducingPoints,
+    PivotedSelector,
 )
 from tests.core.helpers import read_only
 
@@ -44,7 +44,7 @@ def dense_kernel(X):
 
 def test_points_are_the_rows_of_their_indices():
     rows = make_rows()
-    chosen = PivotedChoice("argmax", 5)(KERNEL, THETA, rows, np.linspace(0.1, 0.3, 40))
+    chosen = PivotedSelector("argmax", 5)(KERNEL, THETA, rows, np.linspace(0.1, 0.3, 40))
     np.testing.assert_array_equal(chosen.Z, rows.X[chosen.indices])
     np.testing.assert_array_equal(chosen.indices, chosen.selection.indices)
     assert chosen.Z.shape == (5, 1)
@@ -56,8 +56,8 @@ def test_by_precision_weighs_residuals_and_greedy_variance_does_not():
     left = rows.X[:, 0] < 0.0
     precision = np.where(left, 1.0, 1e-6)
     K = dense_kernel(rows.X)
-    by_precision = PivotedChoice("argmax", 4)(KERNEL, THETA, rows, precision)
-    by_variance = PivotedChoice("argmax", 4, by_precision=False)(KERNEL, THETA, rows, precision)
+    by_precision = PivotedSelector("argmax", 4)(KERNEL, THETA, rows, precision)
+    by_variance = PivotedSelector("argmax", 4, by_precision=False)(KERNEL, THETA, rows, precision)
     assert by_precision.indices.tolist() == greedy(K, precision, 4)
     assert by_variance.indices.tolist() == greedy(K, np.ones(40), 4)
     assert np.all(left[by_precision.indices])
@@ -68,7 +68,7 @@ def test_by_precision_weighs_residuals_and_greedy_variance_does_not():
 def test_costs_are_those_of_the_precisions_under_either_rule(by_precision):
     rows = make_rows()
     precision = np.linspace(0.05, 0.25, 40)
-    choice = PivotedChoice("argmax", 4, by_precision=by_precision)
+    choice = PivotedSelector("argmax", 4, by_precision=by_precision)
     selection = choice(KERNEL, THETA, rows, precision).selection
     np.testing.assert_allclose(selection.traces[0], 2.0 * precision.sum(), rtol=1e-12)
 
@@ -78,7 +78,7 @@ def test_tolerance_is_in_nats_per_unit_of_weight():
     sizes = {}
     for weight in (1.0, 100.0):
         rows = make_rows(total_weight=40.0 * weight)
-        selection = PivotedChoice("argmax", 40, 1e-3)(KERNEL, THETA, rows, precision).selection
+        selection = PivotedSelector("argmax", 40, 1e-3)(KERNEL, THETA, rows, precision).selection
         cost = 0.5 * 0.2 * 2.0 / weight
         np.testing.assert_allclose(selection.costs[0], cost, rtol=1e-12)
         assert selection.costs[-1] <= 1e-3
@@ -88,7 +88,7 @@ def test_tolerance_is_in_nats_per_unit_of_weight():
 
 def test_chosen_points_follow_the_kernel():
     rows = make_rows()
-    choose = PivotedChoice("argmax", 6)
+    choose = PivotedSelector("argmax", 6)
     precision = np.linspace(0.1, 0.3, 40)
     short = choose(KERNEL, np.log([2.0, 0.1]), rows, precision)
     long = choose(KERNEL, np.log([2.0, 3.0]), rows, precision)
@@ -99,7 +99,7 @@ def test_sampled_points_follow_the_generator():
     rows, precision = make_rows(), np.full(40, 0.2)
 
     def draw(seed):
-        choose = PivotedChoice("sample", 6, rng=np.random.RandomState(seed))
+        choose = PivotedSelector("sample", 6, rng=np.random.RandomState(seed))
         return choose(KERNEL, THETA, rows, precision).indices
 
     np.testing.assert_array_equal(draw(1), draw(1))
@@ -115,26 +115,26 @@ def test_threads_and_memory_of_the_rows_serve_the_selection(monkeypatch):
 
     monkeypatch.setattr(factor, "row_blocks", recorded)
     rows = make_rows(n_threads=3, memory=12345)
-    PivotedChoice("argmax", 5)(KERNEL, THETA, rows, np.ones(40))
+    PivotedSelector("argmax", 5)(KERNEL, THETA, rows, np.ones(40))
     assert seen
     assert all(options == {"n_threads": 3, "memory": 12345} for options in seen)
 
 
 def test_given_order_is_followed():
     order = np.array([30, 2, 17, 9])
-    choose = PivotedChoice("order", 3, order=order)
+    choose = PivotedSelector("order", 3, order=order)
     chosen = choose(KERNEL, THETA, make_rows(), np.full(40, 0.2))
     np.testing.assert_array_equal(chosen.indices, order[:3])
 
 
 @pytest.mark.parametrize(("rule", "fixed"), [("argmax", False), ("sample", False), ("order", True)])
 def test_only_a_given_order_is_fixed(rule, fixed):
-    assert PivotedChoice(rule, 3).fixed is fixed
+    assert PivotedSelector(rule, 3).fixed is fixed
 
 
 def test_given_points_are_returned_whatever_the_rows():
     Z = np.array([[0.1], [5.0]])
-    choose = FixedChoice(Z)
+    choose = FixedSelector(Z)
     chosen = choose(KERNEL, THETA, make_rows(), np.full(40, 0.2))
     np.testing.assert_array_equal(chosen.Z, Z)
     assert chosen.indices is None
@@ -143,7 +143,7 @@ def test_given_points_are_returned_whatever_the_rows():
 
 
 def test_a_limit_lowers_the_number_of_points_and_never_raises_it():
-    choose = PivotedChoice("argmax", 5)
+    choose = PivotedSelector("argmax", 5)
     assert choose.limited(3).n_points == 3
     assert choose.limited(8).n_points == 5
     assert choose.n_points == 5
@@ -153,9 +153,9 @@ def test_a_limit_lowers_the_number_of_points_and_never_raises_it():
 
 def test_points_are_equal_if_those_of_the_noise_are_too():
     Z, noise = np.array([[0.1], [5.0]]), np.array([[2.0]])
-    assert Chosen(Z, None, None).equals(Chosen(Z.copy(), np.arange(2), None))
-    assert not Chosen(Z, None, None).equals(Chosen(Z + 1e-9, None, None))
-    both = Chosen(Z, None, None, noise)
-    assert both.equals(Chosen(Z.copy(), None, None, noise.copy()))
-    assert not both.equals(Chosen(Z, None, None, noise + 1e-9))
-    assert not both.equals(Chosen(Z + 1e-9, None, None, noise))
+    assert InducingPoints(Z, None, None).equals(InducingPoints(Z.copy(), np.arange(2), None))
+    assert not InducingPoints(Z, None, None).equals(InducingPoints(Z + 1e-9, None, None))
+    both = InducingPoints(Z, None, None, noise)
+    assert both.equals(InducingPoints(Z.copy(), None, None, noise.copy()))
+    assert not both.equals(InducingPoints(Z, None, None, noise + 1e-9))
+    assert not both.equals(InducingPoints(Z + 1e-9, None, None, noise))

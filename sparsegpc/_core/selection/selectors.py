@@ -1,8 +1,8 @@
 """Where inducing points come from: selected among the rows, or given.
 
-A choice is called as ``choice(kernel, theta, rows, precision)`` with `CandidateRows` and the
-precisions of their sites, shape (N,), and returns `Chosen`. It has ``n_points``, the most that it
-takes, and ``fixed``, whether it returns the same points whatever its arguments.
+A selector is called as ``selector(kernel, theta, rows, precision)`` with `CandidateRows` and the
+precisions of their sites, shape (N,), and returns `InducingPoints`. Its ``n_points`` is their
+largest number, and ``fixed`` is true if it returns the same points whatever its arguments.
 """
 
 from copy import copy
@@ -33,8 +33,8 @@ class CandidateRows(NamedTuple):
     options: dict
 
 
-class Chosen(NamedTuple):
-    """Inducing points, the rows that they are (None if they are no rows), and the selection.
+class InducingPoints(NamedTuple):
+    """Inducing points, their row indices (None if they are not rows), and the selection.
 
     ``Z_noise`` are the points of a noise process, if the model has one.
     """
@@ -64,7 +64,7 @@ def refuse_points(n_points, n_functions, name):
     )
 
 
-class PivotedChoice:
+class PivotedSelector:
     """Choose inducing points by partial pivoted Cholesky; see `pivots`.
 
     Parameters
@@ -104,7 +104,7 @@ class PivotedChoice:
         self.fixed = rule == "order"
 
     def limited(self, n_points):
-        """Return the same choice of at most this many points."""
+        """Return the same selector of at most this many points."""
         other = copy(self)
         other.n_points = min(n_points, self.n_points)
         return other
@@ -125,16 +125,16 @@ class PivotedChoice:
             check=self._check,
             **rows.options,
         )
-        return Chosen(rows.X[selection.indices], selection.indices, selection)
+        return InducingPoints(rows.X[selection.indices], selection.indices, selection)
 
 
-class FixedChoice:
+class FixedSelector:
     """Inducing points that are given."""
 
     fixed = True
 
     def __init__(self, Z):
-        self._chosen = Chosen(Z, None, None)
+        self._chosen = InducingPoints(Z, None, None)
         self.n_points = len(Z)
 
     def __call__(self, kernel, theta, rows, precision):
