@@ -141,8 +141,8 @@ class BaseSparseGP(*CALLBACK_SUPPORT, Estimator):
     ...     def targets(self, y, weight, rows):
     ...         return [rows.mean(y, weight)]
     ...
-    ...     def expect(self, y, weight, mean, explained, residual, v):
-    ...         rate = weight * np.exp(mean[0] + 0.5 * (explained[0] + v[0] * residual))
+    ...     def expect(self, y, weight, mean, inducing_variance, residual, v):
+    ...         rate = weight * np.exp(mean[0] + 0.5 * (inducing_variance[0] + v[0] * residual))
     ...         value, slope = weight * y * mean[0] - rate, weight * y - rate
     ...         return Expectation(value, slope[None], rate[None], v * rate)
     >>> class CountRegressor(BaseSparseGP):

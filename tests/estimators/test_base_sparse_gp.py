@@ -65,9 +65,9 @@ class NegativeBinomial(Likelihood):
         odds = expit(g)
         return (NODE_WEIGHTS @ part for part in (np.logaddexp(0.0, g), odds, odds * expit(-g)))
 
-    def expect(self, y, weight, mean, explained, residual, v):
+    def expect(self, y, weight, mean, inducing_variance, residual, v):
         size = np.exp(self.log_size)
-        soft, odds, curvature = self._averages(mean[0], explained[0] + v[0] * residual)
+        soft, odds, curvature = self._averages(mean[0], inducing_variance[0] + v[0] * residual)
         steps, total = size + np.arange(y["exceeding"].shape[1]), y["count"] + size
         value = y["exceeding"] @ np.log(steps) - y["constant"] - total * soft
         value += y["count"] * (mean[0] - self.log_size)
@@ -243,8 +243,8 @@ class Product(Likelihood):
     def targets(self, y, weight, rows):
         return [rows.mean(y, weight)]
 
-    def expect(self, y, weight, mean, explained, residual, v):
-        variance = (explained + v * residual).sum(axis=0)
+    def expect(self, y, weight, mean, inducing_variance, residual, v):
+        variance = (inducing_variance + v * residual).sum(axis=0)
         rate = weight * np.exp(np.minimum(mean.sum(axis=0) + 0.5 * variance, 600.0))
         value, slope = weight * y * mean.sum(axis=0) - rate, weight * y - rate
         return Expectation(value, np.stack([slope] * 2), np.stack([rate] * 2), v * rate)

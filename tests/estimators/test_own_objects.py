@@ -81,8 +81,8 @@ class Shifted(LabelLikelihood):
         value = y * f - np.logaddexp(0.0, f)
         return (WEIGHTS @ value, WEIGHTS @ (y - p), WEIGHTS @ (p * (1.0 - p)))
 
-    def expect(self, y, weight, mean, explained, residual, v):
-        value, slope, p = self._expected(y, mean[0], explained[0] + v[0] * residual)
+    def expect(self, y, weight, mean, inducing_variance, residual, v):
+        value, slope, p = self._expected(y, mean[0], inducing_variance[0] + v[0] * residual)
         return Expectation(
             weight * value, (weight * slope)[None], (weight * p)[None], v * weight * p
         )

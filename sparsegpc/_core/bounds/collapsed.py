@@ -7,7 +7,7 @@ residual r (see `features`) and :math:`h = V (b - p \mu)`,
 .. math::
     B = I + V \mathrm{diag}(p) V^\top, \qquad
     \log Z \ge -\tfrac12 \log|B| + \tfrac12 h^\top B^{-1} h
-    + \textstyle\sum_n (\mu b_n - \tfrac12 \mu^2 p_n + \mathrm{own}_n) + \mathrm{slack},
+    + \textstyle\sum_n (\mu b_n - \tfrac12 \mu^2 p_n + \mathrm{log\,scale}_n) + \mathrm{slack},
 
 and the optimal q(u) is, in whitened coordinates, N(w, B^-1) with :math:`w = B^{-1} h`.
 
@@ -54,17 +54,17 @@ class FunctionPosterior(NamedTuple):
         """Return q(u) of the first `n_points` points at the same sites and prior mean.
 
         With Luu lower triangular their features are the first rows of V. So B and h of the smaller
-        model are leading blocks of these, and the cost grows by what the other rows of V explained,
-        the diagonal of B - I. The bound would need the rows. Cost M^2.
+        model are leading blocks of these, and the cost grows by the trace of the part of B - I that
+        is dropped. The bound would need the rows. Cost M^2.
         """
         LB = np.ascontiguousarray(self.LB[:n_points, :n_points])
         h = self.LB[:n_points] @ (self.LB.T @ self.w)
-        explained = (self.LB[n_points:] ** 2).sum() - (len(self.LB) - n_points)
+        lost = (self.LB[n_points:] ** 2).sum() - (len(self.LB) - n_points)
         return FunctionPosterior(
             solve_cholesky(LB, h),
             LB,
             self.prior_mean,
-            mean_cost=self.mean_cost + explained / self.n_rows,
+            mean_cost=self.mean_cost + lost / self.n_rows,
             n_rows=self.n_rows,
         )
 
@@ -73,7 +73,7 @@ class RowSums(NamedTuple):
     """The sums over rows that q(u) and the bound depend on.
 
     ``VpV`` (M, M) is V diag(p) V^T; ``Vp``, ``Vb`` (M,) are V p and V b; the others are sums of
-    precisions, shifts, own terms, ``cost = precision * residual`` and the slack's `row_term`.
+    precisions, shifts, log scales, ``cost = precision * residual`` and the slack's `row_term`.
     """
 
     VpV: np.ndarray
@@ -81,7 +81,7 @@ class RowSums(NamedTuple):
     Vb: np.ndarray
     precision: float
     shift: float
-    own: float
+    log_scale: float
     cost: float
     slack: float
 
@@ -93,9 +93,9 @@ def row_sums(features, sites, slack):
     come back in the gradient, magnified where Kuu is close to singular.
     """
 
-    def sums(V, residual, p, b, own):
+    def sums(V, residual, p, b, log_scale):
         cost = p * residual
-        terms = p, b, own, cost, slack.row_term(cost)
+        terms = p, b, log_scale, cost, slack.row_term(cost)
         numbers = np.array([term.sum() for term in terms])
         return weighted_gram(V, p), V @ p, V @ b, numbers
 
@@ -134,7 +134,12 @@ def _profile(sums):
     centre = sums.shift / sums.precision if sums.precision > 0.0 else 0.0
     h = sums.Vb - centre * sums.Vp
     w_p, w_b = solve_cholesky(LB, np.stack([sums.Vp, h], axis=1)).T
-    value = sums.own + centre * sums.shift - 0.5 * centre * centre * sums.precision + 0.5 * h @ w_b
+    value = (
+        sums.log_scale
+        + centre * sums.shift
+        - 0.5 * centre * centre * sums.precision
+        + 0.5 * h @ w_b
+    )
     # The sum of (P^-1 + Q)^-1, which is positive.
     curvature = max(sums.precision - sums.Vp @ w_p, EPSILON * sums.precision, TINY)
     return _Profile(LB, w_p, w_b, centre, value, -sums.Vp @ w_b, curvature)
@@ -156,7 +161,7 @@ def collapse(features, sites, slack, prior_mean=None):
     ----------
     features : RowFeatures
     sites : Sites
-        Precisions (non-negative), shifts and own terms, each of shape (N,).
+        Precisions (non-negative), shifts and log scales, each of shape (N,).
     slack : Slack
     prior_mean : float or None
         None maximises the bound over the prior mean, in which it is quadratic.
@@ -175,10 +180,10 @@ def collapse(features, sites, slack, prior_mean=None):
     profile = _profile(sums)
     w_p, w_b, centre = profile.w_p, profile.w_b, profile.centre
 
-    def residuals(V, p, b, own):
+    def residuals(V, p, b, log_scale):
         of_one, mean = 1.0 - w_p @ V, w_b @ V
         d = b - centre * p
-        value = own + centre * (b - 0.5 * centre * p) + mean * (d - 0.5 * p * mean)
+        value = log_scale + centre * (b - 0.5 * centre * p) + mean * (d - 0.5 * p * mean)
         return value.sum(), of_one @ (d - p * mean), p @ of_one**2
 
     value, slope, curvature = features.sum(residuals, *sites)
@@ -204,8 +209,8 @@ def marginals(V, residual, posterior):
     The variance is that of the predictive p(f|u) q(u): the scale serves the bound only.
     Cost N M^2.
     """
-    mean, explained = moments(V, posterior)
-    return mean, explained + residual
+    mean, inducing_variance = moments(V, posterior)
+    return mean, inducing_variance + residual
 
 
 def moments(V, posterior):
@@ -217,8 +222,8 @@ def moments(V, posterior):
 
 def covariance(residual, V, posterior, out=None):
     """Return the covariance of f, shape (N, N), from K - V^T V and the features V, in `out`."""
-    explained = solve_lower(posterior.LB, V)
-    out = np.matmul(explained.T, explained, out=out)
+    half = solve_lower(posterior.LB, V)
+    out = np.matmul(half.T, half, out=out)
     out += residual
     return out
 

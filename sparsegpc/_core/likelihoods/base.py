@@ -19,11 +19,11 @@ LARGEST_CONSTANT, CONSTANT_STEPS = 30.0, 50
 
 
 class Sites(NamedTuple):
-    """Gaussian sites ``exp(shift f - precision f^2 / 2 + own)``, each of shape (N,)."""
+    """Gaussian sites ``exp(shift f - precision f^2 / 2 + log_scale)``, each of shape (N,)."""
 
     precision: np.ndarray
     shift: np.ndarray
-    own: np.ndarray
+    log_scale: np.ndarray
 
 
 class SiteState(NamedTuple):
@@ -33,7 +33,7 @@ class SiteState(NamedTuple):
     shift: np.ndarray
 
     def sites(self):
-        """Return the `Sites` without own terms."""
+        """Return the `Sites`, their log scales zero."""
         return Sites(*self, np.zeros(len(self.shift)))
 
 
@@ -105,8 +105,8 @@ class Likelihood:
     ...     def targets(self, y, weight, rows):
     ...         return [rows.mean(y, weight)]
     ...
-    ...     def expect(self, y, weight, mean, explained, residual, v):
-    ...         log_rate = mean[0] + 0.5 * (explained[0] + v[0] * residual)
+    ...     def expect(self, y, weight, mean, inducing_variance, residual, v):
+    ...         log_rate = mean[0] + 0.5 * (inducing_variance[0] + v[0] * residual)
     ...         rate = weight * np.exp(np.minimum(log_rate, 600.0))
     ...         value, slope = weight * y * mean[0] - rate, weight * y - rate
     ...         return Expectation(value, slope[None], rate[None], v * rate)
@@ -158,18 +158,18 @@ class Likelihood:
         """
         return self
 
-    def expect(self, y, weight, mean, explained, residual, v):
+    def expect(self, y, weight, mean, inducing_variance, residual, v):
         """Return the `Expectation` at moments of the K functions at n rows.
 
         Parameters
         ----------
         y, weight : array of shape (n,)
-        mean, explained : ndarray of shape (K, n)
+        mean, inducing_variance : ndarray of shape (K, n)
             The mean of f, and the part of its variance that comes from q(u).
         residual : ndarray of shape (n,)
             The part of its prior variance that the inducing points miss.
         v : ndarray of shape (K, n)
-            The scale of that part: the variance of f is ``explained + v * residual``.
+            The scale of that part: the variance of f is ``inducing_variance + v * residual``.
 
         Returns
         -------
@@ -177,9 +177,9 @@ class Likelihood:
         """
         if not self.has_fixed_sites:
             raise self._lacks("expect")
-        p, shift, own = self.sites(None, y, weight)
-        mean, variance = mean[0], explained[0] + v[0] * residual
-        value = own + shift * mean - 0.5 * p * (mean**2 + variance)
+        p, shift, log_scale = self.sites(None, y, weight)
+        mean, variance = mean[0], inducing_variance[0] + v[0] * residual
+        value = log_scale + shift * mean - 0.5 * p * (mean**2 + variance)
         return Expectation(value, (shift - p * mean)[None], p[None], v * p)
 
     def sites(self, state, y, weight):

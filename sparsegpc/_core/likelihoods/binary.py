@@ -65,11 +65,11 @@ class BernoulliLogit(_BinaryLikelihood):
     slack.
     """
 
-    def expect(self, y, weight, mean, explained, residual, v):
+    def expect(self, y, weight, mean, inducing_variance, residual, v):
         # From the side of the label that most copies have, so that both labels are treated alike.
         sign = np.where(y < 0.0, -1.0, 1.0)
         mean = sign * mean[0]
-        value, slope, precision = expected_log_sigmoid(mean, explained[0] + v[0] * residual)
+        value, slope, precision = expected_log_sigmoid(mean, inducing_variance[0] + v[0] * residual)
         # log sigma(-f) = log sigma(f) - f.
         others = 0.5 * (1.0 - np.abs(y))
         precision = weight * precision
@@ -90,8 +90,8 @@ class BernoulliProbit(_BinaryLikelihood):
     slack.
     """
 
-    def expect(self, y, weight, mean, explained, residual, v):
-        mean, variance = mean[0], explained[0] + v[0] * residual
+    def expect(self, y, weight, mean, inducing_variance, residual, v):
+        mean, variance = mean[0], inducing_variance[0] + v[0] * residual
         value, slope, precision = np.zeros((3, len(mean)))
         for sign in (1.0, -1.0):
             share = 0.5 * weight * (1.0 + sign * y)
@@ -130,9 +130,9 @@ class PolyaGammaLogit(_BinaryLikelihood):
 
     slacks = CONDITIONALLY_GAUSSIAN
 
-    def expect(self, y, weight, mean, explained, residual, v):
+    def expect(self, y, weight, mean, inducing_variance, residual, v):
         mean = mean[0]
-        tilt = np.sqrt(np.maximum(mean**2 + explained[0] + v[0] * residual, 1e-16))
+        tilt = np.sqrt(np.maximum(mean**2 + inducing_variance[0] + v[0] * residual, 1e-16))
         precision = weight * polya_gamma_mean(tilt)
         return Expectation(
             weight * (0.5 * y * mean - 0.5 * tilt - np.log1p(np.exp(-tilt))),
@@ -160,8 +160,8 @@ class ConditionalPolyaGamma(_BinaryLikelihood):
     slacks = ("tight",)
     has_own_slack = True
 
-    def expect(self, y, weight, mean, explained, residual, v):
-        mean, variance = mean[0], explained[0]
+    def expect(self, y, weight, mean, inducing_variance, residual, v):
+        mean, variance = mean[0], inducing_variance[0]
         r = residual * _own_scale(weight, mean, variance, residual)
         parts = expected_log_cosh(mean, variance, r)
         p = weight * parts[1]

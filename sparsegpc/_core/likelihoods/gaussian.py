@@ -1,7 +1,7 @@
 r"""Gaussian observation noise, known at each row or a function of the row.
 
 A target y of weight w with noise variance :math:`\lambda` is the site of precision
-:math:`w / \lambda` and shift :math:`w y / \lambda` with the own term
+:math:`w / \lambda` and shift :math:`w y / \lambda` with the log scale
 :math:`-\frac w2 [\log 2 \pi \lambda + y^2 / \lambda]` (Passerello 2021, section 3.1). It does not
 depend on f, so nothing has to be solved for.
 """
@@ -30,7 +30,7 @@ class KnownNoise(Likelihood):
     """Targets of known precision.
 
     An entry of ``y`` holds the ``mean`` of the copies of a row, weighted by their precisions, the
-    sum of these as the ``precision``, and in ``own`` what the likelihood of the copies has beyond
+    sum of these as the ``precision``, and ``log_scale``, the log likelihood of the copies less
     ``-precision (mean - f)^2 / 2``. See `known_noise_targets`.
     """
 
@@ -39,12 +39,12 @@ class KnownNoise(Likelihood):
 
     def sites(self, state, y, weight):
         p, mean = y["precision"], y["mean"]
-        return Sites(p, p * mean, y["own"] - 0.5 * p * mean**2)
+        return Sites(p, p * mean, y["log_scale"] - 0.5 * p * mean**2)
 
     def constant_bound(self, y, weight, fit_prior_mean=True):
         p, mean = y["precision"], y["mean"]
         centre = p @ mean / p.sum() if fit_prior_mean else 0.0
-        return float(y["own"].sum() - 0.5 * p @ (mean - centre) ** 2)
+        return float(y["log_scale"].sum() - 0.5 * p @ (mean - centre) ** 2)
 
 
 class GaussianNoise(Likelihood):
@@ -88,8 +88,8 @@ class GaussianNoise(Likelihood):
         if self.n_params > 1:
             refuse_no_noise(-log_noise, largest_log_precision(y, weight))
         p = weight * np.exp(-log_noise)
-        own = -0.5 * weight * (LOG_2PI + log_noise)
-        return Sites(p, p * y["mean"], own - 0.5 * p * (y["mean"] ** 2 + y["scatter"]))
+        log_scale = -0.5 * weight * (LOG_2PI + log_noise)
+        return Sites(p, p * y["mean"], log_scale - 0.5 * p * (y["mean"] ** 2 + y["scatter"]))
 
     def params_gradient(self, y, weight, mean, variance):
         """Return the derivative of the bound w.r.t. the parameters, given the moments of f."""
@@ -153,8 +153,8 @@ def known_noise_targets(y, weight, noise_variance, rows):
     total = rows.total(precision)
     mean = rows.total(precision * y) / total
     deviation = rows.total(precision * (y - rows.spread(mean)) ** 2)
-    own = -0.5 * (rows.total(weight * (LOG_2PI + np.log(noise_variance))) + deviation)
-    return _records(mean=mean, precision=total, own=own)
+    log_scale = -0.5 * (rows.total(weight * (LOG_2PI + np.log(noise_variance))) + deviation)
+    return _records(mean=mean, precision=total, log_scale=log_scale)
 
 
 def learned_noise_targets(y, weight, log_noise, precision, rows):
@@ -169,8 +169,8 @@ def learned_noise_targets(y, weight, log_noise, precision, rows):
     """
     targets = noisy_targets(y, weight, np.empty((len(rows.weight), 0)), rows)
     total = rows.weight * precision
-    own = -0.5 * (rows.weight * (LOG_2PI + log_noise) + total * targets["scatter"])
-    return _records(mean=targets["mean"], precision=total, own=own)
+    log_scale = -0.5 * (rows.weight * (LOG_2PI + log_noise) + total * targets["scatter"])
+    return _records(mean=targets["mean"], precision=total, log_scale=log_scale)
 
 
 def noisy_targets(y, weight, basis, rows):

@@ -90,8 +90,8 @@ class Softmax(_SoftmaxLink, _JointLikelihood):
         np.fill_diagonal(shares, 1.0)
         return float(xlogy(counts[:, None], shares).sum())
 
-    def expect(self, y, weight, mean, explained, residual, v):
-        variance = explained + v * residual
+    def expect(self, y, weight, mean, inducing_variance, residual, v):
+        variance = inducing_variance + v * residual
         value, slope, precision = np.zeros(len(y)), np.zeros(mean.shape), np.zeros(mean.shape)
         for k, share in enumerate(y.T):
             rows = np.flatnonzero(share)
@@ -138,9 +138,9 @@ class LogisticSoftmax(_JointLikelihood):
             for share in y.T
         ]
 
-    def expect(self, y, weight, mean, explained, residual, v):
+    def expect(self, y, weight, mean, inducing_variance, residual, v):
         y = y.T
-        variance = explained + v * residual
+        variance = inducing_variance + v * residual
         tilt = np.maximum(np.sqrt(mean**2 + variance), SMALLEST_TILT)
         # c - |mean|, without cancellation.
         excess = variance / (tilt + np.abs(mean))

@@ -64,14 +64,14 @@ def visit(batch, posteriors, scales):
 
     def block(V, residual, weight, *targets):
         f = [moments(V, q) for q in posteriors]
-        mean, explained = map(np.stack, zip(*f, strict=True))
+        mean, inducing_variance = map(np.stack, zip(*f, strict=True))
         parts = [
             _expected(likelihood, y, weight, m, s, residual, scales)
             for likelihood, y, m, s in zip(
                 batch.likelihoods,
                 targets,
                 batch.by_output(mean),
-                batch.by_output(explained),
+                batch.by_output(inducing_variance),
                 strict=True,
             )
         ]
@@ -81,7 +81,7 @@ def visit(batch, posteriors, scales):
         sums = _block_sums(V, precision, slope + precision * mean)
         rows = slope, precision, np.concatenate(cost)
         if has_params:
-            rows = (*rows, mean, explained + np.concatenate(v) * residual)
+            rows = (*rows, mean, inducing_variance + np.concatenate(v) * residual)
         return (float(np.sum(value)), *sums), rows
 
     inputs = [batch.features.residual, batch.weight, *map(Table, batch.targets)]
@@ -89,9 +89,9 @@ def visit(batch, posteriors, scales):
     return Visit(value, _row_sums(sums), RowSlopes(*rows[:3]), tuple(rows[3:]))
 
 
-def _expected(likelihood, y, weight, mean, explained, residual, scales):
+def _expected(likelihood, y, weight, mean, inducing_variance, residual, scales):
     """Return value, slope, precision, residual cost and scale of rows at moments of f."""
-    expect = partial(likelihood.expect, y, weight, mean, explained, residual)
+    expect = partial(likelihood.expect, y, weight, mean, inducing_variance, residual)
     expected, v = settle_scales(scales, expect, residual, [None] * len(mean))
     value = expected.value - 0.5 * (v - np.log(v) - 1.0).sum(axis=0)
     return value.sum(), expected.slope, expected.precision, expected.residual_cost, v

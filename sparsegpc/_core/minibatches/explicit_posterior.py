@@ -6,14 +6,14 @@ from sparsegpc._core.numerics.linalg import inverse_from_cholesky, solve_cholesk
 
 
 def expected_log_sites(sums, posterior):
-    """Return the expectation of the logarithm of sites, own terms included, at any q(u).
+    """Return the expectation of the logarithm of sites, log scales included, at any q(u).
 
     Of f without its residual. Cost 2 M^3.
     """
     w, mean = posterior.w, posterior.prior_mean
     pull = sums.Vb - mean * sums.Vp
     return float(
-        sums.own
+        sums.log_scale
         + mean * sums.shift
         - 0.5 * mean**2 * sums.precision
         + w @ (pull - 0.5 * sums.VpV @ w)

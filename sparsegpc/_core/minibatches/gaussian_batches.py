@@ -61,8 +61,8 @@ class GaussianBatches(StochasticModel):
 def gaussian_sites(y, weight, log_noise):
     """Return the sites of targets with one noise variance; the formula is in `gaussian`."""
     precision = weight * np.exp(-log_noise)
-    own = -0.5 * (weight * (LOG_2PI + log_noise) + precision * y**2)
-    return Sites(precision, precision * y, own)
+    log_scale = -0.5 * (weight * (LOG_2PI + log_noise) + precision * y**2)
+    return Sites(precision, precision * y, log_scale)
 
 
 def with_noise(sums, slack, old, new):
@@ -71,9 +71,11 @@ def with_noise(sums, slack, old, new):
     That of the slack is right up to what would need the rows.
     """
     ratio, total_weight = np.exp(old - new), sums.precision * np.exp(old)
-    squares = -2.0 * sums.own - total_weight * (LOG_2PI + old)
-    own = -0.5 * (total_weight * (LOG_2PI + new) + ratio * squares)
-    return scaled(sums, ratio)._replace(own=own, slack=slack.rescaled(sums.slack, ratio))
+    squares = -2.0 * sums.log_scale - total_weight * (LOG_2PI + old)
+    log_scale = -0.5 * (total_weight * (LOG_2PI + new) + ratio * squares)
+    return scaled(sums, ratio)._replace(
+        log_scale=log_scale, slack=slack.rescaled(sums.slack, ratio)
+    )
 
 
 def batch_bound(sums, slack, posterior):

@@ -14,7 +14,7 @@ extrapolates; a step that lowers the bound is taken back: see `ascent`. So a bat
 stable ascent whatever was known before, be it nothing, and with all rows as the batch the ascent
 ends at the optimum of `sites`. Sites that are fixed are right at the first visit.
 
-The ``own`` term of the sums holds what the rows' expected log likelihood, slack included, has
+The ``log_scale`` term of the sums holds what the rows' expected log likelihood, slack included, has
 beyond that of their sites at the q(u) where they were left: it makes the evidence of the sites the
 bound on that of the rows.
 """
@@ -46,15 +46,15 @@ MAX_VISITS = 100
 class _Attempt(NamedTuple):
     """The bound of a batch at given sums of its sites, and the sums that its rows ask for.
 
-    ``point`` are these sums and ``image`` those; ``own`` is what belongs to ``point`` as their own
-    term.
+    ``point`` are these sums and ``image`` those; ``log_scale`` is the log scale that
+    belongs to ``point``.
     """
 
     point: tuple
     image: tuple
     posteriors: list
     visit: Visit
-    own: float
+    log_scale: float
     bound: float
 
     def towards_target(self, length):
@@ -195,13 +195,13 @@ class SiteBatches(StochasticModel):
         return Batch(features, likelihoods, self._targets(y, weight), weight)
 
     def _posteriors(self, sums):
-        # The slack is in the own terms.
+        # The slack is in the log scales.
         return [optimal_posterior(part, 1, STANDARD, self.prior_mean) for part in sums]
 
     def _left(self, kept, best):
-        """Return the sums that are kept with those of an attempt, whose own term they share."""
-        own = best.own / self.n_functions
-        left = [part._replace(own=own) for part in best.point]
+        """Return the sums that are kept with those of an attempt, whose log scale they share."""
+        log_scale = best.log_scale / self.n_functions
+        left = [part._replace(log_scale=log_scale) for part in best.point]
         return tuple(map(added, kept, left))
 
     def _solve(self, state, batch, kept, tol, max_visits):
@@ -238,9 +238,9 @@ class SiteBatches(StochasticModel):
         """Return the `_Attempt` at the sums of the batch's sites. Cost 2 K n M^2."""
         posteriors = self._posteriors(map(added, kept, sums))
         visit = self._visit(batch, posteriors)
-        own = visit.value - sum(map(expected_log_sites, sums, posteriors))
-        bound = own + sum(q.bound for q in posteriors)
-        return _Attempt(sums, visit.sums, posteriors, visit, own, bound)
+        log_scale = visit.value - sum(map(expected_log_sites, sums, posteriors))
+        bound = log_scale + sum(q.bound for q in posteriors)
+        return _Attempt(sums, visit.sums, posteriors, visit, log_scale, bound)
 
     def _refuse_no_sites(self, sums):
         """Raise LinAlgError if sums, extrapolated, are not those of sites of positive precision."""

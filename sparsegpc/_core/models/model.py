@@ -148,11 +148,13 @@ class SparseModel:
         mean_costs = by_output([q.mean_cost for q in functions], n)
 
         def block(V, residual, weight, *targets):
-            mean, explained = map(np.stack, zip(*[moments(V, q) for q in functions], strict=True))
+            mean, inducing_variance = map(
+                np.stack, zip(*[moments(V, q) for q in functions], strict=True)
+            )
             precision, shift = [], []
             for m, s, y, own, costs in zip(
                 by_output(mean, n),
-                by_output(explained, n),
+                by_output(inducing_variance, n),
                 targets,
                 params,
                 mean_costs,

@@ -124,8 +124,8 @@ class _Problem:
         exponent = -mean + 0.5 * variance
         refuse_no_noise(exponent, self._limit)
         y, p = self._y, self._weight * np.exp(exponent)
-        own = -0.5 * (self._weight * (LOG_2PI + mean) + p * (y["mean"] ** 2 + y["scatter"]))
-        return Sites(p, p * y["mean"], own)
+        log_scale = -0.5 * (self._weight * (LOG_2PI + mean) + p * (y["mean"] ** 2 + y["scatter"]))
+        return Sites(p, p * y["mean"], log_scale)
 
     def _wanted(self, precision, posterior):
         """Return the precisions of g that f asks for, shape (N,)."""
@@ -133,9 +133,11 @@ class _Problem:
         slack = self._slack
 
         def block(V, residual, p, y_mean, scatter):
-            f_mean, explained = moments(V, posterior)
+            f_mean, inducing_variance = moments(V, posterior)
             v = slack.scale(p * residual, posterior.mean_cost)
-            return (0.5 * p * ((y_mean - f_mean) ** 2 + scatter + explained + v * residual),)
+            return (
+                0.5 * p * ((y_mean - f_mean) ** 2 + scatter + inducing_variance + v * residual),
+            )
 
         inputs = self._features.residual, precision, self._y["mean"], self._y["scatter"]
         return self._features.rows(block, *inputs)[0]

@@ -232,20 +232,20 @@ class _Problem:
         else:
             means = start.means
         v = self._scales_at(precision)
-        reached, explained = self._look_first(functions, means, v)
+        reached, inducing_variance = self._look_first(functions, means, v)
         search = LBFGS(
-            lambda means: self._look(means, explained, v),
+            lambda means: self._look(means, inducing_variance, v),
             lambda gradient: _newton_step(functions, gradient),
             MEAN_TOL_SHARE * self._tol,
         )
         (means, value, _, mean, expected), solved = search.climb(reached)
         # All of the bound that does not depend on the mean; the trace of B^-1 is M less the sum.
-        rest = 0.5 * float((precision * explained).sum() - (v - np.log(v) - 1.0).sum())
+        rest = 0.5 * float((precision * inducing_variance).sum() - (v - np.log(v) - 1.0).sum())
         rest -= 0.5 * sum(log_det(function.LB) for function in functions)
         target = np.maximum(expected.precision, SMALLEST_PRECISION)
         next_gain = np.inf
         if solved:
-            next_gain = self._next_gain(precision, expected.precision, target, explained, v)
+            next_gain = self._next_gain(precision, expected.precision, target, inducing_variance, v)
         return _Attempt(
             np.log(precision),
             np.log(target),
@@ -254,16 +254,16 @@ class _Problem:
             expected.slope,
             [function.posterior(m) for function, m in zip(functions, means, strict=True)],
             expected.residual_cost,
-            (target * explained) ** 2,
+            (target * inducing_variance) ** 2,
             rest + value,
             next_gain,
         )
 
-    def _next_gain(self, precision, asked, target, explained, v):
+    def _next_gain(self, precision, asked, target, inducing_variance, v):
         """Return an estimate from above of what a pass gains, which replaces `precision`."""
         # To second order 1/4 of the sum over pairs of rows of the products of their changes and
         # their squared covariance, which is at most the product of the variances.
-        change = np.abs(asked - precision) * explained
+        change = np.abs(asked - precision) * inducing_variance
         gain = 0.25 * float((change.sum(axis=1) ** 2).sum())
         # And what new scales gain.
         ratio = v / self._scales_at(target)
@@ -283,16 +283,18 @@ class _Problem:
         expect = self._expectation(means)
 
         def block(V, *inputs):
-            explained = np.stack([column_squares(solve_lower(LB, V)) for LB in factors])
-            sums, rows = expect(V, explained, *inputs)
-            return sums, (*rows, explained)
+            inducing_variance = np.stack([column_squares(solve_lower(LB, V)) for LB in factors])
+            sums, rows = expect(V, inducing_variance, *inputs)
+            return sums, (*rows, inducing_variance)
 
-        sums, (*rows, explained) = self._features.visit(block, *self._inputs(v))
-        return _reached(means, sums, rows), explained
+        sums, (*rows, inducing_variance) = self._features.visit(block, *self._inputs(v))
+        return _reached(means, sums, rows), inducing_variance
 
-    def _look(self, means, explained, v):
+    def _look(self, means, inducing_variance, v):
         """Return what is `Reached` at means of q(u) and the prior. Cost 4 N M for a function."""
-        visited = self._features.visit(self._expectation(means), explained, *self._inputs(v))
+        visited = self._features.visit(
+            self._expectation(means), inducing_variance, *self._inputs(v)
+        )
         return _reached(means, *visited)
 
     def _inputs(self, v):
@@ -302,10 +304,10 @@ class _Problem:
         """Return what `visit` calls: the expectation, and the slope of its sum over rows."""
         w, prior_means, likelihood = means[:, :-1], means[:, -1:], self._likelihood
 
-        def block(V, explained, v, residual, y, weight):
+        def block(V, inducing_variance, v, residual, y, weight):
             mean = w @ V
             mean += prior_means
-            part = likelihood.expect(y, weight, mean, explained, residual, v)
+            part = likelihood.expect(y, weight, mean, inducing_variance, residual, v)
             slope = part.slope
             cost = np.broadcast_to(part.residual_cost, slope.shape)
             by_w = (V @ slope.T).T

@@ -39,8 +39,8 @@ EXPONENTS = st.tuples(st.floats(-3.0, 3.0), st.floats(-3.0, 3.0)).map(sorted)
 
 def _observations(sites):
     """Return what the sites observe, the noise, and the log of the constants that are left."""
-    precision, shift, own = sites
-    constants = own + 0.5 * shift**2 / precision + 0.5 * np.log(2.0 * np.pi / precision)
+    precision, shift, log_scale = sites
+    constants = log_scale + 0.5 * shift**2 / precision + 0.5 * np.log(2.0 * np.pi / precision)
     return shift / precision, 1.0 / precision, constants.sum()
 
 
@@ -292,7 +292,7 @@ def test_sites_that_say_nothing_but_their_width():
 def _with_silent_rows(problem, silent, shift=0.0):
     precision, shifts = problem.sites.precision.copy(), problem.sites.shift.copy()
     precision[silent], shifts[silent] = 0.0, shift
-    return problem._replace(sites=Sites(precision, shifts, problem.sites.own))
+    return problem._replace(sites=Sites(precision, shifts, problem.sites.log_scale))
 
 
 @given(seed=SEED, silent=st.lists(st.integers(0, 14), min_size=1, max_size=14))
@@ -302,10 +302,10 @@ def test_rows_without_precision_and_shift_do_not_count(seed, silent):
     others = problem._replace(X=problem.X[heard], sites=Sites(*(s[heard] for s in problem.sites)))
     ours = _uppers(problem)
     theirs = _uppers(others)
-    own = problem.sites.own[~heard].sum()
+    log_scale = problem.sites.log_scale[~heard].sum()
     for name in ALL:
-        assert_allclose(ours.upper[name], theirs.upper[name] + own, rtol=1e-7, atol=1e-7)
-    assert_allclose(ours.improved_lower, theirs.improved_lower + own, rtol=1e-7, atol=1e-7)
+        assert_allclose(ours.upper[name], theirs.upper[name] + log_scale, rtol=1e-7, atol=1e-7)
+    assert_allclose(ours.improved_lower, theirs.improved_lower + log_scale, rtol=1e-7, atol=1e-7)
 
 
 def test_a_shift_without_precision_is_the_limit_of_a_small_precision():

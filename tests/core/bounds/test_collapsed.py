@@ -41,13 +41,13 @@ def _bound(problem, slack, prior_mean=None, **options):
 
 def _log_normaliser(covariance_matrix, sites, prior_mean):
     """Return log of the integral of N(f; prior_mean, K) prod_n t_n(f_n), without inverting K."""
-    precision, shift, own = sites
+    precision, shift, log_scale = sites
     root = np.sqrt(precision)
     inner = np.eye(len(root)) + root[:, None] * covariance_matrix * root
     pull = shift - precision * prior_mean
-    explained = np.linalg.solve(inner, root * (covariance_matrix @ pull)) / root
-    constant = (prior_mean * shift - 0.5 * prior_mean**2 * precision + own).sum()
-    return constant - 0.5 * np.linalg.slogdet(inner)[1] + 0.5 * pull @ explained
+    solved = np.linalg.solve(inner, root * (covariance_matrix @ pull)) / root
+    constant = (prior_mean * shift - 0.5 * prior_mean**2 * precision + log_scale).sum()
+    return constant - 0.5 * np.linalg.slogdet(inner)[1] + 0.5 * pull @ solved
 
 
 def _gaussian_kl(mean, cov, prior_cov):
@@ -76,8 +76,8 @@ def _latent(problem, q_mean, q_cov, prior_mean):
 
 
 def _expected_log_sites(sites, mean, variance):
-    precision, shift, own = sites
-    return (own + shift * mean - 0.5 * precision * (mean**2 + variance)).sum()
+    precision, shift, log_scale = sites
+    return (log_scale + shift * mean - 0.5 * precision * (mean**2 + variance)).sum()
 
 
 def _uncollapsed(problem, q_mean, q_cov, prior_mean):
@@ -105,7 +105,7 @@ def test_the_dense_oracle_is_the_integral(prior_mean):
 
     def integrand(f, g):
         centred = np.array([f, g]) - prior_mean
-        site = sites.own + sites.shift * [f, g] - 0.5 * sites.precision * np.square([f, g])
+        site = sites.log_scale + sites.shift * [f, g] - 0.5 * sites.precision * np.square([f, g])
         return density * np.exp(site.sum() - 0.5 * centred @ inverse @ centred)
 
     value = dblquad(integrand, -9.0, 9.0, -9.0, 9.0, epsabs=1e-9, epsrel=1e-9)[0]
@@ -116,9 +116,9 @@ def test_the_dense_oracle_is_the_integral(prior_mean):
 def test_one_row_and_one_point_give_the_integral(slack):
     problem = random_problem(0, n=1, m=1)
     variance = problem.kernel.diag(problem.theta, problem.X)[0]
-    (p,), (b,), (own,) = problem.sites
+    (p,), (b,), (log_scale,) = problem.sites
     value = quad(
-        lambda f: np.exp(own + b * f - 0.5 * p * f**2 - 0.5 * (f - 0.4) ** 2 / variance),
+        lambda f: np.exp(log_scale + b * f - 0.5 * p * f**2 - 0.5 * (f - 0.4) ** 2 / variance),
         -30.0,
         30.0,
         epsabs=1e-12,
@@ -190,14 +190,16 @@ def test_bound_is_the_dense_one(slack, seed, n, m, prior_mean):
 )
 def test_slacks_are_ordered_and_below_the_exact_value(seed, n, m, d, exponents):
     problem = random_problem(seed, n=n, m=min(m, n), d=d, log_precision=exponents)
-    row_features, (precision, shift, own) = problem.features(), problem.sites
+    row_features, (precision, shift, log_scale) = problem.features(), problem.sites
     standard, spherical, tight = (
         collapse(row_features, problem.sites, slack, 0.2).bound
         for slack in (STANDARD, SPHERICAL, TIGHT)
     )
     exact = _log_normaliser(problem.dense()[2], problem.sites, 0.2)
     # The sizes of the terms that cancel: shift^2 / precision is the scale of h^T B^-1 h.
-    rounding = 1e-10 * (n + np.abs(own).sum() + (shift**2 / precision).sum() + precision.sum())
+    rounding = 1e-10 * (
+        n + np.abs(log_scale).sum() + (shift**2 / precision).sum() + precision.sum()
+    )
     assert standard <= spherical + rounding
     assert spherical <= tight + rounding
     assert tight <= exact + rounding
@@ -273,9 +275,9 @@ def test_covariance_and_marginals_agree(seed, exponents):
     assert_allclose(cov, cov.T, rtol=1e-9, atol=1e-11)
     eigenvalues = np.linalg.eigvalsh(cov)
     assert eigenvalues[0] >= -1e-8 * Kff.diagonal().max()
-    explained_mean, explained = moments(V, posterior)
-    assert_allclose(explained_mean, mean)
-    assert_allclose(explained + row_features.residual, variance)
+    found_mean, inducing_variance = moments(V, posterior)
+    assert_allclose(found_mean, mean)
+    assert_allclose(inducing_variance + row_features.residual, variance)
 
 
 @given(seed=SEED, exponents=EXPONENTS)
@@ -686,15 +688,15 @@ def test_sums_over_rows_are_all_that_the_posterior_needs(slack, prior_mean):
 @SLACK
 def test_sums_over_rows_by_loops(slack):
     problem = random_problem(7)
-    row_features, (precision, shift, own) = problem.features(block_rows=4), problem.sites
+    row_features, (precision, shift, log_scale) = problem.features(block_rows=4), problem.sites
     whole = problem.features()
     V, cost = whole.V(0), precision * whole.residual
     sums = row_sums(row_features, problem.sites, slack)
     assert_allclose(sums.VpV, sum(p * np.outer(v, v) for p, v in zip(precision, V.T, strict=True)))
     assert_allclose(sums.Vp, sum(p * v for p, v in zip(precision, V.T, strict=True)))
     assert_allclose(sums.Vb, sum(b * v for b, v in zip(shift, V.T, strict=True)))
-    expected = [sum(precision), sum(shift), sum(own), sum(cost)]
-    assert_allclose([sums.precision, sums.shift, sums.own, sums.cost], expected)
+    expected = [sum(precision), sum(shift), sum(log_scale), sum(cost)]
+    assert_allclose([sums.precision, sums.shift, sums.log_scale, sums.cost], expected)
     assert_allclose(sums.slack, sum(slack.row_term(np.array([c]))[0] for c in cost))
 
 
@@ -723,10 +725,10 @@ def test_points_that_coincide_beside_next_to_no_noise_leave_a_bound(slack, n_poi
 def test_the_units_of_f_do_not_matter(slack):
     """The kernel times c^2, the precisions over c^2, shifts over c, the prior mean times c."""
     problem = random_problem(0, kernel=Scaled(Constant(), Matern12(2)))
-    precision, shift, own = problem.sites
+    precision, shift, log_scale = problem.sites
     moved = problem._replace(
         theta=problem.theta + np.log(9.0) * np.eye(3)[0],
-        sites=Sites(precision / 9.0, shift / 3.0, own),
+        sites=Sites(precision / 9.0, shift / 3.0, log_scale),
     )
     ours = collapse(problem.features(), problem.sites, slack)
     theirs = collapse(moved.features(), moved.sites, slack)
@@ -739,8 +741,8 @@ def test_the_units_of_f_do_not_matter(slack):
 def test_the_zero_of_f_does_not_matter(slack):
     """Sites that see f - a, with a prior mean larger by a, are the same model."""
     problem, a = random_problem(1), 2.5
-    precision, shift, own = problem.sites
-    moved = Sites(precision, shift + a * precision, own - a * shift - 0.5 * a**2 * precision)
+    precision, shift, log_scale = problem.sites
+    moved = Sites(precision, shift + a * precision, log_scale - a * shift - 0.5 * a**2 * precision)
     row_features = problem.features()
     ours = collapse(row_features, problem.sites, slack)
     theirs = collapse(row_features, moved, slack)
@@ -755,9 +757,9 @@ def test_the_zero_of_f_does_not_matter(slack):
 @SLACK
 def test_the_sign_of_f_does_not_matter(slack):
     problem = random_problem(2)
-    row_features, (precision, shift, own) = problem.features(), problem.sites
+    row_features, (precision, shift, log_scale) = problem.features(), problem.sites
     ours = collapse(row_features, problem.sites, slack)
-    theirs = collapse(row_features, Sites(precision, -shift, own), slack)
+    theirs = collapse(row_features, Sites(precision, -shift, log_scale), slack)
     assert_allclose(theirs.bound, ours.bound, rtol=1e-12)
     assert_allclose(theirs.prior_mean, -ours.prior_mean, rtol=1e-12)
     assert_allclose(theirs.w, -ours.w, rtol=1e-10)
@@ -818,9 +820,9 @@ def test_merging_equal_rows_never_lowers_the_bound(slack, seed):
 @pytest.mark.parametrize("constant", [-2.0, 5.0])
 def test_own_terms_are_added(slack, constant):
     problem = random_problem(6)
-    precision, shift, own = problem.sites
-    moved = problem._replace(sites=Sites(precision, shift, own + constant))
-    expected = _bound(problem, slack) + constant * len(own)
+    precision, shift, log_scale = problem.sites
+    moved = problem._replace(sites=Sites(precision, shift, log_scale + constant))
+    expected = _bound(problem, slack) + constant * len(log_scale)
     assert_allclose(_bound(moved, slack), expected, rtol=1e-11)
 
 

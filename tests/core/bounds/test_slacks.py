@@ -220,19 +220,19 @@ def polya_gamma_rows(seed, largest_residual):
     """Return `expect` at random moments as a function of v, and the residuals."""
     rng, n = np.random.RandomState(seed), 20
     y, weight = rng.uniform(-1.0, 1.0, n), 10.0 ** rng.uniform(-2.0, 2.0, n)
-    mean, explained = 3.0 * rng.randn(1, n), 10.0 ** rng.uniform(-3.0, 2.0, (1, n))
+    mean, inducing_variance = 3.0 * rng.randn(1, n), 10.0 ** rng.uniform(-3.0, 2.0, (1, n))
     residual = largest_residual * 10.0 ** rng.uniform(-4.0, 0.0, n)
     likelihood = PolyaGammaLogit()
-    return lambda v: likelihood.expect(y, weight, mean, explained, residual, v), residual
+    return lambda v: likelihood.expect(y, weight, mean, inducing_variance, residual, v), residual
 
 
 def logistic_softmax_rows(seed, largest_residual):
     rng, n = np.random.RandomState(seed), 20
     y, weight = np.eye(3)[rng.randint(3, size=n)], 10.0 ** rng.uniform(-2.0, 0.0, n)
-    mean, explained = 2.0 * rng.randn(3, n), 10.0 ** rng.uniform(-3.0, 2.0, (3, n))
+    mean, inducing_variance = 2.0 * rng.randn(3, n), 10.0 ** rng.uniform(-3.0, 2.0, (3, n))
     residual = largest_residual * 10.0 ** rng.uniform(-4.0, 0.0, n)
     likelihood = LogisticSoftmax().for_classes(3)
-    return lambda v: likelihood.expect(y, weight, mean, explained, residual, v), residual
+    return lambda v: likelihood.expect(y, weight, mean, inducing_variance, residual, v), residual
 
 
 def assert_fixed_point(slack, expected, v, residual, mean_costs, rtol):
@@ -272,10 +272,12 @@ def test_scales_that_do_not_depend_on_the_precisions_take_two_calls(slack, seed)
 @SLACK
 def test_precisions_that_do_not_depend_on_the_scales_take_two_calls(slack, rng):
     n = 9
-    y = np.zeros(n, dtype=[("mean", float), ("precision", float), ("own", float)])
+    y = np.zeros(n, dtype=[("mean", float), ("precision", float), ("log_scale", float)])
     y["precision"], residual = 10.0 ** rng.uniform(-3.0, 3.0, n), rng.uniform(0.0, 1e4, n)
-    mean, explained = rng.randn(1, n), rng.uniform(0.0, 2.0, (1, n))
-    expect = Watched(lambda v: KnownNoise().expect(y, np.ones(n), mean, explained, residual, v))
+    mean, inducing_variance = rng.randn(1, n), rng.uniform(0.0, 2.0, (1, n))
+    expect = Watched(
+        lambda v: KnownNoise().expect(y, np.ones(n), mean, inducing_variance, residual, v)
+    )
     expected, v = settle_scales(slack, expect, residual, [40.0])
     assert_fixed_point(slack, expected, v, residual, [40.0], 1e-15)
     assert expect.n_calls <= 2
@@ -296,10 +298,10 @@ def test_rows_settle_alone(slack):
     """Blocks of rows may be settled apart: the mean of the costs comes from outside."""
     rng = np.random.RandomState(3)
     y, weight = rng.uniform(-1.0, 1.0, 8), rng.uniform(0.5, 2.0, 8)
-    mean, explained, residual = rng.randn(1, 8), rng.uniform(0.1, 2.0, (1, 8)), rng.rand(8)
+    mean, inducing_variance, residual = rng.randn(1, 8), rng.uniform(0.1, 2.0, (1, 8)), rng.rand(8)
 
     def settled(rows):
-        parts = y[rows], weight[rows], mean[:, rows], explained[:, rows], residual[rows]
+        parts = y[rows], weight[rows], mean[:, rows], inducing_variance[:, rows], residual[rows]
         expect = PolyaGammaLogit().expect
         return settle_scales(slack, lambda v: expect(*parts, v), residual[rows], [0.4])
 

@@ -38,45 +38,49 @@ def polya_gamma_mean(c):
     return np.tanh(0.5 * c) / (2.0 * c)
 
 
-def conditional_precision(r, weight, mean, explained):
-    return weight * gaussian_mean(lambda z: polya_gamma_mean(np.sqrt(z**2 + r)), mean, explained)
+def conditional_precision(r, weight, mean, inducing_variance):
+    return weight * gaussian_mean(
+        lambda z: polya_gamma_mean(np.sqrt(z**2 + r)), mean, inducing_variance
+    )
 
 
-def conditional_value_at(r, y, weight, mean, explained, residual):
+def conditional_value_at(r, y, weight, mean, inducing_variance, residual):
     """What a row contributes to the conditional Polya-Gamma bound at any r >= 0."""
-    p = conditional_precision(r, weight, mean, explained)
-    cost = weight * gaussian_mean(lambda z: log_2_cosh_half(np.sqrt(z**2 + r)), mean, explained)
+    p = conditional_precision(r, weight, mean, inducing_variance)
+    cost = weight * gaussian_mean(
+        lambda z: log_2_cosh_half(np.sqrt(z**2 + r)), mean, inducing_variance
+    )
     return 0.5 * weight * y * mean - cost + 0.5 * r * p - 0.5 * np.log(1.0 + p * residual)
 
 
-def conditional_v(weight, mean, explained, residual, n_steps=60):
+def conditional_v(weight, mean, inducing_variance, residual, n_steps=60):
     """Return v = r / k at the root of r = k / (1 + p(r) k), by bisection of log v."""
-    p = conditional_precision(0.0, weight, mean, explained)
+    p = conditional_precision(0.0, weight, mean, inducing_variance)
     # p falls as r grows.
     low, high = -np.log(1.0 + p * residual), np.zeros_like(p)
     for _ in range(n_steps):
         middle = 0.5 * (low + high)
-        p = conditional_precision(np.exp(middle) * residual, weight, mean, explained)
+        p = conditional_precision(np.exp(middle) * residual, weight, mean, inducing_variance)
         beyond = middle + np.log(1.0 + p * residual) > 0.0
         low, high = np.where(beyond, low, middle), np.where(beyond, middle, high)
     return np.exp(0.5 * (low + high))
 
 
 def _expectation(log_likelihood):
-    def value(y, weight, mean, explained, residual, v):
-        variance = explained + v * residual
+    def value(y, weight, mean, inducing_variance, residual, v):
+        variance = inducing_variance + v * residual
         return weight * gaussian_mean(lambda f: log_likelihood(f, y), mean, variance)
 
     return value
 
 
-def _polya_gamma(y, weight, mean, explained, residual, v):
-    tilt = np.sqrt(mean**2 + explained + v * residual)
+def _polya_gamma(y, weight, mean, inducing_variance, residual, v):
+    tilt = np.sqrt(mean**2 + inducing_variance + v * residual)
     return weight * (0.5 * y * mean - log_2_cosh_half(tilt))
 
 
-def _conditional(y, weight, mean, explained, residual, v):
-    return conditional_value_at(v * residual, y, weight, mean, explained, residual)
+def _conditional(y, weight, mean, inducing_variance, residual, v):
+    return conditional_value_at(v * residual, y, weight, mean, inducing_variance, residual)
 
 
 def logit(f, y):
@@ -91,7 +95,7 @@ def probit(f, y):
 class BinaryCase(NamedTuple):
     """A likelihood, and what a row of it contributes to the bound.
 
-    ``value(y, weight, mean, explained, residual, v)`` is that at any scale v. With
+    ``value(y, weight, mean, inducing_variance, residual, v)`` is that at any scale v. With
     `has_own_slack` it holds what the residual costs as well, else ``(v - log v - 1) / 2`` is to be
     subtracted from it.
     """
@@ -106,11 +110,11 @@ class BinaryCase(NamedTuple):
     def name(self):
         return type(self.likelihood).__name__
 
-    def expected_value(self, y, weight, mean, explained, residual, v):
+    def expected_value(self, y, weight, mean, inducing_variance, residual, v):
         """The value that `expect` should return: a likelihood with a slack finds v by itself."""
         if self.has_own_slack:
-            v = conditional_v(weight, mean, explained, residual)
-        return self.value(y, weight, mean, explained, residual, v)
+            v = conditional_v(weight, mean, inducing_variance, residual)
+        return self.value(y, weight, mean, inducing_variance, residual, v)
 
 
 POLYA_GAMMA = BinaryCase(binary.PolyaGammaLogit(), logit, _polya_gamma, CONDITIONALLY_GAUSSIAN)

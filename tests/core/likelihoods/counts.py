@@ -15,8 +15,8 @@ class Poisson(Likelihood):
         target["constant"] = rows.mean(gammaln(y + 1.0), weight)
         return [target]
 
-    def expect(self, y, weight, mean, explained, residual, v):
-        log_rate = mean[0] + 0.5 * (explained[0] + v[0] * residual)
+    def expect(self, y, weight, mean, inducing_variance, residual, v):
+        log_rate = mean[0] + 0.5 * (inducing_variance[0] + v[0] * residual)
         rate = weight * np.exp(np.minimum(log_rate, 600.0))
         value = weight * (y["count"] * mean[0] - y["constant"]) - rate
         return Expectation(value, (weight * y["count"] - rate)[None], rate[None], v * rate)

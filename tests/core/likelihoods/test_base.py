@@ -61,8 +61,8 @@ def limited_exp(log_rate):
 class Counts(Likelihood):
     """Counts with the rate exp(f)."""
 
-    def expect(self, y, weight, mean, explained, residual, v):
-        rate = weight * limited_exp(mean[0] + 0.5 * (explained[0] + v[0] * residual))
+    def expect(self, y, weight, mean, inducing_variance, residual, v):
+        rate = weight * limited_exp(mean[0] + 0.5 * (inducing_variance[0] + v[0] * residual))
         value = weight * (y * mean[0] - gammaln(y + 1.0)) - rate
         return Expectation(value, (weight * y - rate)[None], rate[None], v * rate)
 
@@ -90,8 +90,8 @@ class Pairs(Likelihood):
         f = mean + 0.5 * variance
         return weight * limited_exp(f[0]), weight * limited_exp(self.a + f.sum(axis=0))
 
-    def expect(self, y, weight, mean, explained, residual, v):
-        first, second = self._rates(weight, mean, explained + v * residual)
+    def expect(self, y, weight, mean, inducing_variance, residual, v):
+        first, second = self._rates(weight, mean, inducing_variance + v * residual)
         wanted = weight * y["first"], weight * y["second"]
         value = wanted[0] * mean[0] + wanted[1] * (self.a + mean.sum(axis=0)) - first - second
         value -= weight * (gammaln(y["first"] + 1.0) + gammaln(y["second"] + 1.0))
@@ -115,8 +115,8 @@ class Normal(Likelihood):
 
     def sites(self, state, y, weight):
         p = weight / self.deviation**2
-        own = -weight * (0.5 * np.log(2.0 * np.pi) + np.log(self.deviation)) - 0.5 * p * y**2
-        return Sites(p, p * y, own)
+        log_scale = -weight * (0.5 * np.log(2.0 * np.pi) + np.log(self.deviation)) - 0.5 * p * y**2
+        return Sites(p, p * y, log_scale)
 
 
 def some_counts(seed, n=7, largest=9):
@@ -336,7 +336,7 @@ def test_sites_are_their_state_without_own_terms():
         assert isinstance(sites, Sites)
         assert sites.precision is state.precision
         assert sites.shift is state.shift
-        assert_array_equal(sites.own, np.zeros(2))
+        assert_array_equal(sites.log_scale, np.zeros(2))
 
 
 def some_signs(seed, n=9):
@@ -429,7 +429,7 @@ def test_the_best_constants_of_two_functions_are_those_of_an_optimiser(likelihoo
 
 def test_a_constant_without_end_is_limited():
     class Steep(Likelihood):
-        def expect(self, y, weight, mean, explained, residual, v):
+        def expect(self, y, weight, mean, inducing_variance, residual, v):
             slope = (weight * y)[None]
             return Expectation(weight * y * mean[0], slope, 0.0 * slope, 0.0 * slope)
 
@@ -480,9 +480,9 @@ def normal_rows(y, weight, deviation):
 
 
 def known_rows(y, weight, deviation):
-    target = np.empty(len(y), dtype=[("mean", float), ("precision", float), ("own", float)])
+    target = np.empty(len(y), dtype=[("mean", float), ("precision", float), ("log_scale", float)])
     target["mean"], target["precision"] = y, weight / deviation**2
-    target["own"] = -weight * np.log(deviation * np.sqrt(2.0 * np.pi))
+    target["log_scale"] = -weight * np.log(deviation * np.sqrt(2.0 * np.pi))
     return KnownNoise(), target
 
 
@@ -505,24 +505,28 @@ def fixed_expectation(y, weight, deviation, mean, variance):
 def test_expectations_of_fixed_sites_are_those_of_gaussian_noise(make_rows, seed, scale):
     rng, n, deviation = np.random.RandomState(seed), 6, Normal.deviation
     values, weight = 3.0 * rng.randn(n), rng.uniform(0.1, 3.0, n)
-    mean, explained = (read_only(part) for part in (rng.randn(1, n), scale * rng.rand(1, n)))
+    mean, inducing_variance = (
+        read_only(part) for part in (rng.randn(1, n), scale * rng.rand(1, n))
+    )
     residual, v = read_only(scale * rng.rand(n)), read_only(rng.uniform(0.01, 1.0, (1, n)))
     likelihood, y = make_rows(values, weight, deviation)
-    found = likelihood.expect(y, weight, mean, explained, residual, v)
+    found = likelihood.expect(y, weight, mean, inducing_variance, residual, v)
     assert isinstance(found, Expectation)
     assert [part.shape for part in found] == [(n,), (1, n), (1, n), (1, n)]
 
-    def total(mean, explained, residual):
-        variance = explained[0] + v[0] * residual
+    def total(mean, inducing_variance, residual):
+        variance = inducing_variance[0] + v[0] * residual
         return fixed_expectation(values, weight, deviation, mean[0], variance).sum()
 
-    variance = explained[0] + v[0] * residual
+    variance = inducing_variance[0] + v[0] * residual
     expected = fixed_expectation(values, weight, deviation, mean[0], variance)
     assert_allclose(found.value, expected, rtol=1e-11, atol=1e-11 * (1.0 + scale))
     slopes = {
-        "slope": central_difference(lambda m: total(m, explained, residual), mean),
-        "precision": -2.0 * central_difference(lambda s: total(mean, s, residual), explained),
-        "residual_cost": -2.0 * central_difference(lambda k: total(mean, explained, k), residual),
+        "slope": central_difference(lambda m: total(m, inducing_variance, residual), mean),
+        "precision": -2.0
+        * central_difference(lambda s: total(mean, s, residual), inducing_variance),
+        "residual_cost": -2.0
+        * central_difference(lambda k: total(mean, inducing_variance, k), residual),
     }
     for name, expected in slopes.items():
         ours = getattr(found, name)
@@ -534,11 +538,11 @@ def test_expectations_of_fixed_sites_are_integrals(make_rows):
     """By quadrature over f, of the density of scipy."""
     values, weight = np.array([0.3, -2.0]), np.array([1.0, 2.5])
     likelihood, y = make_rows(values, weight, Normal.deviation)
-    mean, explained = np.array([[0.5, -1.0]]), np.array([[0.4, 2.0]])
+    mean, inducing_variance = np.array([[0.5, -1.0]]), np.array([[0.4, 2.0]])
     residual, v = np.array([0.9, 0.1]), np.array([[0.3, 1.0]])
-    found = likelihood.expect(y, weight, mean, explained, residual, v).value
+    found = likelihood.expect(y, weight, mean, inducing_variance, residual, v).value
     for n in range(2):
-        f = norm(mean[0, n], np.sqrt(explained[0, n] + v[0, n] * residual[n]))
+        f = norm(mean[0, n], np.sqrt(inducing_variance[0, n] + v[0, n] * residual[n]))
         expected = quad(
             lambda x, f=f, n=n: f.pdf(x) * weight[n] * norm(x, Normal.deviation).logpdf(values[n]),
             -20.0,
@@ -559,15 +563,15 @@ def test_expectations_of_the_likelihoods_here_are_derivatives_of_each_other(
     """And at no variance they are the log likelihoods."""
     y, weight = make_rows(seed, n=3)
     rng, k = np.random.RandomState(seed), likelihood.n_functions
-    mean, explained = 0.5 * rng.randn(k, 3), rng.uniform(0.1, 1.0, (k, 3))
+    mean, inducing_variance = 0.5 * rng.randn(k, 3), rng.uniform(0.1, 1.0, (k, 3))
     residual, v = rng.uniform(0.1, 1.0, 3), rng.uniform(0.1, 1.0, (k, 3))
 
-    def value(mean, explained):
-        return likelihood.expect(y, weight, mean, explained, residual, v).value.sum()
+    def value(mean, inducing_variance):
+        return likelihood.expect(y, weight, mean, inducing_variance, residual, v).value.sum()
 
-    found = likelihood.expect(y, weight, mean, explained, residual, v)
-    by_mean = central_difference(lambda m: value(m, explained), mean)
-    by_variance = central_difference(lambda s: value(mean, s), explained)
+    found = likelihood.expect(y, weight, mean, inducing_variance, residual, v)
+    by_mean = central_difference(lambda m: value(m, inducing_variance), mean)
+    by_variance = central_difference(lambda s: value(mean, s), inducing_variance)
     scale = np.abs(found.value).max()
     assert_allclose(found.slope, by_mean, rtol=1e-7, atol=1e-8 * scale)
     assert_allclose(found.precision, -2.0 * by_variance, rtol=1e-7, atol=1e-8 * scale)

@@ -43,12 +43,15 @@ def rows(largest=4.0):
     )
 
 
-def expect(case, y, weight, mean, explained, residual, v):
+def expect(case, y, weight, mean, inducing_variance, residual, v):
     """Return value, slope, precision and residual cost of one row."""
     v = 1.0 if case.has_own_slack else v
     y, weight, residual = (np.array([number]) for number in (y, weight, residual))
-    mean, explained, v = (np.array([[number]]) for number in (mean, explained, v))
-    return [part.item() for part in case.likelihood.expect(y, weight, mean, explained, residual, v)]
+    mean, inducing_variance, v = (np.array([[number]]) for number in (mean, inducing_variance, v))
+    return [
+        part.item()
+        for part in case.likelihood.expect(y, weight, mean, inducing_variance, residual, v)
+    ]
 
 
 def expected_value(case, *row):
@@ -88,7 +91,7 @@ def test_sites_are_their_state(case):
     sites = case.likelihood.sites(state, y, weight)
     assert_array_equal(sites.precision, state.precision)
     assert_array_equal(sites.shift, state.shift)
-    assert_array_equal(sites.own, np.zeros(3))
+    assert_array_equal(sites.log_scale, np.zeros(3))
 
 
 @LIKELIHOODS
@@ -116,14 +119,14 @@ def test_first_sites_are_logistic_ones_around_zero(case):
 def test_shapes_and_inputs(rng, case):
     """Inputs are neither modified nor need they be writable; rows do not see one another."""
     y, weight, residual = (read_only(rng.uniform(0.1, 0.9, 7)) for _ in range(3))
-    mean, explained = (read_only(rng.uniform(0.1, 0.9, (1, 7))) for _ in range(2))
+    mean, inducing_variance = (read_only(rng.uniform(0.1, 0.9, (1, 7))) for _ in range(2))
     v = read_only(np.ones((1, 7)))
-    parts = case.likelihood.expect(y, weight, mean, explained, residual, v)
+    parts = case.likelihood.expect(y, weight, mean, inducing_variance, residual, v)
     assert [part.shape for part in parts] == [(7,), (1, 7), (1, 7), (1, 7)]
     for n in range(7):
-        alone = expect(case, y[n], weight[n], mean[0, n], explained[0, n], residual[n], 1.0)
+        alone = expect(case, y[n], weight[n], mean[0, n], inducing_variance[0, n], residual[n], 1.0)
         assert_allclose([part[..., n].item() for part in parts], alone, rtol=1e-12)
-    logs = case.likelihood.log_probabilities(mean, explained)
+    logs = case.likelihood.log_probabilities(mean, inducing_variance)
     assert logs.shape == (7, 2)
     case.likelihood.constant_bound(y, weight)
 
@@ -202,10 +205,10 @@ def test_costs_are_positive_and_slopes_are_bounded(case, row):
 def test_extreme_moments_are_met_with_finite_numbers(case, y, weight):
     variances = [0.0, 1e-12, 1.0, 1e8]
     grid = np.meshgrid([0.0, 1e-8, 50.0, -1e4], variances, variances)
-    mean, explained, residual = (part.ravel() for part in grid)
+    mean, inducing_variance, residual = (part.ravel() for part in grid)
     y, weight = np.full(len(mean), y), np.full(len(mean), weight)
     v = np.full((1, len(mean)), 1.0 if case.has_own_slack else 0.5)
-    parts = case.likelihood.expect(y, weight, mean[None], explained[None], residual, v)
+    parts = case.likelihood.expect(y, weight, mean[None], inducing_variance[None], residual, v)
     assert all(np.isfinite(part).all() for part in parts)
     assert (parts.precision >= 0.0).all()
     assert (parts.residual_cost >= 0.0).all()
@@ -248,8 +251,8 @@ def test_weights_multiply_everything(case, factor, row):
 
 @given(row=rows(), log_tilt=st.floats(-5.0, 5.0))
 def test_no_tilt_is_better_than_that_of_polya_gamma(row, log_tilt):
-    y, weight, mean, explained, residual, v = row
-    second, c = mean**2 + explained + v * residual, np.exp(log_tilt)
+    y, weight, mean, inducing_variance, residual, v = row
+    second, c = mean**2 + inducing_variance + v * residual, np.exp(log_tilt)
     at_tilt = 0.5 * y * mean - 0.5 * polya_gamma_mean(c) * (second - c**2) - log_2_cosh_half(c)
     value = expect(POLYA_GAMMA, *row)[0]
     assert weight * at_tilt <= value + 1e-12 * weight * (1.0 + np.sqrt(second))
@@ -295,17 +298,19 @@ def test_polya_gamma_precision_is_the_slope_of_the_laplace_transform(tilt, weigh
 
 @given(row=rows(), ratio=st.floats(0.0, 2.0))
 def test_no_r_is_better_than_that_of_conditional_polya_gamma(row, ratio):
-    y, weight, mean, explained, residual, _ = map(np.array, row)
-    at_r = conditional_value_at(ratio * residual, y, weight, mean, explained, residual).item()
+    y, weight, mean, inducing_variance, residual, _ = map(np.array, row)
+    at_r = conditional_value_at(
+        ratio * residual, y, weight, mean, inducing_variance, residual
+    ).item()
     value = expect(CONDITIONAL, *row)[0]
     assert at_r <= value + 1e-9 * (weight + abs(value))
 
 
 @given(row=rows(), log_tilt=st.floats(-5.0, 5.0))
 def test_conditional_is_above_tight_polya_gamma_at_any_tilt(row, log_tilt):
-    y, weight, mean, explained, residual, _ = row
+    y, weight, mean, inducing_variance, residual, _ = row
     c = np.exp(log_tilt)
-    precision, second = polya_gamma_mean(c), mean**2 + explained
+    precision, second = polya_gamma_mean(c), mean**2 + inducing_variance
     tight = weight * (0.5 * y * mean - 0.5 * precision * (second - c**2) - log_2_cosh_half(c))
     tight -= 0.5 * np.log(1.0 + weight * precision * residual)
     assert tight <= expect(CONDITIONAL, *row)[0] + 1e-9 * weight * (1.0 + np.sqrt(second))
@@ -313,23 +318,26 @@ def test_conditional_is_above_tight_polya_gamma_at_any_tilt(row, log_tilt):
 
 @given(row=rows())
 def test_conditional_with_no_residual_is_logistic(row):
-    y, weight, mean, explained, _, _ = row
-    ours = expect(CONDITIONAL, y, weight, mean, explained, 0.0, 1.0)
-    theirs = expect(LOGIT, y, weight, mean, explained, 0.0, 1.0)
+    y, weight, mean, inducing_variance, _, _ = row
+    ours = expect(CONDITIONAL, y, weight, mean, inducing_variance, 0.0, 1.0)
+    theirs = expect(LOGIT, y, weight, mean, inducing_variance, 0.0, 1.0)
     assert ours[:3] == pytest.approx(theirs[:3], rel=1e-9, abs=1e-10 * weight)
 
 
 @given(
-    weight=WEIGHTS, explained=powers(-3.0, 3.0), residual=powers(-2.0, 6.0), mean=st.floats(-9, 9)
+    weight=WEIGHTS,
+    inducing_variance=powers(-3.0, 3.0),
+    residual=powers(-2.0, 6.0),
+    mean=st.floats(-9, 9),
 )
-def test_conditional_spends_what_the_residual_costs(weight, explained, residual, mean):
+def test_conditional_spends_what_the_residual_costs(weight, inducing_variance, residual, mean):
     """A larger residual costs more, but never more than under the tight slack at no tilt."""
     low, high = (
-        expect(CONDITIONAL, 0.0, weight, mean, explained, k, 1.0)[0]
+        expect(CONDITIONAL, 0.0, weight, mean, inducing_variance, k, 1.0)[0]
         for k in (residual, 1.5 * residual)
     )
     assert low > high
-    none = expect(CONDITIONAL, 0.0, weight, mean, explained, 0.0, 1.0)[0]
+    none = expect(CONDITIONAL, 0.0, weight, mean, inducing_variance, 0.0, 1.0)[0]
     assert none - low < 0.5 * np.log(1.0 + 0.25 * weight * residual) + 1e-9 * (weight - none)
 
 

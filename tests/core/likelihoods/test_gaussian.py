@@ -117,11 +117,11 @@ def best_prior_mean(X, y, noise, weight):
 def test_sites_of_known_noise_are_the_likelihood_of_all_copies(seed, f):
     data = make_data(seed)
     model = known_model(data)
-    p, b, own = model.likelihood.sites(None, model.targets[0], model.weight)
+    p, b, log_scale = model.likelihood.sites(None, model.targets[0], model.weight)
     each = data.weight * norm.logpdf(data.y, f, np.sqrt(data.noise))
     for k, x in enumerate(model.X):
         expected = each[(x == data.X).all(axis=1)].sum()
-        assert_allclose(own[k] + b[k] * f - 0.5 * p[k] * f**2, expected, rtol=1e-9, atol=1e-9)
+        assert_allclose(log_scale[k] + b[k] * f - 0.5 * p[k] * f**2, expected, rtol=1e-9, atol=1e-9)
 
 
 @given(seed=SEED, f=st.floats(-50.0, 50.0))
@@ -129,11 +129,11 @@ def test_sites_of_learned_noise_are_the_likelihood_of_all_copies(seed, f):
     data, params = make_data(seed), np.random.RandomState(seed).randn(3)
     model = noisy_model(data)
     likelihood = model.likelihood.at(params)
-    p, b, own = likelihood.sites(None, model.targets[0], model.weight)
+    p, b, log_scale = likelihood.sites(None, model.targets[0], model.weight)
     each = data.weight * norm.logpdf(data.y, f, np.exp(0.5 * basis_of(data.X) @ params))
     for k, x in enumerate(model.X):
         expected = each[(x == data.X).all(axis=1)].sum()
-        assert_allclose(own[k] + b[k] * f - 0.5 * p[k] * f**2, expected, rtol=1e-9, atol=1e-9)
+        assert_allclose(log_scale[k] + b[k] * f - 0.5 * p[k] * f**2, expected, rtol=1e-9, atol=1e-9)
 
 
 @given(seed=SEED)

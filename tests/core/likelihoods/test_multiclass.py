@@ -106,13 +106,13 @@ class Rows(NamedTuple):
     y: np.ndarray
     weight: np.ndarray
     mean: np.ndarray
-    explained: np.ndarray
+    inducing_variance: np.ndarray
     residual: np.ndarray
     v: np.ndarray
 
     @property
     def variance(self):
-        return self.explained + self.v * self.residual
+        return self.inducing_variance + self.v * self.residual
 
 
 def random_rows(seed, n_classes, n=6, *, deviation=2.0, merged=True):
@@ -164,7 +164,9 @@ def test_the_value_never_exceeds_the_expected_log_likelihood(case, n_classes):
         ]
         assert (value <= np.array(exact) + 1e-6).all()
         # Nor is it far below where f is all but known.
-        known = rows._replace(explained=1e-12 + 0.0 * rows.mean, residual=0.0 * rows.residual)
+        known = rows._replace(
+            inducing_variance=1e-12 + 0.0 * rows.mean, residual=0.0 * rows.residual
+        )
         below = rows.weight * (rows.y * case.log_likelihood(rows.mean).T).sum(axis=1)
         gap = below - expect(case, known).value
         assert (gap >= -1e-8).all()
@@ -199,7 +201,7 @@ def test_the_derivatives_are_those_of_the_value(case, n_classes):
         return expect(case, rows._replace(**changes)).value.sum()
 
     slope = central_difference(lambda mean: total(mean=mean), rows.mean)
-    by_variance = central_difference(lambda s: total(explained=s), rows.explained)
+    by_variance = central_difference(lambda s: total(inducing_variance=s), rows.inducing_variance)
     assert_allclose(found.slope, slope, rtol=1e-6, atol=1e-7)
     assert_allclose(found.precision, -2.0 * by_variance, rtol=1e-6, atol=1e-7)
     # The cost of a residual is what the sum over functions loses by it.
@@ -243,7 +245,7 @@ def test_permuting_the_classes_permutes_everything(case):
             rows.y[:, order],
             rows.weight,
             rows.mean[order],
-            rows.explained[order],
+            rows.inducing_variance[order],
             rows.residual,
             rows.v[order],
         ),
@@ -257,7 +259,9 @@ def test_permuting_the_classes_permutes_everything(case):
 @given(st.floats(-8.0, 4.0), st.floats(-8.0, 4.0), st.integers(2, 5), st.integers(0, 99))
 def test_all_stays_finite_and_below_zero_at_extreme_moments(case, mean, variance, n, seed):
     rows = random_rows(seed, n)
-    rows = rows._replace(mean=10.0**mean * rows.mean, explained=10.0**variance * rows.explained)
+    rows = rows._replace(
+        mean=10.0**mean * rows.mean, inducing_variance=10.0**variance * rows.inducing_variance
+    )
     found = expect(case, rows)
     assert all(np.isfinite(part).all() for part in found)
     assert (found.value <= 0.0).all()
@@ -270,7 +274,7 @@ def test_all_stays_finite_and_below_zero_at_extreme_moments(case, mean, variance
 def test_initial_states_are_the_sites_at_zero(case):
     rows = random_rows(7, 4)
     zero = np.zeros(rows.mean.shape)
-    found = expect(case, rows._replace(mean=zero, explained=zero + 1e-14, residual=zero[0]))
+    found = expect(case, rows._replace(mean=zero, inducing_variance=zero + 1e-14, residual=zero[0]))
     states = case.build().for_classes(4).initial_states(rows.y, rows.weight)
     assert_allclose([state.precision for state in states], found.precision, rtol=1e-6)
     assert_allclose([state.shift for state in states], found.slope, rtol=1e-6, atol=1e-9)
@@ -430,7 +434,7 @@ def test_the_posterior_is_stationary(case):
     V = features.V(0)
     posteriors = [solution.posterior for solution in evaluation.solutions]
     moments = [marginals(V, 0.0, posterior) for posterior in posteriors]
-    mean, explained = (np.array(parts) for parts in zip(*moments, strict=True))
+    mean, inducing_variance = (np.array(parts) for parts in zip(*moments, strict=True))
     v = np.stack(
         [
             1.0 / (1.0 + cost)
@@ -440,7 +444,7 @@ def test_the_posterior_is_stationary(case):
         ]
     )
     found = model.likelihood.expect(
-        model.targets[0], model.weight, mean, explained, features.residual, v
+        model.targets[0], model.weight, mean, inducing_variance, features.residual, v
     )
     precision = np.stack([solution.sites.precision for solution in evaluation.solutions])
     assert_allclose(found.precision, precision, rtol=1e-4)
@@ -538,8 +542,8 @@ def test_dirichlet_sites_are_the_published_ones(epsilon, rng):
         sites = likelihood.sites(None, y, weight)
         assert_allclose(sites.precision, weight / variance)
         assert_allclose(sites.shift, weight * target / variance)
-        own = -0.5 * weight * (np.log(2.0 * np.pi * variance) + target**2 / variance)
-        assert_allclose(sites.own, own)
+        log_scale = -0.5 * weight * (np.log(2.0 * np.pi * variance) + target**2 / variance)
+        assert_allclose(sites.log_scale, log_scale)
 
 
 def test_dirichlet_sites_of_copies_multiply(rng):
@@ -551,7 +555,7 @@ def test_dirichlet_sites_of_copies_multiply(rng):
     f = np.linspace(-6.0, 3.0, 7)
     for y, target, variance in zip(outputs, targets, noise, strict=True):
         sites = likelihood.sites(None, y, weight.sum(keepdims=True))
-        found = sites.shift * f - 0.5 * sites.precision * f**2 + sites.own
+        found = sites.shift * f - 0.5 * sites.precision * f**2 + sites.log_scale
         each = -0.5 * np.log(2 * np.pi * variance) - (f[:, None] - target) ** 2 / (2 * variance)
         assert_allclose(found, each @ weight, rtol=1e-10)
 
@@ -575,8 +579,8 @@ def test_dirichlet_with_all_rows_inducing_is_exact_regression(rng):
         covariance = K + np.diag(noise)
         total += multivariate_normal(np.zeros(30), covariance).logpdf(y)
         assert_allclose(found[0][k], K_new @ np.linalg.solve(covariance, y), atol=1e-6)
-        explained = (K_new * np.linalg.solve(covariance, K_new.T).T).sum(axis=1)
-        assert_allclose(found[1][k], np.exp(1.2) - explained, atol=1e-6)
+        reduction = (K_new * np.linalg.solve(covariance, K_new.T).T).sum(axis=1)
+        assert_allclose(found[1][k], np.exp(1.2) - reduction, atol=1e-6)
     assert_allclose(evaluation.objective, total, atol=1e-5)
 
 

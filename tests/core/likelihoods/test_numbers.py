@@ -65,8 +65,8 @@ class NegativeBinomial(Likelihood):
         sizes = size + np.arange(y["exceeding"].shape[1])
         return size, sizes, y["count"] + size, expected_log_sigmoid(self.log_size - mean, variance)
 
-    def expect(self, y, weight, mean, explained, residual, v):
-        _, sizes, total, found = self._parts(y, mean[0], explained[0] + v[0] * residual)
+    def expect(self, y, weight, mean, inducing_variance, residual, v):
+        _, sizes, total, found = self._parts(y, mean[0], inducing_variance[0] + v[0] * residual)
         value = y["exceeding"] @ np.log(sizes) - y["constant"] + total * found.value
         value += y["count"] * (mean[0] - self.log_size)
         slope, precision = y["count"] - total * found.slope, weight * total * found.curvature
@@ -204,7 +204,7 @@ def make_data(case, n=5):
 
 
 def make_moments(n, scale):
-    """Return mean, explained, residual and v, as `expect` takes them."""
+    """Return mean, inducing_variance, residual and v, as `expect` takes them."""
     rng = np.random.RandomState(1)
     variances = scale * rng.uniform(0.4, 0.7, (2, 1, n))
     parts = 1.0 + rng.randn(1, n), variances[0], variances[1, 0], rng.uniform(0.3, 1.0, (1, n))
@@ -244,8 +244,10 @@ def evaluate(model, theta, Z, **options):
 @VARIANCES
 def test_the_value_is_the_expected_log_density_of_all_copies(case, scale):
     data, moments = make_data(case), make_moments(5, scale)
-    mean, explained, residual, v = moments
-    expected = textbook_values(case, data, case.params, mean[0], explained[0] + v[0] * residual)
+    mean, inducing_variance, residual, v = moments
+    expected = textbook_values(
+        case, data, case.params, mean[0], inducing_variance[0] + v[0] * residual
+    )
     assert_allclose(expect(case, data, *moments).value, expected, rtol=1e-9, atol=1e-9)
 
 

@@ -40,11 +40,11 @@ def test_rows_with_fixed_sites_pay_the_slack_of_their_sites(slack):
     found = visit(batch, posteriors, slack)
     V, residual, total = batch.features.V(0), batch.features.residual, 0.0
     for k, (y, q) in enumerate(zip(batch.targets, posteriors, strict=True)):
-        p, shift, own = likelihood.sites(None, y, batch.weight)
-        mean, explained = moments(V, q)
+        p, shift, log_scale = likelihood.sites(None, y, batch.weight)
+        mean, inducing_variance = moments(V, q)
         cost = p * residual
         paid = np.log1p(cost) if slack is TIGHT else cost
-        value = own + shift * mean - 0.5 * p * (mean**2 + explained) - 0.5 * paid
+        value = log_scale + shift * mean - 0.5 * p * (mean**2 + inducing_variance) - 0.5 * paid
         total += value.sum()
         v = 1.0 / (1.0 + cost) if slack is TIGHT else 1.0
         assert_allclose(found.slopes.slope[k], shift - p * mean, rtol=1e-9, atol=1e-12)
@@ -60,10 +60,10 @@ def test_scales_are_those_that_the_precisions_at_them_imply():
     likelihood, q = PolyaGammaLogit(), random_posterior(3)
     batch = make_batch(likelihood, 1)
     found = visit(batch, [q], TIGHT)
-    mean, explained = moments(batch.features.V(0), q)
+    mean, inducing_variance = moments(batch.features.V(0), q)
     residual, v = batch.features.residual, np.ones(15)
     for _ in range(500):
-        c = np.sqrt(mean**2 + explained + v * residual)
+        c = np.sqrt(mean**2 + inducing_variance + v * residual)
         precision = batch.weight * np.tanh(c / 2.0) / (2.0 * c)
         v = 1.0 / (1.0 + precision * residual)
     assert_allclose(found.slopes.precision[0], precision, rtol=1e-6)
@@ -83,7 +83,7 @@ def test_sites_to_begin_with_are_those_of_the_likelihood():
         assert_allclose(sums.VpV, (V * state.precision) @ V.T, rtol=1e-10, atol=1e-13)
         assert_allclose(sums.Vb, V @ state.shift, rtol=1e-9, atol=1e-12)
         assert_allclose(sums.shift, state.shift.sum(), rtol=1e-12)
-        assert sums.own == sums.cost == sums.slack == 0.0
+        assert sums.log_scale == sums.cost == sums.slack == 0.0
 
 
 def test_functions_are_handed_out_output_by_output():

@@ -16,10 +16,10 @@ from tests.core.minibatches.batch_cases import random_posterior
 def test_expected_log_of_sites_is_that_of_a_gaussian(seed):
     problem, q = random_problem(seed), random_posterior(seed)
     features = problem.features()
-    V, (precision, shift, own) = features.V(0), problem.sites
+    V, (precision, shift, log_scale) = features.V(0), problem.sites
     mean = V.T @ q.w + q.prior_mean
     variance = np.einsum("mn,mk,kn->n", V, inv(q.LB @ q.LB.T), V)
-    expected = own + shift * mean - 0.5 * precision * (mean**2 + variance)
+    expected = log_scale + shift * mean - 0.5 * precision * (mean**2 + variance)
     sums = row_sums(features, problem.sites, STANDARD)
     assert_allclose(expected_log_sites(sums, q), expected.sum(), rtol=1e-10)
 
@@ -36,8 +36,8 @@ def test_gradient_is_that_of_any_function_of_the_moments(seed):
         features = problem.features(theta=theta, Z=Z)
         V, total = features.V(0), 0.0
         for q, a, p, g in zip(posteriors, slope, precision, cost, strict=True):
-            explained = np.einsum("mn,mk,kn->n", V, inv(q.LB @ q.LB.T), V)
-            total += a @ (V.T @ q.w) - 0.5 * p @ explained - 0.5 * g @ features.residual
+            inducing_variance = np.einsum("mn,mk,kn->n", V, inv(q.LB @ q.LB.T), V)
+            total += a @ (V.T @ q.w) - 0.5 * p @ inducing_variance - 0.5 * g @ features.residual
         return total
 
     theta, Z = problem.theta, problem.Z

@@ -25,7 +25,7 @@ def test_window_grows_by_batches_up_to_its_limits():
 def random_sums(rng, m=3):
     A = rng.randn(m, m)
     return no_rows(m)._replace(
-        VpV=A @ A.T, Vp=rng.randn(m), Vb=rng.randn(m), precision=2.0, own=-1.0
+        VpV=A @ A.T, Vp=rng.randn(m), Vb=rng.randn(m), precision=2.0, log_scale=-1.0
     )
 
 
@@ -46,4 +46,4 @@ def test_sums_of_all_functions_are_combined_with_the_same_weights(rng):
     for k in range(2):
         a, b, c = (choice[k] for choice in choices)
         assert_allclose(found[k].VpV, 0.5 * a.VpV - b.VpV + 1.5 * c.VpV, rtol=1e-10, atol=1e-12)
-        assert found[k].own == pytest.approx(-1.0)
+        assert found[k].log_scale == pytest.approx(-1.0)

@@ -171,7 +171,7 @@ def test_all_rows_end_at_the_optimum_of_the_sites(likelihood, slack, n_classes, 
 
 @EVERY
 def test_the_bound_of_the_sums_is_that_of_the_rows(likelihood, slack, n_classes):
-    """At a posterior that is left early, too: the own terms are those of its sites."""
+    """At a posterior that is left early, too: the log scales are those of its sites."""
     for tol in (1e-9, 1.0):
         data = Data(likelihood, slack, n_classes, tol=tol)
         state = data.settled()
@@ -284,9 +284,9 @@ def test_bound_of_polya_gamma_is_best_over_the_scales():
     data = Data(PolyaGammaLogit(), "tight", 2)
     (q,) = random_posteriors(1, 0)
     features = data.features()
-    mean, explained = moments(features.V(0), q)
+    mean, inducing_variance = moments(features.V(0), q)
     y, total = 2.0 * data.y - 1.0, 0.0
-    for rows in zip(y, data.weight, mean, explained, features.residual, strict=True):
+    for rows in zip(y, data.weight, mean, inducing_variance, features.residual, strict=True):
 
         def loss(log_v, rows=rows):
             v = np.exp(log_v[0])
@@ -300,10 +300,10 @@ def test_bound_of_softmax_is_one_class_against_each_other():
     data = Data(Softmax(), "standard", 3)
     posteriors = random_posteriors(3, 0)
     features = data.features()
-    mean, explained = map(
+    mean, inducing_variance = map(
         np.stack, zip(*[moments(features.V(0), q) for q in posteriors], strict=True)
     )
-    variance, total = explained + features.residual, 0.0
+    variance, total = inducing_variance + features.residual, 0.0
     for k in range(3):
         for j in {0, 1, 2} - {k}:
             rows = data.y == k
@@ -595,9 +595,9 @@ class LearnedNoise(Likelihood):
         mean = rows.mean(y, weight)
         return [mean, -mean + 0.3][: self.n_outputs]
 
-    def expect(self, y, weight, mean, explained, residual, v):
+    def expect(self, y, weight, mean, inducing_variance, residual, v):
         p = weight * np.exp(-self.log_noise)
-        square = (y - mean[0]) ** 2 + explained[0] + v[0] * residual
+        square = (y - mean[0]) ** 2 + inducing_variance[0] + v[0] * residual
         value = -0.5 * (weight * (np.log(2.0 * np.pi) + self.log_noise) + p * square)
         return Expectation(value, (p * (y - mean[0]))[None], p[None], v * p)
 
@@ -621,8 +621,8 @@ class FixedNoise(LearnedNoise):
 
     def sites(self, state, y, weight):
         p = weight * np.exp(-self.log_noise)
-        own = -0.5 * (weight * (np.log(2.0 * np.pi) + self.log_noise) + p * y**2)
-        return Sites(p, p * y, own)
+        log_scale = -0.5 * (weight * (np.log(2.0 * np.pi) + self.log_noise) + p * y**2)
+        return Sites(p, p * y, log_scale)
 
 
 class Unbiased(LearnedNoise):

@@ -14,14 +14,14 @@ from tests.core.models.model_cases import dense_kernel, evaluate, make_data, mak
 
 
 def dense_evidence(K, sites, prior_mean):
-    """Return the log of the integral of Gaussian sites of precision above zero, own terms too."""
+    """Return the log of the integral of Gaussian sites of precision above zero, log scales too."""
     noise = 1.0 / sites.precision
     target = sites.shift * noise
     S = K + np.diag(noise)
     error = target - prior_mean
     log_normal = np.linalg.slogdet(2.0 * np.pi * S)[1] + error @ np.linalg.solve(S, error)
-    own = sites.own + 0.5 * (sites.shift * target + np.log(2.0 * np.pi * noise))
-    return own.sum() - 0.5 * log_normal
+    log_scale = sites.log_scale + 0.5 * (sites.shift * target + np.log(2.0 * np.pi * noise))
+    return log_scale.sum() - 0.5 * log_normal
 
 
 @pytest.mark.parametrize("method", ["auto", *UPPER_BOUNDS])

@@ -112,8 +112,8 @@ class DenseNoise:
         self.given_u = np.exp(theta[0]) - (self.projection * dense_kernel(theta, Z, X)).sum(axis=0)
 
     def moments(self, q_mean, q_cov, prior_mean):
-        explained = ((q_cov @ self.projection) * self.projection).sum(axis=0)
-        return prior_mean + self.projection.T @ q_mean, explained + self.given_u
+        inducing_variance = ((q_cov @ self.projection) * self.projection).sum(axis=0)
+        return prior_mean + self.projection.T @ q_mean, inducing_variance + self.given_u
 
     def divergence(self, q_mean, q_cov):
         trace = np.trace(np.linalg.solve(self.Kuu, q_cov))
@@ -703,8 +703,8 @@ def test_points_of_the_noise_are_as_many_as_its_tolerance_asks_for(noise_tol):
 
     def cost(Z):
         across = dense_kernel(THETA[2:], Z, model.X)
-        explained = np.linalg.solve(with_jitter(dense_kernel(THETA[2:], Z, Z)), across)
-        left = K.diagonal() - (across * explained).sum(axis=0)
+        solved = np.linalg.solve(with_jitter(dense_kernel(THETA[2:], Z, Z)), across)
+        left = K.diagonal() - (across * solved).sum(axis=0)
         # Sites of g have precisions of a half.
         return 0.5 * np.mean(0.5 * left)
 

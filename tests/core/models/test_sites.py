@@ -79,9 +79,9 @@ def explicit_bound(case, problem, mean, factor, prior_mean, v, residual=None):
     residual = problem.residual if residual is None else residual
     m = len(mean)
     mean_f = problem.V.T @ mean + prior_mean
-    explained = ((factor.T @ problem.V) ** 2).sum(axis=0)
+    inducing_variance = ((factor.T @ problem.V) ** 2).sum(axis=0)
     v = np.broadcast_to(v, mean_f.shape)
-    total = case.value(problem.y, problem.weight, mean_f, explained, residual, v).sum()
+    total = case.value(problem.y, problem.weight, mean_f, inducing_variance, residual, v).sum()
     if not case.has_own_slack:
         total -= 0.5 * (v - np.log(v) - 1.0).sum()
     log_det = 2.0 * np.log(np.abs(factor.diagonal())).sum()
@@ -95,9 +95,9 @@ def explicit(case, slack, problem, solution):
     factor = np.linalg.cholesky(0.5 * (cov + cov.T))
     cost = solution.sites.precision * problem.residual
     if case.has_own_slack:
-        explained = ((factor.T @ problem.V) ** 2).sum(axis=0)
+        inducing_variance = ((factor.T @ problem.V) ** 2).sum(axis=0)
         mean_f = problem.V.T @ posterior.w + posterior.prior_mean
-        v = conditional_v(problem.weight, mean_f, explained, problem.residual)
+        v = conditional_v(problem.weight, mean_f, inducing_variance, problem.residual)
     else:
         v = np.array(SLACKS[slack].scale(cost, cost.mean()))
     return posterior.w, factor, posterior.prior_mean, v
@@ -196,8 +196,12 @@ def dense_step(problem, slack, state, prior_mean=None):
     cost = precision * residual
     v = np.broadcast_to(SLACKS[slack].scale(cost, cost.mean()), cost.shape)
     mean = prior_mean + Q @ S_inverse @ misfit
-    explained = (Q - Q @ S_inverse @ Q).diagonal()
-    return bound + slack_value(SLACKS[slack], cost), mean**2 + v * residual + explained, prior_mean
+    inducing_variance = (Q - Q @ S_inverse @ Q).diagonal()
+    return (
+        bound + slack_value(SLACKS[slack], cost),
+        mean**2 + v * residual + inducing_variance,
+        prior_mean,
+    )
 
 
 def plain_ascent(problem, slack, prior_mean=None, n_steps=4000):
@@ -229,14 +233,14 @@ def test_end_agrees_with_a_long_plain_ascent_of_polya_gamma(slack, prior_mean, s
 @pytest.mark.parametrize("slack", SLACKS)
 @PRIOR_MEAN
 def test_polya_gamma_is_the_collapsed_bound_of_its_sites(slack, prior_mean):
-    """With the own terms of the optimal tilts, of which the precisions are a function."""
+    """With the log scales of the optimal tilts, of which the precisions are a function."""
     problem = make_problem(6)
     solution = solve(POLYA_GAMMA, slack, problem, prior_mean=prior_mean, tol=1e-13)
     _, tilts = plain_ascent(problem, slack, prior_mean)
     c, weight = np.sqrt(tilts), problem.weight
     precision = weight * polya_gamma_mean(c)
-    own = 0.5 * precision * tilts - weight * log_2_cosh_half(c)
-    sites = Sites(precision, 0.5 * weight * problem.y, own)
+    log_scale = 0.5 * precision * tilts - weight * log_2_cosh_half(c)
+    sites = Sites(precision, 0.5 * weight * problem.y, log_scale)
     collapsed = collapse(problem.features, sites, SLACKS[slack], prior_mean)
     assert solution.bound == pytest.approx(collapsed.bound, abs=1e-8)
     assert_allclose(solution.posterior.w, collapsed.w, atol=1e-4)
@@ -485,8 +489,10 @@ def test_tiny_and_huge_weights(case, slack, prior_mean, scale):
     assert solution.bound == pytest.approx(at_end, rel=1e-7)
     if scale < 1.0:
         # Nothing is learned but the prior mean: the expectations are those under the prior.
-        mean, explained = np.full(30, mu), problem.Q.diagonal()
-        expected = case.value(problem.y, problem.weight, mean, explained, problem.residual, 1.0)
+        mean, inducing_variance = np.full(30, mu), problem.Q.diagonal()
+        expected = case.value(
+            problem.y, problem.weight, mean, inducing_variance, problem.residual, 1.0
+        )
         assert solution.bound == pytest.approx(expected.sum(), rel=1e-4)
     rng = np.random.RandomState(1)
     for _ in range(4):
