@@ -8,6 +8,13 @@ BIN := $(VENV)/bin
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
+# A process of tests for each core. Each is given neighbouring tests, since models that a file fits
+# once are fitted once in each process.
+PYTEST := $(BIN)/python -m pytest -q -n auto --dist worksteal
+
+# What the oldest supported versions run: the numbers, what scikit-learn asks, and the public names.
+FLOOR := tests/core tests/estimators/test_common.py tests/test_public_api.py
+
 # Pages whose examples are tests.
 TEXT := docs/tour.rst docs/user_guide docs/coming_from.rst docs/extending.rst docs/faq.rst
 
@@ -39,16 +46,15 @@ pictures: $(VENV)/.plot  ## Draw the pictures of the README and the start page a
 
 # SCIPY_ARRAY_API makes scikit-learn's checks of array input run, too.
 test: $(VENV)/.test  ## Run all tests and docstring examples
-	SCIPY_ARRAY_API=1 $(BIN)/python -m pytest
-	$(BIN)/python -m pytest --doctest-modules sparsegpc
-	$(BIN)/python -m pytest --doctest-glob="*.rst" $(TEXT)
+	SCIPY_ARRAY_API=1 $(PYTEST)
+	$(PYTEST) --doctest-modules --doctest-glob="*.rst" sparsegpc $(TEXT)
 
 test-fast: $(VENV)/.test  ## Run the tests that are not marked slow
-	$(BIN)/python -m pytest -m "not slow"
+	$(PYTEST) -m "not slow"
 
-test-floor:  ## Run all tests on the oldest supported versions
+test-floor:  ## Run the tests of the core and of the interface on the oldest supported versions
 	$(MAKE) .venv-floor/.floor VENV=.venv-floor
-	.venv-floor/bin/python -m pytest
+	.venv-floor/bin/python -m pytest -q $(FLOOR)
 
 .venv-floor/.floor: .venv-floor/bin/python pyproject.toml
 	.venv-floor/bin/python -m pip install --quiet --editable ".[test]" \
