@@ -1,8 +1,8 @@
-"""Run examples of the gallery as scripts, and write their pictures to output/.
+"""Run examples of the gallery as scripts and write their pictures to output/.
 
-python examples/demo.py                         # a first look, in under a minute
+python examples/demo.py                         # four examples, in under a minute
 python examples/demo.py memmap save_and_load    # some by name
-python examples/demo.py --all                   # all of the gallery
+python examples/demo.py --all                   # all examples
 """
 
 import argparse
@@ -22,7 +22,7 @@ FIRST_LOOK = ("quickstart", "inducing_points", "heteroscedastic_noise", "calibra
 
 
 def run(name):
-    """Run an example, save its figures, and print what it printed and where they are."""
+    """Run an example, save its figures and print their paths."""
     print(f"\n=== {name} ===")
     start = time.perf_counter()
     with warnings.catch_warnings():
@@ -37,7 +37,7 @@ def run(name):
 
 
 def main():
-    """Run the examples that were asked for."""
+    """Run the examples that the command line names."""
     known = sorted(path.stem.removeprefix("plot_") for path in FOLDER.glob("plot_*.py"))
     parser = argparse.ArgumentParser(
         description=__doc__.splitlines()[0], epilog=f"examples: {', '.join(known)}"

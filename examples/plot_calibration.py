@@ -1,16 +1,16 @@
 """
-Are the probabilities what they say?
-====================================
+Are the probabilities calibrated?
+=================================
 
-Of all rows that get a probability of 0.8 for a class, four of five should be of that class. This
-example checks it, beside scikit-learn's Gaussian process, logistic regression and gradient
-boosting; then it shows how certain a single probability is.
+Of all rows with a predicted probability of 0.8 for a class, four in five should belong to that
+class. This example checks it and compares with scikit-learn's Gaussian process, logistic regression
+and gradient boosting. Then it shows the uncertainty of a single probability.
 """
 
 # %%
-# What comes true of predicted probabilities
-# ------------------------------------------
-# Two overlapping moons: a few hundred rows to learn from and ten thousand to test on.
+# Predicted probabilities and observed frequencies
+# ------------------------------------------------
+# The data are two overlapping moons, with 300 training rows and ten thousand test rows.
 import matplotlib.pyplot as plt
 import numpy as np
 from scipy.special import expit
@@ -64,7 +64,7 @@ for name, proba in probabilities.items():
         **styles[name],
     )
 axes.set(
-    title="What comes true of predicted probabilities",
+    title="Predicted probabilities and observed frequencies",
     xlabel="predicted probability of class 1",
     ylabel="share of class 1",
     aspect="equal",
@@ -73,10 +73,10 @@ axes.legend(loc="upper left", fontsize=8, title="log loss", title_fontsize=8)
 plt.show()
 
 # %%
-# How certain a probability is
-# ----------------------------
-# One column with a gap where there are no rows. In the gap the probability is like that of the rows
-# around it, but its interval is wide, since nothing is known there.
+# The uncertainty of a probability
+# --------------------------------
+# Here X is one column with a gap. In the gap the probability is similar to that of the rows around
+# it, but its interval is wide, since there are no data.
 
 
 def true_probability(x):
@@ -93,7 +93,7 @@ grid = np.linspace(0.0, 12.0, 400)
 truth = true_probability(grid)
 low, high = (ends[:, 1] for ends in one_column.predict_proba_interval(grid[:, None]))
 inside = np.mean((low <= truth) & (truth <= high))
-print(f"The 95 % interval holds the true probability on {inside:.0%} of the grid")
+print(f"The 95 % interval contains the true probability on {inside:.0%} of the grid")
 
 figure, axes = plt.subplots(figsize=(6.4, 4.6), layout="constrained")
 axes.fill_between(grid, low, high, color="tab:blue", alpha=0.2, lw=0, label="95 % interval")
@@ -105,7 +105,7 @@ for label, height in ((0, -0.05), (1, 1.05)):
     axes.plot(at, np.full(len(at), height), "|", color="0.35", ms=7, mew=0.6)
 axes.text(7.5, -0.05, "no rows here", ha="center", va="center", fontsize=8, color="0.35")
 axes.set(
-    title="How certain a probability is",
+    title="The uncertainty of a probability",
     xlabel="x (ticks: rows of class 1 above, class 0 below)",
     ylabel="probability of class 1",
     xlim=(0.0, 12.0),

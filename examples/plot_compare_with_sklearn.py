@@ -2,15 +2,15 @@
 How does it compare with scikit-learn's Gaussian processes?
 ===========================================================
 
-The time for a full Gaussian process grows with the cube of the number of rows, with inducing points
-in proportion to it. On the same rows the predictions hardly differ.
+The time of a full Gaussian process grows with the cube of the number of rows, that of a sparse one
+in proportion to it. With the same rows the predictions are almost equal.
 """
 
 # %%
-# Two models, more and more rows
-# ------------------------------
-# Friedman's first function of five columns, plus noise. Classes are whether a target is above the
-# median. All models learn a kernel of the same form from the same rows.
+# Fits to more and more rows
+# --------------------------
+# The targets are Friedman's first function of five columns plus noise. For classification the label
+# tells whether a target is above the median. All models learn a kernel of the same form.
 import time
 
 import matplotlib.pyplot as plt
@@ -27,7 +27,7 @@ ROWS_FULL, ROWS_SPARSE = (100, 200, 400, 800), (100, 200, 400, 800, 1600, 3200)
 
 
 def seconds_of_fit(model, X, y):
-    """Fit a model, and return how long it took."""
+    """Fit a model and return the time in seconds."""
     start = time.perf_counter()
     model.fit(X, y)
     return time.perf_counter() - start
@@ -71,10 +71,10 @@ for task, models in (("regression", regressors), ("classification", classifiers)
 # %%
 # Time and log loss
 # -----------------
-# With the same rows both predict equally well. Below about three hundred rows the full model is
-# faster. From there each doubling of the rows takes it up to eight times as long, and it needs more
-# and more memory: a quarter of a million rows would need 500 GB for the kernel matrix. The sparse
-# model can use more rows, and so reaches lower log losses.
+# With the same rows both predict equally well. The full model is faster for fewer than about three
+# hundred rows. Beyond that, twice as many rows take up to eight times as long, and the kernel
+# matrix of a quarter of a million rows would need 500 GB. The sparse model can use more rows and
+# reaches lower log losses.
 styles = {
     "full": {"color": "tab:orange", "marker": "s", "zorder": 3},
     "sparse": {"color": "tab:blue", "marker": "o", "lw": 3, "ms": 8},

@@ -1,14 +1,14 @@
 """
-How do I follow a fit, and has it converged?
-============================================
+How do I monitor a fit?
+=======================
 
-A fit can print its progress and call a function of yours, and it keeps a history. It warns if it
-stopped before it converged.
+A fit can print its progress and call your own function, and it records its history. It warns if it
+stops before it converges.
 """
 
 # %%
-# Lines
-# -----
+# Printed lines
+# -------------
 # ``verbose=1`` prints a line for each choice of inducing points, ``verbose=2`` one for each
 # evaluation of the bound.
 import warnings
@@ -27,21 +27,21 @@ print(f"converged: {model.converged_}, after {model.n_evaluations_} evaluations"
 # %%
 # The history
 # -----------
-# With many rows, learning begins on subsets of them, which is cheap, and ends on all. Between the
-# dashed lines the inducing points stay the same; there they are chosen again with the kernel that
-# was learned. The bound may drop a little at such a line, and what counts is the end.
+# With many rows, learning begins on subsets of the rows and ends on all of them. At the dashed
+# lines the inducing points are chosen again, with the current kernel. There the bound may drop
+# slightly.
 ConvergenceDisplay.from_estimator(model)
 plt.show()
 
 # %%
 # A callback
 # ----------
-# It is called after each evaluation, here to stop after twenty of them. The best model so far is
-# kept. The fit warns, since it did not reach its tolerance.
+# The callback is called after each evaluation. This one stops the fit after twenty of them. The
+# model is the best so far, and the fit warns that it did not reach its tolerance.
 
 
 def stop_after_twenty(step):
-    """Ask to stop learning; ``step`` has the entries of the history."""
+    """Return whether to stop; ``step`` holds the entries of the history."""
     return step.iteration >= 20
 
 

@@ -2,7 +2,7 @@
 What if the noise differs from row to row?
 ==========================================
 
-Compare three models of the noise on the same data: one variance for all rows, a polynomial, and a
+This example compares three models of the noise: one variance for all rows, a polynomial, and a
 second Gaussian process. The targets are a smooth function plus noise whose variance is quadratic in
 x, as in Figure 3.1 of Passerello (2021).
 """
@@ -41,8 +41,8 @@ X_test, y_test = draw_rows(2000, rng)
 # %%
 # Three models of the noise
 # -------------------------
-# The log density of test targets judges mean and noise together: higher is better. One variance for
-# all rows is far too wide on the left and too narrow on the right.
+# The log density of test targets measures the quality of mean and noise together; higher is better.
+# A single variance is far too large on the left and too small on the right.
 models = {
     noise: SparseGPRegressor(noise=noise).fit(X, y)
     for noise in ("homoscedastic", "polynomial", "gp")
@@ -54,11 +54,11 @@ for noise, model in models.items():
     print(f"{noise:15s}{model.lower_bound_:9.2f}{density:18.3f}{error:24.3f}")
 
 # %%
-# Both bands
-# ----------
-# The dark band is where the function is, with a probability of 95 %; more rows would narrow it. The
-# light one is where a new target is, and keeps the noise. Ticks at the bottom are the inducing
-# points.
+# Bands of f and of y
+# -------------------
+# The dark band contains the function with a probability of 95 %, and gets narrower with more rows.
+# The light band contains a new target and includes the noise. The ticks at the bottom are the
+# inducing points.
 titles = {
     "homoscedastic": "One noise variance for all rows",
     "polynomial": "Log variance a quadratic polynomial",
@@ -78,8 +78,8 @@ panels[0].legend(loc="upper left", fontsize=8, ncols=2)
 plt.show()
 
 # %%
-# The noise itself
-# ----------------
+# The standard deviation of the noise
+# -----------------------------------
 figure, axes = plt.subplots(figsize=(6.4, 4.0), layout="constrained")
 axes.plot(x, noise_std(x), "k--", lw=1, label="truth")
 for noise, model in models.items():

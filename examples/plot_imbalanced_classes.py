@@ -1,16 +1,16 @@
 """
-May I weight samples, and should I for rare classes?
-====================================================
+Should I weight rare classes?
+=============================
 
-Yes: rows and classes can have weights. For a rare class, here six rows of a hundred, they are
-often not needed: a threshold does the same, and keeps the probabilities true.
+Usually not. Rows and classes can have weights, but for a rare class, here 6 % of the rows, a
+threshold has the same effect and keeps the probabilities calibrated.
 """
 
 # %%
 # One rare class
 # --------------
-# The plain model has probabilities of the classes as they are. With ``class_weight="balanced"``
-# both classes count the same, and probabilities are as if both were equally frequent.
+# The probabilities of the plain model correspond to the frequencies of the classes. With
+# ``class_weight="balanced"`` they are those for equally frequent classes.
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.calibration import CalibrationDisplay
@@ -34,16 +34,16 @@ X, y = make_classification(
 X_train, X_test, y_train, y_test = train_test_split(
     X, y, train_size=1500, stratify=y, random_state=0
 )
-print(f"{y_train.mean():.1%} of {len(y_train)} training rows are of the rare class")
+print(f"{y_train.mean():.1%} of {len(y_train)} training rows belong to the rare class")
 plain = SparseGPClassifier(n_inducing=40).fit(X_train, y_train)
 balanced = SparseGPClassifier(n_inducing=40, class_weight="balanced").fit(X_train, y_train)
 
 # %%
-# A decision needs no weights
-# ---------------------------
-# If missing a rare row costs as much as sixteen false alarms, raise the alarm from a probability
-# of 1/17, the share of the rare class. The plain model with a threshold decides as well as the
-# weighted one, and its probabilities stay true.
+# A threshold instead of weights
+# ------------------------------
+# If missing a rare row costs as much as sixteen false alarms, raise the alarm at probabilities
+# above 1/17, about the share of the rare class. The plain model with this threshold decides as well
+# as the weighted one, and its probabilities stay calibrated.
 rate = y_train.mean()
 decisions = {
     "plain, threshold 1/2": (plain, 0.5),
@@ -69,7 +69,7 @@ for name, model, style in (
         y_test, proba, n_bins=8, strategy="uniform", ax=axes, name=name, **style
     )
 axes.set(
-    title="What comes true of predicted probabilities",
+    title="Predicted probabilities and observed frequencies",
     xlabel="predicted probability of the rare class",
     ylabel="share of the rare class",
 )
@@ -78,9 +78,8 @@ plt.show()
 # %%
 # Weights of rows
 # ---------------
-# A weight is a number of copies: the weight three is the row three times over, and zero is no row.
-# So a large class can be thinned and its rows weighted up again, which keeps the probabilities
-# true and saves time.
+# A row of weight three counts like three copies. So to save time, keep a quarter of the large class
+# with a weight of four. The probabilities stay calibrated.
 rng = np.random.RandomState(0)
 kept = (y_train == 1) | (rng.uniform(size=len(y_train)) < 0.25)
 weight = np.where(y_train == 1, 1.0, 4.0)[kept]

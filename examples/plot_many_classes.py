@@ -2,17 +2,17 @@
 How do I fit more than two classes?
 ===================================
 
-As two classes: nothing changes. Here with handwritten digits, ten classes, in one model with a
-function for each class, all with the same kernel and inducing points. Rows with several labels at
-once, and counts of labels, follow.
+In the same way as two classes. This example fits handwritten digits, with a function for each of
+the ten classes and one kernel and set of inducing points for all. Then it fits rows with several
+labels and counts of labels.
 """
 
 # %%
 # Ten digits
 # ----------
 # The default for more than two classes is ``likelihood="softmax"``. ``"dirichlet"`` is regression
-# on transformed labels, and faster. A likelihood of two classes fits a model for each class against
-# the rest.
+# on transformed labels, which is faster. With a likelihood of two classes the estimator fits a
+# model for each class against the rest.
 import time
 
 import matplotlib.pyplot as plt
@@ -48,9 +48,9 @@ for name, model in models.items():
     print(f"{name:22s}{model.score(X_test, y_test):9.3f}{loss:10.4f}{seconds:9.2f}")
 
 # %%
-# The digits that the model is least certain of
-# ---------------------------------------------
-# Bars are probabilities, blue for the right class. Black lines are 95 % intervals.
+# The least certain predictions
+# -----------------------------
+# The bars are probabilities, blue for the true class. Black lines are 95 % intervals.
 model = models["softmax"]
 n_drawn = 8
 rows = np.argsort(model.predict_proba(X_test).max(axis=1))[:n_drawn]
@@ -73,9 +73,9 @@ for part, row, p, a, b in zip(parts, rows, proba, low, high, strict=True):
 plt.show()
 
 # %%
-# Several labels at each row
-# --------------------------
-# scikit-learn's MultiOutputClassifier fits a model for each label.
+# Several labels for each row
+# ---------------------------
+# scikit-learn's ``MultiOutputClassifier`` fits a model for each label.
 X, Y = make_multilabel_classification(800, n_features=10, n_classes=4, random_state=0)
 X_train, X_test, Y_train, Y_test = train_test_split(X, Y, random_state=0)
 for estimator in (SparseGPClassifier(n_inducing=50), LogisticRegression()):
@@ -88,8 +88,8 @@ for estimator in (SparseGPClassifier(n_inducing=50), LogisticRegression()):
 # %%
 # Counts of labels
 # ----------------
-# Five to 59 trials at each row: the row is given once for its successes and once for its failures,
-# and the counts are weights.
+# Each row has 5 to 59 trials. Give it once for its successes and once for its failures, with the
+# counts as weights.
 rng = np.random.RandomState(0)
 x = np.linspace(0.0, 10.0, 41)[:, None]
 rate = expit(2.0 * np.sin(x[:, 0]))

@@ -1,17 +1,17 @@
 """
-Can it take a million rows that do not fit in memory?
-=====================================================
+How do I fit rows that do not fit in memory?
+============================================
 
-Yes. Rows in a file are read block by block, and scikit-learn's ``working_memory`` limits the memory
-for arrays. To be quick, this example takes two hundred thousand rows; time and memory grow no
-faster than their number.
+Pass a memory map. Rows in a file are read block by block, and scikit-learn's ``working_memory``
+limits the memory for arrays. To be quick, this example has two hundred thousand rows; time and
+memory grow at most in proportion to their number.
 """
 
 # %%
 # A file of rows
 # --------------
-# Written by the block, so that they are never in memory all at once. Any array that is read by
-# slices will do: ``numpy.memmap`` as here, h5py, zarr or Dask.
+# The rows are written in blocks, so they are never in memory all at once. X can be any array with
+# slices of rows: ``numpy.memmap`` as here, h5py, zarr or Dask.
 import tempfile
 import time
 import tracemalloc
@@ -52,15 +52,15 @@ print(f"{path.stat().st_size / 2**20:.0f} MiB of rows in the file")
 # %%
 # Fit from the file
 # -----------------
-# ``working_memory`` limits the arrays that hold a number for each row and inducing point; what does
-# not fit is computed again block by block. Besides, a fit keeps some forty numbers for each row.
-# With three columns, as here, that is more than the rows themselves; it pays with hundreds of
-# columns, which are never loaded as a whole. Most of the learning is on subsets of the rows.
+# ``working_memory`` limits the arrays that hold a number for each row and inducing point; blocks
+# that do not fit are computed again. A fit also keeps about forty numbers for each row. With three
+# columns this is more than the rows themselves; a file pays with hundreds of columns. Most of the
+# learning uses subsets of the rows.
 rows_on_disk = np.load(path, mmap_mode="r")
 
 
 def measured_fit(model, X, y):
-    """Fit a model; return seconds, and the most memory that arrays took meanwhile, in MiB."""
+    """Fit a model; return the time in seconds and the peak of memory for arrays in MiB."""
     tracemalloc.start()
     start = time.perf_counter()
     with sklearn.config_context(working_memory=64):
@@ -88,15 +88,15 @@ for axes, values, name in zip((above, below), np.transpose(found), ("seconds", "
     axes.plot(sizes, values, "o-")
     axes.set(ylabel=name, ylim=(0.0, None))
 above.set_title("Time for a fit")
-below.set(title="Most memory of arrays during a fit", xlabel="rows")
+below.set(title="Peak of memory for arrays during a fit", xlabel="rows")
 below.set_xticks(sizes, [f"{n:,}".replace(",", " ") for n in sizes])
 plt.show()
 
 # %%
 # Minibatches
 # -----------
-# For a first answer sooner, or where a pass over the file takes long: learning from minibatches,
-# which sees each row once or a few times. Predictions read a file by the block, too.
+# If a pass over the file takes long, learn from minibatches, which read each row once or a few
+# times. Predictions read the file block by block, too.
 stochastic = StochasticSparseGPRegressor(n_inducing=40, n_epochs=1)
 seconds, peak = measured_fit(stochastic, rows_on_disk, y)
 print(f"{seconds:.2f} s, {peak:.0f} MiB, test R2 {stochastic.score(X_test, y_test):.3f}")
@@ -106,6 +106,6 @@ print(
 )
 
 # %%
-# On Windows a file cannot be removed while it is mapped.
+# Windows cannot remove a file that is mapped.
 del file, rows_on_disk
 folder.cleanup()

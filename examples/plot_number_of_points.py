@@ -2,16 +2,16 @@
 How many inducing points do I need?
 ===================================
 
-Three ways to find out: let the certificate say when there are enough, look at what each smaller
-number would cost, or search the number by cross-validation.
+There are three ways to find out: add points until the certificate is small, compare smaller numbers
+of points, or search by cross-validation.
 """
 
 # %%
 # By the certificate
 # ------------------
-# ``n_inducing="auto"`` doubles the number of points until the log marginal likelihood is known to
-# within ``certificate_tol`` nats per row, or until more points gain little. No row is held out.
-# The tolerance here is ten times tighter than the default, to see it grow.
+# ``n_inducing="auto"`` doubles the number of points until the certificate shows that more points
+# could raise the bound by ``certificate_tol`` nats per row at most, or until they gain little. No
+# rows are held out. The tolerance here is a tenth of the default.
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_breast_cancer
@@ -38,9 +38,9 @@ for step in gp.growth_:
 # %%
 # By the cost of fewer points
 # ---------------------------
-# Points are chosen one after the other, so the first m of them are a choice of m. With the kernel
-# that was learned, the display shows the bound and the certificate of each. Where the bound is
-# level and the certificate small, more points will not help.
+# Points are chosen one after the other, so the first m of them are a selection of m points. The
+# display shows bound and certificate for each m, with the learned kernel. Where the bound is level
+# and the certificate small, more points do not help.
 figure, axes = plt.subplots(2, 1, figsize=(6.4, 7.5), layout="constrained")
 display = SparsityDisplay.from_estimator(grown, X, y, ax=axes)
 plt.show()
@@ -48,9 +48,9 @@ plt.show()
 # %%
 # By cross-validation
 # -------------------
-# The number of points is a parameter like any other. What counts here is the log loss of rows that
-# were held out. It needs fewer points than the certificate, which is about the whole posterior and
-# not about a score: from ten points on, the differences are smaller than the error bars.
+# The search minimises the log loss of held-out rows. It needs fewer points than the certificate,
+# which bounds the error of the whole posterior: with ten points or more, the differences are
+# smaller than the error bars.
 sizes = [5, 10, 20, 40, 80]
 search = GridSearchCV(
     make_pipeline(StandardScaler(), SparseGPClassifier(selection_tol=0.0)),

@@ -2,16 +2,16 @@
 How do I fit a first model?
 ===========================
 
-With the defaults in a pipeline: two classes, thirty columns and a test set. Then what the model
-reports of itself, and a first regression.
+Put the estimator with its defaults into a pipeline. This example fits two classes with thirty
+columns, shows the attributes of the model, and fits a first regression.
 """
 
 # %%
 # Classification
 # --------------
-# Columns in different units are scaled first, as for any kernel method. Nothing else has to be set:
-# the model learns its kernel and chooses its inducing points among the rows. scikit-learn's full
-# Gaussian process and logistic regression are fitted to the same rows.
+# As for any kernel method, scale columns that have different units. The model learns its kernel and
+# chooses its inducing points among the rows. scikit-learn's full Gaussian process and logistic
+# regression are fitted to the same rows.
 import time
 
 import matplotlib.pyplot as plt
@@ -46,21 +46,21 @@ for each in (model, *others):
     )
 
 # %%
-# What was learned
-# ----------------
-# ``lower_bound_`` bounds the log marginal likelihood of the training rows from below. The
-# certificate says how much of it is missing for want of inducing points.
+# The learned model
+# -----------------
+# ``lower_bound_`` is a lower bound on the log marginal likelihood of the training rows. The
+# certificate bounds how much more inducing points could raise it.
 gp = model[-1]
 print(gp.kernel_)
 print(f"{len(gp.inducing_points_)} inducing points, bound {gp.lower_bound_:.2f} nats")
 print(gp.certificate(model[:-1].transform(X_train), y_train))
 
 # %%
-# Probabilities, and how certain they are
-# ---------------------------------------
-# A probability near one half says that both classes are likely, or that the model has seen too few
-# rows nearby to know better. The interval tells the two apart: it is the range of the probability
-# under the posterior.
+# Probabilities and their uncertainty
+# -----------------------------------
+# A probability near one half may mean that both classes are likely, or that there are few rows
+# nearby. The interval distinguishes the two cases: it is narrow in the first and wide in the
+# second.
 proba = model.predict_proba(X_test)[:, 1]
 low, high = (ends[:, 1] for ends in gp.predict_proba_interval(model[:-1].transform(X_test)))
 order = np.argsort(proba)
@@ -75,7 +75,7 @@ for label, colour, marker in ((0, "tab:orange", "s"), (1, "tab:blue", "o")):
         marker,
         color=colour,
         ms=4,
-        label=f"{load_breast_cancer().target_names[label]} in truth",
+        label=f"{load_breast_cancer().target_names[label]} (true class)",
     )
 axes.set(xlabel="test rows, sorted", ylabel="probability of benign", ylim=(-0.02, 1.02))
 axes.legend(loc="upper left")
@@ -84,8 +84,8 @@ plt.show()
 # %%
 # Regression
 # ----------
-# A prediction comes with the standard deviation of a new target. ``latent_mean_and_variance`` is
-# about the function without its noise.
+# ``return_std`` returns the standard deviation of a new target. ``latent_mean_and_variance``
+# returns the moments of the function without noise.
 X, y = load_diabetes(return_X_y=True)
 X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=0)
 regressor = SparseGPRegressor().fit(X_train, y_train)

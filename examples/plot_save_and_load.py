@@ -2,8 +2,8 @@
 How do I save a model?
 ======================
 
-By pickle, or by skops if files come from others. A saved model is small, since it keeps its
-inducing points and no other training rows. Once loaded it predicts the same.
+With pickle, or with skops if others load the file. A saved model is small, since it keeps the
+inducing points and no other training rows. The loaded model makes the same predictions.
 """
 
 # %%
@@ -31,7 +31,7 @@ folder = tempfile.TemporaryDirectory()
 # %%
 # Pickle
 # ------
-# Load only what you trust: a pickle can run any code.
+# Load only files that you trust: a pickle can run any code.
 path = Path(folder.name) / "model.pkl"
 path.write_bytes(pickle.dumps(model))
 loaded = pickle.loads(path.read_bytes())
@@ -41,8 +41,8 @@ print(f"pickle: {path.stat().st_size / 1024:.0f} KiB, same probabilities: {same}
 # %%
 # skops
 # -----
-# ``skops.io`` (``pip install skops``) runs nothing from the file but types that you trust. It lists
-# those that it does not know; look at them, and pass them on.
+# ``skops.io`` (``pip install skops``) loads only types that you trust. ``get_untrusted_types``
+# lists the others; check them and pass them as ``trusted``.
 path = Path(folder.name) / "model.skops"
 skops.io.dump(model, path)
 unknown = skops.io.get_untrusted_types(file=path)
@@ -52,10 +52,10 @@ same = np.array_equal(loaded.predict_proba(X), model.predict_proba(X))
 print(f"skops: {path.stat().st_size / 1024:.0f} KiB, same probabilities: {same}")
 
 # %%
-# What is in the file
-# -------------------
-# The full Gaussian process keeps all of its rows, and a matrix with a number for each pair of them.
-# Here the file grows with the number of inducing points only.
+# The size of the file
+# --------------------
+# A full Gaussian process keeps all rows and a number for each pair of them. The size of a sparse
+# model depends on the number of inducing points only.
 full = make_pipeline(
     StandardScaler(), GaussianProcessClassifier(ConstantKernel() * RBF(), optimizer=None)
 ).fit(X, y)

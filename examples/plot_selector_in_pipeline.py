@@ -2,16 +2,15 @@
 Can I use the inducing points without a Gaussian process?
 =========================================================
 
-Yes: the choice of points is a transformer of its own. A linear model on its features is a kernel
-model.
+Yes. ``InducingPointSelector`` is a transformer. A linear model on its features is a kernel model.
 """
 
 # %%
-# In front of logistic regression
-# -------------------------------
+# With logistic regression
+# ------------------------
 # Inner products of the features are the Nyström approximation of the kernel at the chosen rows.
-# scikit-learn's Nystroem draws its rows at random, all equally likely. Where some groups of rows
-# are dense and others wide, that leaves places without a point; greedy choice does not.
+# scikit-learn's ``Nystroem`` draws rows with equal probabilities. If some groups of rows are dense
+# and others wide, this leaves regions without a point; greedy selection does not.
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_diabetes, make_blobs
@@ -56,9 +55,10 @@ axes.legend()
 plt.show()
 
 # %%
-# Where the points are
-# --------------------
-# The first ten of either: a point for each group comes before a second one in a dense group.
+# The selected rows
+# -----------------
+# These are the first ten points of both methods. The selector takes a point in each group before a
+# second one in a dense group.
 selector = InducingPointSelector(RBF(1.0), n_components=10, tol=0.0).fit(X)
 random_rows = np.random.RandomState(0).choice(len(X), size=10, replace=False)
 figure, axes = plt.subplots(figsize=(6.4, 5.0), layout="constrained")
@@ -70,9 +70,9 @@ axes.legend()
 plt.show()
 
 # %%
-# In front of ridge regression
-# ----------------------------
-# Its parameters are searched like those of any step. ``costs_`` says what is left to explain after
+# With ridge regression
+# ---------------------
+# A search can include the parameters of the selector. ``costs_`` lists the cost that remains after
 # each point.
 X, y = load_diabetes(return_X_y=True)
 search = GridSearchCV(
