@@ -183,8 +183,9 @@ class SparseGPClassifier(ClassPredictions, BaseSparseGP):
         ``gap_per_row`` of the certificate, in nats. [A list of such.]
     growth_end_ : str or None
         With ``n_inducing="auto"``, why it stopped: "certified" (the gap is at most
-        `certificate_tol`), "flat" (growth no longer paid), "cap" (`max_inducing`), "spanned" (the
-        rows have no further independent ones) or "stopped" (`callback` asked to). [A list.]
+        `certificate_tol`), "plateau" (doubling gained next to nothing), "max_inducing" (the most
+        points allowed), "full_rank" (no further row is linearly independent of the points) or
+        "stopped" (`callback` asked to). [A list.]
     n_iter_ : int
         Steps of the hyperparameters in all.
     n_evaluations_ : int
@@ -340,7 +341,7 @@ class SparseGPClassifier(ClassPredictions, BaseSparseGP):
         Warns
         -----
         ConvergenceWarning
-            If `max_iter` was reached, `callback` asked to stop, the sites did not settle, the
+            If `max_iter` was reached, `callback` asked to stop, the sites did not converge, the
             learned model is no better than a constant one, the bound still rises where
             hyperparameters meet their limits, or the kernel matrix is hardly positive definite.
         UserWarning

@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from sparsegpc._core.learning.fit import settle
+from sparsegpc._core.learning.fit import solve_final
 from sparsegpc._core.models.certification import certificate_of
 from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.rows.threads import single_threaded_blas
@@ -42,7 +42,7 @@ class Restated(NamedTuple):
         """
         states = self.model.states_from(self.estimator._theta, posterior)
         points = InducingPoints(posterior.Z, None, None)
-        return settle(self.model, theta, points, states, self.estimator.jitter_, wrt_theta)
+        return solve_final(self.model, theta, points, states, self.estimator.jitter_, wrt_theta)
 
 
 def certified(estimator, method, *data):

@@ -93,7 +93,7 @@ def search(estimator, problem, rng, *, warm=False, starts=None):
         problem.model,
         starts=starts,
         tol=estimator.certificate_tol,
-        cap=min(estimator.max_inducing, len(rows.X)),
+        max_points=min(estimator.max_inducing, len(rows.X)),
     )
     for step in growth.history:
         step["lower_bound"] += problem.offset
@@ -162,7 +162,7 @@ def _search(estimator, problem, rng, choose, warm, starts):
             max_reselections=estimator.max_reselections,
             move_points=moves,
             restarts=_restarts(estimator, problem, rng) if is_learned else [],
-            spares=cold if warm and is_learned else [],
+            fallbacks=cold if warm and is_learned else [],
             first=_last_points(estimator, choose, problem.rows) if warm else None,
             report=partial(_report, estimator, problem) if estimator.verbose else None,
             progress=problem.progress,

@@ -9,7 +9,7 @@ from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils._param_validation import StrOptions
 
 from sparsegpc._core.learning.fit import fit
-from sparsegpc._core.minibatches.epochs import learn, settle_best
+from sparsegpc._core.minibatches.epochs import learn, solve_best
 from sparsegpc._core.optimisers.learning_rates import halving
 from sparsegpc._core.rows.unique_rows import unique_rows
 from sparsegpc._core.selection.selectors import CandidateRows, PivotedSelector
@@ -138,9 +138,9 @@ class BaseMinibatches(*CALLBACK_SUPPORT, Estimator):
                 report=report,
             )
             if n_epochs:
-                self._state, astray = settle_best(model, end, state, X, y, weight, self.batch_size)
+                self._state, astray = solve_best(model, end, state, X, y, weight, self.batch_size)
             else:
-                self._state, astray = model.settle(end, X, y, weight, self.batch_size), False
+                self._state, astray = model.solve(end, X, y, weight, self.batch_size), False
             self.n_steps_ = n_done * -(-len(y) // self.batch_size)
             self.n_samples_seen_ = len(y)
             self._store(model)

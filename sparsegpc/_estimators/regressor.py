@@ -169,8 +169,9 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
         ``gap_per_row`` of the certificate, in nats.
     growth_end_ : str or None
         With ``n_inducing="auto"``, why it stopped: "certified" (the gap is at most
-        `certificate_tol`), "flat" (growth no longer paid), "cap" (`max_inducing`), "spanned" (the
-        rows have no further independent ones) or "stopped" (`callback` asked to).
+        `certificate_tol`), "plateau" (doubling gained next to nothing), "max_inducing" (the most
+        points allowed), "full_rank" (no further row is linearly independent of the points) or
+        "stopped" (`callback` asked to).
     n_iter_ : int
         Steps of the hyperparameters in all.
     n_evaluations_ : int

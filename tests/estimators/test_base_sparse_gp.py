@@ -519,7 +519,7 @@ def test_points_grow_until_the_model_is_certified(name):
     assert_allclose(model.growth_[-1]["lower_bound"], model.lower_bound_, rtol=1e-6)
     assert model.certificate(X, y).gap_per_row <= 1e-2 + 1e-6
     capped = clone(model).set_params(max_inducing=5, certificate_tol=1e-9).fit(X, y)
-    assert capped.growth_end_ == "cap"
+    assert capped.growth_end_ == "max_inducing"
     assert len(capped.inducing_points_) == 5
 
 

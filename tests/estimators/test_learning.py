@@ -238,16 +238,16 @@ def test_growth_ends_for_each_of_the_reasons():
     X, y = many_classes.blobs(120)
     narrow = ConstantKernel(5.0) * RBF(0.2)
     cases = {
-        "cap": {"certificate_tol": 1e-9, "max_inducing": 20},
-        "spanned": {"certificate_tol": 1e-30, "kernel": DotProduct(1.0)},
-        "flat": {"certificate_tol": 1e-12, "kernel": ConstantKernel(5.0) * RBF(2.0)},
+        "max_inducing": {"certificate_tol": 1e-9, "max_inducing": 20},
+        "full_rank": {"certificate_tol": 1e-30, "kernel": DotProduct(1.0)},
+        "plateau": {"certificate_tol": 1e-12, "kernel": ConstantKernel(5.0) * RBF(2.0)},
         "certified": {"certificate_tol": 5.0, "kernel": narrow},
     }
     for end, parameters in cases.items():
         model = many_classes.fixed_model(n_inducing="auto", **parameters).fit(X, y)
         gap = model.certificate(X, y).gap_per_row
         assert_allclose(model.growth_[-1]["gap_per_row"], gap, rtol=1e-3, atol=1e-6)
-        assert model.growth_end_ == end or (end, model.growth_end_) == ("flat", "spanned")
+        assert model.growth_end_ == end or (end, model.growth_end_) == ("plateau", "full_rank")
     grown = many_classes.fixed_model(n_inducing=5).fit(X, y)
     assert grown.growth_ is None
     assert grown.growth_end_ is None
@@ -272,7 +272,7 @@ def test_growth_with_targets_stops_when_certified():
 
 def test_growth_stops_at_its_cap():
     model, certificate = growing(1e-9, max_inducing=20)
-    assert model.growth_end_ == "cap"
+    assert model.growth_end_ == "max_inducing"
     assert [step["n_inducing"] for step in model.growth_] == [20]
     assert certificate.gap_per_row > 1e-9
 
@@ -280,7 +280,7 @@ def test_growth_stops_at_its_cap():
 def test_growth_doubles_and_stops_when_it_no_longer_pays():
     kernel = ConstantKernel(2.0) * RBF(1.0)
     model, certificate = growing(1e-12, kernel=kernel)
-    assert model.growth_end_ in ("flat", "spanned")
+    assert model.growth_end_ in ("plateau", "full_rank")
     assert [step["n_inducing"] for step in model.growth_][:2] == [50, 100]
     bounds = [step["lower_bound"] for step in model.growth_]
     assert bounds == sorted(bounds)
@@ -289,7 +289,7 @@ def test_growth_doubles_and_stops_when_it_no_longer_pays():
 
 def test_growth_stops_when_the_points_span_the_rows():
     model, certificate = growing(1e-30, kernel=DotProduct(1.0))
-    assert model.growth_end_ == "spanned"
+    assert model.growth_end_ == "full_rank"
     assert len(model.inducing_points_) == 3
     assert certificate.gap < 1e-6
 

@@ -180,7 +180,7 @@ class _Promises:
             self.require(np.isfinite(fewer.lower_bound_), "truncated: bound not finite")
             predict = getattr(fewer, "predict_proba", fewer.predict)
             self.require(np.isfinite(predict(problem.X_new)).all(), "truncated: nan")
-            if any("sites did not settle" in str(one.message) for one in self.caught):
+            if any("sites did not converge" in str(one.message) for one in self.caught):
                 # Then bounds may be those of other sites.
                 return
             rounding = ROUNDING * abs(model.lower_bound_) + self._lost_digits(model)
@@ -289,7 +289,7 @@ class _Promises:
         problem = self.problem
         if len(problem.y) > CERTIFIED_ROWS or getattr(model, "estimators_", None):
             return
-        if any("sites did not settle" in str(one.message) for one in self.caught):
+        if any("sites did not converge" in str(one.message) for one in self.caught):
             # Then a certificate says so instead.
             return
         with self.kept("certificate"):

@@ -232,7 +232,7 @@ class FreeKernel:
         """Contract an adjoint of shape (N,) with the derivative of the diagonal, shape (P,)."""
         return self.kernel.diag_pullback(self._params(theta), X, adjoint)[self.free]
 
-    def flattest(self, theta, bounds, X):
+    def least_variance(self, theta, bounds, X):
         """Return `theta` with each parameter at the bound where the variance at rows X is less.
 
         Parameters that do not change the variance keep their values. ``bounds`` (P, 2); where one

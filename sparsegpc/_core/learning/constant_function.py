@@ -14,6 +14,6 @@ def floor(model):
     return model.constant_bound() + trivial_gain(model.total_weight)
 
 
-def is_worse_than_constant(model, climb):
-    """Return whether a climb, None if there was none, ended below the best constant function."""
-    return climb is None or not climb.best.objective >= model.constant_bound()
+def is_worse_than_constant(model, found):
+    """Return whether a `LocalFit`, or None, is below the best constant function."""
+    return found is None or not found.best.objective >= model.constant_bound()

@@ -1,19 +1,19 @@
-r"""Learning from growing subsets of the rows: which rows, and what one subset teaches the next.
+r"""Fits of growing subsets of the rows, each of which starts from the one before.
 
-Where the bound is best, and how it bends there, is much the same for a share of the rows, at less
-than that share of the cost. Carried on from subset to subset are the hyperparameters, what is known
-of f, and the curvature of the bound over the hyperparameters, with which few steps are left to do.
+A share of the rows has its optimum, and its Hessian there, close to those of all rows, at less than
+that share of the cost. The hyperparameters, the posterior of f and the Hessian are carried on from
+subset to subset, so few iterations are left for all rows.
 
-How smooth a function is asked for depends on the rows and the points: from as many points for fewer
-rows the best length scales come out shorter than for all rows. In trials :math:`M \propto \sqrt N`
-ended closest to the optimum of all rows.
+The best length scales depend on the numbers of rows and of points: with as many points for fewer
+rows they are shorter than for all rows. In trials :math:`M \propto \sqrt N` ended closest to the
+optimum of all rows.
 """
 
 import numpy as np
 from numpy.linalg import LinAlgError
 
-from sparsegpc._core.learning.climb import Begin, climb, fresh
 from sparsegpc._core.learning.constant_function import floor
+from sparsegpc._core.learning.fit_from import Start, fit_from, quasi_newton_start
 from sparsegpc._core.learning.inducing_points import select_points
 from sparsegpc._core.selection.selectors import FixedSelector
 
@@ -59,34 +59,34 @@ def _sizes(n_rows):
     return sizes[::-1]
 
 
-def approach(model, theta, selector, bounds, limits):
-    """Climb on growing subsets of the rows, and return the `Begin` of a climb on all of them.
+def start_from_subsets(model, theta, selector, bounds, limits):
+    """Fit growing subsets of the rows, and return the `Start` of a fit of all rows.
 
-    A small subset may mislead, so each is climbed from `theta`, too, and the better end carried on.
-    Where a subset finds nothing better than a constant function, nothing is carried on: a larger
-    one may find more.
+    A small subset may mislead, so each is fitted from `theta`, too, and the better end is carried
+    on. Where a subset finds nothing better than a constant function, nothing is carried on: a
+    larger one may find more.
     """
-    best = curvature = None
+    best = hessian = None
     try:
         for small, part in subsets(model, selector, theta):
             if limits.progress.stopped:
                 break
-            begins = [fresh(small, theta)]
+            starts = [quasi_newton_start(small, theta)]
             if best is not None:
-                begins.append(_carried(best, small, curvature))
-            ends = [climb(small, begin, part, bounds, limits).best for begin in begins]
+                starts.append(_carried(best, small, hessian))
+            ends = [fit_from(small, start, part, bounds, limits).best for start in starts]
             k = int(np.argmax([end.objective for end in ends]))
-            best, curvature = ends[k], begins[k].curvature
+            best, hessian = ends[k], starts[k].hessian
             best = best if best.objective > floor(small) else None
         if best is not None:
-            return _carried(best, model, curvature)
+            return _carried(best, model, hessian)
     except LinAlgError:
-        # What a subset cannot tell is left to the climb on all rows, which raises if it fails, too.
+        # The fit of all rows does not need the subsets, and raises if it fails, too.
         pass
-    return fresh(model, theta)
+    return quasi_newton_start(model, theta)
 
 
-def _carried(evaluation, model, curvature):
-    """Return the `Begin` on the rows of `model` that follows from an evaluation on other rows."""
+def _carried(evaluation, model, hessian):
+    """Return the `Start` on the rows of `model` that follows from an evaluation on other rows."""
     theta = evaluation.theta
-    return Begin(theta, model.states_from(theta, evaluation.posterior), curvature)
+    return Start(theta, model.states_from(theta, evaluation.posterior), hessian)

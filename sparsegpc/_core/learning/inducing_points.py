@@ -2,11 +2,8 @@
 
 import numpy as np
 
-from sparsegpc._core.learning.hyperparameters import search
+from sparsegpc._core.learning.hyperparameters import maximize
 from sparsegpc._core.numerics.linalg import JITTER_ATTEMPTS
-
-# At the optimum the sites of a log noise variance have precisions of a half on average.
-NOISE_PRECISION = 0.5
 
 
 def select_points(model, selector, theta, states):
@@ -23,26 +20,25 @@ def select_points(model, selector, theta, states):
     kernel_theta, _ = model.split(theta)
     points = selector(model.kernel, kernel_theta, model.rows, model.precision(theta, states))
     if model.noise_selector is not None:
+        # At the optimum the sites of a log noise variance have precisions of a half on average.
+        noise_theta = model.noise_theta(theta)
         of_noise = model.noise_selector(
-            model.noise_kernel,
-            model.noise_theta(theta),
-            model.rows,
-            NOISE_PRECISION * model.weight,
+            model.noise_kernel, noise_theta, model.rows, 0.5 * model.weight
         )
         points = points._replace(Z_noise=of_noise.Z)
     return points
 
 
 def is_fixed(model, selector):
-    """Return whether the same points are chosen at all hyperparameters and states.
+    """Return whether the same points are selected at all hyperparameters and states.
 
-    Those of a noise process follow its kernel.
+    Those of a noise process depend on its kernel.
     """
     return selector.fixed and model.noise_selector is None
 
 
 def move(model, evaluation, bounds, max_iter, progress):
-    """Return the evaluation after a joint maximisation over theta and the places of the points.
+    """Maximise the bound over theta and the places of the points together.
 
     Parameters
     ----------
@@ -56,8 +52,8 @@ def move(model, evaluation, bounds, max_iter, progress):
 
     Returns
     -------
-    evaluation, ended, failed
-        As of `follow`.
+    Maximum
+        Its ``best`` is an `Evaluation`.
     """
     start = model.evaluate(
         evaluation.theta,
@@ -67,8 +63,8 @@ def move(model, evaluation, bounds, max_iter, progress):
         attempts=JITTER_ATTEMPTS,
         wrt_Z=True,
     )
-    progress.choose()
+    progress.count_selection()
     progress.evaluated(model, start)
     spread = model.X.std(axis=0)
-    moves = np.where(spread > 0.0, spread, 1.0)
-    return search(model, start, bounds, max_iter, progress, moves)
+    units = np.where(spread > 0.0, spread, 1.0)
+    return maximize(model, start, bounds, max_iter=max_iter, progress=progress, units=units)

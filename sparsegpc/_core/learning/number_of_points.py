@@ -1,4 +1,4 @@
-"""The number of inducing points by doubling, until an upper bound says that it is enough."""
+"""The number of inducing points by doubling, until an upper bound certifies that it is enough."""
 
 from typing import NamedTuple
 
@@ -6,10 +6,8 @@ import numpy as np
 
 from sparsegpc._core.learning.fit import STOPPED, FitResult
 
+# Enough for an easy problem, at next to no cost.
 FIRST_SIZE = 50
-# Growth no longer pays when doubling gains less than this share of what the model gains over a
-# constant.
-FLAT_SHARE = 1e-3
 
 
 class Growth(NamedTuple):
@@ -20,7 +18,7 @@ class Growth(NamedTuple):
     end: str
 
 
-def grow(fit, gap, model, *, starts, tol, cap):
+def grow(fit, gap, model, *, starts, tol, max_points, plateau=1e-3):
     """Fit models of twice the size each, from what the last one learned.
 
     Parameters
@@ -34,16 +32,17 @@ def grow(fit, gap, model, *, starts, tol, cap):
         For the first size.
     tol : float
         Nats per row that may be missing.
-    cap : int
-        Most points.
+    max_points : int
+    plateau : float
+        Stop when doubling gains less than this share of what the model gains over a constant.
 
     Returns
     -------
     Growth
-        ``end`` is "certified", "spanned" (no more independent rows), "cap", "flat" (doubling
-        gained next to nothing), or "stopped" (a fit was asked to stop).
+        ``end`` is "certified", "full_rank" (the points span all rows), "max_inducing", "plateau"
+        or "stopped" (by the callback).
     """
-    size, history, best = min(FIRST_SIZE, cap), [], None
+    size, history, best = min(FIRST_SIZE, max_points), [], None
     while True:
         result = fit(size, starts)
         found = result.best
@@ -59,9 +58,9 @@ def grow(fit, gap, model, *, starts, tol, cap):
         if result.stopped:
             return Growth(best._replace(message=STOPPED), history, "stopped")
         if n_points < size:
-            return Growth(best, history, "spanned")
-        if size == cap:
-            return Growth(best, history, "cap")
-        if gained <= max(FLAT_SHARE * (found.objective - model.constant_bound()), model.tol):
-            return Growth(best, history, "flat")
-        size, starts = min(2 * size, cap), [best.best.theta]
+            return Growth(best, history, "full_rank")
+        if size == max_points:
+            return Growth(best, history, "max_inducing")
+        if gained <= max(plateau * (found.objective - model.constant_bound()), model.tol):
+            return Growth(best, history, "plateau")
+        size, starts = min(2 * size, max_points), [best.best.theta]

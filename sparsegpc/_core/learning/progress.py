@@ -48,7 +48,7 @@ class Progress:
 
     def __init__(self, on_step=None, label=None, past=None):
         self._on_step, self.label, self._past = on_step, label, past
-        self._steps, self._n_choices = [], 0
+        self._steps, self._n_selections = [], 0
         self._begin = perf_counter()
         if past is not None:
             self._begin -= float(past["seconds"][-1])
@@ -56,9 +56,9 @@ class Progress:
         self.offset = 0.0
         self.stopped = False
 
-    def choose(self):
-        """Count a choice of inducing points, to which the next steps belong."""
-        self._n_choices += 1
+    def count_selection(self):
+        """Count a selection of inducing points, to which the next steps belong."""
+        self._n_selections += 1
 
     def evaluated(self, model, evaluation):
         """Tell of an `Evaluation` of a `SparseModel`."""
@@ -69,7 +69,7 @@ class Progress:
         """Tell of a step."""
         step = Step(
             len(self._steps),
-            max(self._n_choices - 1, 0),
+            max(self._n_selections - 1, 0),
             n_samples,
             n_inducing,
             float(lower_bound),

@@ -1,11 +1,11 @@
-"""Where to start: the candidates ranked on a subset of the rows, and the order of the climbs."""
+"""Where to start: candidates ranked on a subset of the rows, and the order of the starts."""
 
 import numpy as np
 from numpy.linalg import LinAlgError
 
-from sparsegpc._core.learning.climb import Begin, Limits, climb, fresh
 from sparsegpc._core.learning.constant_function import floor
-from sparsegpc._core.learning.growing_subsets import approach
+from sparsegpc._core.learning.fit_from import Limits, Start, fit_from, quasi_newton_start
+from sparsegpc._core.learning.growing_subsets import start_from_subsets
 from sparsegpc._core.selection.selectors import PivotedSelector
 
 # Ranking the starts: rows, inducing points and steps spent on each.
@@ -28,7 +28,7 @@ def rank(model, starts, bounds, n_points, progress):
         if ranked and progress.stopped:
             break
         try:
-            best = climb(model, Begin(start), selector, bounds, limits).best
+            best = fit_from(model, Start(start), selector, bounds, limits).best
         except LinAlgError as error:
             failure = error.with_traceback(None)
         else:
@@ -39,25 +39,25 @@ def rank(model, starts, bounds, n_points, progress):
     return [theta for _, theta in ranked]
 
 
-def plan(ranked, restarts, spares):
-    """Return the starts in order, each once, and whether each is climbed from in any case.
+def order_starts(ranked, restarts, fallbacks):
+    """Return pairs of a start and whether the fit needs it, each start once.
 
-    The others, behind them, are climbed from for want of better.
+    Starts that are not needed come last; they serve where the others find a constant function.
     """
     planned = [(theta, True) for theta in (ranked[0], *restarts)]
-    for theta in (*ranked[1:], *spares):
+    for theta in (*ranked[1:], *fallbacks):
         if not any(np.array_equal(theta, other) for other, _ in planned):
             planned.append((theta, False))
     return planned
 
 
-def begins(model, theta, selector, bounds, first, limits):
-    """Return where to begin a climb from `theta`, in turns until one succeeds.
+def starts_at(model, theta, selector, bounds, first, limits):
+    """Return `Start` objects for hyperparameters `theta`, to be used in turn until one succeeds.
 
-    Points that are given to begin with belong to `theta`, which therefore stays.
+    Points that are given to begin with belong to `theta`, so no subsets change it.
     """
     if not limits.max_iter or not len(theta) or limits.progress.stopped:
-        return [Begin(theta)]
+        return [Start(theta)]
     if first is not None:
-        return [fresh(model, theta), Begin(theta)]
-    return [approach(model, theta, selector, bounds, limits), Begin(theta)]
+        return [quasi_newton_start(model, theta), Start(theta)]
+    return [start_from_subsets(model, theta, selector, bounds, limits), Start(theta)]

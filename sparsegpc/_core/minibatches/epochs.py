@@ -63,7 +63,7 @@ def learn(
     return state
 
 
-def settle_best(model, state, start, X, y, weight, batch_size):
+def solve_best(model, state, start, X, y, weight, batch_size):
     """Return the state that is optimal for all rows at what was learned, or at better.
 
     What batches say may lead a search astray. Where it ends below the best constant function its
@@ -85,20 +85,20 @@ def settle_best(model, state, start, X, y, weight, batch_size):
         Whether the search ended well below a constant function.
     """
 
-    def bound(settled):
-        evidence = sum(posterior.bound for posterior in model.posteriors(settled))
-        return evidence + model.log_prior(settled.theta)[0]
+    def bound(solved):
+        evidence = sum(posterior.bound for posterior in model.posteriors(solved))
+        return evidence + model.log_prior(solved.theta)[0]
 
-    best = model.settle(state, X, y, weight, batch_size)
+    best = model.solve(state, X, y, weight, batch_size)
     constant, end = model.constant_bound(y, weight), bound(best)
     if end >= constant:
         return best, False
     few = X[spaced_rows(X, FEW_ROWS)]
     for theta in (start.theta, model.constant_theta(start.theta, few, y, weight)):
         begin = model.start(theta, start.Z)._replace(n_seen=state.n_seen)
-        settled = model.settle(begin, X, y, weight, batch_size)
-        if bound(settled) > bound(best):
-            best = settled
+        solved = model.solve(begin, X, y, weight, batch_size)
+        if bound(solved) > bound(best):
+            best = solved
         if bound(best) >= constant:
             break
     return best, bound(best) - end > trivial_gain(weight.sum())

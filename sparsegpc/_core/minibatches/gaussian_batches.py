@@ -27,7 +27,7 @@ class GaussianBatches(StochasticModel):
         (q,) = posteriors
         return n_total / len(y) * batch_bound(batch, self.slack, q) - divergence(q)
 
-    def settle(self, state, X, y, weight, batch_size):
+    def solve(self, state, X, y, weight, batch_size):
         """Return the state that is optimal for the given rows at its theta and Z. Cost N M^2."""
         n_seen = state.n_seen
         state = state._replace(n_rows=0)

@@ -43,14 +43,14 @@ BATCH_TOL, BATCH_VISITS = 1e-3, 20
 MAX_VISITS = 100
 
 
-class _Attempt(NamedTuple):
+class BatchPoint(NamedTuple):
     """The bound of a batch at given sums of its sites, and the sums that its rows ask for.
 
-    ``point`` are these sums and ``image`` those; ``log_scale`` is the log scale that
-    belongs to ``point``.
+    ``x`` are these sums and ``image`` those; ``log_scale`` is the log scale that
+    belongs to ``x``.
     """
 
-    point: tuple
+    x: tuple
     image: tuple
     posteriors: list
     visit: Visit
@@ -59,17 +59,17 @@ class _Attempt(NamedTuple):
 
     def towards_target(self, length):
         """Return sums part of the way to those that the rows ask for."""
-        return combined([1.0 - length, length], [self.point, self.image])
+        return combined([1.0 - length, length], [self.x, self.image])
 
-    def residual(self, point, image):
+    def residual(self, x, image):
         """Return a change of sums as a vector whose length is that of the move of q(u) here.
 
         Half the squared length is the divergence of nearby q(u), and what a move of the prior means
         amounts to at the rows. Cost 2 M^3 for each function.
         """
         parts = []
-        change = combined([1.0, -1.0], [image, point])
-        for part, q, now in zip(change, self.posteriors, self.point, strict=True):
+        change = combined([1.0, -1.0], [image, x])
+        for part, q, now in zip(change, self.posteriors, self.x, strict=True):
             pull = part.Vb - q.prior_mean * part.Vp - part.VpV @ q.w
             half = solve_lower(q.LB, part.VpV)
             level = part.shift - q.prior_mean * part.precision - part.Vp @ q.w
@@ -128,7 +128,7 @@ class SiteBatches(StochasticModel):
         value = self._visit(batch, posteriors).value
         return n_total / len(y) * value - sum(map(divergence, posteriors))
 
-    def settle(self, state, X, y, weight, batch_size):
+    def solve(self, state, X, y, weight, batch_size):
         """Return the state that is optimal for the given rows at its theta and Z.
 
         The blocks are those of the features. Cost about 2 N M^2 for each visit and function.
@@ -201,11 +201,11 @@ class SiteBatches(StochasticModel):
     def _left(self, kept, best):
         """Return the sums that are kept with those of an attempt, whose log scale they share."""
         log_scale = best.log_scale / self.n_functions
-        left = [part._replace(log_scale=log_scale) for part in best.point]
+        left = [part._replace(log_scale=log_scale) for part in best.x]
         return tuple(map(added, kept, left))
 
     def _solve(self, state, batch, kept, tol, max_visits):
-        """Return the `_Attempt` at the best sites of the rows, given sums that are kept.
+        """Return the `BatchPoint` at the best sites of the rows, given sums that are kept.
 
         The ascent ends where a visit gains less than `tol` nats.
         """
@@ -214,7 +214,7 @@ class SiteBatches(StochasticModel):
             sums = self._visit(batch, self.posteriors(state)).sums
         else:
             sums = initial_sums(batch)
-        start = self._attempt(batch, kept, sums)
+        start = self._evaluate(batch, kept, sums)
         if fixed:
             refuse_infinite(start.bound)
             return start
@@ -223,7 +223,7 @@ class SiteBatches(StochasticModel):
         def evaluate(sums, best):
             if anderson.extrapolated:
                 self._refuse_no_sites(tuple(map(added, kept, sums)))
-            return self._attempt(batch, kept, sums)
+            return self._evaluate(batch, kept, sums)
 
         return ascend(
             evaluate,
@@ -234,13 +234,13 @@ class SiteBatches(StochasticModel):
             accelerator=anderson,
         ).best
 
-    def _attempt(self, batch, kept, sums):
-        """Return the `_Attempt` at the sums of the batch's sites. Cost 2 K n M^2."""
+    def _evaluate(self, batch, kept, sums):
+        """Return the `BatchPoint` at the sums of the batch's sites. Cost 2 K n M^2."""
         posteriors = self._posteriors(map(added, kept, sums))
         visit = self._visit(batch, posteriors)
         log_scale = visit.value - sum(map(expected_log_sites, sums, posteriors))
         bound = log_scale + sum(q.bound for q in posteriors)
-        return _Attempt(sums, visit.sums, posteriors, visit, log_scale, bound)
+        return BatchPoint(sums, visit.sums, posteriors, visit, log_scale, bound)
 
     def _refuse_no_sites(self, sums):
         """Raise LinAlgError if sums, extrapolated, are not those of sites of positive precision."""

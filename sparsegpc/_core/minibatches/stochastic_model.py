@@ -174,7 +174,7 @@ class StochasticModel:
         """Return the `FunctionPosterior` of each f from the rows in the window, after a batch.
 
         The sum of their ``bound`` is that of the rows' weighted evidence; it is exact after
-        `settle`.
+        `solve`.
         """
         raise NotImplementedError
 
@@ -190,7 +190,7 @@ class StochasticModel:
         """
         raise NotImplementedError
 
-    def settle(self, state, X, y, weight, batch_size):
+    def solve(self, state, X, y, weight, batch_size):
         """Return the state that is optimal for the given rows at its theta and Z.
 
         Its posteriors, bound included, are the collapsed ones.
@@ -207,7 +207,7 @@ class StochasticModel:
         Rows `X` say where their variance is least.
         """
         n_params = self.kernel.n_params
-        flat = self.kernel.flattest(theta[:n_params], self.bounds[:n_params], X)
+        flat = self.kernel.least_variance(theta[:n_params], self.bounds[:n_params], X)
         return self._within_bounds(np.append(flat, self._constant_params(y, weight)))
 
     def _constant_params(self, y, weight):

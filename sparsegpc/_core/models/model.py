@@ -199,7 +199,7 @@ class SparseModel:
         Its variance is the least there, and the likelihood's parameters are those for a constant.
         """
         n_params = self.kernel.n_params
-        parts = [self.kernel.flattest(theta[:n_params], bounds[:n_params], self.some_rows())]
+        parts = [self.kernel.least_variance(theta[:n_params], bounds[:n_params], self.some_rows())]
         if self.likelihood.n_params:
             parts.extend(
                 self.likelihood.constant_params(y, self.weight, self.fit_prior_mean)

@@ -78,7 +78,7 @@ def expected_variance(mean, variance):
     return limited_exp(mean + 0.5 * variance)
 
 
-class _Attempt(NamedTuple):
+class NoisePoint(NamedTuple):
     """What follows from given sites of g, and the precision and shift that it asks for."""
 
     solution: NoisySolution
@@ -103,8 +103,8 @@ class _Problem:
         self._slack, self._prior_mean = slack, prior_mean
         self._limit = largest_log_precision(y, weight)
 
-    def attempt(self, precision, shift):
-        """Return the `_Attempt` at sites of g."""
+    def evaluate(self, precision, shift):
+        """Return the `NoisePoint` at sites of g."""
         noise_sites = Sites(precision, shift, np.zeros(len(self._weight)))
         noise_posterior = collapse(self._noise_features, noise_sites, STANDARD)
         mean, variance = self._noise_features.rows(
@@ -117,7 +117,7 @@ class _Problem:
         state = NoiseState(precision, shift, sites.precision)
         solution = NoisySolution(state, sites, posterior, noise_posterior, bound, 0, False)
         wanted = self._wanted(sites.precision, posterior)
-        return _Attempt(solution, (wanted, wanted * (1.0 + mean) - 0.5 * self._weight))
+        return NoisePoint(solution, (wanted, wanted * (1.0 + mean) - 0.5 * self._weight))
 
     def _sites_of_f(self, mean, variance):
         """Return the `Sites` of f at moments of g."""
@@ -181,8 +181,8 @@ def solve_noise(
     """
     problem = _Problem(features, noise_features, y, weight, slack, prior_mean)
     found = ascend(
-        lambda sites, best: problem.attempt(*sites),
-        problem.attempt(state.precision, state.shift),
+        lambda sites, best: problem.evaluate(*sites),
+        problem.evaluate(state.precision, state.shift),
         tol=tol,
         max_iter=max_iter,
         shortest=SHORTEST_STEP,
@@ -232,8 +232,8 @@ class HeteroscedasticModel(SparseModel):
 
     def constant_theta(self, theta, bounds):
         few, n_params = self.some_rows(), self.kernel.n_params
-        flat = self.kernel.flattest(theta[:n_params], bounds[:n_params], few)
-        of_noise = self.noise_kernel.flattest(theta[n_params:], bounds[n_params:], few)
+        flat = self.kernel.least_variance(theta[:n_params], bounds[:n_params], few)
+        of_noise = self.noise_kernel.least_variance(theta[n_params:], bounds[n_params:], few)
         return np.concatenate([flat, of_noise])
 
     def initial_state(self):

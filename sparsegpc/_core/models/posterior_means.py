@@ -69,7 +69,7 @@ class Covariance:
         return np.append(step - mu * self._w_p, mu)
 
 
-class Reached(NamedTuple):
+class MeansPoint(NamedTuple):
     """The bound at means of q(u) and of the prior, ``x`` (K, M + 1).
 
     ``value`` is the part of the bound that depends on them, ``gradient`` (K, M + 1) its derivative,

@@ -31,7 +31,7 @@ import numpy as np
 from sparsegpc._core.bounds.collapsed import FunctionPosterior, collapse
 from sparsegpc._core.bounds.slacks import scales_for
 from sparsegpc._core.likelihoods.base import Expectation, Sites, SiteState
-from sparsegpc._core.models.posterior_means import Covariance, Reached
+from sparsegpc._core.models.posterior_means import Covariance, MeansPoint
 from sparsegpc._core.numerics.linalg import (
     column_squares,
     log_det,
@@ -39,7 +39,7 @@ from sparsegpc._core.numerics.linalg import (
 )
 from sparsegpc._core.optimisers.anderson import ANDERSON_DEPTH, Anderson
 from sparsegpc._core.optimisers.ascent import ascend, refuse_infinite
-from sparsegpc._core.optimisers.lbfgs import LBFGS
+from sparsegpc._core.optimisers.lbfgs import maximize_lbfgs
 from sparsegpc._core.rows.blocks import Table
 
 # The mean is solved for to this share of the tolerance.
@@ -129,8 +129,8 @@ def solve_sites(features, likelihood, y, weight, slack, states, *, prior_mean=No
 def _ascend(problem, states, tol, rounding, max_iter):
     """Return the `Ascent` from these sites."""
     return ascend(
-        lambda log_precision, best: problem.attempt(best.states_at(log_precision), best),
-        problem.attempt(states),
+        lambda log_precision, best: problem.evaluate(best.states_at(log_precision), best),
+        problem.evaluate(states),
         tol=tol,
         max_iter=max_iter,
         shortest=SHORTEST_STEP,
@@ -146,15 +146,15 @@ def _collapse_fixed(features, likelihood, y, weight, slack, prior_mean):
     return SiteSolution(None, sites, posterior, [posterior.bound], 1, True)
 
 
-class _Attempt(NamedTuple):
-    """The bound at given site precisions, its mean maximised over, and the sites asked for.
+class SitesPoint(NamedTuple):
+    """The bound at given site precisions, maximised over the means, and the sites that follow.
 
-    ``point`` (K, N) are the logarithms of the precisions, ``image`` of those asked for; ``means``
+    ``x`` (K, N) are the logarithms of the precisions, ``image`` of those asked for; ``means``
     (K, M + 1) are those of q(u) and the prior, ``mean`` (K, N) those of f that follow, and
     ``metric`` (K, N) weighs changes of the log precisions.
     """
 
-    point: np.ndarray
+    x: np.ndarray
     image: np.ndarray
     means: np.ndarray
     mean: np.ndarray
@@ -175,12 +175,12 @@ class _Attempt(NamedTuple):
 
         The bound rises along the straight line of the precisions, not of their logarithms.
         """
-        precision, target = np.exp(self.point), np.exp(self.image)
+        precision, target = np.exp(self.x), np.exp(self.image)
         return np.log((1.0 - length) * precision + length * target)
 
-    def residual(self, point, image):
+    def residual(self, x, image):
         """Return a change of log precisions as a vector, in the metric here."""
-        return (np.sqrt(self.metric) * (image - point)).ravel()
+        return (np.sqrt(self.metric) * (image - x)).ravel()
 
     def combined(self, gamma, images):
         """Return extrapolated log precisions, close to what the moments ask for here."""
@@ -203,7 +203,7 @@ class _Attempt(NamedTuple):
             )
             for target, state, posterior, residual_cost in zip(
                 self.states_at(self.image),
-                self.states_at(self.point),
+                self.states_at(self.x),
                 self.posteriors,
                 self.residual_costs,
                 strict=True,
@@ -219,10 +219,10 @@ class _Problem:
         self._prior_mean, self._tol = prior_mean, tol
         self._scales = scales_for(likelihood, slack)
 
-    def attempt(self, states, start=None):
-        """Return the `_Attempt` at these sites; only their precisions matter in the end.
+    def evaluate(self, states, start=None):
+        """Return the `SitesPoint` at these sites; only their precisions matter in the end.
 
-        The search for the mean begins at that of the `_Attempt` `start`, or if it is None at what
+        The search for the mean begins at that of the `SitesPoint` `start`, or if it is None at what
         the sites imply.
         """
         functions = [Covariance(self._features, state, self._prior_mean) for state in states]
@@ -232,13 +232,14 @@ class _Problem:
         else:
             means = start.means
         v = self._scales_at(precision)
-        reached, inducing_variance = self._look_first(functions, means, v)
-        search = LBFGS(
-            lambda means: self._look(means, inducing_variance, v),
+        first, inducing_variance = self._evaluate_first(functions, means, v)
+        best, solved = maximize_lbfgs(
+            lambda means: self._evaluate_means(means, inducing_variance, v),
+            first,
             lambda gradient: _newton_step(functions, gradient),
             MEAN_TOL_SHARE * self._tol,
         )
-        (means, value, _, mean, expected), solved = search.climb(reached)
+        means, value, _, mean, expected = best
         # All of the bound that does not depend on the mean; the trace of B^-1 is M less the sum.
         rest = 0.5 * float((precision * inducing_variance).sum() - (v - np.log(v) - 1.0).sum())
         rest -= 0.5 * sum(log_det(function.LB) for function in functions)
@@ -246,7 +247,7 @@ class _Problem:
         next_gain = np.inf
         if solved:
             next_gain = self._next_gain(precision, expected.precision, target, inducing_variance, v)
-        return _Attempt(
+        return SitesPoint(
             np.log(precision),
             np.log(target),
             means,
@@ -277,8 +278,8 @@ class _Problem:
             row[:] = self._scales.scale(cost, cost.mean())
         return v
 
-    def _look_first(self, functions, means, v):
-        """Return what `_look` does, and the variances that come from q(u), shape (K, N)."""
+    def _evaluate_first(self, functions, means, v):
+        """Return the `MeansPoint` at means, and the variances that come from q(u), (K, N)."""
         factors = [function.LB for function in functions]
         expect = self._expectation(means)
 
@@ -288,14 +289,14 @@ class _Problem:
             return sums, (*rows, inducing_variance)
 
         sums, (*rows, inducing_variance) = self._features.visit(block, *self._inputs(v))
-        return _reached(means, sums, rows), inducing_variance
+        return _means_point(means, sums, rows), inducing_variance
 
-    def _look(self, means, inducing_variance, v):
-        """Return what is `Reached` at means of q(u) and the prior. Cost 4 N M for a function."""
+    def _evaluate_means(self, means, inducing_variance, v):
+        """Return the `MeansPoint` at means of q(u) and the prior. Cost 4 N M for a function."""
         visited = self._features.visit(
             self._expectation(means), inducing_variance, *self._inputs(v)
         )
-        return _reached(means, *visited)
+        return _means_point(means, *visited)
 
     def _inputs(self, v):
         return v, self._features.residual, Table(self._y), self._weight
@@ -323,11 +324,11 @@ def _newton_step(functions, gradient):
     return np.stack(steps)
 
 
-def _reached(means, sums, rows):
+def _means_point(means, sums, rows):
     value, gradient = sums
     mean, *expected = rows
     w = means[:, :-1]
     value = float(value) - 0.5 * float((w**2).sum())
     gradient = gradient.copy()
     gradient[:, :-1] -= w
-    return Reached(means, value, gradient, mean, Expectation(*expected))
+    return MeansPoint(means, value, gradient, mean, Expectation(*expected))

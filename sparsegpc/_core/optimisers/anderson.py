@@ -8,7 +8,7 @@ RIDGE, RANK_TOLERANCE = 1e-8, 1e-12
 
 
 class Anderson:
-    r"""Extrapolation from the last pairs of a point and its image under the iteration.
+    r"""Extrapolation from the last pairs of x and its image under the iteration.
 
     The next point is the sum of the images with the weights, adding up to one, that make the same
     sum of the residuals shortest. With the changes from pair to pair it is the last image less
@@ -30,10 +30,9 @@ class Anderson:
 
     Notes
     -----
-    It is given attempts, which have a ``point`` and its ``image``, both of any kind. Their
-    ``residual(point, image)`` returns the way from one to the other as a vector in the metric of
-    this attempt, and ``combined(gamma, images)`` the point that follows from n images and n - 1
-    numbers, or None where it is no point to go to.
+    A point has ``x`` and its ``image``, both of any type. Its ``residual(x, image)`` returns the
+    difference of the two as a vector in the metric at this point, and ``combined(gamma, images)``
+    the x that follows from n images and n - 1 numbers, or None if it is not a valid one.
     """
 
     def __init__(self, depth, keeps_pairs=False):
@@ -41,29 +40,29 @@ class Anderson:
         self.forget()
 
     def forget(self):
-        """Go on from nothing."""
+        """Discard all pairs."""
         self._pairs, self.extrapolated = [], False
 
     def refuse(self):
-        """Take note that the last step was refused."""
+        """Note that the last step was refused."""
         if self.extrapolated or not self._keeps_pairs:
             self.forget()
 
-    def next(self, attempt):
-        """Return the point to try after an attempt."""
-        self._pairs.append((attempt.point, attempt.image))
+    def next(self, point):
+        """Return the x to try after a point."""
+        self._pairs.append((point.x, point.image))
         del self._pairs[: -self._depth - 1]
         found = None
         if len(self._pairs) > 1:
-            found = attempt.combined(self._gamma(attempt), [image for _, image in self._pairs])
+            found = point.combined(self._gamma(point), [image for _, image in self._pairs])
             if found is None:
                 self.forget()
         self.extrapolated = found is not None
-        return found if self.extrapolated else attempt.image
+        return found if self.extrapolated else point.image
 
-    def _gamma(self, attempt):
+    def _gamma(self, point):
         """Return the weights of the changes, shape (n - 1,) for n pairs."""
-        residuals = np.stack([attempt.residual(*pair) for pair in self._pairs])
+        residuals = np.stack([point.residual(*pair) for pair in self._pairs])
         changes = np.diff(residuals, axis=0)
         gram = changes @ changes.T
         gram.flat[:: len(gram) + 1] *= 1.0 + RIDGE

@@ -11,9 +11,9 @@ from numpy.linalg import LinAlgError
 
 
 class Ascent(NamedTuple):
-    """The best attempt of an ascent, the bound after each accepted step, and how it ended.
+    """The best point of an ascent, the bound after each accepted step, and how it ended.
 
-    ``n_iter`` counts the attempts, the start included.
+    ``n_iter`` counts the evaluations, the start included.
     """
 
     best: object
@@ -25,20 +25,20 @@ class Ascent(NamedTuple):
 def ascend(
     evaluate, start, *, tol, max_iter, shortest, rounding=0.0, growth=np.inf, accelerator=None
 ):
-    """Climb from an attempt.
+    """Maximise a bound by fixed-point steps from a point.
 
     Parameters
     ----------
     evaluate : callable
-        ``evaluate(point, best)`` returns the attempt at a point, given the best one so far.
-    start : attempt
-        With its ``bound``, and ``towards_target(length)``, a point part of the way to what it asks
-        for. It may have ``next_gain``, an estimate from above of what the next step gains.
+        ``evaluate(x, best)`` returns the point at x, given the best point so far.
+    start : point
+        With its ``bound``, and ``towards_target(length)``, an x part of the way to the image of
+        its own. It may have ``next_gain``, an estimate from above of what the next step gains.
     tol : float
         Stop when a step of length l gains less than l times this, or the next one would gain less
         than this.
     max_iter : int
-        Most attempts, the start included.
+        Most evaluations, the start included.
     shortest : float
         Give up where a shorter step would be needed.
     rounding : float
@@ -46,7 +46,7 @@ def ascend(
     growth : float
         By how much a step may be longer than the one that was accepted before, up to length one.
     accelerator : Anderson or None
-        Says where to go after an accepted step; None goes towards the target.
+        Extrapolates after an accepted step; None takes plain steps.
 
     Returns
     -------
@@ -55,16 +55,16 @@ def ascend(
     Raises
     ------
     LinAlgError
-        If the bound is not finite at the start. Later such attempts are refused like those that
-        lower the bound.
+        If the bound is not finite at the start. Later such points are refused like those that lower
+        the bound.
     """
     refuse_infinite(start.bound)
     best, bounds, n_iter = start, [start.bound], 1
     length, is_plain, converged = 1.0, accelerator is None, _is_done(start, False, tol)
     while n_iter < max_iter and not converged:
-        point = best.towards_target(length) if is_plain else accelerator.next(best)
+        x = best.towards_target(length) if is_plain else accelerator.next(best)
         n_iter += 1
-        trial, gain = _tried(evaluate, point, best)
+        trial, gain = _tried(evaluate, x, best)
         # A short step gains little because it is short.
         is_small = abs(gain) < tol * length
         if gain >= -rounding:
@@ -90,18 +90,18 @@ def refuse_infinite(bound):
         raise LinAlgError(f"the bound is {bound} at the first sites tried")
 
 
-def _tried(evaluate, point, best):
-    """Return the attempt at a point, and its gain: that of one that fails is -inf."""
+def _tried(evaluate, x, best):
+    """Return the point at x and its gain, which is -inf where it cannot be evaluated."""
     try:
-        trial = evaluate(point, best)
+        trial = evaluate(x, best)
     except LinAlgError:
         return None, -np.inf
     return trial, trial.bound - best.bound if np.isfinite(trial.bound) else -np.inf
 
 
-def _is_done(attempt, is_small, tol):
-    """Return whether there is nothing to go on for after a step that was accepted."""
-    next_gain = getattr(attempt, "next_gain", None)
+def _is_done(point, is_small, tol):
+    """Return whether no further step pays after one that was accepted."""
+    next_gain = getattr(point, "next_gain", None)
     if next_gain is None:
         return is_small
     return next_gain < tol or (is_small and next_gain < np.inf)

@@ -1,35 +1,34 @@
-"""Maximisation in a box by quasi-Newton steps, from a curvature that may be known already."""
+"""Maximisation in a box by quasi-Newton steps, from a Hessian that may be known already."""
 
 from typing import NamedTuple
 
 import numpy as np
 from numpy.linalg import LinAlgError
-from scipy.optimize import lsq_linear
-
-from sparsegpc._core.numerics.linalg import cholesky, solve_lower
-
-# The curvature along a step is taken to be at least this share of what was thought before.
-SMALLEST_CURVATURE = 0.2
-# Most that a step may change a parameter, to begin with. A gain of less than the first share of
-# what was promised halves the step, one of more than the second lets it double.
-LONGEST_STEP, POOR_GAIN, GOOD_GAIN = 0.5, 0.1, 0.5
-# A climb ends where a step promises less than this many times the tolerance, or after this many
-# steps in a row that gain less than all of it.
-SMALLEST_PROMISE, SMALL_STEPS = 1.0, 2
-# It is given up where it ends below the best by more than this many times what a step promises.
-HOPE = 3.0
 
 
-class Curvature:
-    """The curvature of a function of P parameters, learned by BFGS updates on the way.
+class Maximum(NamedTuple):
+    """The best point that a maximisation found, and how it ended.
 
-    ``matrix`` (P, P), positive definite, estimates minus the second derivatives.
+    ``converged`` is False where the limit of iterations ended it; ``failed`` is True where the
+    function could not be computed at some point on the way; ``n_iter`` counts the iterations.
+    """
+
+    best: object
+    converged: bool
+    failed: bool
+    n_iter: int
+
+
+class BFGSHessian:
+    """Minus the Hessian of a function of P parameters, learned by damped BFGS updates.
+
+    ``matrix`` (P, P) stays positive definite (Powell 1978).
 
     Parameters
     ----------
     n_params : int
     guess : float
-        The curvature in all directions before any is known.
+        The curvature in all directions before the first update.
     """
 
     def __init__(self, n_params, guess):
@@ -37,7 +36,7 @@ class Curvature:
         self._is_guess = True
 
     def step(self, x, slope, bounds, longest):
-        """Return the best step by the quadratic model of the function, and its gain.
+        """Return the step to the maximum of the quadratic model in a box, and its gain.
 
         Parameters
         ----------
@@ -49,124 +48,150 @@ class Curvature:
         """
         low = np.maximum(bounds[:, 0] - x, -longest)
         high = np.minimum(bounds[:, 1] - x, longest)
-        free = low < high
-        step = np.zeros(len(x))
-        if free.any():
-            # The highest point of slope @ step - step @ matrix @ step / 2, as least squares.
-            L = cholesky(self.matrix[np.ix_(free, free)])
-            target = solve_lower(L, slope[free])
-            step[free] = lsq_linear(L.T, target, (low[free], high[free]), method="bvls").x
+        step = maximize_quadratic(self.matrix, slope, low, high)
         return step, float(slope @ step - 0.5 * step @ self.matrix @ step)
 
-    def learn(self, step, fall):
-        """Learn from the `fall` of the slope along a step, shape (P,) each."""
+    def update(self, step, fall, smallest=0.2):
+        """Learn from the `fall` of the slope along a step, shape (P,) each.
+
+        The curvature along the step becomes at least `smallest` times the one before.
+        """
         along = float(step @ fall)
         if self._is_guess and along > 0.0:
             self.matrix = float(fall @ fall) / along * np.eye(len(step))
             self._is_guess = False
         expected = self.matrix @ step
-        thought = float(step @ expected)
-        if along < SMALLEST_CURVATURE * thought:
-            # Powell's damping: the matrix stays positive definite.
-            share = (1.0 - SMALLEST_CURVATURE) * thought / (thought - along)
+        before = float(step @ expected)
+        if along < smallest * before:
+            share = (1.0 - smallest) * before / (before - along)
             fall = share * fall + (1.0 - share) * expected
-            along = SMALLEST_CURVATURE * thought
+            along = smallest * before
         self.matrix = (
-            self.matrix + np.outer(fall, fall) / along - np.outer(expected, expected) / thought
+            self.matrix + np.outer(fall, fall) / along - np.outer(expected, expected) / before
         )
 
 
-class Climbed(NamedTuple):
-    """The best point of a climb, and how it ended.
+def maximize_quadratic(matrix, slope, low, high):
+    """Return the maximum of ``slope @ s - s @ matrix @ s / 2`` over ``low <= s <= high``.
 
-    ``ended`` says whether it ended by itself, before the limit of its steps; ``failed`` whether
-    the function could not be computed somewhere on the way.
+    A primal active-set method from s = 0, which must lie in the box. Cost P^3 for each change of
+    the active set.
     """
+    step, held = np.zeros(len(slope)), low >= high
+    # Each round fixes or frees one parameter; a round that rounding repeats does no harm.
+    for _ in range(10 * len(slope)):
+        free = ~held
+        residual = slope - matrix @ step
+        newton = np.linalg.solve(matrix[np.ix_(free, free)], residual[free])
+        room = np.where(newton > 0.0, high[free] - step[free], low[free] - step[free])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            lengths = np.where(newton == 0.0, np.inf, room / newton)
+        length = lengths.min(initial=1.0)
+        step[free] += length * newton
+        if length < 1.0:
+            first = int(lengths.argmin())
+            k = np.flatnonzero(free)[first]
+            step[k], held[k] = high[k] if newton[first] > 0.0 else low[k], True
+            continue
+        # How strongly the slope pulls each parameter off its bound.
+        residual = slope - matrix @ step
+        pull = np.where(step >= high, -residual, residual)
+        pull[~held | (low >= high)] = 0.0
+        released = int(pull.argmax()) if len(pull) else 0
+        if not len(pull) or pull[released] <= 0.0:
+            break
+        held[released] = False
+    return step
 
-    best: object
-    ended: bool
-    failed: bool
 
-
-class BFGS:
-    """Maximisation of a function in a box.
+def maximize_bfgs(
+    function,
+    start,
+    bounds,
+    hessian,
+    *,
+    max_iter,
+    tol,
+    scale=1.0,
+    best=-np.inf,
+    is_stopped=None,
+    longest=0.5,
+    poor=0.1,
+    good=0.5,
+    small_steps=2,
+    hope=3.0,
+):
+    """Maximise a function in a box by steps within a trust region.
 
     Parameters
     ----------
-    objective : callable
-        ``objective(x, current)`` returns the point at ``x`` (P,), with ``x``, ``value`` and
-        ``gradient`` (P,), given the best one so far. It may raise LinAlgError.
+    function : callable
+        ``function(x, near)`` returns the point at ``x`` (P,), with ``x``, ``value`` and
+        ``gradient`` (P,); `near` is the best point so far. It may raise LinAlgError.
+    start : point
     bounds : ndarray of shape (P, 2)
-    curvature : Curvature
-        Of the function over its `unit`. Learns on.
+    hessian : BFGSHessian
+        Of the function over its `scale`. It is updated.
+    max_iter : int
+        Most evaluations.
     tol : float
-        See `SMALLEST_PROMISE`.
-    unit : float
-        Of the function, for its curvature only.
+        Stop where a step is expected to gain less than this, or after `small_steps` steps in a row
+        that gain less.
+    scale : float
+        Unit of the function, for its Hessian only.
+    best : float
+        A value reached elsewhere: stop at a point that is lower by more than `hope` times what the
+        next step is expected to gain.
     is_stopped : callable or None
         Asked after each step whether to stop.
+    longest : float
+        Most that the first step may change a parameter.
+    poor, good : float
+        A gain below the share `poor` of what was expected halves the longest step, one above the
+        share `good` lets it double.
+
+    Returns
+    -------
+    Maximum
+
+    Raises
+    ------
+    LinAlgError
+        If the gradient at the start is not finite.
     """
+    if not np.isfinite(start.gradient).all():
+        raise LinAlgError("the gradient of the bound is not finite")
+    current, n_small, failed = start, 0, False
+    for n_iter in range(max_iter + 1):
+        step, expected = hessian.step(current.x, current.gradient / scale, bounds, longest)
+        expected *= scale
+        if expected < tol or current.value + hope * expected < best:
+            return Maximum(current, True, failed, n_iter)
+        if n_iter == max_iter:
+            break
+        length = float(np.abs(step).max())
+        trial = _evaluated(function, np.clip(current.x + step, *bounds.T), current)
+        if trial is None:
+            failed, longest = True, 0.5 * length
+            continue
+        gain = trial.value - current.value
+        hessian.update(step, (current.gradient - trial.gradient) / scale)
+        if gain < poor * expected:
+            longest = 0.5 * length
+        elif gain > good * expected:
+            longest = max(longest, 2.0 * length)
+        if gain > 0.0:
+            current = trial
+        n_small = n_small + 1 if gain < tol else 0
+        if n_small == small_steps or (is_stopped is not None and is_stopped()):
+            return Maximum(current, True, failed, n_iter + 1)
+    return Maximum(current, False, failed, max_iter)
 
-    def __init__(self, objective, bounds, curvature, *, tol, unit=1.0, is_stopped=None):
-        self._objective, self._bounds, self._curvature = objective, bounds, curvature
-        self._tol, self._unit, self._is_stopped = tol, unit, is_stopped
 
-    def climb(self, start, max_iter, best=-np.inf):
-        """Climb from a point.
-
-        Parameters
-        ----------
-        start : point
-        max_iter : int
-            Most steps, each of which asks for one point.
-        best : float
-            What was reached elsewhere: a climb that will not come near is given up.
-
-        Returns
-        -------
-        Climbed
-
-        Raises
-        ------
-        LinAlgError
-            If the gradient at the start is not finite.
-        """
-        current, longest, n_small, failed = start, LONGEST_STEP, 0, False
-        slope = start.gradient / self._unit
-        if not np.isfinite(slope).all():
-            raise LinAlgError("the gradient of the bound is not finite")
-        for n_steps in range(max_iter + 1):
-            step, promised = self._curvature.step(current.x, slope, self._bounds, longest)
-            promised *= self._unit
-            if promised < SMALLEST_PROMISE * self._tol or current.value + HOPE * promised < best:
-                return Climbed(current, True, failed)
-            if n_steps == max_iter:
-                break
-            length = float(np.abs(step).max())
-            trial = self._tried(np.clip(current.x + step, *self._bounds.T), current)
-            if trial is None:
-                # A step too far.
-                failed, longest = True, 0.5 * length
-                continue
-            trial_slope, gain = trial.gradient / self._unit, trial.value - current.value
-            self._curvature.learn(step, slope - trial_slope)
-            if gain < POOR_GAIN * promised:
-                longest = 0.5 * length
-            elif gain > GOOD_GAIN * promised:
-                longest = max(longest, 2.0 * length)
-            if gain > 0.0:
-                current, slope = trial, trial_slope
-            if self._is_stopped is not None and self._is_stopped():
-                break
-            n_small = n_small + 1 if gain < self._tol else 0
-            if n_small == SMALL_STEPS:
-                return Climbed(current, True, failed)
-        return Climbed(current, False, failed)
-
-    def _tried(self, x, current):
-        """Return the point at x, or None where there is none or its gradient is not finite."""
-        try:
-            trial = self._objective(x, current)
-        except LinAlgError:
-            return None
-        return trial if np.isfinite(trial.gradient).all() else None
+def _evaluated(function, x, near):
+    """Return the point at x, or None where it cannot be computed or its gradient is not finite."""
+    try:
+        point = function(x, near)
+    except LinAlgError:
+        return None
+    return point if np.isfinite(point.gradient).all() else None

@@ -159,7 +159,7 @@ def test_nowhere_in_the_box_is_the_variance_less_than_where_it_is_flattest(case,
     params, X = case.params(D), rng.randn(5, D)
     kernel = free(case.build(D), params)
     bounds = np.stack([params - 1.5 * room, params + room], axis=1)
-    flat = kernel.flattest(params, bounds, X)
+    flat = kernel.least_variance(params, bounds, X)
     low, high = bounds.T if np.isfinite(room) else (params - algebra.FAR, params + algebra.FAR)
     assert ((flat == params) | (flat == low) | (flat == high)).all()
     least = case.diagonal(flat, X).sum()

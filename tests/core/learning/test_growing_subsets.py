@@ -7,7 +7,7 @@ from numpy.linalg import LinAlgError
 from sparsegpc._core.bounds.slacks import SLACKS
 from sparsegpc._core.kernels.algebra import FreeKernel, Scaled
 from sparsegpc._core.kernels.families import RBF, Constant
-from sparsegpc._core.learning.climb import Begin, Limits, climb
+from sparsegpc._core.learning.fit_from import Limits, Start, fit_from
 from sparsegpc._core.learning.growing_subsets import FEWEST_POINTS, FEWEST_ROWS, subsets
 from sparsegpc._core.learning.inducing_points import select_points
 from sparsegpc._core.learning.progress import Progress
@@ -233,6 +233,6 @@ def test_the_mode_of_a_small_subset_does_not_mislead(early):
     result = learn(model, choose=choose)
     small, _ = model.parts
     limits = Limits(100, 0, Progress())
-    misled = climb(small, Begin(START), choose, BOUNDS, limits).best
+    misled = fit_from(small, Start(START), choose, BOUNDS, limits).best
     assert misled.theta[1] < -0.5
     assert result.best.theta[1] > 0.0

@@ -1,4 +1,4 @@
-"""The bound as optimisers see it, and quasi-Newton ascents on it."""
+"""The bound as optimisers see it, and quasi-Newton steps on it."""
 
 from types import SimpleNamespace
 
@@ -8,9 +8,9 @@ from numpy.linalg import LinAlgError
 from numpy.testing import assert_allclose
 from scipy.optimize import minimize
 
-from sparsegpc._core.learning.hyperparameters import follow, line_search
+from sparsegpc._core.learning.hyperparameters import bound_of, maximize, point_of
 from sparsegpc._core.learning.progress import Progress
-from sparsegpc._core.optimisers.bfgs import Curvature
+from sparsegpc._core.optimisers.bfgs import BFGSHessian
 from sparsegpc._core.selection.selectors import InducingPoints
 from tests.core.helpers import central_difference
 from tests.core.learning.moving_cases import START, regression
@@ -45,16 +45,24 @@ class Hill:
         return self.evaluate(np.asarray(theta), None, None, jitter=0.0)
 
 
+def climb(hill, start, hessian, bounds=WIDE, max_iter=50, best=-np.inf, progress=None):
+    """Maximise the bound of a `Hill` by quasi-Newton steps."""
+    if progress is None:
+        progress = SimpleNamespace(evaluated=lambda model, evaluation: None, stopped=False)
+    options = {"max_iter": max_iter, "progress": progress, "best": best}
+    return maximize(hill, start, bounds, hessian=hessian, **options)
+
+
 STEEP = np.array([[40.0, 15.0], [15.0, 9.0]])
 
 
 @pytest.mark.parametrize("known", [True, False])
 def test_ascent_reaches_the_top_sooner_with_the_curvature_known(known):
     hill = Hill(STEEP, np.array([0.5, -0.3]))
-    curvature = Curvature(2, 50.0)
+    hessian = BFGSHessian(2, 50.0)
     if known:
-        curvature.matrix = STEEP / 10.0
-    best, ended, failed = follow(hill, hill.start([0.6, 0.1]), WIDE, 50, curvature)
+        hessian.matrix = STEEP / 10.0
+    best, ended, failed, _ = climb(hill, hill.start([0.6, 0.1]), hessian)
     assert ended
     assert not failed
     assert best.objective > -1e-4
@@ -66,7 +74,7 @@ def test_ascent_reaches_the_top_sooner_with_the_curvature_known(known):
 def test_ascent_stays_in_the_box_and_finds_its_best_corner():
     hill = Hill(STEEP, np.array([0.5, -0.3]))
     bounds = np.array([[0.7, 2.0], [-5.0, 5.0]])
-    best, _, _ = follow(hill, hill.start([1.0, 1.0]), bounds, 50, Curvature(2, 50.0))
+    best, *_ = climb(hill, hill.start([1.0, 1.0]), BFGSHessian(2, 50.0), bounds)
     inside = minimize(
         lambda t: -hill.start(t).objective, [1.0, 0.0], bounds=bounds, options={"ftol": 1e-15}
     )
@@ -76,29 +84,29 @@ def test_ascent_stays_in_the_box_and_finds_its_best_corner():
 
 def test_ascent_is_given_up_only_where_it_will_not_come_near():
     hill = Hill(STEEP, np.array([0.5, -0.3]))
-    curvature = Curvature(2, 1.0)
-    curvature.matrix = STEEP / 10.0
+    hessian = BFGSHessian(2, 1.0)
+    hessian.matrix = STEEP / 10.0
     start = hill.start([0.6, 0.1])
-    given_up, ended, _ = follow(hill, start, WIDE, 50, curvature, best=100.0)
+    given_up, ended, *_ = climb(hill, start, hessian, best=100.0)
     assert given_up is start
     assert ended
-    assert follow(hill, start, WIDE, 50, curvature, best=0.0)[0].objective > -1e-4
+    assert climb(hill, start, hessian, best=0.0)[0].objective > -1e-4
 
 
 def test_ascent_goes_on_where_it_may_still_come_near():
     hill = Hill(STEEP, np.array([0.5, -0.3]))
-    curvature = Curvature(2, 1.0)
-    curvature.matrix = STEEP / 10.0
+    hessian = BFGSHessian(2, 1.0)
+    hessian.matrix = STEEP / 10.0
     far = hill.start([1.0, 0.2])
     assert far.objective < -5.0
-    assert follow(hill, far, WIDE, 50, curvature, best=-0.01)[0].objective > -1e-3
+    assert climb(hill, far, hessian, best=-0.01)[0].objective > -1e-3
 
 
 def test_one_step_that_gains_nothing_does_not_end_an_ascent():
-    """The curvature was thought too small, and the first step leads beyond the top."""
+    """The hessian was thought too small, and the first step leads beyond the top."""
     hill = Hill(STEEP, np.array([0.5, -0.3]))
     start = hill.start([0.6, -0.2])
-    best, ended, _ = follow(hill, start, WIDE, 50, Curvature(2, 1e-3))
+    best, ended, *_ = climb(hill, start, BFGSHessian(2, 1e-3))
     assert hill.start(hill.seen[1]).objective < start.objective
     assert ended
     assert best.objective > -1e-4
@@ -107,7 +115,7 @@ def test_one_step_that_gains_nothing_does_not_end_an_ascent():
 def test_ascent_steps_back_from_where_nothing_can_be_computed():
     hill = Hill(STEEP, np.array([0.5, -0.3]), refused=lambda theta: theta[1] < -0.1)
     start = hill.start([0.6, 0.4])
-    best, ended, failed = follow(hill, start, WIDE, 50, Curvature(2, 3.0))
+    best, ended, failed, _ = climb(hill, start, BFGSHessian(2, 3.0))
     assert failed
     assert ended
     assert best.objective > start.objective + 0.5
@@ -116,7 +124,7 @@ def test_ascent_steps_back_from_where_nothing_can_be_computed():
 
 def test_ascent_says_when_it_ran_out_of_steps():
     hill = Hill(STEEP, np.array([5.0, -3.0]))
-    best, ended, _ = follow(hill, hill.start([0.0, 0.0]), WIDE, 2, Curvature(2, 1e4))
+    best, ended, *_ = climb(hill, hill.start([0.0, 0.0]), BFGSHessian(2, 1e4), max_iter=2)
     assert not ended
     assert len(hill.seen) == 3
     assert best.objective == max(hill.start(theta).objective for theta in hill.seen[:3])
@@ -127,7 +135,7 @@ def test_gradient_that_is_not_finite_is_refused():
     start = hill.start([0.1, 0.1])
     start.grad_theta = np.array([np.nan, 1.0])
     with pytest.raises(LinAlgError, match="not finite"):
-        follow(hill, start, WIDE, 5, Curvature(2, 1.0))
+        climb(hill, start, BFGSHessian(2, 1.0), max_iter=5)
 
 
 def test_an_evaluation_without_a_finite_gradient_is_stepped_back_from_and_told_of():
@@ -145,7 +153,7 @@ def test_an_evaluation_without_a_finite_gradient_is_stepped_back_from_and_told_o
         evaluated=lambda model, evaluation: told.append(evaluation.theta), stopped=False
     )
     start = hill.start([0.6, 0.4])
-    best, _, failed = follow(hill, start, WIDE, 50, Curvature(2, 3.0), progress=progress)
+    best, _, failed, _ = climb(hill, start, BFGSHessian(2, 3.0), progress=progress)
     assert failed
     assert best.theta[1] >= -0.1
     assert np.isfinite(best.grad_theta).all()
@@ -153,17 +161,16 @@ def test_an_evaluation_without_a_finite_gradient_is_stepped_back_from_and_told_o
 
 
 @pytest.mark.parametrize("wide", [True, False], ids=["two columns", "one column"])
-def test_objective_and_gradient_of_the_minimiser_agree(wide):
-    """What L-BFGS-B sees: theta, then the points in units of the spread of their columns."""
+def test_bound_and_gradient_of_moving_points_agree(wide):
+    """The optimiser sees theta, then the points in units of the spread of their columns."""
     model = regression(constant=wide, tol=1e-12)
     spread = np.array([3.0, 0.7])[: model.X.shape[1]]
     Z = model.X[::12] + 0.1
     start = model.evaluate(START, InducingPoints(Z, None, None), model.initial_state(), wrt_Z=True)
-    ascent = line_search(model, start, spread, Progress())
-    x = ascent.best.x
-    assert_allclose(x, np.concatenate([START, (Z / spread).ravel()]))
-    value, gradient = ascent(x)
-    assert_allclose(value, ascent.scale * start.objective, rtol=1e-12)
+    first, function = point_of(start, spread), bound_of(model, start, Progress(), spread)
+    assert_allclose(first.x, np.concatenate([START, (Z / spread).ravel()]))
+    point = function(first.x, first)
+    assert_allclose(point.value, start.objective, rtol=1e-12)
     # Short steps: the objective is rough to the rounding of the bound.
-    expected = central_difference(lambda point: ascent(point)[0], x, 1e-3)
-    assert_allclose(gradient, expected, rtol=1e-5, atol=1e-7)
+    expected = central_difference(lambda x: function(x, first).value, first.x, 1e-3)
+    assert_allclose(point.gradient, expected, rtol=1e-5, atol=1e-5)

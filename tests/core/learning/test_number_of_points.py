@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sparsegpc._core.learning.fit import FitResult
-from sparsegpc._core.learning.number_of_points import FIRST_SIZE, FLAT_SHARE, grow
+from sparsegpc._core.learning.number_of_points import FIRST_SIZE, grow
 from sparsegpc._core.selection.selectors import InducingPoints
 
 CONSTANT = -1000.0
@@ -34,9 +34,9 @@ class Scripted:
     def gap(self, evaluation):
         return self._gap(len(evaluation.points.Z))
 
-    def grow(self, *, tol=1e-3, cap=400, starts=None):
+    def grow(self, *, tol=1e-3, max_points=400, starts=None):
         model = SimpleNamespace(constant_bound=lambda: CONSTANT, tol=1e-5 * 1000)
-        return grow(self.fit, self.gap, model, starts=starts, tol=tol, cap=cap)
+        return grow(self.fit, self.gap, model, starts=starts, tol=tol, max_points=max_points)
 
     @property
     def sizes(self):
@@ -50,23 +50,23 @@ def rising(n_points):
 
 def test_growth_doubles_up_to_the_cap():
     fits = Scripted(rising)
-    growth = fits.grow(cap=8 * FIRST_SIZE)
+    growth = fits.grow(max_points=8 * FIRST_SIZE)
     assert fits.sizes == [FIRST_SIZE, 2 * FIRST_SIZE, 4 * FIRST_SIZE, 8 * FIRST_SIZE]
-    assert growth.end == "cap"
+    assert growth.end == "max_inducing"
 
 
-@pytest.mark.parametrize("cap", [1, 7, FIRST_SIZE - 1, FIRST_SIZE])
-def test_a_small_cap_is_the_first_and_only_size(cap):
+@pytest.mark.parametrize("max_points", [1, 7, FIRST_SIZE - 1, FIRST_SIZE])
+def test_a_small_cap_is_the_first_and_only_size(max_points):
     fits = Scripted(rising)
-    assert fits.grow(cap=cap).end == "cap"
-    assert fits.sizes == [cap]
+    assert fits.grow(max_points=max_points).end == "max_inducing"
+    assert fits.sizes == [max_points]
 
 
-@pytest.mark.parametrize("cap", [FIRST_SIZE + 1, 3 * FIRST_SIZE])
-def test_the_last_size_is_the_cap_itself(cap):
+@pytest.mark.parametrize("max_points", [FIRST_SIZE + 1, 3 * FIRST_SIZE])
+def test_the_last_size_is_the_cap_itself(max_points):
     fits = Scripted(rising)
-    assert fits.grow(cap=cap).end == "cap"
-    assert fits.sizes[-1] == cap
+    assert fits.grow(max_points=max_points).end == "max_inducing"
+    assert fits.sizes[-1] == max_points
     assert sorted(set(fits.sizes)) == fits.sizes
 
 
@@ -82,14 +82,14 @@ def test_growth_ends_once_the_gap_is_certified(enough):
 
 def test_a_gap_of_just_the_tolerance_is_enough():
     assert Scripted(rising, gap=lambda n: 1e-3).grow(tol=1e-3).end == "certified"
-    assert Scripted(rising, gap=lambda n: 1.001e-3).grow(tol=1e-3).end == "cap"
+    assert Scripted(rising, gap=lambda n: 1.001e-3).grow(tol=1e-3).end == "max_inducing"
 
 
 @pytest.mark.parametrize("rank", [1, 30, FIRST_SIZE + 20])
 def test_growth_ends_when_no_independent_rows_are_left(rank):
     fits = Scripted(rising, rank=rank)
     growth = fits.grow()
-    assert growth.end == "spanned"
+    assert growth.end == "full_rank"
     assert growth.history[-1]["n_inducing"] == rank
     assert len(growth.result.best.points.Z) == rank
 
@@ -97,32 +97,32 @@ def test_growth_ends_when_no_independent_rows_are_left(rank):
 def test_growth_goes_on_where_the_rows_are_just_enough():
     """As many points as asked for say nothing about the next ones."""
     fits = Scripted(rising, rank=FIRST_SIZE)
-    assert fits.grow().end == "spanned"
+    assert fits.grow().end == "full_rank"
     assert fits.sizes == [FIRST_SIZE, 2 * FIRST_SIZE]
 
 
 def test_growth_ends_when_doubling_gains_next_to_nothing():
     """What is gained over a constant is 500 nats: a doubling must gain half a nat."""
-    share = FLAT_SHARE * 500.0
+    share = 1e-3 * 500.0
 
     def slowing(n_points):
         return {50: -501.0 - 2.0 * share, 100: -501.0, 200: -501.0 + 0.5 * share}[n_points]
 
     fits = Scripted(slowing)
     growth = fits.grow()
-    assert growth.end == "flat"
+    assert growth.end == "plateau"
     assert fits.sizes == [50, 100, 200]
 
 
-def test_one_fit_is_never_flat():
+def test_one_fit_is_never_a_plateau():
     fits = Scripted(lambda n_points: CONSTANT)
-    fits.grow(cap=200)
+    fits.grow(max_points=200)
     assert len(fits.sizes) > 1
 
 
-def test_a_fall_of_the_bound_is_flat():
+def test_a_fall_of_the_bound_is_a_plateau():
     fits = Scripted(lambda n_points: -500.0 - n_points)
-    assert fits.grow().end == "flat"
+    assert fits.grow().end == "plateau"
     assert fits.sizes == [50, 100]
 
 
@@ -130,13 +130,13 @@ def test_a_fall_of_the_bound_is_flat():
 def test_growth_ends_where_no_size_is_better_than_a_constant(gain):
     """The bound is then a little below that of the constant itself."""
     fits = Scripted(lambda n_points: CONSTANT - 0.01 + gain * np.log2(n_points))
-    assert fits.grow().end == "flat"
+    assert fits.grow().end == "plateau"
     assert fits.sizes == [50, 100]
 
 
 def test_a_certified_gap_comes_before_every_other_end():
-    assert Scripted(rising, rank=7, gap=lambda n: 0.0).grow(cap=50).end == "certified"
-    assert Scripted(rising, rank=7).grow(cap=50).end == "spanned"
+    assert Scripted(rising, rank=7, gap=lambda n: 0.0).grow(max_points=50).end == "certified"
+    assert Scripted(rising, rank=7).grow(max_points=50).end == "full_rank"
 
 
 def test_history_says_what_was_found_at_each_size():
@@ -149,7 +149,7 @@ def test_history_says_what_was_found_at_each_size():
 
 def test_each_fit_starts_where_the_last_one_ended():
     fits, starts = Scripted(rising), [np.array([1.0]), np.array([2.0])]
-    fits.grow(starts=starts, cap=200)
+    fits.grow(starts=starts, max_points=200)
     assert fits.calls[0][1] is starts
     for (_, given), last in zip(fits.calls[1:], fits.results, strict=False):
         assert len(given) == 1

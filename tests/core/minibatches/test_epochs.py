@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import minimize
 from scipy.stats import norm
 
-from sparsegpc._core.minibatches.epochs import learn, settle_best
+from sparsegpc._core.minibatches.epochs import learn, solve_best
 from sparsegpc._core.optimisers.learning_rates import annealed
 from tests.core.minibatches.batch_cases import (
     SCALED_RBF,
@@ -79,7 +79,7 @@ def test_learning_comes_close_to_the_best_collapsed_bound(slack, learn_Z):
     start = first_state(model, np.zeros(2), 1.0, np.linspace(-3.0, 3.0, 10)[:, None])
     rng = np.random.RandomState(0)
     state = learn(model, start, X, y, weight, n_epochs=20, batch_size=50, rng=rng)
-    learned = model.settle(state, X, y, weight, 64)
+    learned = model.solve(state, X, y, weight, 64)
     assert_array_equal(learned.theta, state.theta)
     assert learned.n_seen == state.n_seen == 20 * 400
     assert learned.n_rows == 400
@@ -107,17 +107,17 @@ def test_a_search_that_goes_astray_ends_at_its_beginning_or_at_a_constant(slack)
     bad = bad._replace(theta=np.array([5.0, -5.0, -8.0]))
 
     def end(state, start):
-        settled, astray = settle_best(model, state, start, X, y, weight, 16)
-        return settled, astray, posterior_of(model, settled).bound
+        solved, astray = solve_best(model, state, start, X, y, weight, 16)
+        return solved, astray, posterior_of(model, solved).bound
 
-    settled, astray, bound = end(good, bad)
+    solved, astray, bound = end(good, bad)
     assert not astray
-    assert_array_equal(settled.theta, good.theta)
-    settled, astray, beginning = end(bad, good)
+    assert_array_equal(solved.theta, good.theta)
+    solved, astray, beginning = end(bad, good)
     assert astray
-    assert_array_equal(settled.theta, good.theta)
+    assert_array_equal(solved.theta, good.theta)
     assert_allclose(beginning, bound, rtol=1e-12)
-    settled, astray, bound = end(bad, bad)
+    solved, astray, bound = end(bad, bad)
     assert astray
     assert_allclose(bound, constant, rtol=1e-6)
-    assert_allclose(settled.theta[-1], 2.0 * np.log(y.std()), rtol=1e-9)
+    assert_allclose(solved.theta[-1], 2.0 * np.log(y.std()), rtol=1e-9)

@@ -185,8 +185,8 @@ def test_settling_gives_the_collapsed_posterior(slack):
     state = learn(
         data.model, data.start, data.X, data.y, data.weight, n_epochs=3, batch_size=7, rng=rng
     )
-    settled = data.model.settle(state, data.X, data.y, data.weight, 5)
+    solved = data.model.solve(state, data.X, data.y, data.weight, 5)
     data.problem = data.problem._replace(theta=state.theta[:-1], Z=state.Z)
     sites = gaussian_sites(data.y, data.weight, state.theta[-1])
     exact = collapse(data.problem.features(jitter=state.jitter), sites, slack)
-    assert_same_posterior(posterior_of(data.model, settled), exact)
+    assert_same_posterior(posterior_of(data.model, solved), exact)

@@ -88,9 +88,9 @@ class Data:
         self.model = SiteBatches(KERNEL, self.likelihood, slack=self.slack, **options)
         self.start = self.model.start(theta, self.Z)
 
-    def settled(self, state=None):
+    def solved(self, state=None):
         state = self.start if state is None else state
-        return self.model.settle(state, self.X, self.y, self.weight, 7)
+        return self.model.solve(state, self.X, self.y, self.weight, 7)
 
     def step(self, state, rows=slice(None), **options):
         return self.model.step(state, self.X[rows], self.y[rows], self.weight[rows], **options)
@@ -157,7 +157,7 @@ def moments(V, q):
 @pytest.mark.parametrize("fit_prior_mean", [True, False])
 def test_all_rows_end_at_the_optimum_of_the_sites(likelihood, slack, n_classes, fit_prior_mean):
     data = Data(likelihood, slack, n_classes, fit_prior_mean=fit_prior_mean)
-    state = data.settled()
+    state = data.solved()
     exact = data.of_all_rows(state)
     assert exact.converged
     assert_allclose(data.bound(state), exact.bound, rtol=1e-6)
@@ -174,7 +174,7 @@ def test_the_bound_of_the_sums_is_that_of_the_rows(likelihood, slack, n_classes)
     """At a posterior that is left early, too: the log scales are those of its sites."""
     for tol in (1e-9, 1.0):
         data = Data(likelihood, slack, n_classes, tol=tol)
-        state = data.settled()
+        state = data.solved()
         posteriors = data.model.posteriors(state)
         assert_allclose(data.bound(state), data.estimate(state, posteriors), rtol=1e-8)
 
@@ -182,7 +182,7 @@ def test_the_bound_of_the_sums_is_that_of_the_rows(likelihood, slack, n_classes)
 @EVERY
 def test_no_other_posterior_has_a_higher_bound(likelihood, slack, n_classes):
     data = Data(likelihood, slack, n_classes)
-    state = data.settled()
+    state = data.solved()
     best, rng = data.bound(state), np.random.RandomState(0)
     for size in (1e-3, 1e-2, 0.1):
         for _ in range(5):
@@ -206,13 +206,13 @@ def test_no_start_is_too_bad(likelihood, slack, n_classes, log_variance):
     bounds = []
 
     class Watched(SiteBatches):
-        def _attempt(self, *inputs):
-            attempt = super()._attempt(*inputs)
-            bounds.append(attempt.bound)
-            return attempt
+        def _evaluate(self, *inputs):
+            point = super()._evaluate(*inputs)
+            bounds.append(point.bound)
+            return point
 
     model = Watched(KERNEL, data.likelihood, slack=data.slack, tol=1e-6)
-    state = model.settle(data.start, data.X, data.y, data.weight, 7)
+    state = model.solve(data.start, data.X, data.y, data.weight, 7)
     assert data.bound(state) >= max(bounds) - 1e-6 * abs(max(bounds))
     exact = data.of_all_rows(state).bound
     assert data.bound(state) > exact - 0.03 * abs(exact) - 1.0
@@ -238,7 +238,7 @@ def test_extrapolation_spares_visits(case, log_variance, monkeypatch):
         data = Data(*case, theta=theta, n=200, m=40)
         model = Counted(KERNEL, data.likelihood, slack=data.slack, tol=1e-6)
         visits.append(0)
-        bounds.append(data.bound(model.settle(data.start, data.X, data.y, data.weight, 7)))
+        bounds.append(data.bound(model.solve(data.start, data.X, data.y, data.weight, 7)))
     assert visits[1] < 0.7 * visits[0]
     assert bounds[1] > bounds[0] - 1e-3
 
@@ -246,20 +246,20 @@ def test_extrapolation_spares_visits(case, log_variance, monkeypatch):
 def test_settling_forgets_what_was_there_and_begins_where_it_was():
     data = Data(*CASES[0])
     before = data.step(data.start, slice(0, 20))
-    settled = data.settled(before)
-    assert settled.n_seen == before.n_seen == 20
-    assert_allclose(data.bound(settled), data.bound(data.settled()), rtol=1e-8)
+    solved = data.solved(before)
+    assert solved.n_seen == before.n_seen == 20
+    assert_allclose(data.bound(solved), data.bound(data.solved()), rtol=1e-8)
 
 
 def test_settling_does_without_extrapolation_where_that_leads_nowhere(monkeypatch):
     data = Data(*CASES[0])
-    expected = data.bound(data.settled())
+    expected = data.bound(data.solved())
 
     def refuse(self, sums):
         raise LinAlgError("extrapolated sums are not those of sites")
 
     monkeypatch.setattr(SiteBatches, "_refuse_no_sites", refuse)
-    assert_allclose(data.bound(data.settled()), expected, rtol=1e-5)
+    assert_allclose(data.bound(data.solved()), expected, rtol=1e-5)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -354,7 +354,7 @@ def test_a_step_follows_the_gradient_of_the_optimal_bound(
     data = Data(likelihood, slack, n_classes, learn_Z=True)
     state = data.step(data.start, n_total=40, learning_rate=1e-4)
     expected = central_difference(
-        lambda theta: data.bound(data.settled(data.model.start(theta, data.Z))), data.theta
+        lambda theta: data.bound(data.solved(data.model.start(theta, data.Z))), data.theta
     )
     # Adam's first mean is a tenth of the gradient, which is that of the mean row.
     assert_allclose(400.0 * state.ascent.mean[:2], expected, rtol=2e-3, atol=2e-3)
@@ -406,7 +406,7 @@ def test_a_batch_is_taken_up_until_its_sites_are_those_of_its_posterior(monkeypa
         assert_allclose(entered, part, rtol=1e-4, atol=1e-4)
 
 
-def test_a_batch_is_settled_enough_in_few_visits():
+def test_a_batch_is_solved_closely_in_few_visits():
     data = Data(*CASES[0], n=400)
     visits = []
 
@@ -422,7 +422,7 @@ def test_a_batch_is_settled_enough_in_few_visits():
     assert max(visits[1:]) <= 5
     # One visit to each row ends close to the optimum.
     posteriors = data.model.posteriors(state)
-    assert data.estimate(state, posteriors) > data.bound(data.settled()) - 0.01 * 400
+    assert data.estimate(state, posteriors) > data.bound(data.solved()) - 0.01 * 400
 
 
 @given(
@@ -467,7 +467,7 @@ def test_blocks_and_threads_change_nothing(monkeypatch):
         state = data.start
         for _ in range(3):
             state = data.step(state, learning_rate=0.1)
-        states.append(data.settled(state))
+        states.append(data.solved(state))
     for other in states[1:]:
         assert_allclose(other.theta, states[0].theta, rtol=1e-6)
         assert_allclose(other.Z, states[0].Z, rtol=1e-6)
@@ -481,7 +481,7 @@ def test_what_a_step_is_given_stays_as_it_was(likelihood, slack, n_classes):
     parts = [x for sums in state.sums for x in sums] + [*state[:3], *state.ascent]
     copies = [np.array(part) for part in parts]
     data.step(state, learning_rate=0.1)
-    data.settled(state)
+    data.solved(state)
     for part, copy in zip(parts, copies, strict=True):
         assert_array_equal(part, copy)
 
@@ -517,16 +517,16 @@ def test_learning_comes_close_to_the_best_bound(case):
     state = learn(
         data.model, data.start, data.X, data.y, data.weight, n_epochs=15, batch_size=40, rng=rng
     )
-    learned = data.settled(state)
+    learned = data.solved(state)
     assert_array_equal(learned.theta, state.theta)
 
     def loss(theta):
-        return -data.bound(data.settled(data.model.start(theta, data.Z)))
+        return -data.bound(data.solved(data.model.start(theta, data.Z)))
 
     best = -minimize(loss, [1.0, 0.0], method="Nelder-Mead", options={"fatol": 0.05}).fun
     # The rows of the last batches count for a little more than those of the first.
     assert best - 0.015 * 400 < data.bound(learned) <= best + 0.1
-    assert data.bound(data.settled()) < best - 0.05 * 400
+    assert data.bound(data.solved()) < best - 0.05 * 400
 
 
 def test_a_stream_is_learned_as_it_comes():
@@ -652,7 +652,7 @@ class Numbers(Data):
 
     def objective(self, theta):
         """Return the bound with the sites solved for, and the log prior."""
-        bound = self.bound(self.settled(self.model.start(theta, self.Z)))
+        bound = self.bound(self.solved(self.model.start(theta, self.Z)))
         return bound - 0.5 * ((theta[2:] + 1.0) ** 2).sum()
 
 
@@ -660,10 +660,10 @@ class Numbers(Data):
 @pytest.mark.parametrize("slack", ["tight", "standard"])
 def test_numbers_end_at_the_bound_of_a_regression(kind, slack):
     data = Numbers(kind, slack)
-    state = data.settled()
+    state = data.solved()
     model = GaussianBatches(KERNEL, slack=data.slack)
     start = model.start(data.theta, data.Z)
-    expected = model.posteriors(model.settle(start, data.X, data.y, data.weight, 7))[0]
+    expected = model.posteriors(model.solve(start, data.X, data.y, data.weight, 7))[0]
     assert_allclose(data.bound(state), expected.bound, rtol=1e-8)
     (q,) = data.model.posterior(state).functions
     assert_allclose(q.w, expected.w, atol=1e-4)

@@ -264,8 +264,8 @@ def test_estimate_of_what_a_pass_gains_is_from_above_and_not_by_far(case, slack,
     search = _Problem(*parts, None, 1e-13)
     precision = solve(case, slack, problem, tol=1e-13).sites.precision
     for change in (np.ones(30), np.random.RandomState(seed).randn(30)):
-        near = search.attempt([SiteState(precision * np.exp(0.01 * change), np.zeros(30))])
-        after = search.attempt(near.states_at(near.image), near)
+        near = search.evaluate([SiteState(precision * np.exp(0.01 * change), np.zeros(30))])
+        after = search.evaluate(near.states_at(near.image), near)
         gain = after.bound - near.bound
         assert gain < near.next_gain < 8.0 * gain
 

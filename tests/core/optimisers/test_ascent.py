@@ -12,18 +12,18 @@ from sparsegpc._core.optimisers.anderson import Anderson
 from sparsegpc._core.optimisers.ascent import ascend, refuse_infinite
 
 
-class Attempt(NamedTuple):
+class Point(NamedTuple):
     """A number, what it asks for, and a bound."""
 
-    point: float
+    x: float
     image: float
     bound: float
 
     def towards_target(self, length):
-        return (1.0 - length) * self.point + length * self.image
+        return (1.0 - length) * self.x + length * self.image
 
-    def residual(self, point, image):
-        return np.array([image - point])
+    def residual(self, x, image):
+        return np.array([image - x])
 
     def combined(self, gamma, images):
         return images[-1] - float(gamma @ np.diff(images))
@@ -32,12 +32,12 @@ class Attempt(NamedTuple):
 class Estimated(NamedTuple):
     """An attempt that knows what the next step gains."""
 
-    point: float
+    x: float
     image: float
     bound: float
     next_gain: float
 
-    towards_target = Attempt.towards_target
+    towards_target = Point.towards_target
 
 
 class Hill:
@@ -51,7 +51,7 @@ class Hill:
         self.tried.append(x)
         if self.refused is not None and self.refused(x):
             raise LinAlgError("a step too far")
-        return Attempt(x, x - self.reach * x, self.bound(x))
+        return Point(x, x - self.reach * x, self.bound(x))
 
     def ascend(self, x=1.0, **options):
         options = {"tol": 1e-8, "max_iter": 100, "shortest": 1e-3, **options}
@@ -103,7 +103,7 @@ def test_a_step_shorter_than_the_shortest_gives_up():
     hill = Hill(1e6)
     found = hill.ascend(shortest=1.0 / 64.0)
     assert not found.converged
-    assert found.best.point == 1.0
+    assert found.best.x == 1.0
     # Lengths of 1, 1/2, ..., 1/64.
     assert found.n_iter == 1 + 7
 
@@ -167,13 +167,13 @@ def test_a_refused_extrapolation_is_followed_by_a_full_plain_step():
     def evaluate(x, best=None):
         tried.append(x)
         # An extrapolation leads below 0.4, where the bound falls.
-        return Attempt(x, 0.5 * (x + 0.4), -x if x > 0.401 else -9.0)
+        return Point(x, 0.5 * (x + 0.4), -x if x > 0.401 else -9.0)
 
     found = ascend(
         evaluate, evaluate(1.0), tol=1e-3, max_iter=4, shortest=1e-3, accelerator=Anderson(5)
     )
     assert tried == pytest.approx([1.0, 0.7, 0.4, 0.55])
-    assert found.best.point == pytest.approx(0.55)
+    assert found.best.x == pytest.approx(0.55)
     assert found.n_iter == 4
 
 

@@ -1,4 +1,4 @@
-"""Curvature by BFGS updates, and climbs in a box, against scipy's minimisers."""
+"""Hessians by BFGS updates, and maxima in a box, against scipy's minimisers."""
 
 from types import SimpleNamespace
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.linalg import LinAlgError
 from scipy.optimize import lsq_linear, minimize
 
-from sparsegpc._core.optimisers.bfgs import BFGS, Curvature
+from sparsegpc._core.optimisers.bfgs import BFGSHessian, maximize_bfgs
 
 WIDE = np.array([[-np.inf, np.inf]] * 2)
 STEEP = np.array([[40.0, 15.0], [15.0, 9.0]])
@@ -20,20 +20,20 @@ STEEP = np.array([[40.0, 15.0], [15.0, 9.0]])
 def test_step_is_the_highest_point_of_the_model_in_the_box(n_params, seed, longest):
     rng = np.random.RandomState(seed)
     A = rng.randn(n_params, n_params)
-    curvature = Curvature(n_params, 1.0)
-    curvature.matrix = A @ A.T + 0.1 * np.eye(n_params)
+    hessian = BFGSHessian(n_params, 1.0)
+    hessian.matrix = A @ A.T + 0.1 * np.eye(n_params)
     theta, slope = rng.randn(n_params), 2.0 * rng.randn(n_params)
     bounds = np.stack([theta - rng.choice([0.0, 0.3, 9.0], n_params), theta + 0.5], axis=1)
     box = np.clip(bounds - theta[:, None], -longest, longest)
-    step, gain = curvature.step(theta, slope, bounds, longest)
+    step, gain = hessian.step(theta, slope, bounds, longest)
 
     def fall(s):
-        return -slope @ s + 0.5 * s @ curvature.matrix @ s
+        return -slope @ s + 0.5 * s @ hessian.matrix @ s
 
     best = minimize(
         fall,
         np.zeros(n_params),
-        jac=lambda s: curvature.matrix @ s - slope,
+        jac=lambda s: hessian.matrix @ s - slope,
         bounds=box,
         method="L-BFGS-B",
         options={"ftol": 1e-15, "gtol": 1e-10},
@@ -45,41 +45,41 @@ def test_step_is_the_highest_point_of_the_model_in_the_box(n_params, seed, longe
 
 def test_a_parameter_without_room_stays():
     bounds = np.array([[1.0, 1.0], [-5.0, 5.0]])
-    step, gain = Curvature(2, 4.0).step(np.array([1.0, 0.0]), np.array([3.0, 2.0]), bounds, 1.0)
+    step, gain = BFGSHessian(2, 4.0).step(np.array([1.0, 0.0]), np.array([3.0, 2.0]), bounds, 1.0)
     np.testing.assert_allclose(step, [0.0, 0.5])
     assert gain == pytest.approx(0.5)
-    step, gain = Curvature(1, 4.0).step(np.ones(1), np.ones(1), bounds[:1], 1.0)
+    step, gain = BFGSHessian(1, 4.0).step(np.ones(1), np.ones(1), bounds[:1], 1.0)
     assert (step, gain) == (0.0, 0.0)
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(1, 5), st.integers(0, 10**6))
-def test_curvature_along_the_last_step_is_known_and_stays_positive(n_params, seed):
+def test_curvature_along_the_last_step_is_right_and_stays_positive(n_params, seed):
     rng = np.random.RandomState(seed)
-    curvature = Curvature(n_params, 2.0)
+    hessian = BFGSHessian(n_params, 2.0)
     first = rng.randn(n_params)
-    curvature.learn(first, 3.0 * first)
+    hessian.update(first, 3.0 * first)
     for _ in range(6):
         step, fall = rng.randn(2, n_params)
-        expected = step @ curvature.matrix @ step
+        expected = step @ hessian.matrix @ step
         guessed = step @ fall
-        curvature.learn(step, fall)
-        assert np.linalg.eigvalsh(curvature.matrix).min() > 0.0
-        along = step @ curvature.matrix @ step
+        hessian.update(step, fall)
+        assert np.linalg.eigvalsh(hessian.matrix).min() > 0.0
+        along = step @ hessian.matrix @ step
         if guessed >= 0.2 * expected:
-            np.testing.assert_allclose(curvature.matrix @ step, fall, rtol=1e-5, atol=1e-6)
+            np.testing.assert_allclose(hessian.matrix @ step, fall, rtol=1e-5, atol=1e-6)
         else:
             np.testing.assert_allclose(along, 0.2 * expected, rtol=1e-5)
 
 
 @pytest.mark.parametrize("fall", [-1.0, 0.0])
 def test_curvature_stays_positive_if_the_first_step_leads_over_a_valley(fall):
-    curvature, step = Curvature(3, 2.0), np.array([0.3, -1.0, 0.1])
-    curvature.learn(step, fall * step)
-    assert np.linalg.eigvalsh(curvature.matrix).min() > 0.0
+    hessian, step = BFGSHessian(3, 2.0), np.array([0.3, -1.0, 0.1])
+    hessian.update(step, fall * step)
+    assert np.linalg.eigvalsh(hessian.matrix).min() > 0.0
     # Of the other directions nothing was learned.
     across = np.cross(step, [1.0, 0.0, 0.0])
-    np.testing.assert_allclose(curvature.matrix @ across, 2.0 * across, rtol=1e-12, atol=1e-15)
+    np.testing.assert_allclose(hessian.matrix @ across, 2.0 * across, rtol=1e-12, atol=1e-15)
 
 
 class Quadratic:
@@ -88,7 +88,7 @@ class Quadratic:
     def __init__(self, A, b):
         self.A, self.b, self.seen = A, b, []
 
-    def __call__(self, x, current=None):
+    def __call__(self, x, near=None):
         self.seen.append(np.array(x))
         error = self.A @ x - self.b
         return SimpleNamespace(x=x, value=-0.5 * error @ error, gradient=-self.A.T @ error)
@@ -96,60 +96,61 @@ class Quadratic:
 
 @settings(max_examples=40, deadline=None)
 @given(st.integers(1, 5), st.integers(0, 10**6), st.sampled_from([1.0, 50.0]))
-def test_a_quadratic_in_a_box_is_solved_as_least_squares(n_params, seed, unit):
+def test_a_quadratic_in_a_box_is_solved_as_least_squares(n_params, seed, scale):
     rng = np.random.RandomState(seed)
     A = np.vstack([rng.randn(n_params + 2, n_params), 0.3 * np.eye(n_params)])
     b = rng.randn(len(A))
     bounds = np.sort(rng.uniform(-1.0, 1.0, (n_params, 2)), axis=1)
     function = Quadratic(A, b)
     start = function(bounds.mean(axis=1))
-    curvature = Curvature(n_params, 5.0 / unit)
-    optimiser = BFGS(function, bounds, curvature, tol=1e-8, unit=unit)
-    climbed = optimiser.climb(start, 200)
+    hessian = BFGSHessian(n_params, 5.0 / scale)
+    found = maximize_bfgs(function, start, bounds, hessian, max_iter=200, tol=1e-8, scale=scale)
     expected = lsq_linear(A, b, tuple(bounds.T), tol=1e-14)
-    assert climbed.ended
-    assert not climbed.failed
-    assert climbed.best.value == pytest.approx(-expected.cost, abs=1e-5)
-    np.testing.assert_allclose(climbed.best.x, expected.x, atol=0.02)
+    assert found.converged
+    assert not found.failed
+    assert found.best.value == pytest.approx(-expected.cost, abs=1e-5)
+    np.testing.assert_allclose(found.best.x, expected.x, atol=0.02)
     for x in function.seen:
         assert ((x >= bounds[:, 0]) & (x <= bounds[:, 1])).all()
 
 
-def test_a_known_curvature_solves_a_quadratic_in_one_step():
+def test_a_known_hessian_solves_a_quadratic_in_one_step():
     A = np.linalg.cholesky(STEEP).T
     function = Quadratic(A, A @ np.array([0.2, -0.3]))
-    curvature = Curvature(2, 1.0)
-    curvature.matrix = STEEP
-    climbed = BFGS(function, WIDE, curvature, tol=1e-9).climb(function(np.zeros(2)), 50)
-    np.testing.assert_allclose(climbed.best.x, [0.2, -0.3], atol=1e-9)
+    hessian = BFGSHessian(2, 1.0)
+    hessian.matrix = STEEP
+    start = function(np.zeros(2))
+    found = maximize_bfgs(function, start, WIDE, hessian, max_iter=50, tol=1e-9)
+    np.testing.assert_allclose(found.best.x, [0.2, -0.3], atol=1e-9)
     assert len(function.seen) == 2
 
 
-def test_the_objective_is_given_the_best_point_so_far():
+def test_the_function_is_given_the_best_point_so_far():
     function, values = Quadratic(np.linalg.cholesky(STEEP).T, np.zeros(2)), []
 
-    def objective(x, current):
-        values.append(current.value)
+    def objective(x, near):
+        values.append(near.value)
         return function(x)
 
     start = function(np.array([3.0, -2.0]))
-    climbed = BFGS(objective, WIDE, Curvature(2, 1.0), tol=1e-6).climb(start, 50)
+    found = maximize_bfgs(objective, start, WIDE, BFGSHessian(2, 1.0), max_iter=50, tol=1e-6)
     assert values[0] == start.value
     assert values == sorted(values)
-    assert climbed.best.value >= values[-1]
+    assert found.best.value >= values[-1]
 
 
-def test_a_climb_stops_when_asked_to():
+def test_a_maximisation_stops_when_asked_to():
     function = Quadratic(np.linalg.cholesky(STEEP).T, np.ones(2))
-    optimiser = BFGS(
+    found = maximize_bfgs(
         function,
+        function(np.array([3.0, -2.0])),
         WIDE,
-        Curvature(2, 100.0),
+        BFGSHessian(2, 100.0),
+        max_iter=50,
         tol=1e-9,
         is_stopped=lambda: len(function.seen) == 4,
     )
-    climbed = optimiser.climb(function(np.array([3.0, -2.0])), 50)
-    assert not climbed.ended
+    assert found.n_iter == 3
     assert len(function.seen) == 4
 
 
@@ -157,7 +158,7 @@ def test_a_climb_stops_when_asked_to():
 def test_a_point_that_cannot_be_computed_is_a_step_too_far(bad):
     function = Quadratic(np.linalg.cholesky(STEEP).T, np.zeros(2))
 
-    def objective(x, current):
+    def objective(x, near):
         point = function(x)
         if x[0] < 0.5:
             if bad == "raises":
@@ -166,13 +167,13 @@ def test_a_point_that_cannot_be_computed_is_a_step_too_far(bad):
         return point
 
     start = function(np.array([1.0, 0.4]))
-    climbed = BFGS(objective, WIDE, Curvature(2, 1.0), tol=1e-6).climb(start, 50)
-    assert climbed.failed
-    assert climbed.best.x[0] >= 0.5
-    assert climbed.best.value > start.value
+    found = maximize_bfgs(objective, start, WIDE, BFGSHessian(2, 1.0), max_iter=50, tol=1e-6)
+    assert found.failed
+    assert found.best.x[0] >= 0.5
+    assert found.best.value > start.value
 
 
 def test_a_start_without_a_finite_gradient_is_refused():
     start = SimpleNamespace(x=np.zeros(2), value=0.0, gradient=np.array([np.nan, 1.0]))
     with pytest.raises(LinAlgError, match="not finite"):
-        BFGS(None, WIDE, Curvature(2, 1.0), tol=1e-6).climb(start, 5)
+        maximize_bfgs(None, start, WIDE, BFGSHessian(2, 1.0), max_iter=5, tol=1e-6)

@@ -134,7 +134,7 @@ def test_sites_that_do_not_settle_are_reported(monkeypatch):
     model = two_classes.fixed_model(kernel=ConstantKernel(1e6) * RBF(1.0))
     ((category, text, filename),) = warnings_of(model, X, y)
     assert category is ConvergenceWarning
-    assert "the sites did not settle in 2 passes" in text
+    assert "the sites did not converge in 2 passes" in text
     assert filename == __file__
     assert not model.converged_
     assert model.score(X, y) > 0.8

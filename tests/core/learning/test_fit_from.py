@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sparsegpc._core.learning.climb import PATIENCE
+from sparsegpc._core.learning.fit_from import PATIENCE
 from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.numerics.linalg import JITTER_ATTEMPTS
 from sparsegpc._core.selection.selectors import FixedSelector, InducingPoints, PivotedSelector
