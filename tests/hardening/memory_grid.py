@@ -117,20 +117,17 @@ def formula(case):
         n_visited = min(N, max(2000, 20 * M))
     block = RowBlocks(n_visited, M, n_read=D).slices[0].stop
     threads = min(available_threads(), -(-n_visited // block))
-    blocks = 8 * threads * block * ((8 if learns else 3) * M + 4 * D)
-    kept = waiting = 0
+    blocks = 8 * threads * block * ((10 if learns else 3) * M + 4 * D)
+    kept = 0
     if learns or case.method == "certificate":
         kept = min(case.working_memory * MIB, 8 * n_visited * (_arrays(case) * M + D))
-    if learns:
-        waiting = min(256 * MIB, kept + blocks)
     if learns:
         n_numbers = 25 + 2 * D + 12 * F
     elif case.method in ("fit", "certificate"):
         n_numbers = 25 + 2 * D + 5 * F
     else:
         n_numbers = 10 + 5 * F
-    alive = kept + blocks + 8 * N * n_numbers + 8 * M * M * (12 + 6 * F)
-    return alive + waiting + _result(case)
+    return kept + blocks + 8 * N * n_numbers + 8 * M * M * (12 + 6 * F) + _result(case)
 
 
 def _arrays(case):

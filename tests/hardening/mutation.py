@@ -9,8 +9,7 @@ first that fails: it was *killed*. Tools that start Python for each mutant, or r
 instrumentation, take several times as long.
 
 Not changed: messages, annotations, docstrings, default arguments, constants of modules, what is
-about threads of BLAS or a cluster (`numerics.blas`, `rows.threads`, `rows.dask_blocks`,
-`rows.dask_client`).
+about threads of BLAS or a cluster (`rows.threads`, `rows.dask_blocks`, `rows.dask_client`).
 
 From the root, with the extra ``test`` installed::
 
@@ -45,7 +44,7 @@ from hypothesis import Phase, settings
 ROOT = Path(__file__).parents[2]
 CORE = ROOT / "sparsegpc" / "_core"
 EQUIVALENTS = Path(__file__).with_name("mutation_equivalents.txt")
-LEFT_OUT = {"__init__.py", "blas.py", "dask_blocks.py", "dask_client.py", "threads.py"}
+LEFT_OUT = {"__init__.py", "dask_blocks.py", "dask_client.py", "threads.py"}
 # The tests of a room are in the folder of the same name; those of the others come after them.
 TESTS = ROOT / "tests" / "core"
 ROOMS = sorted(path.name for path in CORE.iterdir() if (path / "__init__.py").exists())

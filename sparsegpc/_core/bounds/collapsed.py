@@ -19,7 +19,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sparsegpc._core.numerics.arrays import empty
 from sparsegpc._core.numerics.linalg import (
     cholesky_of_identity_plus,
     column_squares,
@@ -302,7 +301,7 @@ def _adjoint_V(small, needs_gram, moments, V, *values):
     for (w, prior_mean, B_inverse), (p, shift, _, left) in zip(small, values, strict=True):
         mean = w @ V
         mean += prior_mean
-        G = np.matmul(B_inverse, V, out=empty(V.shape))
+        G = B_inverse @ V
         if moments:
             found += [mean, np.einsum("mn,mn->n", V, G) + left]
         pull = shift - p * mean

@@ -13,7 +13,6 @@ a pullback keeps alive.
 
 import numpy as np
 
-from sparsegpc._core.numerics.arrays import empty
 from sparsegpc._core.rows.blocks import strips
 
 TINY = np.finfo(np.float64).tiny
@@ -119,8 +118,8 @@ class Stationary:
         # The squared distances as one product: -2 z x + |z|^2 1 + 1 |x|^2.
         left = np.column_stack([-2.0 * Zs, zz, np.ones(len(Z))])
         right = np.stack([*Xs.T, np.ones(len(X)), xx])
-        K = empty((len(Z), len(X)))
-        distances = empty(K.shape) if self.keeps_distances else None
+        K = np.empty((len(Z), len(X)))
+        distances = np.empty(K.shape) if self.keeps_distances else None
         parts = strips(*K.shape)
         near = []
         for part in parts:

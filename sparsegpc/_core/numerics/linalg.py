@@ -1,8 +1,8 @@
-"""Dense linear algebra shared by all rooms: Cholesky factors and triangular solves.
+"""Dense linear algebra that all rooms share: Cholesky factors and triangular solves.
 
-Matrices with one column per data row are C-contiguous of shape (M, N). Seen from LAPACK they are
-Fortran-contiguous (N, M) arrays, so a solve from the left here is a solve from the right there, in
-place and without a copy.
+Matrices with one column per data row are C-contiguous of shape (M, N). What costs M^2 N operations
+is a product by numpy, which releases the interpreter's lock, so that threads work on several blocks
+of rows at once; scipy's wrappers of BLAS and LAPACK hold it.
 """
 
 from typing import NamedTuple
@@ -12,12 +12,12 @@ from numpy.linalg import LinAlgError
 from scipy.linalg.blas import dtrsm
 from scipy.linalg.lapack import dpotrf, dpotri
 
-from sparsegpc._core.numerics.arrays import empty
-from sparsegpc._core.numerics.blas import solve_in_place
-
+# About the rounding of a kernel matrix of some hundred points, relative to its diagonal.
 SMALLEST_JITTER = 1e-12
-JITTER_GROWTH = 10.0
-JITTER_ATTEMPTS = 10
+# The last of so many jitters is 1e-3: a matrix that needs more is no covariance.
+JITTER_ATTEMPTS, JITTER_GROWTH = 10, 10.0
+# Triangles up to this size are solved by scipy; larger ones would keep other threads waiting.
+LARGEST_TRIANGLE = 64
 
 
 class JitteredFactor(NamedTuple):
@@ -119,12 +119,30 @@ def solve_lower(L, A, *, transposed=False, overwrite=False):
     """
     if A.ndim == 1:
         return dtrsm(1.0, L, A[None, :], side=1, lower=1, trans_a=not transposed)[0]
-    X = A
-    if not (overwrite and A.flags.c_contiguous and A.dtype == np.float64):
-        X = empty(A.shape)
-        X[:] = A
-    solve_in_place(L, X, transposed)
+    if overwrite and A.flags.c_contiguous and A.dtype == np.float64:
+        X = A
+    else:
+        X = np.array(A, dtype=np.float64, order="C")
+    _solve_in_place(L, X, transposed)
     return X
+
+
+def _solve_in_place(L, A, transposed):
+    """Solve by halves of `L`: two solves of half the size, and a product between them."""
+    size = len(L)
+    if size <= LARGEST_TRIANGLE:
+        # BLAS, whose matrices go by columns, sees an (N, M) matrix to be solved from the right.
+        dtrsm(1.0, L, A.T, side=1, lower=1, trans_a=not transposed, overwrite_b=1)
+        return
+    middle = LARGEST_TRIANGLE * -(-size // (2 * LARGEST_TRIANGLE))
+    first, second = slice(middle), slice(middle, None)
+    factor = L[second, first]
+    if transposed:
+        first, second, factor = second, first, factor.T
+    _solve_in_place(L[first, first], A[first], transposed)
+    rest = A[second]
+    rest -= factor @ A[first]
+    _solve_in_place(L[second, second], rest, transposed)
 
 
 def solve_cholesky(L, A):
@@ -152,8 +170,8 @@ def weighted_gram(A, weight):
 
     Shape (M, M) with zeros below the diagonal; a sum of them is `mirrored` once. Cost M^2 N.
     """
-    scaled = np.multiply(A, np.sqrt(weight), out=empty(A.shape))
-    # numpy sees that this is symmetric and, unlike scipy, lets other threads run meanwhile.
+    scaled = A * np.sqrt(weight)
+    # numpy sees that this product is symmetric, which halves its cost.
     return np.triu(scaled @ scaled.T)
 
 

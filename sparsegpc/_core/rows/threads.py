@@ -14,8 +14,6 @@ from weakref import ref
 import numpy as np
 import threadpoolctl
 
-from sparsegpc._core.numerics.arrays import release
-
 # Since its limits belong to the thread that sets them, other threads' are ignored until it gives
 # them up; and those of MKL and OpenMP hold in that thread only.
 _LIMITS_HAVE_OWNERS = hasattr(threadpoolctl.OpenBLASController, "clear_controlling_thread")
@@ -53,8 +51,7 @@ class _BlasLimit:
     """The limit of BLAS to one thread, and those who use it.
 
     The first to come sets the limit and the last to leave restores it, in whatever order threads
-    come and go. With it goes the memory that was kept for further arrays.
-    """
+    come and go."""
 
     def __init__(self):
         # Reentrant: a user may be found dead at any line.
@@ -98,7 +95,6 @@ class _BlasLimit:
                 _set_threads(library, n_threads)
         if not left:
             self.n_threads_outside = None
-            release()
 
     def n_sharing(self):
         """Return in how many threads there is work that takes what share of the cores it gets."""

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.linalg import LinAlgError
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.linalg import solve_triangular
 
 from sparsegpc._core.numerics.linalg import (
     JITTER_ATTEMPTS,
@@ -302,6 +303,39 @@ def test_solves_by_halves_equal_numpy(rng, size, transposed, overwrite):
     expected = np.linalg.solve(L.T if transposed else L, A)
     assert_allclose(
         solve_lower(L, A.copy(), transposed=transposed, overwrite=overwrite), expected, rtol=1e-11
+    )
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("size", [64, 150, 400])
+def test_solves_of_ill_conditioned_factors_are_as_accurate_as_scipy(rng, size, transposed):
+    """The factor of a smooth covariance, whose last pivots are its jitter."""
+    x = np.linspace(0.0, 1.0, size)
+    K = np.exp(-0.5 * (x[:, None] - x) ** 2 / 0.2**2)
+    L, jitter = jittered_cholesky(K)
+    assert jitter < 1e-10
+    assert np.linalg.cond(L) > 1e5
+    A = np.exp(-0.5 * (x[:, None] - rng.uniform(0.0, 1.0, 50)) ** 2 / 0.2**2)
+    triangle = L.T if transposed else L
+
+    def backward_error(X):
+        return np.max(np.abs(triangle @ X - A) / (np.abs(triangle) @ np.abs(X)))
+
+    by_scipy = solve_triangular(L, A, lower=True, trans=int(transposed))
+    ours = solve_lower(L, A, transposed=transposed)
+    assert backward_error(ours) < 20.0 * max(backward_error(by_scipy), 2.0**-53)
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("size", [5, 100])
+def test_solve_lower_does_not_read_the_upper_triangle(rng, size, transposed):
+    L = np.tril(rng.standard_normal((size, size))) + 2.0 * size * np.eye(size)
+    A = rng.standard_normal((size, 4))
+    expected = np.linalg.solve(L.T if transposed else L, A)
+    L[np.triu_indices(size, 1)] = np.nan
+    assert_allclose(solve_lower(L, A, transposed=transposed), expected, rtol=1e-11)
+    assert_allclose(
+        solve_lower(np.asfortranarray(L), A, transposed=transposed), expected, rtol=1e-11
     )
 
 
