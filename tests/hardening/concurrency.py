@@ -44,7 +44,11 @@ class Watch:
         while not self._end.wait(SECONDS):
             wanting = [tid for pid in _family(os.getpid()) for tid in _wanting(pid)]
             self.counts.append(len(set(wanting) - {own}))
-            self.blas.append(threads._blas_threads())
+            self.blas.append(_blas_threads())
+
+
+def _blas_threads():
+    return max((library.get_num_threads() or 1 for library in threads._libraries()), default=1)
 
 
 def _family(pid):
@@ -113,7 +117,7 @@ def main():
         "predictions, one thread": lambda: _predictions(fitted, many, 1),
         "predictions, 8 threads": lambda: _predictions(fitted, many, 8),
     }
-    print(f"{os.cpu_count()} processors, BLAS on {threads._blas_threads()} threads")
+    print(f"{os.cpu_count()} processors, BLAS on {_blas_threads()} threads")
     print(f"{'':30}{'mean':>8}{'95%':>8}{'most':>8}{'CPU/wall':>10}{'BLAS':>6}  same answer")
     first, wrong = None, False
     for name, task in tasks.items():

@@ -60,7 +60,7 @@ def _fit(kind, estimator, X, y):
 
 
 def _is_as_before(estimator, before):
-    return vars(estimator) == before and threads._LIMIT.n_threads_outside is None
+    return vars(estimator) == before and not threads._LIMIT._users
 
 
 def _child(kind):

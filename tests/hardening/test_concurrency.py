@@ -3,7 +3,6 @@
 What it costs, `tests.hardening.concurrency` measures.
 """
 
-import os
 import pickle
 import signal
 import threading
@@ -213,33 +212,3 @@ def test_the_end_of_the_others_waits_for_a_job_that_has_just_begun(monkeypatch):
         said.append(ends[0].is_alive())
     ends[0].join(PATIENCE)
     assert said == [True]
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-@pytest.mark.usefixtures("small_blocks")
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-@pytest.mark.parametrize("name", ["classifier", "noise process"])
-def test_a_fork_predicts_and_fits_as_its_parent_does_while_that_is_at_work(name):
-    estimator, n_classes = ESTIMATORS[name]
-    X, y = make_data(n_classes)
-    model = clone(estimator).fit(X, y)
-    expected, stop = answers(model, X, y), threading.Event()
-
-    def work():
-        while not stop.is_set():
-            answers(model, X, y)
-
-    with ThreadPoolExecutor(1) as pool:
-        task = pool.submit(work)
-        try:
-            for _ in range(3):
-                child = os.fork()
-                if child == 0:
-                    signal.alarm(PATIENCE // 4)
-                    same = answers(model, X, y) == expected
-                    again = answers(clone(estimator).fit(X, y), X, y) == expected
-                    os._exit(0 if same and again else 1)
-                assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-        finally:
-            stop.set()
-        task.result(PATIENCE)

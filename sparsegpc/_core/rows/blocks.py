@@ -7,10 +7,8 @@ of the rows, so a result does not depend on how many threads computed it.
 
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import partial
-from itertools import islice
 
 import numpy as np
 
@@ -23,8 +21,6 @@ SMALLEST_BLOCK = 2048
 LARGEST_BLOCK_BYTES = 64 * 2**20
 # Elements that pass through several elementwise steps at once, within the processor's cache.
 STRIP = 2**16
-# Blocks under way or done but not yet added up, for each thread.
-BLOCKS_AHEAD = 2
 DEFAULT_MEMORY = 2**30
 
 # What makes the blocks of rows in place of `RowBlocks`, or None.
@@ -70,8 +66,13 @@ def strips(n_points, n_rows):
     return [slice(start, start + size) for start in range(0, n_points, size)]
 
 
+def _begin_thread(errors):
+    limit_this_thread()
+    np.seterr(**errors)
+
+
 class Table:
-    """Rows on the first axis: anything of N rows that a slice of rows can be taken of."""
+    """An input with the rows on its first axis: anything of N rows that can be sliced."""
 
     def __init__(self, rows):
         self.rows = rows
@@ -134,17 +135,15 @@ class RowBlocks:
         rows : tuple of ndarray of shape (..., N)
         """
         sums, joined = (), ()
-        values = self._map(lambda index: function(*[self._value(x, index) for x in inputs]))
-        # Whatever is raised here, no thread works on: its traceback would keep them alive.
-        with closing(values) as blocks:
-            for rows, (terms, parts) in zip(self.slices, blocks, strict=True):
-                if rows.start == 0:
-                    sums = terms
-                    joined = [np.empty((*p.shape[:-1], self.n_rows), p.dtype) for p in parts]
-                else:
-                    sums = tuple(total + term for total, term in zip(sums, terms, strict=True))
-                for whole, part in zip(joined, parts, strict=True):
-                    whole[..., rows] = part
+        results = self._map(lambda index: function(*[self._value(x, index) for x in inputs]))
+        for row_slice, (terms, parts) in zip(self.slices, results, strict=True):
+            if row_slice.start == 0:
+                sums = terms
+                joined = [np.empty((*p.shape[:-1], self.n_rows), p.dtype) for p in parts]
+            else:
+                sums = tuple(total + term for total, term in zip(sums, terms, strict=True))
+            for whole, part in zip(joined, parts, strict=True):
+                whole[..., row_slice] = part
         return sums, tuple(joined)
 
     def _value(self, x, index):
@@ -161,36 +160,16 @@ class RowBlocks:
         if n_threads == 1:
             yield from map(function, indices)
             return
-        # What to do about overflow is said for each thread.
-        errors = np.geterr()
-
-        def guarded(index):
-            limit_this_thread()
-            with np.errstate(**errors):
-                return function(index)
-
-        with ThreadPoolExecutor(n_threads) as pool:
-            # Results wait for their turn: with all blocks under way at once, one slow block would
-            # let the sums of all others pile up.
-            ahead, pending = iter(indices), deque()
-
-            def begin(n_blocks):
-                for index in islice(ahead, n_blocks):
-                    try:
-                        pending.append(pool.submit(guarded, index).result)
-                    except RuntimeError:
-                        # The system starts no further thread: this one works in its place.
-                        pending.append(partial(function, index))
-                        return
-
-            try:
-                begin(BLOCKS_AHEAD * n_threads)
-                while pending:
-                    value = pending.popleft()()
-                    begin(1)
-                    yield value
-            finally:
-                pool.shutdown(wait=False, cancel_futures=True)
+        # A new thread has numpy's default handling of floating-point errors.
+        with ThreadPoolExecutor(n_threads, "", _begin_thread, (np.geterr(),)) as pool:
+            pending = deque()
+            for index in indices:
+                pending.append(pool.submit(function, index))
+                # With all blocks under way, the sums of all could pile up behind one slow block.
+                if len(pending) == 2 * n_threads:
+                    yield pending.popleft().result()
+            while pending:
+                yield pending.popleft().result()
 
     def store(self, function, *inputs, n_arrays, is_array=False):
         """Return a `BlockStore` of ``function(*values)``, which holds `n_arrays` (M, N) arrays.

@@ -1,176 +1,125 @@
-"""Threads: how many may run, and BLAS on one of them while they have rows to work on.
+"""Numbers of threads: one for BLAS during a fit or prediction, several for blocks of rows."""
 
-The threads of most BLAS libraries are the process's, and so is their limit. Those who need it are
-counted, whatever thread they are in; one that was interrupted on its way out drops out by itself.
-"""
-
-import os
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import lru_cache
 from threading import RLock, get_ident
-from weakref import ref
 
 import numpy as np
 import threadpoolctl
 
-# Since its limits belong to the thread that sets them, other threads' are ignored until it gives
-# them up; and those of MKL and OpenMP hold in that thread only.
-_LIMITS_HAVE_OWNERS = hasattr(threadpoolctl.OpenBLASController, "clear_controlling_thread")
-
 
 @lru_cache(maxsize=1)
 def _libraries():
-    """Return what controls each BLAS library that is loaded."""
-    controller = threadpoolctl.ThreadpoolController()
-    return controller.select(user_api="blas").lib_controllers
+    """Return threadpoolctl's controller of each BLAS library that is loaded."""
+    return threadpoolctl.ThreadpoolController().select(user_api="blas").lib_controllers
 
 
 def _set_threads(library, n_threads):
-    """Set the number of threads of a library, from any thread, and own nothing afterwards."""
-    disown = getattr(library, "clear_controlling_thread", None)
-    if disown is None:
-        library.set_num_threads(n_threads)
-        return
-    disown(force=True)
+    # Since threadpoolctl 3.8 a limit belongs to the thread that sets it, which may end before the
+    # last fit does; other threads' requests are ignored until it is released.
+    release = getattr(library, "clear_controlling_thread", lambda force: None)
+    release(force=True)
     library.set_num_threads(n_threads)
-    disown(force=True)
+    release(force=True)
 
 
 def _is_per_thread(library):
-    """Whether the number of threads is that of the calling thread only."""
-    openmp = getattr(library, "threading_layer", None) == "openmp"
-    return _LIMITS_HAVE_OWNERS and (library.internal_api == "mkl" or openmp)
-
-
-def _blas_threads():
-    return max([library.get_num_threads() or 1 for library in _libraries()], default=1)
-
-
-class _BlasLimit:
-    """The limit of BLAS to one thread, and those who use it.
-
-    The first to come sets the limit and the last to leave restores it, in whatever order threads
-    come and go."""
-
-    def __init__(self):
-        # Reentrant: a user may be found dead at any line.
-        self._lock = RLock()
-        self._users, self._before = {}, []
-        self.n_threads_outside = None
-
-    def enter(self, user):
-        with self._lock:
-            key, value = ref(user, self._leave), (get_ident(), _SHARE.get() is None)
-            # Made first: a garbage collection here may end the lives of others, who leave.
-            if not self._users:
-                self._before = [(lib, lib.get_num_threads()) for lib in _libraries()]
-                self.n_threads_outside = _blas_threads()
-            # Now: whatever interrupts the rest, it is undone when the user dies.
-            self._users[key] = value
-            for library, _ in self._before:
-                _set_threads(library, 1)
-
-    def leave(self, user):
-        self._leave(ref(user))
-
-    def _leave(self, user):
-        with self._lock:
-            if user not in self._users:
-                return
-            users = None
-            while users is not self._users:
-                users = self._users
-                left = {key: value for key, value in users.items() if key != user}
-                # Others may die meanwhile, in this thread, and leave before.
-                self._restore(left)
-            # At the end, so that what is interrupted is done again.
-            self._users = left
-
-    def _restore(self, left):
-        here = get_ident()
-        for library, n_threads in self._before:
-            own = _is_per_thread(library) and all(thread != here for thread, _ in left.values())
-            if own or not left:
-                _set_threads(library, n_threads)
-        if not left:
-            self.n_threads_outside = None
-
-    def n_sharing(self):
-        """Return in how many threads there is work that takes what share of the cores it gets."""
-        return len({thread for thread, takes_all in list(self._users.values()) if takes_all})
-
-    def after_fork(self):
-        """Forget other threads, which a forked process does not have."""
-        self._lock, here = RLock(), get_ident()
-        left = {key: value for key, value in self._users.items() if value[0] == here}
-        if self._users and not left:
-            self._restore(left)
-        self._users = left
-
-
-_LIMIT = _BlasLimit()
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_LIMIT.after_fork)
-
-
-class _SingleThreadedBlas:
-    """Context in which BLAS runs on one thread, see `single_threaded_blas`."""
-
-    def __init__(self):
-        # Covariances and densities vanish far away, whatever users want to hear of underflow.
-        self._errors = np.errstate(under="ignore")
-
-    def __enter__(self):
-        _LIMIT.enter(self)
-        self._errors.__enter__()
-
-    def __exit__(self, *error):
-        self._errors.__exit__(*error)
-        _LIMIT.leave(self)
-
-
-def single_threaded_blas():
-    """Return a context that keeps every BLAS call inside on one thread.
-
-    Matrices of a few hundred rows are multiplied several times slower by two BLAS threads than by
-    one; large problems are spread over row blocks instead. numpy ignores underflow inside.
-    """
-    return _SingleThreadedBlas()
+    """Whether the library counts threads for each calling thread, as MKL and OpenMP do."""
+    return library.internal_api == "mkl" or getattr(library, "threading_layer", "") == "openmp"
 
 
 def limit_this_thread():
-    """Keep BLAS on one thread in a thread that others have started, and that ends with its work."""
+    """Keep BLAS on one thread in a thread of a pool, for as long as the thread lives."""
     for library in _libraries():
         if _is_per_thread(library):
             _set_threads(library, 1)
 
 
-def available_threads():
-    """Number of threads that BLAS may use here: cores, or what the environment allows.
+class _BlasLimit:
+    """BLAS on one thread while anyone in this process needs it.
 
-    Within `single_threaded_blas`, what it was outside; within `shared_threads`, no more than that.
+    The number of threads of most BLAS libraries belongs to the process, so users are counted: the
+    first one sets the limit and the last one restores what was there, in whatever threads they are.
     """
-    n_threads, share = _LIMIT.n_threads_outside or _blas_threads(), _SHARE.get()
-    return n_threads if share is None else min(n_threads, share)
+
+    def __init__(self):
+        # Reentrant: the garbage collector may close a context while this thread holds the lock.
+        self._lock = RLock()
+        self._users, self._before = {}, []
+
+    def enter(self, user):
+        with self._lock:
+            if not self._before:
+                self._before = [(lib, lib.get_num_threads() or 1) for lib in _libraries()]
+            self._users[user] = get_ident()
+            for library, _ in self._before:
+                _set_threads(library, 1)
+
+    def leave(self, user):
+        """Stop being a user; nothing happens to one that never entered."""
+        with self._lock:
+            self._users.pop(user, None)
+            this_thread_left = get_ident() not in self._users.values()
+            for library, n_threads in self._before:
+                if not self._users or (this_thread_left and _is_per_thread(library)):
+                    _set_threads(library, n_threads)
+            if not self._users:
+                self._before = []
+
+    def n_user_threads(self):
+        """Return in how many threads there are users."""
+        with self._lock:
+            return len(set(self._users.values()))
+
+    def n_threads_without(self):
+        """Return the number of threads of BLAS where it is not limited."""
+        with self._lock:
+            before = self._before or [(lib, lib.get_num_threads() or 1) for lib in _libraries()]
+        return max((n_threads for _, n_threads in before), default=1)
 
 
-def fair_threads(n_threads):
-    """Return how many of `n_threads` to use now, beside the work of other threads.
-
-    Within `shared_threads` all of them, which were shared out before.
-    """
-    if _SHARE.get() is not None:
-        return n_threads
-    return max(1, n_threads // max(_LIMIT.n_sharing(), 1))
-
-
+_LIMIT = _BlasLimit()
+# The number of threads that `shared_threads` leaves to this context, or None.
 _SHARE = ContextVar("share", default=None)
 
 
 @contextmanager
+def single_threaded_blas():
+    """Keep every BLAS call of this context on one thread, and ignore numpy's underflow.
+
+    Two BLAS threads multiply matrices of a few hundred rows several times slower than one; large
+    problems are spread over row blocks instead. Covariances and densities vanish far away.
+    """
+    user = object()
+    try:
+        _LIMIT.enter(user)
+        with np.errstate(under="ignore"):
+            yield
+    finally:
+        _LIMIT.leave(user)
+
+
+def available_threads():
+    """Return how many threads may work on blocks of rows: as many as BLAS had before its limit.
+
+    Within `shared_threads`, no more than its number.
+    """
+    n_threads, share = _LIMIT.n_threads_without(), _SHARE.get()
+    return n_threads if share is None else min(n_threads, share)
+
+
+def fair_threads(n_threads):
+    """Return how many of `n_threads` to use now: an equal part for each thread with work.
+
+    Within `shared_threads` that is all of them.
+    """
+    return n_threads if _SHARE.get() else max(1, n_threads // max(1, _LIMIT.n_user_threads()))
+
+
+@contextmanager
 def shared_threads(n_threads):
-    """Limit `available_threads` in this context, while others run beside it."""
+    """Limit `available_threads` to `n_threads` in this context, for jobs that run side by side."""
     token = _SHARE.set(n_threads)
     try:
         yield

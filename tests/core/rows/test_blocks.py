@@ -12,7 +12,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from sparsegpc._core.rows.blocks import (
     BLOCK_BYTES,
-    BLOCKS_AHEAD,
     LARGEST_BLOCK_BYTES,
     SMALLEST_BLOCK,
     RowBlocks,
@@ -163,7 +162,7 @@ def test_results_of_a_fast_block_do_not_pile_up_behind_a_slow_one():
     waiting.start()
     assert blocks.visit(work, np.arange(100.0))[0] == (4950.0,)
     waiting.join()
-    assert seen[0] <= BLOCKS_AHEAD * 2
+    assert seen[0] <= 2 * 2
     assert len(started) == 100
 
 
@@ -270,16 +269,6 @@ def test_store_serves_threads(rng, memory):
     assert len(rows.calls) == (40 if memory == 0 else 20)
 
 
-def test_no_thread_is_left_when_what_the_blocks_give_cannot_be_put_together():
-    """Also while the traceback, and with it what the error went through, is kept."""
-    before = threading.active_count()
-    blocks = RowBlocks(40, 1, block_rows=2, n_threads=3)
-    with pytest.raises(ValueError, match="broadcast") as error:
-        blocks.visit(lambda k: ((), (np.zeros(2 if k[0] < 6 else 3),)), np.arange(40))
-    assert threading.active_count() == before
-    assert error.traceback
-
-
 def test_threads_of_a_process_share_what_each_of_them_may_have():
     """While two threads have work each of them works at half as many blocks at once."""
     inside, most, gate = [], [], threading.Barrier(2)
@@ -303,24 +292,6 @@ def test_threads_of_a_process_share_what_each_of_them_may_have():
         for done in [pool.submit(work), pool.submit(work)]:
             done.result()
     assert max(most) <= 4
-
-
-@pytest.mark.parametrize("n_given", [0, 1])
-def test_without_further_threads_the_work_is_done_here(rng, monkeypatch, n_given):
-    """As under a limit of memory, or of threads, or while the interpreter ends."""
-    x, start, started = rng.standard_normal((300, 2)), threading.Thread.start, []
-
-    def refused(self):
-        started.append(self)
-        if len(started) > n_given:
-            raise RuntimeError("can't start new thread")
-        start(self)
-
-    expected = total(RowBlocks(300, 1, block_rows=7), lambda x: (x.T @ x,), Table(x))[0]
-    monkeypatch.setattr(threading.Thread, "start", refused)
-    blocks = RowBlocks(300, 1, block_rows=7, n_threads=3)
-    assert_array_equal(total(blocks, lambda x: (x.T @ x,), Table(x))[0], expected)
-    assert len(started) > n_given
 
 
 # --------------------------------------------------------------------------------------------------
