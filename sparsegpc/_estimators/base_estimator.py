@@ -1,48 +1,49 @@
-"""What all estimators of the package share: parameters, saved state, rows to predict at."""
+"""What all estimators of the package share: the mark in saved files, and rows to predict at."""
+
+import warnings
+from contextlib import contextmanager
 
 from sklearn.base import BaseEstimator
+from sklearn.exceptions import InconsistentVersionWarning
 from sklearn.utils.validation import check_is_fitted
 
 from sparsegpc._estimators.input.validation import validated_rows
-from sparsegpc._estimators.saving.state import restored_state, saved_state
+from sparsegpc._version import __version__
 
 
 class Estimator(BaseEstimator):
-    """A scikit-learn estimator that sets all parameters or none, and marks its files."""
-
-    def set_params(self, **params):
-        """Set parameters: all of them, or none if one is unknown.
-
-        Parameters
-        ----------
-        params : dict
-            By name: parameters of the estimator, and of the objects that it holds as
-            ``<parameter>__<parameter of the object>``.
-
-        Returns
-        -------
-        self : estimator instance
-
-        Raises
-        ------
-        ValueError
-            If a parameter is unknown. Values are checked by `fit`.
-        """
-        known = self.get_params()
-        for name, value in params.items():
-            holder = name.partition("__")[0]
-            # What belongs to an object that is set with it cannot be known yet.
-            if name not in known and (holder == name or holder not in params):
-                super().set_params(**{name: value})
-        return super().set_params(**params)
+    """A scikit-learn estimator whose saved state holds the version of sparsegpc."""
 
     def __getstate__(self):
-        return saved_state(super().__getstate__())
+        return {**super().__getstate__(), "_sparsegpc_version": __version__}
 
     def __setstate__(self, state):
-        super().__setstate__(restored_state(type(self).__name__, state))
+        """Restore a saved state; warn as scikit-learn does if another version saved it."""
+        state = dict(state)
+        version = state.pop("_sparsegpc_version", "unknown")
+        if version != __version__:
+            warnings.warn(
+                InconsistentVersionWarning(
+                    estimator_name=type(self).__name__,
+                    current_sklearn_version=f"sparsegpc {__version__}",
+                    original_sklearn_version=f"sparsegpc {version}",
+                ),
+                stacklevel=2,
+            )
+        super().__setstate__(state)
 
     def _check_rows(self, X):
         """Return rows to predict at, validated: an array or a `RowSource`."""
         check_is_fitted(self)
         return validated_rows(self, X, reset=False)
+
+
+@contextmanager
+def all_or_nothing(estimator):
+    """Restore the attributes of the estimator if the block raises."""
+    before = dict(vars(estimator))
+    try:
+        yield
+    except BaseException:
+        estimator.__dict__ = before
+        raise

@@ -6,7 +6,7 @@ import warnings
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import StrOptions
+from sklearn.utils._param_validation import Interval, StrOptions
 
 from sparsegpc._core.bounds.slacks import SLACKS
 from sparsegpc._core.models.model import SparseModel
@@ -17,10 +17,10 @@ from sparsegpc._estimators.fitted_bounds import Restated, bound_at, certified, t
 from sparsegpc._estimators.inducing_points import METHODS
 from sparsegpc._estimators.input.rows import present_rows
 from sparsegpc._estimators.input.settings import row_options
-from sparsegpc._estimators.input.validation import Range, checked_targets, validated_rows
-from sparsegpc._estimators.kernels.adapters import NO_WHITE_NOISE, adapt_kernel
+from sparsegpc._estimators.input.validation import checked_targets, validated_rows
+from sparsegpc._estimators.kernels.initialization import column_relevance, default_kernel
+from sparsegpc._estimators.kernels.sklearn_kernels import NO_WHITE_NOISE, adapt_kernel
 from sparsegpc._estimators.kernels.spread import measure_spread
-from sparsegpc._estimators.kernels.starts import column_relevance, default_kernel
 from sparsegpc._estimators.latent import by_row, latent_moments
 from sparsegpc._estimators.learning import (
     Problem,
@@ -30,9 +30,9 @@ from sparsegpc._estimators.learning import (
     search,
     with_likelihood,
 )
-from sparsegpc._estimators.messages.callbacks import CALLBACK_SUPPORT, announced_fit
-from sparsegpc._estimators.messages.fit_warnings import FRAMES_TO_USER, describe_fit
-from sparsegpc._estimators.messages.progress import watch_evaluations
+from sparsegpc._estimators.messages.callbacks import CALLBACK_SUPPORT, fit_task
+from sparsegpc._estimators.messages.fit_warnings import FRAMES_TO_USER, fit_warnings
+from sparsegpc._estimators.messages.progress import evaluation_progress
 from sparsegpc._estimators.selector import InducingPointSelector
 
 
@@ -161,18 +161,18 @@ class BaseSparseGP(*CALLBACK_SUPPORT, Estimator):
 
     _parameter_constraints = {
         "kernel": [Kernel, None],
-        "n_inducing": [Range(numbers.Integral, 1, None, closed="left"), StrOptions({"auto"})],
+        "n_inducing": [Interval(numbers.Integral, 1, None, closed="left"), StrOptions({"auto"})],
         "selector": [StrOptions(set(METHODS)), InducingPointSelector, "array-like"],
-        "selection_tol": [Range(numbers.Real, 0, None, closed="left")],
-        "certificate_tol": [Range(numbers.Real, 0, None, closed="neither")],
-        "max_inducing": [Range(numbers.Integral, 1, None, closed="left")],
+        "selection_tol": [Interval(numbers.Real, 0, None, closed="left")],
+        "certificate_tol": [Interval(numbers.Real, 0, None, closed="neither")],
+        "max_inducing": [Interval(numbers.Integral, 1, None, closed="left")],
         "bound": [StrOptions({"auto", *SLACKS})],
         "fit_prior_mean": ["boolean"],
         "optimizer": [StrOptions({"bfgs"}), None],
-        "n_restarts_optimizer": [Range(numbers.Integral, 0, None, closed="left")],
-        "max_iter": [Range(numbers.Integral, 1, None, closed="left")],
-        "tol": [Range(numbers.Real, 0, None, closed="neither")],
-        "max_reselections": [Range(numbers.Integral, 0, None, closed="left")],
+        "n_restarts_optimizer": [Interval(numbers.Integral, 0, None, closed="left")],
+        "max_iter": [Interval(numbers.Integral, 1, None, closed="left")],
+        "tol": [Interval(numbers.Real, 0, None, closed="neither")],
+        "max_reselections": [Interval(numbers.Integral, 0, None, closed="left")],
         "optimize_inducing": ["boolean"],
         "warm_start": ["boolean"],
         "random_state": ["random_state"],
@@ -246,15 +246,15 @@ class BaseSparseGP(*CALLBACK_SUPPORT, Estimator):
         -------
         self
         """
-        with announced_fit(self, X, y, sample_weight) as tasks:
+        with fit_task(self, X, y, sample_weight) as context:
             self._validate_params()
-            progress = watch_evaluations(self, tasks)
+            progress = evaluation_progress(self, context)
             rows = self._checked_rows(X, y, sample_weight, reset=True)
             check_auto(self)
             self._likelihood = likelihood
             with single_threaded_blas():
-                warned = self._learn(self._problem(rows, progress))
-            self._tell(warned)
+                found = self._learn(self._problem(rows, progress))
+            self._warn(found)
         return self
 
     def _checked_rows(self, X, y, sample_weight, reset):
@@ -302,8 +302,7 @@ class BaseSparseGP(*CALLBACK_SUPPORT, Estimator):
 
         Returns
         -------
-        list of Warned
-            What there is to tell about the fit, see `_tell`.
+        list of FitWarning
         """
         rng = check_random_state(self.random_state) if rng is None else rng
         warm = starts is None and self.warm_start and hasattr(self, "_theta")
@@ -311,11 +310,11 @@ class BaseSparseGP(*CALLBACK_SUPPORT, Estimator):
         self.growth_ = None if growth is None else growth.history
         self.growth_end_ = None if growth is None else growth.end
         self._store(result, problem)
-        return describe_fit(self, result, problem)
+        return fit_warnings(self, result, problem)
 
-    def _tell(self, warned):
-        """Warn the user, who called `fit`, which called this."""
-        for category, message, _ in warned:
+    def _warn(self, found):
+        """Emit each `FitWarning`, at the user's call of the method that calls this."""
+        for category, message, _ in found:
             warnings.warn(message, category, stacklevel=FRAMES_TO_USER)
 
     def _store(self, result, problem):

@@ -8,13 +8,13 @@ import numbers
 import numpy as np
 from scipy.special import ndtri
 from sklearn.base import ClassifierMixin
+from sklearn.utils import check_random_state, check_scalar
 from sklearn.utils.validation import check_is_fitted
 
 from sparsegpc._core.numerics.budget import refuse_beyond_memory
 from sparsegpc._core.numerics.quadrature import N_NODES
 from sparsegpc._core.rows.blocks import RowBlocks
 from sparsegpc._core.rows.threads import available_threads, single_threaded_blas
-from sparsegpc._estimators.input.validation import checked_count, checked_generator
 from sparsegpc._estimators.latent import by_row, latent_moments, latent_samples
 
 # Draws for an interval of probabilities that depend on several functions.
@@ -156,7 +156,7 @@ class ClassPredictions(ClassifierMixin):
             raise ValueError(
                 f"confidence must be a number between 0 and 1, got {confidence!r}: for example 0.95"
             )
-        rng = checked_generator(random_state)
+        rng = check_random_state(random_state)
         mean, variance = self._moments(self._check_rows(X))
         tails = np.array([0.5 * (1.0 - confidence), 0.5 * (1.0 + confidence)])
         with np.errstate(under="ignore"):
@@ -223,7 +223,10 @@ class ClassPredictions(ClassifierMixin):
             If that cannot fit the memory.
         """
         X = self._check_rows(X)
-        n_samples, rng = checked_count(n_samples, "n_samples"), checked_generator(random_state)
+        n_samples, rng = (
+            check_scalar(n_samples, "n_samples", numbers.Integral, min_val=1),
+            check_random_state(random_state),
+        )
         with single_threaded_blas():
             samples = latent_samples(self._fitted, X, n_samples, rng)
         samples = np.moveaxis(samples, -1, 0)

@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.base import _fit_context
 from sklearn.gaussian_process.kernels import CompoundKernel
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import StrOptions
+from sklearn.utils._param_validation import Interval, StrOptions
 
 from sparsegpc._core.likelihoods.base import LabelLikelihood
 from sparsegpc._core.numerics.budget import refuse_beyond_memory
@@ -20,11 +20,10 @@ from sparsegpc._estimators.input.labels import (
     weigh_classes,
 )
 from sparsegpc._estimators.input.rows import present_rows
-from sparsegpc._estimators.input.validation import Range
 from sparsegpc._estimators.learning import check_auto
-from sparsegpc._estimators.messages.callbacks import announced_fit
-from sparsegpc._estimators.messages.fit_warnings import gather_classes, latent_range
-from sparsegpc._estimators.messages.progress import watch_evaluations
+from sparsegpc._estimators.messages.callbacks import fit_task
+from sparsegpc._estimators.messages.fit_warnings import latent_range, merge_classes
+from sparsegpc._estimators.messages.progress import evaluation_progress
 from sparsegpc._estimators.one_vs_rest import OneVsRestLink, fit_one_vs_rest
 from sparsegpc.likelihoods import NAMES, resolve_likelihood
 
@@ -258,8 +257,8 @@ class SparseGPClassifier(ClassPredictions, BaseSparseGP):
         "likelihood": [StrOptions({"auto", *NAMES}), LabelLikelihood],
         "class_weight": [dict, StrOptions({"balanced"}), None],
         "n_jobs": [
-            Range(numbers.Integral, 1, None, closed="left"),
-            Range(numbers.Integral, None, -1, closed="right"),
+            Interval(numbers.Integral, 1, None, closed="left"),
+            Interval(numbers.Integral, None, -1, closed="right"),
             None,
         ],
     }
@@ -347,8 +346,8 @@ class SparseGPClassifier(ClassPredictions, BaseSparseGP):
         UserWarning
             If one column varies so much more than the others that a common length scale hides them.
         """
-        with announced_fit(self, X, y, sample_weight) as tasks:
-            progress = watch_evaluations(self, tasks)
+        with fit_task(self, X, y, sample_weight) as context:
+            progress = evaluation_progress(self, context)
             X, y = validated_labels(self, X, y)
             check_auto(self)
             rows = present_rows(X, y, sample_weight)
@@ -363,33 +362,33 @@ class SparseGPClassifier(ClassPredictions, BaseSparseGP):
             weight = weigh_classes(self.class_weight, self.classes_, codes, rows.weight)
             rows = rows._replace(y=codes, weight=weight)
             with single_threaded_blas():
-                warned = self._fit_classes(rows, progress, tasks)
-            self._tell(warned)
+                found = self._fit_classes(rows, progress, context)
+            self._warn(found)
         return self
 
-    def _fit_classes(self, rows, progress, tasks=None):
-        """Fit to `PresentRows`; return what there is to tell."""
+    def _fit_classes(self, rows, progress, context=None):
+        """Fit to `PresentRows`; return the warnings."""
         n_classes = int(rows.y.max()) + 1
         likelihood = resolve_likelihood(self.likelihood, n_classes)
         self.n_features_in_ = rows.X.shape[1]
         rng = check_random_state(self.random_state)
         if n_classes > 2 and not likelihood.takes_many_classes:
-            return self._fit_one_vs_rest(rows, rng, tasks)
+            return self._fit_one_vs_rest(rows, rng, context)
         if not hasattr(self, "classes_"):
             self.classes_ = np.arange(n_classes)
         self.estimators_ = None
         self._likelihood = likelihood.for_classes(n_classes)
         return self._learn(self._problem(rows, progress), rng)
 
-    def _fit_one_vs_rest(self, rows, rng, tasks):
-        estimators, told = fit_one_vs_rest(
+    def _fit_one_vs_rest(self, rows, rng, context):
+        estimators, warnings_by_class = fit_one_vs_rest(
             self,
             rows,
             self.classes_,
             rng.randint(np.iinfo(np.int32).max, size=len(self.classes_)),
             previous=getattr(self, "estimators_", None) if self.warm_start else None,
             n_jobs=self.n_jobs,
-            tasks=tasks,
+            context=context,
         )
         self.estimators_ = estimators
         self._likelihood = OneVsRestLink([one._likelihood for one in estimators])
@@ -406,7 +405,7 @@ class SparseGPClassifier(ClassPredictions, BaseSparseGP):
         self.jitter_ = max(one.jitter_ for one in estimators)
         relevances = [one.feature_relevance_ for one in estimators]
         self.feature_relevance_ = None if relevances[0] is None else np.max(relevances, axis=0)
-        return gather_classes(self.classes_, told)
+        return merge_classes(self.classes_, warnings_by_class)
 
     def _model(self, kernel, rows, merged):
         _refuse_many_functions(self._likelihood, len(self.classes_), len(merged.weight))
@@ -414,7 +413,7 @@ class SparseGPClassifier(ClassPredictions, BaseSparseGP):
 
     def _checked_rows(self, X, y, sample_weight, reset):
         """Return the `PresentRows` of a fitted model's classes."""
-        X, y = validated_labels(self, X, y, reset=reset, seen=True)
+        X, y = validated_labels(self, X, y, reset=reset)
         rows = present_rows(X, y, sample_weight)
         codes = class_codes(rows.y, self.classes_)
         weight = weigh_classes(self.class_weight, self.classes_, codes, rows.weight)

@@ -16,8 +16,8 @@ from sparsegpc._estimators.input.fitted_model import (
     check_as_many_rows,
     check_method,
     check_same_rows,
+    check_size,
     check_theta,
-    checked_size,
     needs_rows,
 )
 
@@ -99,7 +99,7 @@ def _sum_of_bounds(parts, theta, eval_gradient):
 def truncated(estimator, n_points, *data):
     """Return a copy of a fitted estimator on its first points, from the data given to its fit."""
     check_is_fitted(estimator)
-    n_points = checked_size(n_points, estimator)
+    check_size(n_points, estimator)
     with single_threaded_blas():
         (part,) = estimator._restated(*data)
         check_as_many_rows(len(part.model.weight), estimator._posterior.functions[0].n_rows)

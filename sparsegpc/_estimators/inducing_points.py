@@ -1,10 +1,12 @@
 """Inducing points as users ask for them: a method by its public name, or the points themselves."""
 
+import numpy as np
 from sklearn.cluster import KMeans
+from sklearn.utils import check_array
 
 from sparsegpc._core.rows.sources import RowSource, spaced_rows
 from sparsegpc._core.selection.selectors import FixedSelector, PivotedSelector, refuse_points
-from sparsegpc._estimators.input.validation import checked_numbers, refuse_overflow
+from sparsegpc._estimators.input.validation import refuse_overflow
 
 # Rows of an array on disk that k-means sees, and for each of its centres.
 KMEANS_ROWS, KMEANS_ROWS_PER_POINT = 10_000, 100
@@ -46,7 +48,7 @@ def check_inducing_points(points, n_features, n_functions=1):
     """
     if hasattr(points, "__len__"):
         refuse_points(len(points), n_functions, "the rows of selector")
-    points = checked_numbers(points, "selector", ensure_2d=True, ensure_min_samples=1, copy=True)
+    points = check_array(points, dtype=np.float64, copy=True, input_name="selector")
     if points.shape[1] != n_features:
         raise ValueError(
             f"selector is an array of inducing points with {points.shape[1]} columns, but X has "

@@ -16,10 +16,10 @@ from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.rows.unique_rows import UniqueRows, find_rows
 from sparsegpc._core.selection.selectors import FixedSelector, InducingPoints
 from sparsegpc._estimators.inducing_points import check_inducing_points, make_choice
-from sparsegpc._estimators.kernels.adapters import AdaptedKernel, kernel_structure
+from sparsegpc._estimators.kernels.initialization import start_values
+from sparsegpc._estimators.kernels.sklearn_kernels import AdaptedKernel, kernel_structure
 from sparsegpc._estimators.kernels.spread import Spread
-from sparsegpc._estimators.kernels.starts import start_values
-from sparsegpc._estimators.messages.progress import errors_of_callbacks, say
+from sparsegpc._estimators.messages.progress import print_line
 from sparsegpc._estimators.selector import InducingPointSelector
 
 
@@ -152,21 +152,20 @@ def _search(estimator, problem, rng, choose, warm, starts):
         cold = start_values(parameters, problem.spread, estimator._expects_fast)
     if starts is None:
         starts = [estimator._theta] if warm else cold
-    with errors_of_callbacks():
-        return fit(
-            problem.model,
-            starts,
-            parameters.bounds,
-            choose,
-            max_iter=max_iter if is_learned or moves else 0,
-            max_reselections=estimator.max_reselections,
-            move_points=moves,
-            restarts=_restarts(estimator, problem, rng) if is_learned else [],
-            fallbacks=cold if warm and is_learned else [],
-            first=_last_points(estimator, choose, problem.rows) if warm else None,
-            report=partial(_report, estimator, problem) if estimator.verbose else None,
-            progress=problem.progress,
-        )
+    return fit(
+        problem.model,
+        starts,
+        parameters.bounds,
+        choose,
+        max_iter=max_iter if is_learned or moves else 0,
+        max_reselections=estimator.max_reselections,
+        move_points=moves,
+        restarts=_restarts(estimator, problem, rng) if is_learned else [],
+        fallbacks=cold if warm and is_learned else [],
+        first=_last_points(estimator, choose, problem.rows) if warm else None,
+        report=partial(_report, estimator, problem) if estimator.verbose else None,
+        progress=problem.progress,
+    )
 
 
 def _restarts(estimator, problem, rng):
@@ -271,4 +270,4 @@ def _check_points_may_move(kernel, X):
 
 def _report(estimator, problem, n_choices, n_points, bound):
     text = f"choice {n_choices}: {n_points} points, bound {bound + problem.offset:.4f}"
-    say(estimator, text, problem.progress.label)
+    print_line(estimator, text, problem.progress.label)

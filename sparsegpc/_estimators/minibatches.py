@@ -6,7 +6,7 @@ import warnings
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import Kernel
-from sklearn.utils._param_validation import StrOptions
+from sklearn.utils._param_validation import Interval, StrOptions
 
 from sparsegpc._core.learning.fit import fit
 from sparsegpc._core.minibatches.epochs import learn, solve_best
@@ -16,11 +16,10 @@ from sparsegpc._core.selection.selectors import CandidateRows, PivotedSelector
 from sparsegpc._estimators.base_estimator import Estimator
 from sparsegpc._estimators.inducing_points import METHODS, check_inducing_points, make_choice
 from sparsegpc._estimators.input.settings import row_options
-from sparsegpc._estimators.input.validation import Range, refuse_overflow
-from sparsegpc._estimators.kernels.starts import start_values
+from sparsegpc._estimators.input.validation import refuse_overflow
+from sparsegpc._estimators.kernels.initialization import start_values
 from sparsegpc._estimators.messages.callbacks import CALLBACK_SUPPORT
 from sparsegpc._estimators.messages.fit_warnings import FRAMES_TO_USER
-from sparsegpc._estimators.messages.progress import errors_of_callbacks
 
 # Rows from which hyperparameters start, and their number of points.
 START_ROWS, START_POINTS, START_ITERATIONS = 2000, 100, 30
@@ -88,13 +87,13 @@ class BaseMinibatches(*CALLBACK_SUPPORT, Estimator):
 
     _parameter_constraints = {
         "kernel": [Kernel, None],
-        "n_inducing": [Range(numbers.Integral, 1, None, closed="left")],
+        "n_inducing": [Interval(numbers.Integral, 1, None, closed="left")],
         "selector": [StrOptions(set(METHODS)), "array-like"],
         "fit_prior_mean": ["boolean"],
-        "batch_size": [Range(numbers.Integral, 1, None, closed="left")],
-        "n_epochs": [Range(numbers.Integral, 0, None, closed="left")],
-        "learning_rate": [Range(numbers.Real, 0, 1, closed="both")],
-        "memory": [Range(numbers.Integral, 1, None, closed="left"), None],
+        "batch_size": [Interval(numbers.Integral, 1, None, closed="left")],
+        "n_epochs": [Interval(numbers.Integral, 0, None, closed="left")],
+        "learning_rate": [Interval(numbers.Real, 0, 1, closed="both")],
+        "memory": [Interval(numbers.Integral, 1, None, closed="left"), None],
         "optimize_inducing": ["boolean"],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
@@ -124,42 +123,41 @@ class BaseMinibatches(*CALLBACK_SUPPORT, Estimator):
             progress.add(round(state.n_rows), len(state.Z), bound)
             return progress.stopped
 
-        with errors_of_callbacks():
-            end = learn(
-                model,
-                state,
-                X,
-                y,
-                weight,
-                n_epochs=n_epochs,
-                batch_size=self.batch_size,
-                rng=rng,
-                learning_rate=self.learning_rate,
-                report=report,
-            )
-            if n_epochs:
-                self._state, astray = solve_best(model, end, state, X, y, weight, self.batch_size)
-            else:
-                self._state, astray = model.solve(end, X, y, weight, self.batch_size), False
-            self.n_steps_ = n_done * -(-len(y) // self.batch_size)
-            self.n_samples_seen_ = len(y)
-            self._store(model)
-            progress.add(len(y), len(state.Z), self.lower_bound_)
+        end = learn(
+            model,
+            state,
+            X,
+            y,
+            weight,
+            n_epochs=n_epochs,
+            batch_size=self.batch_size,
+            rng=rng,
+            learning_rate=self.learning_rate,
+            report=report,
+        )
+        if n_epochs:
+            self._state, astray = solve_best(model, end, state, X, y, weight, self.batch_size)
+        else:
+            self._state, astray = model.solve(end, X, y, weight, self.batch_size), False
+        self.n_steps_ = n_done * -(-len(y) // self.batch_size)
+        self.n_samples_seen_ = len(y)
+        self._store(model)
+        progress.add(len(y), len(state.Z), self.lower_bound_)
         self.history_ = progress.history()
         if n_done < n_epochs:
-            self._warn(
+            self._warn_user(
                 f"stopped after {n_done} of {n_epochs} epochs: the callback asked to stop. The "
                 "model is usable"
             )
         if astray:
-            self._warn(
+            self._warn_user(
                 "learned hyperparameters from batches of rows that are worse for all rows than a "
                 "constant function: the model is that of the first rows, or constant. If X is "
                 "informative, raise batch_size or n_epochs, lower learning_rate, or scale the "
                 "columns"
             )
 
-    def _warn(self, what):
+    def _warn_user(self, what):
         message = f"{type(self).__name__} {what}"
         warnings.warn(message, ConvergenceWarning, stacklevel=FRAMES_TO_USER + 1)
 

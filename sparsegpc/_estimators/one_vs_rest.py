@@ -1,8 +1,6 @@
 """Several classes by a binary model for each of them against all others."""
 
-from contextlib import contextmanager, nullcontext
 from copy import copy, deepcopy
-from threading import Condition, current_thread
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -12,56 +10,12 @@ from sklearn.base import clone
 from sklearn.utils.parallel import Parallel, delayed
 
 from sparsegpc._core.rows.threads import available_threads, shared_threads, single_threaded_blas
-from sparsegpc._estimators.messages.progress import watch_evaluations
-
-# Seconds between looks at whether others are still at work.
-PATIENCE = 0.1
+from sparsegpc._estimators.messages.callbacks import class_task
+from sparsegpc._estimators.messages.progress import evaluation_progress
 
 
-class _OthersEnded(Exception):
-    """Leave a job whose result nobody waits for any more."""
-
-
-class _Together:
-    """Jobs that end together: where one fails, or all are interrupted, no thread works on.
-
-    Jobs in other processes are joblib's to end: what is sent there knows of nobody else.
-    """
-
-    def __init__(self):
-        self._changed, self._threads, self._ended = Condition(), set(), False
-
-    def __reduce__(self):
-        return _Together, ()
-
-    @contextmanager
-    def job(self):
-        """Be at work within this context, which does not begin after the end."""
-        self._threads.add(current_thread())
-        try:
-            # Now that `end` would wait for this thread.
-            self.check()
-            yield
-        finally:
-            with self._changed:
-                self._threads.discard(current_thread())
-                self._changed.notify_all()
-
-    def check(self):
-        """Raise if there is nothing to work for."""
-        if self._ended:
-            raise _OthersEnded
-
-    def end(self):
-        """Let all jobs end at their next `check`, and wait for those in other threads."""
-        self._ended = True
-        with self._changed:
-            while any(t.is_alive() for t in self._threads - {current_thread()}):
-                self._changed.wait(PATIENCE)
-
-
-def fit_one_vs_rest(template, rows, labels, seeds, *, previous, n_jobs, tasks=None):
-    """Return a fitted binary estimator for each class, and the warnings that they gave.
+def fit_one_vs_rest(template, rows, labels, seeds, *, previous, n_jobs, context=None):
+    """Return a fitted binary estimator for each class, and its warnings.
 
     Parameters
     ----------
@@ -75,13 +29,13 @@ def fit_one_vs_rest(template, rows, labels, seeds, *, previous, n_jobs, tasks=No
         Fitted ones to start from.
     n_jobs : int or None
         As in joblib.
-    tasks : Tasks or None
-        Of scikit-learn's callbacks, which become those of all classes.
+    context : sklearn.callback.CallbackContext or None
+        Of the fit of all classes.
 
     Returns
     -------
     estimators : list of SparseGPClassifier
-    told : list of list of Warned
+    warnings_by_class : list of list of FitWarning
     """
     if n_jobs is not None:
         # joblib would start as many processes, or fail at that.
@@ -90,40 +44,34 @@ def fit_one_vs_rest(template, rows, labels, seeds, *, previous, n_jobs, tasks=No
     n_threads = max(1, available_threads() // n_at_once)
     # All of them together keep what one model may.
     memory = get_config()["working_memory"] / n_at_once
-    # A callback is shared by all of them: what it holds need not be possible to copy.
+    # All of them share the callback, which need not be possible to copy.
     callback, template = template.callback, copy(template).set_params(callback=None)
-    # These are told of the tasks below.
+    # scikit-learn's callbacks hear of the models through `context`.
     vars(template).pop("_skl_callbacks", None)
-    jobs, together = [], _Together()
+    jobs = []
     for k, (label, seed) in enumerate(zip(labels, seeds, strict=True)):
         estimator = clone(template) if previous is None else deepcopy(previous[k])
         # Clones, so that no two of them share what a fit may change.
         parameters = clone(template).get_params(deep=False)
         parameters.update(class_weight=None, n_jobs=None, random_state=int(seed), callback=callback)
         estimator.set_params(**parameters)
-        part = None
-        if tasks is not None:
-            part = tasks.delegate(estimator, f"class {label} against the rest")
-        of_class = rows._replace(y=(rows.y == k).astype(int))
-        own = (estimator, of_class, n_threads, memory, part, label, together)
-        jobs.append(delayed(_fit_one)(*own))
-    try:
-        estimators, told = zip(*Parallel(n_jobs=n_jobs)(jobs), strict=True)
-    except BaseException:
-        together.end()
-        raise
-    # Or a model could not be saved whose own callback was set to None.
+        own_context = None
+        if context is not None:
+            own_context = context.subcontext(f"class {label} against the rest", max_subtasks=None)
+        own_rows = rows._replace(y=(rows.y == k).astype(int))
+        jobs.append(delayed(_fit_one)(estimator, own_rows, n_threads, memory, own_context, label))
+    estimators, warnings_by_class = zip(*Parallel(n_jobs=n_jobs)(jobs), strict=True)
+    # So that models can be saved if the callback cannot.
     for estimator in estimators:
         estimator.callback = None
-    return list(estimators), list(told)
+    return list(estimators), list(warnings_by_class)
 
 
-def _fit_one(estimator, rows, n_threads, memory, tasks, label, together):
-    progress = watch_evaluations(estimator, tasks, label, together.check)
-    at_work = nullcontext() if tasks is None else tasks.work()
+def _fit_one(estimator, rows, n_threads, memory, context, label):
+    progress = evaluation_progress(estimator, context, label)
     # In another process the caller's limit of BLAS does not hold.
     limits = shared_threads(n_threads), config_context(working_memory=memory)
-    with together.job(), limits[0], limits[1], single_threaded_blas(), at_work:
+    with limits[0], limits[1], single_threaded_blas(), class_task(estimator, context):
         return estimator, estimator._fit_classes(rows, progress)
 
 

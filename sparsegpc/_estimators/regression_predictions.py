@@ -3,8 +3,11 @@
 The posterior says how f is distributed at each row, and the learned noise how y is around it.
 """
 
+import numbers
+
 import numpy as np
 from sklearn.base import RegressorMixin
+from sklearn.utils import check_random_state, check_scalar
 from sklearn.utils.validation import check_consistent_length
 
 from sparsegpc._core.likelihoods.gaussian import log_predictive_density
@@ -12,11 +15,8 @@ from sparsegpc._core.models.noise_process import expected_variance
 from sparsegpc._core.models.posterior import draw
 from sparsegpc._core.rows.sources import map_rows
 from sparsegpc._core.rows.threads import single_threaded_blas
-from sparsegpc._estimators.input.remedies import with_remedy
 from sparsegpc._estimators.input.validation import (
     check_noise_variance,
-    checked_count,
-    checked_generator,
     checked_targets,
 )
 from sparsegpc._estimators.latent import latent_covariance, latent_moments
@@ -136,11 +136,8 @@ class GaussianPredictions(RegressorMixin):
             is a mixture of Gaussians.
         """
         X = self._check_rows(X)
-        if y is None:
-            raise ValueError("y must hold the targets of the rows of X, got None: give them")
         y = checked_targets(y)
-        with with_remedy("y"):
-            check_consistent_length(X, y)
+        check_consistent_length(X, y)
         self._check_outputs(y)
         with single_threaded_blas():
             mean, variance = self._latent(X)
@@ -182,7 +179,10 @@ class GaussianPredictions(RegressorMixin):
             If that cannot fit the memory.
         """
         X = self._check_rows(X)
-        n_samples, rng = checked_count(n_samples, "n_samples"), checked_generator(random_state)
+        n_samples, rng = (
+            check_scalar(n_samples, "n_samples", numbers.Integral, min_val=1),
+            check_random_state(random_state),
+        )
         with single_threaded_blas():
             # Not held by a name, so that they die before the noise asks for as much.
             samples = draw(*self._latent_with_covariance(X, "sample_y", n_samples), n_samples, rng)

@@ -22,12 +22,12 @@ from sparsegpc._estimators.input.validation import (
     column_names,
     validated_rows,
 )
-from sparsegpc._estimators.kernels.adapters import adapt_kernel, check_white, split_white
+from sparsegpc._estimators.kernels.initialization import default_kernel
+from sparsegpc._estimators.kernels.sklearn_kernels import adapt_kernel, check_white, split_white
 from sparsegpc._estimators.kernels.spread import measure_spread
-from sparsegpc._estimators.kernels.starts import default_kernel
 from sparsegpc._estimators.learning import Problem, check_auto, search
-from sparsegpc._estimators.messages.callbacks import announced_fit
-from sparsegpc._estimators.messages.progress import watch_evaluations
+from sparsegpc._estimators.messages.callbacks import fit_task
+from sparsegpc._estimators.messages.progress import evaluation_progress
 from sparsegpc._estimators.noise.base import NoiseSetting
 from sparsegpc._estimators.noise.registry import (
     DEFAULT,
@@ -322,8 +322,8 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
         UserWarning
             If one column varies so much more than the others that a common length scale hides them.
         """
-        with announced_fit(self, X, y, sample_weight) as tasks:
-            progress = watch_evaluations(self, tasks)
+        with fit_task(self, X, y, sample_weight) as context:
+            progress = evaluation_progress(self, context)
             y = checked_targets(y)
             X, y = validated_rows(self, X, y, multi_output=True, y_numeric=True)
             X, y, weight, noise, places = distinct_rows(X, y, sample_weight, noise_variance)
@@ -331,8 +331,8 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
             self._one_output = y.ndim == 1
             with single_threaded_blas():
                 targets = self._scale_targets(X, y, weight, noise)
-                warned = self._fit_targets(targets, places, progress)
-            self._tell(warned)
+                found = self._fit_targets(targets, places, progress)
+            self._warn(found)
         return self
 
     def certificate(self, X, y, sample_weight=None, noise_variance=None, method="auto"):
@@ -477,7 +477,7 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
         return -total_weight * float(np.log(self._y_scale).sum())
 
     def _fit_targets(self, targets, places, progress):
-        """Fit to `Targets`, rows `places` of the user's; return what there is to tell."""
+        """Fit to `Targets`, rows `places` of the user's; return its warnings."""
         progress.offset = self._units_offset(1.0)
         rng = check_random_state(self.random_state)
         rows = unique_rows(targets.X, targets.weight, is_sorted=True)

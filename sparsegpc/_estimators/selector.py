@@ -11,7 +11,7 @@ from sklearn.base import (
 )
 from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import StrOptions
+from sklearn.utils._param_validation import Interval, StrOptions
 
 from sparsegpc._core.bounds.features import factor_inducing
 from sparsegpc._core.bounds.slacks import TIGHT
@@ -23,19 +23,17 @@ from sparsegpc._core.numerics.linalg import JITTER_ATTEMPTS
 from sparsegpc._core.rows.threads import single_threaded_blas
 from sparsegpc._core.rows.unique_rows import unique_rows
 from sparsegpc._core.selection.selectors import CandidateRows, PivotedSelector
-from sparsegpc._estimators.base_estimator import Estimator
+from sparsegpc._estimators.base_estimator import Estimator, all_or_nothing
 from sparsegpc._estimators.inducing_points import METHODS, make_choice
 from sparsegpc._estimators.input.labels import validated_labels
 from sparsegpc._estimators.input.settings import row_options
 from sparsegpc._estimators.input.validation import (
-    Range,
-    all_or_nothing,
     check_weights,
     validated_rows,
 )
-from sparsegpc._estimators.kernels.adapters import adapt_kernel
+from sparsegpc._estimators.kernels.initialization import default_kernel
+from sparsegpc._estimators.kernels.sklearn_kernels import adapt_kernel
 from sparsegpc._estimators.kernels.spread import measure_spread
-from sparsegpc._estimators.kernels.starts import default_kernel
 
 
 class InducingPointSelector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
@@ -138,8 +136,8 @@ class InducingPointSelector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, E
     _parameter_constraints = {
         "kernel": [Kernel, None],
         "method": [StrOptions(set(METHODS))],
-        "n_components": [Range(numbers.Integral, 1, None, closed="left")],
-        "tol": [Range(numbers.Real, 0, None, closed="left")],
+        "n_components": [Interval(numbers.Integral, 1, None, closed="left")],
+        "tol": [Interval(numbers.Real, 0, None, closed="left")],
         "weighting": [None, StrOptions({"classification"}), "array-like"],
         "random_state": ["random_state"],
     }
@@ -236,7 +234,7 @@ class InducingPointSelector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, E
         if self.weighting is None:
             return rows.weight
         if not isinstance(self.weighting, str):
-            return rows.total(check_weights(self.weighting, n_samples, name="weighting"))
+            return rows.total(check_weights(self.weighting, n_samples))
         total, kernel, theta = np.zeros(len(rows.weight)), adapted.kernel, adapted.theta
         choose = PivotedSelector("argmax", self.n_components, self.tol, name="n_components")
         for target in targets:

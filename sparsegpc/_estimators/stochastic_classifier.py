@@ -4,32 +4,33 @@ import numpy as np
 from sklearn.base import _fit_context
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
+from sklearn.utils.multiclass import _check_partial_fit_first_call
 
 from sparsegpc._core.bounds.slacks import SLACKS, sums_over_rows
+from sparsegpc._core.learning.progress import Progress
 from sparsegpc._core.likelihoods.base import LabelLikelihood
 from sparsegpc._core.minibatches.epochs import LEARNING_RATE
 from sparsegpc._core.minibatches.site_batches import SiteBatches
 from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.rows.threads import single_threaded_blas
 from sparsegpc._core.rows.unique_rows import unique_rows
+from sparsegpc._estimators.base_estimator import all_or_nothing
 from sparsegpc._estimators.class_predictions import ClassPredictions
 from sparsegpc._estimators.input.labels import (
     check_classes,
     class_codes,
-    refuse_unsorted,
     validated_labels,
     weigh_classes,
 )
 from sparsegpc._estimators.input.rows import present_rows
 from sparsegpc._estimators.input.settings import row_options
 from sparsegpc._estimators.input.targets import distinct_rows
-from sparsegpc._estimators.input.validation import all_or_nothing
-from sparsegpc._estimators.kernels.adapters import NO_WHITE_NOISE, adapt_kernel
+from sparsegpc._estimators.kernels.initialization import default_kernel
+from sparsegpc._estimators.kernels.sklearn_kernels import NO_WHITE_NOISE, adapt_kernel
 from sparsegpc._estimators.kernels.spread import measure_spread
-from sparsegpc._estimators.kernels.starts import default_kernel
 from sparsegpc._estimators.learning import resolve_slack, with_likelihood
-from sparsegpc._estimators.messages.callbacks import announced_fit
-from sparsegpc._estimators.messages.progress import watch_calls, watch_epochs
+from sparsegpc._estimators.messages.callbacks import fit_task
+from sparsegpc._estimators.messages.progress import epoch_progress
 from sparsegpc._estimators.minibatches import (
     START_ROWS,
     BaseMinibatches,
@@ -241,9 +242,9 @@ class StochasticSparseGPClassifier(ClassPredictions, BaseMinibatches):
             or constant.
         """
         n_epochs = self._n_learning_epochs
-        announced = announced_fit(self, X, y, sample_weight, n_subtasks=n_epochs + 1)
-        with announced as tasks, single_threaded_blas():
-            progress = watch_epochs(self, n_epochs, tasks)
+        task = fit_task(self, X, y, sample_weight, n_subtasks=n_epochs + 1)
+        with task as context, single_threaded_blas():
+            progress = epoch_progress(self, n_epochs, context)
             rows = self._checked(X, y, sample_weight, reset=True)
             self.classes_, codes = np.unique(rows.y, return_inverse=True)
             check_classes(self.classes_)
@@ -284,11 +285,12 @@ class StochasticSparseGPClassifier(ClassPredictions, BaseMinibatches):
             holds another label, or if `class_weight` is "balanced".
         """
         with all_or_nothing(self), single_threaded_blas():
-            progress = watch_calls(self)
+            progress = Progress(past=getattr(self, "history_", None))
             first = not hasattr(self, "kernel_")
             self._refuse_balance()
             rows = self._checked(X, y, sample_weight, reset=first)
-            self._meet_classes(classes)
+            _check_partial_fit_first_call(self, classes)
+            check_classes(self.classes_)
             X, codes, weight = self._distinct(rows, class_codes(rows.y, self.classes_))
             rng = check_random_state(self.random_state)
             order = rng.permutation(len(codes))
@@ -318,39 +320,6 @@ class StochasticSparseGPClassifier(ClassPredictions, BaseMinibatches):
             raise ValueError(
                 'class_weight="balanced" needs all rows at once, which partial_fit does not see: '
                 "give a dict of a weight for each class, or use fit"
-            )
-
-    def _meet_classes(self, classes):
-        """Take the classes of a stream at its first call, and hold it to them later."""
-        known = getattr(self, "classes_", None)
-        if classes is None:
-            if known is None:
-                raise ValueError(
-                    "classes must be given at the first call of partial_fit: pass all labels that "
-                    "the stream will have"
-                )
-            return
-        refuse_unsorted(classes, "classes")
-        classes = np.asarray(classes)
-        if classes.ndim != 1:
-            raise ValueError(
-                f"classes must have one dimension, got an array of shape {classes.shape}: pass a "
-                "list of all labels that the stream will have, and weights as sample_weight="
-            )
-        if classes.dtype.kind == "f" and not np.isfinite(classes).all():
-            raise ValueError(f"classes must be finite, got {classes}: leave out NaN and infinity")
-        classes = np.unique(classes)
-        if known is None:
-            if len(classes) < 2:
-                raise ValueError(
-                    f"classes must hold two labels or more, got {classes}: pass all labels that "
-                    "the stream will have"
-                )
-            self.classes_ = classes
-        elif not np.array_equal(classes, known):
-            raise ValueError(
-                f"classes must be those of the first call, {known}, got {classes}: leave them out, "
-                "or begin with a new estimator"
             )
 
     def _start(self, X, codes, weight, rng):

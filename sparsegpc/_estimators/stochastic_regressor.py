@@ -6,24 +6,25 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
 
 from sparsegpc._core.bounds.slacks import SLACKS, sums_over_rows
+from sparsegpc._core.learning.progress import Progress
 from sparsegpc._core.likelihoods.gaussian import GaussianNoise, noisy_targets
 from sparsegpc._core.minibatches.epochs import LEARNING_RATE
 from sparsegpc._core.minibatches.gaussian_batches import GaussianBatches
 from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.rows.threads import single_threaded_blas
 from sparsegpc._core.rows.unique_rows import unique_rows
+from sparsegpc._estimators.base_estimator import all_or_nothing
 from sparsegpc._estimators.input.settings import row_options
 from sparsegpc._estimators.input.targets import centred, distinct_rows, second_moments
 from sparsegpc._estimators.input.validation import (
-    all_or_nothing,
     checked_targets,
     validated_rows,
 )
-from sparsegpc._estimators.kernels.adapters import adapt_kernel
+from sparsegpc._estimators.kernels.initialization import default_kernel
+from sparsegpc._estimators.kernels.sklearn_kernels import adapt_kernel
 from sparsegpc._estimators.kernels.spread import measure_spread
-from sparsegpc._estimators.kernels.starts import default_kernel
-from sparsegpc._estimators.messages.callbacks import announced_fit
-from sparsegpc._estimators.messages.progress import watch_calls, watch_epochs
+from sparsegpc._estimators.messages.callbacks import fit_task
+from sparsegpc._estimators.messages.progress import epoch_progress
 from sparsegpc._estimators.minibatches import (
     START_ROWS,
     BaseMinibatches,
@@ -215,9 +216,9 @@ class StochasticSparseGPRegressor(GaussianPredictions, BaseMinibatches):
             or constant.
         """
         n_epochs = self._n_learning_epochs
-        announced = announced_fit(self, X, y, sample_weight, n_subtasks=n_epochs + 1)
-        with announced as tasks, single_threaded_blas():
-            progress = watch_epochs(self, n_epochs, tasks)
+        task = fit_task(self, X, y, sample_weight, n_subtasks=n_epochs + 1)
+        with task as context, single_threaded_blas():
+            progress = epoch_progress(self, n_epochs, context)
             X, y, weight = self._checked(X, y, sample_weight, reset=True)
             rng = check_random_state(self.random_state)
             order = rng.permutation(len(y))
@@ -252,7 +253,7 @@ class StochasticSparseGPRegressor(GaussianPredictions, BaseMinibatches):
             As in `fit`.
         """
         with all_or_nothing(self), single_threaded_blas():
-            progress = watch_calls(self)
+            progress = Progress(past=getattr(self, "history_", None))
             first = not hasattr(self, "kernel_")
             X, y, weight = self._checked(X, y, sample_weight, reset=first)
             rng = check_random_state(self.random_state)

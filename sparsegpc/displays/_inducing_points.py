@@ -6,8 +6,7 @@ from sklearn.utils.validation import check_consistent_length
 
 from sparsegpc._core.likelihoods.base import polya_gamma_mean
 from sparsegpc._estimators.classifier import SparseGPClassifier
-from sparsegpc._estimators.input.labels import refuse_unsorted
-from sparsegpc._estimators.input.remedies import with_remedy
+from sparsegpc._estimators.input.validation import refuse_masked
 from sparsegpc._estimators.stochastic_classifier import StochasticSparseGPClassifier
 from sparsegpc.displays._drawing import (
     BLUE,
@@ -222,12 +221,9 @@ class InducingPointsDisplay:
         model = fitted.estimator
         _check_response(response, model)
         rows, size = numeric_rows(X, n_columns=2), grid_size(grid_resolution)
-        if y is None:
-            raise ValueError("y must hold the labels of the rows of X, got None: give them")
-        refuse_unsorted(y, "y")
-        with with_remedy("y"):
-            y = column_or_1d(y)
-            check_consistent_length(rows, y)
+        refuse_masked(y, "y")
+        y = column_or_1d(y)
+        check_consistent_length(rows, y)
         if not np.isin(y, model.classes_).all():
             raise ValueError(
                 f"y must hold labels of the classes {model.classes_} of the estimator, got "

@@ -8,8 +8,7 @@ from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from sparsegpc._estimators.input.remedies import with_remedy
-from sparsegpc._estimators.input.validation import refuse_disguised
+from sparsegpc._estimators.input.validation import refuse_masked
 
 
 class FittedModel(NamedTuple):
@@ -70,11 +69,8 @@ def refuse_one_vs_rest(estimator, what):
 
 def numeric_rows(X, n_columns=None):
     """Return X as an array of floats, which must have `n_columns` columns if that is given."""
-    if X is None:
-        raise ValueError("X must be an array of shape (n_samples, n_features), got None: give rows")
-    refuse_disguised(X, "X")
-    with with_remedy("X"):
-        rows = check_array(X, dtype=np.float64, input_name="X")
+    refuse_masked(X, "X")
+    rows = check_array(X, dtype=np.float64, input_name="X")
     if n_columns is not None and rows.shape[1] != n_columns:
         raise ValueError(
             f"X must have {n_columns} columns, got {rows.shape[1]}: fit a model to {n_columns} of "

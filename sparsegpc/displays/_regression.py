@@ -4,10 +4,9 @@ import numbers
 
 import numpy as np
 from scipy.special import ndtri
-from sklearn.utils.validation import check_consistent_length
+from sklearn.utils.validation import check_array, check_consistent_length
 
-from sparsegpc._estimators.input.remedies import with_remedy
-from sparsegpc._estimators.input.validation import checked_numbers, checked_targets
+from sparsegpc._estimators.input.validation import checked_targets
 from sparsegpc._estimators.regressor import SparseGPRegressor
 from sparsegpc._estimators.stochastic_regressor import StochasticSparseGPRegressor
 from sparsegpc.displays._drawing import (
@@ -185,11 +184,8 @@ class RegressionDisplay:
         model = fitted.estimator
         _quantile(confidence)
         rows, size, names = numeric_rows(X), grid_size(grid_resolution), column_names(X)
-        if y is None:
-            raise ValueError("y must hold the targets of the rows of X, got None: give them")
         targets = checked_targets(y)
-        with with_remedy("y"):
-            check_consistent_length(rows, targets)
+        check_consistent_length(rows, targets)
         if targets.ndim > 1 or np.ndim(model.prior_mean_) > 0:
             raise ValueError(
                 "RegressionDisplay is about one target in one dimension, got y of shape "
@@ -334,7 +330,7 @@ def _quantile(confidence):
 def _reference(reference, rows):
     if reference is None:
         return np.median(rows, axis=0)
-    reference = checked_numbers(reference, "reference", allow_nd=True)
+    reference = check_array(reference, dtype=np.float64, ensure_2d=False, input_name="reference")
     if reference.shape != rows.shape[1:]:
         raise ValueError(
             f"reference must have one value for each of the {rows.shape[1]} columns of X, got an "

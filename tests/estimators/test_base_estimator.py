@@ -1,4 +1,4 @@
-"""What all estimators share: their few parents, parameters that are set together, and clones."""
+"""What all estimators share: their few parents, parameters, and clones."""
 
 import pytest
 from sklearn.base import BaseEstimator, clone
@@ -53,29 +53,6 @@ def test_parameters_are_what_the_constructor_was_given(cls):
     model = cls(**parameters)
     assert model.get_params(deep=False) == parameters
     assert vars(model) == parameters
-
-
-ESTIMATORS = [cls for cls in CLASSES if issubclass(cls, Estimator)]
-
-
-@pytest.mark.parametrize("cls", ESTIMATORS, ids=lambda cls: cls.__name__)
-def test_parameters_are_set_all_or_none(cls):
-    model = cls()
-    before = model.get_params()
-    with pytest.raises(ValueError, match="Invalid parameter 'unknown'"):
-        model.set_params(random_state=7, kernel=2.0, unknown=1)
-    assert model.get_params() == before
-    assert model.set_params(random_state=7, kernel=None) is model
-    assert model.get_params() == {**before, "random_state": 7, "kernel": None}
-
-
-def test_parameters_of_objects_are_set_together_with_these_objects():
-    model = sparsegpc.SparseGPRegressor()
-    model.set_params(noise__degree=3, noise=sparsegpc.PolynomialNoise(), n_inducing=5)
-    assert (model.noise.degree, model.n_inducing) == (3, 5)
-    with pytest.raises(ValueError, match="Invalid parameter 'unknown' for estimator Polynomial"):
-        model.set_params(n_inducing=6, noise__unknown=1)
-    assert (model.noise.degree, model.n_inducing) == (3, 5)
 
 
 # Clones

@@ -11,7 +11,6 @@ that numpy itself cannot read, since a newer one wrote them, are counted apart.
 
 import argparse
 import json
-import lzma
 import pickle
 import platform
 import subprocess
@@ -26,17 +25,14 @@ import scipy
 import sklearn
 import skops.io
 
-from sparsegpc._estimators.saving.state import FORMAT
 from tests.hardening.saved_models import (
     CASES,
-    KEPT,
     QUESTIONS,
     UNFITTED,
     VARIANTS,
     answers,
     bounds,
     go_on,
-    kept_file,
 )
 
 TOLERANCE, BOUND_TOLERANCE = 1e-12, 1e-8
@@ -146,20 +142,6 @@ def _difference(one, other):
     return largest / max(float(np.abs(one).max()), np.finfo(float).tiny) if largest else 0.0
 
 
-def keep():
-    """Write the models that tests of later versions load, with some of what they say."""
-    warnings.simplefilter("ignore")
-    models = {name: CASES[name]() for name in KEPT}
-    kept = {
-        name: (
-            pickle.dumps(model, protocol=2),
-            {question: said[:3] for question, said in answers(model, QUESTIONS).items()},
-        )
-        for name, model in models.items()
-    }
-    kept_file(FORMAT).write_bytes(lzma.compress(pickle.dumps(kept, protocol=2), preset=9))
-
-
 def run(python, *arguments):
     command = [python, "-m", "tests.hardening.persistence_versions", *map(str, arguments)]
     finished = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
@@ -199,13 +181,8 @@ if __name__ == "__main__":
     parser.add_argument("pythons", nargs="*", help="interpreters; none is this one")
     parser.add_argument("--save", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--load", type=Path, nargs="+", help=argparse.SUPPRESS)
-    parser.add_argument(
-        "--keep", action="store_true", help="write the models of a new format for the tests"
-    )
     options = parser.parse_args()
-    if options.keep:
-        keep()
-    elif options.save:
+    if options.save:
         save_all(options.save)
     elif options.load:
         print(json.dumps([load_all(folder) for folder in options.load]))

@@ -3,7 +3,6 @@
 import copy
 import io
 import pickle
-from pathlib import Path
 
 import joblib
 import numpy as np
@@ -153,14 +152,6 @@ UNFITTED = {
     "polynomial": PolynomialNoise(3),
     "constant": HomoscedasticNoise(0.1, (0.01, 1.0)),
 }
-
-# Of these the tests keep files that the format's first version wrote.
-KEPT = [name for name in CASES if name != "grown"]
-
-
-def kept_file(format):
-    """Return where they are, saved in a format."""
-    return Path(__file__).parent / f"saved_by_format_{format}.xz"
 
 
 def by_pickle(model, protocol=pickle.DEFAULT_PROTOCOL):

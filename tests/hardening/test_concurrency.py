@@ -25,7 +25,6 @@ from sparsegpc import (
     StochasticSparseGPClassifier,
 )
 from sparsegpc._core.rows import blocks, threads
-from sparsegpc._estimators.one_vs_rest import _Together
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -174,41 +173,3 @@ def test_a_search_by_the_workers_of_dask_gives_the_same(processes):
     options = {"processes": processes, "n_workers": 2, "threads_per_worker": 1}
     with distributed.Client(dashboard_address=None, **options):
         assert searched("dask") == expected
-
-
-def test_an_error_in_one_class_ends_the_others_before_it_is_raised():
-    X, y = make_data(3)
-    calls, lock = [], threading.Lock()
-
-    def fail(step):
-        with lock:
-            calls.append(step.label)
-            if len(calls) == 5:
-                raise ArithmeticError("no more")
-
-    model = SparseGPClassifier(likelihood="polya-gamma", n_jobs=3, callback=fail, n_inducing=20)
-    with joblib.parallel_config("threading"):
-        with pytest.raises(ArithmeticError, match="no more"):
-            model.fit(X, y)
-        n_calls = len(calls)
-        assert not threads._LIMIT._users
-    assert not hasattr(model, "classes_")
-    threading.Event().wait(0.3)
-    assert len(calls) == n_calls
-
-
-def test_the_end_of_the_others_waits_for_a_job_that_has_just_begun(monkeypatch):
-    together, ends, said = _Together(), [], []
-    check = together.check
-
-    def check_while_another_ends_all():
-        check()
-        ends.append(threading.Thread(target=together.end))
-        ends[0].start()
-        ends[0].join(0.2)
-
-    monkeypatch.setattr(together, "check", check_while_another_ends_all)
-    with together.job():
-        said.append(ends[0].is_alive())
-    ends[0].join(PATIENCE)
-    assert said == [True]

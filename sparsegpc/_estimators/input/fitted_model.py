@@ -1,54 +1,51 @@
-"""Checks of what users ask of a fitted model, together with rows that they give again."""
+"""Checks of the arguments with which users give a fitted model its rows again."""
 
 import numbers
 
 import numpy as np
+from sklearn.utils import check_scalar
+from sklearn.utils.validation import check_array
 
 from sparsegpc._core.bounds.upper_bounds import UPPER_BOUNDS
-from sparsegpc._estimators.input.validation import checked_numbers
 
-# Bounds of the same data agree to this, relative to their size.
+# Relative difference of two bounds of the same data, through rounding and unsettled sites.
 SAME_BOUND = 1e-6
-# Less than this, in nats, is rounding whatever the bound.
+# Bounds near zero differ by this many nats through rounding.
 SMALLEST_BOUND = 1e-9
 
 
 def check_method(method):
-    """Refuse the name of an upper bound that does not exist."""
+    """Refuse an unknown upper bound."""
     if not isinstance(method, str) or method not in ("auto", *UPPER_BOUNDS):
-        raise ValueError(
-            f"method must be 'auto' or one of {tuple(UPPER_BOUNDS)}, got {method!r}: 'auto' takes "
-            "the best of those that are fast"
-        )
+        raise ValueError(f"method must be 'auto' or one of {tuple(UPPER_BOUNDS)}, got {method!r}")
 
 
 def check_theta(theta, kernel):
-    """Return the kernel's parameters that a user gives, or those of `kernel` for None."""
-    learned = kernel.theta
+    """Return the given parameters of the kernel, or those of `kernel` for None."""
     if theta is None:
-        return learned
-    theta = checked_numbers(theta, "theta", allow_nd=True, ensure_all_finite=False)
-    if theta.shape != learned.shape:
+        return kernel.theta
+    theta = check_array(
+        theta, dtype=np.float64, ensure_2d=False, ensure_min_samples=0, input_name="theta"
+    )
+    if theta.shape != kernel.theta.shape:
         raise ValueError(
-            f"theta must have the shape {learned.shape} of kernel_.theta, got {theta.shape}: "
+            f"theta must have the shape {kernel.theta.shape} of kernel_.theta, got {theta.shape}: "
             "give the logarithms of the free hyperparameters"
         )
-    if not np.isfinite(theta).all():
-        raise ValueError(f"theta must be finite, got {theta}: give logarithms")
     return theta
 
 
-def needs_rows(X, y, asked, eval_gradient):
-    """Return whether the bound asked for needs rows; raise ValueError if they are missing.
+def needs_rows(X, y, others, eval_gradient):
+    """Return whether the bound needs rows; raise ValueError if they are missing.
 
-    `asked` maps the names of further arguments to what was given.
+    `others` are the further arguments by name.
     """
     if X is None and y is None:
-        if all(value is None for value in asked.values()) and not eval_gradient:
+        if all(value is None for value in others.values()) and not eval_gradient:
             return False
         raise ValueError(
-            f"lower_bound needs X and y for {', '.join(asked)} or eval_gradient: the rows given to "
-            "fit are not kept"
+            f"lower_bound needs X and y for {', '.join(others)} or eval_gradient: the model does "
+            "not keep the rows given to fit"
         )
     if X is None or y is None:
         raise ValueError(
@@ -58,45 +55,33 @@ def needs_rows(X, y, asked, eval_gradient):
     return True
 
 
-def checked_size(n_inducing, estimator):
-    """Return a number of points of a fitted model, or raise ValueError if it is none."""
+def check_size(n_inducing, estimator):
+    """Refuse a number of points that a fitted model cannot be truncated to."""
     if getattr(estimator, "estimators_", None) is not None:
         raise ValueError(
-            f"truncate is about one model, but this one consists of {len(estimator.estimators_)}, "
-            "one for each class: truncate those in estimators_, with whether y is the class as y"
+            f"truncate takes one model, but this classifier has {len(estimator.estimators_)}, one "
+            "for each class: truncate those in estimators_, with y == class as y"
         )
     n_points = len(estimator.inducing_points_)
-    whole = isinstance(n_inducing, numbers.Integral) and not isinstance(n_inducing, bool)
-    if not whole or not 1 <= n_inducing <= n_points:
-        raise ValueError(
-            f"n_inducing must be an integer between 1 and {n_points}, the number of points of "
-            f"this model, got {n_inducing!r}"
-        )
-    return int(n_inducing)
+    check_scalar(n_inducing, "n_inducing", numbers.Integral, min_val=1, max_val=n_points)
 
 
 def check_as_many_rows(n_rows, n_fitted):
-    """Refuse rows of which there are not as many as `fit` was given."""
+    """Refuse another number of rows than that of `fit`."""
     if n_rows != n_fitted:
         raise ValueError(
-            f"X holds {n_rows} distinct rows of positive weight, but that of fit held {n_fitted}: "
-            "give what was given to fit"
+            f"X must have the {n_fitted} distinct rows of positive weight that fit had, got "
+            f"{n_rows}: give what was given to fit"
         )
 
 
 def check_same_rows(estimator, bound, tol):
-    """Refuse other data than those of `fit`, whose bound they cannot have."""
+    """Refuse data whose bound differs from that of the data of `fit`."""
     fitted = estimator.lower_bound_
     if abs(bound - fitted) <= max(tol, SAME_BOUND * abs(fitted), SMALLEST_BOUND):
         return
-    if not estimator.converged_:
-        raise ValueError(
-            f"these rows have the bound {bound:.6g} where lower_bound_ is "
-            f"{fitted:.6g}: either they are not those of fit, or the fit, which "
-            "did not converge, left its sites unsettled; see its warning, and fit again"
-        )
+    unsettled = "" if estimator.converged_ else "; the fit did not converge, so fit again first"
     raise ValueError(
-        "a certificate is about the data of fit, but for these rows, targets, weights and "
-        f"noise the bound is {bound:.6g}, where lower_bound_ is {fitted:.6g}: "
-        "give what was given to fit"
+        f"certificate needs the data of fit, whose bound is {fitted:.6g}, but these rows, targets, "
+        f"weights and noise have the bound {bound:.6g}: give what was given to fit{unsettled}"
     )

@@ -32,7 +32,7 @@ def distinct_rows(X, y, sample_weight, noise_variance):
     everything that follows is the same to the last bit for a weight of k and for k copies, and for
     any order of the rows. Those of a `RowSource` stay as they are, each a row by itself.
     """
-    refuse_overflow(y.reshape(len(y), -1), "y", what="the targets")
+    refuse_overflow(y.reshape(len(y), -1), "y")
     weight = check_weights(sample_weight, len(X))
     present = np.flatnonzero(weight)
     outputs = y.reshape(len(y), -1)

@@ -7,15 +7,10 @@ import numpy as np
 from sparsegpc._core.rows.sources import RowSource, column_deviations, spaced_rows
 from sparsegpc._estimators.input.validation import refuse_overflow
 
-# Distance of the quartiles of a Gaussian, in standard deviations.
-GAUSSIAN_QUARTILES = 1.349
+# A standard deviation this many times that of the quartiles comes from a few extreme values.
 EXTREME = 10.0
-# Rows whose quartiles stand for those of rows that are not all read at once.
+# Rows, evenly spaced, whose quartiles stand for those of rows that are not in memory.
 QUARTILE_ROWS = 10_000
-# Values of columns whose spread is measured at once, of at least one.
-SPREAD_VALUES = 2**20
-# Of the spread of columns. Further ones depend on the order of a sum.
-SPREAD_BITS = 40
 
 
 class Spread(NamedTuple):
@@ -50,8 +45,8 @@ def measure_spread(X, weight):
         deviation = column_deviations(X, weight, quartiles[1])[varies]
     else:
         columns = np.flatnonzero(varies)
-        # Some columns at a time, since it takes several arrays of their size.
-        parts = np.array_split(columns, -(-len(columns) // max(1, SPREAD_VALUES // len(X))))
+        # About a million values at a time, since it takes several arrays of their size.
+        parts = np.array_split(columns, -(-len(columns) // max(1, 2**20 // len(X))))
         low, high, deviation = np.concatenate(
             [_spread_of(X[:, part], weight) for part in parts], axis=1
         )
@@ -60,18 +55,13 @@ def measure_spread(X, weight):
             "the columns of X vary by so little that the square underflows: scale the columns, for "
             "example with StandardScaler"
         )
-    from_quartiles = (high - low) / GAUSSIAN_QUARTILES
+    # The quartiles of a Gaussian are 1.349 standard deviations apart.
+    from_quartiles = (high - low) / 1.349
     extreme = (low < high) & (deviation > EXTREME * from_quartiles)
     deviation = np.where(extreme, from_quartiles, deviation)
     columns = np.ones(len(varies))
-    columns[varies] = _short(deviation)
-    return Spread(columns, float(_short(np.sqrt(2.0) * np.linalg.norm(deviation))), varies)
-
-
-def _short(values):
-    """Return `values` to `SPREAD_BITS` bits, so that searches on rows anywhere start alike."""
-    mantissa, exponent = np.frexp(values)
-    return np.ldexp(np.round(mantissa * 2.0**SPREAD_BITS), exponent - SPREAD_BITS)
+    columns[varies] = deviation
+    return Spread(columns, float(np.sqrt(2.0) * np.linalg.norm(deviation)), varies)
 
 
 def _spread_of(X, weight):

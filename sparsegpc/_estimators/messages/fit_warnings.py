@@ -1,4 +1,4 @@
-"""What a fit has to tell its user: at most one warning for each cause, each with what to do."""
+"""The warnings of a fit: at most one for each cause, each with a remedy."""
 
 from typing import NamedTuple
 
@@ -7,27 +7,26 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sparsegpc._estimators.input.validation import column_name
 
-# A hyperparameter this close to a bound, in its logarithm, is at the bound.
+# A hyperparameter is at a bound if its logarithm is this close, far above what a search leaves.
 AT_BOUND = 1e-3
-# With one length scale, a column that varies this many times more than the others hides them.
+# A column that varies this many times more than the others hides them from a common length scale.
 DOMINANT_SPREAD = 1e3
+# Rounding alone asks for jitter of up to about 1e-7, see `jittered_cholesky`.
 SUSPICIOUS_JITTER = 1e-6
-# From the method that warns up to the user's call of `fit`, scikit-learn's wrapper included.
+# From the method that warns up to the user's call of `fit`, through scikit-learn's wrapper.
 FRAMES_TO_USER = 4
-# Classes that are named where many have the same to tell.
-MOST_NAMED = 10
 
 
-class Warned(NamedTuple):
-    """A warning, and its cause, which is told once however many models of a fit it concerns."""
+class FitWarning(NamedTuple):
+    """A warning, and its cause, which models of several classes may share."""
 
     category: type
     message: str
     cause: str
 
 
-def describe_fit(estimator, result, problem):
-    """Return what is doubtful in a fit.
+def fit_warnings(estimator, result, problem):
+    """Return the warnings of a fit.
 
     Parameters
     ----------
@@ -38,71 +37,65 @@ def describe_fit(estimator, result, problem):
 
     Returns
     -------
-    list of Warned
+    list of FitWarning
         The most serious first.
     """
-    warned = []
+    found = []
     if not result.converged:
         text = (
             f"{type(estimator).__name__} stopped before its bound converged to tol={estimator.tol} "
             f"nats per row, after {estimator.n_iter_} iterations in all: {result.message}. The "
             "model is usable"
         )
-        warned.append(Warned(ConvergenceWarning, text, result.message))
-    found = []
+        found.append(FitWarning(ConvergenceWarning, text, result.message))
     learned = estimator.optimizer is not None and len(result.best.theta) > 0
     limits = _describe_limits(estimator, problem, result.best) if learned else ""
+    texts = []
     if learned and result.trivial:
         now = f" (now {limits})" if limits else ""
-        found.append(
+        texts.append(
             f"{_describe_trivial(estimator, result.best)}. If X is informative, scale its columns, "
             f"give a kernel with other start values or limits{now}, or more rows or points"
         )
     elif limits:
-        found.append(
+        texts.append(
             f"the bound still rises where hyperparameters meet their limits: {limits}. Widen these "
             "limits if the values are not what you expect"
         )
     if result.best.jitter > SUSPICIOUS_JITTER:
-        found.append(
+        texts.append(
             f"the covariance of the inducing points needed {result.best.jitter:.0e} of its mean "
             "diagonal added to be positive definite: the kernel may not be positive semi-definite"
         )
-    warned += [Warned(ConvergenceWarning, text, text) for text in found]
+    found += [FitWarning(ConvergenceWarning, text, text) for text in texts]
     if dominance := _describe_dominance(estimator, problem):
-        warned.append(Warned(UserWarning, dominance, dominance))
-    return warned
+        found.append(FitWarning(UserWarning, dominance, dominance))
+    return found
 
 
-def gather_classes(labels, told):
-    """Return what there is to tell of one model for each class, each cause once.
+def merge_classes(labels, warnings_by_class):
+    """Return the warnings of one model for each class, with each cause once.
 
     Parameters
     ----------
     labels : sequence of length C
-    told : list of list of Warned
-        For each class.
+    warnings_by_class : list of list of FitWarning
 
     Returns
     -------
-    list of Warned
+    list of FitWarning
     """
     groups = {}
-    for label, warned in zip(labels, told, strict=True):
-        for one in warned:
+    for label, found in zip(labels, warnings_by_class, strict=True):
+        for one in found:
             groups.setdefault((one.category, one.cause), []).append((label, one))
-    return [_of_classes(group) for group in groups.values()]
-
-
-def _of_classes(group):
-    """Return what classes have in common, in the words of the first."""
-    (label, first), *others = group
-    text = f"class {label} against the rest: {first.message}"
-    if others:
-        named = ", ".join(str(other) for other, _ in others[:MOST_NAMED])
-        more = len(others) - MOST_NAMED
-        text += f". The same goes for class {named}" + (f" and {more} more" if more > 0 else "")
-    return first._replace(message=text)
+    merged = []
+    for (label, first), *others in groups.values():
+        text = f"class {label} against the rest: {first.message}"
+        if others:
+            text += f". The same holds for {len(others)} other classes"
+        merged.append(first._replace(message=text))
+    return merged
 
 
 def latent_range(best):

@@ -4,14 +4,9 @@ import numbers
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils._param_validation import StrOptions
+from sklearn.utils._param_validation import Interval, StrOptions
 
-from sparsegpc._estimators.input.validation import (
-    LARGEST_NOISE,
-    SMALLEST_NOISE,
-    Range,
-    checked_numbers,
-)
+from sparsegpc._estimators.input.validation import NOISE_RANGE
 from sparsegpc._estimators.noise.base import LIMITS, START
 from sparsegpc._estimators.noise.known import KnownPlan
 from sparsegpc._estimators.noise.polynomial import PolynomialBasis, PolynomialPlan
@@ -44,7 +39,7 @@ class HomoscedasticNoise(BaseEstimator):
     """
 
     _parameter_constraints = {
-        "variance": [Range(numbers.Real, SMALLEST_NOISE, LARGEST_NOISE, closed="both"), None],
+        "variance": [Interval(numbers.Real, *NOISE_RANGE, closed="both"), None],
         "variance_bounds": [StrOptions({"fixed"}), "array-like", None],
     }
 
@@ -54,15 +49,13 @@ class HomoscedasticNoise(BaseEstimator):
 
     def _checked_bounds(self):
         """Return `variance_bounds` as an array of two positive numbers, or raise ValueError."""
-        bounds = checked_numbers(
-            self.variance_bounds, "variance_bounds", allow_nd=True, ensure_all_finite=False
-        )
-        ordered = bounds.shape == (2,) and bounds[0] <= bounds[1]
-        if not ordered or not bounds[0] >= SMALLEST_NOISE or not bounds[1] <= LARGEST_NOISE:
+        bounds = np.asarray(self.variance_bounds, dtype=np.float64)
+        smallest, largest = NOISE_RANGE
+        if bounds.shape != (2,) or not smallest <= bounds[0] <= bounds[1] <= largest:
             raise ValueError(
                 "variance_bounds must be 'fixed' or a pair of positive numbers, the lower one "
-                f"first, from {SMALLEST_NOISE:.0e} to {LARGEST_NOISE:.0e}, got "
-                f"{self.variance_bounds!r}: None stands for limits relative to the targets"
+                f"first, from {smallest:.0e} to {largest:.0e}, got {self.variance_bounds!r}: None "
+                "stands for limits relative to the targets"
             )
         return bounds
 

@@ -6,6 +6,7 @@ from math import comb
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.preprocessing import PolynomialFeatures
+from sklearn.utils._param_validation import Interval
 
 from sparsegpc._core.likelihoods.gaussian import GaussianNoise, noisy_targets
 from sparsegpc._core.models.model import SparseModel
@@ -13,7 +14,6 @@ from sparsegpc._core.numerics.budget import refuse_beyond_memory
 from sparsegpc._core.rows.blocks import RowBlocks, Table
 from sparsegpc._core.rows.sources import map_rows
 from sparsegpc._estimators.input.settings import row_options
-from sparsegpc._estimators.input.validation import Range
 from sparsegpc._estimators.noise.base import LIMITS, START, LearnedNoise, NoisePlan
 
 # Limits of the other coefficients of a log variance: basis functions are between -1 and 1.
@@ -54,7 +54,7 @@ class PolynomialNoise(BaseEstimator):
     """
 
     _parameter_constraints = {
-        "degree": [Range(numbers.Integral, 0, None, closed="left")],
+        "degree": [Interval(numbers.Integral, 0, None, closed="left")],
         "interactions": ["boolean"],
     }
 

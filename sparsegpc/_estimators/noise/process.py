@@ -5,6 +5,7 @@ import numbers
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.gaussian_process.kernels import Kernel
+from sklearn.utils._param_validation import Interval
 
 from sparsegpc._core.bounds.collapsed import divergence
 from sparsegpc._core.likelihoods.gaussian import (
@@ -17,9 +18,8 @@ from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.models.noise_process import HeteroscedasticModel, expected_precision
 from sparsegpc._core.models.posterior import draw
 from sparsegpc._estimators.input.settings import row_options
-from sparsegpc._estimators.input.validation import Range
-from sparsegpc._estimators.kernels.adapters import adapt_kernel
-from sparsegpc._estimators.kernels.starts import default_kernel, start_values
+from sparsegpc._estimators.kernels.initialization import default_kernel, start_values
+from sparsegpc._estimators.kernels.sklearn_kernels import adapt_kernel
 from sparsegpc._estimators.noise.base import START, LearnedNoise, NoisePlan
 
 
@@ -51,8 +51,8 @@ class GPNoise(BaseEstimator):
 
     _parameter_constraints = {
         "kernel": [Kernel, None],
-        "n_inducing": [Range(numbers.Integral, 1, None, closed="left")],
-        "selection_tol": [Range(numbers.Real, 0, None, closed="left")],
+        "n_inducing": [Interval(numbers.Integral, 1, None, closed="left")],
+        "selection_tol": [Interval(numbers.Real, 0, None, closed="left")],
     }
 
     def __init__(self, kernel=None, *, n_inducing=100, selection_tol=1e-3):

@@ -13,9 +13,13 @@ from sklearn.gaussian_process.kernels import (
     RationalQuadratic,
 )
 
-from sparsegpc._estimators.kernels.adapters import adapt_kernel
+from sparsegpc._estimators.kernels.initialization import (
+    column_relevance,
+    default_kernel,
+    start_values,
+)
+from sparsegpc._estimators.kernels.sklearn_kernels import adapt_kernel
 from sparsegpc._estimators.kernels.spread import measure_spread
-from sparsegpc._estimators.kernels.starts import column_relevance, default_kernel, start_values
 from tests.estimators.kernels.kernel_cases import (
     CASES,
     EVERY_CASE,

@@ -10,7 +10,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from sklearn.preprocessing import StandardScaler
 
 from sparsegpc import PolynomialNoise, SparseGPClassifier
-from sparsegpc._estimators.messages.fit_warnings import Warned, gather_classes
+from sparsegpc._estimators.messages.fit_warnings import FitWarning, merge_classes
 from tests.estimators import many_classes, regression, two_classes
 
 
@@ -173,17 +173,16 @@ def test_a_warning_says_which_classes_it_is_about_and_each_cause_comes_once():
         )
     (text,) = [str(item.message) for item in caught if "max_iter" in str(item.message)]
     assert text.startswith("class a against the rest: ")
-    assert text.endswith("The same goes for class b, c")
+    assert text.endswith("The same holds for 2 other classes")
     assert {item.filename for item in caught} == {__file__}
 
 
-def test_where_many_classes_have_the_same_to_tell_some_are_named():
+def test_each_cause_is_reported_once_for_all_classes():
     labels = [f"c{k}" for k in range(15)]
-    same, own = Warned(UserWarning, "m", "m"), Warned(UserWarning, "n", "n")
-    told = gather_classes(labels, [[same]] + [[same, own]] + 13 * [[same]])
-    named = ", ".join(f"c{k}" for k in range(1, 11))
-    assert [one.message for one in told] == [
-        f"class c0 against the rest: m. The same goes for class {named} and 4 more",
+    same, own = FitWarning(UserWarning, "m", "m"), FitWarning(UserWarning, "n", "n")
+    merged = merge_classes(labels, [[same]] + [[same, own]] + 13 * [[same]])
+    assert [one.message for one in merged] == [
+        "class c0 against the rest: m. The same holds for 14 other classes",
         "class c1 against the rest: n",
     ]
 

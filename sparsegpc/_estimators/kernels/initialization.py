@@ -3,7 +3,7 @@
 import numpy as np
 from sklearn.gaussian_process import kernels as sk
 
-from sparsegpc._estimators.kernels.adapters import PER_COLUMN, walk
+from sparsegpc._estimators.kernels.sklearn_kernels import PER_COLUMN, walk
 
 # Bounds of the default kernel: wide, since separable classes want a variance of 1e6 and more.
 VARIANCE_BOUNDS = (1e-4, 1e9)

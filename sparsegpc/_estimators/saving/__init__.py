@@ -1,1 +1,0 @@
-"""What files hold of fitted estimators."""
