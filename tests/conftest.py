@@ -14,7 +14,7 @@ from hypothesis import settings
 settings.register_profile(
     "sparsegpc",
     deadline=None,
-    max_examples=30,
+    max_examples=12,
     print_blob=True,
     derandomize="CI" in os.environ,
 )

@@ -49,6 +49,18 @@ def central_difference(function, point, step=3e-4):
     return gradient
 
 
+def assert_slopes(function, point, gradient, n_directions=2, **tolerances):
+    """Compare a gradient with differences along random directions, which see all entries at once.
+
+    Where a value is costly this takes a fraction of the time of `central_difference`.
+    """
+    rng = np.random.RandomState(0)
+    for _ in range(n_directions):
+        direction = rng.randn(*point.shape)
+        slope = central_difference(lambda t, d=direction: function(point + t * d), np.zeros(()))
+        np.testing.assert_allclose(np.vdot(gradient, direction), slope, **tolerances)
+
+
 class KernelCase(NamedTuple):
     """A kernel, parameters to try, and its formula for two points, in scalar Python.
 

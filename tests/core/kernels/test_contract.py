@@ -8,8 +8,7 @@ from tests.core.helpers import COMPOSITES, LEAVES, central_difference, names, re
 
 KERNELS = [*LEAVES, *COMPOSITES]
 KERNEL = pytest.mark.parametrize("case", KERNELS, ids=names(KERNELS))
-DIMENSIONS = pytest.mark.parametrize("D", [1, 2, 3, 4])
-SEEDS = pytest.mark.parametrize("seed", [0, 1])
+DIMENSIONS = pytest.mark.parametrize("D", [1, 3])
 
 
 @KERNEL
@@ -20,9 +19,8 @@ def test_number_of_parameters(case, D):
 
 @KERNEL
 @DIMENSIONS
-@SEEDS
-def test_values_are_the_formula(case, D, seed, rng):
-    Z, X, params = rng.randn(4, D), rng.randn(6, D), case.params(D, seed)
+def test_values_are_the_formula(case, D, rng):
+    Z, X, params = rng.randn(4, D), rng.randn(6, D), case.params(D)
     K, _ = case.build(D).evaluate(params, read_only(Z), read_only(X))
     assert_allclose(K, case.matrix(params, Z, X), rtol=1e-12, atol=1e-13)
 
@@ -38,9 +36,8 @@ def test_diagonal_is_the_formula_and_that_of_the_matrix(case, D, rng):
 
 @KERNEL
 @DIMENSIONS
-@SEEDS
-def test_pullback_of_a_rectangular_matrix(case, D, seed, rng):
-    Z, X, params = rng.randn(3, D), rng.randn(4, D), case.params(D, seed)
+def test_pullback_of_a_rectangular_matrix(case, D, rng):
+    Z, X, params = rng.randn(3, D), rng.randn(4, D), case.params(D)
     adjoint = read_only(rng.randn(3, 4))
     _, pullback = case.build(D).evaluate(params, read_only(Z), read_only(X))
     grad_params, grad_Z = pullback(adjoint, True)

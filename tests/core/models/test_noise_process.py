@@ -270,10 +270,9 @@ def log_evidence(data, theta, prior_mean, noise_prior_mean, n_nodes=41, limit=6.
 @SLACK
 @FIT_PRIOR_MEAN
 @pytest.mark.parametrize("copies", [False, True])
-@pytest.mark.parametrize("seed", range(3))
-def test_bound_is_below_the_evidence(slack, fit_prior_mean, copies, seed):
+def test_bound_is_below_the_evidence(slack, fit_prior_mean, copies):
     """Two distinct rows, all of them points or not; what is lost is the price of q(f) q(g)."""
-    data = make_data(seed, 2, copies=copies)
+    data = make_data(0, 2, copies=copies)
     model = make_model(data, slack, fit_prior_mean=fit_prior_mean)
     for Z in (model.X, model.X[:1] + 0.3):
         evaluation = evaluate(model, points=InducingPoints(Z, None, None, Z), tol=1e-8)

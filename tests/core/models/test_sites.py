@@ -257,13 +257,12 @@ def test_mean_cost_is_that_of_the_sites(case, slack):
 
 
 @BOUNDS
-@pytest.mark.parametrize("seed", range(3))
-def test_estimate_of_what_a_pass_gains_is_from_above_and_not_by_far(case, slack, seed):
-    problem = make_problem(seed, m=4)
+def test_estimate_of_what_a_pass_gains_is_from_above_and_not_by_far(case, slack):
+    problem = make_problem(0, m=4)
     parts = problem.features, case.likelihood, problem.y, problem.weight, SLACKS[slack]
     search = _Problem(*parts, None, 1e-13)
     precision = solve(case, slack, problem, tol=1e-13).sites.precision
-    for change in (np.ones(30), np.random.RandomState(seed).randn(30)):
+    for change in (np.ones(30), np.random.RandomState(0).randn(30)):
         near = search.evaluate([SiteState(precision * np.exp(0.01 * change), np.zeros(30))])
         after = search.evaluate(near.states_at(near.image), near)
         gain = after.bound - near.bound
@@ -441,9 +440,8 @@ def test_an_absurd_start_is_not_mistaken_for_a_solution(case, slack, precision, 
 
 @BOUNDS
 @PRIOR_MEAN
-@pytest.mark.parametrize("variance", [1e4, 1e6])
-def test_separable_labels_under_a_large_variance(case, slack, prior_mean, variance):
-    problem = make_problem(9, 40, 10, variance=variance, noise=0.0)
+def test_separable_labels_under_a_large_variance(case, slack, prior_mean):
+    problem = make_problem(9, 40, 10, variance=1e6, noise=0.0)
     solution = solve(case, slack, problem, prior_mean=prior_mean, tol=1e-5, max_iter=100)
     assert solution.converged
     longer = solve(case, slack, problem, solution.state, prior_mean=prior_mean, max_iter=20)
@@ -452,11 +450,10 @@ def test_separable_labels_under_a_large_variance(case, slack, prior_mean, varian
 
 
 @BOUNDS
-@pytest.mark.parametrize("seed", [1, 2])
-def test_ascent_does_not_get_stuck(case, slack, seed):
+def test_ascent_does_not_get_stuck(case, slack):
     """From sites so far off that steps are halved many times: the bound rises along short ones."""
     problem = make_problem(9, 40, 10, variance=1e6, noise=0.0)
-    state = random_state(np.random.RandomState(seed), 40, -3.0, 1.0)
+    state = random_state(np.random.RandomState(1), 40, -3.0, 1.0)
     solution = solve(case, slack, problem, state, tol=1e-5, max_iter=100)
     best = solve(case, slack, problem, tol=1e-5, max_iter=100).bound
     assert solution.bound == pytest.approx(best, abs=0.01)
