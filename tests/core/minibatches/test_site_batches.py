@@ -160,7 +160,7 @@ def test_all_rows_end_at_the_optimum_of_the_sites(likelihood, slack, n_classes, 
     state = data.solved()
     exact = data.of_all_rows(state)
     assert exact.converged
-    assert_allclose(data.bound(state), exact.bound, rtol=1e-6)
+    assert_allclose(data.bound(state), exact.objective, rtol=1e-6)
     assert state.n_rows == 40
     for ours, solution in zip(data.model.posteriors(state), exact.solutions, strict=True):
         theirs = solution.posterior
@@ -213,7 +213,7 @@ def test_no_start_is_too_bad(likelihood, slack, n_classes):
     model = Watched(KERNEL, data.likelihood, slack=data.slack, tol=1e-6)
     state = model.solve(data.start, data.X, data.y, data.weight, 7)
     assert data.bound(state) >= max(bounds) - 1e-6 * abs(max(bounds))
-    exact = data.of_all_rows(state).bound
+    exact = data.of_all_rows(state).objective
     assert data.bound(state) > exact - 0.03 * abs(exact) - 1.0
 
 
@@ -454,7 +454,7 @@ def test_one_visit_to_sites_that_are_fixed_is_exact(n_batches):
     state = data.start
     for rows in np.array_split(np.random.RandomState(n_batches).permutation(40), n_batches):
         state = data.step(state, rows, n_total=40)
-    assert_allclose(data.bound(state), data.of_all_rows(state).bound, rtol=1e-9)
+    assert_allclose(data.bound(state), data.of_all_rows(state).objective, rtol=1e-9)
 
 
 def test_blocks_and_threads_change_nothing(monkeypatch):
