@@ -15,11 +15,6 @@ RANK_TOLERANCE = 1e-10
 # A residual variance this far below zero, as a share of the diagonal, is more than rounding, which
 # reaches 1e-5 where rows in an unlucky order nearly depend on each other.
 INDEFINITE = 1e-3
-# Candidates in a block. Their number depends on that of the points: so a selection is nested.
-SMALLEST_BLOCK, LARGEST_BLOCK = 32, 256
-# Rows that tell about when a tolerance is reached, and by how much they should say so.
-N_PROBES = 512
-PROBE_MARGIN = 0.95
 
 
 class Selection(NamedTuple):
@@ -87,10 +82,6 @@ class Factor:
         self.indices = []
         self.residual = kdiag.copy()
         self.traces = [precision @ kdiag]
-        n_probes = min(N_PROBES, len(kdiag)) if tol > 0.0 else 0
-        self._probes = np.linspace(0, len(kdiag) - 1, n_probes).astype(np.intp)
-        self._probe_X, self._probe_V = X[self._probes], np.empty((0, n_probes))
-        self._probe_residual = kdiag[self._probes]
 
     @property
     def size(self):
@@ -99,8 +90,11 @@ class Factor:
 
     @property
     def block_size(self):
-        """Number of candidates to look at together."""
-        return min(LARGEST_BLOCK, SMALLEST_BLOCK + self.size // 2)
+        """Number of candidates in a block.
+
+        It depends on the number of points only, so a selection is nested.
+        """
+        return min(256, 32 + self.size // 2)
 
     def gains(self, rows=slice(None)):
         """Return ``gain_weight * residual``, zero where the residual is rounding."""
@@ -108,20 +102,12 @@ class Factor:
         return np.where(left > self._floor[rows], self._gain_weight[rows] * left, 0.0)
 
     def pass_due(self, n_wasted=0, share=0.0):
-        """Return whether to visit the rows: if more than a share of them was turned down, say."""
-        return (
-            self.size == self._n_points
-            or n_wasted > share * len(self.residual)
-            or self._seems_complete()
-        )
+        """Return whether to visit the rows, as more than a share of them was turned down."""
+        return self.size == self._n_points or n_wasted > share * len(self.residual)
 
-    def _seems_complete(self):
-        if self.size < len(self.traces) or not len(self._probes):
-            return False
-        weight = self._precision[self._probes]
-        before = weight @ self.residual[self._probes]
-        share = weight @ np.maximum(self._probe_residual, 0.0) / before if before > 0.0 else 1.0
-        return self._cost(share * self.traces[-1]) <= PROBE_MARGIN * self._tol
+    def has_doubled(self):
+        """Return whether there is a tolerance, and twice the points of the last pass."""
+        return self._tol > 0.0 and self.size >= 2 * max(len(self.traces) - 1, 16)
 
     def _cost(self, trace):
         return 0.5 * trace / self._total_weight
@@ -171,13 +157,7 @@ class Factor:
         L[:n_old, :n_old] = self._L
         L[n_old:, :n_old] = block.V[:, pivots].T
         L[n_old:, n_old:] = factor
-        Z = block.X[pivots]
-        if len(self._probes):
-            new = self._covariance(Z, self._probe_X) - L[n_old:, :n_old] @ self._probe_V
-            new = solve_lower(L[n_old:, n_old:], new)
-            self._probe_residual -= np.einsum("mn,mn->n", new, new)
-            self._probe_V = np.concatenate([self._probe_V, new])
-        self._L, self._Z = L, np.concatenate([self._Z, Z])
+        self._L, self._Z = L, np.concatenate([self._Z, block.X[pivots]])
         chosen = block.rows[pivots]
         self._floor[chosen] = np.inf
         self.indices.extend(chosen.tolist())
@@ -198,7 +178,6 @@ class Factor:
             )
         residual[self._floor == np.inf] = 0.0
         self.residual = residual
-        self._probe_residual = residual[self._probes]
         trace = self._precision @ residual
         # What each point took, added from the end: no digits are lost as the trace falls.
         path = trace + np.append(np.cumsum(costs[: len(self.traces) - 1 : -1])[::-1], 0.0)

@@ -10,25 +10,23 @@ from typing import NamedTuple
 
 import numpy as np
 
-# Rows in a given order may nearly depend on each other: how far above its rounding error a residual
-# must be for its row to become a point.
-DIGITS = 10.0
 # Gains that differ by less than this share are equal.
 TIE = 1e-12
-# Share of the rows that may be turned down as candidates before all rows are visited. A pass
-# takes less for each row, and "argmax" finds its candidates by sorting.
-WASTE_SAMPLE, WASTE_ARGMAX = 0.25, 0.125
 
 
-def sample(factor, rng, order):
-    """Draw rows with probability proportional to their gain, one after the other."""
+def sample(factor, rng, order, waste=0.25):
+    """Draw rows with probability proportional to their gain, one after the other.
+
+    All rows are visited once more than the share `waste` of them was turned down. A pass takes less
+    for each row than candidates do.
+    """
     complete = False
     while not complete:
         ends = np.cumsum(factor.gains())
         if ends[-1] <= 0.0:
             return
         n_wasted = 0
-        while not factor.pass_due(n_wasted, WASTE_SAMPLE):
+        while not factor.pass_due(n_wasted, waste):
             draws = np.searchsorted(ends, ends[-1] * rng.uniform(size=factor.block_size), "right")
             block = factor.candidates(draws)
             _thin(block, factor.residual[draws], rng)
@@ -50,8 +48,11 @@ def _thin(block, proposed, rng):
             block.take(k)
 
 
-def argmax(factor, rng, order):
-    """Take the row with the largest gain, one after the other; the first of equal ones."""
+def argmax(factor, rng, order, waste=0.125):
+    """Take the row with the largest gain, one after the other; the first of equal ones.
+
+    All rows are visited once more than the share `waste` of them was turned down.
+    """
     complete = False
     while not complete:
         gains = factor.gains()
@@ -62,7 +63,7 @@ def argmax(factor, rng, order):
             return
         negative = -gains[by_gain]
         n_seen = n_wasted = 0
-        while not factor.pass_due(n_wasted, WASTE_ARGMAX):
+        while not factor.pass_due(n_wasted, waste):
             # Rows that were no candidates yet are still in order.
             n_seen, old = n_seen + factor.block_size, n_seen
             top, rest = _largest(by_gain[:n_seen], gains, n_seen - old)
@@ -119,16 +120,20 @@ def _take_largest(factor, block, rivals):
         block.take(first)
 
 
-def in_order(factor, rng, order):
-    """Take the rows of a given order, but for those whose residual is rounding."""
+def in_order(factor, rng, order, digits=10.0):
+    """Take the rows of a given order, but for those whose residual is rounding.
+
+    Such rows may nearly depend on each other: a residual must exceed `digits` times its rounding
+    error.
+    """
     start, complete = 0, False
     while not complete and start < len(order):
-        while start < len(order) and not factor.pass_due():
+        while start < len(order) and not (factor.pass_due() or factor.has_doubled()):
             block = factor.candidates(order[start : start + factor.block_size])
             errors = factor.errors(block)
             for k in range(len(block.rows)):
                 left = block.residual[k]
-                if left > max(block.floor[k], DIGITS * errors[k] ** 2) and not block.complete:
+                if left > max(block.floor[k], digits * errors[k] ** 2) and not block.complete:
                     block.take(k)
                     errors += np.abs(block.columns[-1]) / np.sqrt(left) * errors[k]
             factor.append(block)

@@ -15,7 +15,6 @@ from scipy.stats import chi2
 from sparsegpc._core.rows.blocks import RowBlocks, row_blocks
 from sparsegpc._core.selection import factor as factors
 from sparsegpc._core.selection import rules
-from sparsegpc._core.selection.factor import LARGEST_BLOCK, N_PROBES, SMALLEST_BLOCK
 from sparsegpc._core.selection.pivots import select
 
 seeds = st.integers(0, 10_000)
@@ -400,9 +399,8 @@ def assert_law(counts, law, n_repeats):
 
 def test_sample_keeps_its_law_while_old_proposals_are_turned_down(monkeypatch):
     """Of two dense clusters nearly all draws repeat what is chosen; blocks are small."""
-    monkeypatch.setattr(factors, "SMALLEST_BLOCK", 3)
-    monkeypatch.setattr(factors, "LARGEST_BLOCK", 3)
-    monkeypatch.setattr(rules, "WASTE_SAMPLE", 1.5)
+    monkeypatch.setattr(factors.Factor, "block_size", 3)
+    monkeypatch.setitem(rules.RULES, "sample", partial(rules.sample, waste=1.5))
     x = np.array([0.0, 0.1, 0.2, 4.0, 4.2])
     K = rbf(x[:, None], 0.5)
     gain_weight = read_only(np.array([1.0, 2.0, 1.0, 0.5, 1.0]))
@@ -461,7 +459,7 @@ def test_no_call_of_the_kernel_needs_more_than_blocks(rule, monkeypatch):
         rng=rng,
         order=order,
     )
-    assert max(sizes) <= max(300 * 50, LARGEST_BLOCK**2, 50 * N_PROBES)
+    assert max(sizes) <= max(300 * 50, 256**2)
 
 
 @given(seeds, st.sampled_from([1, 2, 5, 16]))
@@ -472,9 +470,10 @@ def test_blocks_of_any_size_have_the_greedy_pivots(seed, block):
     precision = read_only(rng.choice([0.0, 1.0, 1.0, 2.0], size=60))
     n_points = 12
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(factors, "SMALLEST_BLOCK", block)
-        patch.setattr(factors, "LARGEST_BLOCK", block)
-        patch.setattr(rules, "WASTE_ARGMAX", rng.choice([0.0, 0.2, 2.0]))
+        patch.setattr(factors.Factor, "block_size", block)
+        patch.setitem(
+            rules.RULES, "argmax", partial(rules.argmax, waste=rng.choice([0.0, 0.2, 2.0]))
+        )
         selection = run(K, precision, n_points)
     for m, pivot in enumerate(selection.indices):
         gains = precision * dense_residual(K, selection.indices[:m])
@@ -550,7 +549,7 @@ def test_argmax_visits_all_rows_a_few_times_only():
 
 @pytest.mark.parametrize("rule", RULES)
 def test_a_tolerance_is_not_passed_by_far(rule):
-    """Probes tell when the rows should be visited: long before the most points are chosen."""
+    """All rows are visited long before the most points are chosen."""
     n, largest = 4000, []
     rng = np.random.RandomState(3)
     X, precision = rng.randn(n, 2), rng.uniform(0.1, 1.0, size=n)
@@ -564,7 +563,7 @@ def test_a_tolerance_is_not_passed_by_far(rule):
         covariance, X, np.ones(n), precision, n, rule=rule, tol=0.02, rng=rng, order=order
     )
     assert len(selection.indices) > 10
-    assert max(largest) <= 2 * len(selection.indices) + SMALLEST_BLOCK
+    assert max(largest) <= 2 * len(selection.indices) + 32
     assert selection.costs[-1] <= 0.02 < selection.costs[-2]
 
 
