@@ -11,7 +11,6 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils import check_random_state, check_scalar
 from sklearn.utils.validation import check_is_fitted
 
-from sparsegpc._core.numerics.budget import refuse_beyond_memory
 from sparsegpc._core.numerics.quadrature import N_NODES
 from sparsegpc._core.rows.blocks import RowBlocks
 from sparsegpc._core.rows.threads import available_threads, single_threaded_blas
@@ -53,15 +52,7 @@ class ClassPredictions(ClassifierMixin):
         log_proba : ndarray of shape (n_samples, n_classes)
             Columns as in `classes_`.
         """
-        X, n_classes = self._check_rows(X), len(self.classes_)
-        # Means, variances and what is returned.
-        row_bytes = 8 * (3 * n_classes if n_classes > 2 else 4)
-        refuse_beyond_memory(
-            len(X) * row_bytes,
-            f"probabilities of {n_classes} classes at {len(X)} rows",
-            lambda limit: f"ask for at most {limit // row_bytes} rows at a time",
-        )
-        mean, variance = self._moments(X)
+        mean, variance = self._moments(self._check_rows(X))
         likelihood, n_columns = self._likelihood, len(mean) * N_NODES
 
         def block(mean, variance):
@@ -220,7 +211,7 @@ class ClassPredictions(ClassifierMixin):
         ValueError
             If `n_samples` is not positive, `random_state` is no seed, or the kernel overflows.
         MemoryError
-            If that cannot fit the memory.
+            If the memory cannot hold the covariance of the rows.
         """
         X = self._check_rows(X)
         n_samples, rng = (

@@ -9,7 +9,6 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from sparsegpc._core.likelihoods.base import LabelLikelihood
-from sparsegpc._core.numerics.budget import refuse_beyond_memory
 from sparsegpc._core.rows.threads import single_threaded_blas
 from sparsegpc._estimators.base_sparse_gp import BaseSparseGP
 from sparsegpc._estimators.class_predictions import ClassPredictions
@@ -335,7 +334,7 @@ class SparseGPClassifier(ClassPredictions, BaseSparseGP):
         numpy.linalg.LinAlgError
             If the kernel is not positive semi-definite.
         MemoryError
-            If the memory cannot hold what was asked for; the message says what can be.
+            If the memory cannot hold a model with so many inducing points.
 
         Warns
         -----
@@ -407,10 +406,6 @@ class SparseGPClassifier(ClassPredictions, BaseSparseGP):
         self.feature_relevance_ = None if relevances[0] is None else np.max(relevances, axis=0)
         return merge_classes(self.classes_, warnings_by_class)
 
-    def _model(self, kernel, rows, merged):
-        _refuse_many_functions(self._likelihood, len(self.classes_), len(merged.weight))
-        return super()._model(kernel, rows, merged)
-
     def _checked_rows(self, X, y, sample_weight, reset):
         """Return the `PresentRows` of a fitted model's classes."""
         X, y = validated_labels(self, X, y, reset=reset)
@@ -438,16 +433,3 @@ class SparseGPClassifier(ClassPredictions, BaseSparseGP):
         if variance and latent_range(best) > self._certain_range:
             return "the classes look separable, probabilities approach 0 and 1"
         return ""
-
-
-def _refuse_many_functions(likelihood, n_classes, n_rows):
-    # Targets, precisions and shifts; there are several more of each.
-    bytes_each = 8 * 3 * n_classes
-    refuse_beyond_memory(
-        n_rows * bytes_each,
-        f"likelihood {type(likelihood).__name__} of {n_classes} classes at {n_rows} rows",
-        lambda limit: (
-            f"give at most {limit // bytes_each} rows, or set likelihood='bernoulli-logit', which "
-            "learns one class after the other"
-        ),
-    )

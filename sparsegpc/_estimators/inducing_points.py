@@ -4,8 +4,9 @@ import numpy as np
 from sklearn.cluster import KMeans
 from sklearn.utils import check_array
 
+from sparsegpc._core.numerics.memory import check_square_matrices
 from sparsegpc._core.rows.sources import RowSource, spaced_rows
-from sparsegpc._core.selection.selectors import FixedSelector, PivotedSelector, refuse_points
+from sparsegpc._core.selection.selectors import FixedSelector, PivotedSelector
 from sparsegpc._estimators.input.validation import refuse_overflow
 
 # Rows of an array on disk that k-means sees, and for each of its centres.
@@ -18,17 +19,21 @@ PIVOTED = {
     "uniform": ("order", True),
 }
 METHODS = (*PIVOTED, "kmeans")
+# Matrices of shape (M, M) that any model of M points needs at once; most need two to three times
+# as many.
+N_MATRICES = 5
 
 
-def make_choice(method, n_points, tol, X, weight, rng, *, n_functions=1, name="n_inducing"):
-    """Return the choice of points of a method by its public name, for merged rows `X`.
+def make_choice(method, n_points, tol, X, weight, rng):
+    """Return the selector of points by the public name of its method, for merged rows `X`.
 
-    The points will serve so many functions; `name` is how the user knows `n_points`.
+    Raises MemoryError if the points are certain to be more than a model can hold.
     """
     n_points = min(n_points, len(X))
-    limits = {"n_functions": n_functions, "name": name}
+    # A tolerance may end a selection early.
+    if method == "kmeans" or tol == 0.0:
+        _check_memory(n_points)
     if method == "kmeans":
-        refuse_points(n_points, **limits)
         kmeans = KMeans(n_points, n_init=1, random_state=rng)
         if isinstance(X, RowSource):
             # k-means wants its rows in memory.
@@ -37,17 +42,17 @@ def make_choice(method, n_points, tol, X, weight, rng, *, n_functions=1, name="n
         return FixedSelector(kmeans.fit(X, sample_weight=weight).cluster_centers_)
     rule, by_precision = PIVOTED[method]
     order = rng.permutation(len(X)) if rule == "order" else None
-    options = {"by_precision": by_precision, "rng": rng, "order": order, **limits}
+    options = {"by_precision": by_precision, "rng": rng, "order": order}
     return PivotedSelector(rule, n_points, tol, **options)
 
 
-def check_inducing_points(points, n_features, n_functions=1):
+def check_inducing_points(points, n_features):
     """Return given inducing points as floats of shape (M, D), or raise ValueError.
 
-    Raises MemoryError if they are too many for a model of so many functions.
+    Raises MemoryError if they are more than a model can hold.
     """
     if hasattr(points, "__len__"):
-        refuse_points(len(points), n_functions, "the rows of selector")
+        _check_memory(len(points))
     points = check_array(points, dtype=np.float64, copy=True, input_name="selector")
     if points.shape[1] != n_features:
         raise ValueError(
@@ -56,3 +61,7 @@ def check_inducing_points(points, n_features, n_functions=1):
         )
     refuse_overflow(points, "selector")
     return points
+
+
+def _check_memory(n_points):
+    check_square_matrices(n_points, N_MATRICES, f"a model with {n_points} inducing points")

@@ -3,7 +3,7 @@
 import numpy as np
 
 from sparsegpc._core.models.posterior import draw
-from sparsegpc._core.numerics.budget import largest_square, refuse_beyond_memory
+from sparsegpc._core.numerics.memory import check_square_matrices
 from sparsegpc._estimators.input.settings import row_options
 
 
@@ -30,23 +30,14 @@ def by_row(*moments):
     return tuple(part[0] if len(part) == 1 else part.T for part in moments)
 
 
-def latent_covariance(posterior, kernel, X, request, n_samples=0):
+def latent_covariance(posterior, kernel, X):
     """Return mean and covariance of f, shape (K, N) and (K, N, N).
 
-    Raises MemoryError where that, and so many draws of it, cannot fit the memory; `request` is what
-    the user has asked for.
+    Raises MemoryError if the memory cannot hold the covariances.
     """
-    # The covariances; what f has beyond the inducing points, or the factor of one of them.
-    n_rows, n_functions = len(X), len(posterior.functions)
-    n_arrays = n_functions + 1
-    refuse_beyond_memory(
-        8 * (n_arrays * n_rows**2 + n_functions * n_rows * n_samples),
-        f"{request} at {n_rows} rows",
-        lambda limit: (
-            f"ask for at most {largest_square(limit, n_arrays)} rows at once"
-            + (", and for fewer than n_samples draws" if n_samples else "")
-        ),
-    )
+    # Beside the covariances, what f has beyond the inducing points, or the factor of one of them.
+    n_matrices = len(posterior.functions) + 1
+    check_square_matrices(len(X), n_matrices, f"the joint covariance of {len(X)} rows")
     # Beside the covariance all rows are small.
     with np.errstate(over="ignore", invalid="ignore"):
         moments = posterior.covariance(X[:])
@@ -56,12 +47,7 @@ def latent_covariance(posterior, kernel, X, request, n_samples=0):
 
 def latent_samples(fitted, X, n_samples, rng):
     """Return joint draws of the functions of fitted models, shape (K, n_samples, N)."""
-    return np.concatenate(
-        [
-            draw(*latent_covariance(*model, X, "sample_f", n_samples), n_samples, rng)
-            for model in fitted
-        ]
-    )
+    return np.concatenate([draw(*latent_covariance(*model, X), n_samples, rng) for model in fitted])
 
 
 def _refuse_overflowed(X, moments, kernel):

@@ -82,8 +82,6 @@ def search(estimator, problem, rng, *, warm=False, starts=None):
             rows.X,
             rows.weight,
             rng,
-            n_functions=problem.model.n_functions,
-            name="max_inducing",
         )
         return _search(estimator, problem, rng, choose, warm and starts_then is None, starts_then)
 
@@ -182,7 +180,7 @@ def _restarts(estimator, problem, rng):
 
 def _choice(estimator, problem, rng):
     """Return the choice of points that `selector` asks for."""
-    selector, rows, n_functions = estimator.selector, problem.rows, problem.model.n_functions
+    selector, rows = estimator.selector, problem.rows
     if isinstance(selector, str):
         return make_choice(
             selector,
@@ -191,10 +189,9 @@ def _choice(estimator, problem, rng):
             rows.X,
             rows.weight,
             rng,
-            n_functions=n_functions,
         )
     if not isinstance(selector, InducingPointSelector):
-        points = check_inducing_points(selector, estimator.n_features_in_, n_functions)
+        points = check_inducing_points(selector, estimator.n_features_in_)
         return FixedSelector(points)
     selector._validate_params()
     for name in ("kernel", "weighting"):
@@ -212,8 +209,6 @@ def _choice(estimator, problem, rng):
         rows.X,
         rows.weight,
         rng,
-        n_functions=n_functions,
-        name="selector.n_components",
     )
 
 

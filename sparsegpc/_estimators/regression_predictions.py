@@ -77,7 +77,7 @@ class GaussianPredictions(RegressorMixin):
             If both are asked for, or either without `noise_variance` from a model that was fitted
             to known noise.
         MemoryError
-            If the covariance cannot fit the memory.
+            If the memory cannot hold the covariance of the rows.
         """
         if return_std and return_cov:
             raise ValueError("return_std and return_cov cannot both be True: ask for one of them")
@@ -85,7 +85,7 @@ class GaussianPredictions(RegressorMixin):
         with single_threaded_blas():
             if return_cov:
                 noise = self._noise_variances(X, noise_variance)
-                mean, covariance = self._latent_with_covariance(X, "predict with return_cov=True")
+                mean, covariance = self._latent_with_covariance(X)
                 np.einsum("knn->kn", covariance)[...] += noise
                 covariance = np.moveaxis(covariance, 0, -1)
                 return self._shaped(mean), covariance[..., 0] if self._one_output else covariance
@@ -176,7 +176,7 @@ class GaussianPredictions(RegressorMixin):
             If `n_samples` is not positive, `random_state` is no seed, the kernel overflows, or
             `noise_variance` is missing for a model that was fitted to known noise.
         MemoryError
-            If that cannot fit the memory.
+            If the memory cannot hold the covariance of the rows.
         """
         X = self._check_rows(X)
         n_samples, rng = (
@@ -185,7 +185,7 @@ class GaussianPredictions(RegressorMixin):
         )
         with single_threaded_blas():
             # Not held by a name, so that they die before the noise asks for as much.
-            samples = draw(*self._latent_with_covariance(X, "sample_y", n_samples), n_samples, rng)
+            samples = draw(*self._latent_with_covariance(X), n_samples, rng)
             if noise_variance is None:
                 self._refuse_unknown_noise()
                 log_noise = self._noise.log_samples(X[:], n_samples, rng)
@@ -213,8 +213,8 @@ class GaussianPredictions(RegressorMixin):
         scale = self._y_scale[:, None]
         return self._y_centre[:, None] + scale * mean, scale**2 * variance
 
-    def _latent_with_covariance(self, X, request, n_samples=0):
-        mean, covariance = latent_covariance(self._posterior, self.kernel_, X, request, n_samples)
+    def _latent_with_covariance(self, X):
+        mean, covariance = latent_covariance(self._posterior, self.kernel_, X)
         scale = self._y_scale[:, None]
         covariance *= scale[..., None] ** 2
         return self._y_centre[:, None] + scale * mean, covariance

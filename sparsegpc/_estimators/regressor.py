@@ -311,7 +311,7 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
         numpy.linalg.LinAlgError
             If the kernel is not positive semi-definite.
         MemoryError
-            If the memory cannot hold what was asked for; the message says what can be.
+            If the memory cannot hold a model with so many inducing points.
 
         Warns
         -----

@@ -18,7 +18,6 @@ from sparsegpc._core.bounds.slacks import TIGHT
 from sparsegpc._core.likelihoods.binary import PolyaGammaLogit
 from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.models.posterior import whitened_features
-from sparsegpc._core.numerics.budget import refuse_beyond_memory
 from sparsegpc._core.numerics.linalg import JITTER_ATTEMPTS
 from sparsegpc._core.rows.threads import single_threaded_blas
 from sparsegpc._core.rows.unique_rows import unique_rows
@@ -181,7 +180,7 @@ class InducingPointSelector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, E
         numpy.linalg.LinAlgError
             If the kernel is not positive semi-definite.
         MemoryError
-            If the memory cannot hold what was asked for; the message says what can be.
+            If the memory cannot hold a model with so many inducing points.
         """
         with all_or_nothing(self), single_threaded_blas():
             self._fit(X, y)
@@ -214,8 +213,6 @@ class InducingPointSelector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, E
             rows.X,
             rows.weight,
             check_random_state(self.random_state),
-            n_functions=0,
-            name="n_components",
         )
         candidates = CandidateRows(rows.X, float(rows.weight.sum()), row_options())
         precision = self._precision(adapted, candidates, rows, targets, len(X))
@@ -236,7 +233,7 @@ class InducingPointSelector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, E
         if not isinstance(self.weighting, str):
             return rows.total(check_weights(self.weighting, n_samples))
         total, kernel, theta = np.zeros(len(rows.weight)), adapted.kernel, adapted.theta
-        choose = PivotedSelector("argmax", self.n_components, self.tol, name="n_components")
+        choose = PivotedSelector("argmax", self.n_components, self.tol)
         for target in targets:
             model = _binary_model(kernel, rows, target)
             # The points of each classifier are those that its prior precisions choose.
@@ -259,19 +256,8 @@ class InducingPointSelector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, E
         -------
         V : ndarray of shape (n_samples, `n_components_`)
             ``V @ V.T`` approximates ``kernel_(X)``, from below in its diagonal.
-
-        Raises
-        ------
-        MemoryError
-            If V cannot fit the memory.
         """
         X = self._check_rows(X)
-        row_bytes = 8 * len(self.inducing_points_)
-        refuse_beyond_memory(
-            len(X) * row_bytes,
-            f"transform of {len(X)} rows to {len(self.inducing_points_)} features",
-            lambda limit: f"transform at most {limit // row_bytes} rows at a time",
-        )
         adapted = adapt_kernel(self.kernel_, self.n_features_in_)
         with single_threaded_blas():
             return whitened_features(

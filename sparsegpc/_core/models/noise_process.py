@@ -221,8 +221,6 @@ class HeteroscedasticModel(SparseModel):
             "argmax",
             n_noise_points,
             noise_tol,
-            n_functions=self.n_functions,
-            name="noise.n_inducing",
         )
         self._log_noise = log_noise
 

@@ -10,8 +10,6 @@ from threading import Lock
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from sparsegpc._core.numerics.budget import refuse_beyond_memory
-
 # Float64 bytes that are read at a time.
 READ_BYTES = 8 * 2**20
 # Rows this close together are read by one slice.
@@ -156,19 +154,7 @@ class RowSource:
             self._ranges = low, high
         return self._ranges
 
-    def _refuse_many(self, n_rows):
-        row_bytes = 8 * max(self.shape[1], 1)
-        refuse_beyond_memory(
-            n_rows * row_bytes,
-            f"reading {n_rows} rows of X at once, of {self.shape[1]} columns,",
-            lambda limit: (
-                f"ask for at most {limit // row_bytes} at a time; a fit reads batch_size rows, and "
-                "20 for each of n_inducing points, at once"
-            ),
-        )
-
     def _read(self, start, stop):
-        self._refuse_many(stop - start)
         # Readers of files are seldom safe in several threads.
         with self._lock:
             part = self.rows[start:stop]
@@ -186,7 +172,6 @@ class RowSource:
 
     def _gather(self, indices):
         """Return the rows of these numbers."""
-        self._refuse_many(len(indices))
         if isinstance(self.rows, np.ndarray):
             return np.ascontiguousarray(self.rows[indices], dtype=np.float64)
         if hasattr(self.rows, "__dask_graph__"):

@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sparsegpc._core.numerics.budget import refuse_beyond_memory
 from sparsegpc._core.rows.blocks import strips
 from sparsegpc._core.rows.sources import RowSource
 
@@ -104,12 +103,6 @@ def unique_tables(tables, weight):
     starts = np.flatnonzero(is_new)
     total = _sum_copies(weight[order], starts)
     first = order[starts]
-    n_columns = sum(table.shape[1] for table in tables)
-    refuse_beyond_memory(
-        8 * len(first) * n_columns,
-        f"a sorted copy of {len(first)} rows of {n_columns} columns",
-        lambda limit: "give X as an array that is read by slices, for example a numpy.memmap",
-    )
     return [_take(table, first) for table in tables], total, order, starts
 
 

@@ -42,8 +42,6 @@ class Factor:
         Stop as soon as the cost per row, in nats, is at most this.
     total_weight : float or None
         What "per row" counts: the sum of the sample weights. None is N.
-    check : callable or None
-        ``check(n)`` raises if there cannot be n points; called before the memory grows to that.
     **row_options
         Of `RowBlocks`.
 
@@ -68,10 +66,8 @@ class Factor:
         gain_weight=None,
         tol=0.0,
         total_weight=None,
-        check=None,
         **row_options,
     ):
-        self._check = check
         self._covariance, self._X, self._row_options = covariance, X, row_options
         self._kdiag, self._precision = kdiag, precision
         self._gain_weight = precision if gain_weight is None else gain_weight
@@ -151,8 +147,6 @@ class Factor:
         if not pivots:
             return
         n_old, n_new = self.size, len(pivots)
-        if self._check is not None:
-            self._check(n_old + n_new)
         L = np.zeros((n_old + n_new, n_old + n_new), order="F")
         L[:n_old, :n_old] = self._L
         L[n_old:, :n_old] = block.V[:, pivots].T

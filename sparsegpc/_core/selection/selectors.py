@@ -11,14 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sparsegpc._core.numerics.budget import largest_square, refuse_beyond_memory
 from sparsegpc._core.rows.sources import map_rows
 from sparsegpc._core.selection.factor import Selection
 from sparsegpc._core.selection.pivots import select
-
-# Arrays of shape (M, M) that a model of M points cannot do without, and further ones for each
-# function; in truth it takes two to three times as many.
-POINTS_ARRAYS, FUNCTION_ARRAYS = 3, 2
 
 
 class CandidateRows(NamedTuple):
@@ -51,19 +46,6 @@ class InducingPoints(NamedTuple):
         )
 
 
-def refuse_points(n_points, n_functions, name):
-    """Raise MemoryError if no model of so many points and functions fits the memory.
-
-    `name` is what limits their number, as the user knows it.
-    """
-    n_arrays = POINTS_ARRAYS + FUNCTION_ARRAYS * n_functions
-    refuse_beyond_memory(
-        8 * n_arrays * n_points**2,
-        f"a model with {n_points} inducing points",
-        lambda limit: f"limit {name} to {largest_square(limit, n_arrays)}",
-    )
-
-
 class PivotedSelector:
     """Choose inducing points by partial pivoted Cholesky; see `pivots`.
 
@@ -78,10 +60,6 @@ class PivotedSelector:
         Weigh residuals by the site precisions; else all alike (greedy variance).
     rng : numpy.random.RandomState or None
     order : ndarray of int or None
-    n_functions : int
-        How many functions the points will serve.
-    name : str
-        How the user knows `n_points`.
     """
 
     def __init__(
@@ -93,11 +71,8 @@ class PivotedSelector:
         by_precision=True,
         rng=None,
         order=None,
-        n_functions=1,
-        name="n_inducing",
     ):
         self._rule, self._tol = rule, tol
-        self._check = partial(refuse_points, n_functions=n_functions, name=name)
         self._by_precision, self._rng, self._order = by_precision, rng, order
         self.n_points = n_points
         # A given order does not depend on the kernel: choosing again changes nothing.
@@ -122,7 +97,6 @@ class PivotedSelector:
             total_weight=rows.total_weight,
             rng=self._rng,
             order=self._order,
-            check=self._check,
             **rows.options,
         )
         return InducingPoints(rows.X[selection.indices], selection.indices, selection)

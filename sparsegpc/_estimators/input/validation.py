@@ -3,7 +3,6 @@
 import numpy as np
 from sklearn.utils.validation import _check_sample_weight, check_array, validate_data
 
-from sparsegpc._core.numerics.budget import refuse_beyond_memory
 from sparsegpc._core.rows.sources import RowSource, gives_slices
 
 # Beyond the smallest weight products underflow; beyond the largest a sum loses the other rows.
@@ -40,7 +39,6 @@ def validated_rows(estimator, X, y="no_validation", *, reset=True, **checks):
     if not isinstance(y, str):
         refuse_masked(y, "y")
     if not gives_slices(X) or _was_in_memory(X):
-        _refuse_large_copy(X)
         return validate_data(estimator, X, y, dtype=np.float64, reset=reset, **checks)
     source = RowSource(X)
     # An array of the same shape that takes no memory.
@@ -60,16 +58,6 @@ def validated_rows(estimator, X, y="no_validation", *, reset=True, **checks):
 def _was_in_memory(X):
     """Return whether joblib made this memory map, to share an array with its processes."""
     return isinstance(X, np.memmap) and "joblib_memmapping_folder" in str(X.filename)
-
-
-def _refuse_large_copy(X):
-    """Raise MemoryError if an array must be converted but the copy cannot fit the memory."""
-    if isinstance(X, np.ndarray) and X.dtype != np.float64:
-        refuse_beyond_memory(
-            8 * X.size,
-            f"X of the shape {X.shape} and dtype {X.dtype}, converted to float64,",
-            lambda limit: "give it as a numpy.memmap, which is converted block by block",
-        )
 
 
 def refuse_masked(values, name):

@@ -10,7 +10,6 @@ from sklearn.utils._param_validation import Interval
 
 from sparsegpc._core.likelihoods.gaussian import GaussianNoise, noisy_targets
 from sparsegpc._core.models.model import SparseModel
-from sparsegpc._core.numerics.budget import refuse_beyond_memory
 from sparsegpc._core.rows.blocks import RowBlocks, Table
 from sparsegpc._core.rows.sources import map_rows
 from sparsegpc._estimators.input.settings import row_options
@@ -65,7 +64,6 @@ class PolynomialNoise(BaseEstimator):
     def _plan(self, setting):
         """Return the `NoisePlan` for a `NoiseSetting`."""
         basis = PolynomialBasis(setting.X, self.degree, self.interactions)
-        _refuse_wide_basis(self, basis.n_functions, len(setting.X), len(setting.variance))
         log_noise, bounds = np.log(START * setting.variance), setting.variance[:, None] * LIMITS
         return PolynomialPlan(basis, basis.names(setting.columns), log_noise, np.log(bounds))
 
@@ -211,16 +209,3 @@ class LearnedPolynomial(LearnedNoise):
 def constant_noise(X, log_noise):
     """Return the `LearnedPolynomial` of the same log variances, shape (n_outputs,), everywhere."""
     return LearnedPolynomial(PolynomialBasis(X, 0), log_noise[:, None])
-
-
-def _refuse_wide_basis(noise, n_functions, n_rows, n_outputs):
-    # The basis, and a copy with the targets of each output.
-    bytes_each = 8 * n_rows * (1 + n_outputs)
-    refuse_beyond_memory(
-        n_functions * bytes_each,
-        f"noise={noise} with {n_functions} coefficients at {n_rows} rows",
-        lambda limit: (
-            "set a smaller degree, or interactions=False, for at most "
-            f"{limit // bytes_each} coefficients"
-        ),
-    )

@@ -294,7 +294,6 @@ def test_rounding_error_of_a_residual_grows_with_the_weights_of_its_prediction(s
         gain_weight=np.ones(12),
         tol=0.0,
         total_weight=12.0,
-        check=None,
         row_options={},
     )
     chosen, rows = np.array([4, 1, 7]), np.array([0, 9, 2, 5])

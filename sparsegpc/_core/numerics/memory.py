@@ -1,7 +1,7 @@
-"""Memory that this process may have, and the refusal of what cannot fit.
+"""The memory that this process may have, and the refusal of matrices that cannot fit.
 
-Refused is only what would need more than all of it, before anything is allocated: systems promise
-more memory than there is, and then end a process that uses what it was promised.
+Checked are square matrices, which grow with the square of a number that the user chooses. Systems
+promise more memory than there is, and then end a process that uses what it was promised.
 """
 
 import os
@@ -13,56 +13,37 @@ try:
 except ImportError:  # Windows
     resource = None
 
-# Less than this is not worth a look at the limits.
-SMALLEST_REQUEST = 2**26
-LIMITS = ("RLIMIT_AS", "RLIMIT_DATA")
+# Where Linux lists the control groups of a process, and their limits.
 GROUPS, GROUP_FILES = Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")
-UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
 
 def memory_limit():
-    """Return the bytes that this process may have, or infinity where nothing is known.
+    """Return the bytes that this process may have, or infinity where no limit is known.
 
-    The least of the machine's physical memory, the limits of the process (``ulimit -v`` and
+    The smallest of the machine's physical memory, the limits of the process (``ulimit -v`` and
     ``ulimit -d``) and those of its control groups, as containers set them. What the process
     has in use is not subtracted.
     """
     return min(_physical_memory(), _process_limit(), _group_limit())
 
 
-def refuse_beyond_memory(n_bytes, what, remedy):
-    """Raise MemoryError if something takes more bytes than this process may have.
+def check_square_matrices(size, n_matrices, request):
+    """Raise MemoryError if this process cannot have so many float64 matrices.
 
     Parameters
     ----------
-    n_bytes : int
-        What it takes in any case.
-    what : str
-        The request, which begins the message: ``"<what> takes at least ..."``.
-    remedy : callable
-        ``remedy(limit)`` returns what to do instead, given the bytes that there are.
+    size : int
+        Rows and columns of each.
+    n_matrices : int
+    request : str
+        Begins the message: ``"<request> needs at least ..."``.
     """
-    if n_bytes < SMALLEST_REQUEST:
-        return
-    limit = memory_limit()
+    n_bytes, limit = 8 * n_matrices * size**2, memory_limit()
     if n_bytes > limit:
         raise MemoryError(
-            f"{what} takes at least {in_words(n_bytes)} of memory, but this process may have "
-            f"{in_words(limit)}: {remedy(limit)}"
+            f"{request} needs at least {n_bytes / 2**30:.3g} GiB of memory, but this process may "
+            f"have {limit / 2**30:.3g} GiB: ask for at most {isqrt(limit // (8 * n_matrices))}"
         )
-
-
-def largest_square(n_bytes, n_arrays):
-    """Return the largest n, at least 1, for which `n_arrays` of shape (n, n) fit the bytes."""
-    return max(1, isqrt(int(n_bytes) // (8 * n_arrays)))
-
-
-def in_words(n_bytes):
-    """Return a number of bytes with three digits and a unit."""
-    value, unit = float(n_bytes), 0
-    while value >= 999.5 and unit + 1 < len(UNITS):
-        value, unit = value / 1024.0, unit + 1
-    return f"{value:.3g} {UNITS[unit]}"
 
 
 def _physical_memory():
@@ -76,8 +57,7 @@ def _physical_memory():
 def _process_limit():
     if resource is None:
         return inf
-    names = [getattr(resource, name) for name in LIMITS if hasattr(resource, name)]
-    limits = [resource.getrlimit(name)[0] for name in names]
+    limits = [resource.getrlimit(name)[0] for name in (resource.RLIMIT_AS, resource.RLIMIT_DATA)]
     return min((limit for limit in limits if limit != resource.RLIM_INFINITY), default=inf)
 
 
