@@ -421,7 +421,7 @@ def test_a_certificate_holds_its_contract():
     assert certificate.upper_bound == min(certificate.upper_bounds.values())
     assert str(certificate).count("\n") >= 2
     with pytest.raises(AttributeError):
-        certificate.n_rows = 5.0
+        certificate.total_weight = 5.0
 
 
 @pytest.mark.parametrize("method", METHODS, ids=lambda method: method.__qualname__)

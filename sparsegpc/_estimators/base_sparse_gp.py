@@ -15,9 +15,8 @@ from sparsegpc._core.rows.unique_rows import unique_rows
 from sparsegpc._estimators.base_estimator import Estimator
 from sparsegpc._estimators.fitted_bounds import Restated, bound_at, certified, truncated
 from sparsegpc._estimators.inducing_points import METHODS
-from sparsegpc._estimators.input.rows import present_rows
 from sparsegpc._estimators.input.settings import row_options
-from sparsegpc._estimators.input.validation import checked_targets, validated_rows
+from sparsegpc._estimators.input.validation import checked_targets, present_rows, validated_rows
 from sparsegpc._estimators.kernels.initialization import column_relevance, default_kernel
 from sparsegpc._estimators.kernels.sklearn_kernels import NO_WHITE_NOISE, adapt_kernel
 from sparsegpc._estimators.kernels.spread import measure_spread
@@ -355,7 +354,7 @@ class BaseSparseGP(*CALLBACK_SUPPORT, Estimator):
     def _limit_meaning(self, name, side, best):
         """Say what it means that this hyperparameter is at a limit; empty if nothing is known.
 
-        None means that users need not be told.
+        None means that the limit needs no warning.
         """
         return ""
 

@@ -16,9 +16,6 @@ from sparsegpc._core.rows.blocks import RowBlocks
 from sparsegpc._core.rows.threads import available_threads, single_threaded_blas
 from sparsegpc._estimators.latent import by_row, latent_moments, latent_samples
 
-# Draws for an interval of probabilities that depend on several functions.
-N_DRAWS = 1000
-
 
 class ClassPredictions(ClassifierMixin):
     """Predictions of a fitted classifier.
@@ -153,7 +150,7 @@ class ClassPredictions(ClassifierMixin):
         with np.errstate(under="ignore"):
             return self._intervals(mean, variance, tails, rng)
 
-    def _intervals(self, mean, variance, tails, rng):
+    def _intervals(self, mean, variance, tails, rng, n_draws=1000):
         """Return the quantiles of all classes, (low, high), from moments of f."""
         if len(mean) == 1:
             # The probability of the second class rises with f.
@@ -161,7 +158,7 @@ class ClassPredictions(ClassifierMixin):
             low, high = (self._likelihood.probabilities(f[None])[:, 1] for f in ends)
             return np.stack([1.0 - high, low], axis=1), np.stack([1.0 - low, high], axis=1)
         # The same draws at all rows, so that an interval does not depend on the other rows.
-        draws = rng.standard_normal((len(mean), N_DRAWS))
+        draws = rng.standard_normal((len(mean), n_draws))
         low, high = np.empty((2, mean.shape[1], len(self.classes_)))
         for row, (m, s) in enumerate(zip(mean.T, np.sqrt(variance.T), strict=True)):
             f = m[:, None] + s[:, None] * draws

@@ -18,7 +18,7 @@ from sparsegpc._estimators.input.labels import (
     validated_labels,
     weigh_classes,
 )
-from sparsegpc._estimators.input.rows import present_rows
+from sparsegpc._estimators.input.validation import present_rows
 from sparsegpc._estimators.learning import check_auto
 from sparsegpc._estimators.messages.callbacks import fit_task
 from sparsegpc._estimators.messages.fit_warnings import latent_range, merge_classes

@@ -25,8 +25,8 @@ from sparsegpc._estimators.input.fitted_model import (
 class Restated(NamedTuple):
     """The core's model of given rows at what an estimator has learned.
 
-    ``theta`` are its parameters, and ``offset`` is the bound that the user is told less the model's
-    own, in nats.
+    ``theta`` are its parameters, and ``offset`` is added to the model's bound, in nats, for the
+    user's units.
     """
 
     estimator: BaseEstimator
@@ -66,7 +66,7 @@ def bound_at(estimator, theta, eval_gradient, X, y, **others):
     `others` are what belongs to rows besides X and y. Without rows it is the bound of the fit.
     """
     check_is_fitted(estimator)
-    if not needs_rows(X, y, {"theta": theta, **others}, eval_gradient):
+    if not needs_rows(X, y, [theta, *others.values()], eval_gradient):
         return estimator.lower_bound_
     theta = check_theta(theta, estimator.kernel_)
     with single_threaded_blas():

@@ -9,8 +9,6 @@ from sparsegpc._core.rows.sources import RowSource, spaced_rows
 from sparsegpc._core.selection.selectors import FixedSelector, PivotedSelector
 from sparsegpc._estimators.input.validation import refuse_overflow
 
-# Rows of an array on disk that k-means sees, and for each of its centres.
-KMEANS_ROWS, KMEANS_ROWS_PER_POINT = 10_000, 100
 # The rules of selection by their public names, and whether they weigh residuals by precisions.
 PIVOTED = {
     "hgv": ("argmax", True),
@@ -36,8 +34,8 @@ def make_choice(method, n_points, tol, X, weight, rng):
     if method == "kmeans":
         kmeans = KMeans(n_points, n_init=1, random_state=rng)
         if isinstance(X, RowSource):
-            # k-means wants its rows in memory.
-            few = spaced_rows(X, max(KMEANS_ROWS, KMEANS_ROWS_PER_POINT * n_points))
+            # k-means needs its rows in memory: 10 000 of them, and 100 or more for each centre.
+            few = spaced_rows(X, max(10_000, 100 * n_points))
             X, weight = X[few], weight[few]
         return FixedSelector(kmeans.fit(X, sample_weight=weight).cluster_centers_)
     rule, by_precision = PIVOTED[method]

@@ -29,7 +29,7 @@ class Problem(NamedTuple):
     ``rows`` are `UniqueRows`, ``places`` (N,) which of the user's rows they were made of;
     ``spread`` says how far they lie apart; ``kernel`` is that of f, as the user knows it;
     ``parameters`` is an `AdaptedKernel`, with the parameters of the likelihood behind those of the
-    kernel; ``model`` is the core's; ``progress`` is told what is learned.
+    kernel; ``model`` is the core's; ``progress`` records the evaluations.
     """
 
     rows: UniqueRows
@@ -42,7 +42,7 @@ class Problem(NamedTuple):
 
     @property
     def offset(self):
-        """The bound that the user is told less the model's own, in nats."""
+        """What is added to the model's bound for the user's units, in nats."""
         return self.progress.offset * self.model.total_weight
 
 

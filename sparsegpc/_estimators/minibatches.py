@@ -21,17 +21,15 @@ from sparsegpc._estimators.kernels.initialization import start_values
 from sparsegpc._estimators.messages.callbacks import CALLBACK_SUPPORT
 from sparsegpc._estimators.messages.fit_warnings import FRAMES_TO_USER
 
-# Rows from which hyperparameters start, and their number of points.
+# Rows, points and steps for start values: a fit of about a second.
 START_ROWS, START_POINTS, START_ITERATIONS = 2000, 100, 30
-# Of a stream the history holds the last so many calls.
+# Calls of partial_fit in `history_`, so that the model of an endless stream does not grow.
 LONGEST_HISTORY = 1000
-# Inducing points are chosen among so many rows for each of them.
-ROWS_PER_POINT = 20
 
 
 def n_first_rows(n_inducing):
-    """Return how many rows, taken at random, tell where to begin."""
-    return max(START_ROWS, ROWS_PER_POINT * n_inducing)
+    """Return the number of random rows for the start: 20 or more for each inducing point."""
+    return max(START_ROWS, 20 * n_inducing)
 
 
 def learn_theta(model, parameters, spread, n_inducing):

@@ -41,8 +41,6 @@ from sparsegpc._estimators.regression_predictions import GaussianPredictions
 WHITE_IN_PRODUCT = (
     "a WhiteKernel may only be a summand of a regressor's kernel, where it stands for the noise"
 )
-# A mean that moves by less than this share of the targets' deviation is constant to the eye.
-VISIBLE_SHARE = 0.1
 
 
 class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
@@ -492,7 +490,8 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
             extended = plan.extend(parameters)
             return Problem(rows, places, spread, kernel, extended, model, progress)
 
-        self._visible_range = VISIBLE_SHARE * float(np.sqrt(variance.mean()))
+        # A mean that moves by less than a tenth of the targets' deviation looks constant.
+        self._visible_range = 0.1 * float(np.sqrt(variance.mean()))
         setting = NoiseSetting(rows.X, spread, variance, column_names(self))
         plan, starts = self._begin(make_plan(noise, setting), problem, setting, rng)
         self._plan, self._normalized = plan, self.normalize_y

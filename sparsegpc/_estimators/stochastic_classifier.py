@@ -22,9 +22,9 @@ from sparsegpc._estimators.input.labels import (
     validated_labels,
     weigh_classes,
 )
-from sparsegpc._estimators.input.rows import present_rows
 from sparsegpc._estimators.input.settings import row_options
 from sparsegpc._estimators.input.targets import distinct_rows
+from sparsegpc._estimators.input.validation import present_rows
 from sparsegpc._estimators.kernels.initialization import default_kernel
 from sparsegpc._estimators.kernels.sklearn_kernels import NO_WHITE_NOISE, adapt_kernel
 from sparsegpc._estimators.kernels.spread import measure_spread

@@ -24,10 +24,6 @@ KINDS = (
     StochasticSparseGPRegressor,
 )
 AXES = {"evaluations": "evaluations of the bound", "seconds": "time since the start of the fit, s"}
-# First steps from poor starts may be so low that nothing is left to see of the others: if this
-# share of the evaluations takes more of the axis than this, the axis begins above them.
-LOWEST_SHARE, MOST_OF_AXIS = 0.2, 0.7
-MARGIN = 0.05
 
 
 class ConvergenceDisplay:
@@ -242,8 +238,10 @@ def _limits(values, before):
 
     `before` are those of what was drawn before, or nothing; both are to be seen.
     """
-    lowest, low, high = np.quantile(values, [0.0, LOWEST_SHARE, 1.0])
-    if low - lowest <= MOST_OF_AXIS * (high - lowest):
+    # The first steps from poor starts may be so low that the others are not visible: the axis
+    # begins above the lowest fifth of the evaluations if these would take most of it.
+    lowest, low, high = np.quantile(values, [0.0, 0.2, 1.0])
+    if low - lowest <= 0.7 * (high - lowest):
         low = lowest
-    margin = MARGIN * ((high - low) or 1.0)
+    margin = 0.05 * ((high - low) or 1.0)
     return min([low - margin, *before]), max([high + margin, *before])

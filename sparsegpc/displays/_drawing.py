@@ -5,10 +5,6 @@ import numpy as np
 # Colours that also differ for the colour-blind (Okabe and Ito).
 BLUE, SKY, VERMILION, GREEN = "#0072B2", "#56B4E9", "#D55E00", "#009E73"
 GREY, PALE = "#5F5F5F", "#C8C8C8"
-# Below an axes stand tick labels and a label: room for them, in points.
-ROOM_BELOW = 34.0
-# Width of an entry of a legend, in inches: a legend wider than its axes squeezes them.
-ENTRY_WIDTH = 1.45
 # Settings that say a colour: one that is given takes the place of all by default.
 COLOURS = ("color", "c", "facecolor", "edgecolor")
 
@@ -85,10 +81,12 @@ def add_legend(ax, given, n_columns):
 
     given = checked_settings("legend_kw", given)
     if "loc" not in given and "bbox_to_anchor" not in given:
-        down = ScaledTranslation(0.0, -ROOM_BELOW / 72.0, ax.figure.dpi_scale_trans)
+        # 34 points for the tick labels and the label of the axis.
+        down = ScaledTranslation(0.0, -34.0 / 72.0, ax.figure.dpi_scale_trans)
         given.update(
             loc="upper center", bbox_to_anchor=(0.5, 0.0), bbox_transform=ax.transAxes + down
         )
     width = ax.bbox.width / ax.figure.dpi
-    n_columns = max(1, min(n_columns, int(width / ENTRY_WIDTH)))
+    # An entry is about 1.45 inches wide; a legend wider than its axes would squeeze them.
+    n_columns = max(1, min(n_columns, int(width / 1.45)))
     return ax.legend(**{"ncols": n_columns, "fontsize": "small", "frameon": False, **given})

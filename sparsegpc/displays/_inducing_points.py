@@ -40,9 +40,6 @@ LABELS = {
 }
 # Those of which f is the log-odds, to which the augmentation applies.
 LOGISTIC = (BernoulliLogit, ConditionalPolyaGamma, PolyaGammaLogit)
-# Below this the variance is that of a tilt of zero, to the last bit.
-SMALLEST_TILT = 1e-8
-N_LEVELS, MOST_TICKS = 20, 6
 # Shades that rows and points stand out from.
 LIGHT_BLUE, LIGHT_VERMILION, LIGHT_GREY = "#7FB8D8", "#EAAE7F", "#8C8C8C"
 
@@ -367,12 +364,12 @@ class InducingPointsDisplay:
         if self.response == "probability":
             # Opaque: where transparent levels meet they leave lines.
             colours = LinearSegmentedColormap.from_list("", [LIGHT_BLUE, "white", LIGHT_VERMILION])
-            style = {"levels": np.linspace(0.0, 1.0, N_LEVELS + 1)}
+            style = {"levels": np.linspace(0.0, 1.0, 21)}
             label, ticks = f"probability of {names[1]}", np.linspace(0.0, 1.0, 5)
         else:
             colours = LinearSegmentedColormap.from_list("", ["white", LIGHT_GREY])
-            style = {"levels": N_LEVELS}
-            label, ticks = LABELS[self.response], MaxNLocator(MOST_TICKS, steps=[1, 2, 2.5, 5, 10])
+            style = {"levels": 20}
+            label, ticks = LABELS[self.response], MaxNLocator(6, steps=[1, 2, 2.5, 5, 10])
         if "colors" not in given:
             style["cmap"] = colours
         self.surface_ = self.ax_.contourf(self.xx0, self.xx1, self.values, **{**style, **given})
@@ -411,4 +408,5 @@ def _uncertainty(response, mean, variance):
     if response == "latent_std":
         return np.sqrt(variance)
     tilt = np.sqrt(mean**2 + variance)
-    return 1.0 / polya_gamma_mean(np.maximum(tilt, SMALLEST_TILT))
+    # The variance at a tilt of 1e-8 is that at zero to the last bit.
+    return 1.0 / polya_gamma_mean(np.maximum(tilt, 1e-8))

@@ -16,10 +16,6 @@ from sparsegpc.displays._drawing import (
 )
 from sparsegpc.displays._inputs import fitted_model, refuse_one_vs_rest, sizes_of_prefixes
 
-N_SIZES = 8
-# Along an axis that is half a figure wide.
-MOST_TICKS = 12
-
 
 class SparsityDisplay:
     """The lower bound, the cost per row and the certificate against the number of inducing points.
@@ -149,7 +145,7 @@ class SparsityDisplay:
         model = fitted.estimator
         refuse_one_vs_rest(model, cls.__name__)
         _refuse_unordered(model)
-        sizes = sizes_of_prefixes(n_inducing, len(model.inducing_points_), N_SIZES)
+        sizes = sizes_of_prefixes(n_inducing, len(model.inducing_points_), 8)
         data = {"X": fitted.transform(X), "y": y, "sample_weight": sample_weight}
         if isinstance(model, SparseGPRegressor):
             data["noise_variance"] = noise_variance
@@ -254,7 +250,8 @@ def _tick_at(ax, numbers):
     """Label a logarithmic axis with these numbers, but for those too close to a larger one."""
     from matplotlib.ticker import FixedLocator, NullLocator, StrMethodFormatter
 
-    room = (numbers[-1] / numbers[0]) ** (1.0 / MOST_TICKS)
+    # Twelve ticks fit an axis that is half a figure wide.
+    room = (numbers[-1] / numbers[0]) ** (1.0 / 12)
     ticks = [numbers[-1]]
     for number in numbers[-2::-1]:
         if number * room <= ticks[-1]:

@@ -405,7 +405,7 @@ def test_a_certificate_closes_with_the_number_of_points(name):
         model = fixed_model(name, n_inducing=n_inducing, selection_tol=0.0).fit(X, y)
         certificate = model.certificate(X, y)
         assert_allclose(certificate.lower_bound, model.lower_bound_, atol=1e-4)
-        assert certificate.n_rows == 60
+        assert certificate.total_weight == 60
         assert certificate.standard_bound <= certificate.lower_bound + 1e-9
         assert certificate.improved_lower_bound >= certificate.lower_bound - 1e-9
         assert certificate.upper_bound >= certificate.lower_bound - 1e-9
@@ -610,7 +610,7 @@ def test_weights_are_copies_whatever_the_order_of_rows(name, rng):
     assert_allclose(repeated._theta, weighted._theta, atol=1e-6)
     ours = weighted.certificate(X, y, weight)
     assert_allclose(ours.upper_bound, repeated.certificate(X[copies], y[copies]).upper_bound)
-    assert ours.n_rows == weight.sum()
+    assert ours.total_weight == weight.sum()
 
 
 @EVERY_CASE

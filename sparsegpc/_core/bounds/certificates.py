@@ -25,17 +25,17 @@ OF_SITES = "bound with a point at every row and the same sites"
 # From here on an error of the mean, in deviations, or a ratio of variances says nothing useful.
 LARGEST_ERROR_TOLD = 5.0
 # Fields of a certificate that are numbers.
-NUMBERS = ("n_rows", "lower_bound", "standard_bound", "improved_lower_bound")
+NUMBERS = ("total_weight", "lower_bound", "standard_bound", "improved_lower_bound")
 
 
-def certify(features, outputs, slack, methods, *, n_rows, **cg_options):
+def certify(features, outputs, slack, methods, *, total_weight, **cg_options):
     """Return a list with the `Certificate` of each output; see `upper_bounds`.
 
-    `n_rows` is the total weight of the rows. The certificates of independent outputs may be added.
+    `total_weight` is that of the rows. The certificates of independent outputs may be added.
     """
     return [
         Certificate(
-            n_rows,
+            total_weight,
             float(posterior.bound),
             standard_bound(features, sites, posterior, slack),
             {name: float(bound) for name, bound in bounds.upper.items()},
@@ -85,7 +85,7 @@ class Certificate:
 
     Parameters
     ----------
-    n_rows : float
+    total_weight : float
         Total weight of the rows.
     lower_bound : float
         The bound that was fitted, in nats.
@@ -117,7 +117,7 @@ class Certificate:
     0.01 0.02 0.1421
     """
 
-    n_rows: float
+    total_weight: float
     lower_bound: float
     standard_bound: float
     upper_bounds: dict
@@ -138,19 +138,19 @@ class Certificate:
                     f"{name} must be a number, got {value!r}: certificates are made by the method "
                     "certificate of a fitted estimator"
                 )
-        if not 0.0 < self.n_rows < math.inf:
+        if not 0.0 < self.total_weight < math.inf:
             raise ValueError(
-                f"n_rows must be positive and finite, got {self.n_rows!r}: give the total weight "
-                "of the rows"
+                f"total_weight must be positive and finite, got {self.total_weight!r}: give the "
+                "sum of the weights of the rows"
             )
 
     def __add__(self, other):
         if not isinstance(other, Certificate):
             return NotImplemented
-        if self.n_rows != other.n_rows:
+        if self.total_weight != other.total_weight:
             raise ValueError(
-                "certificates add up over outputs of the same rows, not over "
-                f"{self.n_rows:g} and {other.n_rows:g} rows: give one about the same data"
+                "certificates add up over outputs of the same rows, not over total weights "
+                f"{self.total_weight:g} and {other.total_weight:g}: give one for the same data"
             )
         shared = [name for name in self.upper_bounds if name in other.upper_bounds]
         if not shared:
@@ -159,7 +159,7 @@ class Certificate:
                 f"{list(self.upper_bounds)} and {list(other.upper_bounds)}: ask for one method"
             )
         return Certificate(
-            self.n_rows,
+            self.total_weight,
             self.lower_bound + other.lower_bound,
             self.standard_bound + other.standard_bound,
             {name: self.upper_bounds[name] + other.upper_bounds[name] for name in shared},
@@ -186,7 +186,7 @@ class Certificate:
         if not isinstance(nats, numbers.Real) or not math.isfinite(nats):
             raise ValueError(f"nats must be a finite number, got {nats!r}: give 0.0 for no shift")
         return Certificate(
-            self.n_rows,
+            self.total_weight,
             self.lower_bound + nats,
             self.standard_bound + nats,
             {name: bound + nats for name, bound in self.upper_bounds.items()},
@@ -207,7 +207,7 @@ class Certificate:
     @property
     def gap_per_row(self):
         """Nats per row between the upper bound and the fitted bound."""
-        return self.gap / self.n_rows
+        return self.gap / self.total_weight
 
     @property
     def kl(self):
@@ -237,7 +237,7 @@ class Certificate:
     def __str__(self):
         lines = [
             f"within {_up(self.kl)} nats of the {self._reference} "
-            f"({_up(self.kl / self.n_rows)} per row)",
+            f"({_up(self.kl / self.total_weight)} per row)",
             _describe_errors(self.mean_error, self.variance_ratio, self.coverage_error),
             f"{self.of} at least {self.improved_lower_bound:.3f}, and at most",
         ]

@@ -42,7 +42,9 @@ def certificate_of(model, evaluation, method="auto"):
             for sites, posterior in outputs
         ]
     methods = _methods(method, len(model.weight))
-    first, *others = certify(features, outputs, model.slack, methods, n_rows=model.total_weight)
+    first, *others = certify(
+        features, outputs, model.slack, methods, total_weight=model.total_weight
+    )
     total = sum(others, first)
     if sites_only:
         total = replace(total, of=OF_SITES)

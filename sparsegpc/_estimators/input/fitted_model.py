@@ -10,8 +10,6 @@ from sparsegpc._core.bounds.upper_bounds import UPPER_BOUNDS
 
 # Relative difference of two bounds of the same data, through rounding and unsettled sites.
 SAME_BOUND = 1e-6
-# Bounds near zero differ by this many nats through rounding.
-SMALLEST_BOUND = 1e-9
 
 
 def check_method(method):
@@ -36,21 +34,14 @@ def check_theta(theta, kernel):
 
 
 def needs_rows(X, y, others, eval_gradient):
-    """Return whether the bound needs rows; raise ValueError if they are missing.
-
-    `others` are the further arguments by name.
-    """
+    """Return whether the bound needs rows; raise ValueError if they are missing."""
     if X is None and y is None:
-        if all(value is None for value in others.values()) and not eval_gradient:
+        if all(value is None for value in others) and not eval_gradient:
             return False
-        raise ValueError(
-            f"lower_bound needs X and y for {', '.join(others)} or eval_gradient: the model does "
-            "not keep the rows given to fit"
-        )
     if X is None or y is None:
         raise ValueError(
-            "lower_bound needs X and y together, or neither: its first argument is theta, so "
-            "call lower_bound(X=X, y=y)"
+            "lower_bound needs X and y together, also for other arguments, since the model keeps "
+            "no rows of fit: call lower_bound(theta, X, y)"
         )
     return True
 
@@ -78,7 +69,8 @@ def check_as_many_rows(n_rows, n_fitted):
 def check_same_rows(estimator, bound, tol):
     """Refuse data whose bound differs from that of the data of `fit`."""
     fitted = estimator.lower_bound_
-    if abs(bound - fitted) <= max(tol, SAME_BOUND * abs(fitted), SMALLEST_BOUND):
+    # Bounds near zero differ by 1e-9 nats through rounding.
+    if abs(bound - fitted) <= max(tol, SAME_BOUND * abs(fitted), 1e-9):
         return
     unsettled = "" if estimator.converged_ else "; the fit did not converge, so fit again first"
     raise ValueError(

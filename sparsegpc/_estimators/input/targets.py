@@ -12,9 +12,6 @@ from sparsegpc._estimators.input.validation import (
     refuse_overflow,
 )
 
-# Targets that vary by less than this, or in relation to their size by less than that, do not vary.
-SMALLEST_MOMENT, ROUNDING = 1e-280, 1e-14
-
 
 class Targets(NamedTuple):
     """Rows of positive weight: targets (n_outputs, N), and their noise variance where known."""
@@ -52,7 +49,8 @@ def distinct_rows(X, y, sample_weight, noise_variance):
 
 def centred(y, centre):
     """Return targets (n_outputs, N) less their centre (n_outputs,), zero where that is rounding."""
-    residue = ROUNDING * np.abs(y).max(axis=1, keepdims=True)
+    # Some units in the last place of the largest target.
+    residue = 1e-14 * np.abs(y).max(axis=1, keepdims=True)
     y = y - centre[:, None]
     return np.where(np.abs(y).max(axis=1, keepdims=True) > residue, y, 0.0)
 
@@ -60,7 +58,8 @@ def centred(y, centre):
 def second_moments(y, weight):
     """Return the mean square of each output of `y` (n_outputs, N), or 1 where all are zero."""
     moments = y**2 @ weight / weight.sum()
-    if ((moments < SMALLEST_MOMENT) & y.any(axis=1)).any():
+    # The inverse of a smaller moment, in products, overflows.
+    if ((moments < 1e-280) & y.any(axis=1)).any():
         raise ValueError(
             "y varies by so little that the square underflows: scale the targets, or set "
             "normalize_y=True"

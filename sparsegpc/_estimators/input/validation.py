@@ -1,9 +1,11 @@
 """Checks of rows, targets and weights that scikit-learn does not make."""
 
+from typing import NamedTuple
+
 import numpy as np
 from sklearn.utils.validation import _check_sample_weight, check_array, validate_data
 
-from sparsegpc._core.rows.sources import RowSource, gives_slices
+from sparsegpc._core.rows.sources import RowSource, gives_slices, take_rows
 
 # Beyond the smallest weight products underflow; beyond the largest a sum loses the other rows.
 WEIGHT_RANGE = (1e-100, 1e15)
@@ -16,24 +18,8 @@ NOISE_RANGE = (1e-100, 1e300)
 def validated_rows(estimator, X, y="no_validation", *, reset=True, **checks):
     """Return what scikit-learn's `validate_data` returns, with rows of float64.
 
-    Parameters
-    ----------
-    estimator : BaseEstimator
-    X : array-like of shape (n_samples, n_features)
-        Arrays that `gives_slices` accepts are read by slices only, to find values that are not
-        finite.
-    y : array-like
-        Left out where there are no targets.
-    reset : bool
-        True sets the number and names of columns of the estimator, False compares X with them.
-    **checks
-        For `check_X_y`.
-
-    Returns
-    -------
-    X : ndarray of shape (n_samples, n_features) or RowSource
-    y : ndarray
-        Only if given.
+    An X that `gives_slices` becomes a `RowSource`; it is read by slices, to find values that are
+    not finite. `checks` are those of `check_X_y`.
     """
     refuse_masked(X, "X")
     if not isinstance(y, str):
@@ -96,6 +82,25 @@ def check_weights(sample_weight, n_samples):
     return weight
 
 
+class PresentRows(NamedTuple):
+    """Rows of positive weight, with their targets, weights and ``places`` among all rows.
+
+    Labels are indices of classes.
+    """
+
+    X: np.ndarray | RowSource
+    y: np.ndarray
+    weight: np.ndarray
+    places: np.ndarray
+
+
+def present_rows(X, y, sample_weight):
+    """Return the `PresentRows` of validated rows."""
+    weight = check_weights(sample_weight, len(X))
+    places = np.flatnonzero(weight)
+    return PresentRows(take_rows(X, places), y[places], weight[places], places)
+
+
 def refuse_extreme_weights(weight):
     """Raise ValueError for positive weights (n,) that products or sums over rows would lose."""
     smallest, largest = WEIGHT_RANGE
@@ -152,8 +157,7 @@ def check_noise_variance(noise_variance, n_samples, n_outputs):
 
 def column_name(estimator, column):
     """Return the name of a column, or its number, as part of a message."""
-    names = getattr(estimator, "feature_names_in_", None)
-    return f"column {column}" if names is None else f"column {names[column]!r}"
+    return f"column {getattr(estimator, 'feature_names_in_', range(column + 1))[column]!r}"
 
 
 def column_names(estimator):

@@ -1,1 +1,1 @@
-"""What users are told during and after a fit."""
+"""Progress and warnings of a fit."""

@@ -23,18 +23,8 @@ else:
 def fit_task(estimator, X, y, sample_weight=None, n_subtasks=None):
     """Run a fit: report its begin and end, and restore the estimator if it fails.
 
-    Parameters
-    ----------
-    estimator : BaseEstimator
-    X, y, sample_weight : array-like, float or None
-        As the user gave them.
-    n_subtasks : int or None
-        None where it is unknown.
-
-    Yields
-    ------
-    sklearn.callback.CallbackContext or None
-        None without callbacks.
+    X, y and sample_weight are those of the user; `n_subtasks` is None where it is unknown. Yields a
+    `sklearn.callback.CallbackContext`, or None without callbacks.
     """
     context = None
     # scikit-learn removes this from the estimator after the fit, failed or not.

@@ -26,20 +26,7 @@ class FitWarning(NamedTuple):
 
 
 def fit_warnings(estimator, result, problem):
-    """Return the warnings of a fit.
-
-    Parameters
-    ----------
-    estimator : BaseSparseGP
-        Fitted.
-    result : FitResult
-    problem : Problem
-
-    Returns
-    -------
-    list of FitWarning
-        The most serious first.
-    """
+    """Return a list with each `FitWarning` of a fitted estimator, the most serious first."""
     found = []
     if not result.converged:
         text = (
@@ -74,17 +61,7 @@ def fit_warnings(estimator, result, problem):
 
 
 def merge_classes(labels, warnings_by_class):
-    """Return the warnings of one model for each class, with each cause once.
-
-    Parameters
-    ----------
-    labels : sequence of length C
-    warnings_by_class : list of list of FitWarning
-
-    Returns
-    -------
-    list of FitWarning
-    """
+    """Return a list with one `FitWarning` for each cause in the lists of all classes."""
     groups = {}
     for label, found in zip(labels, warnings_by_class, strict=True):
         for one in found:

@@ -15,9 +15,6 @@ from sparsegpc._core.rows.sources import map_rows
 from sparsegpc._estimators.input.settings import row_options
 from sparsegpc._estimators.noise.base import LIMITS, START, LearnedNoise, NoisePlan
 
-# Limits of the other coefficients of a log variance: basis functions are between -1 and 1.
-COEFFICIENT_LIMIT = 20.0
-
 
 class PolynomialNoise(BaseEstimator):
     """Gaussian noise whose log variance is a polynomial in the columns.
@@ -157,7 +154,8 @@ class PolynomialPlan(NoisePlan):
 
     def extend(self, parameters):
         n_others = len(self.names) - 1
-        limits = np.tile([-COEFFICIENT_LIMIT, COEFFICIENT_LIMIT], (n_others, 1))
+        # Basis functions are between -1 and 1: a factor of exp(20) in the variance.
+        limits = np.tile([-20.0, 20.0], (n_others, 1))
         names = []
         for k in range(len(self._bounds)):
             suffix = "" if len(self._bounds) == 1 else f" of output {k}"

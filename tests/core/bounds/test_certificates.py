@@ -132,7 +132,7 @@ def _certificate(problem, methods=ALL, slack=TIGHT, prior_mean=0.4, **options):
     row_features, posterior = _solved(problem, slack, prior_mean)
     outputs = [(problem.sites, posterior)]
     n_rows = float(len(problem.X))
-    return certify(row_features, outputs, slack, methods, n_rows=n_rows, **options)[0]
+    return certify(row_features, outputs, slack, methods, total_weight=n_rows, **options)[0]
 
 
 # --------------------------------------------------------------------------------------------------
@@ -471,9 +471,9 @@ def test_outputs_share_the_passes_over_the_kernel_matrix(rng):
 
 def test_certificates_of_outputs_add_up(rng):
     row_features, outputs = _two_outputs(rng)
-    parts = certify(row_features, outputs, TIGHT, ["trace", "one-pass"], n_rows=40.0)
+    parts = certify(row_features, outputs, TIGHT, ["trace", "one-pass"], total_weight=40.0)
     both = reduce(add, parts)
-    assert both.n_rows == 40.0
+    assert both.total_weight == 40.0
     assert_allclose(both.lower_bound, sum(posterior.bound for _, posterior in outputs))
     assert_allclose(both.standard_bound, sum(part.standard_bound for part in parts))
     assert_allclose(both.improved_lower_bound, sum(part.improved_lower_bound for part in parts))
@@ -498,7 +498,7 @@ def test_a_change_of_units_shifts_every_bound_and_no_error():
 
 def test_certificates_of_different_rows_do_not_add():
     certificate = Certificate(5.0, -3.0, -4.0, {"trace": 1.0}, -3.0)
-    with pytest.raises(ValueError, match="not over 5 and 6 rows"):
+    with pytest.raises(ValueError, match="not over total weights 5 and 6"):
         certificate + Certificate(6.0, -3.0, -4.0, {"trace": 1.0}, -3.0)
 
 

@@ -39,7 +39,7 @@ def test_the_bracket_holds_the_evidence_of_a_regression(method, slack):
     assert found.lower_bound == pytest.approx(evaluation.elbo)
     assert found.lower_bound < exact < found.upper_bound
     assert found.standard_bound <= found.lower_bound + 1e-9
-    assert found.n_rows == pytest.approx(model.total_weight)
+    assert found.total_weight == pytest.approx(model.total_weight)
     assert found.of == "log marginal likelihood"
     assert method == "auto" or set(found.upper_bounds) == {method}
 

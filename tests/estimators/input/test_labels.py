@@ -145,7 +145,7 @@ def test_class_weights_multiply_the_weights(likelihood, n_classes, rng):
         for k, one in enumerate(model.estimators_ or []):
             bound = one.lower_bound(X=X, y=(y == k).astype(int), sample_weight=equal)
             assert_allclose(bound, one.lower_bound_)
-    assert model.certificate(X, y, weight).n_rows == pytest.approx(by_dict.sum())
+    assert model.certificate(X, y, weight).total_weight == pytest.approx(by_dict.sum())
 
 
 def test_class_weights_by_name_and_those_left_out():

@@ -218,7 +218,7 @@ def test_weights_of_targets_are_repetition_whatever_the_order_of_rows(noise, two
     ours = weighted.certificate(X, y, weight, variance)
     theirs = weighted.certificate(X[order], y[order], noise_variance=given_noise)
     assert ours.upper_bounds == theirs.upper_bounds
-    assert ours.n_rows == weight.sum()
+    assert ours.total_weight == weight.sum()
 
 
 def test_different_targets_of_one_row_are_weighed_against_each_other():
