@@ -35,9 +35,8 @@ def check_theta(theta, kernel):
 
 def needs_rows(X, y, others, eval_gradient):
     """Return whether the bound needs rows; raise ValueError if they are missing."""
-    if X is None and y is None:
-        if all(value is None for value in others) and not eval_gradient:
-            return False
+    if all(value is None for value in (X, y, *others)) and not eval_gradient:
+        return False
     if X is None or y is None:
         raise ValueError(
             "lower_bound needs X and y together, also for other arguments, since the model keeps "
