@@ -1,12 +1,9 @@
 """What a model must gain over a constant function to be one."""
 
-# A model has learned nothing if it gains less than this many nats per row, or 1 in all.
-TRIVIAL_GAIN = 1e-3
 
-
-def trivial_gain(total_weight):
-    """Return the gain in nats, for rows of this total weight, that counts as nothing learned."""
-    return min(1.0, TRIVIAL_GAIN * total_weight)
+def trivial_gain(total_weight, per_row=1e-3):
+    """Return the gain in nats up to which nothing was learned: `per_row`, or 1 in all."""
+    return min(1.0, per_row * total_weight)
 
 
 def floor(model):

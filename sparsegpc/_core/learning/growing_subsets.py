@@ -17,12 +17,9 @@ from sparsegpc._core.learning.fit_from import Start, fit_from, quasi_newton_star
 from sparsegpc._core.learning.inducing_points import select_points
 from sparsegpc._core.selection.selectors import FixedSelector
 
-# With fewer rows than the first there are no subsets; none is smaller than the others say.
-FEWEST_ROWS, SMALLEST_SUBSET, ROWS_PER_POINT = 5000, 400, 4
-# Fewer points than this are not left out.
-FEWEST_POINTS = 50
-# Each subset has this many times the rows of the one before.
-GROWTH = 4
+# There are no subsets of fewer rows than the first, and none has fewer rows, fewer of them for each
+# point, or fewer points than the others: so small a subset would mislead.
+FEWEST_ROWS, SMALLEST_SUBSET, ROWS_PER_POINT, FEWEST_POINTS = 5000, 400, 4, 50
 
 
 def subsets(model, selector, theta):
@@ -52,10 +49,10 @@ def subsets(model, selector, theta):
             yield model.subset(np.linspace(0, n_rows - 1, size).astype(np.intp)), part
 
 
-def _sizes(n_rows):
-    sizes = [n_rows // GROWTH]
-    while sizes[-1] // GROWTH >= SMALLEST_SUBSET:
-        sizes.append(sizes[-1] // GROWTH)
+def _sizes(n_rows, growth=4):
+    sizes = [n_rows // growth]
+    while sizes[-1] // growth >= SMALLEST_SUBSET:
+        sizes.append(sizes[-1] // growth)
     return sizes[::-1]
 
 

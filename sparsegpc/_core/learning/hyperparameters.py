@@ -12,10 +12,6 @@ from sparsegpc._core.models.evaluation import Evaluation
 from sparsegpc._core.optimisers.bfgs import BFGSHessian, maximize_bfgs
 from sparsegpc._core.optimisers.lbfgsb import FIRST_STEP, SMALL_GRADIENT, maximize_lbfgsb
 
-# While points move the sites are solved to this share of the tolerance: in many directions the line
-# search gives up on the gradient of sites that are almost solved for.
-MOVING_TOL_SHARE = 1e-3
-
 
 class Point(NamedTuple):
     """An evaluation as optimisers see it: ``x`` (P,), the value and the gradient (P,)."""
@@ -91,7 +87,8 @@ def bound_of(model, start, progress, units=None):
     n_params, points = len(start.theta), start.points
     options = {"jitter": start.jitter}
     if units is not None:
-        options.update(tol=MOVING_TOL_SHARE * model.tol, wrt_Z=True)
+        # In many directions the line search gives up on the gradient of inexact sites.
+        options.update(tol=1e-3 * model.tol, wrt_Z=True)
 
     def function(x, near):
         theta, moved = np.split(x, [n_params])

@@ -8,7 +8,7 @@ from sparsegpc._core.learning.fit_from import Limits, Start, fit_from, quasi_new
 from sparsegpc._core.learning.growing_subsets import start_from_subsets
 from sparsegpc._core.selection.selectors import PivotedSelector
 
-# Ranking the starts: rows, inducing points and steps spent on each.
+# What the ranking of starts spends on each: rows, inducing points and iterations.
 RANKING_ROWS, RANKING_POINTS, RANKING_ITERATIONS = 1000, 50, 3
 
 

@@ -7,6 +7,7 @@ from sparsegpc._core.models.model import FEW_ROWS
 from sparsegpc._core.optimisers.learning_rates import annealed
 from sparsegpc._core.rows.sources import spaced_rows
 
+# At the start of a fit: Adam then moves a logarithm by at most so much in a step.
 LEARNING_RATE = 0.1
 
 

@@ -4,17 +4,14 @@ import numpy as np
 
 from sparsegpc._core.bounds.collapsed import RowSums
 
-# While hyperparameters move, the window holds this many batches over the learning rate: the time
-# in which Adam, at its fastest, changes one by a factor of e. A wider one keeps what was said of
-# functions long left, a narrower one learns from too few rows.
-WINDOW = 1.0
-
 
 def window(n_rows, n_batch, n_total, learning_rate):
     """Return how many rows the running sums stand for after a batch; see the module's text."""
     limit = np.inf if n_total is None else n_total
     if learning_rate > 0.0:
-        limit = min(limit, n_batch * WINDOW / learning_rate)
+        # The batches in which Adam, at its fastest, changes a hyperparameter by a factor of e. A
+        # wider window keeps sums of earlier functions, a narrower one learns from too few rows.
+        limit = min(limit, n_batch / learning_rate)
     return max(n_batch, min(n_rows + n_batch, limit))
 
 

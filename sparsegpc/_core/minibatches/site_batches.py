@@ -33,14 +33,12 @@ from sparsegpc._core.minibatches.running_sums import added, combined, no_rows
 from sparsegpc._core.minibatches.stochastic_model import StochasticModel
 from sparsegpc._core.models.sites import SHORTEST_STEP
 from sparsegpc._core.numerics.linalg import solve_cholesky, solve_lower
-from sparsegpc._core.optimisers.anderson import ANDERSON_DEPTH, Anderson
+from sparsegpc._core.optimisers.anderson import Anderson
 from sparsegpc._core.optimisers.ascent import ascend, refuse_infinite
 from sparsegpc._core.rows.unique_rows import SeparateRows
 
-# Of a batch sites are solved for to so many nats per row, in at most so many visits.
+# The sites of a batch are solved to so many nats per row, in at most so many visits.
 BATCH_TOL, BATCH_VISITS = 1e-3, 20
-# Of all rows, at the end.
-MAX_VISITS = 100
 
 
 class BatchPoint(NamedTuple):
@@ -136,7 +134,7 @@ class SiteBatches(StochasticModel):
         kept = (no_rows(len(state.Z)),) * self.n_functions
         tol = self.tol * float(weight.sum())
         batch = self._batch(state, self._features(state, X), y, weight)
-        best = self._solve(state, batch, kept, tol, MAX_VISITS)
+        best = self._solve(state, batch, kept, tol, max_visits=100)
         return state._replace(sums=self._left(kept, best), n_rows=len(y))
 
     def constant_bound(self, y, weight):
@@ -218,7 +216,7 @@ class SiteBatches(StochasticModel):
         if fixed:
             refuse_infinite(start.bound)
             return start
-        anderson = Anderson(ANDERSON_DEPTH, keeps_pairs=True)
+        anderson = Anderson(keeps_pairs=True)
 
         def evaluate(sums, best):
             if anderson.extrapolated:

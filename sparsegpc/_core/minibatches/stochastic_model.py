@@ -44,9 +44,6 @@ from sparsegpc._core.numerics.linalg import JITTER_ATTEMPTS, solve_lower
 from sparsegpc._core.optimisers.adam import AdamMemory, adam_step, no_steps
 from sparsegpc._core.rows.blocks import DEFAULT_MEMORY, RowBlocks
 
-# Inducing points move in units of this share of their columns' deviation.
-POINT_UNIT = 0.3
-
 
 class StochasticState(NamedTuple):
     """What is known after some batches.
@@ -145,7 +142,7 @@ class StochasticModel:
             from, or how much of a stream is to be remembered. None remembers all.
         learning_rate : float
             About the length of the step in theta, which is logarithmic. 0 keeps theta and Z. While
-            it is positive the window holds at most b `WINDOW` / `learning_rate` rows, too.
+            it is positive the window holds at most b / `learning_rate` rows, too.
 
         Returns
         -------
@@ -239,7 +236,8 @@ class StochasticModel:
     def _move(self, state, grad_theta, grad_Z, n_batch, learning_rate):
         """Return the state after a step of hyperparameters and points along a batch's gradient."""
         theta, Z = state.theta, state.Z
-        unit = POINT_UNIT * Z.std(axis=0)
+        # Points move in units of a share of their columns' deviation.
+        unit = 0.3 * Z.std(axis=0)
         moves = grad_Z * (unit / n_batch) if self.learn_Z else np.zeros(Z.shape)
         gradient = np.append(self._projected(theta, grad_theta) / n_batch, moves)
         ascent, direction = adam_step(state.ascent, gradient)

@@ -41,12 +41,6 @@ from sparsegpc._core.numerics.linalg import SMALLEST_JITTER
 from sparsegpc._core.optimisers.ascent import ascend
 from sparsegpc._core.selection.selectors import PivotedSelector
 
-# The noise is solved for to this share of the bound's tolerance.
-NOISE_TOL_SHARE = 0.1
-# A step of the noise sites that lowers the bound is halved, down to this length; after one that
-# does not the next may be this much longer.
-SHORTEST_STEP, STEP_GROWTH = 1.0 / 64.0, 2.0
-
 
 class NoiseState(NamedTuple):
     """Sites of the log noise variance g, and the precisions for f that follow, shape (N,) each."""
@@ -185,9 +179,9 @@ def solve_noise(
         problem.evaluate(state.precision, state.shift),
         tol=tol,
         max_iter=max_iter,
-        shortest=SHORTEST_STEP,
+        shortest=1.0 / 64.0,
         rounding=ROUNDING * float(weight.sum()),
-        growth=STEP_GROWTH,
+        growth=2.0,
     )
     return found.best.solution._replace(n_iter=found.n_iter, converged=found.converged)
 
@@ -263,7 +257,7 @@ class HeteroscedasticModel(SparseModel):
         gradient.
         """
         features, noise_features = self._both_features(theta, points, jitter, attempts)
-        tol = NOISE_TOL_SHARE * self.tol if tol is None else tol
+        tol = 0.1 * self.tol if tol is None else tol
         options = {"prior_mean": self.prior_mean, "tol": tol, "max_iter": max_iter}
         solutions = tuple(
             solve_noise(features, noise_features, y, self.weight, self.slack, state, **options)

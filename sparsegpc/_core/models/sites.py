@@ -37,23 +37,17 @@ from sparsegpc._core.numerics.linalg import (
     log_det,
     solve_lower,
 )
-from sparsegpc._core.optimisers.anderson import ANDERSON_DEPTH, Anderson
+from sparsegpc._core.optimisers.anderson import Anderson
 from sparsegpc._core.optimisers.ascent import ascend, refuse_infinite
 from sparsegpc._core.optimisers.lbfgs import maximize_lbfgs
 from sparsegpc._core.rows.blocks import Table
 
-# The mean is solved for to this share of the tolerance.
-MEAN_TOL_SHARE = 0.1
 # A step of the precisions that lowers the bound is halved, down to this length.
 SHORTEST_STEP = 1.0 / 1024.0
-# An extrapolated log precision is this close to what the moments ask for.
-LARGEST_JUMP = 2.0
 # So that logarithms are finite.
 SMALLEST_PRECISION = 1e-100
 # A fall of the bound by less than this, in nats per row, is rounding.
 ROUNDING = 1e-12
-# A tolerance below this share of the rounding would never be met.
-SMALLEST_TOL = 0.01
 
 
 class SiteSolution(NamedTuple):
@@ -113,7 +107,8 @@ def solve_sites(features, likelihood, y, weight, slack, states, *, prior_mean=No
     if likelihood.has_fixed_sites:
         return [_collapse_fixed(features, likelihood, y, weight, slack, prior_mean)]
     rounding = ROUNDING * float(weight.sum())
-    tol = max(tol, SMALLEST_TOL * rounding)
+    # A tolerance far below the rounding would never be met.
+    tol = max(tol, 0.01 * rounding)
     problem = _Problem(features, likelihood, y, weight, slack, prior_mean, tol)
     found = _ascend(problem, states, tol, rounding, max_iter)
     if not found.converged:
@@ -135,7 +130,7 @@ def _ascend(problem, states, tol, rounding, max_iter):
         max_iter=max_iter,
         shortest=SHORTEST_STEP,
         rounding=rounding,
-        accelerator=Anderson(ANDERSON_DEPTH),
+        accelerator=Anderson(),
     )
 
 
@@ -182,11 +177,11 @@ class SitesPoint(NamedTuple):
         """Return a change of log precisions as a vector, in the metric here."""
         return (np.sqrt(self.metric) * (image - x)).ravel()
 
-    def combined(self, gamma, images):
-        """Return extrapolated log precisions, close to what the moments ask for here."""
+    def combined(self, gamma, images, largest=2.0):
+        """Return extrapolated log precisions, within `largest` of the image here."""
         # In terms of changes: where gamma is large they are small; weighted images would cancel.
         moved = images[-1] - np.tensordot(gamma, np.diff(images, axis=0), 1)
-        return np.clip(moved, self.image - LARGEST_JUMP, self.image + LARGEST_JUMP)
+        return np.clip(moved, self.image - largest, self.image + largest)
 
     def solutions(self, bounds, n_iter, converged):
         """Return the list of `SiteSolution`."""
@@ -237,7 +232,7 @@ class _Problem:
             lambda means: self._evaluate_means(means, inducing_variance, v),
             first,
             lambda gradient: _newton_step(functions, gradient),
-            MEAN_TOL_SHARE * self._tol,
+            0.1 * self._tol,
         )
         means, value, _, mean, expected = best
         # All of the bound that does not depend on the mean; the trace of B^-1 is M less the sum.

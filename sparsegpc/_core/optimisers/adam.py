@@ -9,8 +9,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-# Weights of the last step in the running means of the gradient and of its square.
-MEAN_WEIGHT, SQUARE_WEIGHT = 0.1, 0.05
 TINY = np.finfo(np.float64).tiny
 
 
@@ -28,13 +26,16 @@ def no_steps(n_params):
     return AdamMemory(0, still, still)
 
 
-def adam_step(memory, gradient):
-    """Return the memory after another gradient, and the direction that it implies, (P,) each."""
-    mean = memory.mean + MEAN_WEIGHT * (gradient - memory.mean)
-    square = memory.square + SQUARE_WEIGHT * (gradient**2 - memory.square)
+def adam_step(memory, gradient, mean_weight=0.1, square_weight=0.05):
+    """Return the memory after another gradient, and the direction that it implies, (P,) each.
+
+    The weights are those of this gradient, and of its square, in the running means.
+    """
+    mean = memory.mean + mean_weight * (gradient - memory.mean)
+    square = memory.square + square_weight * (gradient**2 - memory.square)
     n_steps = memory.n_steps + 1
-    # The running means began at zero; these are the weights of what they have seen.
-    seen_by_mean = 1.0 - (1.0 - MEAN_WEIGHT) ** n_steps
-    seen_by_square = 1.0 - (1.0 - SQUARE_WEIGHT) ** n_steps
-    direction = (mean / seen_by_mean) / np.sqrt(square / seen_by_square + TINY)
+    # The running means began at zero: these are the weights of all gradients so far in them.
+    total_in_mean = 1.0 - (1.0 - mean_weight) ** n_steps
+    total_in_square = 1.0 - (1.0 - square_weight) ** n_steps
+    direction = (mean / total_in_mean) / np.sqrt(square / total_in_square + TINY)
     return AdamMemory(n_steps, mean, square), direction

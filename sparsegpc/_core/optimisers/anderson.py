@@ -2,10 +2,6 @@
 
 import numpy as np
 
-ANDERSON_DEPTH = 5
-# For Gram matrices of nearly dependent changes.
-RIDGE, RANK_TOLERANCE = 1e-8, 1e-12
-
 
 class Anderson:
     r"""Extrapolation from the last pairs of x and its image under the iteration.
@@ -35,7 +31,7 @@ class Anderson:
     the x that follows from n images and n - 1 numbers, or None if it is not a valid one.
     """
 
-    def __init__(self, depth, keeps_pairs=False):
+    def __init__(self, depth=5, keeps_pairs=False):
         self._depth, self._keeps_pairs = depth, keeps_pairs
         self.forget()
 
@@ -65,5 +61,6 @@ class Anderson:
         residuals = np.stack([point.residual(*pair) for pair in self._pairs])
         changes = np.diff(residuals, axis=0)
         gram = changes @ changes.T
-        gram.flat[:: len(gram) + 1] *= 1.0 + RIDGE
-        return np.linalg.lstsq(gram, changes @ residuals[-1], rcond=RANK_TOLERANCE)[0]
+        # The changes may be nearly dependent.
+        gram.flat[:: len(gram) + 1] *= 1.0 + 1e-8
+        return np.linalg.lstsq(gram, changes @ residuals[-1], rcond=1e-12)[0]

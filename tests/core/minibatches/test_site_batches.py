@@ -3,6 +3,8 @@
 Oracles are dense: expectations by a trapezoid rule, divergences by matrices, slopes by differences.
 """
 
+from functools import partial
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -36,6 +38,7 @@ from sparsegpc._core.minibatches.explicit_posterior import kernel_gradient
 from sparsegpc._core.minibatches.gaussian_batches import GaussianBatches
 from sparsegpc._core.minibatches.site_batches import SiteBatches
 from sparsegpc._core.models.model import SparseModel
+from sparsegpc._core.optimisers.anderson import Anderson
 from sparsegpc._core.optimisers.learning_rates import annealed
 from sparsegpc._core.rows import blocks
 from sparsegpc._core.rows.blocks import RowBlocks
@@ -232,8 +235,8 @@ def test_extrapolation_spares_visits(case, log_variance, monkeypatch):
             return super()._visit(*inputs)
 
     bounds = []
-    for depth in (0, site_batches.ANDERSON_DEPTH):
-        monkeypatch.setattr(site_batches, "ANDERSON_DEPTH", depth)
+    for depth in (0, 5):
+        monkeypatch.setattr(site_batches, "Anderson", partial(Anderson, depth))
         data = Data(*case, theta=theta, n=200, m=40)
         model = Counted(KERNEL, data.likelihood, slack=data.slack, tol=1e-6)
         visits.append(0)
