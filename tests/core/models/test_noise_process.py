@@ -416,7 +416,7 @@ def test_steps_to_where_precisions_overflow_are_taken_back(outlier, variance, lo
     y = np.where(np.arange(200) == 77, outlier, 0.0)
     model = make_model(SimpleNamespace(X=X, y=y, weight=np.ones(200)), log_noise=[log_noise])
     theta = np.log([1.0, 0.6, variance, 1.0])
-    options = {"chosen": chosen_of(model, 12, 10), "tol": 1e-3}
+    options = {"points": chosen_of(model, 12, 10), "tol": 1e-3}
     evaluation = evaluate(model, theta, max_iter=200, **options)
     # A precision that was cut off would promise a bound without end.
     assert evaluation.solutions[0].state.of_f.max() < 1e100
