@@ -183,12 +183,6 @@ def fake_groups(tmp_path, monkeypatch, lines, limits):
         (["0::/a/b"], {"a/memory.max": "500\n", "a/b/memory.max": "max\n"}, 500),
         (["0::/outside"], {"memory.max": "700\n"}, 700),
         (["0::/a"], {"a/memory.max": "max\n"}, math.inf),
-        (
-            ["5:cpu:/", "4:memory,other:/a", "0::/"],
-            {"memory/a/memory.limit_in_bytes": "300", "cpu/memory.limit_in_bytes": "1"},
-            300,
-        ),
-        (["4:memory:/outside"], {"memory/memory.limit_in_bytes": "200"}, 200),
         (["4:memory:/a"], {}, math.inf),
     ],
 )

@@ -62,24 +62,20 @@ def _process_limit():
 
 
 def _group_limit():
+    """Return the smallest limit of the process's control group and of those that contain it."""
     try:
         lines = GROUPS.read_text().splitlines()
     except OSError:
         return inf
-    limits = []
-    for line in lines:
-        _, controllers, path = line.split(":", 2)
-        if controllers == "":
-            root, name = GROUP_FILES, "memory.max"
-        elif "memory" in controllers.split(","):
-            root, name = GROUP_FILES / "memory", "memory.limit_in_bytes"
-        else:
-            continue
-        # A limit holds for all groups within; in a container the path may be that outside of it.
-        own = root / path.lstrip("/")
-        groups = [own, *own.parents]
-        limits += [_read_limit(group / name) for group in groups[: groups.index(root) + 1]]
-    return min(limits, default=inf)
+    limits = [inf]
+    # Version 2 of control groups has one line without controllers.
+    for path in (line.removeprefix("0::/") for line in lines if line.startswith("0::/")):
+        # In a container the path may be the one outside of it, which does not exist here.
+        group = GROUP_FILES / path
+        while group.is_relative_to(GROUP_FILES):
+            limits.append(_read_limit(group / "memory.max"))
+            group = group.parent
+    return min(limits)
 
 
 def _read_limit(path):

@@ -11,8 +11,12 @@ from scipy.special import erfcx, log_expit, log_ndtr, logsumexp
 
 # Here both rules are within 5e-12; at 3, 32 Gauss-Hermite nodes err by 4e-8 already.
 NARROW_VARIANCE = 1.25
-_HERMITE_NODES, _HERMITE_WEIGHTS = np.polynomial.hermite_e.hermegauss(32)
-_HERMITE_LOG_WEIGHTS = np.log(_HERMITE_WEIGHTS / np.sqrt(2.0 * np.pi))
+
+
+def _hermite_rule(n_nodes=32):
+    """Gauss-Hermite nodes and logarithms of weights for a standard normal variable."""
+    nodes, weights = np.polynomial.hermite_e.hermegauss(n_nodes)
+    return nodes, np.log(weights / np.sqrt(2.0 * np.pi))
 
 
 def _positive_rule(edges=(0.0, 4.0, 12.0, 40.0), n_nodes=24):
@@ -23,6 +27,7 @@ def _positive_rule(edges=(0.0, 4.0, 12.0, 40.0), n_nodes=24):
     return nodes.ravel(), (half[:, None] * weight).ravel()
 
 
+_HERMITE_NODES, _HERMITE_LOG_WEIGHTS = _hermite_rule()
 _NODES, _WEIGHTS = _positive_rule()
 # Width of the widest temporary array for each point: both sides of zero.
 N_NODES = 2 * len(_NODES)

@@ -1,8 +1,8 @@
-"""Work over the rows of the data, block by block: what is done at once, and kept in memory.
+"""Blocks of rows: how many rows are worked on at once, by how many threads, and what is kept.
 
-Everything that grows with the number of rows N goes through `RowBlocks.visit`. The blocks depend on
-the sizes of the problem, never on the number of threads, and partial results are added in the order
-of the rows, so a result does not depend on how many threads computed it.
+All work that grows with the number of rows N goes through `RowBlocks.visit`. The blocks depend on
+the sizes of the problem but not on the number of threads, and partial results are added in the
+order of the rows, so results do not depend on the number of threads.
 """
 
 from collections import deque
@@ -14,28 +14,26 @@ import numpy as np
 
 from sparsegpc._core.rows.threads import fair_threads, limit_this_thread
 
-BLOCK_BYTES = 8 * 2**20
-# Below this products lose speed: their factors are packed once for each block.
+# A block's values stay in the cache; one of `SMALLEST_BLOCK` wide rows may take the larger size.
+BLOCK_BYTES, LARGEST_BLOCK_BYTES = 8 * 2**20, 64 * 2**20
+# Products over fewer rows are slow: BLAS packs their factors once for each block.
 SMALLEST_BLOCK = 2048
-# But rows as wide as that would make it too large.
-LARGEST_BLOCK_BYTES = 64 * 2**20
-# Elements that pass through several elementwise steps at once, within the processor's cache.
-STRIP = 2**16
+# scikit-learn's default of `working_memory`.
 DEFAULT_MEMORY = 2**30
 
-# What makes the blocks of rows in place of `RowBlocks`, or None.
+# The function that makes blocks of rows in place of `RowBlocks`, or None.
 _BACKEND = ContextVar("backend", default=None)
 
 
 @contextmanager
 def row_backend(make_blocks):
-    """Let `make_blocks` decide who works over the rows in this context.
+    """Let `make_blocks` make the blocks of rows in this context.
 
     Parameters
     ----------
     make_blocks : callable
-        ``make_blocks(X, n_columns, **options)``, called by `row_blocks`, returns an object that
-        offers what `RowBlocks` does, or None for a `RowBlocks`.
+        ``make_blocks(X, n_columns, **options)``, called by `row_blocks`, returns an object with
+        the interface of `RowBlocks`, or None for a `RowBlocks`.
     """
     token = _BACKEND.set(make_blocks)
     try:
@@ -45,7 +43,7 @@ def row_backend(make_blocks):
 
 
 def row_blocks(X, n_columns, **options):
-    """Return the blocks of the rows of `X`: those of a `row_backend`, or else `RowBlocks`.
+    """Return the blocks of the rows of `X`, from the `row_backend` if there is one.
 
     Parameters
     ----------
@@ -60,9 +58,12 @@ def row_blocks(X, n_columns, **options):
     return RowBlocks(len(X), n_columns, n_read=X.shape[1], **options) if blocks is None else blocks
 
 
-def strips(n_points, n_rows):
-    """Return slices of the first axis of an (M, n) array, of about `STRIP` elements each."""
-    size = max(1, STRIP // max(n_rows, 1))
+def strips(n_points, n_rows, n_elements=2**16):
+    """Return slices of the first axis of an (M, n) array, of about `n_elements` elements each.
+
+    The default fits the processor's cache, in which several elementwise steps then find them.
+    """
+    size = max(1, n_elements // max(n_rows, 1))
     return [slice(start, start + size) for start in range(0, n_points, size)]
 
 
@@ -74,31 +75,32 @@ def _begin_thread(errors):
 class Table:
     """An input with the rows on its first axis: anything of N rows that can be sliced."""
 
-    def __init__(self, rows):
-        self.rows = rows
+    def __init__(self, array):
+        self.array = array
 
 
 class RowBlocks:
     """A partition of N rows into blocks, and the work on all of them.
 
-    `visit` is the only way to the rows. What it calls gets the values of one block and must not
-    hold, or write to, anything of N entries: so the work can be done by threads here or, by another
-    class that offers `visit`, `store` and `n_rows`, anywhere else.
+    Rows are read by `visit` only. The functions that it calls get the values of one block. They
+    must not hold, or write to, arrays of N entries, so that another class with `visit`, `store` and
+    `n_rows` can run them in other processes.
 
     Parameters
     ----------
     n_rows : int
         Number of rows N.
     n_columns : int
-        Width M of what is computed for each row; a block holds about `BLOCK_BYTES` of it, but has
-        `SMALLEST_BLOCK` rows at least, if these are within `LARGEST_BLOCK_BYTES`.
+        Number M of values that are computed for each row. A block holds about `BLOCK_BYTES` of
+        them, and at least `SMALLEST_BLOCK` rows if these fit `LARGEST_BLOCK_BYTES`.
     n_threads : int
-        Number of blocks worked on at once; fewer while other threads of the process have work.
+        Number of blocks worked on at once; fewer while other threads fit or predict.
     memory : int
-        Bytes that arrays of shape (M, N) may take together. What does not fit is computed again
-        at each visit.
+        Bytes that arrays of shape (M, N) may take together. Arrays that do not fit are computed
+        again at each visit.
     n_read : int
-        Width of the rows that are read; a block holds no more of them than of what is computed.
+        Number of values that are read for each row; a block holds no more of them than of
+        computed ones.
     block_rows : int or None
         Rows in a block; None chooses from `n_columns`.
     """
@@ -118,7 +120,7 @@ class RowBlocks:
         self.slices = [slice(start, min(start + block_rows, n_rows)) for start in starts]
 
     def visit(self, function, *inputs):
-        """Call `function` for each block, and put together what it returns.
+        """Call `function` for each block, add up its sums, and concatenate its rows.
 
         Parameters
         ----------
@@ -126,8 +128,8 @@ class RowBlocks:
             ``function(*values)`` returns two tuples: terms of sums over the blocks, arrays or
             numbers; and arrays whose last axis is the rows of the block.
         *inputs : array of shape (..., N), Table, BlockStore or None
-            What `function` gets the values of for each block: a part of an array by its last axis,
-            of a table by its first; what is stored; None.
+            `function` gets the values of the block: columns of an array, rows of a table, the
+            stored value, or None.
 
         Returns
         -------
@@ -150,7 +152,7 @@ class RowBlocks:
         if isinstance(x, BlockStore):
             return x[index]
         if isinstance(x, Table):
-            return x.rows[self.slices[index]]
+            return x.array[self.slices[index]]
         return None if x is None else x[..., self.slices[index]]
 
     def _map(self, function):
@@ -174,7 +176,7 @@ class RowBlocks:
     def store(self, function, *inputs, n_arrays, is_array=False):
         """Return a `BlockStore` of ``function(*values)``, which holds `n_arrays` (M, N) arrays.
 
-        `is_array` says that it is a single array and nothing else, for those who send it about.
+        `is_array` tells whether the result is a single array, which other processes can keep.
         """
         kept = n_arrays * self.array_bytes <= self.memory
         values = lambda index: function(*[self._value(x, index) for x in inputs])  # noqa: E731
@@ -182,7 +184,7 @@ class RowBlocks:
 
 
 class BlockStore:
-    """What a function gives for each block: kept if it fits the memory, else computed per visit."""
+    """Results of a function for each block, kept in memory or computed again on each access."""
 
     def __init__(self, compute, n_blocks, kept):
         self._compute = compute

@@ -1,10 +1,10 @@
-"""Work over the rows on a Dask cluster: what `RowBlocks` does, by worker processes anywhere.
+"""Work over the rows on a Dask cluster, with the interface of `RowBlocks`.
 
-The rows are cut into parts, which depend on the data only, never on the workers. The rows of a part
-and its kept arrays are in the cluster's memory; a task visits it, by cache-sized blocks as a thread
-would. Sums are added in a tree of fixed shape, so a result does not depend on who computed what.
-Everything that is sent from here is in the scheduler's recipe for it: what dies with a worker is
-computed again by the others.
+The rows are cut into parts, which depend on the data but not on the workers. The cluster's memory
+holds the rows of each part and the arrays that are kept. One task visits one part, in cache-sized
+blocks. Sums are added in a tree of fixed shape, so results do not depend on which worker computed
+what. The scheduler keeps everything that is sent, so other workers can repeat the work of one that
+dies.
 """
 
 from contextlib import contextmanager
@@ -19,12 +19,10 @@ from sparsegpc._core.rows.blocks import BlockStore, RowBlocks, Table, row_backen
 from sparsegpc._core.rows.dask_client import Cluster, dask_array, groups
 from sparsegpc._core.rows.threads import single_threaded_blas
 
-# Rows of a part: N / `PARTS` within these limits, and within `PART_BYTES` of X.
-SMALLEST_PART, LARGEST_PART = 2**14, 2**17
-PARTS, PART_BYTES = 64, 64 * 2**20
-# Terms that are added by one task.
-FAN_IN = 8
-# Sums of all parts that take less than this together are added here: fewer tasks.
+# Rows of a part, and bytes of its X: smaller tasks cost more to schedule than to run, larger ones
+# more to repeat when a worker dies.
+SMALLEST_PART, LARGEST_PART, PART_BYTES = 2**14, 2**17, 64 * 2**20
+# Bytes: sums of all parts that take less together are added by the client, which saves tasks.
 SMALL_SUMS = 2**22
 
 
@@ -105,13 +103,13 @@ def _cluster_blocks(cluster, X, n_columns, **options):
     return ClusterBlocks(cluster, X, n_columns, n_threads=options.get("n_threads", 1))
 
 
-def cut(X):
-    """Return the slices of the parts that the rows of `X` are cut into.
+def cut(X, n_parts=64):
+    """Return the slices of about `n_parts` parts that the rows of `X` are cut into.
 
     Those of a Dask array are some of its chunks together, or equal pieces of one.
     """
     n_rows, row_bytes = X.shape[0], 8 * max(X.shape[1], 1)
-    size = min(max(n_rows // PARTS, SMALLEST_PART), LARGEST_PART, max(PART_BYTES // row_bytes, 1))
+    size = min(max(n_rows // n_parts, SMALLEST_PART), LARGEST_PART, max(PART_BYTES // row_bytes, 1))
     array = dask_array(X)
     if array is None:
         ends = _pieces(0, n_rows, -(-n_rows // size))
@@ -138,7 +136,7 @@ def _joined_chunks(chunks, size):
 
 
 class ClusterBlocks:
-    """What `RowBlocks` offers, by the workers of a cluster.
+    """The interface of `RowBlocks`, implemented by the workers of a cluster.
 
     Parameters
     ----------
@@ -148,11 +146,11 @@ class ClusterBlocks:
     n_columns : int
         Width M of what is computed for each row.
     n_threads : int
-        For what is done here.
+        For the client's own work.
     """
 
     def __init__(self, cluster, X, n_columns, *, n_threads=1):
-        # For the size of the blocks within a part.
+        # Determines the size of the blocks within a part.
         self._cluster, self._n_columns = cluster, max(n_columns, X.shape[1])
         self.n_rows, self.n_threads = X.shape[0], n_threads
         self.slices = cut(X)
@@ -160,9 +158,9 @@ class ClusterBlocks:
         self.memory = cluster.memory()
 
     def visit(self, function, *inputs):
-        """Return what `RowBlocks.visit` does; `function` goes to the workers with all it holds."""
+        """See `RowBlocks.visit`; `function` is sent to the workers, with all that it holds."""
         parts = self._tasks("visit", _visit, function, inputs)
-        # The first part tells, as soon as it is done, what to do with all of them.
+        # The sizes in the first result decide how all results are collected.
         cluster = self._cluster
         n_bytes, n_arrays = cluster.gather(cluster.map("look", _size, [(parts[0],)]))[0]
         if n_bytes * len(parts) <= SMALL_SUMS:
@@ -180,8 +178,8 @@ class ClusterBlocks:
     def store(self, function, *inputs, n_arrays, is_array=False):
         """Return the `ClusterStore` of ``function(*values)``, which holds `n_arrays` arrays.
 
-        Kept is a single array that fits the memory. Several come with functions of them, which are
-        no data to be sent about.
+        A single array is kept if it fits the memory. Several arrays are computed again for each
+        visit: they come with functions that refer to them and cannot be sent.
         """
         if is_array and n_arrays * self.array_bytes <= self.memory:
             return ClusterStore(True, self._tasks("store", _store, function, inputs), None)
@@ -199,7 +197,7 @@ class ClusterBlocks:
         return self._cluster.map(name, task, calls, n_bytes)
 
     def _plan(self, x, columns):
-        """Return the `_Plan` of an input; append to `columns` what it needs for each part."""
+        """Return the `_Plan` of an input, and append its values for each part to `columns`."""
         if x is None:
             return _Plan("nothing", 0)
         inputs = ()
@@ -209,7 +207,7 @@ class ClusterBlocks:
             if not x.kept:
                 inputs = tuple(self._plan(value, columns) for value in x.inputs)
         elif isinstance(x, Table):
-            kind, column = "table", self._cluster.table(x.rows, self.slices)
+            kind, column = "table", self._cluster.table(x.array, self.slices)
         else:
             kind, column = "rows", [np.array(x[..., part]) for part in self.slices]
         columns.append(column)
@@ -226,7 +224,7 @@ class ClusterBlocks:
 
 
 class ClusterStore(NamedTuple):
-    """What a function gives for each part: futures of it, or that of the function and inputs."""
+    """Results of a function for each part: their futures, or the function's and its inputs."""
 
     kept: bool
     values: object
@@ -234,7 +232,7 @@ class ClusterStore(NamedTuple):
 
 
 class _Plan(NamedTuple):
-    """How a task makes an input of its arguments: the one at ``place``, and other inputs."""
+    """Tells a task how to build an input from its arguments: its kind, place and own inputs."""
 
     kind: str
     place: int
@@ -242,7 +240,7 @@ class _Plan(NamedTuple):
 
 
 class _Work(NamedTuple):
-    """What the tasks of one visit share."""
+    """The arguments that the tasks of one visit share."""
 
     function: object
     plans: list
@@ -266,9 +264,9 @@ def _input(plan, arguments, blocks):
 
 
 def _in_place(array):
-    """Return an array whose elements are where they would be in a new one.
+    """Return the array aligned in memory, as a new one would be.
 
-    In a message they start anywhere; then numpy calculates in another order.
+    Arrays from messages may not be aligned; numpy then sums in another order.
     """
     return np.require(array, requirements="A")
 
@@ -280,12 +278,12 @@ def _visit(work, n_rows, *arguments):
         try:
             return blocks.visit(work.function, *_inputs(work.plans, arguments, blocks))
         except LinAlgError as error:
-            # A search tries what cannot be factored: nothing for the log of a worker.
+            # Searches try hyperparameters that fail; Dask would log each as an error.
             return error.with_traceback(None)
 
 
 def _store(work, n_rows, *arguments):
-    """Return what the function gives for each block of a part."""
+    """Return the results of the function for each block of a part."""
     blocks = RowBlocks(n_rows, work.n_columns, memory=0)
     with single_threaded_blas(), np.errstate(**work.errors):
         values = blocks.store(work.function, *_inputs(work.plans, arguments, blocks), n_arrays=1)
@@ -315,8 +313,8 @@ def _add(parts):
     return sums, ()
 
 
-def add_up(parts, add):
-    """Return what `add` makes of lists of `FAN_IN` parts, then of lists of those, in the end."""
+def add_up(parts, add, fan_in=8):
+    """Return the sum of all parts by a tree, in which `add` adds lists of `fan_in` parts each."""
     while len(parts) > 1:
-        parts = add(list(groups(parts, FAN_IN)))
+        parts = add(list(groups(parts, fan_in)))
     return parts[0]

@@ -1,4 +1,4 @@
-"""The workers of a Dask cluster: how values, tables of rows and tasks get there."""
+"""Sends values, tables of rows and tasks to the workers of a Dask cluster."""
 
 import pickle
 from itertools import islice
@@ -9,14 +9,12 @@ import numpy as np
 
 from sparsegpc._core.rows.sources import RowSource
 
-# Bytes in a message to the scheduler.
-MESSAGE_BYTES = 32 * 2**20
-# Share of the workers' memory for arrays of shape (M, N); what a worker without a limit counts for.
+# Share of the workers' memory for arrays of shape (M, N); the bytes of a worker without a limit.
 MEMORY_SHARE, UNLIMITED = 0.4, 2**32
 
 
 class Cluster:
-    """The workers, and which tables they hold.
+    """The workers of a Dask cluster, and the tables of rows that they hold.
 
     Parameters
     ----------
@@ -33,23 +31,24 @@ class Cluster:
         return MEMORY_SHARE * sum(worker["memory_limit"] or UNLIMITED for worker in workers)
 
     def send(self, value):
-        """Return the future of a value, functions defined anywhere included."""
+        """Return the future of a value, which may hold functions that are defined anywhere."""
         from cloudpickle import dumps
 
-        # As bytes, which the scheduler keeps but does not look into.
+        # The scheduler keeps bytes without unpickling them.
         return self.map("send", pickle.loads, [(dumps(value),)])[0]
 
-    def map(self, name, function, calls, n_bytes=0):
+    def map(self, name, function, calls, n_bytes=0, message_bytes=32 * 2**20):
         """Return the futures of ``function(*arguments)`` for each tuple of an iterable `calls`.
 
-        `n_bytes` is about what the arguments of one call take.
+        The arguments of one call take about `n_bytes`; a message to the scheduler takes at most
+        `message_bytes`.
         """
         from dask import config
 
         futures, prefix = [], f"sparsegpc-{name}-{uuid4().hex}"
-        # Its advice is to send data in ways that would not survive a worker.
+        # Dask would advise to scatter the data, which are then lost if a worker dies.
         with config.set({"distributed.admin.large-graph-warning-threshold": "1 TiB"}):
-            for batch in groups(calls, max(1, MESSAGE_BYTES // max(n_bytes, 1))):
+            for batch in groups(calls, max(1, message_bytes // max(n_bytes, 1))):
                 keys = [f"{prefix}-{len(futures) + k}" for k in range(len(batch))]
                 columns = zip(*batch, strict=True)
                 futures += self._client.map(function, *columns, key=keys, pure=False)
@@ -60,10 +59,10 @@ class Cluster:
         return self._client.gather(futures)
 
     def table(self, rows, slices):
-        """Return the futures of parts of a table, which are kept as long as the table is."""
+        """Return the futures of the parts of a table; the workers keep them as long as it lives."""
         key = id(rows), tuple(part.stop for part in slices)
         if key not in self._tables:
-            # Whatever has the same identity later is another table.
+            # Another table may have the same identity later.
             finalize(rows, self._tables.pop, key, None).atexit = False
             array = dask_array(rows)
             self._tables[key] = (
@@ -72,8 +71,8 @@ class Cluster:
         return self._tables[key]
 
     def _send_table(self, rows, slices):
-        # Copies, as Dask's log of messages would keep all rows alive; one after the other, as the
-        # rows may be on disk here.
+        # Copies: Dask's log of messages would keep the array alive. One after the other: the rows
+        # may be on disk.
         parts = ((np.array(rows[part], order="C"),) for part in slices)
         return self.map("rows", _same, parts, rows[slices[0]].nbytes)
 
@@ -89,15 +88,15 @@ class Cluster:
 
 
 def dask_array(rows):
-    """Return the Dask array that rows come from, or None."""
+    """Return the Dask array that `rows` are, or are read from, or None."""
     from dask.array import Array
 
     if not isinstance(rows, RowSource):
         return rows if isinstance(rows, Array) else None
-    array, kept = rows.rows, rows.kept
+    array, indices = rows.array, rows.indices
     if not isinstance(array, Array):
         return None
-    return array if kept is None else array[kept]
+    return array if indices is None else array[indices]
 
 
 def _same(value):
@@ -105,7 +104,7 @@ def _same(value):
 
 
 def groups(values, size):
-    """Yield lists of `size` values in a row, the last of what is left."""
+    """Yield lists of `size` consecutive values; the last may be shorter."""
     values = iter(values)
     while group := list(islice(values, size)):
         yield group

@@ -1,7 +1,7 @@
-"""Rows that stay where they are: on disk, or anywhere that gives them out slice by slice.
+"""Arrays of rows that are read slice by slice: on disk, or in an array library's own storage.
 
-Such an array is never read whole. `RowSource` makes float64 rows of the slices that are asked for;
-what is known of all rows, like their ranges, takes one pass of slices of `READ_BYTES`.
+They are never read as a whole. `RowSource` reads slices and converts them to float64. Statistics of
+all rows, like their ranges, take one pass over slices of `READ_BYTES`.
 """
 
 import mmap
@@ -10,22 +10,20 @@ from threading import Lock
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-# Float64 bytes that are read at a time.
+# Float64 bytes that are read at a time: large enough for any disk, little beside a fit's arrays.
 READ_BYTES = 8 * 2**20
-# Rows this close together are read by one slice.
-LARGEST_GAP = 32
 # Booleans, integers, unsigned integers, floats.
 REAL_KINDS = "biuf"
-# What offers its memory by one of these is in memory already.
+# An object with one of these attributes is in memory already.
 IN_MEMORY = ("__array_interface__", "__cuda_array_interface__", "__dlpack__", "__dataframe__")
 
 
 def gives_slices(X):
-    """Return whether `X` is an array that is to be read by slices of its rows.
+    """Return whether `X` is an array to be read by slices of its rows.
 
-    A `numpy.memmap` is one, and so is anything that has a shape, a numpy dtype and slices, but is
-    no array in memory, sparse matrix or data frame: a dataset of h5py, an array of zarr or Dask.
-    Arrays of one dimension are none: what has N entries fits into memory.
+    This is true of a `numpy.memmap`, and of an object with a shape, a numpy dtype and slices that
+    is not an array in memory, a sparse matrix or a data frame: a dataset of h5py, an array of zarr
+    or Dask. It is false of arrays of one dimension, whose N entries fit into memory.
     """
     shape = getattr(X, "shape", None)
     if not isinstance(shape, tuple) or len(shape) < 2:
@@ -36,49 +34,49 @@ def gives_slices(X):
         isinstance(getattr(X, "dtype", None), np.dtype)
         and hasattr(X, "__getitem__")
         and not any(hasattr(X, name) for name in IN_MEMORY)
-        # The mark of scipy's sparse matrices and arrays.
+        # scipy's sparse matrices and arrays have this method.
         and not hasattr(X, "tocsr")
     )
 
 
 class RowSource:
-    """Rows of float64, read when they are asked for.
+    """Rows of an array as float64, read on access.
 
-    ``source[a:b]`` and ``source[indices]`` are arrays of shape (n, D), C-contiguous; indices may
-    come in any order, more than once each.
+    ``source[a:b]`` and ``source[indices]`` are C-contiguous arrays of shape (n, D). Indices may be
+    in any order, and may repeat.
 
     Parameters
     ----------
-    rows : array of shape (N', D)
-        Of real numbers of any type, with slices of its first axis.
-    kept : ndarray of int of shape (N,) or None
-        Which of `rows` these are, in increasing order. None is all of them.
+    array : array of shape (N', D)
+        Real numbers of any type; must support slices of its first axis.
+    indices : ndarray of int of shape (N,) or None
+        The rows of `array` that the source consists of, increasing. None means all of them.
 
     Raises
     ------
     ValueError
-        If `rows` has no two dimensions of known size, or is not of real numbers.
+        If the shape of `array` is unknown, or its values are not real numbers.
     """
 
     ndim = 2
     dtype = np.dtype(np.float64)
 
-    def __init__(self, rows, kept=None):
-        shape = tuple(rows.shape)
-        # Dask may not know how many rows there are.
+    def __init__(self, array, indices=None):
+        shape = tuple(array.shape)
+        # A Dask array may have an unknown number of rows.
         if not all(isinstance(n, int | np.integer) for n in shape):
             raise ValueError(
                 f"X must know its numbers of rows and columns, got the shape {shape}: compute the "
                 "sizes of its chunks first, with X.compute_chunk_sizes()"
             )
-        if rows.dtype.kind not in REAL_KINDS:
+        if array.dtype.kind not in REAL_KINDS:
             raise ValueError(
-                f"X must hold real numbers, got the dtype {rows.dtype}: convert it to a number "
+                f"X must hold real numbers, got the dtype {array.dtype}: convert it to a number "
                 "type first"
             )
-        self.rows, self.kept, self._ranges = rows, kept, None
+        self.array, self.indices, self._ranges = array, indices, None
         self._lock = Lock()
-        self.shape = (shape[0] if kept is None else len(kept), *shape[1:])
+        self.shape = (shape[0] if indices is None else len(indices), *shape[1:])
 
     def __len__(self):
         return self.shape[0]
@@ -86,19 +84,19 @@ class RowSource:
     def __array__(self, dtype=None, copy=None):
         raise TypeError("rows that may not fit into memory are read by slices, never all at once")
 
-    def __getitem__(self, rows):
-        if isinstance(rows, slice):
-            start, stop, step = rows.indices(len(self))
-            if step == 1 and self.kept is None:
+    def __getitem__(self, key):
+        if isinstance(key, slice):
+            start, stop, step = key.indices(len(self))
+            if step == 1 and self.indices is None:
                 return self._read(start, max(start, stop))
-            rows = np.arange(start, stop, step)
+            key = np.arange(start, stop, step)
         else:
-            rows = np.asarray(rows)
-            if rows.ndim != 1 or rows.dtype.kind not in "iu":
-                raise TypeError("rows are asked for by a slice, or an array of their numbers")
-            if len(rows) and not 0 <= rows.min() <= rows.max() < len(self):
-                raise IndexError(f"row numbers must be from 0 to {len(self) - 1}")
-        return self._gather(rows if self.kept is None else self.kept[rows])
+            key = np.asarray(key)
+            if key.ndim != 1 or key.dtype.kind not in "iu":
+                raise TypeError("rows are selected by a slice, or by an array of indices")
+            if len(key) and not 0 <= key.min() <= key.max() < len(self):
+                raise IndexError(f"indices of rows must be from 0 to {len(self) - 1}")
+        return self._gather(key if self.indices is None else self.indices[key])
 
     def slices(self):
         """Return slices that cover the rows in order, each of `READ_BYTES` at most."""
@@ -106,11 +104,11 @@ class RowSource:
         return [slice(start, min(start + size, n)) for start in range(0, n, size)]
 
     def subset(self, indices):
-        """Return the source of the rows of these increasing numbers; nothing is read."""
+        """Return the source of the rows with these increasing indices; nothing is read."""
         if len(indices) == len(self):
             return self
-        kept = np.asarray(indices)
-        part = RowSource(self.rows, kept if self.kept is None else self.kept[kept])
+        indices = np.asarray(indices)
+        part = RowSource(self.array, indices if self.indices is None else self.indices[indices])
         part._lock = self._lock
         return part
 
@@ -129,27 +127,27 @@ class RowSource:
     def first_not_finite(self):
         """Return the first row, and in it the first column, that is NaN or infinite, or None.
 
-        One pass over the rows, which also learns the ranges of the columns; none where they are
-        integers.
+        Takes one pass over the rows, which also finds the ranges of the columns. Integers need no
+        pass.
         """
-        if self.rows.dtype.kind != "f":
+        if self.array.dtype.kind != "f":
             return None
         # A minimum or a maximum is infinite, or NaN, if anything is.
         if np.isfinite(self._range_of_columns()).all():
             return None
-        for rows in self.slices():
-            places = np.argwhere(~np.isfinite(self[rows]))
+        for row_slice in self.slices():
+            places = np.argwhere(~np.isfinite(self[row_slice]))
             if len(places):
-                return rows.start + int(places[0, 0]), int(places[0, 1])
+                return row_slice.start + int(places[0, 0]), int(places[0, 1])
         raise ValueError("X gave other values when it was read again: its rows must not change")
 
     def _range_of_columns(self, axis=0):
         if axis != 0:
-            raise ValueError("rows are many: only columns have ranges here, axis must be 0")
+            raise ValueError(f"axis must be 0, the ranges of columns, got {axis}")
         if self._ranges is None:
             low, high = np.full(self.shape[1], np.inf), np.full(self.shape[1], -np.inf)
-            for rows in self.slices():
-                part = self[rows]
+            for row_slice in self.slices():
+                part = self[row_slice]
                 low, high = np.minimum(low, part.min(axis=0)), np.maximum(high, part.max(axis=0))
             self._ranges = low, high
         return self._ranges
@@ -157,8 +155,8 @@ class RowSource:
     def _read(self, start, stop):
         # Readers of files are seldom safe in several threads.
         with self._lock:
-            part = self.rows[start:stop]
-        # netCDF variables mark missing values so, behind which are numbers.
+            part = self.array[start:stop]
+        # netCDF variables mask missing values; the numbers behind the mask mean nothing.
         if np.ma.is_masked(part):
             raise ValueError(
                 f"X has missing values in rows {start} to {stop - 1}, which are masked: fill them, "
@@ -171,14 +169,14 @@ class RowSource:
         return part
 
     def _gather(self, indices):
-        """Return the rows of these numbers."""
-        if isinstance(self.rows, np.ndarray):
-            return np.ascontiguousarray(self.rows[indices], dtype=np.float64)
-        if hasattr(self.rows, "__dask_graph__"):
+        """Return the rows of the array with these indices."""
+        if isinstance(self.array, np.ndarray):
+            return np.ascontiguousarray(self.array[indices], dtype=np.float64)
+        if hasattr(self.array, "__dask_graph__"):
             # In one computation, wherever the rows are; a chunk is computed once if they increase.
             order = np.argsort(indices, kind="stable")
             rows = np.empty((len(indices), self.shape[1]))
-            rows[order] = self.rows[indices[order]]
+            rows[order] = self.array[indices[order]]
             return rows
         wanted, places = indices, slice(None)
         if not (np.diff(indices) > 0).all():
@@ -190,19 +188,19 @@ class RowSource:
         return rows[places]
 
     def __getstate__(self):
-        # To another process goes where the file is, not what is in it.
+        # Another process gets the place of the file, not its contents.
         state = vars(self).copy()
         del state["_lock"]
-        X = self.rows
+        X = self.array
         if isinstance(X, np.memmap) and X.filename is not None and X.mode != "c":
-            state["rows"] = _Place.of(X)
+            state["array"] = _Place.of(X)
         return state
 
     def __setstate__(self, state):
         vars(self).update(state)
         self._lock = Lock()
-        if isinstance(self.rows, _Place):
-            self.rows = self.rows.open()
+        if isinstance(self.array, _Place):
+            self.array = self.array.open()
 
 
 class _Place:
@@ -230,9 +228,12 @@ def _rows_at_once(n_columns):
     return max(1, READ_BYTES // (8 * max(n_columns, 1)))
 
 
-def _runs(indices, size):
-    """Yield slices of increasing `indices` that one read serves, of at most `size` rows."""
-    apart = (np.diff(indices) > LARGEST_GAP) | (np.diff(indices // size) > 0)
+def _runs(indices, size, largest_gap=32):
+    """Yield slices of increasing `indices` that one read serves, of at most `size` rows.
+
+    One read serves rows that are at most `largest_gap` apart.
+    """
+    apart = (np.diff(indices) > largest_gap) | (np.diff(indices // size) > 0)
     ends = [*(np.flatnonzero(apart) + 1), len(indices)]
     start = 0
     for end in ends:
@@ -242,17 +243,17 @@ def _runs(indices, size):
 
 
 def take_rows(X, indices, memory=0):
-    """Return rows of an array or a source: an array if it is one, or if they fit the memory.
+    """Return rows of an array as an array, and rows of a source as an array if that fits `memory`.
 
-    All rows of an array are the array itself.
+    If all rows of an array are asked for, the array itself is returned.
 
     Parameters
     ----------
     X : ndarray of shape (N, D) or RowSource
     indices : ndarray of int of shape (n,)
-        In increasing order, each once.
+        Increasing.
     memory : int
-        Bytes that rows which are read may take.
+        Bytes that the rows of a source may take.
 
     Returns
     -------
@@ -266,14 +267,14 @@ def take_rows(X, indices, memory=0):
 
 
 def map_rows(function, X):
-    """Return ``function(X)``, rows on its last axis; of a source, put together from its slices."""
+    """Return ``function(X)``, with rows on its last axis; a source is read slice by slice."""
     if not isinstance(X, RowSource):
         return function(X)
-    return np.concatenate([function(X[rows]) for rows in X.slices()], axis=-1)
+    return np.concatenate([function(X[row_slice]) for row_slice in X.slices()], axis=-1)
 
 
 def spaced_rows(X, n_rows):
-    """Return the numbers of at most `n_rows` rows of `X`, evenly spaced."""
+    """Return the indices of at most `n_rows` evenly spaced rows of `X`."""
     return np.linspace(0, len(X) - 1, min(n_rows, len(X))).astype(np.intp)
 
 
@@ -285,12 +286,12 @@ def column_deviations(source, weight, reference):
     source : RowSource
     weight : ndarray of shape (N,)
     reference : ndarray of shape (D,)
-        Values not far from the means in units of the deviations, or digits are lost.
+        Any values within a few deviations of the means; further away digits are lost.
     """
     total = weight.sum()
     first, second = np.zeros((2, source.shape[1]))
-    for rows in source.slices():
-        moved, share = source[rows] - reference, weight[rows] / total
+    for row_slice in source.slices():
+        moved, share = source[row_slice] - reference, weight[row_slice] / total
         first += share @ moved
         second += share @ moved**2
     return np.sqrt(np.maximum(second - first**2, 0.0))

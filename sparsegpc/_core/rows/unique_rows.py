@@ -1,9 +1,9 @@
-"""Rows in a canonical order, equal ones merged.
+"""Sorting of rows, and merging of equal ones.
 
-Equal rows share one value of f, so they are one site: weights add, targets average. This makes a
-weight of k the same as k copies, makes a fit independent of the order of the rows, and settles
-ties among rows that are equally good inducing points. Rows of a `RowSource` are not sorted, which
-would take a copy of them all: each is taken by itself, in the order in which they come.
+Equal rows share one value of f, so they form one site: weights add up, targets are averaged. A
+weight of k then is the same as k copies, a fit does not depend on the order of the rows, and ties
+between equally good inducing points are broken in the same way. Rows of a `RowSource` are neither
+sorted nor merged, since that would take a copy of all of them.
 """
 
 from typing import NamedTuple
@@ -28,7 +28,7 @@ class UniqueRows(NamedTuple):
 
     def mean(self, values, weight):
         """Return the mean of `values` (N,) over the copies of each row, by their `weight` (N,)."""
-        # Rounding must not lead out of the range: a share of more than one leaves less than none.
+        # Within their range despite rounding: the complement of a share must not be negative.
         return np.clip(self.total(weight * values) / self.weight, values.min(), values.max())
 
     @property
@@ -48,9 +48,9 @@ class UniqueRows(NamedTuple):
 
 
 class SeparateRows(NamedTuple):
-    """Rows of a `RowSource` as they are, with their ``weight`` (N,); offers what `UniqueRows` does.
+    """Rows of a `RowSource` with their ``weight`` (N,), with the interface of `UniqueRows`.
 
-    Values of the copies of a row are those of the row, so they come back as they are.
+    Each row has one copy, so all methods return the values that they get.
     """
 
     X: RowSource
@@ -122,9 +122,9 @@ def _take(table, indices):
 
 
 def find_rows(points, X):
-    """Return which row of `X` each of `points` equals, the first such; None if one is no row.
+    """Return the index of the first row of `X` that equals each of `points`.
 
-    None for a `RowSource`, too, whose rows are too many to be sorted.
+    Returns None if a point is not a row, or if `X` is a `RowSource`, which cannot be sorted.
     """
     if isinstance(X, RowSource):
         return None
@@ -158,7 +158,7 @@ def _lexicographic_order(tables):
         parts = list(_first_columns(tables, used))
         order = np.lexsort([column for part in parts for column in part.T][::-1])
         is_new = _differs_from_last(parts, order)
-        # Few columns tell continuous rows apart; the others are looked at only if need be.
+        # The first columns usually distinguish continuous rows; more are used only if needed.
         if used == n_columns or is_new.all():
             return order, is_new
         used = min(2 * used, n_columns)

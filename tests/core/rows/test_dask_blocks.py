@@ -90,7 +90,7 @@ def test_visit_gives_what_plain_sums_and_rows_are(cluster, rng, monkeypatch, sma
     X, y, z = rng.randn(1000, 3), rng.randn(1000), rng.randn(2, 1000)
     W = rng.randn(4, 3)
     blocks = ClusterBlocks(cluster, X, 4)
-    assert len(blocks.slices) > dask_blocks.FAN_IN
+    assert len(blocks.slices) > 8
 
     def function(V, x, y, z, nothing):
         assert nothing is None

@@ -100,7 +100,7 @@ def test_real_numbers_of_any_type_become_floats(dtype, wrap):
 
 @pytest.mark.parametrize("asked", [3, np.array([[1, 2]]), np.ones(100, dtype=bool), [0.5]])
 def test_only_slices_and_row_numbers_are_asked_for(asked, X):
-    with pytest.raises(TypeError, match="by a slice, or an array of their numbers"):
+    with pytest.raises(TypeError, match="by a slice, or by an array of indices"):
         RowSource(OnlySlices(X))[asked]
 
 
