@@ -15,8 +15,8 @@ from sparsegpc import GPNoise, SparseGPClassifier, SparseGPRegressor
 from tests.hardening.interrupts import CASES, ERRORS, count_lines, interrupted, prepared
 from tests.hardening.signals import interrupt, starve
 
-FEW = {"classifier": 8, "one for each class, threads": 4, "noise process": 4, "threads": 4}
-FEW |= {"warm start": 4, "stream of targets": 4, "selector": 4, "restarts and a generator": 4}
+FEW = {"classifier": 8, "noise process": 4, "threads": 4}
+FEW |= {"warm start": 4, "stream of targets": 4, "selector": 4, "restarts": 4}
 
 
 @pytest.mark.parametrize("fitted", [False, True], ids=["unfitted", "fitted"])
