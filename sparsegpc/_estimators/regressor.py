@@ -347,10 +347,10 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
         noise_variance : float, array-like of shape (n_samples,) or of that of y, default=None
             As in `fit`.
         method : str, default="auto"
-            The upper bound on the log marginal likelihood: "cauchy-schwarz" at O(N M), "whitened"
-            at O(N M + M^3), "trace" (equation 3.4 of [1]_) at O(N M^2), "one-pass" at O(N^2 D), or
-            "conjugate-gradient" at O(N^2 D) for each iteration, the tightest. "auto" takes the
-            least of the first three, and of "one-pass" up to 20 000 rows.
+            The upper bound on the log marginal likelihood: "cauchy-schwarz" at O(N M), "trace"
+            (equation 3.4 of [1]_) at O(N M^2), "one-pass" at O(N^2 D), or "conjugate-gradient" at
+            O(N^2 D) for each iteration, the tightest. "auto" takes the least of the first two, and
+            of "one-pass" up to 20 000 rows.
 
         Returns
         -------

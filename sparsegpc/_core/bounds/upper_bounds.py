@@ -1,35 +1,32 @@
 r"""Upper bounds on the log marginal likelihood of sites, each named by what it costs.
 
-The bound of `collapsed` is a lower bound on the log marginal likelihood of the sites. An upper
-bound U closes the bracket, and
-:math:`\mathrm{KL}(q \,\|\, \mathrm{exact}) \le U - \mathrm{bound}(q)`.
+The bound of `collapsed` is a lower bound on the log marginal likelihood of the sites. With an upper
+bound U, :math:`\mathrm{KL}(q \,\|\, \mathrm{exact}) \le U - \mathrm{bound}(q)`.
 In the frame where f has mean zero a site with precision p and shift b is an observation
-:math:`\tilde y = \tilde b / p` with noise :math:`\Lambda = 1 / p`, where
-:math:`\tilde b = b - p \mu`. Let :math:`Q = V^\top V`, :math:`\tilde K = K - Q`, and
+:math:`\tilde y = b / p - \mu` with noise variance :math:`1 / p`. Let :math:`Q = V^\top V`,
+:math:`\tilde K = K - Q`, :math:`P = \mathrm{diag}(p)`, and
 
 .. math::
-    \alpha = (Q + \Lambda)^{-1} \tilde y = \tilde b - p \, V^\top w, \qquad
-    a = \tilde y^\top \alpha.
+    \alpha = (Q + P^{-1})^{-1} \tilde y = b - p \mu - p \, V^\top w, \qquad
+    \eta = \tilde y^\top \alpha.
 
-With :math:`L_0` the lower bound without its slack, and *quad* at most
-:math:`\tilde y^\top (K + \Lambda)^{-1} \tilde y`, an upper bound is
-:math:`U = L_0 + \tfrac12 (a - \mathrm{quad})`. The choices are
+With :math:`\mathcal{L}_0` the lower bound without its slack, and *quad* at most
+:math:`\tilde y^\top (K + P^{-1})^{-1} \tilde y`, an upper bound is
+:math:`U = \mathcal{L}_0 + \tfrac12 (\eta - \mathrm{quad})`. The choices of quad are
 
 ================== ================================================================= ==============
-trace              :math:`\tilde y^\top (Q + \Lambda + \mathrm{tr}(\tilde K) I)^{-1} Passerello
+trace              :math:`\tilde y^\top (Q + P^{-1} + \mathrm{tr}(\tilde K) I)^{-1}   Passerello
                    \tilde y`                                                         2021, eq. 3.4
-whitened           :math:`\tilde y^\top (Q + (1 + t) \Lambda)^{-1} \tilde y`, where
-                   :math:`t = \sum_n p_n r_n`
-one-pass           :math:`a^2 / (a + b)`, where :math:`b = \alpha^\top \tilde K
-                   \alpha`: the best multiple of alpha in the next line
-conjugate-gradient :math:`2 x^\top \tilde y - x^\top (K + \Lambda) x`, which         Artemev 2021
+one-pass           :math:`\eta^2 / (\eta + \beta)`, where :math:`\beta = \alpha^\top
+                   \tilde K \alpha`: the best multiple of alpha in the next line
+conjugate-gradient :math:`2 \xi^\top \tilde y - \xi^\top (K + P^{-1}) \xi`, which     Artemev 2021
                    rises with each iteration
-cauchy-schwarz     one-pass with :math:`b = (\sum_n |\alpha_n| \sqrt{r_n})^2`
+cauchy-schwarz     one-pass with :math:`\beta = (\sum_n |\alpha_n| \sqrt{r_n})^2`
 ================== ================================================================= ==============
 
-In exact arithmetic conjugate-gradient <= one-pass <= cauchy-schwarz. What is computed is the
-excess :math:`a - \mathrm{quad} \ge 0` itself, as sums of non-negative terms wherever that is
-possible, and without dividing by a precision that may be zero.
+In exact arithmetic conjugate-gradient <= one-pass <= cauchy-schwarz. The code computes
+:math:`\eta - \mathrm{quad} \ge 0` itself, as sums of non-negative terms wherever that is possible,
+and without dividing by a precision that may be zero.
 
 For Polya-Gamma sites the exact posterior is the dense one of the *same sites*: a certificate says
 what the inducing points cost, not what the augmentation does.
@@ -55,13 +52,10 @@ from sparsegpc._core.numerics.linalg import (
 # The upper bounds, and what each costs beyond the features and q(u).
 UPPER_BOUNDS = {
     "trace": "one more Gram matrix, O(N M^2)",
-    "whitened": "one more factorisation, O(N M + M^3)",
     "cauchy-schwarz": "O(N M)",
     "one-pass": "one pass over the kernel matrix, O(N^2 D)",
     "conjugate-gradient": "one pass over the kernel matrix per iteration, O(N^2 D) each",
 }
-CG_TOL = 1e-2
-CG_MAX_ITER = 50
 
 
 class UpperBounds(NamedTuple):
@@ -75,14 +69,14 @@ class UpperBounds(NamedTuple):
     improved_lower: float
 
 
-def upper_bounds(features, outputs, slack, methods, *, cg_tol=CG_TOL, cg_max_iter=CG_MAX_ITER):
+def upper_bounds(features, outputs, slack, methods, *, cg_tol=1e-2, cg_max_iter=50):
     """Return upper bounds on the log marginal likelihood of the sites of each output.
 
     Parameters
     ----------
     features : RowFeatures
     outputs : list of (Sites, FunctionPosterior)
-        Arguments and results of `collapse`. Outputs share the passes over the kernel matrix.
+        Arguments and results of `collapse`. Outputs share the first pass over the kernel matrix.
     slack : Slack
         That of the posteriors' bounds.
     methods : collection of str
@@ -100,13 +94,15 @@ def upper_bounds(features, outputs, slack, methods, *, cg_tol=CG_TOL, cg_max_ite
     -----
     Cost: see `UPPER_BOUNDS`. Memory O(N) for each output, and a tile of the kernel matrix.
     """
-    return _in_lockstep(
-        features,
-        [
-            _output_bounds(features, sites, posterior, slack, methods, cg_tol, cg_max_iter)
-            for sites, posterior in outputs
-        ],
-    )
+    duals = [_dual(features, sites, posterior) for sites, posterior in outputs]
+    products = [None] * len(outputs)
+    if "one-pass" in methods or "conjugate-gradient" in methods:
+        products = features.kernel_product(np.stack([dual.alpha for dual in duals], axis=1)).T
+    max_iter = cg_max_iter if "conjugate-gradient" in methods else 0
+    return [
+        _output_bounds(features, *output, slack, methods, dual, product, cg_tol, max_iter)
+        for output, dual, product in zip(outputs, duals, products, strict=True)
+    ]
 
 
 def standard_bound(features, sites, posterior, slack):
@@ -119,55 +115,27 @@ def standard_bound(features, sites, posterior, slack):
     return float(posterior.bound - paid + STANDARD.value(cost.sum(), features.n_rows))
 
 
-def _in_lockstep(features, routines):
-    """Run generators that yield a vector to receive its product with the kernel matrix.
-
-    One pass over the kernel matrix serves all that wait for it. Returns what each returns.
-    """
-    results = [None] * len(routines)
-    answers = dict.fromkeys(range(len(routines)))
-    while answers:
-        asked = {}
-        for k, answer in answers.items():
-            try:
-                asked[k] = routines[k].send(answer)
-            except StopIteration as end:
-                results[k] = end.value
-        answers = {}
-        if asked:
-            products = features.kernel_product(np.stack(list(asked.values()), axis=1))
-            answers = dict(zip(asked, products.T, strict=True))
-    return results
-
-
-def _output_bounds(features, sites, posterior, slack, methods, cg_tol, cg_max_iter):
-    """Generate the `UpperBounds` of one output; yields vectors, see `_in_lockstep`."""
+def _output_bounds(features, sites, posterior, slack, methods, dual, K_alpha, cg_tol, cg_max_iter):
+    """Return the `UpperBounds` of one output, given K alpha if `methods` need it."""
     cost, n_rows = sites.precision * features.residual, features.n_rows
     base = posterior.bound - slack.value(float(slack.row_term(cost).sum()), n_rows)
-    dual = _dual(features, sites, posterior)
     excess = {"cauchy-schwarz": _best_multiple(dual, dual.crude)[0]}
     if "trace" in methods:
         excess["trace"] = _trace_excess(features, sites, posterior, dual.alpha)
-    if "whitened" in methods:
-        excess["whitened"] = _whitened_excess(posterior, dual, float(cost.sum()))
     improved_lower = posterior.bound
-    if "one-pass" in methods or "conjugate-gradient" in methods:
-        K_alpha = yield dual.alpha
+    if K_alpha is not None:
         missed = K_alpha - _at_rows(features, dual.V_alpha)
         # Between zero and the bound of Cauchy-Schwarz, but for rounding.
-        b = min(max(float(dual.alpha @ missed), 0.0), dual.crude)
-        excess["one-pass"], multiple, rest = _best_multiple(dual, b)
+        beta = min(max(float(dual.alpha @ missed), 0.0), dual.crude)
+        excess["one-pass"], multiple, rest = _best_multiple(dual, beta)
         root = np.sqrt(sites.precision)
-        # sqrt(p) (ytilde - (K + Lambda) x) at x = multiple * alpha. A row without precision either
+        # sqrt(p) (ytilde - (K + 1/p) x) at x = multiple * alpha. A row without precision either
         # says nothing, or makes `rest` zero.
         pseudo = np.divide(dual.target, root, out=np.zeros_like(root), where=root > 0.0)
         start = rest * pseudo - multiple * (root * missed)
-        max_iter = cg_max_iter if "conjugate-gradient" in methods else 0
-        rise, left = yield from _conjugate_gradients(
-            features, root, posterior.LB, start, cg_tol, max_iter
-        )
+        rise, left = _conjugate_gradients(features, root, posterior.LB, start, cg_tol, cg_max_iter)
         excess["conjugate-gradient"] = max(excess["one-pass"] - rise, 0.0)
-        # Artemev 2021: the same vector, with log|K + Lambda| bounded as in the tight slack.
+        # Artemev 2021: the same vector, with log|K + 1/p| bounded as in the tight slack.
         lower = base + 0.5 * (excess["conjugate-gradient"] - left)
         lower += TIGHT.value(float(TIGHT.row_term(cost).sum()), n_rows)
         improved_lower = max(improved_lower, lower)
@@ -175,9 +143,9 @@ def _output_bounds(features, sites, posterior, slack, methods, cg_tol, cg_max_it
 
 
 class _Dual(NamedTuple):
-    """alpha = (Q + Lambda)^-1 ytilde and what follows from it.
+    """alpha = (Q + 1/p)^-1 ytilde and what follows from it.
 
-    ``target`` and ``alpha`` (N,) are btilde and alpha, ``V_alpha`` (M,) is V alpha, ``noise`` is
+    ``target`` and ``alpha`` (N,) are b - p mu and alpha, ``V_alpha`` (M,) is V alpha, ``noise`` is
     sum alpha^2 / p, infinite if a site has a shift but no precision, and ``crude`` is the bound of
     Cauchy-Schwarz on alpha^T (K - Q) alpha.
     """
@@ -189,7 +157,7 @@ class _Dual(NamedTuple):
     crude: float
 
     @property
-    def a(self):
+    def eta(self):
         """ytilde^T alpha, as the sum of the squares that it consists of."""
         return float(self.V_alpha @ self.V_alpha) + self.noise
 
@@ -218,34 +186,20 @@ def _at_rows(features, coefficients):
     return features.rows(lambda V: (coefficients @ V,))[0]
 
 
-def _best_multiple(dual, b):
-    """Return a - a^2 / (a + b), the best multiple s = a / (a + b) of alpha, and 1 - s."""
-    ratio = b / dual.a if b > 0.0 else 0.0
-    return b / (1.0 + ratio), 1.0 / (1.0 + ratio), ratio / (1.0 + ratio)
-
-
-def _whitened_excess(posterior, dual, t):
-    """Return a - quad for noise (1 + t) Lambda in place of Lambda + K - Q. Cost M^3.
-
-    By the resolvent identity, and V alpha = w, it is
-    t / (1 + t) (sum alpha^2 / p + t w^T (B + t I)^-1 w).
-    """
-    if t == 0.0:
-        return 0.0
-    B = posterior.LB @ posterior.LB.T
-    B.flat[:: len(B) + 1] += t
-    half = solve_lower(cholesky(B), posterior.w)
-    return t / (1.0 + t) * (dual.noise + t * float(half @ half))
+def _best_multiple(dual, beta):
+    """Return eta - eta^2 / (eta + beta), the best multiple s of alpha, and 1 - s."""
+    ratio = beta / dual.eta if beta > 0.0 else 0.0
+    return beta / (1.0 + ratio), 1.0 / (1.0 + ratio), ratio / (1.0 + ratio)
 
 
 def _trace_excess(features, sites, posterior, alpha):
-    """Return a - quad for noise Lambda + tr(K - Q) I, trace over the rows that matter. Cost N M^2.
+    """Return eta - quad of "trace", with the trace over the rows that have an effect. Cost N M^2.
 
     By the resolvent identity it is tr(K - Q) alpha^T alpha', alpha' that of the larger noise.
     """
     target = sites.shift - sites.precision * posterior.prior_mean
-    heard = (sites.precision > 0.0) | (target != 0.0)
-    trace = float(features.residual[heard].sum())
+    effective = (sites.precision > 0.0) | (target != 0.0)
+    trace = float(features.residual[effective].sum())
 
     def sums(V, p, target, alpha):
         shrunk = 1.0 / (1.0 + trace * p)
@@ -260,34 +214,34 @@ def _trace_excess(features, sites, posterior, alpha):
     return max(excess, 0.0)
 
 
-def _conjugate_gradients(features, root, LB, residual, tol, max_iter):
-    """Raise quad by conjugate gradients on K + Lambda, preconditioned by Q + Lambda.
+def _conjugate_gradients(features, root, LB, left_over, tol, max_iter):
+    """Raise quad by conjugate gradients on K + 1/p, preconditioned by Q + 1/p.
 
-    In coordinates x = sqrt(p) xi, in which Lambda is the identity and a row without precision has
-    no part: nothing is divided by p. `root` is sqrt(p), `residual` (N,) that of the start.
-    Yields vectors, see `_in_lockstep`. Returns by how much quad rose, and r^T (Q + Lambda)^-1 r at
+    In coordinates sqrt(p) xi, in which the noise has unit variance and a row without precision has
+    no part: nothing is divided by p. `root` is sqrt(p), `left_over` (N,) the residual of the linear
+    system at the start. Returns by how much quad rose, and left_over^T (Q + 1/p)^-1 left_over at
     the end, which bounds by how much it can rise still.
     """
-    preconditioned, left = _precondition(features, root, LB, residual)
+    preconditioned, left = _precondition(features, root, LB, left_over)
     direction, rise = preconditioned, 0.0
     for _ in range(max_iter):
         if 0.5 * left <= tol:
             break
-        K_direction = yield root * direction
+        K_direction = features.kernel_product((root * direction)[:, None])[:, 0]
         image = direction + root * K_direction
         step = left / float(direction @ image)
         rise += step * left
-        residual = residual - step * image
+        left_over = left_over - step * image
         before = left
-        preconditioned, left = _precondition(features, root, LB, residual)
+        preconditioned, left = _precondition(features, root, LB, left_over)
         direction = preconditioned + (left / before) * direction
     return rise, left
 
 
-def _precondition(features, root, LB, residual):
-    """Return (I + sqrt(p) Q sqrt(p))^-1 residual and its product with the residual. Cost 2 N M."""
-    (projected,) = features.sum(lambda V, x: (V @ x,), root * residual)
+def _precondition(features, root, LB, vector):
+    """Return (I + sqrt(p) Q sqrt(p))^-1 vector and its product with the vector. Cost 2 N M."""
+    (projected,) = features.sum(lambda V, x: (V @ x,), root * vector)
     half = solve_lower(LB, projected)
-    value = residual - root * _at_rows(features, solve_lower(LB, half, transposed=True))
+    value = vector - root * _at_rows(features, solve_lower(LB, half, transposed=True))
     # A difference of large numbers where little is left.
-    return value, max(float(residual @ value), 0.0)
+    return value, max(float(vector @ value), 0.0)

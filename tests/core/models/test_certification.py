@@ -73,7 +73,7 @@ def test_a_pass_is_made_for_few_rows_only(monkeypatch):
     monkeypatch.setattr(certification, "ONE_PASS_ROWS", 29)
     few = certificate_of(model, evaluation)
     assert "one-pass" not in few.upper_bounds
-    assert len(few.upper_bounds) == 3
+    assert len(few.upper_bounds) == 2
 
 
 def test_features_are_those_of_the_evaluation():
