@@ -131,7 +131,7 @@ class RowFeatures:
         n_rows = self.blocks.n_rows
         tile_rows = min(TILE_ROWS, self.blocks.slices[0].stop)
         tiles = RowBlocks(n_rows, tile_rows, n_threads=self.blocks.n_threads, block_rows=tile_rows)
-        kernel, theta, X = self.kernel, self.theta, self._rows.rows
+        kernel, theta, X = self.kernel, self.theta, self._rows.array
 
         def row_of_tiles(numbers):
             index = int(numbers[0]) // tile_rows
