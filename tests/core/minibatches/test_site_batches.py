@@ -379,7 +379,7 @@ def test_without_a_learning_rate_nothing_moves():
 def tilted(data, features, q, log_likelihood=logit):
     """Return what logistic or probit rows ask for at q(u), by brute quadrature and differences."""
     V, step = features.V(0), 1e-4
-    rows = np.isin(data.X[:, 0], features._rows.rows[:, 0])
+    rows = np.isin(data.X[:, 0], features._rows.array[:, 0])
     y, weight = 2.0 * data.y[rows] - 1.0, data.weight[rows]
     mean, variance = moments(V, q)
     variance = variance + features.residual
