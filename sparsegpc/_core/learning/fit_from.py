@@ -80,30 +80,27 @@ def fit_from(model, start, selector, bounds, limits, first=None, report=None):
     -------
     LocalFit
     """
-    best, message, history, n_worse, failed = None, "", [], 0, False
+    best, message, history, n_worse = None, "", [], 0
     theta, states, hessian = start
     states = model.initial_state() if states is None else states
     points, current, jitter = first, None, SMALLEST_JITTER
     for _ in range(limits.max_reselections + 1):
         if points is None:
             points = select_points(model, selector, theta, states)
-        if not failed and current is not None and points.equals(current.points):
+        if current is not None and points.equals(current.points):
             break
         # The jitter found here is kept while theta moves, so that the bound stays smooth.
         current = _evaluated(model, theta, points, states, jitter, limits)
         reached = -np.inf if best is None else best.objective
-        current, end, failed = _maximized(model, current, bounds, hessian, reached, limits)
-        # More jitter, after theta moved to where it did not suffice.
-        jitter, points = current.jitter * (100.0 if failed else 1.0), None
+        current, end = _maximized(model, current, bounds, hessian, reached, limits)
+        jitter, points = current.jitter, None
         history.append(current.elbo)
         if report is not None:
             report(len(history), len(current.points.Z), current.elbo)
         n_worse = 0 if best is None or current.objective > reached + model.tol else n_worse + 1
         if best is None or current.objective > reached:
             best, message = current, end
-        if n_worse == PATIENCE or limits.progress.stopped:
-            break
-        if is_fixed(model, selector) and not failed:
+        if n_worse == PATIENCE or limits.progress.stopped or is_fixed(model, selector):
             break
         theta, states = current.theta, current.states
     return LocalFit(best, history, message)
@@ -130,14 +127,14 @@ def _evaluated(model, theta, points, states, jitter, limits):
 
 
 def _maximized(model, start, bounds, hessian, reached, limits):
-    """Return the best evaluation over theta, why it did not converge, and whether it failed.
+    """Return the best evaluation over theta, and why it did not converge.
 
     `reached` is the best bound for other points.
     """
     max_iter, progress = limits.max_iter, limits.progress
     if not max_iter or not len(start.theta) or progress.stopped:
-        return start, "", False
+        return start, ""
     found = maximize(
         model, start, bounds, max_iter=max_iter, progress=progress, hessian=hessian, best=reached
     )
-    return found.best, "" if found.converged else out_of_iterations(max_iter), found.failed
+    return found.best, "" if found.converged else out_of_iterations(max_iter)

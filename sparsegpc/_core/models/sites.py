@@ -87,7 +87,7 @@ def solve_sites(features, likelihood, y, weight, slack, states, *, prior_mean=No
     tol : float
         Stop when another pass would gain less than this many nats.
     max_iter : int
-        Most passes of an ascent. One that does not converge is repeated from the initial states.
+        Most passes.
 
     Returns
     -------
@@ -110,20 +110,7 @@ def solve_sites(features, likelihood, y, weight, slack, states, *, prior_mean=No
     # A tolerance far below the rounding would never be met.
     tol = max(tol, 0.01 * rounding)
     problem = _Problem(features, likelihood, y, weight, slack, prior_mean, tol)
-    found = _ascend(problem, states, tol, rounding, max_iter)
-    if not found.converged:
-        # A start that was good for other hyperparameters may be a bad one.
-        initial = likelihood.initial_states(y, weight)
-        if not np.array_equal(states, initial):
-            fresh = _ascend(problem, initial, tol, rounding, max_iter)
-            n_iter = found.n_iter + fresh.n_iter
-            found = max(found, fresh, key=lambda end: end.best.bound)._replace(n_iter=n_iter)
-    return found.best.solutions(found.bounds, found.n_iter, found.converged)
-
-
-def _ascend(problem, states, tol, rounding, max_iter):
-    """Return the `Ascent` from these sites."""
-    return ascend(
+    found = ascend(
         lambda log_precision, best: problem.evaluate(best.states_at(log_precision), best),
         problem.evaluate(states),
         tol=tol,
@@ -132,6 +119,7 @@ def _ascend(problem, states, tol, rounding, max_iter):
         rounding=rounding,
         accelerator=Anderson(),
     )
+    return found.best.solutions(found.bounds, found.n_iter, found.converged)
 
 
 def _collapse_fixed(features, likelihood, y, weight, slack, prior_mean):
