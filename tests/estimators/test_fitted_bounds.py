@@ -308,9 +308,9 @@ def test_a_certificate_of_other_labels_is_refused(likelihood):
     X, y = many_classes.blobs()
     model = many_classes.fixed_model(likelihood=likelihood).fit(X, y)
     for rows, labels, weight in ((X[:40], y[:40], None), (X, np.roll(y, 1), None), (X, y, 1.5)):
-        with pytest.raises(ValueError, match="a certificate is about the data of fit"):
+        with pytest.raises(ValueError, match="certificate needs the data of fit"):
             model.certificate(rows, labels, weight)
-    with pytest.raises(ValueError, match=r"y holds the label 7, which is none of classes_"):
+    with pytest.raises(ValueError, match=r"y holds the label 7, which is not in classes_"):
         model.certificate(X, np.where(y == 0, 7, y))
 
 
@@ -404,7 +404,7 @@ def test_more_points_close_the_gap_of_the_certificate(noise):
 def test_a_certificate_of_other_targets_is_refused(learned_regressor):
     X, y = regression.waves()
     for data in ((X[:-1], y[:-1]), (X, y + 0.1 * X[:, 0]), (X, y, np.arange(1.0, len(y) + 1.0))):
-        with pytest.raises(ValueError, match="about the data of fit"):
+        with pytest.raises(ValueError, match="needs the data of fit"):
             learned_regressor.certificate(*data)
 
 
@@ -566,7 +566,7 @@ def test_truncating_a_classifier_in_steps_is_truncating_at_once(learned_classifi
 def test_one_model_for_each_class_is_truncated_one_by_one():
     X, y = many_classes.blobs()
     model = many_classes.fixed_model(likelihood="polya-gamma").fit(X, y)
-    with pytest.raises(ValueError, match="consists of 3, one for each class: truncate those in"):
+    with pytest.raises(ValueError, match="has 3, one for each class: truncate those in"):
         model.truncate(4, X, y)
     one = model.estimators_[2].truncate(4, X, (y == 2).astype(int))
     assert one.lower_bound_ < model.estimators_[2].lower_bound_

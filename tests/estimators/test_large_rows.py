@@ -325,15 +325,13 @@ def test_arrays_that_joblib_maps_for_its_processes_were_in_memory(tmp_path):
     assert Parallel(n_jobs=2, max_nbytes=1)(tasks) == [False, True]
 
 
-@pytest.mark.parametrize(
-    ("value", "what"), [(np.nan, "NaN"), (np.inf, "infinity"), (-np.inf, "infinity")]
-)
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 @pytest.mark.usefixtures("small_blocks")
-def test_values_that_are_not_finite_are_reported_with_their_row(value, what, wrap):
+def test_values_that_are_not_finite_are_reported_with_their_row(value, wrap):
     X, f = sorted_rows()
     model = SparseGPClassifier(**SMALL).fit(X, labels(f))
     X[157, 2] = value
-    message = f"Input X contains {what}.*row 157, column 2: SparseGPClassifier"
+    message = "Input X contains NaN or infinity, first in row 157, column 2: SparseGPClassifier"
     with pytest.raises(ValueError, match=message):
         SparseGPClassifier().fit(wrap(X), labels(f))
     with pytest.raises(ValueError, match=message):

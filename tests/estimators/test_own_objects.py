@@ -135,7 +135,7 @@ def test_rows_that_are_not_as_many_as_those_of_fit_are_refused(kind, data):
     y = y > 0.0 if kind is SparseGPClassifier else y
     model = kind(n_inducing=8).fit(X, y)
     assert len(model.truncate(3, X, y).inducing_points_) == 3
-    with pytest.raises(ValueError, match=r"X holds 50 distinct rows .* fit held 120"):
+    with pytest.raises(ValueError, match=r"X must have the 120 distinct rows .* got 50"):
         model.truncate(3, X[:50], y[:50])
 
 

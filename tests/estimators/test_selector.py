@@ -465,17 +465,17 @@ def test_target_is_ignored_without_classification(X, rng):
 @pytest.mark.parametrize(
     ("weighting", "message"),
     [
-        (np.ones(39), "one entry per row: got 39 for 40"),
-        (-np.ones(40), "non-negative, got -1.0 in row 0"),
-        (np.zeros(40), "zero for every row"),
-        (np.full(40, np.nan), "weighting contains NaN"),
-        (np.full(40, np.inf), "weighting contains infinity"),
-        (np.ones((40, 1)), r"one dimension, got an array of shape \(40, 1\)"),
+        (np.ones(39), r"shape == \(39,\)"),
+        (-np.ones(40), "must be zero or from"),
+        (np.zeros(40), "non-zero number"),
+        (np.full(40, np.nan), "contains NaN"),
+        (np.full(40, np.inf), "contains infinity"),
+        (np.ones((40, 1)), "must be 1D array"),
         ("precision", "The 'weighting' parameter"),
         (2.0, "The 'weighting' parameter"),
     ],
 )
-def test_bad_weights_are_refused_by_name(weighting, message, X):
+def test_bad_weights_are_refused(weighting, message, X):
     with pytest.raises(ValueError, match=message):
         selector(weighting=weighting).fit(X)
 
@@ -648,7 +648,7 @@ def test_a_fit_that_fails_leaves_the_last_one_whole(X):
         with pytest.raises(ValueError, match=r"NaN|minimum of 1|2D"):
             estimator.fit(bad)
     estimator.set_params(weighting=np.ones(7))
-    with pytest.raises(ValueError, match="one entry per row"):
+    with pytest.raises(ValueError, match=r"sample_weight\.shape"):
         estimator.fit(np.zeros((40, 5)))
     assert_array_equal(estimator.transform(X), before)
 

@@ -667,8 +667,8 @@ REFUSED = {
     "row not finite": ({}, {"X": np.where(ROWS > 2.0, np.nan, ROWS)}, "NaN"),
     "lengths": ({}, {"y": TARGETS[:-1]}, "inconsistent numbers of samples"),
     "huge targets": ({}, {"y": 1e200 * TARGETS}, "whose square overflows"),
-    "negative weight": ({}, {"sample_weight": -np.ones(30)}, "non-negative"),
-    "no weight": ({}, {"sample_weight": np.zeros(30)}, "zero for every row"),
+    "negative weight": ({}, {"sample_weight": -np.ones(30)}, "must be zero or from"),
+    "no weight": ({}, {"sample_weight": np.zeros(30)}, "non-zero number"),
     "no rows": ({}, {"X": ROWS[:0], "y": TARGETS[:0], "sample_weight": None}, "0 sample"),
 }
 
@@ -691,7 +691,7 @@ def test_what_is_refused_leaves_no_trace(case, method):
         ({"y": TARGETS[:-1]}, "inconsistent numbers of samples"),
         ({"y": np.column_stack([TARGETS, TARGETS])}, "1d array"),
         ({"y": np.full(30, np.nan)}, "NaN"),
-        ({"sample_weight": np.zeros(30)}, "zero for every row"),
+        ({"sample_weight": np.zeros(30)}, "non-zero number"),
     ],
     ids=["columns", "lengths", "two targets", "not finite", "no weight"],
 )
