@@ -17,13 +17,8 @@ from dataclasses import dataclass
 
 from sparsegpc._core.bounds.upper_bounds import UPPER_BOUNDS, standard_bound, upper_bounds
 
-# Below, the roots of `variance_ratios` are found by series; above, by Newton's method.
-SMALL_GAMMA = 1e-6
-NEWTON_STEPS = 5
 # What the bounds of a classifier are of.
 OF_SITES = "bound with a point at every row and the same sites"
-# From here on an error of the mean, in deviations, or a ratio of variances says nothing useful.
-LARGEST_ERROR_TOLD = 5.0
 # Fields of a certificate that are numbers.
 NUMBERS = ("total_weight", "lower_bound", "standard_bound", "improved_lower_bound")
 
@@ -62,11 +57,13 @@ def variance_ratios(gamma):
     if math.isinf(gamma):
         return 0.0, math.inf
     s = math.sqrt(2.0 * gamma)
-    if gamma < SMALL_GAMMA:
+    # Where Newton's method would lose digits, a series.
+    if gamma < 1e-6:
         even, odd = s**2 / 3.0 - s**4 / 270.0, s + s**3 / 36.0
         return 1.0 + (even - odd), 1.0 + (even + odd)
     low, high = -(gamma + s), gamma + s
-    for _ in range(NEWTON_STEPS):
+    # Five steps reach rounding from these starts.
+    for _ in range(5):
         low -= (math.expm1(low) - low - gamma) / math.expm1(low)
         high -= (high - math.log1p(high) - gamma) * (1.0 + high) / high
     return math.exp(low), 1.0 + high
@@ -248,13 +245,13 @@ class Certificate:
         return "\n".join(lines)
 
 
-def _describe_errors(mean_error, variance_ratio, coverage_error):
-    """Return the errors in words; a bound that says nothing useful is not quoted."""
+def _describe_errors(mean_error, variance_ratio, coverage_error, largest=5.0):
+    """Return the errors in words, but for bounds from `largest` on, which are of no use."""
     low, high = variance_ratio
     told = []
-    if mean_error < LARGEST_ERROR_TOLD:
+    if mean_error < largest:
         told.append(f"means off by at most {_up(mean_error)} posterior standard deviations")
-    if high < LARGEST_ERROR_TOLD:
+    if high < largest:
         # Near 1 the digits that matter are those of the difference.
         floor = 1.0 - _rounded(1.0 - low, math.ceil) if low > 0.9 else _rounded(low, math.floor)
         ceiling = 1.0 + _rounded(high - 1.0, math.ceil)

@@ -27,10 +27,6 @@ likelihoods admit it.
 
 import numpy as np
 
-# A precision and the scale that it implies settle in this many steps unless the cost is huge; the
-# bound holds at any scale.
-SCALE_STEPS = 8
-
 
 class Slack:
     """A slack: its value, its scale, and the sum over rows that it needs.
@@ -121,7 +117,7 @@ def scales_for(likelihood, slack):
     return STANDARD if likelihood.has_own_slack else slack
 
 
-def settle_scales(slack, expect, residual, mean_costs):
+def settle_scales(slack, expect, residual, mean_costs, n_steps=8):
     """Return an `Expectation` at the scales that its own precisions imply.
 
     Parameters
@@ -132,6 +128,8 @@ def settle_scales(slack, expect, residual, mean_costs):
     residual : ndarray of shape (n,)
     mean_costs : sequence of float of length K
         The mean of the cost over all rows for each function.
+    n_steps : int, default=8
+        Most steps. Eight are enough unless the cost is huge; the bound holds at any scale.
 
     Returns
     -------
@@ -141,7 +139,7 @@ def settle_scales(slack, expect, residual, mean_costs):
     """
     v = np.ones((len(mean_costs), len(residual)))
     expected = expect(v)
-    for _ in range(SCALE_STEPS):
+    for _ in range(n_steps):
         settled = np.empty_like(v)
         for row, precision, mean_cost in zip(settled, expected.precision, mean_costs, strict=True):
             row[:] = slack.scale(precision * residual, mean_cost)

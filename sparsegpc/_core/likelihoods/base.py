@@ -14,8 +14,8 @@ from scipy.optimize import minimize
 # Gaussian, and those of which expectations are known.
 CONDITIONALLY_GAUSSIAN = ("tight", "spherical", "standard")
 BY_EXPECTATIONS = ("spherical", "standard")
-# Limits of constant functions, and how many steps the search for the best takes.
-LARGEST_CONSTANT, CONSTANT_STEPS = 30.0, 50
+# Limit of constant functions: exp(-30) is as good as zero.
+LARGEST_CONSTANT = 30.0
 
 
 class Sites(NamedTuple):
@@ -217,7 +217,7 @@ class Likelihood:
         none = np.zeros(mean.shape)
         return self.expect(y, weight, mean, none, none[0], np.ones(mean.shape))
 
-    def _best_constants(self, y, weight):
+    def _best_constants(self, y, weight, n_steps=50):
         """Return the constant functions of the largest likelihood, shape (K,)."""
 
         def negative(constants):
@@ -225,7 +225,7 @@ class Likelihood:
             return -float(found.value.sum()), -found.slope.sum(axis=1)
 
         limits = [(-LARGEST_CONSTANT, LARGEST_CONSTANT)] * self.n_functions
-        options = {"maxiter": CONSTANT_STEPS}
+        options = {"maxiter": n_steps}
         start = np.zeros(self.n_functions)
         return minimize(negative, start, jac=True, bounds=limits, options=options).x
 

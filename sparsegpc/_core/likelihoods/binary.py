@@ -20,11 +20,6 @@ from sparsegpc._core.likelihoods.expectations import (
 )
 from sparsegpc._core.numerics.quadrature import log_expected_sigmoid
 
-LOG_2 = np.log(2.0)
-# Steps to the residual that is left of a row, by closed forms and by expectations: it errs by less
-# than 1e-8, relative, whatever the moments.
-CLOSED_STEPS, SECANT_STEPS = 10, 4
-
 
 class _BinaryLikelihood(LabelLikelihood):
     """What the likelihoods of two classes share."""
@@ -39,7 +34,7 @@ class _BinaryLikelihood(LabelLikelihood):
     def constant_bound(self, y, weight, fit_prior_mean=True):
         total = float(weight.sum())
         if not fit_prior_mean:
-            return -LOG_2 * total
+            return -np.log(2.0) * total
         counts = np.array([weight @ (1.0 + y), weight @ (1.0 - y)]) / 2.0
         return float(xlogy(counts, counts / total).sum())
 
@@ -174,11 +169,12 @@ class ConditionalPolyaGamma(_BinaryLikelihood):
         )
 
 
-def _own_scale(weight, mean, variance, residual):
+def _own_scale(weight, mean, variance, residual, n_closed=10, n_secant=4):
     """Return v = r / k at the best r = k / (1 + p(r) k), by the secant method in log v.
 
     The residual that is left of a row and the precision p that it asks for follow from each other;
-    plain steps halve the error at best where the residual is large.
+    plain steps halve the error at best where the residual is large. After `n_closed` steps with
+    closed forms and `n_secant` with expectations it errs by less than 1e-8, relative.
     """
 
     def step(log_v):
@@ -187,12 +183,12 @@ def _own_scale(weight, mean, variance, residual):
 
     log_v = -np.log1p(0.25 * weight * residual)
     second = mean**2 + variance
-    for _ in range(CLOSED_STEPS):
+    for _ in range(n_closed):
         c = np.sqrt(second + residual * np.exp(log_v) + 1e-16)
         log_v = -np.log1p(weight * polya_gamma_mean(c) * residual)
     old, old_step = log_v, step(log_v)
     log_v = old + old_step
-    for _ in range(SECANT_STEPS - 1):
+    for _ in range(n_secant - 1):
         new_step = step(log_v)
         change = old_step - new_step
         # Between the plain step and four times it, as the derivative is between 0 and 3/4.

@@ -28,14 +28,11 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import erfcx, ndtr
 
-_LOG_2 = np.log(2.0)
 _LOG_SQRT_2PI = 0.5 * np.log(2.0 * np.pi)
-# The largest variance of moving nodes, for functions with singularities at a distance of about pi.
-_NARROW = 1.0
-# A mean this many deviations from zero leaves no mass where the functions are not smooth.
-_FAR = 8.0
-# How many deviations around the mean count where functions grow, up to quadratically.
-_REACH = 10.0
+# The largest variance of moving nodes, for functions with singularities at a distance of about pi;
+# how many deviations from zero a mean leaves no mass where the functions are not smooth; and how
+# many deviations around the mean count where functions grow, up to quadratically.
+_NARROW, _FAR, _REACH = 1.0, 8.0, 10.0
 
 
 class Expectations(NamedTuple):
@@ -222,7 +219,7 @@ def _log_normal_cdf(z):
     z = np.minimum(z, 9.0)
     scaled = erfcx(z * -np.sqrt(0.5))
     ratio = np.sqrt(2.0 / np.pi) / scaled
-    value = np.log(scaled) - 0.5 * z**2 - _LOG_2
+    value = np.log(scaled) - 0.5 * z**2 - np.log(2.0)
     return np.minimum(value, 0.0), ratio, _minus_ratio_slope(z, ratio)
 
 
@@ -321,7 +318,7 @@ def _log_cosh(squared, r):
     theta *= 0.25
     value = np.log1p(tanh)
     np.subtract(half, value, out=value)
-    value += _LOG_2
+    value += np.log(2.0)
     # A quarter of the squared hyperbolic secant.
     flat = np.square(tanh, out=tanh)
     flat -= 1.0

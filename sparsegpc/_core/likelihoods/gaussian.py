@@ -14,15 +14,9 @@ from sparsegpc._core.likelihoods.base import CONDITIONALLY_GAUSSIAN, Likelihood,
 
 LOG_2PI = np.log(2.0 * np.pi)
 TINY = np.finfo(np.float64).tiny
-# exp of more than this is as good as infinite for a variance.
-LARGEST_EXPONENT = 600.0
 # Noise this much smaller than the mean square of the targets, in logarithms, is none.
 LARGEST_LOG_RATIO = 28.0
-# Prior variance of a log noise variance where all basis functions are one.
-LOG_NOISE_VARIANCE = 4.0
-# Quadrature over an uncertain log noise variance: nodes, times that the interval is narrowed, and
-# how many nats below the peak, or deviations from the mean, an integrand counts as zero.
-_N_NODES, _N_ZOOMS, _NEGLIGIBLE, _FAR = 200, 3, 45.0, 9.0
+# Rows of a block in the quadrature over the noise: temporaries of 2 MB.
 _DENSITY_ROWS = 1024
 
 
@@ -68,8 +62,8 @@ class GaussianNoise(Likelihood):
     def __init__(self, n_params, params=None):
         self.n_params = n_params
         self._params = params
-        # So that the log variance has the same prior variance however many columns there are.
-        self._prior_precision = (n_params - 1) / LOG_NOISE_VARIANCE
+        # The log variance has prior variance 4 where all basis functions are one.
+        self._prior_precision = (n_params - 1) / 4.0
 
     def at(self, params):
         return GaussianNoise(self.n_params, params)
@@ -218,9 +212,9 @@ def log_predictive_density(y, mean, variance, noise_mean, noise_variance):
     return result
 
 
-def limited_exp(log_variance):
+def limited_exp(log_variance, largest=600.0):
     """Return variances from their logarithms, large ones limited to what can be calculated with."""
-    return np.exp(np.minimum(log_variance, LARGEST_EXPONENT))
+    return np.exp(np.minimum(log_variance, largest))
 
 
 def _log_normal(squared_error, variance):
@@ -228,16 +222,17 @@ def _log_normal(squared_error, variance):
         return -0.5 * (LOG_2PI + np.log(variance) + squared_error / variance)
 
 
-def _log_mixture(squared_error, variance, noise_mean, noise_deviation):
+def _log_mixture(squared_error, variance, noise_mean, noise_deviation, n_nodes=200, n_zooms=3):
     """Integrate over the log noise variance by the trapezoidal rule where the integrand lives.
 
     Far targets pull it away from the mean, up to where the noise explains them, and make it
-    narrow: a fixed rule around the mean would miss it.
+    narrow: a fixed rule around the mean would miss it. So the interval of the `n_nodes` nodes is
+    narrowed `n_zooms` times to where the integrand is within 45 nats of its peak.
     """
-    spread = _FAR * noise_deviation
+    spread = 9.0 * noise_deviation
     low = noise_mean - 0.5 * noise_deviation**2 - spread
     high = np.maximum(noise_mean, np.log(np.maximum(squared_error, TINY))) + spread
-    steps = np.linspace(0.0, 1.0, _N_NODES)
+    steps = np.linspace(0.0, 1.0, n_nodes)
 
     def integrand():
         g = low[:, None] + (high - low)[:, None] * steps
@@ -245,11 +240,11 @@ def _log_mixture(squared_error, variance, noise_mean, noise_deviation):
         likelihood = _log_normal(squared_error[:, None], variance[:, None] + limited_exp(g))
         return likelihood - 0.5 * (standard**2 + LOG_2PI) - np.log(noise_deviation)[:, None]
 
-    for _ in range(_N_ZOOMS):
+    for _ in range(n_zooms):
         values = integrand()
-        counts = values > values.max(axis=1, keepdims=True) - _NEGLIGIBLE
+        counts = values > values.max(axis=1, keepdims=True) - 45.0
         first = np.maximum(counts.argmax(axis=1) - 1, 0)
-        last = np.minimum(_N_NODES - counts[:, ::-1].argmax(axis=1), _N_NODES - 1)
+        last = np.minimum(n_nodes - counts[:, ::-1].argmax(axis=1), n_nodes - 1)
         low, high = low + (high - low) * steps[first], low + (high - low) * steps[last]
     return logsumexp(integrand(), axis=1) + np.log((high - low) * steps[1])
 

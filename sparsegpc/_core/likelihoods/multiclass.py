@@ -20,8 +20,6 @@ from sparsegpc._core.likelihoods.class_probabilities import (
 from sparsegpc._core.likelihoods.expectations import expected_log_sigmoid
 from sparsegpc._core.likelihoods.gaussian import KnownNoise, known_noise_targets
 
-SMALLEST_TILT = 1e-8
-
 
 class _SoftmaxLink:
     """Probabilities in proportion to the exponentials of f."""
@@ -141,7 +139,8 @@ class LogisticSoftmax(_JointLikelihood):
     def expect(self, y, weight, mean, inducing_variance, residual, v):
         y = y.T
         variance = inducing_variance + v * residual
-        tilt = np.maximum(np.sqrt(mean**2 + variance), SMALLEST_TILT)
+        # A positive floor, since theta divides by the tilt.
+        tilt = np.maximum(np.sqrt(mean**2 + variance), 1e-8)
         # c - |mean|, without cancellation.
         excess = variance / (tilt + np.abs(mean))
         tail = 0.5 * excess + np.log1p(np.exp(-tilt))
