@@ -79,11 +79,18 @@ KERNELS = {
 }
 
 
-@pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
-@pytest.mark.parametrize("data", LEGAL.values(), ids=LEGAL)
-def test_odd_data_are_fitted_with_finite_results(data, kernel, capfd):
-    rows, labels = np.asarray(data[0], dtype=float), np.asarray(data[1])
-    model = SparseGPClassifier(kernel(rows.shape[1]), n_inducing=10**6, max_iter=30)
+# Where a length scale for each column differs from one for all.
+COLUMNS = ["one constant column", "all columns constant", "columns of different scales"]
+COLUMNS += ["one far row", "more columns than rows", "duplicated columns"]
+
+
+@pytest.mark.parametrize(
+    ("name", "kernel"),
+    [(name, "default") for name in LEGAL] + [(name, "each column") for name in COLUMNS],
+)
+def test_odd_data_are_fitted_with_finite_results(name, kernel, capfd):
+    rows, labels = np.asarray(LEGAL[name][0], dtype=float), np.asarray(LEGAL[name][1])
+    model = SparseGPClassifier(KERNELS[kernel](rows.shape[1]), n_inducing=10**6, max_iter=30)
     assert_fits(model, rows, labels)
     assert capfd.readouterr() == ("", "")
 

@@ -36,10 +36,8 @@ def fit_of(name, **options):
     """Return an unfitted estimator and what it is fitted to."""
     makers = {
         "classifier": (SparseGPClassifier, {}, labels(2)),
-        "softmax": (SparseGPClassifier, {}, labels(3)),
         "one for each class": (SparseGPClassifier, {"likelihood": "polya-gamma"}, labels(3)),
         "regressor": (SparseGPRegressor, {}, targets()),
-        "polynomial noise": (SparseGPRegressor, {"noise": "polynomial"}, targets()),
         "noise process": (SparseGPRegressor, {"noise": GPNoise(RBF(2.0), n_inducing=5)}, targets()),
         "moved points": (SparseGPRegressor, {"optimize_inducing": True}, targets()),
         "restarts": (
@@ -64,9 +62,7 @@ def fit_of(name, **options):
 
 SINGLE = [
     "classifier",
-    "softmax",
     "regressor",
-    "polynomial noise",
     "noise process",
     "moved points",
     "restarts",
