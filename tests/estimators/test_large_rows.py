@@ -25,9 +25,12 @@ from sparsegpc._core.rows.sources import RowSource
 from sparsegpc._estimators.input.validation import validated_rows
 from sparsegpc._estimators.kernels.spread import measure_spread
 
-SMALL = {"n_inducing": 15, "max_iter": 6, "max_reselections": 1}
-# With one start only.
-QUICK = {**SMALL, "kernel": ConstantKernel(2.0) * RBF(1.5, "fixed")}
+# At given hyperparameters: where a search ends depends on the last digits of sums over the rows.
+SMALL = {"n_inducing": 15, "optimizer": None}
+QUICK = {**SMALL, "kernel": ConstantKernel(2.0) * RBF(1.5)}
+# With one hyperparameter, and so few steps.
+LEARNS = {"n_inducing": 15, "kernel": ConstantKernel(2.0) * RBF(1.5, "fixed")}
+STOCHASTIC = {"n_inducing": 15, "batch_size": 64, "n_epochs": 2, "learning_rate": 0.0}
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 
@@ -94,10 +97,6 @@ CASES = {
         lambda f: labels(f, 3),
     ),
     "auto": (SparseGPClassifier(**{**QUICK, "n_inducing": "auto"}, max_inducing=20), labels),
-    "moving points": (
-        SparseGPClassifier(**{**QUICK, "n_inducing": 6}, optimize_inducing=True),
-        labels,
-    ),
     "uniform": (SparseGPClassifier(**QUICK, selector="uniform"), labels),
     "hgv": (SparseGPClassifier(**QUICK, selector="hgv"), labels),
     "kmeans": (SparseGPClassifier(**QUICK, selector="kmeans"), labels),
@@ -108,11 +107,8 @@ CASES = {
     ),
     "polynomial noise": (SparseGPRegressor(**QUICK, noise=PolynomialNoise(1)), targets),
     "noise process": (SparseGPRegressor(**QUICK, noise=GPNoise(n_inducing=5)), targets),
-    "stochastic": (StochasticSparseGPRegressor(n_inducing=15, batch_size=64, n_epochs=2), targets),
-    "stochastic classifier": (
-        StochasticSparseGPClassifier(n_inducing=15, batch_size=64, n_epochs=2),
-        labels,
-    ),
+    "stochastic": (StochasticSparseGPRegressor(**STOCHASTIC), targets),
+    "stochastic classifier": (StochasticSparseGPClassifier(**STOCHASTIC), labels),
 }
 
 
@@ -128,9 +124,8 @@ def test_sorted_rows_give_the_model_of_the_array(case, wrap):
     given = wrap(X)
     found = estimator.fit(given, y)
     np.testing.assert_allclose(found.lower_bound_, bound, rtol=1e-9)
-    # Moving points are where the optimiser stopped, which amplifies the last digit.
-    np.testing.assert_allclose(stacked(found.inducing_points_), points, rtol=1e-4, atol=1e-4)
-    np.testing.assert_allclose(found.predict(given), predicted, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(stacked(found.inducing_points_), points, rtol=1e-9)
+    np.testing.assert_allclose(found.predict(given), predicted, rtol=1e-9, atol=1e-9)
     if isinstance(indices, np.ndarray):
         np.testing.assert_array_equal(found.inducing_indices_, indices)
     assert getattr(given, "most", 0) <= 150
@@ -142,18 +137,24 @@ def stacked(points):
 
 
 @pytest.mark.usefixtures("small_blocks")
+def test_moving_points_end_as_high_as_those_of_the_array(wrap):
+    X, f = sorted_rows()
+    model = SparseGPClassifier(**{**LEARNS, "n_inducing": 6}, optimize_inducing=True)
+    bound = model.fit(X, labels(f)).lower_bound_
+    np.testing.assert_allclose(model.fit(wrap(X), labels(f)).lower_bound_, bound, rtol=1e-2)
+
+
+@pytest.mark.usefixtures("small_blocks")
 def test_the_curriculum_of_many_rows_is_that_of_the_array(wrap, monkeypatch):
     monkeypatch.setattr("sparsegpc._core.learning.growing_subsets.FEWEST_ROWS", 1000)
     X, f = sorted_rows(1700)
-    model = SparseGPClassifier(**QUICK)
-    expected = model.fit(X, labels(f))
-    bound, n_evaluations = expected.lower_bound_, expected.n_evaluations_
+    model = SparseGPClassifier(**LEARNS)
+    bound = model.fit(X, labels(f)).lower_bound_
     given = wrap(X)
     # A quarter of the rows does not fit, nor the thousand that starts are ranked by.
     with config_context(working_memory=0.005):
         found = model.fit(given, labels(f))
-    np.testing.assert_allclose(found.lower_bound_, bound, rtol=1e-9)
-    assert found.n_evaluations_ == n_evaluations
+    np.testing.assert_allclose(found.lower_bound_, bound, rtol=1e-3)
     assert getattr(given, "most", 0) <= 300
 
 
@@ -252,7 +253,7 @@ def test_rows_of_weight_zero_are_no_rows(wrap):
     for estimator, target in (
         (SparseGPClassifier(**SMALL), labels(f)),
         (SparseGPRegressor(**SMALL), y),
-        (StochasticSparseGPRegressor(n_inducing=15, batch_size=64, n_epochs=2), y),
+        (StochasticSparseGPRegressor(**STOCHASTIC), y),
     ):
         expected = estimator.fit(X[present], target[present], weight[present]).lower_bound_
         found = estimator.fit(wrap(X), target, weight)
@@ -291,7 +292,7 @@ def test_equal_rows_stay_apart_and_unsorted(tmp_path, rng):
 
 def test_a_fit_goes_on_from_the_last_one(wrap):
     X, f = sorted_rows()
-    model = SparseGPClassifier(**SMALL, warm_start=True).fit(X, labels(f))
+    model = SparseGPClassifier(**LEARNS, max_iter=6, warm_start=True).fit(X, labels(f))
     before = model.lower_bound_
     assert model.fit(wrap(X), labels(f)).lower_bound_ >= before - 1e-3
 
@@ -299,8 +300,7 @@ def test_a_fit_goes_on_from_the_last_one(wrap):
 def test_streams_may_be_on_disk(wrap):
     X, f = sorted_rows()
     y = targets(f)
-    expected = StochasticSparseGPRegressor(n_inducing=15, batch_size=64)
-    found = StochasticSparseGPRegressor(n_inducing=15, batch_size=64)
+    expected, found = (StochasticSparseGPRegressor(**STOCHASTIC) for _ in range(2))
     for _ in range(2):
         expected.partial_fit(X, y)
         found.partial_fit(wrap(X), y)

@@ -5,7 +5,7 @@ import pytest
 from tests.hardening.problems import draw_problem
 from tests.hardening.promises import fit_and_check
 
-FEW = 40
+FEW = 25
 # What came of it at first: see the name.
 ONCE_BROKEN = {
     "a search of few steps ended below a constant function": 50,

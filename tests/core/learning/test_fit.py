@@ -222,16 +222,6 @@ def test_threads_do_not_change_what_is_learned(monkeypatch):
     assert one.best.objective == three.best.objective
 
 
-def test_memory_does_not_change_what_is_learned(monkeypatch):
-    whole = learn(make_model(), max_iter=10)
-    monkeypatch.setattr("sparsegpc._core.rows.blocks.SMALLEST_BLOCK", 17)
-    monkeypatch.setattr("sparsegpc._core.rows.blocks.BLOCK_BYTES", 1)
-    for memory in (0, 8 * 60 * 8, 2**30):
-        parts = learn(make_model(memory=memory), max_iter=10)
-        np.testing.assert_allclose(parts.best.objective, whole.best.objective, atol=1e-3)
-        np.testing.assert_array_equal(parts.best.points.Z, whole.best.points.Z)
-
-
 def test_weight_scales_the_data_and_not_the_stopping():
     """Weights of two on every row: twice the likelihood, the same tolerance per row."""
     X, y = make_data()
