@@ -116,8 +116,9 @@ class Stationary:
         Zs, Xs = (Z - centre) / length_scale, (X - centre) / length_scale
         zz, xx = np.einsum("md,md->m", Zs, Zs), np.einsum("nd,nd->n", Xs, Xs)
         # The squared distances as one product: -2 z x + |z|^2 1 + 1 |x|^2.
-        left = np.column_stack([-2.0 * Zs, zz, np.ones(len(Z))])
-        right = np.stack([*Xs.T, np.ones(len(X)), xx])
+        left, right = np.ones((len(Z), Z.shape[1] + 2)), np.ones((X.shape[1] + 2, len(X)))
+        left[:, :-2], left[:, -2] = -2.0 * Zs, zz
+        right[:-2], right[-1] = Xs.T, xx
         K = np.empty((len(Z), len(X)))
         distances = np.empty(K.shape) if self.keeps_distances else None
         parts = strips(*K.shape)

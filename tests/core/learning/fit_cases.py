@@ -74,7 +74,7 @@ def rounding(model):
     return 1e-9 * model.total_weight
 
 
-class ScriptedChoice:
+class ScriptedSelector:
     """Hand out given sets of points in turn, the last one for ever."""
 
     fixed = False

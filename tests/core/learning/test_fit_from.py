@@ -11,7 +11,7 @@ from tests.core.learning.fit_cases import (
     BAD,
     GOOD,
     START,
-    ScriptedChoice,
+    ScriptedSelector,
     learn,
     make_model,
     rounding,
@@ -19,21 +19,21 @@ from tests.core.learning.fit_cases import (
 
 
 def test_choosing_worse_points_again_keeps_the_better_ones():
-    choose = ScriptedChoice(GOOD, *BAD)
+    choose = ScriptedSelector(GOOD, *BAD)
     result = learn(make_model(), choose=choose)
     np.testing.assert_array_equal(result.best.points.Z, GOOD)
     assert result.bounds[0] == max(result.bounds)
 
 
 def test_choosing_better_points_later_is_seen():
-    choose = ScriptedChoice(np.linspace(-3.0, 1.0, 5)[:, None], GOOD)
+    choose = ScriptedSelector(np.linspace(-3.0, 1.0, 5)[:, None], GOOD)
     result = learn(make_model(), choose=choose)
     np.testing.assert_array_equal(result.best.points.Z, GOOD)
     assert result.bounds[1] > result.bounds[0] + 1.0
 
 
 def test_points_are_chosen_again_at_what_was_learned():
-    choose = ScriptedChoice(GOOD, BAD[0])
+    choose = ScriptedSelector(GOOD, BAD[0])
     model = make_model()
     learn(model, choose=choose, max_reselections=1)
     learned, precision = choose.asked[1]
@@ -45,7 +45,7 @@ def test_points_are_chosen_again_at_what_was_learned():
 
 
 def test_points_to_begin_with_are_used_before_any_are_chosen():
-    choose = ScriptedChoice(BAD[0])
+    choose = ScriptedSelector(BAD[0])
     first = InducingPoints(GOOD, None, None)
     result = learn(make_model(), choose=choose, first=first, max_reselections=0)
     assert choose.calls == 0
@@ -56,7 +56,7 @@ def test_points_to_begin_with_are_used_before_any_are_chosen():
 
 
 def test_points_to_begin_with_serve_the_first_climb_only():
-    choose = ScriptedChoice(BAD[0])
+    choose = ScriptedSelector(BAD[0])
     learn(
         make_model(),
         choose=choose,
@@ -70,7 +70,7 @@ def test_points_to_begin_with_serve_the_first_climb_only():
 
 def test_every_choice_of_points_is_reported():
     lines = []
-    choose = ScriptedChoice(GOOD, *BAD)
+    choose = ScriptedSelector(GOOD, *BAD)
     result = learn(make_model(), choose=choose, report=lambda *line: lines.append(line))
     assert [line[0] for line in lines] == [1, 2, 3]
     assert [line[1] for line in lines] == [10, 3, 3]
@@ -78,13 +78,13 @@ def test_every_choice_of_points_is_reported():
 
 
 def test_choosing_stops_when_it_no_longer_pays():
-    choose = ScriptedChoice(GOOD, *BAD)
+    choose = ScriptedSelector(GOOD, *BAD)
     result = learn(make_model(), choose=choose, max_reselections=6)
     assert choose.calls == len(result.bounds) == 1 + PATIENCE
 
 
 def test_choosing_stops_when_the_points_repeat():
-    choose = ScriptedChoice(GOOD)
+    choose = ScriptedSelector(GOOD)
     result = learn(make_model(), choose=choose, max_reselections=6)
     assert choose.calls == 2
     assert len(result.bounds) == 1
