@@ -141,7 +141,7 @@ CONSTRUCTORS = {
 # What users read, but do not make: numbers in nats or ratios, by name.
 RESULTS = {
     Certificate: (
-        "n_rows",
+        "total_weight",
         "lower_bound",
         "standard_bound",
         "improved_lower_bound",

@@ -358,7 +358,7 @@ class BaseSparseGP(*CALLBACK_SUPPORT, Estimator):
         """
         return ""
 
-    # What a fitted model says of f, and of rows that are given again.
+    # Methods of a fitted model: the posterior of f, and bounds for rows given again.
 
     def latent_mean_and_variance(self, X):
         """Return the posterior mean and variance of f.
@@ -394,10 +394,10 @@ class BaseSparseGP(*CALLBACK_SUPPORT, Estimator):
         -------
         certificate : Certificate
             It compares with the dense Gaussian process at the same hyperparameters *and the same
-            sites*: it says what the inducing points cost, not what the Gaussian approximation of
-            the likelihood does, for which no useful bound is known. With "polya-gamma" its upper
+            sites*: it bounds the cost of the inducing points, not that of the Gaussian
+            approximation of the likelihood, for which no useful bound is known. With "polya-gamma" its upper
             bound is one on the dense Polya-Gamma bound at the same tilts. With one model for each
-            class it is about all of them together.
+            class it holds for all of them together.
 
         Raises
         ------
@@ -414,7 +414,7 @@ class BaseSparseGP(*CALLBACK_SUPPORT, Estimator):
         theta : array-like of shape (n_hyperparameters,) or None, default=None
             Logarithms of the kernel's free hyperparameters. None is ``kernel_.theta``.
         X : array-like of shape (n_samples, n_features) or None, default=None
-            Rows that the bound is about. None, possible only without `theta`, `sample_weight` and
+            Rows of the bound. None, possible only without `theta`, `sample_weight` and
             `eval_gradient`, is the data of `fit`, which are not kept, and gives `lower_bound_`.
         y : array-like of shape (n_samples,) or None, default=None
             Their labels, among `classes_`, or targets.

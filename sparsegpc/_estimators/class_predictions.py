@@ -1,6 +1,6 @@
 """What fitted classifiers predict: probabilities, classes, and how certain these are.
 
-The posterior says how f is distributed at each row, and the likelihood what follows for y.
+They combine the posterior of f at each row with the likelihood of y.
 """
 
 import numbers
@@ -115,7 +115,7 @@ class ClassPredictions(ClassifierMixin):
         """Return how uncertain the class probabilities are themselves.
 
         If f were known the probabilities would be a function of it; this is the central interval
-        of what they could be, given what the approximate posterior says about f. It is wide far
+        of what they could be, given the approximate posterior of f. It is wide far
         from all data, and narrow where labels are noisy but rows plenty. In trials it held the true
         probability about as often as it says with the Bernoulli likelihoods, and too seldom with
         "logistic-softmax", "dirichlet", and "softmax" of many overlapping classes.
@@ -180,7 +180,7 @@ class ClassPredictions(ClassifierMixin):
             ``classes_[1]`` (for the probit its quantile). With more classes, and always with
             "softmax", "logistic-softmax" and "dirichlet", of one function for each class.
         variance : ndarray of the shape of `mean`
-            How little the data say about f at each row; far from all data it returns to the
+            Uncertainty of f at each row; far from all data it returns to the
             prior's.
         """
         return by_row(*self._moments(self._check_rows(X)))

@@ -75,7 +75,7 @@ class SparseGPClassifier(ClassPredictions, BaseSparseGP):
         Most inducing points, silently at most the number of distinct rows. More points bring the
         bound closer to that of the full Gaussian process, at a cost of O(M^2) per row. "auto"
         doubles their number until the certificate is below `certificate_tol`, growth no longer
-        pays, or `max_inducing` is reached; ``growth_end_`` says which.
+        pays, or `max_inducing` is reached; ``growth_end_`` gives the reason.
     selector : str, InducingPointSelector or array (n_points, n_features), default="rpcholesky"
         How points are chosen: "rpcholesky", "hgv", "greedy-variance", "kmeans" or "uniform", see
         :class:`InducingPointSelector`. "hgv" draws nothing, but with many rows it spends points on
@@ -144,18 +144,18 @@ class SparseGPClassifier(ClassPredictions, BaseSparseGP):
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-        Class labels, sorted; f of the likelihoods of two classes is about ``classes_[1]``.
+        Class labels, sorted; f of the likelihoods of two classes belongs to ``classes_[1]``.
     estimators_ : list of SparseGPClassifier or None
         With one model for each class, these; their classes are 0, the rest, and 1. Attributes below
-        then are as said in brackets.
+        then are as in brackets.
     kernel_ : kernel
         Kernel with the learned hyperparameters. [CompoundKernel of all.]
     prior_mean_ : float or ndarray of shape (n_classes,)
         Constant mean of f; of each function where there is one for each class.
     inducing_points_ : ndarray of shape (n_points, `n_features_in_`)
-        Inducing points in the order of their choice. [A list of such.]
+        Inducing points in the order of their choice. [A list.]
     inducing_indices_ : ndarray of shape (n_points,) or None
-        Which rows of the X given to `fit` they are; None where a point is no row. [A list of such.]
+        Which rows of the X given to `fit` they are; None where a point is no row. [A list.]
     feature_relevance_ : ndarray of shape (`n_features_in_`,) or None
         How many length scales the standard deviation of each column spans: the larger, the more f
         depends on it; with a kernel of one length scale for all columns it says little. None for
@@ -169,16 +169,16 @@ class SparseGPClassifier(ClassPredictions, BaseSparseGP):
         `selection_tol` limits; summed over functions. It orders choices of points; `certificate`
         bounds what they cost. [The sum.]
     lower_bounds_ : ndarray
-        The bound after each choice of points, of the run that was kept. [A list of such.]
+        The bound after each choice of points, of the run that was kept. [A list.]
     history_ : dict of ndarray of shape (`n_evaluations_`,)
         For each evaluation of the bound "choice", the number of the choice of points, from 0;
         "n_samples", the number of distinct rows, at first often a subset; "n_inducing"; the
         "lower_bound" for these rows in nats; and "seconds" since the beginning of the fit, or of
         that class's. The last entry is the model, unless growth went on past it; `truncate` keeps
-        it as it is. [A list of such.]
+        it as it is. [A list.]
     growth_ : list of dict or None
         With ``n_inducing="auto"``, for each size tried ``n_inducing``, the ``lower_bound`` and the
-        ``gap_per_row`` of the certificate, in nats. [A list of such.]
+        ``gap_per_row`` of the certificate, in nats. [A list.]
     growth_end_ : str or None
         With ``n_inducing="auto"``, why it stopped: "certified" (the gap is at most
         `certificate_tol`), "plateau" (doubling gained next to nothing), "max_inducing" (the most

@@ -13,7 +13,7 @@ def latent_moments(fitted, X):
     Parameters
     ----------
     fitted : list of (Posterior, sklearn.gaussian_process.kernels.Kernel)
-        The kernel is as the user knows it, for a ValueError where it overflows.
+        scikit-learn's kernel, which a ValueError names where it overflows.
     X : ndarray or RowSource of shape (N, D)
         Validated.
     """
@@ -26,7 +26,7 @@ def latent_moments(fitted, X):
 
 
 def by_row(*moments):
-    """Return moments of shape (K, N) as users know them: (N,) of one function, else (N, K)."""
+    """Return moments of shape (K, N) as methods return them: (N,) of one function, else (N, K)."""
     return tuple(part[0] if len(part) == 1 else part.T for part in moments)
 
 

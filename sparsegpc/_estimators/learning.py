@@ -27,7 +27,7 @@ class Problem(NamedTuple):
     """What a model is learned from.
 
     ``rows`` are `UniqueRows`, ``places`` (N,) which of the user's rows they were made of;
-    ``spread`` says how far they lie apart; ``kernel`` is that of f, as the user knows it;
+    ``spread`` holds their distances; ``kernel`` is scikit-learn's kernel of f;
     ``parameters`` is an `AdaptedKernel`, with the parameters of the likelihood behind those of the
     kernel; ``model`` is the core's; ``progress`` records the evaluations.
     """

@@ -160,7 +160,7 @@ class BaseMinibatches(*CALLBACK_SUPPORT, Estimator):
         warnings.warn(message, ConvergenceWarning, stacklevel=FRAMES_TO_USER + 1)
 
     def _learn_further(self, model, X, y, weight, order, progress):
-        """Learn from further rows in a shuffled order: neighbours speak of a part of space only."""
+        """Learn from further rows in a shuffled order: neighbours cover a part of space only."""
         for rows in np.array_split(order, -(-len(y) // self.batch_size)):
             self._state = model.step(
                 self._state,

@@ -23,7 +23,7 @@ def fit_one_vs_rest(template, rows, labels, seeds, *, previous, n_jobs, context=
         With the parameters of all of them; its method ``_fit_classes(rows, progress)`` fits.
     rows : PresentRows
     labels : ndarray of shape (C,)
-        Of the classes, as users know them.
+        Labels of the classes.
     seeds : ndarray of int of shape (C,)
     previous : list of SparseGPClassifier or None
         Fitted ones to start from.

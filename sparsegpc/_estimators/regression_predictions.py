@@ -1,6 +1,6 @@
 """What fitted regressors with Gaussian noise predict: y, f and the noise.
 
-The posterior says how f is distributed at each row, and the learned noise how y is around it.
+They combine the posterior of f at each row with the noise of y.
 """
 
 import numbers
@@ -27,7 +27,7 @@ class GaussianPredictions(RegressorMixin):
 
     It keeps a ``_posterior`` with a function for each output, and ``_noise``, a `LearnedNoise`, or
     None where the noise was given; all in units in which the targets, less ``_y_centre``, are
-    divided by ``_y_scale``, both of shape (n_outputs,). ``_one_output`` says whether y had one
+    divided by ``_y_scale``, both of shape (n_outputs,). ``_one_output`` is true if y had one
     dimension.
     """
 
@@ -223,7 +223,7 @@ class GaussianPredictions(RegressorMixin):
         if self._noise is None:
             raise ValueError(
                 "noise_variance is needed: the model was fitted to noise that was known at its own "
-                "rows and says nothing about other ones; latent_mean_and_variance gives the "
+                "rows and has none for other rows; latent_mean_and_variance gives the "
                 "variance without noise"
             )
 

@@ -51,7 +51,7 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
     is known at each row, or one that depends on the row and is learned. The posterior is
     approximated through M inducing points, in closed form [1]_. Hyperparameters maximise a lower
     bound on the log marginal likelihood; the points are chosen by the model among the rows, again
-    whenever the hyperparameters have moved. `certificate` says how far the result can be from the
+    whenever the hyperparameters have moved. `certificate` bounds how far the result can be from the
     exact posterior.
 
     Parameters
@@ -73,7 +73,7 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
         Most inducing points, silently at most the number of distinct rows. More points bring the
         bound closer to that of the full Gaussian process, at a cost of O(M^2) per row. "auto"
         doubles their number until the certificate is below `certificate_tol`, growth no longer
-        pays, or `max_inducing` is reached; ``growth_end_`` says which.
+        pays, or `max_inducing` is reached; ``growth_end_`` gives the reason.
     selector : str, InducingPointSelector or array (n_points, n_features), default="rpcholesky"
         How points are chosen: "hgv", "rpcholesky", "greedy-variance", "kmeans" or "uniform", see
         :class:`InducingPointSelector`. An instance brings its own method, number of points and
@@ -356,7 +356,7 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
         -------
         certificate : Certificate
             With the bounds in nats, and the errors of posterior means, variances and probabilities
-            that they allow; ``print`` shows it in words. With several outputs it is about all of
+            that they allow; ``print`` shows it in words. With several outputs it holds for all of
             them together. With ``noise="gp"`` the exact model has the noise that was learned.
 
         Raises
@@ -388,7 +388,7 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
             Logarithms of the kernel's free hyperparameters. None is ``kernel_.theta``. Parameters
             of the noise are as learned.
         X : array-like of shape (n_samples, n_features) or None, default=None
-            Rows that the bound is about. None, possible only without `theta` and
+            Rows of the bound. None, possible only without `theta` and
             `eval_gradient`, is the data of `fit`, which are not kept, and gives `lower_bound_`.
         y : array-like of shape (n_samples,) or (n_samples, n_outputs), default=None
             Their targets.

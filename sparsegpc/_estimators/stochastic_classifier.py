@@ -54,8 +54,8 @@ class StochasticSparseGPClassifier(ClassPredictions, BaseMinibatches):
     Parameters
     ----------
     kernel : kernel of sklearn.gaussian_process.kernels or None, default=None
-        Covariance of f, as in :class:`SparseGPClassifier`. Its free hyperparameters start from what
-        a few thousand rows say.
+        Covariance of f, as in :class:`SparseGPClassifier`. Its free hyperparameters start from a
+        fit to a few thousand rows.
     likelihood : str or likelihood, default="auto"
         How labels follow from f, as in :class:`SparseGPClassifier`: "bernoulli-logit" ("auto" for
         two classes), "bernoulli-probit", "polya-gamma" or "conditional-polya-gamma" for two
@@ -104,7 +104,7 @@ class StochasticSparseGPClassifier(ClassPredictions, BaseMinibatches):
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-        Class labels, sorted; f of the likelihoods of two classes is about ``classes_[1]``.
+        Class labels, sorted; f of the likelihoods of two classes belongs to ``classes_[1]``.
     kernel_ : kernel
         Kernel of f with the learned hyperparameters.
     prior_mean_ : float or ndarray of shape (n_classes,)
@@ -113,12 +113,12 @@ class StochasticSparseGPClassifier(ClassPredictions, BaseMinibatches):
         Inducing points.
     lower_bound_ : float
         After `fit` a lower bound on the log marginal likelihood of all rows, in nats. After
-        `partial_fit` it is what the rows that are remembered said when they came by, and no bound.
+        `partial_fit` it is an estimate from the rows that are remembered, and no bound.
     history_ : dict of ndarray
         After each epoch of `fit` and at its end, or for each of the last 1000 calls of
         `partial_fit`: "choice" (of inducing points, always 0); "n_samples", the number of rows that
-        are remembered, of all N at the end; "n_inducing"; what these rows said of the
-        "lower_bound", in nats; and "seconds" spent in all.
+        are remembered, of all N at the end; "n_inducing"; the estimate of the "lower_bound" from
+        these rows, in nats; and "seconds" spent in all.
     n_steps_ : int
         Batches so far.
     n_samples_seen_ : int
@@ -342,7 +342,7 @@ class StochasticSparseGPClassifier(ClassPredictions, BaseMinibatches):
         )
         parameters = with_likelihood(parameters, model)
         theta = parameters.theta
-        # Rows of one class would say that f is constant.
+        # From rows of one class the search would learn a constant f.
         if self.learning_rate > 0.0 and len(np.unique(codes[:START_ROWS])) > 1:
             theta = learn_theta(model, parameters, spread, self.n_inducing)
         Z = choose_points(

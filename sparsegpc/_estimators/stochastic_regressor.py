@@ -52,7 +52,7 @@ class StochasticSparseGPRegressor(GaussianPredictions, BaseMinibatches):
     ----------
     kernel : kernel of sklearn.gaussian_process.kernels or None, default=None
         Covariance of f, as in :class:`SparseGPRegressor`, but a WhiteKernel is refused. Its free
-        hyperparameters start from what a few thousand rows say.
+        hyperparameters start from a fit to a few thousand rows.
     n_inducing : int, default=200
         Most inducing points, silently at most the number of distinct rows that they are chosen
         from: 20 for each point at random, or the first block of a stream.
@@ -105,8 +105,8 @@ class StochasticSparseGPRegressor(GaussianPredictions, BaseMinibatches):
     history_ : dict of ndarray
         After each epoch of `fit` and at its end, or for each of the last 1000 calls of
         `partial_fit`: "choice" (of inducing points, always 0); "n_samples", the number of rows that
-        are remembered, of all N at the end; "n_inducing"; what these rows said of the
-        "lower_bound", in nats; and "seconds" spent in all.
+        are remembered, of all N at the end; "n_inducing"; the estimate of the "lower_bound" from
+        these rows, in nats; and "seconds" spent in all.
     n_steps_ : int
         Batches so far.
     n_samples_seen_ : int

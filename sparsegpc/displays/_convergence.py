@@ -43,7 +43,7 @@ class ConvergenceDisplay:
     choice : ndarray of shape (n_evaluations,)
         How many times points had been chosen before those of each evaluation.
     n_samples : ndarray of shape (n_evaluations,)
-        Rows that each evaluation is about.
+        Number of rows of each evaluation.
     n_inducing : ndarray of shape (n_evaluations,)
         Inducing points of each.
     lower_bound : ndarray of shape (n_evaluations,)

@@ -5,7 +5,7 @@ import numpy as np
 # Colours that also differ for the colour-blind (Okabe and Ito).
 BLUE, SKY, VERMILION, GREEN = "#0072B2", "#56B4E9", "#D55E00", "#009E73"
 GREY, PALE = "#5F5F5F", "#C8C8C8"
-# Settings that say a colour: one that is given takes the place of all by default.
+# Settings of a colour: any one that is given replaces all defaults.
 COLOURS = ("color", "c", "facecolor", "edgecolor")
 
 
@@ -73,7 +73,7 @@ def checked_settings(name, given):
 
 
 def add_legend(ax, given, n_columns):
-    """Put a legend below the axes, where no data are, or where the user's settings say.
+    """Put a legend below the axes, where no data are, or where the user's settings place it.
 
     It has up to `n_columns` columns, as the axes are wide.
     """

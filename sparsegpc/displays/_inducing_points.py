@@ -385,7 +385,7 @@ def _check_response(response, model):
     n_classes = len(model.classes_)
     if n_classes != 2:
         raise ValueError(
-            f"InducingPointsDisplay is about two classes, but estimator knows {n_classes}: see "
+            f"InducingPointsDisplay is for two classes, but estimator has {n_classes}: see "
             "sklearn.inspection.DecisionBoundaryDisplay for their boundaries"
         )
     refuse_one_vs_rest(model, "InducingPointsDisplay")

@@ -61,7 +61,7 @@ def refuse_one_vs_rest(estimator, what):
     """Raise ValueError for a classifier that consists of a model for each class."""
     if getattr(estimator, "estimators_", None) is not None:
         raise ValueError(
-            f"{what} is about one model, but estimator holds one for each of "
+            f"{what} is for one model, but estimator has one for each of "
             f"{len(estimator.classes_)} classes: give estimator.estimators_[k] in its place, and "
             "as y, if it is asked for, whether the label is estimator.classes_[k]"
         )

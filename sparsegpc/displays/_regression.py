@@ -32,8 +32,8 @@ from sparsegpc.displays._inputs import (
 class RegressionDisplay:
     r"""A regressor along one column: its mean, bands of f and of y, rows and inducing points.
 
-    There are two bands. That of f says where the function is, and shrinks as rows are added; that
-    of y, which adds the noise, says where targets are, and should hold the share `confidence` of
+    There are two bands. That of f is for the function, and shrinks as rows are added; that
+    of y, which adds the noise, is for the targets, and should hold the share `confidence` of
     them. Both are the mean and as many standard deviations on either side as that share takes of a
     Gaussian. Noise may depend on the row. With more columns the others are held at reference
     values, so rows and inducing points, which are elsewhere in these, need not follow the bands.
@@ -153,7 +153,7 @@ class RegressionDisplay:
             Points along the column.
         noise_variance : float or None, default=None
             Variance of the noise along the column for a model that was fitted to known noise, which
-            says nothing about other rows. Without it there is no band of y.
+            is unknown at other rows. Without it there is no band of y.
         ax : matplotlib Axes or None, default=None
             Where to draw; None makes a figure.
         line_kw : dict or None, default=None
@@ -188,7 +188,7 @@ class RegressionDisplay:
         check_consistent_length(rows, targets)
         if targets.ndim > 1 or np.ndim(model.prior_mean_) > 0:
             raise ValueError(
-                "RegressionDisplay is about one target in one dimension, got y of shape "
+                "RegressionDisplay is for one target in one dimension, got y of shape "
                 f"{targets.shape} and an estimator of {np.size(model.prior_mean_)}: fit a model to "
                 "one of them"
             )
@@ -340,5 +340,5 @@ def _reference(reference, rows):
 
 
 def _was_told_noise(model):
-    """Whether a regressor was fitted to noise that was known row by row, and knows no other."""
+    """Return whether a regressor was fitted to known noise, and so has none for other rows."""
     return model._noise is None

@@ -220,7 +220,7 @@ def test_wrong_input_is_refused(model, moons):
         draw(model, X, y[1:])
     with pytest.raises(ValueError, match="X must have 2 columns, got 3"):
         draw(SparseGPClassifier(optimizer=None).fit(X[:, [0, 1, 1]], y), X[:, [0, 1, 1]], y)
-    with pytest.raises(ValueError, match="two classes, but estimator knows 3"):
+    with pytest.raises(ValueError, match="two classes, but estimator has 3"):
         draw(SparseGPClassifier(optimizer=None).fit(X, np.arange(100) % 3), X, y)
     with pytest.raises(TypeError, match="got a SVC"):
         draw(SVC().fit(X, y), X, y)

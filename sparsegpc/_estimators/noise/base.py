@@ -2,7 +2,7 @@
 
 A kind of noise is one file with up to three classes. The *settings* are what users give, and make
 a *plan*: how the noise enters the core's model for given rows. What a fit finds is the *learned*
-noise, which says what the noise is at new rows.
+noise, which gives the noise at new rows.
 """
 
 from abc import ABC, abstractmethod
@@ -19,7 +19,7 @@ START, LIMITS = 0.1, (1e-8, 10.0)
 class NoiseSetting(NamedTuple):
     """What a plan is made for.
 
-    ``X`` are the rows, of shape (N, D), ``spread`` says how far they lie apart; ``variance``
+    ``X`` are the rows, of shape (N, D), ``spread`` holds their distances; ``variance``
     (n_outputs,) is the mean square of each output; ``columns`` are names of the columns.
     """
 
