@@ -395,9 +395,9 @@ class BaseSparseGP(*CALLBACK_SUPPORT, Estimator):
         certificate : Certificate
             It compares with the dense Gaussian process at the same hyperparameters *and the same
             sites*: it bounds the cost of the inducing points, not that of the Gaussian
-            approximation of the likelihood, for which no useful bound is known. With "polya-gamma" its upper
-            bound is one on the dense Polya-Gamma bound at the same tilts. With one model for each
-            class it holds for all of them together.
+            approximation of the likelihood, for which no useful bound is known. With "polya-gamma"
+            its upper bound is one on the dense Polya-Gamma bound at the same tilts. With one model
+            for each class it holds for all of them together.
 
         Raises
         ------
