@@ -55,8 +55,9 @@ def maximize_lbfgs(evaluate, start, newton_step, tol, max_iter=20, shortest=2.0*
 def _remember(pairs, step, change):
     """Append a step, the fall of the gradient along it and their product, unless it is noise."""
     # First steps may be so long that these overflow: then there is nothing to learn from them.
-    curvature = float(np.vdot(step, change))
-    size = float(np.linalg.norm(step)) * float(np.linalg.norm(change))
+    with np.errstate(over="ignore", invalid="ignore"):
+        curvature = float((step * change).sum())
+        size = float(np.linalg.norm(step) * np.linalg.norm(change))
     if np.inf > curvature > np.finfo(np.float64).eps * size:
         pairs.append((step, change, curvature))
 
