@@ -1,13 +1,13 @@
 r"""The collapsed bound on the log marginal likelihood of Gaussian sites, and its adjoints.
 
-The data arrive as N Gaussian sites :math:`t_n(f_n) = \exp(b_n f_n - p_n f_n^2 / 2)` with
-*precision* p and *shift* b; f has the constant prior mean :math:`\mu`. With whitened features V,
-residual r (see `features`) and :math:`h = V (b - p \mu)`,
+The data arrive as N Gaussian sites :math:`t_n(f_n) = \exp(b_n f_n - p_n f_n^2 / 2 + o_n)`
+with *precision* p, *shift* b and *log scale* o; f has the constant prior mean
+:math:`\mu`. With whitened features V, residual r (see `features`) and :math:`h = V (b - p \mu)`,
 
 .. math::
     B = I + V \mathrm{diag}(p) V^\top, \qquad
-    \log Z \ge -\tfrac12 \log|B| + \tfrac12 h^\top B^{-1} h
-    + \textstyle\sum_n (\mu b_n - \tfrac12 \mu^2 p_n + \mathrm{log\,scale}_n) + \mathrm{slack},
+    \log \mathcal{Z} \ge -\tfrac12 \log|B| + \tfrac12 h^\top B^{-1} h
+    + \textstyle\sum_n (\mu b_n - \tfrac12 \mu^2 p_n + o_n) + \mathrm{slack},
 
 and the optimal q(u) is, in whitened coordinates, N(w, B^-1) with :math:`w = B^{-1} h`.
 

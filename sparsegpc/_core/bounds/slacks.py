@@ -1,25 +1,25 @@
 r"""The slack of the bound: its penalty for variance that the inducing points leave unexplained.
 
-With precision p and residual r the cost of a row is :math:`c_n = p_n r_n \ge 0`. In q the
-covariance R of the residual process, in units of the site deviations, is replaced by
+With precision p and residual r the cost of a row is :math:`p_n r_n \ge 0`. In q the covariance R
+of the residual process, in units of the site deviations, is replaced by
 :math:`R^{1/2} \mathrm{diag}(v) R^{1/2}`, which gives the slack
 
-.. math:: -\tfrac12 \textstyle\sum_n (v_n c_n - \log v_n + v_n - 1).
+.. math:: -\tfrac12 \textstyle\sum_n (v_n p_n r_n - \log v_n + v_n - 1).
 
 The *scale* v is 1 (standard), the best number for all rows (spherical), or the best one for each
-row (tight), so the slacks increase in this order, where :math:`\bar c` is the mean of the costs:
+row (tight), so the slacks increase in this order, where t is the sum of the costs:
 
-========= ==================== ==================================== ===========================
-slack     scale                value                                reference
-========= ==================== ==================================== ===========================
-standard  :math:`1`            :math:`-\frac12 \sum c_n`            Titsias 2009; Passerello
-                                                                    2021, equation 3.2
-spherical :math:`1/(1+\bar c)` :math:`-\frac N2 \log(1 + \bar c)`   Artemev 2021; Titsias 2025,
-                                                                    section 4
-tight     :math:`1/(1+c_n)`    :math:`-\frac12 \sum \log(1 + c_n)`  Titsias 2025, proposition
-                                                                    3.3, here for unequal
-                                                                    precisions
-========= ==================== ==================================== ===========================
+========= ====================== ====================================== ========================
+slack     scale                  value                                  reference
+========= ====================== ====================================== ========================
+standard  :math:`1`              :math:`-\frac12 t`                     Titsias 2009; Passerello
+                                                                        2021, equation 3.2
+spherical :math:`1/(1+t/N)`      :math:`-\frac N2 \log(1 + t/N)`        Artemev 2021; Titsias
+                                                                        2025, section 4
+tight     :math:`1/(1+p_n r_n)`  :math:`-\frac12 \sum \log(1+p_n r_n)`  Titsias 2025,
+                                                                        proposition 3.3, here
+                                                                        for unequal precisions
+========= ====================== ====================================== ========================
 
 To add a slack, write a class and add its name to `SLACKS`; `likelihoods.base` says which
 likelihoods admit it.

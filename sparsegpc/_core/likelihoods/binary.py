@@ -140,16 +140,17 @@ class PolyaGammaLogit(_BinaryLikelihood):
 class ConditionalPolyaGamma(_BinaryLikelihood):
     r"""The logistic likelihood bounded by Polya-Gamma augmentation given the inducing values.
 
-    :math:`q(\omega_n | u) = PG(w_n, c_n(u))` with :math:`c_n(u)^2 = z_n^2 + r_n`, where
-    :math:`z_n = E[f_n | u]` is Gaussian under q(u) with variance s, contributes
+    With :math:`\hat f = E[f | u]`, Gaussian under q(u) with mean m, and a Polya-Gamma variable of
+    density :math:`PG(\omega, c(u))` given u, where :math:`c(u)^2 = \hat f^2 + v r`, a row of weight
+    :math:`\omega` and residual r contributes
 
     .. math::
-        w (\tfrac12 y E[z] - E[\log(2\cosh(c / 2))] + \tfrac12 r\, E[\theta(c)])
-        - \tfrac12 \log(1 + p\, k), \qquad p = w E[\theta(c)],
+        \omega (\tfrac12 y m - E[\log(2\cosh(c / 2))]) + \tfrac12 p v r
+        - \tfrac12 \log(1 + p r), \qquad p = \omega E[\theta(c)],
 
-    with k the residual, for every r >= 0; the best is r = k / (1 + p k). It is never below the
-    tight Polya-Gamma bound, since a tilt that does not depend on u is a special case, and with an
-    inducing point at every row it is that of `BernoulliLogit`.
+    for every v >= 0; the best is v = 1 / (1 + p r). The bound is never below the tight Polya-Gamma
+    bound, since a tilt that does not depend on u is a special case, and with an inducing point at
+    every row it is that of `BernoulliLogit`.
     """
 
     slacks = ("tight",)
@@ -157,10 +158,10 @@ class ConditionalPolyaGamma(_BinaryLikelihood):
 
     def expect(self, y, weight, mean, inducing_variance, residual, v):
         mean, variance = mean[0], inducing_variance[0]
-        r = residual * _own_scale(weight, mean, variance, residual)
-        parts = expected_log_cosh(mean, variance, r)
+        scaled = residual * _own_scale(weight, mean, variance, residual)
+        parts = expected_log_cosh(mean, variance, scaled)
         p = weight * parts[1]
-        value = weight * (0.5 * y * mean - parts[0]) + 0.5 * r * p
+        value = weight * (0.5 * y * mean - parts[0]) + 0.5 * p * scaled
         return Expectation(
             value - 0.5 * np.log1p(p * residual),
             (weight * (0.5 * y - parts[2]))[None],
@@ -170,7 +171,7 @@ class ConditionalPolyaGamma(_BinaryLikelihood):
 
 
 def _own_scale(weight, mean, variance, residual, n_closed=10, n_secant=4):
-    """Return v = r / k at the best r = k / (1 + p(r) k), by the secant method in log v.
+    """Return the best v = 1 / (1 + p(v) r), by the secant method in log v.
 
     The residual that is left of a row and the precision p that it asks for follow from each other;
     plain steps halve the error at best where the residual is large. After `n_closed` steps with

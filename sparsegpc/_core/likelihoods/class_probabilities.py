@@ -1,12 +1,12 @@
 r"""Probabilities of C classes under independent Gaussian latent functions, without sampling.
 
 Both links, softmax and logistic-softmax, choose a class in proportion to rates
-:math:`e^{\ell(f_k)}`, with :math:`\ell(f) = f` or :math:`\ell(f) = \log\sigma(f)`. The substitution
-:math:`\lambda = e^{-x}` in :math:`1 / s = \int_0^\infty e^{-\lambda s} d\lambda`, with s the sum of
-the rates, gives
+:math:`\zeta_k`, either :math:`e^{f_k}` or :math:`\sigma(f_k)`. The substitution
+:math:`\chi = e^{-x}` in :math:`1 / \sum_k \zeta_k = \int_0^\infty e^{-\chi \sum_k \zeta_k} d\chi`
+gives
 
 .. math:: p_k = \int_{-\infty}^{\infty} h_k(x) \prod_{l \ne k} H_l(x) \, dx, \qquad
-    H_k(x) = E[e^{-r}], \quad h_k(x) = H_k'(x) = E[r e^{-r}], \quad r = e^{\ell(f_k) - x}.
+    H_k(x) = E[e^{-r}], \quad h_k(x) = H_k'(x) = E[r e^{-r}], \quad r = \zeta_k e^{-x}.
 
 Trapezoidal sums over x and over f converge exponentially: for real x and f the integrands are
 analytic as far as :math:`i\pi/2` away from the real line, and bounded there.

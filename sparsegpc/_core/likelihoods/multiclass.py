@@ -112,12 +112,12 @@ class LogisticSoftmax(_JointLikelihood):
     Augmented by Polya-Gamma, Poisson and gamma variables it is conditionally Gaussian. Integrating
     the last two out leaves, with :math:`c_k^2` the second moment of :math:`f_k` and
 
-    .. math:: S_k^\pm = \exp(\pm E[f_k] / 2) / (2 \cosh(c_k / 2)),
+    .. math:: \sigma_k^\pm = \exp(\pm E[f_k] / 2) / (2 \cosh(c_k / 2)),
 
-    the expectation :math:`\log S_y^+ - \log(C - \sum_k S_k^-)`, the likelihood itself with
-    :math:`S^\pm` in place of :math:`\sigma(\pm f)`. Its sites have, with
-    :math:`\gamma_k = S_k^- / (C - \sum_j S_j^-)`, precision
-    :math:`(Y_k + \gamma_k) \tanh(c_k / 2) / 2 c_k` and shift :math:`(Y_k - \gamma_k) / 2`.
+    the expectation :math:`\log \sigma_y^+ - \log \sum_k (1 - \sigma_k^-)`, the likelihood itself
+    with :math:`\sigma_k^\pm` in place of :math:`\sigma(\pm f_k)`. Its sites have, with
+    :math:`\psi_k = \sigma_k^- / \sum_l (1 - \sigma_l^-)`, precision
+    :math:`(Y_k + \psi_k) \tanh(c_k / 2) / 2 c_k` and shift :math:`(Y_k - \psi_k) / 2`.
 
     References
     ----------
@@ -145,14 +145,14 @@ class LogisticSoftmax(_JointLikelihood):
         excess = variance / (tilt + np.abs(mean))
         tail = 0.5 * excess + np.log1p(np.exp(-tilt))
         log_for, log_against = np.minimum(mean, 0.0) - tail, -np.maximum(mean, 0.0) - tail
-        # C less the sum of S^-, without cancellation.
+        # The sum of 1 - sigma^-, without cancellation.
         rest = -np.expm1(log_against).sum(axis=0)
-        gamma = np.exp(log_against) / rest
-        precision = weight * (y + gamma) * polya_gamma_mean(tilt)
+        psi = np.exp(log_against) / rest
+        precision = weight * (y + psi) * polya_gamma_mean(tilt)
         value = (y * log_for).sum(axis=0) - np.log(rest)
         return Expectation(
             weight * value,
-            0.5 * weight * (y - gamma) - precision * mean,
+            0.5 * weight * (y - psi) - precision * mean,
             precision,
             v * precision,
         )
