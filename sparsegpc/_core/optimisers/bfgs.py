@@ -135,13 +135,11 @@ def maximize_bfgs(
     max_iter : int
         Most evaluations.
     tol : float
-        Stop where a step is expected to gain less than this, or after `small_steps` steps in a row
-        that gain less.
+        Stop where a step is expected to gain less than this.
     scale : float
         Unit of the function, for its Hessian only.
     best : float
-        A value reached elsewhere: stop at a point that is lower by more than `hope` times what the
-        next step is expected to gain.
+        A value reached elsewhere, see `hope`.
     is_stopped : callable or None
         Asked after each step whether to stop.
     longest : float
@@ -149,6 +147,11 @@ def maximize_bfgs(
     poor, good : float
         A gain below the share `poor` of what was expected halves the longest step, one above the
         share `good` lets it double.
+    small_steps : int
+        Stop after so many steps in a row that gain less than `tol`.
+    hope : float
+        Stop at a point that is below `best` by more than this many times what the next step is
+        expected to gain.
 
     Returns
     -------

@@ -35,7 +35,9 @@ def maximize_lbfgsb(
     max_iter : int
         Most iterations, each of which takes one evaluation or a few.
     tol : float
-        Stop after `patience` iterations in a row that gain less than this.
+        An iteration that gains less is a small one.
+    patience : int
+        Stop after so many small ones in a row.
     is_stopped : callable or None
         Asked after each evaluation whether to stop.
     n_pairs : int
