@@ -67,7 +67,7 @@ def classifiers():
         },
     ]
     quick = {**QUICK, "max_iter": 3, "n_inducing": 10}
-    first = SparseGPClassifier(n_inducing=30, max_iter=20)
+    first = SparseGPClassifier(n_inducing=20, max_iter=5)
     return [first, *(SparseGPClassifier(**{**quick, **option}) for option in options)]
 
 
