@@ -1,4 +1,4 @@
-"""A sparse Gaussian process under any likelihood: from what users give to a fitted model."""
+"""Base class of the estimators: a sparse Gaussian process with any likelihood."""
 
 import numbers
 import warnings
@@ -36,51 +36,55 @@ from sparsegpc._estimators.selector import InducingPointSelector
 
 
 class BaseSparseGP(*CALLBACK_SUPPORT, Estimator):
-    """Base of estimators: a sparse Gaussian process under a likelihood of any kind.
+    """Base class of estimators: a sparse Gaussian process with any likelihood.
 
-    It has the parameters that all of them share, and learns hyperparameters, inducing points and
-    the posterior of f. The method `fit` of a subclass passes the likelihood of its targets, an
-    instance of a subclass of :class:`sparsegpc.likelihoods.Likelihood`, to `_fit_likelihood`; its
-    method `predict` turns the moments of f, which are `latent_mean_and_variance`, into predictions.
+    It has the parameters that all estimators share, and learns the hyperparameters, the inducing
+    points and the posterior of f. The method `fit` of a subclass passes the likelihood of its
+    targets, an instance of a subclass of :class:`sparsegpc.likelihoods.Likelihood`, to
+    `_fit_likelihood`; its method `predict` turns the moments of f, from `latent_mean_and_variance`,
+    into predictions.
 
     Parameters
     ----------
     kernel : kernel of sklearn.gaussian_process.kernels or None, default=None
-        Covariance of f, as in :class:`SparseGPRegressor`. None is a constant times RBF with one
-        length scale, with bounds relative to the spread of the data.
+        Covariance of f, as in :class:`SparseGPRegressor`. None means ConstantKernel times RBF with
+        one length scale, with bounds relative to the spread of the data.
     n_inducing : int or "auto", default=200
-        Most inducing points; see :class:`SparseGPRegressor` for this and the others.
+        Maximum number of inducing points. :class:`SparseGPRegressor` describes this and the other
+        parameters in detail.
     selector : str, InducingPointSelector or array (n_points, n_features), default="rpcholesky"
         How points are chosen.
     selection_tol : float, default=1e-5
-        Choose no more points once what the points miss costs at most this many nats per row.
+        Stop choosing points once the residual variance costs at most this many nats per row, see
+        `cost_per_row_`.
     certificate_tol : float, default=1e-2
-        With ``n_inducing="auto"``, how many nats per row the inducing points may cost.
+        With ``n_inducing="auto"``, the largest gap of the certificate, in nats per row.
     max_inducing : int, default=2000
-        With ``n_inducing="auto"``, the most inducing points.
+        With ``n_inducing="auto"``, the maximum number of inducing points.
     bound : {"auto", "tight", "spherical", "standard"}, default="auto"
-        How the bound accounts for what the points miss; "auto" is the tightest that the likelihood
-        admits.
+        How the bound accounts for the residual variance; "auto" selects the tightest bound that the
+        likelihood allows.
     fit_prior_mean : bool, default=True
-        Learn the constant mean of f; else it is zero.
+        Whether to learn the constant mean of f; otherwise it is zero.
     optimizer : {"bfgs"} or None, default="bfgs"
-        "bfgs" learns the hyperparameters within their bounds, None keeps them as they are.
+        "bfgs" learns the hyperparameters within their bounds; None keeps their values.
     n_restarts_optimizer : int, default=0
-        Further runs from hyperparameters drawn log-uniformly within their bounds.
+        Number of further runs, each from hyperparameters drawn log-uniformly within their bounds.
     max_iter : int, default=100
-        Most steps of the hyperparameters for each choice of inducing points.
+        Maximum number of optimiser steps for each choice of inducing points.
     tol : float, default=1e-5
         Tolerance of the bound, in nats per row.
     max_reselections : int, default=10
-        How often the points may be chosen again.
+        Maximum number of times that the points are chosen again.
     optimize_inducing : bool, default=False
-        At the end move the points to where the bound is highest.
+        Finally maximise the bound over the locations of the points.
     warm_start : bool, default=False
         Start from the hyperparameters and the points of the last fit.
     random_state : int, RandomState instance or None, default=0
-        For selectors that draw, and for restarts.
+        Seed for random selectors and restarts.
     verbose : int, default=0
-        1 prints a line for each choice of points, 2 one for each evaluation of the bound, too.
+        1 prints a line for each choice of points; 2 also prints a line for each evaluation of the
+        bound.
     callback : callable or None, default=None
         Called after each evaluation of the bound.
 
@@ -89,49 +93,54 @@ class BaseSparseGP(*CALLBACK_SUPPORT, Estimator):
     kernel_ : kernel
         Kernel with the learned hyperparameters.
     prior_mean_ : float or ndarray
-        Constant mean of f; of each function where there are several.
+        Constant mean of f, or of each function if there are several.
     inducing_points_ : ndarray of shape (n_points, `n_features_in_`)
         Inducing points in the order of their choice.
     inducing_indices_ : ndarray of shape (n_points,) or None
-        Which rows of the X given to `fit` they are; None where a point is no row.
+        Indices of the inducing points among the rows of the X given to `fit`; None if some point is
+        not a row.
     feature_relevance_ : ndarray of shape (`n_features_in_`,) or None
-        How many length scales the standard deviation of each column spans.
+        Standard deviation of each column divided by its length scale.
     lower_bound_ : float
         Lower bound on the log marginal likelihood of the training data, in nats.
     cost_per_row_ : float
-        What the points miss, in nats per row: half the mean of site precision times residual.
+        Cost of the residual variance, in nats per row: half the mean of site precision times
+        residual.
     lower_bounds_ : ndarray
-        The bound after each choice of points, of the run that was kept.
+        The bound after each choice of points, in the run with the best result.
     history_ : dict of ndarray of shape (`n_evaluations_`,)
-        Choice, rows, points, bound and seconds of each evaluation of the bound.
+        One entry for each evaluation of the bound: choice of points, rows, points, bound and
+        seconds.
     growth_ : list of dict or None
-        With ``n_inducing="auto"``, what was found for each number of points.
+        With ``n_inducing="auto"``, the bound and the gap of the certificate for each number of
+        points.
     growth_end_ : str or None
-        With ``n_inducing="auto"``, why it stopped.
+        With ``n_inducing="auto"``, why the number of points stopped growing.
     n_iter_ : int
-        Steps of the hyperparameters in all.
+        Total number of optimiser steps.
     n_evaluations_ : int
-        Evaluations of the bound in all, those on subsets included.
+        Total number of evaluations of the bound, including those on subsets of the rows.
     n_site_iterations_ : int
-        Passes of the site solver in all.
+        Total number of passes of the site solver.
     converged_ : bool
         Whether the optimiser reached its tolerance.
     jitter_ : float
-        Added to the diagonal of the points' covariance, relative to its mean.
+        Value added to the diagonal of the covariance of the inducing points, relative to the mean
+        of that diagonal.
     n_features_in_ : int
         Number of columns seen in `fit`.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Their names, if X had string ones.
+        Names of the columns, if X had column names that are strings.
 
     See Also
     --------
-    SparseGPClassifier : For labels.
-    SparseGPRegressor : For targets with Gaussian noise.
+    SparseGPClassifier : Classification.
+    SparseGPRegressor : Regression with Gaussian noise.
 
     Examples
     --------
-    Counts with the rate exp(f), but for the constants log y!, which do not depend on f; with them
-    in :ref:`extending-numbers`.
+    Counts with the rate exp(f). The likelihood leaves out log y!, which does not depend on f;
+    :ref:`extending-numbers` includes it.
 
     >>> import numpy as np
     >>> from sparsegpc import BaseSparseGP
@@ -179,11 +188,11 @@ class BaseSparseGP(*CALLBACK_SUPPORT, Estimator):
         "callback": [callable, None],
     }
 
-    # Whether f may vary over distances much shorter than those between rows.
+    # Whether to start also from length scales much shorter than the distances between rows.
     _expects_fast = True
-    # A mean of f that moves less than this is constant as far as a user can see.
+    # If the mean of f ranges over less than this, f looks constant.
     _visible_range = 0.2
-    # The learned noise of a regressor, and the likelihood of other estimators.
+    # The learned noise, which regressors set, and the likelihood, which other estimators set.
     _noise = _likelihood = None
 
     def __init__(
@@ -230,7 +239,7 @@ class BaseSparseGP(*CALLBACK_SUPPORT, Estimator):
     # Learning: what `fit` of a subclass calls.
 
     def _fit_likelihood(self, likelihood, X, y, sample_weight=None):
-        """Check the input of `fit`, and learn a model of numbers under a likelihood.
+        """Check the input of `fit`, and learn a model of numerical targets with a likelihood.
 
         Parameters
         ----------
@@ -257,7 +266,7 @@ class BaseSparseGP(*CALLBACK_SUPPORT, Estimator):
         return self
 
     def _checked_rows(self, X, y, sample_weight, reset):
-        """Return the `PresentRows` of input that a user gives, validated."""
+        """Validate a user's input, and return its `PresentRows`."""
         y = checked_targets(y)
         X, y = validated_rows(self, X, y, y_numeric=True, reset=reset)
         return present_rows(X, y, sample_weight)
@@ -273,7 +282,7 @@ class BaseSparseGP(*CALLBACK_SUPPORT, Estimator):
         return Problem(merged, rows.places, spread, kernel, parameters, model, progress)
 
     def _model(self, kernel, rows, merged):
-        """Return the core's model of `PresentRows`, merged to `UniqueRows`."""
+        """Return the core's model of `PresentRows`, which `UniqueRows` holds merged."""
         likelihood = self._likelihood
         targets = likelihood.targets(rows.y, rows.weight, merged)
         options = self._model_options(likelihood)
@@ -289,13 +298,13 @@ class BaseSparseGP(*CALLBACK_SUPPORT, Estimator):
         }
 
     def _learn(self, problem, rng=None, starts=None):
-        """Learn what `optimizer` allows to, and set the attributes.
+        """Learn the hyperparameters and the points, and set the attributes.
 
         Parameters
         ----------
         problem : Problem
         rng : RandomState or None
-            None makes one of `random_state`.
+            None creates it from `random_state`.
         starts : list of ndarray of shape (P,) or None
             See `search`.
 
@@ -312,7 +321,7 @@ class BaseSparseGP(*CALLBACK_SUPPORT, Estimator):
         return fit_warnings(self, result, problem)
 
     def _warn(self, found):
-        """Emit each `FitWarning`, at the user's call of the method that calls this."""
+        """Emit each `FitWarning`, located at the user's call of the public method."""
         for category, message, _ in found:
             warnings.warn(message, category, stacklevel=FRAMES_TO_USER)
 
@@ -320,7 +329,7 @@ class BaseSparseGP(*CALLBACK_SUPPORT, Estimator):
         best, counts = result.best, problem.model.counts
         self._theta = best.theta
         if self._likelihood is not None and self._likelihood.n_params:
-            # Predictions are made with what was learned.
+            # Predictions use the learned parameters of the likelihood.
             self._likelihood = self._likelihood.at(problem.model.split(best.theta)[1][0])
         self.kernel_ = problem.kernel.clone_with_theta(best.posterior.theta)
         indices = best.points.indices
@@ -330,7 +339,7 @@ class BaseSparseGP(*CALLBACK_SUPPORT, Estimator):
         self.lower_bounds_ = np.array(result.bounds) + problem.offset
         self.history_ = problem.progress.history()
         self.converged_ = result.converged
-        # A search that starts at the optimum has looked at least.
+        # A search that starts at the optimum counts as one step.
         self.n_iter_ = max(counts.optimizer_iterations, int(learns(self, problem.parameters)))
         self.n_evaluations_ = counts.evaluations
         self.n_site_iterations_ = counts.site_iterations
@@ -338,7 +347,7 @@ class BaseSparseGP(*CALLBACK_SUPPORT, Estimator):
         self._store_posterior(best, problem.model, problem.offset)
 
     def _store_posterior(self, evaluation, model, offset):
-        """Set what depends on the posterior, perhaps on fewer points than were learned with."""
+        """Set the attributes that depend on the posterior, which `truncate` sets again."""
         self._posterior = posterior = evaluation.posterior
         self.inducing_points_ = posterior.Z
         self.jitter_ = evaluation.jitter
@@ -352,13 +361,13 @@ class BaseSparseGP(*CALLBACK_SUPPORT, Estimator):
         return float(means[0]) if len(means) == 1 else means
 
     def _limit_meaning(self, name, side, best):
-        """Say what it means that this hyperparameter is at a limit; empty if nothing is known.
+        """Return what a hyperparameter at its limit implies, for a warning; empty if unknown.
 
-        None means that the limit needs no warning.
+        None suppresses the warning.
         """
         return ""
 
-    # Methods of a fitted model: the posterior of f, and bounds for rows given again.
+    # Methods of a fitted model: the posterior of f, and bounds for data that the user passes again.
 
     def latent_mean_and_variance(self, X):
         """Return the posterior mean and variance of f.
@@ -377,7 +386,7 @@ class BaseSparseGP(*CALLBACK_SUPPORT, Estimator):
             return by_row(*latent_moments([(self._posterior, self.kernel_)], X))
 
     def certificate(self, X, y, sample_weight=None, method="auto"):
-        """Return how far the posterior can be from that with an inducing point at every row.
+        """Return bounds on the distance to the posterior with an inducing point at every row.
 
         Parameters
         ----------
@@ -393,11 +402,11 @@ class BaseSparseGP(*CALLBACK_SUPPORT, Estimator):
         Returns
         -------
         certificate : Certificate
-            It compares with the dense Gaussian process at the same hyperparameters *and the same
-            sites*: it bounds the cost of the inducing points, not that of the Gaussian
-            approximation of the likelihood, for which no useful bound is known. With "polya-gamma"
-            its upper bound is one on the dense Polya-Gamma bound at the same tilts. With one model
-            for each class it holds for all of them together.
+            It compares the model with the dense Gaussian process at the same hyperparameters *and
+            the same sites*. It therefore bounds the error due to the inducing points, not the error
+            of the Gaussian approximation of the likelihood, for which no useful bound is known.
+            With "polya-gamma" the upper bound applies to the dense Polya-Gamma bound at the same
+            tilts. With one model per class the bounds are sums over the classes.
 
         Raises
         ------
@@ -412,15 +421,16 @@ class BaseSparseGP(*CALLBACK_SUPPORT, Estimator):
         Parameters
         ----------
         theta : array-like of shape (n_hyperparameters,) or None, default=None
-            Logarithms of the kernel's free hyperparameters. None is ``kernel_.theta``.
+            Logarithms of the kernel's free hyperparameters. None means ``kernel_.theta``.
         X : array-like of shape (n_samples, n_features) or None, default=None
-            Rows of the bound. None, possible only without `theta`, `sample_weight` and
-            `eval_gradient`, is the data of `fit`, which are not kept, and gives `lower_bound_`.
+            Rows for which to compute the bound. If X and y are None, the method returns
+            `lower_bound_`, the bound for the data of `fit`. As the model does not keep these data,
+            all other arguments must then have their defaults.
         y : array-like of shape (n_samples,) or None, default=None
             Their labels, among `classes_`, or targets.
         sample_weight : array-like of shape (n_samples,), float or None, default=None
-            As in `fit`; the `class_weight` of a classifier multiplies them, where "balanced"
-            balances these rows.
+            As in `fit`. They are multiplied by the `class_weight` of a classifier; "balanced"
+            refers to the rows given here.
         eval_gradient : bool, default=False
             Whether to return the gradient w.r.t. `theta` too.
 
@@ -428,8 +438,9 @@ class BaseSparseGP(*CALLBACK_SUPPORT, Estimator):
         -------
         bound : float
             In nats, maximised over the approximate posterior and, if `fit_prior_mean`, over the
-            prior mean; with one model for each class the sum of theirs. Minus infinity where
-            `theta` is so extreme that the kernel matrix of the inducing points cannot be factored.
+            prior mean; with one model per class, the sum over the models. Minus infinity if `theta`
+            is so extreme that the Cholesky factorisation of the inducing points' kernel matrix
+            fails.
         gradient : ndarray of shape (n_hyperparameters,)
             Only if `eval_gradient`.
 
@@ -461,27 +472,27 @@ class BaseSparseGP(*CALLBACK_SUPPORT, Estimator):
         Returns
         -------
         model : estimator
-            Fitted. It shares what it can with this one; ``lower_bounds_``, ``history_``,
-            ``growth_`` and the counts are still those of this one.
+            Fitted. Its ``lower_bounds_``, ``history_``, ``growth_`` and counts are those of this
+            model, and it shares memory with this model where possible.
 
         Raises
         ------
         ValueError
-            If `n_inducing` is out of range, X has not as many distinct rows as that of `fit`, or
-            the classifier consists of a model for each class.
+            If `n_inducing` is out of range, the number of distinct rows of X differs from that of
+            `fit`, or the classifier consists of a model for each class.
 
         Notes
         -----
-        Cost O(N m^2) for N rows and m points; for labels several times that, since their sites are
-        solved for again.
+        Cost O(N m^2) for N rows and m points; with a likelihood other than the Gaussian several
+        times that, as the sites are solved for again.
         """
         return truncated(self, n_inducing, X, y, sample_weight)
 
     def _restated(self, X, y, sample_weight):
-        """Return a list of the `Restated` for given rows, one for each model that there is."""
+        """Return a list with a `Restated` for each model (one, or one per class) at given rows."""
         return [self._restate(self._checked_rows(X, y, sample_weight, reset=False))]
 
     def _restate(self, rows):
-        """Return this model `Restated` for `PresentRows`."""
+        """Return the `Restated` of this model at `PresentRows`."""
         merged = unique_rows(rows.X, rows.weight)
         return Restated(self, self._model(self._posterior.kernel, rows, merged), self._theta)

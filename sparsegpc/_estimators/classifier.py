@@ -26,7 +26,7 @@ from sparsegpc._estimators.messages.progress import evaluation_progress
 from sparsegpc._estimators.one_vs_rest import OneVsRestLink, fit_one_vs_rest
 from sparsegpc.likelihoods import NAMES, resolve_likelihood
 
-# Attributes of one model for each class: their sums, and lists of them.
+# With one model per class: attributes that are summed over the models, and those that are listed.
 SUMMED = ("lower_bound_", "cost_per_row_", "n_iter_", "n_evaluations_", "n_site_iterations_")
 LISTED = (
     "inducing_points_",
@@ -43,186 +43,200 @@ class SparseGPClassifier(ClassPredictions, BaseSparseGP):
 
     With two classes the log-odds f of the second one has a Gaussian process prior with a constant
     mean, and labels follow the logistic likelihood :math:`p(y = \pm 1 | f) = \sigma(y f)`; with
-    more there is a function for each class. The posterior is approximated through M inducing
-    points, by the best of all Gaussian ones (with several classes, of those in which functions are
-    independent), found in a few passes over the data: there is no learning rate and no number of
-    epochs. Hyperparameters maximise a lower bound on the log marginal likelihood; the points are
-    chosen by the model among the rows, again whenever the hyperparameters have moved.
+    more classes, there is one function per class. M inducing points determine the approximate
+    posterior: its distribution at these points is the optimal Gaussian one (with several classes,
+    the optimal one with independent functions). A few passes over the data find it, without a
+    learning rate or a number of epochs. Hyperparameters maximise a lower bound on the log marginal
+    likelihood. The model chooses the points among the rows, and chooses them again when the
+    hyperparameters have changed.
 
     Parameters
     ----------
     kernel : kernel of sklearn.gaussian_process.kernels or None, default=None
         Covariance of f. Its free hyperparameters are learned within their bounds, from the best of
-        a few starts: its own values, and length scales relative to the spread of the data. None is
-        a constant times RBF with one length scale, with bounds relative to the spread of the data.
-        A kernel other than ConstantKernel, RBF, Matern (nu 0.5, 1.5, 2.5, inf),
-        RationalQuadratic, ExpSineSquared, DotProduct and their sums and products works too, by
-        finite differences at 2 evaluations for each hyperparameter. WhiteKernel is refused.
+        a few starts: its own values, and length scales derived from the spread of the data. None
+        means ConstantKernel times RBF with one length scale, with bounds relative to the spread of
+        the data. ConstantKernel, RBF, Matern (nu 0.5, 1.5, 2.5, inf), RationalQuadratic,
+        ExpSineSquared, DotProduct and their sums and products have analytic gradients. Any other
+        kernel is differentiated by finite differences, which take 2 evaluations of the kernel for
+        each hyperparameter. A WhiteKernel raises a ValueError.
     likelihood : str or likelihood, default="auto"
-        How labels follow from f, and how that is approximated. "auto" is "bernoulli-logit" for two
-        classes and "softmax" for more.
+        Distribution of the labels given f, and how the model approximates it. "auto" means
+        "bernoulli-logit" for two classes and "softmax" for more.
 
         For two classes: "bernoulli-logit" [3]_; "bernoulli-probit"; "polya-gamma" [1]_, a looser
-        bound in closed form; "conditional-polya-gamma", between the two, and above both where
-        points are far too few. With more classes these fit one model for each class against the
-        rest, each with a kernel and points of its own, and normalise their probabilities.
+        bound in closed form; "conditional-polya-gamma", whose bound lies between those of
+        "polya-gamma" and "bernoulli-logit", and above both with far too few points. With more
+        classes, each of these four fits one model per class against the rest, with its own kernel
+        and points; the probabilities are normalised.
 
         For any number of classes, in one model whose functions share kernel and points: "softmax"
         [5]_; "logistic-softmax" [6]_, another likelihood, bounded in closed form; "dirichlet" [7]_,
         regression on transformed labels, the fastest with many classes, but overconfident where
-        classes overlap. An instance of a class of :mod:`sparsegpc.likelihoods` brings settings.
+        classes overlap. To change settings, pass an instance of a class in
+        :mod:`sparsegpc.likelihoods`.
     n_inducing : int or "auto", default=200
-        Most inducing points, silently at most the number of distinct rows. More points bring the
-        bound closer to that of the full Gaussian process, at a cost of O(M^2) per row. "auto"
-        doubles their number until the certificate is below `certificate_tol`, growth no longer
-        pays, or `max_inducing` is reached; ``growth_end_`` gives the reason.
+        Maximum number of inducing points; it is silently limited to the number of distinct rows.
+        More points bring the bound closer to that of the full Gaussian process, at a cost of O(M^2)
+        per row. "auto" doubles the number of points until the certificate is at most
+        `certificate_tol`, doubling hardly raises the bound, or `max_inducing` is reached;
+        ``growth_end_`` gives the reason.
     selector : str, InducingPointSelector or array (n_points, n_features), default="rpcholesky"
         How points are chosen: "rpcholesky", "hgv", "greedy-variance", "kmeans" or "uniform", see
-        :class:`InducingPointSelector`. "hgv" draws nothing, but with many rows it spends points on
-        outlying ones. An instance brings its own method, number of points and tolerance (with
-        defaults of its own) in place of `n_inducing` and `selection_tol`; its kernel and weighting
-        must be None. An array holds the points themselves.
+        :class:`InducingPointSelector`. "hgv" is deterministic, but with many rows it places points
+        at outliers. An instance of the class sets the method, the number of points and the
+        tolerance (its defaults differ); `n_inducing` and `selection_tol` are then ignored, and its
+        kernel and weighting must be None. An array gives the points themselves.
     selection_tol : float, default=1e-5
-        Choose no more points once what the points miss costs at most this many nats per row.
-        0 chooses `n_inducing` points, or as many as are linearly independent. With
+        Stop choosing points once the residual variance costs at most this many nats per row, see
+        `cost_per_row_`. 0 chooses `n_inducing` points, or as many as are linearly independent. With
         ``n_inducing="auto"`` the certificate decides instead.
     certificate_tol : float, default=1e-2
-        With ``n_inducing="auto"``, how many nats per row the inducing points may cost, by the upper
-        bound of `certificate`.
+        With ``n_inducing="auto"``, the largest gap per row between the upper and the lower bound of
+        `certificate`, in nats, at which the number of points stops growing.
     max_inducing : int, default=2000
-        With ``n_inducing="auto"``, the most inducing points.
+        With ``n_inducing="auto"``, the maximum number of inducing points.
     bound : {"auto", "tight", "spherical", "standard"}, default="auto"
-        How the bound accounts for what the points miss. "auto" is the tightest that the likelihood
-        admits: "tight" (proposition 3.3 of [4]_ with unequal noise) where it is conditionally
-        Gaussian, which "polya-gamma", "logistic-softmax" and "dirichlet" are, else "spherical"
-        (section 3.3 of [4]_); "standard" is that of [1]_ and [3]_. "conditional-polya-gamma" has a
-        slack of its own, called "tight".
+        How the bound accounts for the residual variance, the part of the prior variance of f that
+        the inducing points do not explain. "auto" selects the tightest bound that the likelihood
+        allows: "tight" (proposition 3.3 of [4]_ with unequal noise) for the conditionally Gaussian
+        likelihoods "polya-gamma", "logistic-softmax" and "dirichlet", and "spherical" (section 3.3
+        of [4]_) for the others. "standard" is the bound of [1]_ and [3]_. With
+        "conditional-polya-gamma", "tight" selects a bound specific to that likelihood.
     fit_prior_mean : bool, default=True
-        Learn the constant mean of f; else it is zero, as it is with "logistic-softmax".
+        Whether to learn the constant mean of f. Otherwise it is zero, as always with
+        "logistic-softmax".
     class_weight : dict, "balanced" or None, default=None
-        Multiplies the weights of the rows of each class; "balanced" makes all classes weigh the
-        same and keeps the total. Probabilities then are those of the weighted classes.
+        Factors for the weights of the rows of each class. "balanced" gives all classes the same
+        total weight and keeps the sum of all weights. The predicted probabilities are those of the
+        weighted classes.
     optimizer : {"bfgs"} or None, default="bfgs"
         "bfgs" learns the hyperparameters within their bounds, by quasi-Newton steps on the bound's
-        gradient. None keeps them as they are: those of `kernel`, or with `warm_start` those of
-        the last fit.
+        gradient. None keeps the values of `kernel` or, with `warm_start`, those of the last fit.
     n_restarts_optimizer : int, default=0
-        Further runs from hyperparameters drawn log-uniformly within their bounds.
+        Number of further runs, each from hyperparameters drawn log-uniformly within their bounds.
     max_iter : int, default=100
-        Most steps of the hyperparameters for each choice of inducing points.
+        Maximum number of optimiser steps for each choice of inducing points.
     tol : float, default=1e-5
         Tolerance of the bound, in nats per row.
     max_reselections : int, default=10
-        How often the points may be chosen again. It stops earlier once the bound has not risen
-        twice in a row, or the same points come back.
+        Maximum number of times that the points are chosen again. It stops earlier if the bound
+        fails to rise twice in a row, or if the same points are chosen again.
     optimize_inducing : bool, default=False
-        At the end move the points, which then are rows no longer, to where the bound is highest,
-        along with the hyperparameters. It raises the bound where few points have to do, at up to
-        `max_iter` further evaluations.
+        Finally maximise the bound over the locations of the points, together with the
+        hyperparameters. The points are then no longer rows. This raises the bound when there are
+        few points, and takes up to `max_iter` further evaluations.
     warm_start : bool, default=False
-        Start from the hyperparameters of the last fit, and from its inducing points where they are
-        chosen by the model and no more than are asked for now. The kernel may have other values
-        and bounds than at the last fit, but must have the same structure. After a change between
-        one model and one for each class it starts afresh.
+        Start from the hyperparameters of the last fit, and from its inducing points if `selector`
+        does not fix the points and there are at most `n_inducing` of them. The kernel may have
+        other values and bounds than in the last fit, but must have the same structure. A fit starts
+        afresh if the last one had a single model and this one has one per class, or the reverse.
     n_jobs : int or None, default=None
-        Processes or threads of joblib for one model for each class; the cores are shared among
-        them. A single model uses all cores by itself.
+        Number of joblib's processes or threads when there is one model per class; they share the
+        cores. A single model uses all cores by itself.
     random_state : int, RandomState instance or None, default=0
-        For the selectors "rpcholesky", "kmeans" and "uniform", and for restarts. An integer gives
-        the same model at every call; None draws anew.
+        Seed for the selectors "rpcholesky", "kmeans" and "uniform", and for restarts. An integer
+        gives the same model in every call; None gives different draws.
     verbose : int, default=0
-        1 prints a line for each choice of points, 2 one for each evaluation of the bound, too.
+        1 prints a line for each choice of points; 2 also prints a line for each evaluation of the
+        bound.
     callback : callable or None, default=None
-        Called after each evaluation of the bound with a named tuple: ``iteration``, which counts
-        them, and ``choice``, ``n_samples``, ``n_inducing``, ``lower_bound`` and ``seconds`` as in
-        `history_`, and ``label``, the class where there is one model for each. If it returns True
-        learning stops, of that class only, and the best of what was found becomes the model. An
-        error that it raises ends the fit and leaves the estimator as it was. It is saved with the
-        model, so pickle needs a function of a module, or None. From 1.9 on scikit-learn's own
-        callbacks, such as its ProgressBar, are given to ``set_callbacks``.
+        Called after each evaluation of the bound with a named tuple, which holds ``iteration``, the
+        number of the evaluation; ``choice``, ``n_samples``, ``n_inducing``, ``lower_bound`` and
+        ``seconds``, as in `history_`; and ``label``, the class if there is one model per class. If
+        it returns True, learning stops (for that class only) and the best evaluation becomes the
+        model. If it raises an error, the fit ends and the estimator keeps its previous state. The
+        callback is pickled with the model, so to be saved it must be a function of a module, or
+        None. From version 1.9, pass scikit-learn's own callbacks, such as ProgressBar, to
+        ``set_callbacks``.
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-        Class labels, sorted; f of the likelihoods of two classes belongs to ``classes_[1]``.
+        Class labels, sorted. With a likelihood for two classes, a large f favours ``classes_[1]``.
     estimators_ : list of SparseGPClassifier or None
-        With one model for each class, these; their classes are 0, the rest, and 1. Attributes below
-        then are as in brackets.
+        The binary models if there is one model per class, else None. In each of them label 1 stands
+        for its class and label 0 for all others. With one model per class the attributes below are
+        as stated in brackets.
     kernel_ : kernel
-        Kernel with the learned hyperparameters. [CompoundKernel of all.]
+        Kernel with the learned hyperparameters. [A CompoundKernel of all kernels.]
     prior_mean_ : float or ndarray of shape (n_classes,)
-        Constant mean of f; of each function where there is one for each class.
+        Constant mean of f, or of each function if there is one function per class.
     inducing_points_ : ndarray of shape (n_points, `n_features_in_`)
         Inducing points in the order of their choice. [A list.]
     inducing_indices_ : ndarray of shape (n_points,) or None
-        Which rows of the X given to `fit` they are; None where a point is no row. [A list.]
+        Indices of the inducing points among the rows of the X given to `fit`; None if some point is
+        not a row. [A list.]
     feature_relevance_ : ndarray of shape (`n_features_in_`,) or None
-        How many length scales the standard deviation of each column spans: the larger, the more f
-        depends on it; with a kernel of one length scale for all columns it says little. None for
-        kernels without length scales. [The largest over classes.]
+        Standard deviation of each column divided by its length scale. The larger it is, the more f
+        depends on the column. It is of little use if the kernel has one length scale for all
+        columns. None for kernels without length scales. [The maximum over classes.]
     lower_bound_ : float
         Lower bound on the log marginal likelihood of the training data, in nats; with "dirichlet"
-        that of the transformed labels. It compares kernels and points, not likelihoods. [The sum,
-        which is no bound on the likelihood of the classes.]
+        that of the transformed labels. Use it to compare kernels and points, not likelihoods. [The
+        sum, which does not bound the likelihood of the original labels.]
     cost_per_row_ : float
-        What the points miss, in nats per row: half the mean of site precision times residual, which
-        `selection_tol` limits; summed over functions. It orders choices of points; `certificate`
-        bounds what they cost. [The sum.]
+        Cost of the residual variance, in nats per row: half the mean of site precision times
+        residual, which `selection_tol` limits; summed over functions. Use it to compare choices of
+        points; `certificate` bounds how much of the lower bound is lost. [The sum.]
     lower_bounds_ : ndarray
-        The bound after each choice of points, of the run that was kept. [A list.]
+        The bound after each choice of points, in the run with the best result. [A list.]
     history_ : dict of ndarray of shape (`n_evaluations_`,)
-        For each evaluation of the bound "choice", the number of the choice of points, from 0;
-        "n_samples", the number of distinct rows, at first often a subset; "n_inducing"; the
-        "lower_bound" for these rows in nats; and "seconds" since the beginning of the fit, or of
-        that class's. The last entry is the model, unless growth went on past it; `truncate` keeps
-        it as it is. [A list.]
+        One entry for each evaluation of the bound: "choice", the number of the choice of points,
+        counted from 0; "n_samples", the number of distinct rows, often those of a subset at first;
+        "n_inducing"; the "lower_bound" for these rows, in nats; and "seconds" since the beginning
+        of the fit, or of the fit of that class. The last entry belongs to the final model, unless
+        ``n_inducing="auto"`` went on to try more points; `truncate` does not change `history_`. [A
+        list.]
     growth_ : list of dict or None
-        With ``n_inducing="auto"``, for each size tried ``n_inducing``, the ``lower_bound`` and the
-        ``gap_per_row`` of the certificate, in nats. [A list.]
+        With ``n_inducing="auto"``, one entry for each number of points tried: ``n_inducing``,
+        ``lower_bound`` and the ``gap_per_row`` of the certificate, both in nats. [A list.]
     growth_end_ : str or None
-        With ``n_inducing="auto"``, why it stopped: "certified" (the gap is at most
-        `certificate_tol`), "plateau" (doubling gained next to nothing), "max_inducing" (the most
-        points allowed), "full_rank" (no further row is linearly independent of the points) or
-        "stopped" (`callback` asked to). [A list.]
+        With ``n_inducing="auto"``, why the number of points stopped growing: "certified" (the gap
+        is at most `certificate_tol`), "plateau" (doubling hardly raised the bound), "max_inducing"
+        (the number of points is at its maximum), "full_rank" (no further row is linearly
+        independent of the points) or "stopped" (`callback` returned True). [A list.]
     n_iter_ : int
-        Steps of the hyperparameters in all.
+        Total number of optimiser steps.
     n_evaluations_ : int
-        Evaluations of the bound in all, those on subsets included.
+        Total number of evaluations of the bound, including those on subsets of the rows.
     n_site_iterations_ : int
-        Passes of the site solver in all, each of about 2 N M^2 operations for one function.
+        Total number of passes of the site solver, each of which takes about 2 N M^2 operations per
+        function.
     converged_ : bool
-        Whether the optimiser reached its tolerance. [In all of them.]
+        Whether the optimiser reached its tolerance. [Whether all did.]
     jitter_ : float
-        Added to the diagonal of the points' covariance, relative to its mean. [The largest.]
+        Value added to the diagonal of the covariance of the inducing points, relative to the mean
+        of that diagonal. [The maximum.]
     n_features_in_ : int
         Number of columns seen in `fit`.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Their names, if X had string ones.
+        Names of the columns, if X had column names that are strings.
 
     See Also
     --------
-    InducingPointSelector : The choice of points by itself, as a transformer.
-    sklearn.gaussian_process.GaussianProcessClassifier : The full model by Laplace's method, for a
-        thousand rows or so.
+    InducingPointSelector : Chooses inducing points, as a transformer.
+    sklearn.gaussian_process.GaussianProcessClassifier : The full Gaussian process by Laplace's
+        method, for about a thousand rows.
 
     Notes
     -----
-    With N rows, M points and D columns a fit takes O(N M (M + D)) time for each of its evaluations,
-    typically 20 to 60, C times that for C functions, and memory for some numbers per row and for
-    arrays of shape (M, N) up to scikit-learn's ``working_memory``. Predictions cost O(M (M + D))
-    per row. No training rows are kept but the inducing points: whatever the number of rows, a saved
-    model has some 8 (C + 1) M^2 + 8 M D bytes for C functions, and with one model for each class
-    each of these has 16 M^2 + 8 M D. Equal rows are merged and the others sorted, so neither the
-    order of the rows nor writing a row twice rather than giving it a weight of two matters. Those
-    of a `numpy.memmap`, or of another array that is read by slices, stay where and as they are: see
-    "Rows that do not fit in memory" in the user guide.
-    The peak of memory is under "How much memory" there.
+    With N rows, M points and D columns, each evaluation of the bound takes O(N M (M + D)) time, and
+    C times that for C functions; a fit typically needs 20 to 60 evaluations. It takes O(N) memory,
+    and arrays of shape (M, N) up to scikit-learn's ``working_memory``. Predictions cost O(M (M +
+    D)) per row. The model keeps no training rows except the inducing points: whatever the number of
+    rows, a saved model takes about 8 (C + 1) M^2 + 8 M D bytes for C functions; with one model per
+    class, each model takes about 16 M^2 + 8 M D bytes. Rows are sorted and equal rows are merged.
+    The result therefore does not depend on the order of the rows, and two copies of a row give the
+    same model as one row of weight two. Rows of a `numpy.memmap`, or of another array that is read
+    by slices, are not copied, sorted or merged: see "Rows that do not fit in memory" in the user
+    guide. For the peak memory see "How much memory" there.
 
     References
     ----------
     .. [1] Passerello, "Heteroscedastic inducing point selection for sparse Gaussian process
        classification", Imperial College London, 2021: the bound for the Polya-Gamma augmentation
-       (equation 4.14) and the selection (section 4.3.2); it is from [2]_ that the augmentation is.
+       (equation 4.14) and the selection (section 4.3.2). The augmentation is that of [2]_.
     .. [2] Polson, Scott, Windle, "Bayesian inference for logistic models using Polya-Gamma latent
        variables", JASA 108, 2013.
     .. [3] Hensman, Matthews, Ghahramani, "Scalable variational Gaussian process classification",
@@ -319,8 +333,9 @@ class SparseGPClassifier(ClassPredictions, BaseSparseGP):
         y : array-like of shape (n_samples,)
             Labels of two classes or more.
         sample_weight : array-like of shape (n_samples,), float or None, default=None
-            Each row's log-likelihood is multiplied by its weight: a weight of k is k copies of the
-            row, a weight of zero is no row. So counts of each label at a row are weights, too.
+            Each row's log-likelihood is multiplied by its weight: a weight of k has the effect of k
+            copies of the row, and a row of weight zero is ignored. Counts of a label at a row may
+            therefore be passed as weights.
 
         Returns
         -------
@@ -330,7 +345,7 @@ class SparseGPClassifier(ClassPredictions, BaseSparseGP):
         ------
         ValueError
             If the input is not finite or has wrong shapes, `y` has one class only, the likelihood
-            does not admit the bound, or the kernel does not fit the data.
+            does not support the bound, or the kernel does not fit the data.
         numpy.linalg.LinAlgError
             If the kernel is not positive semi-definite.
         MemoryError
@@ -341,9 +356,10 @@ class SparseGPClassifier(ClassPredictions, BaseSparseGP):
         ConvergenceWarning
             If `max_iter` was reached, `callback` asked to stop, the sites did not converge, the
             learned model is no better than a constant one, the bound still rises where
-            hyperparameters meet their limits, or the kernel matrix is hardly positive definite.
+            hyperparameters meet their limits, or the kernel matrix is barely positive definite.
         UserWarning
-            If one column varies so much more than the others that a common length scale hides them.
+            If one column varies so much more than the others that, with a common length scale, the
+            others have hardly any effect.
         """
         with fit_task(self, X, y, sample_weight) as context:
             progress = evaluation_progress(self, context)
@@ -391,7 +407,7 @@ class SparseGPClassifier(ClassPredictions, BaseSparseGP):
         )
         self.estimators_ = estimators
         self._likelihood = OneVsRestLink([one._likelihood for one in estimators])
-        # What a single model of an earlier fit has left.
+        # Remove what an earlier fit of a single model has set.
         for name in ("_theta", "_posterior"):
             vars(self).pop(name, None)
         self.kernel_ = CompoundKernel([one.kernel_ for one in estimators])
@@ -423,9 +439,9 @@ class SparseGPClassifier(ClassPredictions, BaseSparseGP):
             for k, one in enumerate(self.estimators_)
         ]
 
-    # Labels of one bit each hardly tell such a function from noise, and the starts cost time.
+    # Labels carry too little information to tell a fast function from noise, and starts cost time.
     _expects_fast = False
-    # A mean that moves more than this, in log-odds, is certain.
+    # If the mean of f ranges over more than this, in log-odds, some predictions are nearly certain.
     _certain_range = 5.0
 
     def _limit_meaning(self, name, side, best):

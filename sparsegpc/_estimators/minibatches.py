@@ -1,4 +1,4 @@
-"""What the estimators that learn from minibatches share: parameters, the beginning, the steps."""
+"""Base class of the estimators that learn from minibatches, and how they start."""
 
 import numbers
 import warnings
@@ -21,30 +21,30 @@ from sparsegpc._estimators.kernels.initialization import start_values
 from sparsegpc._estimators.messages.callbacks import CALLBACK_SUPPORT
 from sparsegpc._estimators.messages.fit_warnings import FRAMES_TO_USER
 
-# Rows, points and steps for start values: a fit of about a second.
+# Rows, points and steps of the fit that gives start values; it takes about a second.
 START_ROWS, START_POINTS, START_ITERATIONS = 2000, 100, 30
-# Calls of partial_fit in `history_`, so that the model of an endless stream does not grow.
+# `history_` keeps so many calls of partial_fit, so that a model of an endless stream stays small.
 LONGEST_HISTORY = 1000
 
 
 def n_first_rows(n_inducing):
-    """Return the number of random rows for the start: 20 or more for each inducing point."""
+    """Return the number of random rows to choose points among: 20 or more for each point."""
     return max(START_ROWS, 20 * n_inducing)
 
 
 def learn_theta(model, parameters, spread, n_inducing):
-    """Return the parameters that a `SparseModel` of some rows would learn by itself.
+    """Return the parameters learned from the rows of a `SparseModel` alone.
 
     Parameters
     ----------
     model : SparseModel
         Of at most `START_ROWS` rows.
     parameters : AdaptedKernel
-        With those of the likelihood behind the kernel's.
+        The kernel's parameters, followed by those of the likelihood.
     spread : Spread
         Of the rows.
     n_inducing : int
-        How many points there will be for all rows.
+        Number of points of the final model.
     """
     found = fit(
         model,
@@ -58,7 +58,7 @@ def learn_theta(model, parameters, spread, n_inducing):
 
 
 def choose_points(kernel, theta, X, weight, *, selector, n_inducing, rng):
-    """Return the inducing points that `selector` takes among shuffled rows, or is.
+    """Return the inducing points that `selector` chooses among shuffled rows, or its points.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ def choose_points(kernel, theta, X, weight, *, selector, n_inducing, rng):
 
 
 class BaseMinibatches(*CALLBACK_SUPPORT, Estimator):
-    """The steps of `fit` and `partial_fit`, from a core's model of batches and distinct rows."""
+    """Implement the steps of `fit` and `partial_fit`, given the core's model and distinct rows."""
 
     _parameter_constraints = {
         "kernel": [Kernel, None],
@@ -103,7 +103,7 @@ class BaseMinibatches(*CALLBACK_SUPPORT, Estimator):
         return self.n_epochs if self.learning_rate > 0.0 else 0
 
     def _refuse_overflow(self, X, first):
-        """Refuse values that cannot be squared in columns that vary, of this or former batches."""
+        """Refuse values too large to be squared, in columns that vary within or between batches."""
         low, high = X.min(axis=0), X.max(axis=0)
         if not first:
             points = self.inducing_points_
@@ -111,7 +111,7 @@ class BaseMinibatches(*CALLBACK_SUPPORT, Estimator):
         refuse_overflow(X, "X", low < high)
 
     def _learn_all(self, model, state, X, y, weight, rng, progress):
-        """Learn from all rows, in batches; end at the optimum of the hyperparameters found."""
+        """Learn from all rows, in batches; then solve for the posterior of all rows."""
         n_epochs, n_done = self._n_learning_epochs, 0
 
         def report(epoch, state):
@@ -160,7 +160,7 @@ class BaseMinibatches(*CALLBACK_SUPPORT, Estimator):
         warnings.warn(message, ConvergenceWarning, stacklevel=FRAMES_TO_USER + 1)
 
     def _learn_further(self, model, X, y, weight, order, progress):
-        """Learn from further rows in a shuffled order: neighbours cover a part of space only."""
+        """Learn from further rows, in a shuffled order, since consecutive rows may be similar."""
         for rows in np.array_split(order, -(-len(y) // self.batch_size)):
             self._state = model.step(
                 self._state,

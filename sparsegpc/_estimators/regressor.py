@@ -48,88 +48,94 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
 
     Targets are :math:`y_n = f(x_n) + \epsilon_n` where f has a Gaussian process prior with a
     constant mean and the Gaussian noise :math:`\epsilon_n` has one variance for all rows, one that
-    is known at each row, or one that depends on the row and is learned. The posterior is
-    approximated through M inducing points, in closed form [1]_. Hyperparameters maximise a lower
-    bound on the log marginal likelihood; the points are chosen by the model among the rows, again
-    whenever the hyperparameters have moved. `certificate` bounds how far the result can be from the
-    exact posterior.
+    is known at each row, or one that depends on the row and is learned. M inducing points determine
+    the approximate posterior, which has a closed form [1]_. Hyperparameters maximise a lower bound
+    on the log marginal likelihood. The model chooses the points among the rows, and chooses them
+    again when the hyperparameters have changed. `certificate` bounds the distance to the exact
+    posterior.
 
     Parameters
     ----------
     kernel : kernel of sklearn.gaussian_process.kernels or None, default=None
         Covariance of f. Its free hyperparameters are learned within their bounds, from the best of
-        a few starts: its own values, and length scales relative to the spread of the data. None is
-        a constant times RBF with one length scale, with start and bounds relative to the data.
-        A kernel other than ConstantKernel, RBF, Matern (nu 0.5, 1.5, 2.5, inf),
-        RationalQuadratic, ExpSineSquared, DotProduct and their sums and products works too, by
-        finite differences at 2 evaluations for each hyperparameter. A WhiteKernel summand is read
-        as the noise: its ``noise_level`` is where the noise variance starts, with its bounds.
+        a few starts: its own values, and length scales derived from the spread of the data. None
+        means ConstantKernel times RBF with one length scale, with start and bounds relative to the
+        data. ConstantKernel, RBF, Matern (nu 0.5, 1.5, 2.5, inf), RationalQuadratic,
+        ExpSineSquared, DotProduct and their sums and products have analytic gradients. Any other
+        kernel is differentiated by finite differences, which take 2 evaluations of the kernel for
+        each hyperparameter. A WhiteKernel summand stands for the noise: its ``noise_level`` is the
+        start value of the noise variance, and its bounds are those of the noise variance.
     noise : {"homoscedastic", "polynomial", "gp"} or noise, default="homoscedastic"
-        How the variance of the noise depends on the row: not at all, its logarithm is a quadratic
-        polynomial of the columns, or a second sparse Gaussian process. An instance of
-        :class:`HomoscedasticNoise`, :class:`PolynomialNoise` or :class:`GPNoise` brings settings.
-        Known noise, `noise_variance` of `fit`, takes its place.
+        Model of the noise variance: the same for all rows; or its logarithm is a quadratic
+        polynomial of the columns; or its logarithm is a second sparse Gaussian process. To change
+        settings, pass an instance of :class:`HomoscedasticNoise`, :class:`PolynomialNoise` or
+        :class:`GPNoise`. It is ignored if `fit` gets `noise_variance`.
     n_inducing : int or "auto", default=200
-        Most inducing points, silently at most the number of distinct rows. More points bring the
-        bound closer to that of the full Gaussian process, at a cost of O(M^2) per row. "auto"
-        doubles their number until the certificate is below `certificate_tol`, growth no longer
-        pays, or `max_inducing` is reached; ``growth_end_`` gives the reason.
+        Maximum number of inducing points; it is silently limited to the number of distinct rows.
+        More points bring the bound closer to that of the full Gaussian process, at a cost of O(M^2)
+        per row. "auto" doubles the number of points until the certificate is at most
+        `certificate_tol`, doubling hardly raises the bound, or `max_inducing` is reached;
+        ``growth_end_`` gives the reason.
     selector : str, InducingPointSelector or array (n_points, n_features), default="rpcholesky"
         How points are chosen: "hgv", "rpcholesky", "greedy-variance", "kmeans" or "uniform", see
-        :class:`InducingPointSelector`. An instance brings its own method, number of points and
-        tolerance (with defaults of its own) in place of `n_inducing` and `selection_tol`; its
-        kernel and weighting must be None. An array holds the points themselves.
+        :class:`InducingPointSelector`. An instance of the class sets the method, the number of
+        points and the tolerance (its defaults differ); `n_inducing` and `selection_tol` are then
+        ignored, and its kernel and weighting must be None. An array gives the points themselves.
     selection_tol : float, default=1e-5
-        Choose no more points once what the points miss costs at most this many nats per row.
-        0 chooses `n_inducing` points, or as many as are linearly independent. With
+        Stop choosing points once the residual variance costs at most this many nats per row, see
+        `cost_per_row_`. 0 chooses `n_inducing` points, or as many as are linearly independent. With
         ``n_inducing="auto"`` the certificate decides instead.
     certificate_tol : float, default=1e-2
-        With ``n_inducing="auto"``, how many nats per row may be between the upper bound on the log
-        marginal likelihood and the lower one.
+        With ``n_inducing="auto"``, the largest gap per row between the upper and the lower bound of
+        `certificate`, in nats, at which the number of points stops growing.
     max_inducing : int, default=2000
-        With ``n_inducing="auto"``, the most inducing points.
+        With ``n_inducing="auto"``, the maximum number of inducing points.
     bound : {"auto", "tight", "spherical", "standard"}, default="auto"
-        How the bound accounts for what the points miss: "standard" as in [2]_, "spherical" as in
-        [3]_, "tight" as in proposition 3.3 of [4]_, extended to unequal noise. "auto" is "tight".
+        How the bound accounts for the residual variance, the part of the prior variance of f that
+        the inducing points do not explain: "standard" as in [2]_, "spherical" as in [3]_, "tight"
+        as in proposition 3.3 of [4]_, extended to unequal noise. "auto" means "tight".
     fit_prior_mean : bool, default=True
-        Learn the constant mean of f; else it is zero (the mean of y, with `normalize_y`).
+        Whether to learn the constant mean of f. Otherwise it is zero (the mean of y, with
+        `normalize_y`).
     normalize_y : bool, default=False
-        Divide each target by its standard deviation first, and subtract its mean. Hyperparameters
-        then are relative to the normalised targets.
+        Whether to subtract the mean of each output and divide by its standard deviation before
+        learning. Hyperparameters then refer to the normalised targets.
     optimizer : {"bfgs"} or None, default="bfgs"
         "bfgs" learns the hyperparameters within their bounds, by quasi-Newton steps on the bound's
-        gradient. None keeps them as they are: those of `kernel` and `noise`, or with
-        `warm_start` those of the last fit.
+        gradient. None keeps the values of `kernel` and `noise` or, with `warm_start`, those of the
+        last fit.
     n_restarts_optimizer : int, default=0
-        Further runs from hyperparameters drawn log-uniformly within their bounds.
+        Number of further runs, each from hyperparameters drawn log-uniformly within their bounds.
     max_iter : int, default=100
-        Most steps of the hyperparameters for each choice of inducing points.
+        Maximum number of optimiser steps for each choice of inducing points.
     tol : float, default=1e-5
         Tolerance of the bound, in nats per row.
     max_reselections : int, default=10
-        How often the points may be chosen again. It stops earlier once the bound has not risen
-        twice in a row, or the same points come back.
+        Maximum number of times that the points are chosen again. It stops earlier if the bound
+        fails to rise twice in a row, or if the same points are chosen again.
     optimize_inducing : bool, default=False
-        At the end move the points, which then are rows no longer, to where the bound is highest,
-        along with the hyperparameters. It raises the bound where few points have to do, at up to
-        `max_iter` further evaluations.
+        Finally maximise the bound over the locations of the points, together with the
+        hyperparameters. The points are then no longer rows. This raises the bound when there are
+        few points, and takes up to `max_iter` further evaluations.
     warm_start : bool, default=False
-        Start from the hyperparameters of the last fit, and from its inducing points where they are
-        chosen by the model and no more than are asked for now. The kernel may have other values
-        and bounds than at the last fit, but must have the same structure.
+        Start from the hyperparameters of the last fit, and from its inducing points if `selector`
+        does not fix the points and there are at most `n_inducing` of them. The kernel may have
+        other values and bounds than in the last fit, but must have the same structure.
     random_state : int, RandomState instance or None, default=0
-        For the selectors "rpcholesky", "kmeans" and "uniform", and for restarts. An integer gives
-        the same model at every call; None draws anew. The selector "hgv" draws
-        nothing, but where noise is low and points are few it spends them on outlying rows.
+        Seed for the selectors "rpcholesky", "kmeans" and "uniform", and for restarts. An integer
+        gives the same model in every call; None gives different draws. The selector "hgv" is
+        deterministic, but with low noise and few points it places them at outliers.
     verbose : int, default=0
-        1 prints a line for each choice of points, 2 one for each evaluation of the bound, too.
+        1 prints a line for each choice of points; 2 also prints a line for each evaluation of the
+        bound.
     callback : callable or None, default=None
-        Called after each evaluation of the bound with a named tuple: ``iteration``, which counts
-        them, and ``choice``, ``n_samples``, ``n_inducing``, ``lower_bound`` and ``seconds`` as in
-        `history_`. If it returns True learning stops, and the best of what was found becomes the
-        model. An error that it raises ends the fit and leaves the estimator as it was. It is saved
-        with the model, so pickle needs a function of a module, or None. From 1.9 on scikit-learn's
-        own callbacks, such as its ProgressBar, are given to ``set_callbacks``.
+        Called after each evaluation of the bound with a named tuple, which holds ``iteration``, the
+        number of the evaluation; ``choice``, ``n_samples``, ``n_inducing``, ``lower_bound`` and
+        ``seconds``, as in `history_`. If it returns True, learning stops and the best evaluation
+        becomes the model. If it raises an error, the fit ends and the estimator keeps its previous
+        state. The callback is pickled with the model, so to be saved it must be a function of a
+        module, or None. From version 1.9, pass scikit-learn's own callbacks, such as ProgressBar,
+        to ``set_callbacks``.
 
     Attributes
     ----------
@@ -143,68 +149,73 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
     inducing_points_ : ndarray of shape (n_points, `n_features_in_`)
         Inducing points in the order of their choice.
     inducing_indices_ : ndarray of shape (n_points,) or None
-        Which rows of the X given to `fit` they are; None where a point is no row.
+        Indices of the inducing points among the rows of the X given to `fit`; None if some point is
+        not a row.
     feature_relevance_ : ndarray of shape (`n_features_in_`,) or None
-        How many length scales the standard deviation of each column spans: the larger, the more f
-        depends on it; with a kernel of one length scale for all columns it says little. None for
-        kernels without length scales.
+        Standard deviation of each column divided by its length scale. The larger it is, the more f
+        depends on the column. It is of little use if the kernel has one length scale for all
+        columns. None for kernels without length scales.
     lower_bound_ : float
         Lower bound on the log marginal likelihood of the training data, in nats, for targets in
-        their own units; summed over outputs.
+        their original units; summed over outputs.
     cost_per_row_ : float
-        What the points miss, in nats per row: half the mean of site precision times residual, which
-        `selection_tol` limits; summed over outputs. It orders choices of points; `certificate`
-        bounds what they cost.
+        Cost of the residual variance, in nats per row: half the mean of site precision times
+        residual, which `selection_tol` limits; summed over outputs. Use it to compare choices of
+        points; `certificate` bounds how much of the lower bound is lost.
     lower_bounds_ : ndarray
-        The bound after each choice of points, of the run that was kept.
+        The bound after each choice of points, in the run with the best result.
     history_ : dict of ndarray of shape (`n_evaluations_`,)
-        For each evaluation of the bound "choice", the number of the choice of points, from 0;
-        "n_samples", the number of distinct rows, at first often a subset; "n_inducing"; the
-        "lower_bound" for these rows in nats; and "seconds" since the beginning of the fit. The last
-        entry is the model, unless growth went on past it; `truncate` keeps it as it is.
+        One entry for each evaluation of the bound: "choice", the number of the choice of points,
+        counted from 0; "n_samples", the number of distinct rows, often those of a subset at first;
+        "n_inducing"; the "lower_bound" for these rows, in nats; and "seconds" since the beginning
+        of the fit. The last entry belongs to the final model, unless ``n_inducing="auto"`` went on
+        to try more points; `truncate` does not change `history_`.
     growth_ : list of dict or None
-        With ``n_inducing="auto"``, for each size tried ``n_inducing``, the ``lower_bound`` and the
-        ``gap_per_row`` of the certificate, in nats.
+        With ``n_inducing="auto"``, one entry for each number of points tried: ``n_inducing``,
+        ``lower_bound`` and the ``gap_per_row`` of the certificate, both in nats.
     growth_end_ : str or None
-        With ``n_inducing="auto"``, why it stopped: "certified" (the gap is at most
-        `certificate_tol`), "plateau" (doubling gained next to nothing), "max_inducing" (the most
-        points allowed), "full_rank" (no further row is linearly independent of the points) or
-        "stopped" (`callback` asked to).
+        With ``n_inducing="auto"``, why the number of points stopped growing: "certified" (the gap
+        is at most `certificate_tol`), "plateau" (doubling hardly raised the bound), "max_inducing"
+        (the number of points is at its maximum), "full_rank" (no further row is linearly
+        independent of the points) or "stopped" (`callback` returned True).
     n_iter_ : int
-        Steps of the hyperparameters in all.
+        Total number of optimiser steps.
     n_evaluations_ : int
-        Evaluations of the bound in all, those on subsets included.
+        Total number of evaluations of the bound, including those on subsets of the rows.
     n_site_iterations_ : int
-        Passes of the site solver in all, one for each evaluation unless ``noise="gp"``.
+        Total number of passes of the site solver, one pass for each evaluation unless
+        ``noise="gp"``.
     converged_ : bool
         Whether the optimiser reached its tolerance.
     jitter_ : float
-        Added to the diagonal of the points' covariance, relative to its mean.
+        Value added to the diagonal of the covariance of the inducing points, relative to the mean
+        of that diagonal.
     n_features_in_ : int
         Number of columns seen in `fit`.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Their names, if X had string ones.
+        Names of the columns, if X had column names that are strings.
 
     See Also
     --------
-    SparseGPClassifier : The same for labels.
-    InducingPointSelector : The choice of points by itself, as a transformer.
-    sklearn.gaussian_process.GaussianProcessRegressor : The full model, for a few thousand rows.
+    SparseGPClassifier : Classification.
+    InducingPointSelector : Chooses inducing points, as a transformer.
+    sklearn.gaussian_process.GaussianProcessRegressor : The full Gaussian process, for a few
+        thousand rows.
 
     Notes
     -----
-    With N rows, M points and D columns a fit takes O(N M (M + D)) time for each of its evaluations,
-    typically 20 to 80, and memory for some numbers per row and for arrays of shape (M, N) up to
-    scikit-learn's ``working_memory``. Predictions cost O(M (M + D)) per row. No training rows are
-    kept but the inducing points: whatever the number of rows, a saved model has some
-    8 (C + 1) M^2 + 8 M D bytes for C outputs, and 8 (C + 1) m^2 + 8 m D more for the m points of
-    a noise process. Equal rows are merged and the others sorted, so neither the order of the rows
-    nor writing a row twice rather than giving it a weight of two matters. Those of a
-    `numpy.memmap`, or of another array that is read by slices, stay where and as they are: see
-    "Rows that do not fit in memory" in the user guide.
-    The peak of memory is under "How much memory" there.
+    With N rows, M points and D columns, each evaluation of the bound takes O(N M (M + D)) time; a
+    fit typically needs 20 to 80 evaluations. It takes O(N) memory, and arrays of shape (M, N) up to
+    scikit-learn's ``working_memory``. Predictions cost O(M (M + D)) per row. The model keeps no
+    training rows except the inducing points: whatever the number of rows, a saved model takes about
+    8 (C + 1) M^2 + 8 M D bytes for C outputs, and 8 (C + 1) m^2 + 8 m D more for the m points of a
+    noise process. Rows are sorted and equal rows are merged. The result therefore does not depend
+    on the order of the rows, and two copies of a row give the same model as one row of weight two.
+    Rows of a `numpy.memmap`, or of another array that is read by slices, are not copied, sorted or
+    merged: see "Rows that do not fit in memory" in the user guide. For the peak memory see "How
+    much memory" there.
 
-    Several outputs share kernel and inducing points; each has noise parameters of its own.
+    Several outputs share kernel and inducing points; each has its own noise parameters.
 
     References
     ----------
@@ -291,11 +302,11 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
             Targets.
         sample_weight : array-like of shape (n_samples,), float or None, default=None
-            Each row's log-likelihood is multiplied by its weight: a weight of k is k copies of the
-            row, a weight of zero is no row.
+            Each row's log-likelihood is multiplied by its weight: a weight of k has the effect of k
+            copies of the row, and a row of weight zero is ignored.
         noise_variance : float, array-like of shape (n_samples,) or of that of y, default=None
-            Variance of the noise at each row, in squared units of y, where it is known. Nothing is
-            learned about noise then, and `noise` does not count.
+            Variance of the noise at each row, in squared units of y, if it is known. The noise is
+            then not learned, and `noise` is ignored.
 
         Returns
         -------
@@ -304,8 +315,8 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
         Raises
         ------
         ValueError
-            If the input is not finite or has wrong shapes, `noise_variance` is not positive, or
-            the kernel does not fit the data or stands for noise beside another noise.
+            If the input is not finite or has wrong shapes, `noise_variance` is not positive, or the
+            kernel does not fit the data or has a WhiteKernel although the noise is set elsewhere.
         numpy.linalg.LinAlgError
             If the kernel is not positive semi-definite.
         MemoryError
@@ -316,9 +327,10 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
         ConvergenceWarning
             If `max_iter` was reached, `callback` asked to stop, the learned model is no better than
             a constant one, the bound still rises where hyperparameters meet their limits, or the
-            kernel matrix is hardly positive definite.
+            kernel matrix is barely positive definite.
         UserWarning
-            If one column varies so much more than the others that a common length scale hides them.
+            If one column varies so much more than the others that, with a common length scale, the
+            others have hardly any effect.
         """
         with fit_task(self, X, y, sample_weight) as context:
             progress = evaluation_progress(self, context)
@@ -334,7 +346,7 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
         return self
 
     def certificate(self, X, y, sample_weight=None, noise_variance=None, method="auto"):
-        """Return how far the fitted model can be from the exact one with its hyperparameters.
+        """Return bounds on the distance to the exact Gaussian process with these hyperparameters.
 
         Parameters
         ----------
@@ -349,15 +361,16 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
         method : str, default="auto"
             The upper bound on the log marginal likelihood: "cauchy-schwarz" at O(N M), "trace"
             (equation 3.4 of [1]_) at O(N M^2), "one-pass" at O(N^2 D), or "conjugate-gradient" at
-            O(N^2 D) for each iteration, the tightest. "auto" takes the least of the first two, and
-            of "one-pass" up to 20 000 rows.
+            O(N^2 D) for each iteration, the tightest. "auto" takes the smaller one of the first
+            two; up to 20 000 rows it also includes "one-pass".
 
         Returns
         -------
         certificate : Certificate
-            With the bounds in nats, and the errors of posterior means, variances and probabilities
-            that they allow; ``print`` shows it in words. With several outputs it holds for all of
-            them together. With ``noise="gp"`` the exact model has the noise that was learned.
+            The bounds in nats, and the largest errors of posterior means, variances and
+            probabilities that they allow; ``print`` gives a summary. With several outputs the
+            bounds are sums over the outputs. With ``noise="gp"`` the exact model uses the learned
+            noise.
 
         Raises
         ------
@@ -367,7 +380,8 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
         References
         ----------
         .. [1] Passerello, "Heteroscedastic inducing point selection for sparse Gaussian process
-           classification", 2021. The last two are those of Artemev, Burt, van der Wilk, 2021.
+           classification", 2021. The last two methods are those of Artemev, Burt, van der Wilk,
+           2021.
         """
         return certified(self, method, X, y, sample_weight, noise_variance)
 
@@ -385,11 +399,12 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
         Parameters
         ----------
         theta : array-like of shape (n_hyperparameters,) or None, default=None
-            Logarithms of the kernel's free hyperparameters. None is ``kernel_.theta``. Parameters
-            of the noise are as learned.
+            Logarithms of the kernel's free hyperparameters. None means ``kernel_.theta``. The
+            parameters of the noise keep their learned values.
         X : array-like of shape (n_samples, n_features) or None, default=None
-            Rows of the bound. None, possible only without `theta` and
-            `eval_gradient`, is the data of `fit`, which are not kept, and gives `lower_bound_`.
+            Rows for which to compute the bound. If X and y are None, the method returns
+            `lower_bound_`, the bound for the data of `fit`. As the model does not keep these data,
+            all other arguments must then have their defaults.
         y : array-like of shape (n_samples,) or (n_samples, n_outputs), default=None
             Their targets.
         sample_weight : array-like of shape (n_samples,), float or None, default=None
@@ -402,8 +417,8 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
         Returns
         -------
         bound : float
-            In nats, for y in its own units, summed over outputs. Minus infinity where `theta` is
-            so extreme that the kernel matrix of the inducing points cannot be factored.
+            In nats, for y in its original units, summed over outputs. Minus infinity if `theta` is
+            so extreme that the Cholesky factorisation of the inducing points' kernel matrix fails.
         gradient : ndarray of shape (n_hyperparameters,)
             Only if `eval_gradient`.
 
@@ -437,13 +452,14 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
         Returns
         -------
         model : SparseGPRegressor
-            Fitted. It shares what it can with this one; ``lower_bounds_``, ``history_``,
-            ``growth_`` and the counts are still those of this one.
+            Fitted. Its ``lower_bounds_``, ``history_``, ``growth_`` and counts are those of this
+            model, and it shares memory with this model where possible.
 
         Raises
         ------
         ValueError
-            If `n_inducing` is out of range, or X has not as many distinct rows as that of `fit`.
+            If `n_inducing` is out of range, or the number of distinct rows of X differs from that
+            of `fit`.
 
         Notes
         -----
@@ -452,7 +468,7 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
         return truncated(self, n_inducing, X, y, sample_weight, noise_variance)
 
     def _scale_targets(self, X, y, weight, noise):
-        """Set centre and scale of the targets, and return the `Targets` in these units."""
+        """Set the centre and the scale of the targets, and return the scaled `Targets`."""
         y = y.reshape(len(y), -1).T
         total = weight.sum()
         centre, scale = y @ weight / total, np.ones(len(y))
@@ -471,11 +487,11 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
         return Targets(X, y, weight, noise)
 
     def _units_offset(self, total_weight):
-        """Return the bound for targets in their own units less that for scaled ones, in nats."""
+        """Return the bound for the original targets minus that for the scaled ones, in nats."""
         return -total_weight * float(np.log(self._y_scale).sum())
 
     def _fit_targets(self, targets, places, progress):
-        """Fit to `Targets`, rows `places` of the user's; return its warnings."""
+        """Fit to `Targets`, which are the user's rows `places`; return the warnings."""
         progress.offset = self._units_offset(1.0)
         rng = check_random_state(self.random_state)
         rows = unique_rows(targets.X, targets.weight, is_sorted=True)
@@ -490,7 +506,8 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
             extended = plan.extend(parameters)
             return Problem(rows, places, spread, kernel, extended, model, progress)
 
-        # A mean that moves by less than a tenth of the targets' deviation looks constant.
+        # If the mean of f ranges over less than a tenth of the targets' deviation, f looks
+        # constant.
         self._visible_range = 0.1 * float(np.sqrt(variance.mean()))
         setting = NoiseSetting(rows.X, spread, variance, column_names(self))
         plan, starts = self._begin(make_plan(noise, setting), problem, setting, rng)
@@ -498,7 +515,7 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
         return self._learn(problem(plan), rng, starts)
 
     def _kernel_and_noise(self, spread, variance, targets):
-        """Return the kernel of f, and the settings of the noise or None if it is known."""
+        """Return the kernel of f, and the settings of the noise, or None if the noise is known."""
         noise, known = resolve_noise(self.noise), targets.noise_variance is not None
         if self.kernel is None:
             return default_kernel(spread, variance), None if known else noise
@@ -525,7 +542,7 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
         return kernel, one_variance(whites[0].noise_level, whites[0].noise_level_bounds)
 
     def _begin(self, plan, problem, setting, rng):
-        """Return the plan for the noise, and where to start; None leaves that to `_learn`."""
+        """Return the plan of the noise, and start values or None if `_learn` chooses them."""
         if self.warm_start and hasattr(self, "kernel_"):
             self._check_same_noise(plan, len(setting.variance))
             return plan.going_on(self._noise), None

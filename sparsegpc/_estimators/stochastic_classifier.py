@@ -45,11 +45,11 @@ class StochasticSparseGPClassifier(ClassPredictions, BaseMinibatches):
     r"""Sparse Gaussian process classification from minibatches of rows.
 
     The model of :class:`SparseGPClassifier` learned from one batch of rows at a time: for data sets
-    of which a pass over all rows is dear, and through `partial_fit` for streams. The approximate
-    posterior takes natural-gradient steps [2]_ on a bound that is a sum over rows [1]_; for each
-    batch they are repeated until its bound rises no more, so that they need no length to be chosen.
-    Hyperparameters follow averaged gradients. Where N is up to some ten thousand rows,
-    :class:`SparseGPClassifier` reaches a better optimum sooner.
+    with so many rows that a pass over all of them is expensive, and, through `partial_fit`, for
+    streams. The approximate posterior takes natural-gradient steps [2]_ on a bound that is a sum
+    over rows [1]_; for each batch they are repeated until the bound of the batch stops rising, so
+    there is no step size to choose. The hyperparameters follow averaged gradients. With up to a few
+    ten thousand rows, :class:`SparseGPClassifier` reaches a better optimum sooner.
 
     Parameters
     ----------
@@ -57,92 +57,95 @@ class StochasticSparseGPClassifier(ClassPredictions, BaseMinibatches):
         Covariance of f, as in :class:`SparseGPClassifier`. Its free hyperparameters start from a
         fit to a few thousand rows.
     likelihood : str or likelihood, default="auto"
-        How labels follow from f, as in :class:`SparseGPClassifier`: "bernoulli-logit" ("auto" for
-        two classes), "bernoulli-probit", "polya-gamma" or "conditional-polya-gamma" for two
-        classes; "softmax" ("auto" for more), "logistic-softmax" or "dirichlet" for any number.
+        Distribution of the labels given f, as in :class:`SparseGPClassifier`: "bernoulli-logit"
+        ("auto" for two classes), "bernoulli-probit", "polya-gamma" or "conditional-polya-gamma" for
+        two classes; "softmax" ("auto" for more), "logistic-softmax" or "dirichlet" for any number.
     n_inducing : int, default=200
-        Most inducing points, silently at most the number of distinct rows that they are chosen
-        from: 20 for each point at random, or the first block of a stream.
+        Maximum number of inducing points. It is silently limited to the number of distinct rows
+        among which the points are chosen: 20 random rows for each point, or the first block of a
+        stream.
     selector : str or array of shape (n_points, n_features), default="rpcholesky"
         How points are chosen: "hgv", "rpcholesky", "greedy-variance", "kmeans" or "uniform", see
-        :class:`InducingPointSelector`. An array holds the points themselves.
+        :class:`InducingPointSelector`. An array gives the points themselves.
     bound : {"auto", "tight", "standard"}, default="auto"
-        How the bound accounts for what the points miss. "auto" is "tight" where the likelihood is
-        conditionally Gaussian, and "standard" for "bernoulli-logit", "bernoulli-probit" and
+        How the bound accounts for the residual variance. "auto" means "tight" for conditionally
+        Gaussian likelihoods, and "standard" for "bernoulli-logit", "bernoulli-probit" and
         "softmax".
     fit_prior_mean : bool, default=True
-        Learn the constant mean of f; else it is zero, as it is with "logistic-softmax".
+        Whether to learn the constant mean of f. Otherwise it is zero, as always with
+        "logistic-softmax".
     class_weight : dict, "balanced" or None, default=None
-        Multiplies the weights of the rows of each class; "balanced", which `partial_fit` refuses,
-        makes all classes weigh the same and keeps the total. Probabilities then are those of the
-        weighted classes.
+        Factors for the weights of the rows of each class. "balanced", which `partial_fit` does not
+        accept, gives all classes the same total weight and keeps the sum of all weights. The
+        predicted probabilities are those of the weighted classes.
     batch_size : int, default=1024
         Rows in a batch.
     n_epochs : int, default=10
-        How often `fit` goes through all rows while it learns hyperparameters. At the end it visits
-        all rows with fixed hyperparameters until the posterior is optimal.
+        Number of passes of `fit` over all rows that learn hyperparameters. Further passes with
+        fixed hyperparameters then give the optimal posterior.
     learning_rate : float, default=0.1
-        About the length of a step of the hyperparameters, which are logarithms, at the beginning.
-        It falls to zero during `fit`, and more and more slowly during `partial_fit`. 0 keeps the
-        hyperparameters as they start.
+        Approximate length of the first steps of the logarithms of the hyperparameters. The rate
+        decreases to zero during `fit`; during `partial_fit` it decreases ever more slowly. 0 keeps
+        the start values of the hyperparameters.
     memory : int or None, default=None
-        For streams, how many rows are remembered. None remembers all.
+        Number of recent rows that `partial_fit` effectively takes into account; older rows are
+        discounted. None means all.
     optimize_inducing : bool, default=False
-        Move the points along with the hyperparameters.
+        Whether to learn the locations of the points together with the hyperparameters.
     random_state : int, RandomState instance or None, default=0
-        For the choice of points and the order of rows.
+        Seed for the choice of points and the order of rows.
     verbose : int, default=0
         1 prints a line for each epoch of `fit`.
     callback : callable or None, default=None
-        Called after each epoch of `fit`, and at its end, with a named tuple: ``iteration``, which
-        counts these calls, and ``n_samples``, ``n_inducing``, ``lower_bound`` and ``seconds`` as in
-        `history_`. If it returns True no more epochs follow. An error that it raises ends the fit
-        and leaves the estimator as it was. It is saved with the model, so pickle needs a function
-        of a module, or None. From 1.9 on scikit-learn's own callbacks, such as its ProgressBar, are
-        given to ``set_callbacks``.
+        Called after each epoch of `fit`, and at its end, with a named tuple, which holds
+        ``iteration``, the number of the call; and ``n_samples``, ``n_inducing``, ``lower_bound``
+        and ``seconds``, as in `history_`. If it returns True, no more epochs follow. If it raises
+        an error, the fit ends and the estimator keeps its previous state. The callback is pickled
+        with the model, so to be saved it must be a function of a module, or None. From version 1.9,
+        pass scikit-learn's own callbacks, such as ProgressBar, to ``set_callbacks``.
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-        Class labels, sorted; f of the likelihoods of two classes belongs to ``classes_[1]``.
+        Class labels, sorted. With a likelihood for two classes, a large f favours ``classes_[1]``.
     kernel_ : kernel
         Kernel of f with the learned hyperparameters.
     prior_mean_ : float or ndarray of shape (n_classes,)
-        Constant mean of f; of each function where there is one for each class.
+        Constant mean of f, or of each function if there is one function per class.
     inducing_points_ : ndarray of shape (n_points, `n_features_in_`)
         Inducing points.
     lower_bound_ : float
-        After `fit` a lower bound on the log marginal likelihood of all rows, in nats. After
-        `partial_fit` it is an estimate from the rows that are remembered, and no bound.
+        After `fit`, a lower bound on the log marginal likelihood of all rows, in nats. After
+        `partial_fit`, an estimate for about the last `memory` rows, which is not a bound.
     history_ : dict of ndarray
-        After each epoch of `fit` and at its end, or for each of the last 1000 calls of
-        `partial_fit`: "choice" (of inducing points, always 0); "n_samples", the number of rows that
-        are remembered, of all N at the end; "n_inducing"; the estimate of the "lower_bound" from
-        these rows, in nats; and "seconds" spent in all.
+        One entry after each epoch of `fit` and at its end, or for each of the last 1000 calls of
+        `partial_fit`: "choice" (of inducing points, always 0); "n_samples", the effective number of
+        rows, which is N at the end of `fit`; "n_inducing"; "lower_bound", estimated from these
+        rows, in nats; and "seconds", the total time.
     n_steps_ : int
-        Batches so far.
+        Number of batches so far.
     n_samples_seen_ : int
-        Rows of positive weight that were given to `fit`, or to all calls of `partial_fit`, those
-        with equal columns and labels in one call counted once.
+        Number of distinct rows (columns and label) of positive weight given to `fit`, or in total
+        to `partial_fit`, each call counted by itself.
     n_features_in_ : int
         Number of columns seen in `fit`.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Their names, if X had string ones.
+        Names of the columns, if X had column names that are strings.
 
     See Also
     --------
     SparseGPClassifier : Learns from all rows at once.
-    StochasticSparseGPRegressor : The same for regression.
+    StochasticSparseGPRegressor : Regression.
 
     Notes
     -----
     A step costs O(b M^2 + M^3) time for b rows in a batch, and O(b M) memory, each times C for C
-    functions. A visit to all N rows at the end costs O(N M^2) time, and its memory is limited by
-    scikit-learn's ``working_memory``. Rows with equal columns and labels are one row with their
-    total weight; those with equal columns only stay apart. Rows of a `numpy.memmap`, or of another
-    array that is read by slices, are read batch by batch and never merged. What is remembered of
-    rows are sums over them; no rows are kept. A saved model has some 8 (2 C + 1) M^2 + 24 M D
-    bytes, whatever the number of rows.
+    functions. Each pass over all N rows at the end costs O(N M^2) time, and its memory is limited
+    by scikit-learn's ``working_memory``. Rows with equal columns and labels are merged, and their
+    weights added; rows with equal columns but different labels are not merged. Rows of a
+    `numpy.memmap`, or of another array that is read by slices, are read batch by batch and never
+    merged. The model keeps sums over the rows, but no rows. A saved model takes about 8 (2 C + 1)
+    M^2 + 24 M D bytes, whatever the number of rows.
 
     References
     ----------
@@ -228,7 +231,8 @@ class StochasticSparseGPClassifier(ClassPredictions, BaseMinibatches):
         ------
         ValueError
             If the input is not finite or has wrong shapes, `y` has one class only, the likelihood
-            does not admit the classes or the bound, or the kernel does not fit the data.
+            does not support the number of classes or the bound, or the kernel does not fit the
+            data.
         numpy.linalg.LinAlgError
             If the kernel is not positive semi-definite.
         MemoryError
@@ -237,9 +241,9 @@ class StochasticSparseGPClassifier(ClassPredictions, BaseMinibatches):
         Warns
         -----
         ConvergenceWarning
-            If `callback` asked to stop before the last epoch, or the batches led to hyperparameters
-            worse for all rows than a constant function; the model then is that of the first rows,
-            or constant.
+            If `callback` stopped the fit before the last epoch, or if the lower bound for all rows
+            at the hyperparameters learned from batches is below that of a constant function; the
+            model is then that of the first rows, or constant.
         """
         n_epochs = self._n_learning_epochs
         task = fit_task(self, X, y, sample_weight, n_subtasks=n_epochs + 1)
@@ -258,10 +262,10 @@ class StochasticSparseGPClassifier(ClassPredictions, BaseMinibatches):
 
     @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X, y, classes=None, sample_weight=None):
-        """Learn from further rows, once each.
+        """Learn from further rows, each of which is used once.
 
-        The first block also gives the inducing points and the start of the hyperparameters, so it
-        should be representative, and have more rows than points.
+        The first block also determines the inducing points and the start of the hyperparameters, so
+        it should be representative, and have more rows than points.
 
         Parameters
         ----------
@@ -269,8 +273,7 @@ class StochasticSparseGPClassifier(ClassPredictions, BaseMinibatches):
         y : array-like of shape (n_samples,)
             Labels, among `classes`.
         classes : array-like of shape (n_classes,) or None, default=None
-            All labels that the stream will ever have. Needed at the first call, and may be left out
-            later.
+            All labels that can occur in the stream. Required in the first call, optional later.
         sample_weight : array-like of shape (n_samples,), float or None, default=None
             As in `fit`.
 
@@ -281,7 +284,7 @@ class StochasticSparseGPClassifier(ClassPredictions, BaseMinibatches):
         Raises
         ------
         ValueError
-            As in `fit`; if `classes` is missing at the first call or other than before, if `y`
+            As in `fit`; if `classes` is missing in the first call or differs from it later, if `y`
             holds another label, or if `class_weight` is "balanced".
         """
         with all_or_nothing(self), single_threaded_blas():
@@ -310,7 +313,7 @@ class StochasticSparseGPClassifier(ClassPredictions, BaseMinibatches):
         return present_rows(X, y, sample_weight)
 
     def _distinct(self, rows, codes):
-        """Return X, class numbers and weights of the distinct ones of `PresentRows`."""
+        """Return X, class numbers and weights of the distinct rows among `PresentRows`."""
         X, codes, weight, _, _ = distinct_rows(rows.X, codes, rows.weight, None)
         codes = codes.astype(np.intp)
         return X, codes, weigh_classes(self.class_weight, self.classes_, codes, weight)
@@ -318,8 +321,8 @@ class StochasticSparseGPClassifier(ClassPredictions, BaseMinibatches):
     def _refuse_balance(self):
         if self.class_weight == "balanced":
             raise ValueError(
-                'class_weight="balanced" needs all rows at once, which partial_fit does not see: '
-                "give a dict of a weight for each class, or use fit"
+                'class_weight="balanced" needs all rows at once, but partial_fit gets them in '
+                "blocks: give a dict of a weight for each class, or use fit"
             )
 
     def _start(self, X, codes, weight, rng):
@@ -342,7 +345,7 @@ class StochasticSparseGPClassifier(ClassPredictions, BaseMinibatches):
         )
         parameters = with_likelihood(parameters, model)
         theta = parameters.theta
-        # From rows of one class the search would learn a constant f.
+        # With rows of one class the search would learn a constant f.
         if self.learning_rate > 0.0 and len(np.unique(codes[:START_ROWS])) > 1:
             theta = learn_theta(model, parameters, spread, self.n_inducing)
         Z = choose_points(
@@ -386,9 +389,9 @@ class StochasticSparseGPClassifier(ClassPredictions, BaseMinibatches):
     def _store(self, model):
         state = self._state
         if self._likelihood.n_params:
-            # Predictions are made with what was learned.
-            own = state.theta[model.kernel.n_params :][: self._likelihood.n_params]
-            self._likelihood = self._likelihood.at(own)
+            # Predictions use the learned parameters of the likelihood.
+            params = state.theta[model.kernel.n_params :][: self._likelihood.n_params]
+            self._likelihood = self._likelihood.at(params)
         self._posterior = posterior = model.posterior(state)
         self.kernel_ = self.kernel_.clone_with_theta(posterior.theta)
         means = posterior.prior_means
@@ -398,6 +401,6 @@ class StochasticSparseGPClassifier(ClassPredictions, BaseMinibatches):
 
 
 def _one_of_each_class_first(order, codes):
-    """Return a permutation of the rows with the first of each class at its front."""
+    """Return the permutation `order` with the first row of each class moved to the front."""
     firsts = np.unique(codes[order], return_index=True)[1]
     return np.concatenate([order[np.sort(firsts)], np.delete(order, firsts)])

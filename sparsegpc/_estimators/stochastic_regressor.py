@@ -43,10 +43,10 @@ class StochasticSparseGPRegressor(GaussianPredictions, BaseMinibatches):
     r"""Sparse Gaussian process regression from minibatches of rows.
 
     The model of :class:`SparseGPRegressor` with homoscedastic noise, learned from one batch of rows
-    at a time: for data sets of which a pass over all rows is dear, and through `partial_fit` for
-    streams. The approximate posterior takes natural-gradient steps [1]_ on a bound that is a sum
-    over rows [2]_, hyperparameters follow averaged gradients. Where N is up to some ten thousand
-    rows, :class:`SparseGPRegressor` reaches a better optimum sooner.
+    at a time: for data sets with so many rows that a pass over all of them is expensive, and,
+    through `partial_fit`, for streams. The approximate posterior takes natural-gradient steps [1]_
+    on a bound that is a sum over rows [2]_, and the hyperparameters follow averaged gradients. With
+    up to a few ten thousand rows, :class:`SparseGPRegressor` reaches a better optimum sooner.
 
     Parameters
     ----------
@@ -54,39 +54,42 @@ class StochasticSparseGPRegressor(GaussianPredictions, BaseMinibatches):
         Covariance of f, as in :class:`SparseGPRegressor`, but a WhiteKernel is refused. Its free
         hyperparameters start from a fit to a few thousand rows.
     n_inducing : int, default=200
-        Most inducing points, silently at most the number of distinct rows that they are chosen
-        from: 20 for each point at random, or the first block of a stream.
+        Maximum number of inducing points. It is silently limited to the number of distinct rows
+        among which the points are chosen: 20 random rows for each point, or the first block of a
+        stream.
     selector : str or array of shape (n_points, n_features), default="rpcholesky"
         How points are chosen: "hgv", "rpcholesky", "greedy-variance", "kmeans" or "uniform", see
-        :class:`InducingPointSelector`. An array holds the points themselves.
+        :class:`InducingPointSelector`. An array gives the points themselves.
     bound : {"tight", "standard"}, default="tight"
-        How the bound accounts for what the points miss: [2]_ or [1]_.
+        How the bound accounts for the residual variance: as in [2]_ ("tight") or in [1]_
+        ("standard").
     fit_prior_mean : bool, default=True
-        Learn the constant mean of f; else it is zero.
+        Whether to learn the constant mean of f; otherwise it is zero.
     batch_size : int, default=1024
         Rows in a batch.
     n_epochs : int, default=10
-        How often `fit` goes through all rows while it learns hyperparameters. A last visit with
-        fixed hyperparameters ends at the optimal posterior.
+        Number of passes of `fit` over all rows that learn hyperparameters. A last pass with fixed
+        hyperparameters gives the optimal posterior.
     learning_rate : float, default=0.1
-        About the length of a step of the hyperparameters, which are logarithms, at the beginning.
-        It falls to zero during `fit`, and more and more slowly during `partial_fit`. 0 keeps the
-        hyperparameters as they start.
+        Approximate length of the first steps of the logarithms of the hyperparameters. The rate
+        decreases to zero during `fit`; during `partial_fit` it decreases ever more slowly. 0 keeps
+        the start values of the hyperparameters.
     memory : int or None, default=None
-        For streams, how many rows are remembered. None remembers all.
+        Number of recent rows that `partial_fit` effectively takes into account; older rows are
+        discounted. None means all.
     optimize_inducing : bool, default=False
-        Move the points along with the hyperparameters.
+        Whether to learn the locations of the points together with the hyperparameters.
     random_state : int, RandomState instance or None, default=0
-        For the choice of points and the order of rows.
+        Seed for the choice of points and the order of rows.
     verbose : int, default=0
         1 prints a line for each epoch of `fit`.
     callback : callable or None, default=None
-        Called after each epoch of `fit`, and at its end, with a named tuple: ``iteration``, which
-        counts these calls, and ``n_samples``, ``n_inducing``, ``lower_bound`` and ``seconds`` as in
-        `history_`. If it returns True no more epochs follow. An error that it raises ends the fit
-        and leaves the estimator as it was. It is saved with the model, so pickle needs a function
-        of a module, or None. From 1.9 on scikit-learn's own callbacks, such as its ProgressBar, are
-        given to ``set_callbacks``.
+        Called after each epoch of `fit`, and at its end, with a named tuple, which holds
+        ``iteration``, the number of the call; and ``n_samples``, ``n_inducing``, ``lower_bound``
+        and ``seconds``, as in `history_`. If it returns True, no more epochs follow. If it raises
+        an error, the fit ends and the estimator keeps its previous state. The callback is pickled
+        with the model, so to be saved it must be a function of a module, or None. From version 1.9,
+        pass scikit-learn's own callbacks, such as ProgressBar, to ``set_callbacks``.
 
     Attributes
     ----------
@@ -99,22 +102,23 @@ class StochasticSparseGPRegressor(GaussianPredictions, BaseMinibatches):
     inducing_points_ : ndarray of shape (n_points, `n_features_in_`)
         Inducing points.
     lower_bound_ : float
-        Lower bound on the log marginal likelihood of the rows that are remembered, in nats. After
-        `fit` it is that of all rows; after `partial_fit` it is exact only as far as
-        hyperparameters did not move.
+        After `fit`, a lower bound on the log marginal likelihood of all rows, in nats. After
+        `partial_fit`, an estimate for about the last `memory` rows, which is exact only if the
+        hyperparameters have not changed.
     history_ : dict of ndarray
-        After each epoch of `fit` and at its end, or for each of the last 1000 calls of
-        `partial_fit`: "choice" (of inducing points, always 0); "n_samples", the number of rows that
-        are remembered, of all N at the end; "n_inducing"; the estimate of the "lower_bound" from
-        these rows, in nats; and "seconds" spent in all.
+        One entry after each epoch of `fit` and at its end, or for each of the last 1000 calls of
+        `partial_fit`: "choice" (of inducing points, always 0); "n_samples", the effective number of
+        rows, which is N at the end of `fit`; "n_inducing"; "lower_bound", estimated from these
+        rows, in nats; and "seconds", the total time.
     n_steps_ : int
-        Batches so far.
+        Number of batches so far.
     n_samples_seen_ : int
-        Distinct rows of positive weight that were given to `fit`, or to all calls of `partial_fit`.
+        Number of distinct rows of positive weight given to `fit`, or in total to `partial_fit`,
+        each call counted by itself.
     n_features_in_ : int
         Number of columns seen in `fit`.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Their names, if X had string ones.
+        Names of the columns, if X had column names that are strings.
 
     See Also
     --------
@@ -123,10 +127,10 @@ class StochasticSparseGPRegressor(GaussianPredictions, BaseMinibatches):
     Notes
     -----
     A step costs O(b M^2 + M^3) time for b rows in a batch, and O(b M) memory. Rows with equal
-    columns and targets are one row with their total weight; those with equal columns only stay
-    apart. Rows of a `numpy.memmap`, or of another array that is read by slices, are read batch by
-    batch and never merged. What is remembered of rows are sums over them; no rows are kept. A saved
-    model has some 24 M^2 + 24 M D bytes, whatever the number of rows.
+    columns and targets are merged, and their weights added; rows with equal columns but different
+    targets are not merged. Rows of a `numpy.memmap`, or of another array that is read by slices,
+    are read batch by batch and never merged. The model keeps sums over the rows, but no rows. A
+    saved model takes about 24 M^2 + 24 M D bytes, whatever the number of rows.
 
     References
     ----------
@@ -211,9 +215,9 @@ class StochasticSparseGPRegressor(GaussianPredictions, BaseMinibatches):
         Warns
         -----
         ConvergenceWarning
-            If `callback` asked to stop before the last epoch, or the batches led to hyperparameters
-            worse for all rows than a constant function; the model then is that of the first rows,
-            or constant.
+            If `callback` stopped the fit before the last epoch, or if the lower bound for all rows
+            at the hyperparameters learned from batches is below that of a constant function; the
+            model is then that of the first rows, or constant.
         """
         n_epochs = self._n_learning_epochs
         task = fit_task(self, X, y, sample_weight, n_subtasks=n_epochs + 1)
@@ -230,10 +234,10 @@ class StochasticSparseGPRegressor(GaussianPredictions, BaseMinibatches):
 
     @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X, y, sample_weight=None):
-        """Learn from further rows, once each.
+        """Learn from further rows, each of which is used once.
 
-        The first block also gives the inducing points, the start of the hyperparameters and the
-        centre of the targets, so it should be representative, and have more rows than points.
+        The first block also determines the inducing points, the start of the hyperparameters and
+        the centre of the targets, so it should be representative, and have more rows than points.
 
         Parameters
         ----------
@@ -278,7 +282,8 @@ class StochasticSparseGPRegressor(GaussianPredictions, BaseMinibatches):
     def _start(self, X, y, weight, rng):
         """Return the core's model and its state before any batch, from shuffled rows.
 
-        Of `X` the first `n_first_rows` do; `y` and `weight` of all rows give centre and scale.
+        The first `n_first_rows` of `X` suffice; centre and scale are those of all of `y` and
+        `weight`.
         """
         centre = float(weight @ y / weight.sum()) if self.fit_prior_mean else 0.0
         self._y_centre, self._y_scale = np.array([centre]), np.ones(1)
@@ -311,7 +316,7 @@ class StochasticSparseGPRegressor(GaussianPredictions, BaseMinibatches):
         return model, model.start(theta, Z)
 
     def _theta_of_some(self, parameters, rows, y, weight, spread):
-        """Return the parameters that the first rows would learn by themselves."""
+        """Return the parameters learned from the first rows alone."""
         basis = np.ones((len(rows.X), 1))
         targets = noisy_targets(y, weight[: len(y)], basis, rows)
         model = SparseModel(
