@@ -1,1 +1,1 @@
-"""Learning of hyperparameters, points and their number."""
+"""Learning of the hyperparameters, the inducing points and their number."""

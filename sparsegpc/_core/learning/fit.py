@@ -1,10 +1,10 @@
-"""A fit from start to finish: hyperparameters by their gradient, points by selection, alternately.
+"""Fit a model: alternate gradient steps in the hyperparameters with the selection of points.
 
-Several starts are ranked on a subset of the rows (`starts`), and the model is fitted from the best
-of them (`fit_from`), with many rows on growing subsets first (`growing_subsets`). A fit that ends
-at the trivial optimum, where f is constant, is repeated with the line search of L-BFGS-B, and then
-from the other starts. Points move in the end if `move_points` is true (`inducing_points`). Finally
-the sites are solved to a tighter tolerance.
+The starts are ranked on a subset of the rows (`starts`), and the model is fitted from the best one
+(`fit_from`). If there are many rows, growing subsets are fitted first (`growing_subsets`). A fit
+that ends at the trivial optimum, where f is constant, is repeated with the line search of L-BFGS-B
+and then from the other starts. If `move_points` is true, the locations of the points are optimised
+afterwards (`inducing_points`). Finally the sites are solved to a tighter tolerance.
 """
 
 from typing import NamedTuple
@@ -20,9 +20,9 @@ from sparsegpc._core.learning.starts import order_starts, rank, starts_at
 from sparsegpc._core.models.evaluation import Evaluation
 from sparsegpc._core.numerics.linalg import JITTER_ATTEMPTS
 
-# The last evaluation solves the sites to this share of the bound's tolerance.
+# The last evaluation solves the sites to this fraction of the tolerance of the bound.
 FINAL_TOL_SHARE, MAX_FINAL_ITERATIONS = 1e-4, 500
-# Why a fit did not converge.
+# Messages that state why a fit did not converge.
 STOPPED = "the callback asked to stop"
 TOO_CLOSE = "inducing points came too close to each other: ask for fewer of them"
 SITES_UNSOLVED = (
@@ -32,10 +32,12 @@ SITES_UNSOLVED = (
 
 
 class FitResult(NamedTuple):
-    """The best evaluation of a fit, the bound after each selection of points, and how it ended.
+    """The result of a fit.
 
-    ``message`` says why the fit did not converge; it is empty if it did. ``full_evaluations``
-    counts the evaluations of the bound on all rows; ``stopped`` is true if the callback stopped it.
+    ``best`` is the best evaluation and ``bounds`` lists the bound after each selection of points.
+    ``trivial`` is true if it is no better than a constant function, and ``stopped`` if the callback
+    stopped the fit. ``message`` states why the fit did not converge; it is empty if it did.
+    ``full_evaluations`` counts the evaluations of the bound on all rows.
     """
 
     best: Evaluation
@@ -71,33 +73,35 @@ def fit(
     ----------
     model : SparseModel
     starts : list of ndarray of shape (P,)
-        Candidates. The fit starts from the one that ranks best on a subset of the rows.
+        Candidate values of theta. The fit starts from the one that ranks best on a subset of the
+        rows.
     bounds : ndarray of shape (P, 2)
-        Of theta.
+        Lower and upper bounds of theta.
     selector : PivotedSelector or FixedSelector
     max_iter : int
-        Most iterations over theta for one selection of points; 0 keeps theta as it is.
+        Maximum number of iterations over theta for one selection of points; 0 keeps theta fixed.
     max_reselections : int
-        How often points may be selected again.
+        Maximum number of times that points are selected again.
     move_points : bool
-        At the end, maximise over the places of the points along with theta.
+        Whether to maximise over the locations of the points and theta at the end.
     restarts : list of ndarray of shape (P,)
-        Further starts. The model is fitted from each.
+        Further starts. The model is fitted from each of them.
     fallbacks : list of ndarray of shape (P,)
-        Starts for while nothing found is better than a constant function, after the candidates
-        that did not rank best.
+        Starts used only if no fit is better than a constant function, after the candidates that did
+        not rank best.
     first : InducingPoints or None
-        Points to begin with; None selects them.
+        The first inducing points; None selects them.
     report : callable or None
         Called as ``report(n_selections, n_points, bound)`` after each selection of points.
     progress : Progress or None
-        Records all evaluations of the bound, those on subsets included. Once it is ``stopped`` the
-        sites of the best evaluation are solved on all rows, and it is returned.
+        Records all evaluations of the bound, including those on subsets. Once ``progress.stopped``
+        is true, the sites of the best evaluation are solved on all rows and the fit ends.
 
     Raises
     ------
     LinAlgError
-        If the kernel cannot be factored, or the bound not computed, from any start.
+        If the fit fails from every start: the kernel matrix cannot be factored, or the bound cannot
+        be computed.
     """
     limits = Limits(max_iter, max_reselections, Progress() if progress is None else progress)
     fitting = _Fit(model, bounds, selector, limits, report)
@@ -111,7 +115,7 @@ def fit(
 
 
 def solve_final(model, theta, points, states, jitter, wrt_theta=True):
-    """Return the evaluation at given hyperparameters and points, to the final tolerance."""
+    """Return the `Evaluation` at `theta` and `points` with sites solved to the final tolerance."""
     return model.evaluate(
         theta,
         points,
@@ -125,7 +129,7 @@ def solve_final(model, theta, points, states, jitter, wrt_theta=True):
 
 
 class _Fit:
-    """The best fit from any start, and the error of the last start that failed."""
+    """The state of a fit: the best `LocalFit` so far, and the last error."""
 
     def __init__(self, model, bounds, selector, limits, report):
         self._model, self._bounds, self._selector = model, bounds, selector
@@ -134,17 +138,17 @@ class _Fit:
         self._floor, self._best, self._failure = floor(model), None, None
 
     def rank(self, starts):
-        """Return the starts, the best first, unless there is nothing to rank."""
+        """Return the starts, the best first, or as they are if the fit was stopped."""
         if len(starts) < 2 or self._progress.stopped:
             return starts
         n_points = self._selector.n_points
         return rank(self._model, starts, self._bounds, n_points, self._progress)
 
     def fit_all(self, starts, first):
-        """Fit from each start that is needed, with points to begin with for the first one."""
+        """Fit from each start that is needed. The points `first` belong to the first start."""
         for theta, needed in starts:
-            found = self._best is not None
-            if found and (self._progress.stopped or not (needed or self._is_trivial(self._best))):
+            has_fit = self._best is not None
+            if has_fit and (self._progress.stopped or not (needed or self._is_trivial(self._best))):
                 break
             self._fit_at(theta, first)
             first = None
@@ -158,7 +162,7 @@ class _Fit:
                 break
 
     def _fit_from(self, start, first=None):
-        """Return the `LocalFit` from a start, or None if it fails; the best one is kept."""
+        """Return the `LocalFit` from a start, or None if it fails. Keep the best one."""
         try:
             found = fit_from(
                 self._model,
@@ -180,10 +184,10 @@ class _Fit:
         return not found.best.objective > self._floor
 
     def try_constant(self, theta):
-        """Fit from where f is nearest to a constant if nothing was found that is as good.
+        """Fit from a nearly constant f if the best fit is worse than a constant function.
 
-        That start is near the best theta so far, or near `theta` if there is none. Raises the error
-        of the last start if all failed.
+        The start is near the best theta so far, or near `theta` if there is no fit yet. If every
+        start failed, the last error is raised.
         """
         may_fit = self._limits.max_iter > 0 and not self._progress.stopped
         if may_fit and is_worse_than_constant(self._model, self._best):
@@ -193,7 +197,7 @@ class _Fit:
             raise self._failure
 
     def move(self):
-        """Maximise over the places of the best points, along with theta."""
+        """Maximise the bound over the locations of the points and theta, from the best fit."""
         max_iter = self._limits.max_iter
         if not max_iter or self._progress.stopped:
             return
@@ -206,7 +210,7 @@ class _Fit:
         self._best = LocalFit(found.best, [*self._best.bounds, found.best.elbo], message)
 
     def result(self):
-        """Solve the sites of the best evaluation, and return the `FitResult`."""
+        """Solve the sites of the best evaluation and return the `FitResult`."""
         (best, history, message), stopped = self._best, self._progress.stopped
         best = solve_final(
             self._model,

@@ -1,8 +1,7 @@
-"""A fit from one start: points are selected and the bound is maximised over theta, alternately.
+"""Fit a model from one start: select points and maximise the bound over theta in turns.
 
-Points are selected with the current kernel and site precisions. The Hessian learned with one
-selection is reused for the next. Selecting again may lower the bound, so the best evaluation is
-kept.
+Each selection uses the current kernel and site precisions, and reuses the Hessian that was learned
+before it. A new selection may lower the bound, so the best evaluation is kept.
 """
 
 from typing import NamedTuple
@@ -16,14 +15,16 @@ from sparsegpc._core.models.evaluation import Evaluation
 from sparsegpc._core.numerics.linalg import JITTER_ATTEMPTS, SMALLEST_JITTER
 from sparsegpc._core.optimisers.bfgs import BFGSHessian
 
-# Selections in a row that may fail to raise the bound: one may be unlucky.
+# The fit ends after this many selections in a row without a rise of the bound. One may be unlucky.
 PATIENCE = 2
 
 
 class Limits(NamedTuple):
-    """The most iterations over theta for one selection, and the most selections after the first.
+    """Limits of a fit.
 
-    ``progress`` records all evaluations, and may stop the fit.
+    ``max_iter`` limits the iterations over theta for one selection of points, and
+    ``max_reselections`` the selections after the first. ``progress`` records all evaluations and
+    may stop the fit.
     """
 
     max_iter: int
@@ -32,10 +33,10 @@ class Limits(NamedTuple):
 
 
 class Start(NamedTuple):
-    """Hyperparameters to start from.
+    """The start of a fit: hyperparameters ``theta``, and optionally site states and a Hessian.
 
-    ``states`` of None are the model's initial ones; ``hessian`` of None takes the line search of
-    L-BFGS-B.
+    If ``states`` is None, the fit starts from the model's initial states. If ``hessian`` is None,
+    it uses the line search of L-BFGS-B.
     """
 
     theta: np.ndarray
@@ -44,14 +45,14 @@ class Start(NamedTuple):
 
 
 def quasi_newton_start(model, theta):
-    """Return the `Start` at `theta` for quasi-Newton steps, before anything is learned."""
+    """Return the `Start` at `theta` for quasi-Newton steps from an initial guess of the Hessian."""
     return Start(theta, None, unknown_hessian(model, len(theta)))
 
 
 class LocalFit(NamedTuple):
-    """The best evaluation from one start, and the bound after each selection.
+    """The best evaluation of a fit from one start, and the bound after each selection of points.
 
-    ``message`` says why the fit did not converge; it is empty if it did.
+    ``message`` states why the fit did not converge; it is empty if it did.
     """
 
     best: Evaluation
@@ -60,9 +61,9 @@ class LocalFit(NamedTuple):
 
 
 def fit_from(model, start, selector, bounds, limits, first=None, report=None):
-    """Select points and maximise over theta in turns.
+    """Select points and maximise the bound over theta in turns, and return the `LocalFit`.
 
-    Where `progress` asks to stop, one selection and one evaluation are still made.
+    At least one selection and one evaluation are made, even if ``limits.progress`` is stopped.
 
     Parameters
     ----------
@@ -72,7 +73,7 @@ def fit_from(model, start, selector, bounds, limits, first=None, report=None):
     bounds : ndarray of shape (P, 2)
     limits : Limits
     first : InducingPoints or None
-        Points to begin with; None selects them.
+        The first inducing points; None selects them.
     report : callable or None
         Called as ``report(n_selections, n_points, bound)`` after each selection.
 
@@ -89,7 +90,7 @@ def fit_from(model, start, selector, bounds, limits, first=None, report=None):
             points = select_points(model, selector, theta, states)
         if current is not None and points.equals(current.points):
             break
-        # The jitter found here is kept while theta moves, so that the bound stays smooth.
+        # The jitter stays the same while theta moves, which keeps the bound smooth.
         current = _evaluated(model, theta, points, states, jitter, limits)
         reached = -np.inf if best is None else best.objective
         current, end = _maximized(model, current, bounds, hessian, reached, limits)
@@ -107,12 +108,12 @@ def fit_from(model, start, selector, bounds, limits, first=None, report=None):
 
 
 def out_of_iterations(max_iter):
-    """Return the message of a fit that took all its iterations."""
+    """Return the message of a fit that reached its limit of iterations."""
     return f"the optimizer took all of max_iter={max_iter} iterations: raise it, or loosen tol"
 
 
 def _evaluated(model, theta, points, states, jitter, limits):
-    """Return the evaluation at points that were just selected."""
+    """Return the evaluation at newly selected points, with its gradient, and record it."""
     evaluation = model.evaluate(
         theta,
         points,
@@ -127,9 +128,9 @@ def _evaluated(model, theta, points, states, jitter, limits):
 
 
 def _maximized(model, start, bounds, hessian, reached, limits):
-    """Return the best evaluation over theta, and why it did not converge.
+    """Return the evaluation at the maximum over theta, and the message if it did not converge.
 
-    `reached` is the best bound for other points.
+    `reached` is the highest objective of earlier selections.
     """
     max_iter, progress = limits.max_iter, limits.progress
     if not max_iter or not len(start.theta) or progress.stopped:

@@ -1,12 +1,12 @@
-r"""Fits of growing subsets of the rows, each of which starts from the one before.
+r"""Fit growing subsets of the rows, each from the result of the one before.
 
-A share of the rows has its optimum, and its Hessian there, close to those of all rows, at less than
-that share of the cost. The hyperparameters, the posterior of f and the Hessian are carried on from
-subset to subset, so few iterations are left for all rows.
+On a subset, the optimum and the Hessian are close to those on all rows, and each evaluation is
+cheap. Each fit passes its hyperparameters, posterior of f and Hessian on to the next, so the fit of
+all rows needs few iterations.
 
-The best length scales depend on the numbers of rows and of points: with as many points for fewer
-rows they are shorter than for all rows. In trials :math:`M \propto \sqrt N` ended closest to the
-optimum of all rows.
+The optimal length scales depend on the numbers of rows and points: with the same number of points,
+they are shorter for fewer rows. Among the rules tried, :math:`M \propto \sqrt N` ended closest to
+the optimum on all rows.
 """
 
 import numpy as np
@@ -17,28 +17,28 @@ from sparsegpc._core.learning.fit_from import Start, fit_from, quasi_newton_star
 from sparsegpc._core.learning.inducing_points import select_points
 from sparsegpc._core.selection.selectors import FixedSelector
 
-# There are no subsets of fewer rows than the first, and none has fewer rows, fewer of them for each
-# point, or fewer points than the others: so small a subset would mislead.
+# With fewer than FEWEST_ROWS rows no subsets are fitted. The other three limit how small a subset
+# may be, as smaller ones led to poor starts.
 FEWEST_ROWS, SMALLEST_SUBSET, ROWS_PER_POINT, FEWEST_POINTS = 5000, 400, 4, 50
 
 
 def subsets(model, selector, theta):
-    """Yield models of growing subsets of the rows, the smallest first, and their choices of points.
+    """Yield a model of each subset of the rows and its selector of points, the smallest first.
 
-    The rows are evenly spaced: where they are sorted, spread over the inputs.
+    The rows are evenly spaced, so that a subset of sorted rows covers the inputs.
 
     Parameters
     ----------
     model : SparseModel
     selector : PivotedSelector or FixedSelector
     theta : ndarray of shape (P,)
-        For points that are the same everywhere.
+        Hyperparameters at which a fixed selector chooses its points.
     """
     n_rows = len(model.weight)
     if n_rows < FEWEST_ROWS:
         return
     if selector.fixed:
-        # Its points may be rows by their numbers among all of them.
+        # The selector may hold indices into all rows, which are not valid in a subset.
         selector = FixedSelector(select_points(model, selector, theta, model.initial_state()).Z)
     for size in _sizes(n_rows):
         part = selector
@@ -57,11 +57,10 @@ def _sizes(n_rows, growth=4):
 
 
 def start_from_subsets(model, theta, selector, bounds, limits):
-    """Fit growing subsets of the rows, and return the `Start` of a fit of all rows.
+    """Fit growing subsets of the rows and return the `Start` for a fit of all rows.
 
-    A small subset may mislead, so each is fitted from `theta`, too, and the better end is carried
-    on. Where a subset finds nothing better than a constant function, nothing is carried on: a
-    larger one may find more.
+    A small subset may give a poor start, so each subset is also fitted from `theta`, and the better
+    fit is passed on. A fit that is no better than a constant function is not passed on.
     """
     best = hessian = None
     try:
@@ -78,12 +77,12 @@ def start_from_subsets(model, theta, selector, bounds, limits):
         if best is not None:
             return _carried(best, model, hessian)
     except LinAlgError:
-        # The fit of all rows does not need the subsets, and raises if it fails, too.
+        # Subsets only save time. If the fit of all rows fails too, it raises this error.
         pass
     return quasi_newton_start(model, theta)
 
 
 def _carried(evaluation, model, hessian):
-    """Return the `Start` on the rows of `model` that follows from an evaluation on other rows."""
+    """Return the `Start` of a fit of `model` from an evaluation on other rows."""
     theta = evaluation.theta
     return Start(theta, model.states_from(theta, evaluation.posterior), hessian)

@@ -1,7 +1,7 @@
-"""The maximum of a model's bound over its hyperparameters, and the places of points if they move.
+"""Maximise the bound of a model over its hyperparameters and, if asked, its inducing points.
 
-The sites are solved for at each evaluation, warm-started from those of another, and the gradient is
-that at fixed sites (envelope theorem).
+Each evaluation solves for the sites, starting from those of an earlier evaluation. By the envelope
+theorem the gradient is the one at fixed sites.
 """
 
 from typing import NamedTuple
@@ -14,7 +14,7 @@ from sparsegpc._core.optimisers.lbfgsb import FIRST_STEP, SMALL_GRADIENT, maximi
 
 
 class Point(NamedTuple):
-    """An evaluation as optimisers see it: ``x`` (P,), the value and the gradient (P,)."""
+    """An evaluation for the optimisers: ``x`` (P,), the objective there and its gradient (P,)."""
 
     x: np.ndarray
     value: float
@@ -23,30 +23,31 @@ class Point(NamedTuple):
 
 
 def unknown_hessian(model, n_params):
-    """Return the `BFGSHessian` of the bound per row before anything is learned."""
+    """Return the initial guess of the `BFGSHessian` of the bound in nats per row."""
     return BFGSHessian(n_params, SMALL_GRADIENT / FIRST_STEP / model.total_weight)
 
 
 def maximize(model, start, bounds, *, max_iter, progress, hessian=None, best=-np.inf, units=None):
-    """Maximise the bound over theta, and the places of the points if they may move.
+    """Maximise the objective over theta and, if `units` is given, the locations of the points.
 
     Parameters
     ----------
     model : SparseModel
     start : Evaluation
-        With its gradient.
+        Where to start. It must include its gradient.
     bounds : ndarray of shape (P, 2)
-        Of theta.
+        Lower and upper bounds of theta.
     max_iter : int
     progress : Progress
-        Records the evaluations, and may stop the search.
+        Records the evaluations and may stop the search.
     hessian : BFGSHessian or None
-        Of the bound in nats per row, for steps over theta only; it is updated. None takes the line
-        search of L-BFGS-B.
+        Hessian of the bound in nats per row with respect to theta. It is updated. None uses the
+        line search of L-BFGS-B.
     best : float
-        A bound reached elsewhere: quasi-Newton steps end where they will not come near it.
+        Objective reached elsewhere. Quasi-Newton steps end early if they are not expected to come
+        near it.
     units : ndarray of shape (D,) or None
-        The units, one for each column, that points move in; None keeps them in place.
+        Unit of each column for moves of the points; None keeps the points fixed.
 
     Returns
     -------
@@ -65,7 +66,7 @@ def maximize(model, start, bounds, *, max_iter, progress, hessian=None, best=-np
         found = maximize_bfgs(function, first, bounds, hessian, scale=scale, best=best, **options)
     else:
         free = np.broadcast_to([-np.inf, np.inf], (len(first.x) - len(start.theta), 2))
-        # A small gain or two says little while points move in many directions.
+        # Points move in many directions, where one or two small gains do not mean convergence.
         patience = 2 if units is None else 4
         box = np.concatenate([bounds, free])
         found = maximize_lbfgsb(function, first, box, patience=patience, **options)
@@ -74,7 +75,7 @@ def maximize(model, start, bounds, *, max_iter, progress, hessian=None, best=-np
 
 
 def point_of(evaluation, units=None):
-    """Return the `Point` of an evaluation; places of points, in their units, follow theta."""
+    """Return the `Point` of an evaluation: theta, then the locations of the points in `units`."""
     x, gradient = evaluation.theta, evaluation.grad_theta
     if units is not None:
         x = np.append(x, evaluation.points.Z / units)
@@ -83,11 +84,11 @@ def point_of(evaluation, units=None):
 
 
 def bound_of(model, start, progress, units=None):
-    """Return ``function(x, near)``, the `Point` at x with sites warm-started from those `near`."""
+    """Return ``function(x, near)``: the `Point` at x, its sites started from those of `near`."""
     n_params, points = len(start.theta), start.points
     options = {"jitter": start.jitter}
     if units is not None:
-        # In many directions the line search gives up on the gradient of inexact sites.
+        # Inexact sites make the gradient inexact, and the line search over many directions fails.
         options.update(tol=1e-3 * model.tol, wrt_Z=True)
 
     def function(x, near):

@@ -1,4 +1,4 @@
-"""The inducing points of a model: their choice among the rows, and moves of their places."""
+"""Select the inducing points of a model, and optimise their locations."""
 
 import numpy as np
 
@@ -15,30 +15,30 @@ def select_points(model, selector, theta, states):
     selector : PivotedSelector or FixedSelector
     theta : ndarray of shape (P,)
     states : tuple of states
-        From which the site precisions follow.
+        They determine the site precisions.
     """
     kernel_theta, _ = model.split(theta)
     points = selector(model.kernel, kernel_theta, model.rows, model.precision(theta, states))
     if model.noise_selector is not None:
-        # At the optimum the sites of a log noise variance have precisions of a half on average.
+        # At the optimum the sites of the log noise variance have a mean precision of one half.
         noise_theta = model.noise_theta(theta)
-        of_noise = model.noise_selector(
+        noise_points = model.noise_selector(
             model.noise_kernel, noise_theta, model.rows, 0.5 * model.weight
         )
-        points = points._replace(Z_noise=of_noise.Z)
+        points = points._replace(Z_noise=noise_points.Z)
     return points
 
 
 def is_fixed(model, selector):
-    """Return whether the same points are selected at all hyperparameters and states.
+    """Return whether the selection ignores the hyperparameters and the states.
 
-    Those of a noise process depend on its kernel.
+    The points of a noise process always depend on its kernel.
     """
     return selector.fixed and model.noise_selector is None
 
 
 def move(model, evaluation, bounds, max_iter, progress):
-    """Maximise the bound over theta and the places of the points together.
+    """Maximise the bound over theta and the locations of the points together.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ def move(model, evaluation, bounds, max_iter, progress):
     evaluation : Evaluation
         Where to start.
     bounds : ndarray of shape (P, 2)
-        Of theta.
+        Lower and upper bounds of theta.
     max_iter : int
     progress : Progress
 

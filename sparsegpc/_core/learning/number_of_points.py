@@ -1,4 +1,4 @@
-"""The number of inducing points by doubling, until an upper bound certifies that it is enough."""
+"""Double the number of inducing points until an upper bound certifies that it is enough."""
 
 from typing import NamedTuple
 
@@ -6,12 +6,12 @@ import numpy as np
 
 from sparsegpc._core.learning.fit import STOPPED, FitResult
 
-# Enough for an easy problem, at next to no cost.
+# Enough points for an easy problem, at negligible cost.
 FIRST_SIZE = 50
 
 
 class Growth(NamedTuple):
-    """The best fit, what was found at each size, and why growth ended."""
+    """The best fit, a record of each size (a list of dicts), and the reason why growth ended."""
 
     result: FitResult
     history: list
@@ -19,22 +19,25 @@ class Growth(NamedTuple):
 
 
 def grow(fit, gap, model, *, starts, tol, max_points, plateau=1e-3):
-    """Fit models of twice the size each, from what the last one learned.
+    """Fit models with ever more points, each from the theta of the best one, and return a `Growth`.
+
+    The number of points doubles from one model to the next.
 
     Parameters
     ----------
     fit : callable
-        ``fit(n_points, starts)`` returns a `FitResult`; starts of None are the caller's own.
+        ``fit(n_points, starts)`` returns a `FitResult`. If starts is None, `fit` chooses them.
     gap : callable
-        ``gap(evaluation)`` returns an upper bound on how many nats per row are missing.
+        ``gap(evaluation)`` returns the gap between an upper bound and the lower bound, in nats per
+        row.
     model : SparseModel
     starts : list of ndarray of shape (P,) or None
-        For the first size.
+        Starts for the first size.
     tol : float
-        Nats per row that may be missing.
+        Stop when the gap is at most this many nats per row.
     max_points : int
     plateau : float
-        Stop when doubling gains less than this share of what the model gains over a constant.
+        Stop when doubling gains less than this fraction of the gain over a constant function.
 
     Returns
     -------

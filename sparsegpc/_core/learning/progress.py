@@ -1,11 +1,11 @@
-"""What learning tells as it goes: the evaluations of the bound, one by one."""
+"""The record of the evaluations of the bound during a fit, and the calls of a callback."""
 
 from time import perf_counter
 from typing import NamedTuple
 
 import numpy as np
 
-# Numbers that a history holds of each step, and their types.
+# Columns of a history and their types.
 COLUMNS = {
     "choice": np.intp,
     "n_samples": np.intp,
@@ -16,11 +16,12 @@ COLUMNS = {
 
 
 class Step(NamedTuple):
-    """One step of learning, as it is told to a callback.
+    """One evaluation of the bound, the argument of a callback.
 
-    ``iteration`` counts the steps from 0; ``choice`` the choices of inducing points; ``n_samples``
-    rows, a subset of all perhaps, had the ``lower_bound`` in nats; ``seconds`` have gone since the
-    beginning; ``label`` is the class where there is one model for each of them, else None.
+    ``iteration`` counts the evaluations from 0, and ``choice`` the selections of inducing points.
+    ``lower_bound`` is the bound in nats on ``n_samples`` rows, which may be a subset of all rows,
+    with ``n_inducing`` points. ``seconds`` is the time since the start of the fit. ``label`` is the
+    class if each class has its own model, else None.
     """
 
     iteration: int
@@ -33,17 +34,17 @@ class Step(NamedTuple):
 
 
 class Progress:
-    """The steps of learning so far, told as they happen, and whether it is to stop.
+    """Records the steps of a fit, passes each to a callback, and stores whether to stop.
 
     Parameters
     ----------
     on_step : callable or None
-        Called as ``on_step(step)`` with each `Step`; learning is asked to stop if it returns what
-        is true, and it is called no more.
+        Called as ``on_step(step)`` after each `Step`. If it returns a true value, ``stopped``
+        becomes true and it is not called again.
     label : object
-        Of each `Step`.
+        Label of each `Step`.
     past : dict or None
-        A history to go on from, times included.
+        History of an earlier fit to continue, including its times.
     """
 
     def __init__(self, on_step=None, label=None, past=None):
@@ -52,21 +53,21 @@ class Progress:
         self._begin = perf_counter()
         if past is not None:
             self._begin -= float(past["seconds"][-1])
-        # What bounds lack to those that users are told, in nats per unit of weight.
+        # A constant that is added to the bound in each step, in nats per unit of weight.
         self.offset = 0.0
         self.stopped = False
 
     def count_selection(self):
-        """Count a selection of inducing points, to which the next steps belong."""
+        """Count a selection of inducing points. The steps after it belong to it."""
         self._n_selections += 1
 
     def evaluated(self, model, evaluation):
-        """Tell of an `Evaluation` of a `SparseModel`."""
+        """Record an `Evaluation` of a `SparseModel`."""
         bound = evaluation.elbo + self.offset * model.total_weight
         self.add(len(model.weight), len(evaluation.points.Z), bound)
 
     def add(self, n_samples, n_inducing, lower_bound):
-        """Tell of a step."""
+        """Record a step and call the callback."""
         step = Step(
             len(self._steps),
             max(self._n_selections - 1, 0),
@@ -81,7 +82,7 @@ class Progress:
             self.stopped = bool(self._on_step(step))
 
     def history(self, longest=None):
-        """Return a dict of arrays, an entry for each step, of at most the `longest` last ones."""
+        """Return a dict of arrays with one entry per step, at most the last `longest` steps."""
         new = {
             name: np.array([getattr(step, name) for step in self._steps], dtype=dtype)
             for name, dtype in COLUMNS.items()

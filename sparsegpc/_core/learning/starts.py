@@ -1,4 +1,4 @@
-"""Where to start: candidates ranked on a subset of the rows, and the order of the starts."""
+"""Rank candidate starts on a subset of the rows, and order the starts of a fit."""
 
 import numpy as np
 from numpy.linalg import LinAlgError
@@ -8,15 +8,15 @@ from sparsegpc._core.learning.fit_from import Limits, Start, fit_from, quasi_new
 from sparsegpc._core.learning.growing_subsets import start_from_subsets
 from sparsegpc._core.selection.selectors import PivotedSelector
 
-# What the ranking of starts spends on each: rows, inducing points and iterations.
+# Numbers of rows, inducing points and iterations that the ranking spends on each start.
 RANKING_ROWS, RANKING_POINTS, RANKING_ITERATIONS = 1000, 50, 3
 
 
 def rank(model, starts, bounds, n_points, progress):
-    """Return the starts, each after a few iterations on a subset of the rows, the best first.
+    """Return the starts after a few iterations on a subset of the rows, the best first.
 
-    A start that fell to a constant function there is returned as it was: on all rows it may not.
-    Raises `LinAlgError` if none can be evaluated.
+    A start that ends at a constant function is returned unchanged, since on all rows it may do
+    better. Raises `LinAlgError` if no start can be evaluated.
     """
     n_rows = len(model.weight)
     if n_rows > RANKING_ROWS:
@@ -40,9 +40,10 @@ def rank(model, starts, bounds, n_points, progress):
 
 
 def order_starts(ranked, restarts, fallbacks):
-    """Return pairs of a start and whether the fit needs it, each start once.
+    """Return pairs (start, needed) without duplicates.
 
-    Starts that are not needed come last; they serve where the others find a constant function.
+    The best ranked start and the restarts are needed and come first. The other starts are used only
+    if all fits so far found a constant function.
     """
     planned = [(theta, True) for theta in (ranked[0], *restarts)]
     for theta in (*ranked[1:], *fallbacks):
@@ -52,9 +53,9 @@ def order_starts(ranked, restarts, fallbacks):
 
 
 def starts_at(model, theta, selector, bounds, first, limits):
-    """Return `Start` objects for hyperparameters `theta`, to be used in turn until one succeeds.
+    """Return a list of `Start` objects at `theta`, to be tried in turn until one succeeds.
 
-    Points that are given to begin with belong to `theta`, so no subsets change it.
+    If the first points are given, they belong to `theta`, so no fit of subsets changes it.
     """
     if not limits.max_iter or not len(theta) or limits.progress.stopped:
         return [Start(theta)]
