@@ -1,1 +1,1 @@
-"""Optimisers: steps, line searches and extrapolation, for functions of any kind."""
+"""General optimisers, and extrapolation of fixed-point iterations."""

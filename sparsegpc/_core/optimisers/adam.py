@@ -1,4 +1,4 @@
-"""Adam: steps along noisy gradients, each parameter in units of what its gradient has been.
+"""Adam: steps along noisy gradients, scaled by the recent size of the gradient of each parameter.
 
 References
 ----------
@@ -13,7 +13,7 @@ TINY = np.finfo(np.float64).tiny
 
 
 class AdamMemory(NamedTuple):
-    """The running means of the gradient and of its square, (P,) each, and the steps so far."""
+    """The number of steps, and running means of the gradient and its square, shape (P,) each."""
 
     n_steps: int
     mean: np.ndarray
@@ -21,20 +21,21 @@ class AdamMemory(NamedTuple):
 
 
 def no_steps(n_params):
-    """Return the memory before the first gradient."""
-    still = np.zeros(n_params)
-    return AdamMemory(0, still, still)
+    """Return the `AdamMemory` before the first gradient."""
+    zeros = np.zeros(n_params)
+    return AdamMemory(0, zeros, zeros)
 
 
 def adam_step(memory, gradient, mean_weight=0.1, square_weight=0.05):
-    """Return the memory after another gradient, and the direction that it implies, (P,) each.
+    """Return the `AdamMemory` after another gradient, and the direction of the step, shape (P,).
 
-    The weights are those of this gradient, and of its square, in the running means.
+    `mean_weight` and `square_weight` are the weights of the new gradient and of its square in the
+    running means.
     """
     mean = memory.mean + mean_weight * (gradient - memory.mean)
     square = memory.square + square_weight * (gradient**2 - memory.square)
     n_steps = memory.n_steps + 1
-    # The running means began at zero: these are the weights of all gradients so far in them.
+    # The running means start at zero, so the weights of the gradients in them sum to less than 1.
     total_in_mean = 1.0 - (1.0 - mean_weight) ** n_steps
     total_in_square = 1.0 - (1.0 - square_weight) ** n_steps
     direction = (mean / total_in_mean) / np.sqrt(square / total_in_square + TINY)

@@ -1,34 +1,37 @@
-"""Anderson's extrapolation of a fixed-point iteration from its last few points and images."""
+"""Anderson acceleration: extrapolation of a fixed-point iteration from its last few points."""
 
 import numpy as np
 
 
 class Anderson:
-    r"""Extrapolation from the last pairs of x and its image under the iteration.
+    r"""Extrapolation from the last few points x and their images under the iteration.
 
-    The next point is the sum of the images with the weights, adding up to one, that make the same
-    sum of the residuals shortest. With the changes from pair to pair it is the last image less
-    :math:`\gamma` times the changes of the images, for the :math:`\gamma` that makes the last
-    residual less :math:`\gamma` times the changes of the residuals shortest.
+    The residual of a point is its image less x. The next x is the weighted sum of the images whose
+    weights sum to one and minimise the length of the same weighted sum of the residuals. The
+    weights follow from a least-squares problem without constraint: with the changes from each pair
+    to the next, the next x is the last image less :math:`\gamma` times the changes of the images,
+    where :math:`\gamma` minimises the length of the last residual less :math:`\gamma` times the
+    changes of the residuals.
 
     Parameters
     ----------
     depth : int
-        Most pairs before the last one.
+        Maximum number of pairs kept before the last one.
     keeps_pairs : bool
-        Keep the pairs where a plain step was refused; else forget them. After an extrapolated
-        step that was refused they are forgotten in any case.
+        Whether to keep the pairs after a rejected plain step. After a rejected extrapolated step
+        they are always discarded.
 
     Attributes
     ----------
     extrapolated : bool
-        Whether the last `next` was more than an image.
+        Whether the last call of `next` extrapolated rather than returned an image.
 
     Notes
     -----
-    A point has ``x`` and its ``image``, both of any type. Its ``residual(x, image)`` returns the
-    difference of the two as a vector in the metric at this point, and ``combined(gamma, images)``
-    the x that follows from n images and n - 1 numbers, or None if it is not a valid one.
+    A point has the attributes ``x`` and ``image``, of any type. Its method ``residual(x, image)``
+    returns the difference of the two as a vector in the metric at this point.
+    ``combined(gamma, images)`` returns the extrapolated x from n - 1 numbers and n images, or None
+    if that x is not valid.
     """
 
     def __init__(self, depth=5, keeps_pairs=False):
@@ -40,12 +43,12 @@ class Anderson:
         self._pairs, self.extrapolated = [], False
 
     def refuse(self):
-        """Note that the last step was refused."""
+        """Discard the pairs if the rejected last step makes them useless; see `keeps_pairs`."""
         if self.extrapolated or not self._keeps_pairs:
             self.forget()
 
     def next(self, point):
-        """Return the x to try after a point."""
+        """Add a point and its image to the pairs, and return the x to try next."""
         self._pairs.append((point.x, point.image))
         del self._pairs[: -self._depth - 1]
         found = None
@@ -57,10 +60,10 @@ class Anderson:
         return found if self.extrapolated else point.image
 
     def _gamma(self, point):
-        """Return the weights of the changes, shape (n - 1,) for n pairs."""
+        """Return gamma, the coefficients of the changes, shape (n - 1,) for n pairs."""
         residuals = np.stack([point.residual(*pair) for pair in self._pairs])
         changes = np.diff(residuals, axis=0)
         gram = changes @ changes.T
-        # The changes may be nearly dependent.
+        # A small ridge, as the changes may be nearly linearly dependent.
         gram.flat[:: len(gram) + 1] *= 1.0 + 1e-8
         return np.linalg.lstsq(gram, changes @ residuals[-1], rcond=1e-12)[0]

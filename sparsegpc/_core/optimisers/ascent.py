@@ -1,7 +1,7 @@
-"""Ascent on a bound by a fixed-point iteration: no step that lowers the bound is kept.
+"""Maximise a bound by a fixed-point iteration, without steps that lower the bound.
 
-An extrapolated step that would lower it is replaced by a plain one; a plain step is halved until it
-does not.
+An extrapolated step that would lower the bound is replaced by a plain step. A plain step is halved
+until it does not lower the bound.
 """
 
 from typing import NamedTuple
@@ -11,9 +11,9 @@ from numpy.linalg import LinAlgError
 
 
 class Ascent(NamedTuple):
-    """The best point of an ascent, the bound after each accepted step, and how it ended.
+    """The best point of an ascent, and the bound after each accepted step.
 
-    ``n_iter`` counts the evaluations, the start included.
+    ``n_iter`` counts the evaluations, including the start.
     """
 
     best: object
@@ -25,28 +25,30 @@ class Ascent(NamedTuple):
 def ascend(
     evaluate, start, *, tol, max_iter, shortest, rounding=0.0, growth=np.inf, accelerator=None
 ):
-    """Maximise a bound by fixed-point steps from a point.
+    """Maximise a bound by fixed-point steps and return the `Ascent`.
 
     Parameters
     ----------
     evaluate : callable
         ``evaluate(x, best)`` returns the point at x, given the best point so far.
     start : point
-        With its ``bound``, and ``towards_target(length)``, an x part of the way to the image of
-        its own. It may have ``next_gain``, an estimate from above of what the next step gains.
+        Where to start. A point has its ``bound`` and a method ``towards_target(length)``, which
+        returns the x at the fraction `length` of the way from its x to the image of x. It may have
+        ``next_gain``, an upper estimate of the gain of the next step.
     tol : float
-        Stop when a step of length l gains less than l times this, or the next one would gain less
-        than this.
+        Stop when a step of length l gains less than ``l * tol``, or when the next step would gain
+        less than `tol`.
     max_iter : int
-        Most evaluations, the start included.
+        Maximum number of evaluations, including the start.
     shortest : float
-        Give up where a shorter step would be needed.
+        Stop if a shorter step than this would be needed.
     rounding : float
-        A fall of the bound by no more than this is accepted.
+        A step is accepted if it lowers the bound by at most this much.
     growth : float
-        By how much a step may be longer than the one that was accepted before, up to length one.
+        Maximum ratio of the length of a step to that of the last accepted one. No step is longer
+        than one.
     accelerator : Anderson or None
-        Extrapolates after an accepted step; None takes plain steps.
+        Extrapolates after accepted steps; None takes plain steps only.
 
     Returns
     -------
@@ -55,8 +57,7 @@ def ascend(
     Raises
     ------
     LinAlgError
-        If the bound is not finite at the start. Later such points are refused like those that lower
-        the bound.
+        If the bound is not finite at the start. Later points without a finite bound are rejected.
     """
     refuse_infinite(start.bound)
     best, bounds, n_iter = start, [start.bound], 1
@@ -64,8 +65,8 @@ def ascend(
     while n_iter < max_iter and not converged:
         x = best.towards_target(length) if is_plain else accelerator.next(best)
         n_iter += 1
-        trial, gain = _tried(evaluate, x, best)
-        # A short step gains little because it is short.
+        trial, gain = _try(evaluate, x, best)
+        # A short step gains little, so its gain is compared with the tolerance for its length.
         is_small = abs(gain) < tol * length
         if gain >= -rounding:
             best, is_plain = trial, accelerator is None
@@ -76,7 +77,7 @@ def ascend(
         extrapolated = accelerator is not None and accelerator.extrapolated
         if accelerator is not None:
             accelerator.refuse()
-        # A plain step that falls by next to nothing has nothing to gain.
+        # A plain step that lowers the bound by less than the tolerance ends at a maximum.
         converged = is_small and not extrapolated
         length, is_plain = 1.0 if extrapolated else 0.5 * length, True
         if length < shortest:
@@ -85,13 +86,13 @@ def ascend(
 
 
 def refuse_infinite(bound):
-    """Raise LinAlgError if the first bound that was computed is not finite."""
+    """Raise LinAlgError if the bound at the start is not finite."""
     if not np.isfinite(bound):
         raise LinAlgError(f"the bound is {bound} at the first sites tried")
 
 
-def _tried(evaluate, x, best):
-    """Return the point at x and its gain, which is -inf where it cannot be evaluated."""
+def _try(evaluate, x, best):
+    """Return the point at x and its gain, or None and -inf if the bound cannot be computed."""
     try:
         trial = evaluate(x, best)
     except LinAlgError:
@@ -100,7 +101,7 @@ def _tried(evaluate, x, best):
 
 
 def _is_done(point, is_small, tol):
-    """Return whether no further step pays after one that was accepted."""
+    """Return whether the ascent has converged after an accepted step."""
     next_gain = getattr(point, "next_gain", None)
     if next_gain is None:
         return is_small

@@ -1,4 +1,4 @@
-"""Maximisation in a box by quasi-Newton steps, from a Hessian that may be known already."""
+"""Maximisation in a box by quasi-Newton steps, from an initial Hessian."""
 
 from typing import NamedTuple
 
@@ -7,10 +7,10 @@ from numpy.linalg import LinAlgError
 
 
 class Maximum(NamedTuple):
-    """The best point that a maximisation found, and how it ended.
+    """The best point that a maximisation found, and how the search ended.
 
-    ``converged`` is False where the limit of iterations ended it; ``failed`` is True where the
-    function could not be computed at some point on the way; ``n_iter`` counts the iterations.
+    ``converged`` is False if the limit of iterations ended the search. ``failed`` is True if the
+    function could not be computed at some x during the search. ``n_iter`` counts the iterations.
     """
 
     best: object
@@ -36,15 +36,15 @@ class BFGSHessian:
         self._is_guess = True
 
     def step(self, x, slope, bounds, longest):
-        """Return the step to the maximum of the quadratic model in a box, and its gain.
+        """Return the step to the maximum of the quadratic model in a box, and its expected gain.
 
         Parameters
         ----------
         x, slope : ndarray of shape (P,)
         bounds : ndarray of shape (P, 2)
-            Of x.
+            Lower and upper bounds of x.
         longest : float
-            Most that a parameter may change.
+            Maximum change of each parameter.
         """
         low = np.maximum(bounds[:, 0] - x, -longest)
         high = np.minimum(bounds[:, 1] - x, longest)
@@ -52,35 +52,33 @@ class BFGSHessian:
         return step, float(slope @ step - 0.5 * step @ self.matrix @ step)
 
     def update(self, step, fall, smallest=0.2):
-        """Learn from the `fall` of the slope along a step, shape (P,) each.
+        """Update the matrix from a step and the decrease of the slope along it, shape (P,) each.
 
-        The curvature along the step becomes at least `smallest` times the one before.
+        The new curvature along the step is at least `smallest` times the old one.
         """
-        along = float(step @ fall)
-        if self._is_guess and along > 0.0:
-            self.matrix = float(fall @ fall) / along * np.eye(len(step))
+        new = float(step @ fall)
+        if self._is_guess and new > 0.0:
+            self.matrix = float(fall @ fall) / new * np.eye(len(step))
             self._is_guess = False
         expected = self.matrix @ step
-        before = float(step @ expected)
-        if along < smallest * before:
-            share = (1.0 - smallest) * before / (before - along)
+        old = float(step @ expected)
+        if new < smallest * old:
+            share = (1.0 - smallest) * old / (old - new)
             fall = share * fall + (1.0 - share) * expected
-            along = smallest * before
-        self.matrix = (
-            self.matrix + np.outer(fall, fall) / along - np.outer(expected, expected) / before
-        )
+            new = smallest * old
+        self.matrix = self.matrix + np.outer(fall, fall) / new - np.outer(expected, expected) / old
 
 
 def maximize_quadratic(matrix, slope, low, high):
     """Return the maximum of ``slope @ s - s @ matrix @ s / 2`` over ``low <= s <= high``.
 
-    A primal active-set method from s = 0, which must lie in the box. Cost P^3 for each change of
-    the active set.
+    It uses a primal active-set method from s = 0, which must lie in the box. Cost P^3 for each
+    change of the active set.
     """
-    step, held = np.zeros(len(slope)), low >= high
-    # Each round fixes or frees one parameter; a round that rounding repeats does no harm.
+    step, active = np.zeros(len(slope)), low >= high
+    # Each round fixes or frees one parameter. The limit ends cycles that rounding may cause.
     for _ in range(10 * len(slope)):
-        free = ~held
+        free = ~active
         residual = slope - matrix @ step
         newton = np.linalg.solve(matrix[np.ix_(free, free)], residual[free])
         room = np.where(newton > 0.0, high[free] - step[free], low[free] - step[free])
@@ -91,16 +89,16 @@ def maximize_quadratic(matrix, slope, low, high):
         if length < 1.0:
             first = int(lengths.argmin())
             k = np.flatnonzero(free)[first]
-            step[k], held[k] = high[k] if newton[first] > 0.0 else low[k], True
+            step[k], active[k] = high[k] if newton[first] > 0.0 else low[k], True
             continue
-        # How strongly the slope pulls each parameter off its bound.
+        # The derivative of the quadratic as each parameter moves away from its bound.
         residual = slope - matrix @ step
         pull = np.where(step >= high, -residual, residual)
-        pull[~held | (low >= high)] = 0.0
+        pull[~active | (low >= high)] = 0.0
         released = int(pull.argmax()) if len(pull) else 0
         if not len(pull) or pull[released] <= 0.0:
             break
-        held[released] = False
+        active[released] = False
     return step
 
 
@@ -121,7 +119,7 @@ def maximize_bfgs(
     small_steps=2,
     hope=3.0,
 ):
-    """Maximise a function in a box by steps within a trust region.
+    """Maximise a function in a box by steps within a trust region, and return the `Maximum`.
 
     Parameters
     ----------
@@ -131,27 +129,28 @@ def maximize_bfgs(
     start : point
     bounds : ndarray of shape (P, 2)
     hessian : BFGSHessian
-        Of the function over its `scale`. It is updated.
+        Hessian of the function divided by `scale`. It is updated.
     max_iter : int
-        Most evaluations.
+        Maximum number of evaluations.
     tol : float
-        Stop where a step is expected to gain less than this.
+        Stop when the expected gain of the next step is less than this.
     scale : float
-        Unit of the function, for its Hessian only.
+        Unit of the function for its Hessian.
     best : float
-        A value reached elsewhere, see `hope`.
+        Value reached elsewhere; see `hope`.
     is_stopped : callable or None
-        Asked after each step whether to stop.
+        ``is_stopped()`` is called after each step and returns whether to stop.
     longest : float
-        Most that the first step may change a parameter.
+        Maximum change of each parameter in the first step.
     poor, good : float
-        A gain below the share `poor` of what was expected halves the longest step, one above the
-        share `good` lets it double.
+        If the gain of a step is less than `poor` times the expected one, the next step is at most
+        half as long. If it is more than `good` times the expected one, the next step may be twice
+        as long.
     small_steps : int
-        Stop after so many steps in a row that gain less than `tol`.
+        Stop after this many steps in a row that gain less than `tol`.
     hope : float
-        Stop at a point that is below `best` by more than this many times what the next step is
-        expected to gain.
+        Stop at a point whose value is below `best` by more than `hope` times the expected gain of
+        the next step.
 
     Returns
     -------
@@ -192,7 +191,7 @@ def maximize_bfgs(
 
 
 def _evaluated(function, x, near):
-    """Return the point at x, or None where it cannot be computed or its gradient is not finite."""
+    """Return the point at x, or None if it cannot be computed or its gradient is not finite."""
     try:
         point = function(x, near)
     except LinAlgError:

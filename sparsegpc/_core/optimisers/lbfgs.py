@@ -1,4 +1,4 @@
-"""Maximisation of a concave function by L-BFGS, in a metric in which its first step is Newton's.
+"""Maximisation of a concave function by L-BFGS, started from a given Newton step.
 
 References
 ----------
@@ -9,29 +9,29 @@ import numpy as np
 
 
 def maximize_lbfgs(evaluate, start, newton_step, tol, max_iter=20, shortest=2.0**-40):
-    """Maximise a function of an array of any shape.
+    """Maximise a concave function of an array of any shape.
 
     Parameters
     ----------
     evaluate : callable
-        ``evaluate(x)`` returns the point at x, with ``x``, ``value`` and ``gradient``, of the shape
+        ``evaluate(x)`` returns the point at x, with ``x``, ``value``, and ``gradient`` of the shape
         of x.
     start : point
     newton_step : callable
-        ``newton_step(gradient)`` returns the step that a gradient implies before anything is
-        learned: a linear map, symmetric and positive semi-definite.
+        ``newton_step(gradient)`` returns the product of the gradient and an approximate inverse of
+        minus the Hessian, which must be symmetric and positive semi-definite.
     tol : float
         Stop when a step would gain less than this.
     max_iter : int
-        Most steps. Each takes one evaluation, or more where it is too long.
+        Maximum number of steps. A step takes one evaluation, and one more each time it is halved.
     shortest : float
-        Stop where a step has been halved to less than this share of its length, and falls still.
+        Stop if a step still lowers the value at this fraction of its full length.
 
     Returns
     -------
     best : point
     converged : bool
-        Whether a further step would gain less than the tolerance.
+        Whether the next step would gain less than `tol`.
     """
     best, pairs = start, []
     for _ in range(max_iter):
@@ -40,7 +40,7 @@ def maximize_lbfgs(evaluate, start, newton_step, tol, max_iter=20, shortest=2.0*
         if converged:
             break
         length, gain = 1.0, -np.inf
-        # Where the curvature vanishes steps are far too long.
+        # Where the curvature is nearly zero, full steps are far too long.
         while gain < 0.0 and length >= shortest:
             trial = evaluate(best.x + length * step)
             gain = trial.value - best.value
@@ -53,8 +53,11 @@ def maximize_lbfgs(evaluate, start, newton_step, tol, max_iter=20, shortest=2.0*
 
 
 def _remember(pairs, step, change):
-    """Append a step, the fall of the gradient along it and their product, unless it is noise."""
-    # First steps may be so long that these overflow: then there is nothing to learn from them.
+    """Append a step, the decrease of the gradient along it and their product to the pairs.
+
+    Do nothing if the product is not finite or no larger than rounding.
+    """
+    # The first steps may be so long that the products overflow.
     with np.errstate(over="ignore", invalid="ignore"):
         curvature = float((step * change).sum())
         size = float(np.linalg.norm(step) * np.linalg.norm(change))
@@ -63,7 +66,7 @@ def _remember(pairs, step, change):
 
 
 def _direction(gradient, pairs, newton_step):
-    """Return the step that the gradient implies, of its shape."""
+    """Return the L-BFGS step for a gradient, of the same shape."""
     gradient, weights = gradient.copy(), []
     for step, change, curvature in reversed(pairs):
         weights.append(float((step * gradient).sum()) / curvature)

@@ -1,6 +1,6 @@
-"""Maximisation in a box by scipy's L-BFGS-B: over many directions, and where steps are hard.
+"""Maximisation in a box by SciPy's L-BFGS-B.
 
-Its line search gets by with little, and goes on after failures.
+Its line search copes with many parameters, and with points where the function cannot be computed.
 """
 
 import numpy as np
@@ -9,21 +9,21 @@ from scipy.optimize import minimize
 
 from sparsegpc._core.optimisers.bfgs import Maximum
 
-# Length of the first step, from gradients at least this large.
+# Length of the first step. With a gradient smaller than SMALL_GRADIENT it is shorter.
 FIRST_STEP, SMALL_GRADIENT = 0.5, 30.0
 
 
 class _Stopped(Exception):
-    """Leave the minimiser at once."""
+    """Ends the minimiser at once."""
 
 
 def maximize_lbfgsb(
     function, start, bounds, *, max_iter, tol, patience, is_stopped=None, n_pairs=30
 ):
-    """Maximise a function in a box.
+    """Maximise a function in a box and return the `Maximum`.
 
-    Within its box L-BFGS-B takes the gradient itself as its first step, so the function is scaled
-    to make that step `FIRST_STEP` long, less where the gradient is small: a start near the optimum.
+    The first step of L-BFGS-B is the gradient itself. The function is scaled so that the length of
+    this step is `FIRST_STEP`, or less if the gradient is small, as it is near the optimum.
 
     Parameters
     ----------
@@ -33,15 +33,16 @@ def maximize_lbfgsb(
     start : point
     bounds : ndarray of shape (P, 2)
     max_iter : int
-        Most iterations, each of which takes one evaluation or a few.
+        Maximum number of iterations. Each takes one evaluation or a few.
     tol : float
-        An iteration that gains less is a small one.
+        Gain below which an iteration counts as small.
     patience : int
-        Stop after so many small ones in a row.
+        Stop after this many small iterations in a row.
     is_stopped : callable or None
-        Asked after each evaluation whether to stop.
+        ``is_stopped()`` is called after each evaluation and returns whether to stop.
     n_pairs : int
-        Pairs of steps and slopes that are kept; over many directions scipy's ten are too few.
+        Number of pairs of steps and gradient changes to keep. SciPy's default, ten, is too few for
+        many parameters.
 
     Returns
     -------
@@ -61,13 +62,13 @@ def maximize_lbfgsb(
         )
     except _Stopped:
         return Maximum(search.best, True, search.failed, search.n_iter)
-    # Any end but the limit, status 1, is one where the line search finds nothing better. There is
-    # no status where the bounds leave nothing free to move.
+    # Status 1 is the limit of iterations; otherwise the line search found no better point. SciPy
+    # sets no status if all parameters are fixed.
     return Maximum(search.best, result.get("status") != 1, search.failed, search.n_iter)
 
 
 class _Search:
-    """The negative function, scaled, as scipy calls it, and what it has seen."""
+    """The scaled negative function for SciPy, with the best point and the number of iterations."""
 
     def __init__(self, function, start, tol, patience, is_stopped):
         self._function, self._tol, self._patience = function, tol, patience
@@ -78,12 +79,12 @@ class _Search:
         self._scale = -FIRST_STEP / max(float(np.linalg.norm(start.gradient)), SMALL_GRADIENT)
 
     def __call__(self, x):
-        # scipy asks for the start first, which is known.
+        # SciPy evaluates the start first, but its point was passed in.
         if not self._is_first:
             try:
                 self._near = self._function(x, self._near)
             except LinAlgError:
-                # A value below all before lets the line search retreat.
+                # A value below all others makes the line search take a shorter step.
                 self.failed = True
                 return self._scale * (self._worst - abs(self._worst)), np.zeros_like(x)
         self._is_first = False
@@ -96,7 +97,7 @@ class _Search:
         return self._scale * point.value, self._scale * point.gradient
 
     def count(self, x):
-        """Count an iteration; stop the minimiser after some small ones in a row."""
+        """Count an iteration, and stop the minimiser after `patience` small ones in a row."""
         self.n_iter += 1
         gain, self._previous = self.best.value - self._previous, self.best.value
         self._n_small = self._n_small + 1 if gain < self._tol else 0

@@ -1,16 +1,16 @@
-"""Learning rates that fall."""
+"""Decreasing learning rates."""
 
 import numpy as np
 
 
 def annealed(learning_rate, share):
-    """Return the learning rate after a `share` of all steps of a known number: half a cosine."""
+    """Return the learning rate after a `share` of all steps, by cosine annealing."""
     return 0.5 * learning_rate * (1.0 + np.cos(np.pi * share))
 
 
 def halving(learning_rate, n_steps, n_half=20):
-    """Return the learning rate after `n_steps` of a stream: half of it after `n_half`.
+    """Return the learning rate after `n_steps` steps of a stream; it is halved after `n_half`.
 
-    Its sum over steps is unbounded.
+    The sum of the rates over all steps is infinite, so any distance can still be covered.
     """
     return learning_rate / (1.0 + n_steps / n_half)
