@@ -1,1 +1,1 @@
-"""A model at given hyperparameters: sites, posterior, predictions."""
+"""Models at given hyperparameters: sites, posteriors and predictions."""

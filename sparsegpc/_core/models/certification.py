@@ -6,24 +6,24 @@ from sparsegpc._core.bounds.certificates import OF_SITES, certify
 from sparsegpc._core.bounds.collapsed import collapse
 from sparsegpc._core.numerics.linalg import JITTER_ATTEMPTS
 
-# A pass over the kernel matrix is worth its time up to this many rows.
+# "auto" includes a pass over the kernel matrix up to this many rows, where it is fast enough.
 ONE_PASS_ROWS = 20_000
-# Upper bounds that need no such pass.
+# Upper bounds that need no pass over the kernel matrix.
 FAST_METHODS = ("trace", "cauchy-schwarz")
 
 
 def certificate_of(model, evaluation, method="auto"):
     """Return the `Certificate` of all functions together, at their sites.
 
-    Where sites depend on f the exact posterior is the dense one of the same sites, and all bounds
-    are shifted by what makes their lower bound the model's own.
+    If the sites depend on f, the certificate compares with the exact posterior of the same sites.
+    All its bounds are then shifted by one constant, so that the lower one is that of the model.
 
     Parameters
     ----------
     model : SparseModel
     evaluation : Evaluation
     method : str
-        An upper bound of `UPPER_BOUNDS`; "auto" takes the best of those that are fast.
+        Name of an upper bound in `UPPER_BOUNDS`. "auto" takes the best of the fast ones.
 
     Returns
     -------
@@ -31,7 +31,7 @@ def certificate_of(model, evaluation, method="auto"):
 
     Notes
     -----
-    Cost N M^2 for each function, and for a pass N^2 D / 2.
+    Cost N M^2 for each function, and N^2 D / 2 for a pass over the kernel matrix.
     """
     features = features_at(model, evaluation)
     outputs = [(solution.sites, solution.posterior) for solution in evaluation.solutions]
@@ -52,7 +52,7 @@ def certificate_of(model, evaluation, method="auto"):
 
 
 def features_at(model, evaluation):
-    """Return the features of the rows at an evaluation."""
+    """Return the `RowFeatures` of the training rows at an evaluation."""
     posterior = evaluation.posterior
     return model.row_features(
         posterior.kernel,

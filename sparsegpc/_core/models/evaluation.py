@@ -1,4 +1,4 @@
-"""The result of evaluating a model, and the work that a fit took."""
+"""The result of evaluating a model, and counts of the work in a fit."""
 
 from typing import NamedTuple
 
@@ -9,11 +9,12 @@ from sparsegpc._core.selection.selectors import InducingPoints
 
 
 class Evaluation(NamedTuple):
-    """The model at given hyperparameters and inducing points, with the sites solved for.
+    """The result of evaluating a model at given hyperparameters and inducing points.
 
-    ``solutions`` holds a solution for each function of each output, with its ``sites`` and the
-    ``state`` to go on from; ``posterior`` is that of all functions, ``noise`` that of the log
-    variances of a noise process, if the model has one. ``jitter`` is the larger of theirs.
+    ``solutions`` holds one solution for each function of each output, with its ``sites`` and the
+    ``state`` from which the next evaluation can start. ``posterior`` is the `Posterior` of all
+    functions. ``noise`` is the `Posterior` of the log noise variances, or None if the model has no
+    noise process. ``jitter`` is the larger of their jitters.
     """
 
     theta: np.ndarray
@@ -46,9 +47,9 @@ class Evaluation(NamedTuple):
 
 
 class Counts:
-    """How much work a fit took: evaluations of the bound, and passes of the site solver.
+    """Counts of evaluations of the bound, passes of the site solver, and optimiser iterations.
 
-    ``full_evaluations`` are those on all rows.
+    ``full_evaluations`` counts the evaluations on all rows.
     """
 
     def __init__(self):
@@ -58,7 +59,7 @@ class Counts:
         self.optimizer_iterations = 0
 
     def add(self, solutions, on_all_rows=True):
-        """Count one evaluation, and the passes that its outputs took together."""
+        """Count one evaluation and the passes of the site solver for all its outputs."""
         self.evaluations += 1
         self.full_evaluations += on_all_rows
         self.site_iterations += sum(solution.n_iter for solution in solutions)

@@ -1,7 +1,4 @@
-"""A sparse model at given hyperparameters and inducing points, with the sites solved for.
-
-The one place where kernel, features, bound, likelihood and sites meet.
-"""
+"""Evaluation of a sparse model: it combines the kernel, features, likelihood, sites and bound."""
 
 from copy import copy
 from functools import partial
@@ -20,18 +17,18 @@ from sparsegpc._core.rows.blocks import DEFAULT_MEMORY, Table, row_blocks
 from sparsegpc._core.rows.sources import spaced_rows, take_rows
 from sparsegpc._core.selection.selectors import CandidateRows
 
-# The sites are solved to this share of the bound's tolerance.
+# The sites are solved to this fraction of the tolerance of the bound.
 SITE_TOL_SHARE = 0.03
 MAX_SITE_ITERATIONS = 50
-# Rows that say which hyperparameters the variance of f grows with.
+# Number of rows at which the prior variance of f is minimised over the hyperparameters.
 FEW_ROWS = 100
 
 
 class SparseModel:
-    """The data and everything else that stays the same while a model is learned.
+    """A sparse model: its data, kernel, likelihood and settings, which stay the same during a fit.
 
-    The vector `theta` that is learned has the kernel's parameters first, then, for each output, the
-    likelihood's.
+    The vector `theta` of learned hyperparameters holds the parameters of the kernel, then those of
+    the likelihood for each output.
 
     Parameters
     ----------
@@ -39,21 +36,21 @@ class SparseModel:
     likelihood : Likelihood
     X : array of shape (N, D)
     targets : list of array of shape (N,)
-        One for each output, as the likelihood takes them. The outputs are independent given theta,
-        and share kernel and inducing points.
+        Targets of each output in the form that the likelihood needs. The outputs are independent
+        given theta, and share the kernel and the inducing points.
     weight : ndarray of shape (N,)
     slack : Slack
     fit_prior_mean : bool
-        Learn the constant prior mean of each f; else it is zero.
+        Whether to learn the constant prior mean of each f; otherwise it is zero.
     tol : float
-        Tolerance of the bound, nats per row.
+        Tolerance of the bound, in nats per unit of weight.
     n_threads, memory
         See `RowBlocks`.
     counts : Counts or None
-        Where the work is counted.
+        Counts of the work, to be added to; None makes new ones.
     """
 
-    # How the points of a noise process are chosen, if the model has one.
+    # The selector of the inducing points of a noise process, if the model has one.
     noise_selector = None
 
     def __init__(
@@ -81,7 +78,7 @@ class SparseModel:
         self._row_options = {"n_threads": n_threads, "memory": memory}
 
     def subset(self, rows):
-        """Return the model of these rows only, with the same tolerance per row."""
+        """Return the model of some of the rows, with the same tolerance per unit of weight."""
         other = copy(self)
         other._has_all_rows = False
         other.X = take_rows(self.X, rows, self._row_options["memory"])
@@ -93,22 +90,22 @@ class SparseModel:
 
     @property
     def n_functions(self):
-        """Number of functions f, those of all outputs."""
+        """Number of functions f of all outputs together."""
         return len(self.targets) * self.likelihood.n_functions
 
     @property
     def prior_mean(self):
-        """What `collapse` takes: None where the prior mean is learned."""
+        """The prior mean as an argument of `collapse`: zero, or None if it is learned."""
         return None if self.fit_prior_mean else 0.0
 
     def split(self, theta):
-        """Return the kernel's parameters, and a list of the likelihood's for each output."""
+        """Return the parameters of the kernel, and a list of those of the likelihood by output."""
         ends = self.kernel.n_params + self.likelihood.n_params * np.arange(len(self.targets) + 1)
         kernel_theta, *params, _ = np.split(theta, ends)
         return kernel_theta, params
 
     def initial_state(self):
-        """Return the states of all outputs before anything is known of f."""
+        """Return the initial states of the sites, one for each function of each output."""
         return tuple(
             state
             for y in self.targets
@@ -116,30 +113,32 @@ class SparseModel:
         )
 
     def _likelihood_at_start(self, y):
-        """Return the likelihood of an output with the parameters that it starts from."""
+        """Return the likelihood of an output at its initial parameters."""
         return self.likelihood.at(self.likelihood.initial_params(y, self.weight))
 
     def _by_output(self, functions):
         return by_output(functions, self.likelihood.n_functions)
 
     def states_from(self, theta, posterior):
-        """Return the states that ask for a given posterior of f, found on these or on other rows.
+        """Return the states of the sites that follow from a given posterior of f.
+
+        The posterior may come from other rows.
 
         Parameters
         ----------
         theta : ndarray of shape (P,)
-            The hyperparameters that it was found at, those of the likelihood included.
+            Hyperparameters of the posterior, including those of the likelihood.
         posterior : Posterior
 
         Returns
         -------
         tuple of states
-            The initial ones where the sites do not depend on f. Cost N M^2.
+            The initial states if the sites do not depend on f. Cost N M^2 for each function.
         """
         likelihood, functions = self.likelihood, posterior.functions
         if likelihood.has_fixed_sites:
             return self.initial_state()
-        # Not of the model in `block`: that would be sent to the workers with all its rows.
+        # `block` must not refer to self, or all rows would be sent to the workers with it.
         n, scales = likelihood.n_functions, scales_for(likelihood, self.slack)
         kernel_theta, params = self.split(theta)
         features = self.row_features(
@@ -152,7 +151,7 @@ class SparseModel:
                 np.stack, zip(*[moments(V, q) for q in functions], strict=True)
             )
             precision, shift = [], []
-            for m, s, y, own, costs in zip(
+            for m, s, y, param, costs in zip(
                 by_output(mean, n),
                 by_output(inducing_variance, n),
                 targets,
@@ -160,7 +159,7 @@ class SparseModel:
                 mean_costs,
                 strict=True,
             ):
-                inputs = likelihood.at(own).expect, y, weight, m, s, residual
+                inputs = likelihood.at(param).expect, y, weight, m, s, residual
                 expected, _ = settle_scales(scales, partial(*inputs), residual, costs)
                 p = np.maximum(expected.precision, SMALLEST_PRECISION)
                 precision.append(p)
@@ -173,30 +172,31 @@ class SparseModel:
         return tuple(map(SiteState, precision, shift))
 
     def precision(self, theta, states):
-        """Return the site precisions, summed over outputs, shape (N,)."""
+        """Return the site precisions, summed over the functions of all outputs, shape (N,)."""
         total = 0.0
         params = self.split(theta)[1]
-        for y, own, parts in zip(self.targets, params, self._by_output(states), strict=True):
+        for y, param, parts in zip(self.targets, params, self._by_output(states), strict=True):
             for state in parts:
-                total = total + self.likelihood.at(own).sites(state, y, self.weight).precision
+                total = total + self.likelihood.at(param).sites(state, y, self.weight).precision
         return total
 
     @property
     def rows(self):
-        """The `CandidateRows` that inducing points are chosen among."""
+        """The `CandidateRows` among which inducing points are chosen."""
         return CandidateRows(self.X, self.total_weight, self._row_options)
 
     def constant_bound(self):
-        """Return the log likelihood of the best constant functions, with that of their prior."""
+        """Return the bound, in nats, at the best constant functions."""
         return sum(
             best_constant_bound(self.likelihood, y, self.weight, self.fit_prior_mean)
             for y in self.targets
         )
 
     def constant_theta(self, theta, bounds):
-        """Return `theta` moved within its bounds (P, 2) to where f is nearest to a constant.
+        """Return `theta` moved, within its bounds (P, 2), to where f is nearest to a constant.
 
-        Its variance is the least there, and the likelihood's parameters are those for a constant.
+        The parameters of the kernel minimise the prior variance of f, and those of the likelihood
+        are optimal for a constant f.
         """
         n_params = self.kernel.n_params
         parts = [self.kernel.least_variance(theta[:n_params], bounds[:n_params], self.some_rows())]
@@ -208,13 +208,13 @@ class SparseModel:
         return np.clip(np.concatenate(parts), *bounds.T)
 
     def some_rows(self):
-        """Return a few rows that stand for all."""
+        """Return a few evenly spaced rows."""
         return self.X[spaced_rows(self.X, FEW_ROWS)]
 
     def row_features(self, kernel, kernel_theta, Z, *, jitter, attempts, share=1.0):
-        """Return the `RowFeatures` of the rows.
+        """Return the `RowFeatures` of the training rows.
 
-        They may keep arrays within this `share` of the memory.
+        They may keep arrays in at most the fraction `share` of the memory.
         """
         options = {**self._row_options, "memory": share * self._row_options["memory"]}
         blocks = row_blocks(self.X, len(Z), **options)
@@ -241,16 +241,17 @@ class SparseModel:
         wrt_theta=True,
         wrt_Z=False,
     ):
-        """Return the `Evaluation` at `theta` and `points`, its sites solved from `states`.
+        """Solve for the sites, starting from `states`, and return the `Evaluation`.
 
-        Raises `LinAlgError` if Kuu cannot be factored with `attempts` jitters from `jitter` on.
-        Cost (2 site iterations + 5) N M^2 for one output.
+        Raises `LinAlgError` if Kuu cannot be factored with any of `attempts` increasing jitters,
+        the first of which is `jitter`. Cost (2 n_iter + 5) N M^2 for each function, where n_iter is
+        the number of passes of the site solver.
         """
         kernel_theta, params = self.split(theta)
         features = self.row_features(
             self.kernel, kernel_theta, points.Z, jitter=jitter, attempts=attempts
         )
-        likelihoods = [self.likelihood.at(own) for own in params]
+        likelihoods = [self.likelihood.at(param) for param in params]
         tol = SITE_TOL_SHARE * self.tol if tol is None else tol
         solutions = self._solve(features, likelihoods, states, tol, max_iter)
         grad_theta = grad_Z = None
@@ -269,7 +270,7 @@ class SparseModel:
         )
 
     def _solve(self, features, likelihoods, states, tol, max_iter):
-        """Return the solution of each function, output by output."""
+        """Return the solutions of the functions of all outputs, in the order of the outputs."""
         options = {"prior_mean": self.prior_mean, "tol": tol, "max_iter": max_iter}
         return tuple(
             solution
@@ -282,7 +283,7 @@ class SparseModel:
         )
 
     def _gradient(self, features, likelihoods, solutions, wrt_Z):
-        """Return the gradient w.r.t. theta, shape (P,), and w.r.t. the points, or None."""
+        """Return the gradients w.r.t. theta, shape (P,), and w.r.t. Z (None unless `wrt_Z`)."""
         outputs = [
             (solution.sites, solution.posterior, solution.residual_cost) for solution in solutions
         ]
@@ -290,18 +291,18 @@ class SparseModel:
         slopes = gradient(features, outputs, self.slack, wrt_Z=wrt_Z, moments=has_params)
         if not has_params:
             return slopes.theta, slopes.Z
-        own = []
+        by_params = []
         for likelihood, y, functions in zip(
             likelihoods, self.targets, self._by_output(slopes.moments), strict=True
         ):
             mean, variance = map(np.stack, zip(*functions, strict=True))
             by_bound = likelihood.params_gradient(y, self.weight, mean, variance)
-            own.append(by_bound + likelihood.log_prior()[1])
-        return np.concatenate([slopes.theta, *own]), slopes.Z
+            by_params.append(by_bound + likelihood.log_prior()[1])
+        return np.concatenate([slopes.theta, *by_params]), slopes.Z
 
 
 def posterior_of(features, functions):
-    """Return the `Posterior` of functions, a list of `FunctionPosterior`, at these features."""
+    """Return the `Posterior` made of the given features and a list of `FunctionPosterior`."""
     return Posterior(
         features.kernel,
         features.theta,

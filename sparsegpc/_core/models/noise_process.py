@@ -1,17 +1,18 @@
 r"""Gaussian noise whose log variance is itself a sparse Gaussian process.
 
-With :math:`y_n \sim N(f_n, e^{g_n})`, :math:`q(f, g) = q(f) q(g)` and the moments :math:`m, s` of
-:math:`g_n` under q(g), f sees Gaussian sites of precision :math:`p_n = E[e^{-g_n}] = e^{-m + s/2}`
-and shift :math:`p_n y_n`, and its q(u) and slack are those of regression. Given
-:math:`r_n^2 = E[(y_n - f_n)^2]`, g sees the likelihood
+The model is :math:`y_n \sim N(f_n, e^{g_n})`, with the approximate posterior q(f) q(g).
+Let :math:`m^g_n, s^g_n` be the mean and the variance of :math:`g_n` under q(g), and
+:math:`\omega_n` the weights. Then f has Gaussian sites of precision
+:math:`p_n = \omega_n E[e^{-g_n}] = \omega_n \exp(-m^g_n + s^g_n/2)` and shift :math:`p_n y_n`. Its
+q(u) and slack are those of regression. For g the expected log likelihood of a row is, up to a
+constant,
 
-.. math:: E[\log t_n] = -\tfrac12 m - \tfrac12 r_n^2 e^{-m + s/2},
+.. math:: -\tfrac12 \omega_n m^g_n - p^g_n, \qquad p^g_n = \tfrac12 p_n E[(y_n - f_n)^2],
 
-whose natural-gradient step of length one is closed form: sites of precision
-:math:`\rho_n = \tfrac12 r_n^2 p_n` and shift :math:`\rho_n - \tfrac12 + \rho_n m`. The bound is
-:math:`-\frac12 \log 2\pi` per row plus the collapsed bound of f, minus KL(q(g) || p(g)); weights
-multiply both likelihoods. At its maximum the derivatives w.r.t. the parameters of either kernel
-are those at fixed sites.
+and a natural-gradient step of length one gives sites of precision :math:`p^g_n` and shift
+:math:`p^g_n - \tfrac12 \omega_n + p^g_n m^g_n`. The bound is the collapsed bound of f less
+KL(q(g) || p(g)). At its maximum the derivatives w.r.t. the parameters of either kernel are those at
+fixed sites.
 """
 
 from typing import NamedTuple
@@ -43,15 +44,15 @@ from sparsegpc._core.selection.selectors import PivotedSelector
 
 
 class NoiseState(NamedTuple):
-    """Sites of the log noise variance g, and the precisions for f that follow, shape (N,) each."""
+    """Precision and shift of the sites of g, and precision of the sites of f, shape (N,) each."""
 
     precision: np.ndarray
     shift: np.ndarray
-    of_f: np.ndarray
+    f_precision: np.ndarray
 
 
 class NoisySolution(NamedTuple):
-    """q(u) of f and of g, the sites of both, and the bound (nats) at the end of the ascent."""
+    """The result of `solve_noise`: q(u) of f and of g, the sites of both, and the bound in nats."""
 
     state: NoiseState
     sites: Sites
@@ -63,17 +64,17 @@ class NoisySolution(NamedTuple):
 
 
 def expected_precision(mean, variance):
-    """Return E[exp(-g)] from the moments of g, shape (N,)."""
+    """Return E[exp(-g)] from the mean and the variance of g, shape (N,)."""
     return limited_exp(-mean + 0.5 * variance)
 
 
 def expected_variance(mean, variance):
-    """Return E[exp(g)] from the moments of g, shape (N,)."""
+    """Return E[exp(g)] from the mean and the variance of g, shape (N,)."""
     return limited_exp(mean + 0.5 * variance)
 
 
 class NoisePoint(NamedTuple):
-    """What follows from given sites of g, and the precision and shift that it asks for."""
+    """The solution at given sites of g, and its ``target``: the next precision and shift of g."""
 
     solution: NoisySolution
     target: tuple
@@ -83,7 +84,7 @@ class NoisePoint(NamedTuple):
         return self.solution.bound
 
     def towards_target(self, length):
-        """Return precision and shift part of the way to those that are asked for."""
+        """Return the precision and shift at the fraction `length` of the way to the target."""
         pairs = zip(self.solution.state[:2], self.target, strict=True)
         return tuple((1.0 - length) * old + length * new for old, new in pairs)
 
@@ -98,7 +99,7 @@ class _Problem:
         self._limit = largest_log_precision(y, weight)
 
     def evaluate(self, precision, shift):
-        """Return the `NoisePoint` at sites of g."""
+        """Return the `NoisePoint` at sites of g with this precision and shift."""
         noise_sites = Sites(precision, shift, np.zeros(len(self._weight)))
         noise_posterior = collapse(self._noise_features, noise_sites, STANDARD)
         mean, variance = self._noise_features.rows(
@@ -110,20 +111,20 @@ class _Problem:
         bound = posterior.bound - divergence(noise_posterior)
         state = NoiseState(precision, shift, sites.precision)
         solution = NoisySolution(state, sites, posterior, noise_posterior, bound, 0, False)
-        wanted = self._wanted(sites.precision, posterior)
-        return NoisePoint(solution, (wanted, wanted * (1.0 + mean) - 0.5 * self._weight))
+        target = self._target_precision(sites.precision, posterior)
+        return NoisePoint(solution, (target, target * (1.0 + mean) - 0.5 * self._weight))
 
     def _sites_of_f(self, mean, variance):
-        """Return the `Sites` of f at moments of g."""
+        """Return the `Sites` of f for a mean and a variance of g."""
         exponent = -mean + 0.5 * variance
         refuse_no_noise(exponent, self._limit)
         y, p = self._y, self._weight * np.exp(exponent)
         log_scale = -0.5 * (self._weight * (LOG_2PI + mean) + p * (y["mean"] ** 2 + y["scatter"]))
         return Sites(p, p * y["mean"], log_scale)
 
-    def _wanted(self, precision, posterior):
-        """Return the precisions of g that f asks for, shape (N,)."""
-        # Not of this object in `block`: that would be sent to the workers with its features.
+    def _target_precision(self, precision, posterior):
+        """Return the next precisions of the sites of g, given q(f), shape (N,)."""
+        # `block` must not refer to self, or all features would be sent to the workers with it.
         slack = self._slack
 
         def block(V, residual, p, y_mean, scatter):
@@ -140,25 +141,25 @@ class _Problem:
 def solve_noise(
     features, noise_features, y, weight, slack, state, *, prior_mean=None, tol, max_iter
 ):
-    """Maximise the bound over q(f) and q(g).
+    """Maximise the bound over q(f) and q(g), and return the `NoisySolution`.
 
     Parameters
     ----------
     features, noise_features : RowFeatures
-        Of f and of g.
+        Features of f and of g.
     y : structured array of shape (N,)
-        With ``mean`` and ``scatter``, see `GaussianNoise`.
+        Targets with the fields ``mean`` and ``scatter``; see `GaussianNoise`.
     weight : ndarray of shape (N,)
     slack : Slack
-        Of f; that of g is the standard one.
+        Slack of f. The slack of g is the standard one.
     state : NoiseState
         Where to start.
     prior_mean : float or None
-        Of f; None learns it. That of g is learned.
+        Prior mean of f; None learns it. The prior mean of g is always learned.
     tol : float
         Stop when a step gains less than this many nats.
     max_iter : int
-        Most passes.
+        Maximum number of passes.
 
     Returns
     -------
@@ -167,7 +168,7 @@ def solve_noise(
     Raises
     ------
     LinAlgError
-        If the bound cannot be computed at the start, or the noise there is next to none.
+        If the bound cannot be computed at the start, or the noise variance there is nearly zero.
 
     Notes
     -----
@@ -189,23 +190,24 @@ def solve_noise(
 class HeteroscedasticModel(SparseModel):
     """A `SparseModel` with a noise process for each output.
 
-    All noise processes share a kernel and inducing points of their own. The vector `theta` holds
-    the parameters of the kernel of f, then those of the noise kernel.
+    All noise processes share one noise kernel and one set of inducing points, which differ from
+    those of f. The vector `theta` holds the parameters of the kernel of f, then those of the noise
+    kernel.
 
     Parameters
     ----------
     *args
-        Of `SparseModel`. The likelihood, one without parameters, serves only for the bound of a
-        constant function.
+        Positional arguments of `SparseModel`. The likelihood must have no parameters. It is used
+        only for the bound of a constant function.
     noise_kernel : FreeKernel
     n_noise_points : int
-        Most inducing points of the noise processes; they are chosen by greedy variance.
+        Maximum number of inducing points of the noise processes, chosen by greedy variance.
     noise_tol : float
-        Choose no more of them once what they miss costs at most this many nats per row.
+        Stop choosing points once the residual of g costs at most this many nats per row.
     log_noise : list of float
-        Log noise variance of each output to start from.
+        Initial log noise variance of each output.
     **options
-        Of `SparseModel`.
+        Keyword arguments of `SparseModel`.
     """
 
     def __init__(self, *args, noise_kernel, n_noise_points, noise_tol, log_noise, **options):
@@ -225,8 +227,8 @@ class HeteroscedasticModel(SparseModel):
     def constant_theta(self, theta, bounds):
         few, n_params = self.some_rows(), self.kernel.n_params
         flat = self.kernel.least_variance(theta[:n_params], bounds[:n_params], few)
-        of_noise = self.noise_kernel.least_variance(theta[n_params:], bounds[n_params:], few)
-        return np.concatenate([flat, of_noise])
+        flat_noise = self.noise_kernel.least_variance(theta[n_params:], bounds[n_params:], few)
+        return np.concatenate([flat, flat_noise])
 
     def initial_state(self):
         half = 0.5 * self.weight
@@ -236,7 +238,7 @@ class HeteroscedasticModel(SparseModel):
         )
 
     def precision(self, theta, states):
-        return sum(state.of_f for state in states)
+        return sum(state.f_precision for state in states)
 
     def evaluate(
         self,
@@ -281,12 +283,12 @@ class HeteroscedasticModel(SparseModel):
     def _both_features(self, theta, points, jitter, attempts):
         """Return the `RowFeatures` of f and of g.
 
-        Both are needed in turns, so they divide the memory by what they would keep.
+        Both are used in turns, so they share the memory in proportion to the sizes of their arrays.
         """
         options = {"jitter": jitter, "attempts": attempts}
-        of_f = (1.0 + self.kernel.n_arrays) * len(points.Z)
-        of_noise = (1.0 + self.noise_kernel.n_arrays) * len(points.Z_noise)
-        share = of_f / (of_f + of_noise)
+        size = (1.0 + self.kernel.n_arrays) * len(points.Z)
+        noise_size = (1.0 + self.noise_kernel.n_arrays) * len(points.Z_noise)
+        share = size / (size + noise_size)
         kernel_theta, _ = self.split(theta)
         features = self.row_features(self.kernel, kernel_theta, points.Z, share=share, **options)
         noise_features = self.row_features(
@@ -299,12 +301,12 @@ class HeteroscedasticModel(SparseModel):
         return features, noise_features
 
     def _noisy_gradient(self, features, noise_features, solutions, wrt_Z):
-        """Return the gradient w.r.t. theta, shape (P,), and w.r.t. the points of f, or None."""
+        """Return the gradients w.r.t. theta, shape (P,), and w.r.t. Z (None unless `wrt_Z`)."""
         outputs = [(solution.sites, solution.posterior, None) for solution in solutions]
         by_f = gradient(features, outputs, self.slack, wrt_Z=wrt_Z)
-        of_noise = [
+        noise_outputs = [
             (Sites(*solution.state[:2], None), solution.noise_posterior, None)
             for solution in solutions
         ]
-        by_noise = gradient(noise_features, of_noise, STANDARD)
+        by_noise = gradient(noise_features, noise_outputs, STANDARD)
         return np.concatenate([by_f.theta, by_noise.theta]), by_f.Z

@@ -1,7 +1,7 @@
-"""The posterior of f, and what is predicted from it.
+"""The approximate posterior of f, and predictions from it.
 
-A `Posterior` holds kernel, hyperparameters, inducing points and the q(u) of each function. A fitted
-estimator keeps one; a noise process adds another, for the log variance.
+A fitted estimator keeps one `Posterior`. With a noise process it keeps a second one, for the log
+noise variance.
 """
 
 from typing import NamedTuple
@@ -16,9 +16,9 @@ from sparsegpc._core.rows.blocks import RowBlocks, Table, row_blocks
 class Posterior(NamedTuple):
     """The approximate posterior of K functions that share a kernel and M inducing points.
 
-    ``theta`` (P,) are the free hyperparameters of ``kernel``, a `FreeKernel`; ``Luu`` (M, M) is the
-    factor of the covariance of the points ``Z`` (M, D) with the relative ``jitter``; ``functions``
-    holds a `FunctionPosterior` for each function.
+    ``theta`` (P,) holds the free hyperparameters of ``kernel``, a `FreeKernel`. ``Luu`` (M, M) is
+    the Cholesky factor of the prior covariance at the points ``Z`` (M, D), with the relative
+    ``jitter``. ``functions`` holds a `FunctionPosterior` for each function.
     """
 
     kernel: object
@@ -34,9 +34,10 @@ class Posterior(NamedTuple):
         return np.array([q.prior_mean for q in self.functions])
 
     def moments(self, X, **row_options):
-        """Return mean and variance of each f at rows, shape (K, N) each, block by block.
+        """Return the mean and the variance of each f at N rows, shape (K, N) each.
 
-        Cost N M (M + D) for one function, memory of one block beyond the result.
+        The rows are visited block by block. Cost N M (M + D) for one function; memory for one block
+        beyond the result.
         """
 
         def block(X):
@@ -44,27 +45,28 @@ class Posterior(NamedTuple):
             parts = [marginals(V, residual, q) for q in self.functions]
             return (), tuple(map(np.stack, zip(*parts, strict=True)))
 
-        # A cluster keeps what it was sent as long as this object lives, and the caller may reuse X.
+        # A cluster caches an array object until it is deleted. The view is deleted after this call,
+        # so the caller may change X afterwards.
         X = X.view() if isinstance(X, np.ndarray) else X
         return row_blocks(X, len(self.Z), **row_options).visit(block, Table(X))[1]
 
     def covariance(self, X):
-        """Return mean and covariance of each f at rows, shape (K, N) and (K, N, N).
+        """Return the mean and the covariance of each f at N rows, shape (K, N) and (K, N, N).
 
-        Cost N M (M + D) + N^2 (M + D), memory N^2 for each function and N^2 beyond, or what the
-        kernel needs to be evaluated.
+        Cost N M (M + D) + N^2 (M + D) for one function. Memory N^2 for each function, and N^2 or
+        the working memory of the kernel beyond that.
         """
         V, _ = self._features(X)
         residual = self.kernel.value(self.theta, X, X)
         residual -= V.T @ V
         mean = np.stack([moments(V, q)[0] for q in self.functions])
         result = np.empty((len(self.functions), len(X), len(X)))
-        for q, own in zip(self.functions, result, strict=True):
-            covariance(residual, V, q, out=own)
+        for q, out in zip(self.functions, result, strict=True):
+            covariance(residual, V, q, out=out)
         return mean, result
 
     def truncated(self, n_points):
-        """Return the posterior on the first points only, at the same sites and prior means."""
+        """Return the posterior on the first inducing points, at the same sites and prior means."""
         return self._replace(
             Z=self.Z[:n_points],
             Luu=np.ascontiguousarray(self.Luu[:n_points, :n_points]),
@@ -76,9 +78,9 @@ class Posterior(NamedTuple):
 
 
 def draw(mean, covariance, n_samples, rng):
-    """Return draws of shape (K, n_samples, N) from K Gaussians whose covariances may be singular.
+    """Return draws from K Gaussians, shape (K, n_samples, N).
 
-    ``mean`` is of shape (K, N), ``covariance`` of shape (K, N, N).
+    ``mean`` has the shape (K, N), ``covariance`` the shape (K, N, N). Covariances may be singular.
     """
     return np.stack([_draw(m, C, n_samples, rng) for m, C in zip(mean, covariance, strict=True)])
 
@@ -90,7 +92,7 @@ def _draw(mean, covariance, n_samples, rng):
 
 
 def whitened_features(kernel, theta, Z, Luu, X, **row_options):
-    """Return the features of new rows as a data matrix, shape (N, M)."""
+    """Return the transposed whitened features of new rows, shape (N, M)."""
 
     def block(X):
         return (), (features(kernel, theta, Z, Luu, X)[0],)

@@ -1,8 +1,9 @@
-r"""The mean of q(u) at a given covariance: what is cheap about the ascent of `sites`.
+r"""The mean of q(u) at a fixed covariance: the inner problem of the ascent in `sites`.
 
-Where the likelihood is log-concave the bound is concave in the mean. L-BFGS climbs it, in a metric
-in which its first step is Newton's for a likelihood whose curvature in f is the site precisions.
-Where a heavy row is on the wrong side its curvature vanishes, and steps are far too long.
+If the likelihood is log-concave, the bound is concave in the mean. L-BFGS maximises it. Its first
+step is the Newton step for a likelihood whose negative second derivative in f is the site
+precision. The true curvature at a misclassified row may be nearly zero. If such a row has a large
+weight, full steps are far too long and are halved.
 """
 
 from typing import NamedTuple
@@ -18,7 +19,7 @@ EPSILON, TINY = np.finfo(np.float64).eps, np.finfo(np.float64).tiny
 
 
 class Covariance:
-    """q(u) of one function at fixed site precisions: all but its mean.
+    """The covariance of q(u) of one function at fixed site precisions, and steps for its mean.
 
     Cost N M^2 + M^3 / 3.
 
@@ -27,7 +28,7 @@ class Covariance:
     features : RowFeatures
     state : SiteState
     prior_mean : float or None
-        None learns it.
+        Prior mean of f; None learns it.
     """
 
     def __init__(self, features, state, prior_mean):
@@ -40,17 +41,17 @@ class Covariance:
         self._curvature = max(curvature, EPSILON * self._sums.precision, TINY)
 
     def posterior(self, mean):
-        """Return the `FunctionPosterior` of a mean of shape (M + 1,), without its bound."""
+        """Return the `FunctionPosterior` with a given mean, shape (M + 1,), without its bound."""
         cost = self._sums.cost / self._n_rows
         return FunctionPosterior(
             mean[:-1], self.LB, float(mean[-1]), mean_cost=cost, n_rows=self._n_rows
         )
 
     def mean(self):
-        """Return the mean that the shifts b of the sites imply, shape (M + 1,).
+        """Return the mean for the shifts b of the sites, shape (M + 1,).
 
-        It is :math:`w = B^{-1} V (b - \\mu p)` in whitened coordinates, with the prior mean
-        :math:`\\mu` behind it.
+        The first M entries are :math:`w = B^{-1} V (b - \\mu p)`, in whitened coordinates; the last
+        is the prior mean :math:`\\mu`.
         """
         w_b, mu = solve_cholesky(self.LB, self._sums.Vb), self._prior_mean
         if mu is None:
@@ -58,9 +59,10 @@ class Covariance:
         return np.append(w_b - mu * self._w_p, mu)
 
     def newton_step(self, gradient):
-        """Return the step of w and the prior mean, as one vector, for the gradient w.r.t. them.
+        """Return the step of w and the prior mean for a gradient, all of shape (M + 1,).
 
-        It is Newton's for a likelihood whose curvature in f is the site precision.
+        It is the Newton step for a likelihood whose negative second derivative in f is the site
+        precision.
         """
         step = solve_cholesky(self.LB, gradient[:-1])
         mu = 0.0
@@ -70,10 +72,11 @@ class Covariance:
 
 
 class MeansPoint(NamedTuple):
-    """The bound at means of q(u) and of the prior, ``x`` (K, M + 1).
+    """The bound as a function of the means of q(u) and of the prior, ``x`` (K, M + 1).
 
-    ``value`` is the part of the bound that depends on them, ``gradient`` (K, M + 1) its derivative,
-    ``mean_of_f`` (K, N) the means of f at the rows, and ``expected`` the `Expectation` there.
+    ``value`` is the part of the bound that depends on x, and ``gradient`` (K, M + 1) its gradient.
+    ``mean_of_f`` (K, N) holds the means of f at the rows, and ``expected`` is the `Expectation` at
+    these means.
     """
 
     x: np.ndarray

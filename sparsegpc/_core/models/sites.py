@@ -1,22 +1,24 @@
-r"""Solving for the sites of likelihoods that are not Gaussian: ascent on the bound over q(u).
+r"""Solve for the sites of a likelihood that is not Gaussian, by ascent on the bound over q(u).
 
 For any Gaussian q(u) the log marginal likelihood is at least
 
 .. math:: \sum_n E_{q(f_n)}[\log p(y_n | f_n)] - \mathrm{KL}(q(u) \,\|\, p(u))
     - \tfrac12 \textstyle\sum_n (v_n - \log v_n - 1).
 
-At its maximum q(u) is what Gaussian sites make it: with :math:`\alpha_n` the derivative of the
-expectation w.r.t. the mean of f, and :math:`\pi_n` minus twice that w.r.t. its variance, they have
-precision :math:`\pi_n` and shift :math:`\alpha_n + \pi_n\,\mathrm{mean}_n`. So the bound is
-maximised over 2 N numbers rather than the M (M + 3) / 2 of an explicit q(u), in two turns:
+At the maximum q(u) is the posterior of Gaussian sites of precision :math:`p_n` and shift
+:math:`b_n = \alpha_n + p_n m_n`. Here :math:`m_n` is the mean of :math:`f_n`, :math:`\alpha_n` the
+derivative of the expectation of row n w.r.t. :math:`m_n`, and :math:`p_n` minus twice its
+derivative w.r.t. the variance of :math:`f_n`. So the bound is maximised over 2 N numbers rather
+than the M (M + 3) / 2 parameters of q(u). Two steps alternate:
 
-- given the precisions, and with them the covariance, over the mean of q(u), in which the bound is
-  concave, at O(N M) for a step: see `posterior_means`;
-- the precisions are set to the :math:`\pi_n` that the moments ask for, at about 2 N M^2: a pass.
-  Anderson's method extrapolates their logarithms from the last few passes.
+- The precisions, which determine the covariance of q(u), are fixed, and the bound is maximised over
+  the mean of q(u). A step of this search costs O(N M); see `posterior_means`.
+- A pass sets the precisions to the :math:`p_n` that follow from the mean and variance of f, at a
+  cost of about 2 N M^2. Anderson acceleration extrapolates the log precisions from the last few
+  passes.
 
-A step that lowers the bound is taken back: see `ascent`. The last pass is spared where the next one
-would gain less than the tolerance, by an estimate from above.
+A step that lowers the bound is rejected; see `ascent`. The ascent ends when an upper estimate of
+the gain of the next pass is below the tolerance, which saves the last pass.
 
 References
 ----------
@@ -42,20 +44,20 @@ from sparsegpc._core.optimisers.ascent import ascend, refuse_infinite
 from sparsegpc._core.optimisers.lbfgs import maximize_lbfgs
 from sparsegpc._core.rows.blocks import Table
 
-# A step of the precisions that lowers the bound is halved, down to this length.
+# A step of the precisions that lowers the bound is halved, at most down to this length.
 SHORTEST_STEP = 1.0 / 1024.0
-# So that logarithms are finite.
+# Lower limit of precisions, which keeps their logarithms finite.
 SMALLEST_PRECISION = 1e-100
-# A fall of the bound by less than this, in nats per row, is rounding.
+# A decrease of the bound by less than this, in nats per row, counts as rounding error.
 ROUNDING = 1e-12
 
 
 class SiteSolution(NamedTuple):
-    """The sites, q(u) and the bound (nats) of one function at the end of the ascent.
+    """The sites, q(u) and bound of one function at the end of the ascent.
 
-    Functions of one likelihood have the same bound: each an equal share of it. ``state`` is where
-    the next ascent should start; ``residual_cost`` (N,) is minus twice the derivative of the bound
-    w.r.t. the residual, None where it follows from the slack.
+    The bound of a likelihood, in nats, is divided equally among its functions. ``state`` is the
+    start for the next ascent. ``residual_cost`` (N,) is minus twice the derivative of the bound
+    w.r.t. the residual, or None if it follows from the slack.
     """
 
     state: SiteState | None
@@ -72,7 +74,7 @@ class SiteSolution(NamedTuple):
 
 
 def solve_sites(features, likelihood, y, weight, slack, states, *, prior_mean=None, tol, max_iter):
-    """Maximise the bound over the sites.
+    """Maximise the bound over the sites, and return a `SiteSolution` for each function.
 
     Parameters
     ----------
@@ -81,19 +83,18 @@ def solve_sites(features, likelihood, y, weight, slack, states, *, prior_mean=No
     y, weight : ndarray of shape (N,)
     slack : Slack
     states : list of SiteState
-        Where to start, one for each function of the likelihood.
+        The start: a state for each function of the likelihood.
     prior_mean : float or None
         None learns it along with q(u).
     tol : float
         Stop when another pass would gain less than this many nats.
     max_iter : int
-        Most passes.
+        Maximum number of passes.
 
     Returns
     -------
     list of SiteSolution
-        One for each function. ``bounds`` holds the bound of the likelihood after each accepted
-        pass.
+        ``bounds`` holds the bound of the likelihood after each accepted pass.
 
     Raises
     ------
@@ -107,7 +108,7 @@ def solve_sites(features, likelihood, y, weight, slack, states, *, prior_mean=No
     if likelihood.has_fixed_sites:
         return [_collapse_fixed(features, likelihood, y, weight, slack, prior_mean)]
     rounding = ROUNDING * float(weight.sum())
-    # A tolerance far below the rounding would never be met.
+    # Rounding errors would prevent convergence to a much smaller tolerance.
     tol = max(tol, 0.01 * rounding)
     problem = _Problem(features, likelihood, y, weight, slack, prior_mean, tol)
     found = ascend(
@@ -130,11 +131,13 @@ def _collapse_fixed(features, likelihood, y, weight, slack, prior_mean):
 
 
 class SitesPoint(NamedTuple):
-    """The bound at given site precisions, maximised over the means, and the sites that follow.
+    """The bound at given site precisions, maximised over the means, with what the ascent needs.
 
-    ``x`` (K, N) are the logarithms of the precisions, ``image`` of those asked for; ``means``
-    (K, M + 1) are those of q(u) and the prior, ``mean`` (K, N) those of f that follow, and
-    ``metric`` (K, N) weighs changes of the log precisions.
+    ``x`` (K, N) holds the log precisions, and ``image`` (K, N) those that the next pass sets.
+    ``means`` (K, M + 1) holds the means of q(u) and of the prior, and ``mean`` (K, N) those of f.
+    ``slope`` (K, N) is the derivative of the expectation w.r.t. ``mean``. ``metric`` (K, N) weighs
+    changes of the log precisions, and ``next_gain`` is an upper estimate of the gain of the next
+    pass.
     """
 
     x: np.ndarray
@@ -149,30 +152,32 @@ class SitesPoint(NamedTuple):
     next_gain: float
 
     def states_at(self, log_precision):
-        """Return sites of other precisions that give q(u) the same mean."""
+        """Return states with other precisions, whose shifts give q(u) the same mean."""
         precision = np.exp(log_precision)
         return list(map(SiteState, precision, self.slope + precision * self.mean))
 
     def towards_target(self, length):
-        """Return log precisions part of the way to the target.
+        """Return the log precisions at the fraction `length` of the way to the next ones.
 
-        The bound rises along the straight line of the precisions, not of their logarithms.
+        The way is a straight line in the precisions, along which the bound rises, not in their
+        logarithms.
         """
         precision, target = np.exp(self.x), np.exp(self.image)
         return np.log((1.0 - length) * precision + length * target)
 
     def residual(self, x, image):
-        """Return a change of log precisions as a vector, in the metric here."""
+        """Return a change of the log precisions as a vector, in the metric at this point."""
         return (np.sqrt(self.metric) * (image - x)).ravel()
 
     def combined(self, gamma, images, largest=2.0):
-        """Return extrapolated log precisions, within `largest` of the image here."""
-        # In terms of changes: where gamma is large they are small; weighted images would cancel.
+        """Return extrapolated log precisions, which differ from the image by at most `largest`."""
+        # A weighted sum of the images would lose digits where gamma is large, as the changes from
+        # image to image are then small.
         moved = images[-1] - np.tensordot(gamma, np.diff(images, axis=0), 1)
         return np.clip(moved, self.image - largest, self.image + largest)
 
     def solutions(self, bounds, n_iter, converged):
-        """Return the list of `SiteSolution`."""
+        """Return a list with the `SiteSolution` of each function."""
         share = self.bound / len(self.posteriors)
         return [
             SiteSolution(
@@ -203,10 +208,10 @@ class _Problem:
         self._scales = scales_for(likelihood, slack)
 
     def evaluate(self, states, start=None):
-        """Return the `SitesPoint` at these sites; only their precisions matter in the end.
+        """Return the `SitesPoint` at the precisions of the given states.
 
-        The search for the mean begins at that of the `SitesPoint` `start`, or if it is None at what
-        the sites imply.
+        The search for the mean of q(u) starts from that of `start`, a `SitesPoint`. If `start` is
+        None, it starts from the mean that the shifts of the states give.
         """
         functions = [Covariance(self._features, state, self._prior_mean) for state in states]
         precision = np.stack([state.precision for state in states])
@@ -223,7 +228,8 @@ class _Problem:
             0.1 * self._tol,
         )
         means, value, _, mean, expected = best
-        # All of the bound that does not depend on the mean; the trace of B^-1 is M less the sum.
+        # The part of the bound that does not depend on the mean. The trace of B^-1 in it equals M
+        # less the sum of precision times inducing variance.
         rest = 0.5 * float((precision * inducing_variance).sum() - (v - np.log(v) - 1.0).sum())
         rest -= 0.5 * sum(log_det(function.LB) for function in functions)
         target = np.maximum(expected.precision, SMALLEST_PRECISION)
@@ -243,13 +249,16 @@ class _Problem:
             next_gain,
         )
 
-    def _next_gain(self, precision, asked, target, inducing_variance, v):
-        """Return an estimate from above of what a pass gains, which replaces `precision`."""
-        # To second order 1/4 of the sum over pairs of rows of the products of their changes and
-        # their squared covariance, which is at most the product of the variances.
-        change = np.abs(asked - precision) * inducing_variance
+    def _next_gain(self, precision, new, target, inducing_variance, v):
+        """Return an upper estimate of the gain of a pass from `precision` to `new`.
+
+        `target` is `new` with its lower limit.
+        """
+        # To second order the gain is 1/4 of the sum over pairs of rows of the product of their
+        # changes and their squared covariance, which is at most the product of the variances.
+        change = np.abs(new - precision) * inducing_variance
         gain = 0.25 * float((change.sum(axis=1) ** 2).sum())
-        # And what new scales gain.
+        # New scales of the residuals add to the gain.
         ratio = v / self._scales_at(target)
         return gain + 0.5 * float((ratio - 1.0 - np.log(ratio)).sum())
 
@@ -262,7 +271,7 @@ class _Problem:
         return v
 
     def _evaluate_first(self, functions, means, v):
-        """Return the `MeansPoint` at means, and the variances that come from q(u), (K, N)."""
+        """Return the `MeansPoint` at given means, and the inducing variances, shape (K, N)."""
         factors = [function.LB for function in functions]
         expect = self._expectation(means)
 
@@ -275,7 +284,7 @@ class _Problem:
         return _means_point(means, sums, rows), inducing_variance
 
     def _evaluate_means(self, means, inducing_variance, v):
-        """Return the `MeansPoint` at means of q(u) and the prior. Cost 4 N M for a function."""
+        """Return the `MeansPoint` at given means. Cost 4 N M for each function."""
         visited = self._features.visit(
             self._expectation(means), inducing_variance, *self._inputs(v)
         )
@@ -285,7 +294,7 @@ class _Problem:
         return v, self._features.residual, Table(self._y), self._weight
 
     def _expectation(self, means):
-        """Return what `visit` calls: the expectation, and the slope of its sum over rows."""
+        """Return a function for `RowFeatures.visit`: expectations, and slopes w.r.t. the means."""
         w, prior_means, likelihood = means[:, :-1], means[:, -1:], self._likelihood
 
         def block(V, inducing_variance, v, residual, y, weight):
@@ -302,7 +311,7 @@ class _Problem:
 
 
 def _newton_step(functions, gradient):
-    """Return the steps (K, M + 1) that gradients w.r.t. the means of each function imply."""
+    """Return the Newton steps (K, M + 1) for gradients w.r.t. the means."""
     steps = [c.newton_step(part) for c, part in zip(functions, gradient, strict=True)]
     return np.stack(steps)
 
