@@ -368,7 +368,7 @@ def test_no_other_sites_are_better(slack, seed, log_size):
     size = 10.0**log_size
     precision = state.precision * np.exp(size * rng.randn(len(state.precision)))
     shift = state.shift + size * rng.randn(len(precision))
-    moved = evaluate(model, states=(NoiseState(precision, shift, state.of_f),), max_iter=1)
+    moved = evaluate(model, states=(NoiseState(precision, shift, state.f_precision),), max_iter=1)
     assert moved.objective <= best.objective + 1e-8
 
 
@@ -393,8 +393,8 @@ def test_sites_at_the_end_are_the_derivatives_of_the_expected_log_likelihood(sla
     assert_allclose(solution.state.precision, -2.0 * by_variance, rtol=1e-4, atol=1e-6)
     expected = by_mean - 2.0 * by_variance * moments[0]
     assert_allclose(solution.state.shift, expected, rtol=1e-4, atol=1e-5)
-    assert_allclose(solution.state.of_f, np.exp(-moments[0] + 0.5 * moments[1]), rtol=1e-6)
-    assert_allclose(solution.sites.precision, solution.state.of_f)
+    assert_allclose(solution.state.f_precision, np.exp(-moments[0] + 0.5 * moments[1]), rtol=1e-6)
+    assert_allclose(solution.sites.precision, solution.state.f_precision)
 
 
 @pytest.mark.parametrize("log_noise", [-20.0, -10.0, 4.0, 10.0, 30.0])
@@ -419,7 +419,7 @@ def test_steps_to_where_precisions_overflow_are_taken_back(outlier, variance, lo
     options = {"points": chosen_of(model, 12, 10), "tol": 1e-3}
     evaluation = evaluate(model, theta, max_iter=200, **options)
     # A precision that was cut off would promise a bound without end.
-    assert evaluation.solutions[0].state.of_f.max() < 1e100
+    assert evaluation.solutions[0].state.f_precision.max() < 1e100
     assert evaluation.objective >= evaluate(model, theta, max_iter=1, **options).objective
     assert evaluation.objective < 1000.0
 
@@ -566,7 +566,7 @@ def test_initial_state_is_constant_noise():
     for state, g in zip(model.initial_state(), (-1.0, 2.0), strict=True):
         assert_allclose(state.shift / state.precision, g)
         assert_allclose(state.precision, 0.5 * model.weight)
-        assert_allclose(state.of_f, model.weight * np.exp(-g))
+        assert_allclose(state.f_precision, model.weight * np.exp(-g))
     total = model.precision(THETA, model.initial_state())
     assert_allclose(total, model.weight * (np.exp(1.0) + np.exp(-2.0)))
 
