@@ -1,4 +1,4 @@
-"""The partial Cholesky factor that a selection grows, and the candidates for its next rows."""
+"""The partial Cholesky factor of a selection, and blocks of candidates for the next pivots."""
 
 from functools import partial
 from typing import NamedTuple
@@ -10,18 +10,20 @@ from scipy.linalg.blas import dger
 from sparsegpc._core.numerics.linalg import solve_lower
 from sparsegpc._core.rows.blocks import Table, row_blocks
 
-# A residual below this share of the diagonal is rounding: the row is spanned by the chosen ones.
+# A residual below this fraction of the diagonal counts as rounding error: the chosen rows span the
+# row.
 RANK_TOLERANCE = 1e-10
-# A residual variance this far below zero, as a share of the diagonal, is more than rounding, which
-# reaches 1e-5 where rows in an unlucky order nearly depend on each other.
+# A residual below minus this fraction of the diagonal shows that the kernel is indefinite. Rounding
+# errors reach 1e-5 where rows are nearly linearly dependent.
 INDEFINITE = 1e-3
 
 
 class Selection(NamedTuple):
-    """Chosen rows in order, and what they leave.
+    """The chosen rows in order, and the cost of their residuals.
 
-    ``indices`` (M,); ``traces`` (M + 1,), the sum of ``precision * residual`` after 0, 1, ..., M
-    points; ``costs`` (M + 1,), the cost per row in nats: half of that over the total weight.
+    ``indices`` (M,) are those of the rows. ``traces`` (M + 1,) holds the sum of
+    ``precision * residual`` after 0, 1, ..., M points. ``costs`` (M + 1,) holds half the trace
+    divided by the total weight: the cost in nats per unit of weight.
     """
 
     indices: np.ndarray
@@ -30,29 +32,29 @@ class Selection(NamedTuple):
 
 
 class Factor:
-    """The factor of the chosen rows' covariance, with its history and what is left elsewhere.
+    """The Cholesky factor of the covariance of the chosen rows, and the residuals of all rows.
 
     Parameters
     ----------
     covariance, X, kdiag, precision, n_points
         As in `select`.
     gain_weight : ndarray of shape (N,) or None
-        What the rules weigh residuals by. None is `precision`.
+        Weights of the residuals in the rules; None uses `precision`.
     tol : float
-        Stop as soon as the cost per row, in nats, is at most this.
+        Stop once the cost, in nats per unit of weight, is at most this.
     total_weight : float or None
-        What "per row" counts: the sum of the sample weights. None is N.
+        Sum of the sample weights; None is N.
     **row_options
-        Of `RowBlocks`.
+        Options of `RowBlocks`.
 
     Attributes
     ----------
     indices : list of int
         Chosen rows.
     residual : ndarray of shape (N,)
-        What the points of the last pass leave at each row; zero at chosen and spanned rows.
+        Residual of each row given the points at the last pass; zero at chosen and spanned rows.
     traces : list of float
-        See `Selection`; up to the last pass.
+        The traces up to the last pass; see `Selection`.
     """
 
     def __init__(
@@ -86,30 +88,34 @@ class Factor:
 
     @property
     def block_size(self):
-        """Number of candidates in a block.
+        """Number of candidates in the next block.
 
-        It depends on the number of points only, so a selection is nested.
+        It depends on the number of points only, so selections are nested.
         """
         return min(256, 32 + self.size // 2)
 
     def gains(self, rows=slice(None)):
-        """Return ``gain_weight * residual``, zero where the residual is rounding."""
-        left = self.residual[rows]
-        return np.where(left > self._floor[rows], self._gain_weight[rows] * left, 0.0)
+        """Return ``gain_weight * residual``, or zero where the residual is rounding error."""
+        residual = self.residual[rows]
+        return np.where(residual > self._floor[rows], self._gain_weight[rows] * residual, 0.0)
 
     def pass_due(self, n_wasted=0, share=0.0):
-        """Return whether to visit the rows, as more than a share of them was turned down."""
+        """Return whether to visit all rows now.
+
+        A visit is due if there are enough points, or if `n_wasted`, the number of rejected
+        candidates since the last visit, exceeds the fraction `share` of the rows.
+        """
         return self.size == self._n_points or n_wasted > share * len(self.residual)
 
     def has_doubled(self):
-        """Return whether there is a tolerance, and twice the points of the last pass."""
+        """Return whether there is a tolerance and the points have doubled since the last pass."""
         return self._tol > 0.0 and self.size >= 2 * max(len(self.traces) - 1, 16)
 
     def _cost(self, trace):
         return 0.5 * trace / self._total_weight
 
     def candidates(self, rows):
-        """Return the `Candidates` at these rows."""
+        """Return the `Candidates` for the given rows."""
         X = self._X[rows]
         H = self._covariance(X, X)
         V = _whiten(self._covariance, self._Z, self._L, X)
@@ -120,21 +126,22 @@ class Factor:
                 "parameters, and scale the columns"
             )
         block = Candidates(rows, X, V, H, self._floor[rows], self._n_points - self.size)
-        # Where a kernel's diagonal disagrees with its columns, the columns decide: or a spanned
-        # row would be proposed for ever.
+        # If the diagonal of a kernel disagrees with its columns, the columns decide. Otherwise a
+        # spanned row would be proposed again and again.
         self._floor[rows[H.diagonal() <= block.floor]] = np.inf
         return block
 
     def gains_of(self, block):
-        """Return ``gain_weight * residual`` at the `Candidates`, as `gains` does."""
-        left = block.residual
-        return np.where(left > block.floor, self._gain_weight[block.rows] * left, 0.0)
+        """Return the gains of the `Candidates`, as `gains` does for rows."""
+        residual = block.residual
+        return np.where(residual > block.floor, self._gain_weight[block.rows] * residual, 0.0)
 
     def errors(self, block):
-        """Return the square root of the rounding error of each candidate's residual.
+        """Return the square root of the rounding error of the residual of each candidate.
 
-        To first order ``eps * (sum |w|)^2``, where w are the weights of the points, and one of the
-        row itself, in the prediction that leaves the residual.
+        The residual is the error of a linear prediction of the row from the points. To first order
+        its rounding error is ``eps * (sum |weight|)^2`` over the weights of the points in the
+        prediction and a weight of one for the row itself.
         """
         weights = solve_lower(self._L, block.V, transposed=True) if self.size else block.V
         scale = np.sqrt(self._kdiag[self.indices])
@@ -142,7 +149,7 @@ class Factor:
         return np.sqrt(np.finfo(np.float64).eps) * total
 
     def append(self, block):
-        """Add the pivots of these `Candidates`."""
+        """Add the pivots of the `Candidates` to the factor."""
         pivots, factor = block.pivots, block.factor()
         if not pivots:
             return
@@ -157,7 +164,7 @@ class Factor:
         self.indices.extend(chosen.tolist())
 
     def visit_rows(self):
-        """Renew the residuals of all rows, and return whether the selection is complete."""
+        """Recompute the residuals of all rows, and return whether the selection is complete."""
         blocks = row_blocks(self._X, self.size, **self._row_options)
         (costs,), (residual,) = blocks.visit(
             partial(_leave, self._covariance, self._Z, self._L),
@@ -173,11 +180,11 @@ class Factor:
         residual[self._floor == np.inf] = 0.0
         self.residual = residual
         trace = self._precision @ residual
-        # What each point took, added from the end: no digits are lost as the trace falls.
+        # Sum the decreases of the trace from the last point back, which loses no digits.
         path = trace + np.append(np.cumsum(costs[: len(self.traces) - 1 : -1])[::-1], 0.0)
         path = np.minimum(path, self.traces[-1])
         self.traces.extend(path[: self.size + 1 - len(self.traces)].tolist())
-        # Without new points, rows may have been found to be spanned.
+        # The trace may fall without new points, if candidates turned out to be spanned rows.
         self.traces[-1] = min(self.traces[-1], trace)
         return self.size == self._n_points or (self.size > 0 and self._cost(trace) <= self._tol)
 
@@ -185,7 +192,7 @@ class Factor:
         """Return the `Selection` up to the first point that reaches the tolerance."""
         traces = np.array(self.traces)
         costs = self._cost(traces)
-        # The empty set may satisfy a large tolerance, but a model needs a point all the same.
+        # A model needs at least one point, even if the tolerance is met without any.
         reached = np.flatnonzero(costs[1:] <= self._tol)
         size = self.size if len(reached) == 0 else int(reached[0]) + 1
         indices = np.array(self.indices[:size], dtype=np.intp)
@@ -193,38 +200,38 @@ class Factor:
 
 
 def _whiten(covariance, Z, L, X):
-    """Return ``L^-1 k(Z, X)``; no point has no row of it."""
+    """Return ``L^-1 k(Z, X)``, of shape (0, N) if there are no points."""
     return solve_lower(L, covariance(Z, X), overwrite=True) if len(Z) else np.empty((0, len(X)))
 
 
 def _leave(covariance, Z, L, X, kdiag, precision):
-    """Return the cost that each point takes from these rows, and the residual left at each."""
+    """Return how much each point reduces the trace, and the residual of each row."""
     V = _whiten(covariance, Z, L, X)
     V *= V
     return (V @ precision,), (np.maximum(kdiag - V.sum(axis=0), 0.0),)
 
 
 class Candidates:
-    """Rows that may become pivots, and their residual covariance given all pivots so far.
+    """A block of rows that may become pivots, and their residual covariance given the pivots.
 
-    A row may be there twice: when it is taken, rounding is left of its residual at both places.
+    A row may occur twice. Once it is a pivot, the residuals of both copies are rounding errors.
     """
 
-    def __init__(self, rows, X, V, H, floor, n_wanted):
+    def __init__(self, rows, X, V, H, floor, max_pivots):
         self.rows, self.X, self.V = rows, X, V
-        self._H, self.floor, self._n_wanted = np.ascontiguousarray(H), floor, n_wanted
-        # With the variance that the points explain.
+        self._H, self.floor, self._max_pivots = np.ascontiguousarray(H), floor, max_pivots
+        # In units of the prior variance: the residual plus the variance that the points explain.
         self._below_zero = -INDEFINITE * (H.diagonal() + np.einsum("mn,mn->n", V, V))
         self.pivots, self.columns = [], []
 
     @property
     def complete(self):
-        """Whether there are as many pivots as were wanted."""
-        return len(self.pivots) == self._n_wanted
+        """Whether the block has the largest number of pivots that the selection needs."""
+        return len(self.pivots) == self._max_pivots
 
     @property
     def residual(self):
-        """Residual variance at each candidate, a view; shape (b,)."""
+        """Residual variance of each candidate, a view of shape (block size,)."""
         return self._H.diagonal()
 
     def take(self, k):
@@ -236,7 +243,7 @@ class Candidates:
 
     def factor(self):
         """Return the lower Cholesky factor of the pivots' residual covariance."""
-        # Residuals only fall, so what was below zero before a pivot was taken is so still.
+        # Residuals only decrease, so a negative one stays negative and one check is enough.
         if (self.residual < self._below_zero).any():
             raise LinAlgError(
                 "the kernel is not positive semi-definite: given the chosen rows, the variance at "

@@ -1,30 +1,31 @@
-r"""Choice of inducing points among the rows by partial pivoted Cholesky factorisation.
+r"""Selection of inducing points among the rows by partial pivoted Cholesky factorisation.
 
-A set of inducing points leaves the residual :math:`r_n = k(x_n, x_n) - q(x_n, x_n)` at each row; in
-a model with site precisions p this costs about :math:`\frac12\sum p_n r_n` nats, which is what the
-standard slack charges and half the trace that Passerello stops at (section 3.3.2). The tight slack
-charges less, but as little as one logarithm for a site however precise: no measure of the cost.
-The rules differ in the next pivot:
+Given a set of inducing points, row n has the residual :math:`r_n`, the part of its prior variance
+that the points leave unexplained. In a model with site precisions p the residuals cost about
+:math:`\frac12\sum p_n r_n` nats. This is minus the standard slack, and half the trace at which
+Passerello stops (section 3.3.2). The tight slack is no measure of the cost, since it grows only
+with the logarithm of the precision of a site. The rules differ in the choice of the next pivot:
 
 argmax
     The row with the largest :math:`p_n r_n`: heteroscedastic greedy variance (Passerello 2021,
-    section 4.3.2), and with unit precisions greedy variance (Burt, Rasmussen, van der Wilk 2020).
+    section 4.3.2), or with unit precisions greedy variance (Burt, Rasmussen, van der Wilk 2020).
 sample
     A row drawn with probability proportional to :math:`p_n r_n`: randomly pivoted Cholesky (Chen,
     Epperly, Tropp, Webber 2022) of the covariance scaled by the site precisions.
 order
-    The rows of a given order, but those whose residual is rounding: the baseline of uniform choice.
+    The next row of a given order whose residual is not rounding error. With a random order this is
+    uniform choice, the baseline.
 
-All are nested: the first m points of a selection are the selection of m points. The room sees
-values of the kernel, never the kernel.
+All rules are nested: the first m points of a selection are the selection of m points.
 
-No (M, N) array is kept. A pass over the rows gives the residual of each; then points are chosen by
-the block of candidates, whose residuals alone are renewed, until candidates have been turned down
-so often that a pass is as cheap. Residuals only fall, so those of the last pass are upper bounds,
-and both rules stay exact: a draw by old residuals is kept with probability (residual now) /
-(residual then), which has the law of one draw at a time (Epperly, Tropp, Webber 2024, algorithm
-2.2, with the proposals kept over many blocks); the largest gain among the candidates is the largest
-of all if it exceeds the old gains of all other rows.
+No (M, N) array is kept. A pass over the rows computes all residuals. Then points are chosen from
+blocks of candidates, and only the residuals of the candidates are updated. Once so many candidates
+have been rejected that a pass is as cheap, the next pass follows. Residuals only decrease, so those
+of the last pass are upper bounds, and the first two rules stay exact. With "sample", a row drawn by
+its old residual is accepted with probability (new residual) / (old residual), which has the same
+distribution as one draw after another (Epperly, Tropp, Webber 2024, algorithm 2.2, with proposals
+that serve for many blocks). With "argmax", the largest gain among the candidates is the largest of
+all rows if it exceeds the old gains of all other rows.
 """
 
 import numpy as np
@@ -45,47 +46,48 @@ def _check_diagonal(kdiag):
 
 
 def select(covariance, X, kdiag, precision, n_points, *, rule, rng=None, order=None, **options):
-    """Choose inducing points among N rows.
+    """Choose inducing points among N rows and return the `Selection`.
 
     Parameters
     ----------
     covariance : callable
         ``covariance(Z, X)`` returns the kernel between rows of two tables, shape (m, n).
     X : array of shape (N, D)
-        Sliced block by block, and read at single rows.
+        The rows. They are read in blocks and one by one.
     kdiag : ndarray of shape (N,)
         Diagonal of the kernel matrix.
     precision : ndarray of shape (N,)
-        Site precisions: what a residual costs.
+        Site precisions.
     n_points : int
-        Most points to choose, at least one.
+        Maximum number of points, at least one.
     rule : str
-        Of `RULES`, see the module's text.
+        A key of `RULES`; see the docstring of the module.
     rng : numpy.random.RandomState or None
-        For ``rule="sample"``.
+        Source of the draws if `rule` is "sample".
     order : ndarray of int or None
-        For ``rule="order"``.
+        Indices of rows if `rule` is "order".
     **options
-        Of `Factor`.
+        Keyword arguments of `Factor`.
 
     Returns
     -------
     Selection
-        Fewer than `n_points` points if the tolerance is reached, or if the chosen rows span all
-        others to rounding. At least one.
+        At least one point, and fewer than `n_points` if the tolerance is reached or the chosen rows
+        span all others up to rounding errors.
 
     Raises
     ------
     LinAlgError
-        If the kernel is zero at every row, is found not to be positive semi-definite, or has
+        If the kernel is zero at every row, turns out not to be positive semi-definite, or has
         values that are not finite.
 
     Notes
     -----
-    Cost N M^2, and N M values of the kernel, for the last pass over the rows. "order" needs no
-    other but for a tolerance, "sample" few, since the trace falls by a large factor from one to the
-    next; those of "argmax" have about twice the points of the last, which makes its cost two to
-    four times that. Memory N + M^2 and a block of rows for each thread. Threads do the passes only.
+    The last pass over the rows costs N M^2 and N M values of the kernel. "order" needs other passes
+    only to reach a tolerance. "sample" needs few, since the trace falls by a large factor between
+    passes. With "argmax" the number of points about doubles between passes, so the total cost is
+    two to four times that of the last pass. Memory N + M^2, and a block of rows for each thread.
+    Only the passes use several threads.
     """
     if rule not in RULES:
         raise ValueError(f"rule must be one of {tuple(RULES)}, got {rule!r}")

@@ -1,24 +1,23 @@
-"""The rules of selection: which row is the next pivot.
+"""Rules of selection, which choose the next pivot.
 
 A rule is called as ``rule(factor, rng, order)``. It appends candidates to the `Factor` until
-``factor.visit_rows()`` says that the selection is complete, or no row is left to take. Its first m
-points must be the same however many are asked for. To add a rule, write a function and
-add its name to `RULES`.
+``factor.visit_rows()`` returns true, or no row is left. Its first m points must not depend on the
+number of points. To add a rule, write a function and add it to `RULES`.
 """
 
 from typing import NamedTuple
 
 import numpy as np
 
-# Gains that differ by less than this share are equal.
+# Gains count as equal if their relative difference is less than this.
 TIE = 1e-12
 
 
 def sample(factor, rng, order, waste=0.25):
-    """Draw rows with probability proportional to their gain, one after the other.
+    """Draw rows one after the other, with probability proportional to their gains.
 
-    All rows are visited once more than the share `waste` of them was turned down. A pass takes less
-    for each row than candidates do.
+    All rows are visited as soon as the number of rejected candidates exceeds the fraction `waste`
+    of the rows. The fraction is below one since a candidate costs more than a row in a pass.
     """
     complete = False
     while not complete:
@@ -36,11 +35,10 @@ def sample(factor, rng, order, waste=0.25):
 
 
 def _thin(block, proposed, rng):
-    """Take draws as if each were drawn after the ones before it.
+    """Accept some of the draws, as if each were drawn given the ones before it.
 
-    A draw was proposed with probability proportional to its residual at the last pass; it is kept
-    with probability (its residual now) / (its residual then). The weights are the same in both and
-    cancel.
+    A row was drawn with probability proportional to its gain at the last pass. It is accepted with
+    probability (current residual) / (residual at the last pass); the weights of the gains cancel.
     """
     residual = block.residual
     for k, threshold in enumerate(rng.uniform(size=len(proposed)) * proposed):
@@ -49,30 +47,32 @@ def _thin(block, proposed, rng):
 
 
 def argmax(factor, rng, order, waste=0.125):
-    """Take the row with the largest gain, one after the other; the first of equal ones.
+    """Take the row with the largest gain, one after the other, and the first of equal ones.
 
-    All rows are visited once more than the share `waste` of them was turned down.
+    All rows are visited as soon as the number of rejected candidates exceeds the fraction `waste`
+    of the rows.
     """
     complete = False
     while not complete:
         gains = factor.gains()
-        # Those that differ by rounding from the largest come in the order of the rows.
+        # Make gains equal that differ from the largest by rounding only, to keep the order of rows.
         gains[gains >= (1.0 - TIE) * gains.max()] = gains.max()
         by_gain = np.argsort(-gains, kind="stable")[: np.count_nonzero(gains)]
         if len(by_gain) == 0:
             return
         negative = -gains[by_gain]
-        n_seen = n_wasted = 0
+        n_proposed = n_wasted = 0
         while not factor.pass_due(n_wasted, waste):
-            # Rows that were no candidates yet are still in order.
-            n_seen, old = n_seen + factor.block_size, n_seen
-            top, rest = _largest(by_gain[:n_seen], gains, n_seen - old)
+            # Rows beyond n_proposed have not been candidates, so they are still in order.
+            n_proposed, n_before = n_proposed + factor.block_size, n_proposed
+            top, rest = _largest(by_gain[:n_proposed], gains, n_proposed - n_before)
             if len(top) == 0:
                 break
-            rivals = _Rivals.of(rest, gains, by_gain[n_seen:], negative[n_seen:])
+            rivals = _Rivals.of(rest, gains, by_gain[n_proposed:], negative[n_proposed:])
             block = factor.candidates(top)
-            if old == 0 and factor.gains_of(block)[0] > 0.0:
-                # Its gain was exact: however much rounding moves it now, no pass is in vain.
+            if n_before == 0 and factor.gains_of(block)[0] > 0.0:
+                # The gains are exact after a pass, so the first row has the largest. Taking it at
+                # once, whatever the rounding errors, adds a point after every pass.
                 block.take(0)
             _take_largest(factor, block, rivals)
             gains[top] = factor.gains_of(block)
@@ -82,31 +82,36 @@ def argmax(factor, rng, order, waste=0.125):
 
 
 def _largest(rows, gains, size):
-    """Return the `size` rows of largest gain, or all if these are fewer, and the others."""
-    own = gains[rows]
+    """Return the `size` rows with the largest positive gains, or fewer, and the other rows."""
     if len(rows) > size:
-        rows = rows[np.argpartition(-own, size - 1)]
+        rows = rows[np.argpartition(-gains[rows], size - 1)]
     top, rest = rows[:size], rows[size:]
     return top[gains[top] > 0.0], rest
 
 
 class _Rivals(NamedTuple):
-    """The largest gain that rows beside the candidates may have, and the first of these rows."""
+    """The largest possible gain of a row that is not a candidate, and the first row that has it."""
 
     largest: float
     first: int
 
     @classmethod
     def of(cls, rest, gains, tail, negative):
-        """Of rows `rest`, and of rows `tail` in ascending order of their `negative` gains."""
+        """Return the rivals among the rows `rest` and `tail`.
+
+        `negative` holds minus the gains of `tail`, in ascending order.
+        """
         largest = max(gains[rest].max(initial=0.0), -negative.min(initial=0.0))
-        bar = (1.0 - TIE) * largest
-        ties = [rest[gains[rest] >= bar], tail[: np.searchsorted(negative, -bar, "right")]]
+        threshold = (1.0 - TIE) * largest
+        ties = [
+            rest[gains[rest] >= threshold],
+            tail[: np.searchsorted(negative, -threshold, "right")],
+        ]
         return cls(largest, int(np.concatenate(ties).min(initial=len(gains))))
 
 
 def _take_largest(factor, block, rivals):
-    """Take candidates as long as the largest gain of all rows is theirs."""
+    """Take candidates as long as one of them has the largest gain of all rows."""
     while not block.complete:
         gains = factor.gains_of(block)
         largest = max(gains.max(), rivals.largest)
@@ -121,10 +126,10 @@ def _take_largest(factor, block, rivals):
 
 
 def in_order(factor, rng, order, digits=10.0):
-    """Take the rows of a given order, but for those whose residual is rounding.
+    """Take the rows in the given order, except those whose residual is rounding error.
 
-    Such rows may nearly depend on each other: a residual must exceed `digits` times its rounding
-    error.
+    Rows in any order may be nearly linearly dependent, so a residual must exceed `digits` times its
+    estimated rounding error.
     """
     start, complete = 0, False
     while not complete and start < len(order):
@@ -132,10 +137,10 @@ def in_order(factor, rng, order, digits=10.0):
             block = factor.candidates(order[start : start + factor.block_size])
             errors = factor.errors(block)
             for k in range(len(block.rows)):
-                left = block.residual[k]
-                if left > max(block.floor[k], digits * errors[k] ** 2) and not block.complete:
+                residual = block.residual[k]
+                if residual > max(block.floor[k], digits * errors[k] ** 2) and not block.complete:
                     block.take(k)
-                    errors += np.abs(block.columns[-1]) / np.sqrt(left) * errors[k]
+                    errors += np.abs(block.columns[-1]) / np.sqrt(residual) * errors[k]
             factor.append(block)
             start += len(block.rows)
         complete = factor.visit_rows()

@@ -1,8 +1,8 @@
-"""Where inducing points come from: selected among the rows, or given.
+"""Selectors of inducing points: by selection among the rows, or given points.
 
 A selector is called as ``selector(kernel, theta, rows, precision)`` with `CandidateRows` and the
-precisions of their sites, shape (N,), and returns `InducingPoints`. Its ``n_points`` is their
-largest number, and ``fixed`` is true if it returns the same points whatever its arguments.
+precisions of their sites, shape (N,), and returns `InducingPoints`. Its attribute ``n_points`` is
+the maximum number of points, and ``fixed`` is true if the points do not depend on the arguments.
 """
 
 from copy import copy
@@ -17,10 +17,10 @@ from sparsegpc._core.selection.pivots import select
 
 
 class CandidateRows(NamedTuple):
-    """Rows that points are chosen among.
+    """The rows among which inducing points are chosen.
 
-    ``X`` is an array of shape (N, D); ``total_weight`` is what "per row" counts; ``options`` are
-    those of `RowBlocks`.
+    ``X`` is an array of shape (N, D), ``total_weight`` the sum of the sample weights, and
+    ``options`` are keyword arguments of `RowBlocks`.
     """
 
     X: np.ndarray
@@ -29,9 +29,10 @@ class CandidateRows(NamedTuple):
 
 
 class InducingPoints(NamedTuple):
-    """Inducing points, their row indices (None if they are not rows), and the selection.
+    """Inducing points ``Z`` (M, D), and the indices and `Selection` of their rows.
 
-    ``Z_noise`` are the points of a noise process, if the model has one.
+    ``indices`` (M,) is None if the points are not rows, and ``selection`` if they were given.
+    ``Z_noise`` holds the points of a noise process, or None if the model has none.
     """
 
     Z: np.ndarray
@@ -40,7 +41,7 @@ class InducingPoints(NamedTuple):
     Z_noise: np.ndarray | None = None
 
     def equals(self, other):
-        """Whether the points are those of `other`."""
+        """Return whether the points are the same as those of `other`."""
         return np.array_equal(self.Z, other.Z) and (
             self.Z_noise is None or np.array_equal(self.Z_noise, other.Z_noise)
         )
@@ -52,14 +53,18 @@ class PivotedSelector:
     Parameters
     ----------
     rule : str
-        See `pivots`.
+        A key of `RULES`.
     n_points : int
+        Maximum number of points.
     tol : float
-        Nats per row.
+        Stop once the cost, in nats per unit of weight, is at most this.
     by_precision : bool
-        Weigh residuals by the site precisions; else all alike (greedy variance).
+        Whether to weigh residuals by the site precisions; otherwise all weights are one (greedy
+        variance).
     rng : numpy.random.RandomState or None
+        Source of the draws if `rule` is "sample".
     order : ndarray of int or None
+        Indices of rows if `rule` is "order".
     """
 
     def __init__(
@@ -75,11 +80,11 @@ class PivotedSelector:
         self._rule, self._tol = rule, tol
         self._by_precision, self._rng, self._order = by_precision, rng, order
         self.n_points = n_points
-        # A given order does not depend on the kernel: choosing again changes nothing.
+        # A given order does not depend on the kernel, so a new selection gives the same points.
         self.fixed = rule == "order"
 
     def limited(self, n_points):
-        """Return the same selector of at most this many points."""
+        """Return the same selector with at most `n_points` points."""
         other = copy(self)
         other.n_points = min(n_points, self.n_points)
         return other
@@ -103,7 +108,7 @@ class PivotedSelector:
 
 
 class FixedSelector:
-    """Inducing points that are given."""
+    """Returns given inducing points."""
 
     fixed = True
 
