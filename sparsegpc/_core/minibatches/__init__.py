@@ -1,1 +1,1 @@
-"""Learning from minibatches of rows: of a data set, or of a stream."""
+"""Learning from minibatches of the rows of a data set or a stream."""

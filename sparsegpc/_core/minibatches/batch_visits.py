@@ -1,4 +1,4 @@
-"""Visits to a batch of rows: what they say at some q(u) of their part of the bound."""
+"""Visits to a batch of rows, which return its part of the bound and its derivatives at any q(u)."""
 
 from functools import partial
 from typing import NamedTuple
@@ -15,7 +15,7 @@ from sparsegpc._core.rows.blocks import Table
 
 
 class Batch(NamedTuple):
-    """Rows: their features, targets and likelihood for each output, and weights (n,)."""
+    """A batch of N_b rows: features, likelihoods and targets by output, and weights (N_b,)."""
 
     features: RowFeatures
     likelihoods: list
@@ -23,12 +23,12 @@ class Batch(NamedTuple):
     weight: np.ndarray
 
     def by_output(self, functions):
-        """Return a list with the entries of each output's functions."""
+        """Return entries for all functions, grouped by output, as a list."""
         return by_output(functions, self.likelihoods[0].n_functions)
 
 
 class RowSlopes(NamedTuple):
-    """Derivatives of the rows' part of the bound, (K, n) each, as in an `Expectation`."""
+    """Derivatives of the bound of the batch, shape (K, N_b) each, as in an `Expectation`."""
 
     slope: np.ndarray
     precision: np.ndarray
@@ -36,11 +36,12 @@ class RowSlopes(NamedTuple):
 
 
 class Visit(NamedTuple):
-    """What the rows say at some q(u).
+    """The result of a visit to a batch at some q(u).
 
-    ``value`` is their part of the bound, slack included, in nats; ``sums`` the `RowSums` of the
-    sites that they ask for, one for each function. ``moments`` are mean and variance of f, (K, n)
-    each, the scaled residual in the variance; empty for likelihoods without parameters.
+    ``value`` is the part of the bound from these rows, including the slack, in nats. ``sums`` holds
+    the `RowSums` of their new sites for each function. ``moments`` holds the mean and the variance
+    of f, shape (K, N_b) each, where the variance includes the scaled residual. It is empty if the
+    likelihood has no parameters.
     """
 
     value: float
@@ -50,7 +51,7 @@ class Visit(NamedTuple):
 
 
 def visit(batch, posteriors, scales):
-    """Return the `Visit` of the rows of a batch. Cost 2 K n M^2.
+    """Return the `Visit` to a batch. Cost 2 K N_b M^2.
 
     Parameters
     ----------
@@ -58,7 +59,7 @@ def visit(batch, posteriors, scales):
     posteriors : list of FunctionPosterior
         Any q(u), one for each function.
     scales : Slack
-        That gives the scales of the residuals; one that is a sum over rows.
+        Slack that gives the scales of the residuals. It must be a sum over rows.
     """
     has_params = batch.likelihoods[0].n_params > 0
 
@@ -90,7 +91,7 @@ def visit(batch, posteriors, scales):
 
 
 def _expected(likelihood, y, weight, mean, inducing_variance, residual, scales):
-    """Return value, slope, precision, residual cost and scale of rows at moments of f."""
+    """Return value, slope, precision, residual cost and scale at a mean and a variance of f."""
     expect = partial(likelihood.expect, y, weight, mean, inducing_variance, residual)
     expected, v = settle_scales(scales, expect, residual, [None] * len(mean))
     value = expected.value - 0.5 * (v - np.log(v) - 1.0).sum(axis=0)
@@ -98,7 +99,7 @@ def _expected(likelihood, y, weight, mean, inducing_variance, residual, scales):
 
 
 def initial_sums(batch):
-    """Return the `RowSums` of the sites before anything is known of f. Cost K n M^2."""
+    """Return the `RowSums` of the initial sites. Cost K N_b M^2."""
     sites = [
         likelihood.sites(state, y, batch.weight)[:2]
         for likelihood, y in zip(batch.likelihoods, batch.targets, strict=True)

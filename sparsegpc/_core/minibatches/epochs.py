@@ -1,4 +1,4 @@
-"""Learning from all rows of a data set in shuffled batches, and how that ends."""
+"""Learning from a data set in shuffled batches, and the final pass over all rows."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from sparsegpc._core.models.model import FEW_ROWS
 from sparsegpc._core.optimisers.learning_rates import annealed
 from sparsegpc._core.rows.sources import spaced_rows
 
-# At the start of a fit: Adam then moves a logarithm by at most so much in a step.
+# Initial learning rate: about the largest change of a log hyperparameter in a step of Adam.
 LEARNING_RATE = 0.1
 
 
@@ -31,15 +31,14 @@ def learn(
     model : StochasticModel
     state : StochasticState
     X : array of shape (N, D)
-        Indexed batch by batch, in the order of the rows within each.
+        The rows. Each batch reads its rows in increasing order.
     y, weight : ndarray of shape (N,)
     n_epochs, batch_size : int
     rng : numpy.random.RandomState
     learning_rate : float
-        At the start; see `StochasticModel.step`. It falls to zero.
+        Initial learning rate; see `StochasticModel.step`. It decreases to zero.
     report : callable or None
-        Called as ``report(epoch, state)`` after each epoch. If it returns what is true no more
-        follow.
+        Called as ``report(epoch, state)`` after each epoch. A true return value ends learning.
 
     Returns
     -------
@@ -47,7 +46,7 @@ def learn(
 
     Notes
     -----
-    Cost of an epoch 6 N M^2 + 10 N M^3 / b.
+    An epoch costs 6 N M^2 + 10 N M^3 / N_b with batches of N_b rows.
     """
     n_rows = len(y)
     n_batches = -(-n_rows // batch_size)
@@ -65,10 +64,11 @@ def learn(
 
 
 def solve_best(model, state, start, X, y, weight, batch_size):
-    """Return the state that is optimal for all rows at what was learned, or at better.
+    """Return the optimal state for all rows at the learned hyperparameters, or at better ones.
 
-    What batches say may lead a search astray. Where it ends below the best constant function its
-    beginning is tried, and then the hyperparameters nearest to a constant.
+    The noise of the batches may lead to poor hyperparameters. If their bound is below that of the
+    best constant function, the initial hyperparameters are tried, and then those for which f is
+    nearest to a constant.
 
     Parameters
     ----------
@@ -81,9 +81,9 @@ def solve_best(model, state, start, X, y, weight, batch_size):
 
     Returns
     -------
-    settled : StochasticState
-    astray : bool
-        Whether the search ended well below a constant function.
+    best : StochasticState
+    failed : bool
+        Whether the learned hyperparameters were clearly worse than those of `best`.
     """
 
     def bound(solved):

@@ -1,4 +1,4 @@
-"""The bound of a batch and its gradient at a given q(u), optimal or not."""
+"""The bound of a batch and its gradient at any q(u), which need not be optimal."""
 
 import numpy as np
 
@@ -6,17 +6,17 @@ from sparsegpc._core.numerics.linalg import inverse_from_cholesky, solve_cholesk
 
 
 def expected_log_sites(sums, posterior):
-    """Return the expectation of the logarithm of sites, log scales included, at any q(u).
+    """Return the expectation of the log sites, including their log scales, at any q(u).
 
-    Of f without its residual. Cost 2 M^3.
+    The residual is left out of the variance of f. Cost 2 M^3.
     """
     w, mean = posterior.w, posterior.prior_mean
-    pull = sums.Vb - mean * sums.Vp
+    h = sums.Vb - mean * sums.Vp
     return float(
         sums.log_scale
         + mean * sums.shift
         - 0.5 * mean**2 * sums.precision
-        + w @ (pull - 0.5 * sums.VpV @ w)
+        + w @ (h - 0.5 * sums.VpV @ w)
         - 0.5 * solve_cholesky(posterior.LB, sums.VpV).trace()
     )
 
@@ -27,11 +27,11 @@ def kernel_gradient(features, posteriors, slope, precision, residual_cost, wrt_Z
     Parameters
     ----------
     features : RowFeatures
-        Of the batch.
+        Features of the batch.
     posteriors : list of FunctionPosterior
         Any q(u), one for each of K functions.
-    slope, precision, residual_cost : ndarray of shape (K, b)
-        Derivative of the sum w.r.t. the mean of f, and minus twice those w.r.t. the variance that
+    slope, precision, residual_cost : ndarray of shape (K, N_b)
+        Derivatives of the sum: w.r.t. the mean of f, and minus twice those w.r.t. the variance that
         comes from q(u) and w.r.t. the residual.
     wrt_Z : bool
         Whether to return the gradient w.r.t. the inducing points.
@@ -39,15 +39,15 @@ def kernel_gradient(features, posteriors, slope, precision, residual_cost, wrt_Z
     Returns
     -------
     grad_theta : ndarray of shape (P,)
-        W.r.t. the kernel's free parameters.
+        Gradient w.r.t. the free parameters of the kernel.
     grad_Z : ndarray of shape (M, D) or None
 
     Notes
     -----
-    The adjoint of V is, summed over functions,
-    ``G = -B^-1 V diag(precision) + w slope^T + V diag(residual_cost)``. Away from the optimum of
-    these rows G V^T is not symmetric: since Luu is lower triangular, the adjoint of Kuu is then
-    minus half the lower triangle, mirrored (Murray 2016, section 3.1). Cost (2 K + 4) b M^2.
+    The adjoint of V is the sum over functions of
+    ``G = -B^-1 V diag(precision) + w slope^T + V diag(residual_cost)``. Unless q(u) is optimal for
+    these rows, G V^T is not symmetric. Since Luu is lower triangular, the adjoint of Kuu is minus
+    half the lower triangle of G V^T, mirrored (Murray 2016, section 3.1). Cost (2 K + 4) N_b M^2.
     """
     small = [(q.w, inverse_from_cholesky(q.LB)) for q in posteriors]
     g = residual_cost.sum(axis=0)

@@ -1,8 +1,8 @@
-r"""Regression learned from minibatches: Gaussian noise of one variance.
+r"""Regression from minibatches, with Gaussian noise of one variance.
 
-Sites of targets do not depend on f, so one visit to each row at fixed hyperparameters ends at the
-collapsed optimum of `collapsed`; and they all scale with the noise, so that running sums follow a
-move of its variance :math:`\lambda` exactly.
+The sites do not depend on f, so one visit to each row at fixed hyperparameters gives the collapsed
+posterior of `collapsed`. All sites scale with the noise variance :math:`\lambda`, so the running
+sums can be adapted exactly to a new variance.
 """
 
 import numpy as np
@@ -16,7 +16,7 @@ from sparsegpc._core.minibatches.stochastic_model import StochasticModel
 
 
 class GaussianBatches(StochasticModel):
-    """A `StochasticModel` of targets; theta ends with the logarithm of the noise variance."""
+    """A `StochasticModel` for regression. The last entry of theta is the log noise variance."""
 
     def posteriors(self, state):
         return [optimal_posterior(state.sums[0], state.n_rows, self.slack, self.prior_mean)]
@@ -28,7 +28,7 @@ class GaussianBatches(StochasticModel):
         return n_total / len(y) * batch_bound(batch, self.slack, q) - divergence(q)
 
     def solve(self, state, X, y, weight, batch_size):
-        """Return the state that is optimal for the given rows at its theta and Z. Cost N M^2."""
+        """Return the optimal state for the given rows at its theta and Z. Cost N M^2."""
         n_seen = state.n_seen
         state = state._replace(n_rows=0)
         for first in range(0, len(y), batch_size):
@@ -38,7 +38,7 @@ class GaussianBatches(StochasticModel):
 
     def constant_bound(self, y, weight):
         if not y.any():
-            # Without noise it would be infinite.
+            # A noise variance of zero would make the bound infinite, so it is not used.
             return -np.inf
         return constant_bound(y, 0.0, weight, self.fit_prior_mean)
 
@@ -59,16 +59,16 @@ class GaussianBatches(StochasticModel):
 
 
 def gaussian_sites(y, weight, log_noise):
-    """Return the sites of targets with one noise variance; the formula is in `gaussian`."""
+    """Return the `Sites` of targets with one noise variance; see `likelihoods.gaussian`."""
     precision = weight * np.exp(-log_noise)
     log_scale = -0.5 * (weight * (LOG_2PI + log_noise) + precision * y**2)
     return Sites(precision, precision * y, log_scale)
 
 
 def with_noise(sums, slack, old, new):
-    """Return the sums of such sites at another logarithm of the noise variance.
+    """Return the sums of the sites of targets at another log noise variance.
 
-    That of the slack is right up to what would need the rows.
+    The sum of the slack is approximate, since its exact value would need the rows.
     """
     ratio, total_weight = np.exp(old - new), sums.precision * np.exp(old)
     squares = -2.0 * sums.log_scale - total_weight * (LOG_2PI + old)
@@ -89,11 +89,11 @@ def batch_gradient(features, sites, sums, log_noise, slack, posterior, wrt_Z=Fal
     Parameters
     ----------
     features : RowFeatures
-        Of the batch.
+        Features of the batch.
     sites : Sites
-        Of the batch, those of `gaussian_sites`.
+        Sites of the batch, from `gaussian_sites`.
     sums : RowSums
-        The same, summed.
+        Sums of the sites.
     log_noise : float
     slack : Slack
     posterior : FunctionPosterior
@@ -104,12 +104,12 @@ def batch_gradient(features, sites, sums, log_noise, slack, posterior, wrt_Z=Fal
     Returns
     -------
     grad_theta : ndarray of shape (P,)
-        W.r.t. the kernel's free parameters and the logarithm of the noise variance.
+        Gradient w.r.t. the free parameters of the kernel and the log noise variance.
     grad_Z : ndarray of shape (M, D) or None
 
     Notes
     -----
-    Cost 6 b M^2 + 4 M^3.
+    Cost 6 N_b M^2 + 4 M^3.
     """
     w, prior_mean = posterior.w, posterior.prior_mean
     p = sites.precision
@@ -119,7 +119,7 @@ def batch_gradient(features, sites, sums, log_noise, slack, posterior, wrt_Z=Fal
     grad_kernel, grad_Z = kernel_gradient(
         features, [posterior], slope[None], p[None], g[None], wrt_Z
     )
-    # All precisions are weights over the noise variance.
+    # The precision of a site is its weight divided by the noise variance.
     total_weight = sums.precision * np.exp(log_noise)
     misfit = -total_weight * (LOG_2PI + log_noise) - 2.0 * expected_log_sites(sums, posterior)
     grad_noise = 0.5 * (misfit - total_weight + g @ features.residual)

@@ -1,4 +1,4 @@
-"""Running sums over a window of rows: what `RowSums` of batches can be made into."""
+"""Running sums over a window of rows, and operations on `RowSums`."""
 
 import numpy as np
 
@@ -6,28 +6,29 @@ from sparsegpc._core.bounds.collapsed import RowSums
 
 
 def window(n_rows, n_batch, n_total, learning_rate):
-    """Return how many rows the running sums stand for after a batch; see the module's text."""
+    """Return the number of rows in the window after a batch; see `stochastic_model`."""
     limit = np.inf if n_total is None else n_total
     if learning_rate > 0.0:
-        # The batches in which Adam, at its fastest, changes a hyperparameter by a factor of e. A
-        # wider window keeps sums of earlier functions, a narrower one learns from too few rows.
+        # Adam can change a hyperparameter by a factor of e in 1 / learning_rate batches. A wider
+        # window would keep sums from outdated hyperparameters, and a narrower one would learn from
+        # too few rows.
         limit = min(limit, n_batch / learning_rate)
     return max(n_batch, min(n_rows + n_batch, limit))
 
 
 def no_rows(n_points):
-    """Return the `RowSums` of no rows."""
-    nothing = np.zeros(n_points)
-    return RowSums(np.zeros((n_points, n_points)), nothing, nothing, 0.0, 0.0, 0.0, 0.0, 0.0)
+    """Return the `RowSums` of an empty set of rows."""
+    zeros = np.zeros(n_points)
+    return RowSums(np.zeros((n_points, n_points)), zeros, zeros, 0.0, 0.0, 0.0, 0.0, 0.0)
 
 
 def scaled(sums, factor):
-    """Return the `RowSums` of rows of which each counts `factor` times."""
+    """Return the `RowSums` of the same rows with weights multiplied by `factor`."""
     return RowSums(*(factor * part for part in sums))
 
 
 def added(first, second):
-    """Return the `RowSums` of the rows of both."""
+    """Return the `RowSums` of the rows of both arguments together."""
     return RowSums(*(one + other for one, other in zip(first, second, strict=True)))
 
 

@@ -1,22 +1,22 @@
-r"""Any likelihood learned from minibatches: sites that may depend on q(u), solved batch by batch.
+r"""Learning from minibatches with any likelihood, by solving for the sites of each batch.
 
-A likelihood says by its `Expectation` which site each row asks for at given moments of f: precision
-:math:`\pi_n` and shift :math:`\alpha_n + \pi_n\,\mathrm{mean}_n`. To replace all sites by these is
-a natural-gradient step of length one (Khan and Lin 2017). With what is kept of earlier batches as
-the prior of q(u), the sites of a batch are replaced until its bound
+At a given q(u) the `Expectation` of a likelihood determines a new site for each row, of precision
+:math:`p_n` and shift :math:`b_n = \alpha_n + p_n m_n`. Replacing all sites by the new ones is a
+natural-gradient step of length one (Khan and Lin 2017). The kept sums of earlier batches act as the
+prior of q(u). The sites of a batch are replaced until its bound
 
 .. math::
     \sum_{n \in batch} E_{q(f_n)}[\log p(y_n | f_n)] - KL[q(u) \| q_{kept}(u)]
 
-rises no more. Only their sums are held, so a visit to the rows is one pass: it finds the bound at
-the present sums, and the sums that the rows ask for. From the third visit on Anderson's method
-extrapolates; a step that lowers the bound is taken back: see `ascent`. So a batch is taken up by a
-stable ascent whatever was known before, be it nothing, and with all rows as the batch the ascent
-ends at the optimum of `sites`. Sites that are fixed are right at the first visit.
+rises by less than a tolerance. Only the sums of the sites are stored, so each visit is one pass
+over the rows. It returns the bound at the current sums, and the sums of the new sites. From the
+third visit on, Anderson acceleration extrapolates. A step that lowers the bound is rejected; see
+`ascent`. The ascent is stable for any kept sums, even if there are none. If the batch holds all
+rows, it ends at the optimum of `sites`. Sites that do not depend on f need only one visit.
 
-The ``log_scale`` term of the sums holds what the rows' expected log likelihood, slack included, has
-beyond that of their sites at the q(u) where they were left: it makes the evidence of the sites the
-bound on that of the rows.
+The ``log_scale`` of the sums is the expected log likelihood of the rows, including the slack, less
+the expectation of their log sites without ``log_scale``, at the last q(u). With it the evidence of
+the sites equals the bound on the evidence of the rows.
 """
 
 from typing import NamedTuple
@@ -37,15 +37,14 @@ from sparsegpc._core.optimisers.anderson import Anderson
 from sparsegpc._core.optimisers.ascent import ascend, refuse_infinite
 from sparsegpc._core.rows.unique_rows import SeparateRows
 
-# The sites of a batch are solved to so many nats per row, in at most so many visits.
+# Tolerance for the sites of a batch, in nats per unit of weight, and maximum number of visits.
 BATCH_TOL, BATCH_VISITS = 1e-3, 20
 
 
 class BatchPoint(NamedTuple):
-    """The bound of a batch at given sums of its sites, and the sums that its rows ask for.
+    """The bound of a batch at given sums of its sites, and the sums of the new sites.
 
-    ``x`` are these sums and ``image`` those; ``log_scale`` is the log scale that
-    belongs to ``x``.
+    ``x`` holds the given sums, ``image`` the new ones, and ``log_scale`` the log scale of ``x``.
     """
 
     x: tuple
@@ -56,54 +55,54 @@ class BatchPoint(NamedTuple):
     bound: float
 
     def towards_target(self, length):
-        """Return sums part of the way to those that the rows ask for."""
+        """Return the sums at the fraction `length` of the way from ``x`` to ``image``."""
         return combined([1.0 - length, length], [self.x, self.image])
 
     def residual(self, x, image):
-        """Return a change of sums as a vector whose length is that of the move of q(u) here.
+        """Return a change of the sums as a vector, whose length measures the change of q(u).
 
-        Half the squared length is the divergence of nearby q(u), and what a move of the prior means
-        amounts to at the rows. Cost 2 M^3 for each function.
+        Half the squared length is, to second order, the divergence between the old and the new
+        q(u), plus a term for the change of the prior means. Cost 2 M^3 for each function.
         """
         parts = []
         change = combined([1.0, -1.0], [image, x])
-        for part, q, now in zip(change, self.posteriors, self.x, strict=True):
-            pull = part.Vb - q.prior_mean * part.Vp - part.VpV @ q.w
+        for part, q, old in zip(change, self.posteriors, self.x, strict=True):
+            by_w = part.Vb - q.prior_mean * part.Vp - part.VpV @ q.w
             half = solve_lower(q.LB, part.VpV)
-            level = part.shift - q.prior_mean * part.precision - part.Vp @ q.w
+            by_prior_mean = part.shift - q.prior_mean * part.precision - part.Vp @ q.w
             parts.append(np.sqrt(0.5) * solve_lower(q.LB, half.T).ravel())
-            parts.append(solve_lower(q.LB, pull))
-            parts.append([level / np.sqrt(now.precision)])
+            parts.append(solve_lower(q.LB, by_w))
+            parts.append([by_prior_mean / np.sqrt(old.precision)])
         return np.concatenate(parts)
 
     def combined(self, gamma, images):
-        """Return extrapolated sums, or None if they cannot be those of sites."""
-        # The last ones, less gamma times the changes from each to the next.
+        """Return extrapolated sums, or None if a sum of precisions is not positive."""
+        # The last images less gamma times the changes from each to the next.
         found = combined(np.diff(gamma, prepend=0.0, append=1.0), images)
-        # What is kept may hide that these are no sums of sites.
+        # The kept sums may be so large that the total is valid although these sums are not.
         return None if any(part.precision <= 0.0 for part in found) else found
 
 
 class SiteBatches(StochasticModel):
-    """A `StochasticModel` of labels, which are numbers from 0 on, or of numbers.
+    """A `StochasticModel` for any likelihood. Class labels are integers from 0.
 
-    theta ends with the likelihood's own parameters, if it has any, for each output.
+    After the parameters of the kernel, theta holds those of the likelihood for each output.
 
     Parameters
     ----------
     kernel : FreeKernel
     likelihood : Likelihood
-        One of labels for the classes in question.
+        A likelihood of labels must be the one for the given number of classes.
     tol : float
-        Tolerance of the bound at the end, in nats per unit of weight.
-    options
-        Those of `StochasticModel`.
+        Tolerance of the bound in `solve`, in nats per unit of weight.
+    **options
+        Keyword arguments of `StochasticModel`.
     """
 
     def __init__(self, kernel, likelihood, *, tol=1e-6, **options):
         self.likelihood, self.tol = likelihood, tol
         self.slacks = sums_over_rows(likelihood.slacks)
-        # Some tie the functions of all classes together, others have an output for each.
+        # Several classes are several functions of one output, or one output each.
         self._n_outputs = len(self._targets(np.zeros(1, dtype=int), np.ones(1)))
         self.n_functions = self._n_outputs * likelihood.n_functions
         super().__init__(kernel, **options)
@@ -115,7 +114,7 @@ class SiteBatches(StochasticModel):
 
     @property
     def scales(self):
-        """The slack that gives the scales of the residuals: 1 for a likelihood with its own."""
+        """The slack for the scales of the residuals, 1 if the likelihood has its own slack."""
         return scales_for(self.likelihood, self.slack)
 
     def posteriors(self, state):
@@ -127,15 +126,15 @@ class SiteBatches(StochasticModel):
         return n_total / len(y) * value - sum(map(divergence, posteriors))
 
     def solve(self, state, X, y, weight, batch_size):
-        """Return the state that is optimal for the given rows at its theta and Z.
+        """Return the optimal state for the given rows at its theta and Z.
 
-        The blocks are those of the features. Cost about 2 N M^2 for each visit and function.
+        `batch_size` is not used. Cost about 2 N M^2 for each visit and function.
         """
         kept = (no_rows(len(state.Z)),) * self.n_functions
         tol = self.tol * float(weight.sum())
         batch = self._batch(state, self._features(state, X), y, weight)
         best = self._solve(state, batch, kept, tol, max_visits=100)
-        return state._replace(sums=self._left(kept, best), n_rows=len(y))
+        return state._replace(sums=self._added_to(kept, best), n_rows=len(y))
 
     def constant_bound(self, y, weight):
         learned = self.prior_mean is None
@@ -159,7 +158,7 @@ class SiteBatches(StochasticModel):
     def _absorb(self, state, features, y, weight, kept):
         batch = self._batch(state, features, y, weight)
         best = self._solve(state, batch, kept, BATCH_TOL * float(weight.sum()), BATCH_VISITS)
-        return self._left(kept, best), (batch, best)
+        return self._added_to(kept, best), (batch, best)
 
     def _gradient(self, state, features, found):
         batch, best = found
@@ -167,7 +166,7 @@ class SiteBatches(StochasticModel):
         by_kernel, by_Z = kernel_gradient(features, best.posteriors, *slopes, self.learn_Z)
         if not self.likelihood.n_params:
             return by_kernel, by_Z
-        own = [
+        by_params = [
             likelihood.params_gradient(y, batch.weight, mean, variance)
             for likelihood, y, mean, variance in zip(
                 batch.likelihoods,
@@ -176,16 +175,16 @@ class SiteBatches(StochasticModel):
                 strict=True,
             )
         ]
-        return np.concatenate([by_kernel, *own]), by_Z
+        return np.concatenate([by_kernel, *by_params]), by_Z
 
     def _likelihoods(self, theta):
         """Return the likelihood of each output at its parameters."""
         params = theta[self.kernel.n_params :]
         shape = self._n_outputs, self.likelihood.n_params
-        return [self.likelihood.at(own) for own in params.reshape(shape)]
+        return [self.likelihood.at(param) for param in params.reshape(shape)]
 
     def _targets(self, y, weight):
-        """Return the likelihood's targets, one array for each output, row by row."""
+        """Return a list of the targets of each output; equal rows are not merged."""
         return self.likelihood.targets(y, weight, SeparateRows(None, weight))
 
     def _batch(self, state, features, y, weight):
@@ -193,19 +192,19 @@ class SiteBatches(StochasticModel):
         return Batch(features, likelihoods, self._targets(y, weight), weight)
 
     def _posteriors(self, sums):
-        # The slack is in the log scales.
+        # The log scales include the slack.
         return [optimal_posterior(part, 1, STANDARD, self.prior_mean) for part in sums]
 
-    def _left(self, kept, best):
-        """Return the sums that are kept with those of an attempt, whose log scale they share."""
+    def _added_to(self, kept, best):
+        """Return the kept sums plus those of a `BatchPoint`, with equal shares of the log scale."""
         log_scale = best.log_scale / self.n_functions
-        left = [part._replace(log_scale=log_scale) for part in best.x]
-        return tuple(map(added, kept, left))
+        new = [part._replace(log_scale=log_scale) for part in best.x]
+        return tuple(map(added, kept, new))
 
     def _solve(self, state, batch, kept, tol, max_visits):
-        """Return the `BatchPoint` at the best sites of the rows, given sums that are kept.
+        """Return the `BatchPoint` at the best sites of the rows, given the kept sums.
 
-        The ascent ends where a visit gains less than `tol` nats.
+        The ascent ends when a visit gains less than `tol` nats.
         """
         fixed = self.likelihood.has_fixed_sites
         if state.n_rows and not fixed:
@@ -233,7 +232,7 @@ class SiteBatches(StochasticModel):
         ).best
 
     def _evaluate(self, batch, kept, sums):
-        """Return the `BatchPoint` at the sums of the batch's sites. Cost 2 K n M^2."""
+        """Return the `BatchPoint` at given sums of the sites of the batch. Cost 2 K N_b M^2."""
         posteriors = self._posteriors(map(added, kept, sums))
         visit = self._visit(batch, posteriors)
         log_scale = visit.value - sum(map(expected_log_sites, sums, posteriors))
@@ -241,13 +240,13 @@ class SiteBatches(StochasticModel):
         return BatchPoint(sums, visit.sums, posteriors, visit, log_scale, bound)
 
     def _refuse_no_sites(self, sums):
-        """Raise LinAlgError if sums, extrapolated, are not those of sites of positive precision."""
+        """Raise LinAlgError if extrapolated sums are not sums of sites of positive precision."""
         for part in sums:
             q = optimal_posterior(part, 1, STANDARD, 0.0)
-            # The evidence must be concave in the prior mean as well.
+            # The log evidence must be concave in the prior mean as well.
             if part.precision <= part.Vp @ solve_cholesky(q.LB, part.Vp):
                 raise LinAlgError("extrapolated sums are not those of sites")
 
     def _visit(self, batch, posteriors):
-        """Return the `Visit` of a batch at some q(u). Cost 2 K n M^2."""
+        """Return the `Visit` to a batch at any q(u). Cost 2 K N_b M^2."""
         return visit(batch, posteriors, self.scales)

@@ -1,35 +1,38 @@
-r"""Learning from minibatches of rows, of a data set or of a stream: what all likelihoods share.
+r"""The base class of models that learn from minibatches of the rows of a data set or a stream.
 
-Before q(u) is collapsed the bound is a sum over rows less a Kullback-Leibler divergence (Hensman,
+Before q(u) is collapsed, the bound is a sum over rows less a Kullback-Leibler divergence (Hensman,
 Fusi, Lawrence 2013; Hensman, Matthews, Ghahramani 2015; for the tight slack Titsias 2025),
 
 .. math::
-    \sum_n \{ w_n E_{q(f_n)}[\log p(y_n \mid f_n)] + \mathrm{slack}_n \} - KL[q(u) \| p(u)],
+    \sum_n \{ \omega_n E_{q(f_n)}[\log p(y_n \mid f_n)] + \mathrm{slack}_n \} - KL[q(u) \| p(u)],
 
-so a batch of rows estimates it and its gradient. Weights w are powers of the likelihood.
+so a batch of rows gives an estimate of the bound and of its gradient. The weights :math:`\omega_n`
+are powers of the likelihood.
 
-q(u) is held by its natural parameters, which at the optimum are the sums over rows of the sites of
-`collapsed`. Here they are *running* sums S over a window of n rows: what was there fades, then a
-batch of b rows enters with weight one,
+q(u) is stored by its natural parameters. At the optimum they are the sums over rows of the sites of
+`collapsed`. Here they are *running* sums T over a window of :math:`N_w` rows. The old sums shrink,
+then a batch of :math:`N_b` rows enters with weight one:
 
 .. math::
-    S \leftarrow \frac{n' - b}{n} S + S_{batch}, \qquad n' = \max(b, \min(n + b, limit)).
+    T \leftarrow \frac{N_w^{new} - N_b}{N_w} T + T_{batch}, \qquad
+    N_w^{new} = \max(N_b, \min(N_w + N_b, limit)).
 
-At n' = n this is a natural-gradient step of length b/n towards the estimate that the batch gives
-for n rows (Khan and Lin 2017 for sites that depend on q). The sum never grows by more than a batch,
-so at one visit no row counts more than once: q(u) is never surer than the rows in the window allow,
-and hyperparameters are learned from the evidence of as many rows.
+If :math:`N_w^{new} = N_w`, this is a natural-gradient step of length :math:`N_b / N_w` towards the
+estimate that the batch gives for :math:`N_w` rows (Khan and Lin 2017 for sites that depend on q).
+The weight of the window never grows by more than a batch, so in one visit no row counts more than
+once. Hence q(u) is never more certain than the rows of the window justify, and the hyperparameters
+are learned from the evidence of as many rows.
 
-The running sums outlive the hyperparameters that they were computed with. Held as they are, in
-whitened coordinates, they would speak of another function after each move of the kernel. What stays
-is what the rows said of f at the inducing points: the sums are carried over as sites on f(Z),
-:math:`S' = R S R^\top` with :math:`R = L'^{-1} K'(Z', Z) L^{-\top}` (the projection of Bui, Nguyen,
-Turner 2017). That is exact for every change of the scale of the kernel, and for any change at all
-where the rows are the inducing points; else it is right for small moves, and the window forgets the
-steps before.
+The running sums are in whitened coordinates, which change with the kernel. After a change of the
+hyperparameters or the points, the sums are projected so that they remain those of the same sites on
+f at the old inducing points (Bui, Nguyen, Turner 2017): :math:`V P V^\top` becomes
+:math:`J V P V^\top J^\top` with :math:`J = L_{new}^{-1} K_{new} L_{old}^{-\top}`, where
+:math:`K_{new}` is the new covariance between the new points and the old ones. This is exact if only
+the scale of the kernel changes, or if the rows are the inducing points. Otherwise it is accurate
+for small changes, and the window drops the sums of earlier steps.
 
-Hyperparameters, and inducing points if asked for, follow the batch's estimate of the gradient at
-fixed q(u) by Adam (Kingma and Ba 2015).
+The hyperparameters, and the inducing points if `learn_Z` is true, are updated by Adam (Kingma and
+Ba 2015) with the gradient of the batch at fixed q(u).
 """
 
 from typing import NamedTuple
@@ -46,12 +49,13 @@ from sparsegpc._core.rows.blocks import DEFAULT_MEMORY, RowBlocks
 
 
 class StochasticState(NamedTuple):
-    """What is known after some batches.
+    """The state of learning after some batches.
 
-    ``theta`` (P,) are the kernel's free parameters and then those of the likelihood; ``Z`` (M, D)
-    the inducing points, with the factor ``Luu`` and its relative ``jitter``; ``sums`` the `RowSums`
-    of the window, one for each function; ``n_rows`` how many rows they stand for, ``n_seen`` how
-    many have come by; ``ascent`` has an entry for each of theta, then of Z.
+    ``theta`` (P,) holds the free parameters of the kernel, then those of the likelihood. ``Z``
+    (M, D) holds the inducing points, with the Cholesky factor ``Luu`` of their covariance and its
+    relative ``jitter``. ``sums`` holds the `RowSums` of the window for each function. ``n_rows`` is
+    the number of rows in the window, and ``n_seen`` that of all rows so far. ``ascent`` is the
+    memory of Adam for theta, then Z.
     """
 
     theta: np.ndarray
@@ -65,23 +69,22 @@ class StochasticState(NamedTuple):
 
 
 class StochasticModel:
-    """Everything that stays the same while a model is learned from batches.
+    """Base class of models that learn from batches: the kernel and settings of a model.
 
-    A subclass knows the likelihood: it says by ``slacks`` the public names of the slacks that it
-    has and by ``n_functions`` how many functions, and has the methods that raise
-    NotImplementedError here.
+    A subclass defines the likelihood. It sets ``slacks``, the names of the slacks that it allows,
+    and ``n_functions``, and defines the methods that raise NotImplementedError here.
 
     Parameters
     ----------
     kernel : FreeKernel
     slack : Slack
-        One that is a sum over rows.
+        A slack that is a sum over rows.
     fit_prior_mean : bool
-        Learn the constant prior mean of each f, in closed form; else it is zero.
+        Whether to learn the constant prior mean of each f, in closed form; otherwise it is zero.
     learn_Z : bool
         Whether the inducing points move with the hyperparameters.
     bounds : ndarray of shape (P, 2) or None
-        Of theta, the likelihood's parameters included.
+        Bounds of theta, including the parameters of the likelihood.
     n_threads, memory
         See `RowBlocks`.
     """
@@ -112,15 +115,15 @@ class StochasticModel:
 
     @property
     def prior_mean(self):
-        """None where the prior mean is learned."""
+        """The prior mean: zero, or None if it is learned."""
         return None if self.fit_prior_mean else 0.0
 
     def kernel_theta(self, state):
-        """Return the kernel's parameters of a state."""
+        """Return the parameters of the kernel in a state."""
         return state.theta[: self.kernel.n_params]
 
     def start(self, theta, Z):
-        """Return the state before any row, at `theta` (P,) and inducing points `Z` (M, D)."""
+        """Return the initial state at `theta` (P,) and inducing points `Z` (M, D)."""
         theta = self._within_bounds(theta)
         (Luu, jitter), _ = factor_inducing(
             self.kernel, theta[: self.kernel.n_params], Z, attempts=JITTER_ATTEMPTS
@@ -135,14 +138,14 @@ class StochasticModel:
         Parameters
         ----------
         state : StochasticState
-        X : ndarray of shape (b, D)
-        y, weight : ndarray of shape (b,)
+        X : ndarray of shape (N_b, D)
+        y, weight : ndarray of shape (N_b,)
         n_total : int or None
-            Most rows that the window may hold: the size of the data set that batches are drawn
-            from, or how much of a stream is to be remembered. None remembers all.
+            Maximum number of rows in the window: the size of the data set from which batches are
+            drawn, or the length of a stream to remember. None sets no limit.
         learning_rate : float
-            About the length of the step in theta, which is logarithmic. 0 keeps theta and Z. While
-            it is positive the window holds at most b / `learning_rate` rows, too.
+            Approximate length of the step in the logarithmic parameters theta. 0 keeps theta and Z.
+            If it is positive, the window holds at most N_b / `learning_rate` rows.
 
         Returns
         -------
@@ -150,8 +153,8 @@ class StochasticModel:
 
         Notes
         -----
-        Cost 2 b M^2 for each visit to the batch that the likelihood needs; a learning rate adds
-        about 6 b M^2 + 10 M^3.
+        Cost 2 N_b M^2 for each visit to the batch; the likelihood determines their number. A
+        positive learning rate adds about 6 N_b M^2 + 10 M^3.
         """
         features = self._features(state, X)
         n_rows = window(state.n_rows, len(y), n_total, learning_rate)
@@ -162,69 +165,73 @@ class StochasticModel:
         if learning_rate == 0.0:
             return state
         grad_theta, grad_Z = self._gradient(state, features, found)
-        # The prior counts once in all rows.
+        # Each batch gets its share of the gradient of the prior, which counts once for all rows.
         n_all = state.n_seen if n_total is None else n_total
         grad_theta = grad_theta + self.log_prior(state.theta)[1] * (len(y) / max(n_all, len(y)))
         return self._move(state, grad_theta, grad_Z, len(y), learning_rate)
 
     def posteriors(self, state):
-        """Return the `FunctionPosterior` of each f from the rows in the window, after a batch.
+        """Return the `FunctionPosterior` of each f given the rows in the window.
 
-        The sum of their ``bound`` is that of the rows' weighted evidence; it is exact after
-        `solve`.
+        There must have been a batch. The sum of their ``bound`` attributes is the bound on the
+        weighted evidence of the rows; it is exact after `solve`.
         """
         raise NotImplementedError
 
     def posterior(self, state):
-        """Return the `Posterior` of all f from the rows in the window, after a batch."""
+        """Return the `Posterior` of all f given the rows in the window."""
         kernel_theta, functions = self.kernel_theta(state), tuple(self.posteriors(state))
         return Posterior(self.kernel, kernel_theta, state.Z, state.Luu, state.jitter, functions)
 
     def estimate_bound(self, state, posteriors, X, y, weight, n_total):
-        """Return what some rows say of the bound on the evidence of all `n_total`, in nats.
+        """Return an estimate, from some rows, of the bound on the evidence of `n_total` rows.
 
-        Unbiased for rows drawn at random, at any q(u). Cost 2 b M^2 + 2 M^3 for one function.
+        In nats. It is unbiased for rows drawn at random, at any q(u). Cost 2 N_b M^2 + 2 M^3 for
+        one function.
         """
         raise NotImplementedError
 
     def solve(self, state, X, y, weight, batch_size):
-        """Return the state that is optimal for the given rows at its theta and Z.
+        """Return the optimal state for the given rows at its theta and Z.
 
-        Its posteriors, bound included, are the collapsed ones.
+        Its posteriors and their bounds are the collapsed ones.
         """
         raise NotImplementedError
 
     def constant_bound(self, y, weight):
-        """Return the log likelihood of the best constant functions."""
+        """Return the bound, in nats, at the best constant functions."""
         raise NotImplementedError
 
     def constant_theta(self, theta, X, y, weight):
-        """Return `theta` moved within its bounds to where the model is nearest to these.
+        """Return `theta` moved, within its bounds, to where f is nearest to a constant.
 
-        Rows `X` say where their variance is least.
+        The prior variance of f is minimised at the rows `X`.
         """
         n_params = self.kernel.n_params
         flat = self.kernel.least_variance(theta[:n_params], self.bounds[:n_params], X)
         return self._within_bounds(np.append(flat, self._constant_params(y, weight)))
 
     def _constant_params(self, y, weight):
-        """Return the likelihood's parameters for a constant f."""
+        """Return the parameters of the likelihood that are optimal for a constant f."""
         return []
 
     def log_prior(self, theta):
-        """Return the log prior of the likelihood's parameters, in nats, and its slope in theta."""
+        """Return the log prior of the likelihood's parameters, in nats, and its gradient (P,)."""
         return 0.0, np.zeros(len(theta))
 
     def _absorb(self, state, features, y, weight, kept):
-        """Return the sums with a batch added to those that are kept, and what `_gradient` needs."""
+        """Return the sums after a batch, and a tuple that `_gradient` needs.
+
+        `kept` holds the shrunk sums of the earlier batches.
+        """
         raise NotImplementedError
 
     def _gradient(self, state, features, found):
-        """Return the gradient of the batch's bound at fixed q(u) w.r.t. theta and Z (or None)."""
+        """Return the gradients of the batch's bound at fixed q(u) w.r.t. theta and Z (or None)."""
         raise NotImplementedError
 
     def _carried(self, sums, old, new):
-        """Return sums of sites at other parameters of the likelihood; `old` and `new` are theta."""
+        """Return the sums of sites for a change of theta from `old` to `new`."""
         return sums
 
     def _features(self, state, X):
@@ -234,9 +241,9 @@ class StochasticModel:
         )
 
     def _move(self, state, grad_theta, grad_Z, n_batch, learning_rate):
-        """Return the state after a step of hyperparameters and points along a batch's gradient."""
+        """Return the state after a step of theta and Z by Adam, with the gradient of a batch."""
         theta, Z = state.theta, state.Z
-        # Points move in units of a share of their columns' deviation.
+        # Points move in units of 0.3 times the standard deviation of their columns.
         unit = 0.3 * Z.std(axis=0)
         moves = grad_Z * (unit / n_batch) if self.learn_Z else np.zeros(Z.shape)
         gradient = np.append(self._projected(theta, grad_theta) / n_batch, moves)
@@ -248,7 +255,7 @@ class StochasticModel:
         return self.carry(state._replace(ascent=ascent), theta, Z)
 
     def carry(self, state, theta, Z):
-        """Return the state at other hyperparameters and points; see the module's text.
+        """Return the state at other hyperparameters and points, with projected sums.
 
         Raises `LinAlgError` if Kuu cannot be factored there. Cost 6 M^3 for one function.
         """
@@ -257,12 +264,12 @@ class StochasticModel:
             self.kernel, kernel_theta, Z, state.jitter, attempts=JITTER_ATTEMPTS
         )
         if Z is state.Z:
-            R = solve_lower(state.Luu, Luu).T
+            J = solve_lower(state.Luu, Luu).T
         else:
             K = self.kernel.value(kernel_theta, Z, state.Z)
-            R = solve_lower(state.Luu, solve_lower(Luu, K).T).T
+            J = solve_lower(state.Luu, solve_lower(Luu, K).T).T
         sums = tuple(
-            part._replace(VpV=R @ part.VpV @ R.T, Vp=R @ part.Vp, Vb=R @ part.Vb)
+            part._replace(VpV=J @ part.VpV @ J.T, Vp=J @ part.Vp, Vb=J @ part.Vb)
             for part in self._carried(state.sums, state.theta, theta)
         )
         return state._replace(theta=theta, Z=Z, Luu=Luu, jitter=jitter, sums=sums)
@@ -271,7 +278,10 @@ class StochasticModel:
         return theta if self.bounds is None else np.clip(theta, *self.bounds.T)
 
     def _projected(self, theta, gradient):
-        """Return the gradient without what points out of the bounds, or Adam would remember it."""
+        """Return the gradient, with zeros where it points out of the bounds.
+
+        Otherwise Adam would remember the gradient of parameters that cannot move.
+        """
         if self.bounds is None:
             return gradient
         low, high = self.bounds.T
