@@ -1,1 +1,1 @@
-"""The estimators of scikit-learn over the core, one idea per file."""
+"""Estimators for scikit-learn on top of the core."""

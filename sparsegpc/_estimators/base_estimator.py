@@ -1,4 +1,4 @@
-"""What all estimators of the package share: the mark in saved files, and rows to predict at."""
+"""Base class of all estimators: versions in saved files, and validation of rows to predict."""
 
 import warnings
 from contextlib import contextmanager
@@ -33,14 +33,14 @@ class Estimator(BaseEstimator):
         super().__setstate__(state)
 
     def _check_rows(self, X):
-        """Return rows to predict at, validated: an array or a `RowSource`."""
+        """Validate rows to predict at, and return an array or a `RowSource`."""
         check_is_fitted(self)
         return validated_rows(self, X, reset=False)
 
 
 @contextmanager
 def all_or_nothing(estimator):
-    """Restore the attributes of the estimator if the block raises."""
+    """Restore the attributes of the estimator if the block raises an exception."""
     before = dict(vars(estimator))
     try:
         yield

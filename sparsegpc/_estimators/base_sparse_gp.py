@@ -261,8 +261,8 @@ class BaseSparseGP(*CALLBACK_SUPPORT, Estimator):
             check_auto(self)
             self._likelihood = likelihood
             with single_threaded_blas():
-                found = self._learn(self._problem(rows, progress))
-            self._warn(found)
+                found_warnings = self._learn(self._problem(rows, progress))
+            self._warn(found_warnings)
         return self
 
     def _checked_rows(self, X, y, sample_weight, reset):
@@ -320,9 +320,9 @@ class BaseSparseGP(*CALLBACK_SUPPORT, Estimator):
         self._store(result, problem)
         return fit_warnings(self, result, problem)
 
-    def _warn(self, found):
+    def _warn(self, found_warnings):
         """Emit each `FitWarning`, located at the user's call of the public method."""
-        for category, message, _ in found:
+        for category, message, _ in found_warnings:
             warnings.warn(message, category, stacklevel=FRAMES_TO_USER)
 
     def _store(self, result, problem):

@@ -1,4 +1,4 @@
-"""What fitted classifiers predict: probabilities, classes, and how certain these are.
+"""Predictions of fitted classifiers: probabilities, their uncertainty, and classes.
 
 They combine the posterior of f at each row with the likelihood of y.
 """
@@ -20,13 +20,13 @@ from sparsegpc._estimators.latent import by_row, latent_moments, latent_samples
 class ClassPredictions(ClassifierMixin):
     """Predictions of a fitted classifier.
 
-    It keeps a ``_posterior``, or models of one function each in ``estimators_``; and a
-    ``_likelihood``, which turns f into probabilities.
+    The classifier has a ``_posterior``, or binary models in ``estimators_``; and a ``_likelihood``,
+    which turns f into probabilities.
     """
 
     @property
     def _fitted(self):
-        """Posterior and kernel of this model, or of each of the models that it consists of."""
+        """Return a list of (posterior, kernel): of this model, or of each binary model."""
         models = getattr(self, "estimators_", None) or [self]
         return [(model._posterior, model.kernel_) for model in models]
 
@@ -38,7 +38,8 @@ class ClassPredictions(ClassifierMixin):
     def predict_log_proba(self, X):
         """Return the logarithms of the class probabilities.
 
-        Without underflow with two classes and a likelihood of two; else down to 1e-308.
+        With a binary likelihood and two classes they are accurate for probabilities of any size,
+        else for probabilities down to 1e-308.
 
         Parameters
         ----------
@@ -77,10 +78,10 @@ class ClassPredictions(ClassifierMixin):
             return proba / proba.sum(axis=1, keepdims=True)
 
     def decision_function(self, X):
-        """Return the log-odds of the predicted probabilities, or their logarithms.
+        """Return log-odds for two classes, and logarithms of probabilities for more.
 
-        They order rows as `predict_proba` does, which the latent mean need not do, since the latent
-        variance differs from row to row.
+        They rank rows as `predict_proba` does. The mean of f may rank them otherwise, as the
+        variance of f differs from row to row.
 
         Parameters
         ----------
@@ -89,8 +90,8 @@ class ClassPredictions(ClassifierMixin):
         Returns
         -------
         decision : ndarray of shape (n_samples,) or (n_samples, n_classes)
-            With two classes log-odds, positive for ``classes_[1]``; with more the logarithms of the
-            probabilities, the largest for the predicted class.
+            With two classes, the log-odds of ``classes_[1]``; with more, the logarithms of the
+            probabilities of all classes.
         """
         log_proba = self.predict_log_proba(X)
         return log_proba if log_proba.shape[1] > 2 else log_proba[:, 1] - log_proba[:, 0]
@@ -112,13 +113,13 @@ class ClassPredictions(ClassifierMixin):
         return self.classes_[codes]
 
     def predict_proba_interval(self, X, confidence=0.95, random_state=0):
-        """Return how uncertain the class probabilities are themselves.
+        """Return central intervals of the class probabilities.
 
-        If f were known the probabilities would be a function of it; this is the central interval
-        of what they could be, given the approximate posterior of f. It is wide far
-        from all data, and narrow where labels are noisy but rows plenty. In trials it held the true
-        probability about as often as it says with the Bernoulli likelihoods, and too seldom with
-        "logistic-softmax", "dirichlet", and "softmax" of many overlapping classes.
+        The probabilities are functions of f, so the approximate posterior of f gives a distribution
+        of each of them. The interval is wide far from the data, and narrow where there are many
+        rows, even if their labels are noisy. In simulations its coverage of the true probability
+        was close to `confidence` for the Bernoulli likelihoods, and too low for "logistic-softmax",
+        "dirichlet", and "softmax" with many overlapping classes.
 
         Parameters
         ----------
@@ -126,19 +127,19 @@ class ClassPredictions(ClassifierMixin):
         confidence : float, default=0.95
             Posterior probability of each interval, in (0, 1).
         random_state : int, RandomState instance or None, default=0
-            With more than one function intervals are quantiles of 1000 draws.
+            Seed. With more than one function the intervals are quantiles of 1000 draws.
 
         Returns
         -------
         low : ndarray of shape (n_samples, n_classes)
         high : ndarray of shape (n_samples, n_classes)
-            Columns as in `classes_`. Quantiles, whereas `predict_proba` is a mean: where the
-            distribution is skewed it may lie outside.
+            Columns as in `classes_`. As these are quantiles and `predict_proba` is a mean, the
+            latter may lie outside if the distribution is skewed.
 
         Raises
         ------
         ValueError
-            If `confidence` is not between 0 and 1, or `random_state` is no seed.
+            If `confidence` is not between 0 and 1, or `random_state` is not a seed.
         """
         if not isinstance(confidence, numbers.Real) or not 0.0 < confidence < 1.0:
             raise ValueError(
@@ -157,7 +158,7 @@ class ClassPredictions(ClassifierMixin):
             ends = mean[0] + ndtri(tails)[:, None] * np.sqrt(variance[0])
             low, high = (self._likelihood.probabilities(f[None])[:, 1] for f in ends)
             return np.stack([1.0 - high, low], axis=1), np.stack([1.0 - low, high], axis=1)
-        # The same draws at all rows, so that an interval does not depend on the other rows.
+        # With the same draws at all rows, an interval does not depend on the other rows.
         draws = rng.standard_normal((len(mean), n_draws))
         low, high = np.empty((2, mean.shape[1], len(self.classes_)))
         for row, (m, s) in enumerate(zip(mean.T, np.sqrt(variance.T), strict=True)):
@@ -176,19 +177,19 @@ class ClassPredictions(ClassifierMixin):
         Returns
         -------
         mean : ndarray of shape (n_samples,) or (n_samples, n_classes)
-            With two classes and a likelihood of two that of the one function, the log-odds of
-            ``classes_[1]`` (for the probit its quantile). With more classes, and always with
-            "softmax", "logistic-softmax" and "dirichlet", of one function for each class.
+            With two classes and a binary likelihood, that of the single function: the log-odds of
+            ``classes_[1]`` (with the probit, the normal quantile of its probability). With more
+            classes, and always with "softmax", "logistic-softmax" and "dirichlet", that of one
+            function per class.
         variance : ndarray of the shape of `mean`
-            Uncertainty of f at each row; far from all data it returns to the
-            prior's.
+            Variance of f at each row; far from the data it approaches that of the prior.
         """
         return by_row(*self._moments(self._check_rows(X)))
 
     def sample_f(self, X, n_samples=1, random_state=0):
-        """Return draws of f from its posterior, jointly at all rows.
+        """Return joint draws of f at all rows from its posterior.
 
-        The functions of several classes are independent in it.
+        The functions of several classes are independent in the posterior.
 
         Parameters
         ----------
@@ -200,13 +201,13 @@ class ClassPredictions(ClassifierMixin):
         Returns
         -------
         f_samples : ndarray of shape (n_samples_X, n_samples) or (n_samples_X, n_classes, n_samples)
-            The latter with one function for each class. It takes O(n_samples_X^2) memory and
-            O(n_samples_X^3) time.
+            The second shape is that with one function per class. It takes O(n_samples_X^2) memory
+            and O(n_samples_X^3) time.
 
         Raises
         ------
         ValueError
-            If `n_samples` is not positive, `random_state` is no seed, or the kernel overflows.
+            If `n_samples` is not positive, `random_state` is not a seed, or the kernel overflows.
         MemoryError
             If the memory cannot hold the covariance of the rows.
         """

@@ -377,8 +377,8 @@ class SparseGPClassifier(ClassPredictions, BaseSparseGP):
             weight = weigh_classes(self.class_weight, self.classes_, codes, rows.weight)
             rows = rows._replace(y=codes, weight=weight)
             with single_threaded_blas():
-                found = self._fit_classes(rows, progress, context)
-            self._warn(found)
+                found_warnings = self._fit_classes(rows, progress, context)
+            self._warn(found_warnings)
         return self
 
     def _fit_classes(self, rows, progress, context=None):
@@ -406,19 +406,19 @@ class SparseGPClassifier(ClassPredictions, BaseSparseGP):
             context=context,
         )
         self.estimators_ = estimators
-        self._likelihood = OneVsRestLink([one._likelihood for one in estimators])
+        self._likelihood = OneVsRestLink([model._likelihood for model in estimators])
         # Remove what an earlier fit of a single model has set.
         for name in ("_theta", "_posterior"):
             vars(self).pop(name, None)
-        self.kernel_ = CompoundKernel([one.kernel_ for one in estimators])
+        self.kernel_ = CompoundKernel([model.kernel_ for model in estimators])
         for name in SUMMED:
-            setattr(self, name, sum(getattr(one, name) for one in estimators))
+            setattr(self, name, sum(getattr(model, name) for model in estimators))
         for name in LISTED:
-            setattr(self, name, [getattr(one, name) for one in estimators])
-        self.prior_mean_ = np.array([one.prior_mean_ for one in estimators])
-        self.converged_ = all(one.converged_ for one in estimators)
-        self.jitter_ = max(one.jitter_ for one in estimators)
-        relevances = [one.feature_relevance_ for one in estimators]
+            setattr(self, name, [getattr(model, name) for model in estimators])
+        self.prior_mean_ = np.array([model.prior_mean_ for model in estimators])
+        self.converged_ = all(model.converged_ for model in estimators)
+        self.jitter_ = max(model.jitter_ for model in estimators)
+        relevances = [model.feature_relevance_ for model in estimators]
         self.feature_relevance_ = None if relevances[0] is None else np.max(relevances, axis=0)
         return merge_classes(self.classes_, warnings_by_class)
 
@@ -435,8 +435,8 @@ class SparseGPClassifier(ClassPredictions, BaseSparseGP):
         if self.estimators_ is None:
             return [self._restate(rows)]
         return [
-            one._restate(rows._replace(y=(rows.y == k).astype(int)))
-            for k, one in enumerate(self.estimators_)
+            model._restate(rows._replace(y=(rows.y == k).astype(int)))
+            for k, model in enumerate(self.estimators_)
         ]
 
     # Labels carry too little information to tell a fast function from noise, and starts cost time.

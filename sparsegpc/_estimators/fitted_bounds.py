@@ -1,4 +1,4 @@
-"""From rows that are given again: bounds and certificates of fitted models, and smaller models."""
+"""Bounds, certificates and truncation of fitted models, from rows that the user passes again."""
 
 from copy import copy
 from typing import NamedTuple
@@ -23,10 +23,10 @@ from sparsegpc._estimators.input.fitted_model import (
 
 
 class Restated(NamedTuple):
-    """The core's model of given rows at what an estimator has learned.
+    """The core's model of rows passed again, with the parameters that an estimator has learned.
 
-    ``theta`` are its parameters, and ``offset`` is added to the model's bound, in nats, for the
-    user's units.
+    ``theta`` holds the learned parameters. ``offset``, in nats, converts the model's bound to the
+    user's units by addition.
     """
 
     estimator: BaseEstimator
@@ -37,8 +37,8 @@ class Restated(NamedTuple):
     def solved(self, theta, posterior, wrt_theta=False):
         """Return the `Evaluation` at parameters `theta` and the points of a `Posterior`.
 
-        The search for the sites starts from the learned posterior: where a bound has several optima
-        it leads back to the one that was learned.
+        The search for the sites starts from the learned posterior, so that it ends at the same
+        optimum if there are several.
         """
         states = self.model.states_from(self.estimator._theta, posterior)
         points = InducingPoints(posterior.Z, None, None)
@@ -46,7 +46,7 @@ class Restated(NamedTuple):
 
 
 def certified(estimator, method, *data):
-    """Return the `Certificate` of a fitted estimator, for the data given to its fit."""
+    """Return the `Certificate` of a fitted estimator; `data` are those given to its fit."""
     check_method(method)
     check_is_fitted(estimator)
     with single_threaded_blas():
@@ -61,9 +61,10 @@ def _certified(part, method):
 
 
 def bound_at(estimator, theta, eval_gradient, X, y, **others):
-    """Return the bound of a fitted estimator at its kernel's parameters, and its gradient if asked.
+    """Return the bound of a fitted estimator at kernel parameters `theta`, or (bound, gradient).
 
-    `others` are what belongs to rows besides X and y. Without rows it is the bound of the fit.
+    `others` are further arguments with one value per row. Without rows, return the bound of the
+    fit.
     """
     check_is_fitted(estimator)
     if not needs_rows(X, y, [theta, *others.values()], eval_gradient):
@@ -74,10 +75,10 @@ def bound_at(estimator, theta, eval_gradient, X, y, **others):
 
 
 def _sum_of_bounds(parts, theta, eval_gradient):
-    """Return the sum of the bounds of all parts at their kernels' parameters, shape (P,) together.
+    """Return the sum of the bounds of all parts; `theta` (P,) joins their kernel parameters.
 
-    With `eval_gradient` the gradient, too. Minus infinity, with a gradient of zero, where a kernel
-    cannot be factored.
+    With `eval_gradient`, return (bound, gradient). If a Cholesky factorisation fails, the bound is
+    minus infinity and the gradient of that part zero.
     """
     bound, gradients, start = 0.0, [], 0
     for part in parts:
@@ -97,16 +98,16 @@ def _sum_of_bounds(parts, theta, eval_gradient):
 
 
 def truncated(estimator, n_points, *data):
-    """Return a copy of a fitted estimator on its first points, from the data given to its fit."""
+    """Return a copy of a fitted estimator with its first points; `data` are those of its fit."""
     check_is_fitted(estimator)
     check_size(n_points, estimator)
     with single_threaded_blas():
         (part,) = estimator._restated(*data)
         check_as_many_rows(len(part.model.weight), estimator._posterior.functions[0].n_rows)
         evaluation = part.solved(part.theta, estimator._posterior.truncated(n_points))
-    other = copy(estimator)
-    other._store_posterior(evaluation, part.model, part.offset)
-    other.converged_ = estimator.converged_ and evaluation.converged
+    smaller = copy(estimator)
+    smaller._store_posterior(evaluation, part.model, part.offset)
+    smaller.converged_ = estimator.converged_ and evaluation.converged
     if estimator.inducing_indices_ is not None:
-        other.inducing_indices_ = estimator.inducing_indices_[:n_points]
-    return other
+        smaller.inducing_indices_ = estimator.inducing_indices_[:n_points]
+    return smaller

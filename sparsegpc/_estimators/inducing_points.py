@@ -1,4 +1,4 @@
-"""Inducing points as users ask for them: a method by its public name, or the points themselves."""
+"""Choice of inducing points: by the public name of a method, or as given points."""
 
 import numpy as np
 from sklearn.cluster import KMeans
@@ -9,7 +9,7 @@ from sparsegpc._core.rows.sources import RowSource, spaced_rows
 from sparsegpc._core.selection.selectors import FixedSelector, PivotedSelector
 from sparsegpc._estimators.input.validation import refuse_overflow
 
-# The rules of selection by their public names, and whether they weigh residuals by precisions.
+# Public names of the methods: the selection rule, and whether it weighs residuals by precisions.
 PIVOTED = {
     "hgv": ("argmax", True),
     "rpcholesky": ("sample", True),
@@ -17,24 +17,25 @@ PIVOTED = {
     "uniform": ("order", True),
 }
 METHODS = (*PIVOTED, "kmeans")
-# Matrices of shape (M, M) that any model of M points needs at once; most need two to three times
+# Number of (M, M) matrices that every model of M points needs at once; most need two to three times
 # as many.
 N_MATRICES = 5
 
 
 def make_choice(method, n_points, tol, X, weight, rng):
-    """Return the selector of points by the public name of its method, for merged rows `X`.
+    """Return a selector of points among merged rows `X`, given the public name of its method.
 
-    Raises MemoryError if the points are certain to be more than a model can hold.
+    Raises MemoryError if a model with `n_points` points cannot fit into memory.
     """
     n_points = min(n_points, len(X))
-    # A tolerance may end a selection early.
+    # With a tolerance the selection may end with fewer points.
     if method == "kmeans" or tol == 0.0:
         _check_memory(n_points)
     if method == "kmeans":
         kmeans = KMeans(n_points, n_init=1, random_state=rng)
         if isinstance(X, RowSource):
-            # k-means needs its rows in memory: 10 000 of them, and 100 or more for each centre.
+            # k-means needs its rows in memory: 10 000 of them, or 100 for each centre if that is
+            # more.
             few = spaced_rows(X, max(10_000, 100 * n_points))
             X, weight = X[few], weight[few]
         return FixedSelector(kmeans.fit(X, sample_weight=weight).cluster_centers_)
@@ -45,9 +46,9 @@ def make_choice(method, n_points, tol, X, weight, rng):
 
 
 def check_inducing_points(points, n_features):
-    """Return given inducing points as floats of shape (M, D), or raise ValueError.
+    """Validate given inducing points, and return them as floats of shape (M, D).
 
-    Raises MemoryError if they are more than a model can hold.
+    Raises ValueError if they are invalid, and MemoryError if the model cannot fit into memory.
     """
     if hasattr(points, "__len__"):
         _check_memory(len(points))

@@ -1,4 +1,4 @@
-"""Moments and draws of f at users' rows, with errors explained in users' terms."""
+"""Moments and draws of f at the user's rows, with error messages for overflow and memory."""
 
 import numpy as np
 
@@ -13,7 +13,7 @@ def latent_moments(fitted, X):
     Parameters
     ----------
     fitted : list of (Posterior, sklearn.gaussian_process.kernels.Kernel)
-        scikit-learn's kernel, which a ValueError names where it overflows.
+        scikit-learn's kernel, which appears in the message of the ValueError if it overflows.
     X : ndarray or RowSource of shape (N, D)
         Validated.
     """
@@ -26,7 +26,7 @@ def latent_moments(fitted, X):
 
 
 def by_row(*moments):
-    """Return moments of shape (K, N) as methods return them: (N,) of one function, else (N, K)."""
+    """Transpose moments (K, N) to the shape that methods return: (N, K), or (N,) if K is 1."""
     return tuple(part[0] if len(part) == 1 else part.T for part in moments)
 
 
@@ -35,10 +35,10 @@ def latent_covariance(posterior, kernel, X):
 
     Raises MemoryError if the memory cannot hold the covariances.
     """
-    # Beside the covariances, what f has beyond the inducing points, or the factor of one of them.
+    # The K covariances, and one more: the residual covariance, or a Cholesky factor.
     n_matrices = len(posterior.functions) + 1
     check_square_matrices(len(X), n_matrices, f"the joint covariance of {len(X)} rows")
-    # Beside the covariance all rows are small.
+    # A slice reads a source into memory; the rows are small compared with their covariance.
     with np.errstate(over="ignore", invalid="ignore"):
         moments = posterior.covariance(X[:])
     _refuse_overflowed(X, moments, kernel)

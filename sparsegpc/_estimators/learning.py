@@ -1,4 +1,4 @@
-"""From the parameters of an estimator to the core's search for hyperparameters and points."""
+"""Translate an estimator's parameters into the core's search for hyperparameters and points."""
 
 from functools import partial
 from typing import NamedTuple
@@ -24,12 +24,12 @@ from sparsegpc._estimators.selector import InducingPointSelector
 
 
 class Problem(NamedTuple):
-    """What a model is learned from.
+    """The inputs of the search.
 
-    ``rows`` are `UniqueRows`, ``places`` (N,) which of the user's rows they were made of;
-    ``spread`` holds their distances; ``kernel`` is scikit-learn's kernel of f;
-    ``parameters`` is an `AdaptedKernel`, with the parameters of the likelihood behind those of the
-    kernel; ``model`` is the core's; ``progress`` records the evaluations.
+    ``rows`` are `UniqueRows`; ``places`` (N,) are the indices of the user's rows from which they
+    are merged; ``spread`` holds their distances; ``kernel`` is scikit-learn's kernel of f;
+    ``parameters`` is an `AdaptedKernel`, extended by the parameters of the likelihood; ``model`` is
+    the core's model; ``progress`` records the evaluations.
     """
 
     rows: UniqueRows
@@ -42,12 +42,12 @@ class Problem(NamedTuple):
 
     @property
     def offset(self):
-        """What is added to the model's bound for the user's units, in nats."""
+        """The constant that converts the model's bound to the user's units by addition, in nats."""
         return self.progress.offset * self.model.total_weight
 
 
 def search(estimator, problem, rng, *, warm=False, starts=None):
-    """Learn hyperparameters and points as the parameters of an estimator ask for.
+    """Learn hyperparameters and points according to the parameters of an estimator.
 
     Parameters
     ----------
@@ -57,14 +57,14 @@ def search(estimator, problem, rng, *, warm=False, starts=None):
     warm : bool
         Whether to start from the last fit.
     starts : list of ndarray of shape (P,) or None
-        Where to start; None takes the values of the last fit if `warm`, else those of the kernel
-        and some that follow from the data.
+        Start values. None means those of the last fit if `warm`, else those of the kernel and some
+        derived from the data.
 
     Returns
     -------
     result : FitResult
     growth : Growth or None
-        With ``n_inducing="auto"``.
+        None unless ``n_inducing="auto"``.
     """
     if warm:
         _check_same_kernel(estimator, problem)
@@ -99,7 +99,7 @@ def search(estimator, problem, rng, *, warm=False, starts=None):
 
 
 def with_likelihood(parameters, model):
-    """Return an `AdaptedKernel` with the parameters of a model's likelihood for each output."""
+    """Return an `AdaptedKernel` extended by the likelihood's parameters for each output."""
     likelihood, weight = model.likelihood, model.weight
     for y in model.targets:
         parameters = parameters.extended(
@@ -111,7 +111,7 @@ def with_likelihood(parameters, model):
 
 
 def resolve_slack(bound, likelihood, *, in_batches=False):
-    """Return the `Slack` that the parameter `bound` stands for; "auto" is the tightest possible."""
+    """Return the `Slack` named by the parameter `bound`; "auto" means the tightest one."""
     offered, where = likelihood.slacks, ""
     if in_batches:
         offered, where = sums_over_rows(offered), " from minibatches"
@@ -124,7 +124,7 @@ def resolve_slack(bound, likelihood, *, in_batches=False):
 
 
 def check_auto(estimator):
-    """Raise ValueError if the number of points is to be found, but the points are given."""
+    """Raise ValueError if ``n_inducing="auto"`` but `selector` is not the name of a method."""
     if estimator.n_inducing == "auto" and not isinstance(estimator.selector, str):
         raise ValueError(
             "n_inducing='auto' needs a selector by name, which can choose any number of "
@@ -173,13 +173,13 @@ def _restarts(estimator, problem, rng):
         raise ValueError(
             f"n_restarts_optimizer={n_restarts} draws hyperparameters between their bounds, so "
             f"all bounds, those of kernel {problem.kernel} first, must be finite and positive, got "
-            f"{np.exp(bounds).tolist()}: give others, or no restarts"
+            f"{np.exp(bounds).tolist()}: change the bounds, or set n_restarts_optimizer=0"
         )
     return [rng.uniform(*bounds.T) for _ in range(n_restarts)]
 
 
 def _choice(estimator, problem, rng):
-    """Return the choice of points that `selector` asks for."""
+    """Return the selector of points that the parameter `selector` specifies."""
     selector, rows = estimator.selector, problem.rows
     if isinstance(selector, str):
         return make_choice(
@@ -197,8 +197,8 @@ def _choice(estimator, problem, rng):
     for name in ("kernel", "weighting"):
         if getattr(selector, name) is not None:
             raise ValueError(
-                f"selector.{name} must be None within {type(estimator).__name__}, which supplies "
-                f"what it learns itself, got {getattr(selector, name)!r}: leave it out"
+                f"selector.{name} must be None within {type(estimator).__name__}, which uses its "
+                f"own, got {getattr(selector, name)!r}: leave it out"
             )
     if selector.random_state is not None:
         rng = check_random_state(selector.random_state)
@@ -213,7 +213,7 @@ def _choice(estimator, problem, rng):
 
 
 def _check_same_kernel(estimator, problem):
-    """Refuse to start from a fit to other columns or with another kind of kernel."""
+    """Raise ValueError if the last fit had other columns or another kernel structure."""
     n_columns = estimator.inducing_points_.shape[1]
     if n_columns != estimator.n_features_in_:
         raise ValueError(
@@ -230,7 +230,7 @@ def _check_same_kernel(estimator, problem):
 
 
 def _check_same_parameters(estimator, problem):
-    """Refuse to start from a fit with other parameters of the likelihood or the noise."""
+    """Raise ValueError if the last fit had other parameters of the likelihood or the noise."""
     n_kernel = problem.model.kernel.n_params
     before, now = len(estimator._theta) - n_kernel, len(problem.parameters.theta) - n_kernel
     if before != now:
@@ -246,7 +246,7 @@ def _free(kernel):
 
 
 def _last_points(estimator, choose, rows):
-    """Return the points of the last fit, or None if the parameters want others."""
+    """Return the points of the last fit, or None if the parameters do not allow them."""
     points = estimator.inducing_points_
     if choose.fixed or len(points) > choose.n_points:
         return None

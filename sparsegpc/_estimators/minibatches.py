@@ -46,7 +46,7 @@ def learn_theta(model, parameters, spread, n_inducing):
     n_inducing : int
         Number of points of the final model.
     """
-    found = fit(
+    result = fit(
         model,
         start_values(parameters, spread),
         parameters.bounds,
@@ -54,7 +54,7 @@ def learn_theta(model, parameters, spread, n_inducing):
         max_iter=START_ITERATIONS,
         max_reselections=1,
     )
-    return found.best.theta
+    return result.best.theta
 
 
 def choose_points(kernel, theta, X, weight, *, selector, n_inducing, rng):

@@ -1,4 +1,4 @@
-"""Several classes by a binary model for each of them against all others."""
+"""Classification into several classes by one binary model for each class against the rest."""
 
 from copy import copy, deepcopy
 
@@ -20,17 +20,18 @@ def fit_one_vs_rest(template, rows, labels, seeds, *, previous, n_jobs, context=
     Parameters
     ----------
     template : SparseGPClassifier
-        With the parameters of all of them; its method ``_fit_classes(rows, progress)`` fits.
+        Its parameters are those of all estimators; its method ``_fit_classes(rows, progress)``
+        fits.
     rows : PresentRows
     labels : ndarray of shape (C,)
         Labels of the classes.
     seeds : ndarray of int of shape (C,)
     previous : list of SparseGPClassifier or None
-        Fitted ones to start from.
+        Fitted estimators to start from.
     n_jobs : int or None
         As in joblib.
     context : sklearn.callback.CallbackContext or None
-        Of the fit of all classes.
+        Context of the fit of all classes.
 
     Returns
     -------
@@ -38,30 +39,32 @@ def fit_one_vs_rest(template, rows, labels, seeds, *, previous, n_jobs, context=
     warnings_by_class : list of list of FitWarning
     """
     if n_jobs is not None:
-        # joblib would start as many processes, or fail at that.
+        # joblib would start more processes than there are classes, or fail to start so many.
         n_jobs = min(effective_n_jobs(n_jobs), len(seeds))
     n_at_once = min(effective_n_jobs(n_jobs), len(seeds))
     n_threads = max(1, available_threads() // n_at_once)
-    # All of them together keep what one model may.
+    # The models share the working memory that a single model may use.
     memory = get_config()["working_memory"] / n_at_once
-    # All of them share the callback, which need not be possible to copy.
+    # The models share the callback, as it may be impossible to copy.
     callback, template = template.callback, copy(template).set_params(callback=None)
-    # scikit-learn's callbacks hear of the models through `context`.
+    # scikit-learn's callbacks are called through `context`.
     vars(template).pop("_skl_callbacks", None)
     jobs = []
     for k, (label, seed) in enumerate(zip(labels, seeds, strict=True)):
         estimator = clone(template) if previous is None else deepcopy(previous[k])
-        # Clones, so that no two of them share what a fit may change.
+        # Clones, so that the estimators share no object that a fit may change.
         parameters = clone(template).get_params(deep=False)
         parameters.update(class_weight=None, n_jobs=None, random_state=int(seed), callback=callback)
         estimator.set_params(**parameters)
-        own_context = None
+        class_context = None
         if context is not None:
-            own_context = context.subcontext(f"class {label} against the rest", max_subtasks=None)
-        own_rows = rows._replace(y=(rows.y == k).astype(int))
-        jobs.append(delayed(_fit_one)(estimator, own_rows, n_threads, memory, own_context, label))
+            class_context = context.subcontext(f"class {label} against the rest", max_subtasks=None)
+        class_rows = rows._replace(y=(rows.y == k).astype(int))
+        jobs.append(
+            delayed(_fit_one)(estimator, class_rows, n_threads, memory, class_context, label)
+        )
     estimators, warnings_by_class = zip(*Parallel(n_jobs=n_jobs)(jobs), strict=True)
-    # So that models can be saved if the callback cannot.
+    # Without the callback, models can be saved even if the callback cannot.
     for estimator in estimators:
         estimator.callback = None
     return list(estimators), list(warnings_by_class)
@@ -69,26 +72,26 @@ def fit_one_vs_rest(template, rows, labels, seeds, *, previous, n_jobs, context=
 
 def _fit_one(estimator, rows, n_threads, memory, context, label):
     progress = evaluation_progress(estimator, context, label)
-    # In another process the caller's limit of BLAS does not hold.
+    # The caller's limit on BLAS threads does not apply in another process.
     limits = shared_threads(n_threads), config_context(working_memory=memory)
     with limits[0], limits[1], single_threaded_blas(), class_task(estimator, context):
         return estimator, estimator._fit_classes(rows, progress)
 
 
 class OneVsRestLink:
-    """Probabilities of C classes: those of each against the rest, normalised.
+    """Likelihood of C classes: normalised probabilities of each class against the rest.
 
     Parameters
     ----------
     likelihoods : list of LabelLikelihood
-        Of two classes, one for each class against the rest.
+        Binary likelihoods, one for each class against the rest.
     """
 
     def __init__(self, likelihoods):
         self._likelihoods = likelihoods
 
     def log_probabilities(self, mean, variance):
-        """Return what `LabelLikelihood.log_probabilities` does, for a function of each class."""
+        """Return log probabilities (N, C), see `LabelLikelihood.log_probabilities`."""
         parts = [
             likelihood.log_probabilities(mean[k : k + 1], variance[k : k + 1])[:, 1]
             for k, likelihood in enumerate(self._likelihoods)
@@ -97,13 +100,13 @@ class OneVsRestLink:
         return log_proba - logsumexp(log_proba, axis=1, keepdims=True)
 
     def probabilities(self, f):
-        """Return what `LabelLikelihood.probabilities` does, for a function of each class."""
+        """Return probabilities (N, C), see `LabelLikelihood.probabilities`."""
         parts = [
             likelihood.probabilities(f[k : k + 1])[:, 1]
             for k, likelihood in enumerate(self._likelihoods)
         ]
         proba = np.stack(parts, axis=1)
-        # Where all of them underflow their logarithms do not.
+        # If all probabilities of a row underflow, use their logarithms, which do not.
         lost = proba.sum(axis=1) == 0.0
         if lost.any():
             proba[lost] = np.exp(self.log_probabilities(f[:, lost], np.zeros((len(f), lost.sum()))))

@@ -1,4 +1,4 @@
-"""What fitted regressors with Gaussian noise predict: y, f and the noise.
+"""Predictions of fitted regressors with Gaussian noise: of y, f and the noise.
 
 They combine the posterior of f at each row with the noise of y.
 """
@@ -25,10 +25,10 @@ from sparsegpc._estimators.latent import latent_covariance, latent_moments
 class GaussianPredictions(RegressorMixin):
     """Predictions of a fitted regressor with Gaussian noise.
 
-    It keeps a ``_posterior`` with a function for each output, and ``_noise``, a `LearnedNoise`, or
-    None where the noise was given; all in units in which the targets, less ``_y_centre``, are
-    divided by ``_y_scale``, both of shape (n_outputs,). ``_one_output`` is true if y had one
-    dimension.
+    The regressor has a ``_posterior`` with one function per output, and ``_noise``, a
+    `LearnedNoise`, or None if `fit` got the noise. Both refer to scaled targets, from which
+    ``_y_centre`` is subtracted and which are divided by ``_y_scale``, both of shape (n_outputs,).
+    ``_one_output`` is true if y had one dimension.
     """
 
     def latent_mean_and_variance(self, X):
@@ -42,7 +42,8 @@ class GaussianPredictions(RegressorMixin):
         -------
         mean : ndarray of shape (n_samples,) or (n_samples, n_outputs)
         variance : ndarray of shape (n_samples,) or (n_samples, n_outputs)
-            Of f, in squared units of y. `predict` returns that of y, which adds the noise.
+            Variance of f, in squared units of y. The standard deviation that `predict` returns
+            includes the noise.
         """
         X = self._check_rows(X)
         with single_threaded_blas():
@@ -56,12 +57,12 @@ class GaussianPredictions(RegressorMixin):
         ----------
         X : array-like of shape (n_samples, n_features)
         return_std : bool, default=False
-            Whether to return the standard deviation of y: of f and the noise together.
+            Whether to return the standard deviation of y, that is of f plus noise.
         return_cov : bool, default=False
-            Whether to return the covariance of y at the rows instead. It takes O(n_samples^2)
-            memory.
+            Whether to return the joint covariance of y at the rows instead, which takes
+            O(n_samples^2) memory.
         noise_variance : float, array-like of shape (n_samples,) or of that of y, default=None
-            Variance of the noise at these rows, if it is known. None takes what was learned.
+            Variance of the noise at these rows, if it is known. None means the learned variance.
 
         Returns
         -------
@@ -74,8 +75,8 @@ class GaussianPredictions(RegressorMixin):
         Raises
         ------
         ValueError
-            If both are asked for, or either without `noise_variance` from a model that was fitted
-            to known noise.
+            If both `return_std` and `return_cov` are true, or if either is true, `noise_variance`
+            is None and the model was fitted with known noise.
         MemoryError
             If the memory cannot hold the covariance of the rows.
         """
@@ -94,7 +95,7 @@ class GaussianPredictions(RegressorMixin):
                 mean, variance = self._latent(X)
                 return self._shaped(mean), self._shaped(np.sqrt(variance + noise))
             if noise_variance is not None:
-                # It does not change the mean, but a wrong one is an error all the same.
+                # The mean does not depend on it, but invalid input must still raise an error.
                 self._noise_variances(X, noise_variance)
             return self._shaped(self._latent(X)[0])
 
@@ -108,12 +109,12 @@ class GaussianPredictions(RegressorMixin):
         Returns
         -------
         noise_std : ndarray of shape (n_samples,) or (n_samples, n_outputs)
-            The root of the expected variance, where that is uncertain itself.
+            With ``noise="gp"``, the square root of the expected variance.
 
         Raises
         ------
         ValueError
-            If the model was fitted to known noise.
+            If the model was fitted with known noise.
         """
         X = self._check_rows(X)
         with single_threaded_blas():
@@ -132,8 +133,8 @@ class GaussianPredictions(RegressorMixin):
         Returns
         -------
         log_density : ndarray of the shape of `y`
-            For y in its own units. A learned noise process is integrated over, so that the density
-            is a mixture of Gaussians.
+            For y in its original units. With ``noise="gp"`` the density is integrated over the
+            posterior of the noise variance, so it is a mixture of Gaussians.
         """
         X = self._check_rows(X)
         y = checked_targets(y)
@@ -154,7 +155,7 @@ class GaussianPredictions(RegressorMixin):
         )
 
     def sample_y(self, X, n_samples=1, random_state=0, noise_variance=None):
-        """Return draws of y, jointly at all rows.
+        """Return joint draws of y at all rows.
 
         Parameters
         ----------
@@ -168,13 +169,13 @@ class GaussianPredictions(RegressorMixin):
         Returns
         -------
         y_samples : ndarray of shape (n_samples_X, n_samples) or (n_samples_X, n_outputs, n_samples)
-            Of f plus noise. It takes O(n_samples_X^2) memory and O(n_samples_X^3) time.
+            Draws of f plus noise. They take O(n_samples_X^2) memory and O(n_samples_X^3) time.
 
         Raises
         ------
         ValueError
-            If `n_samples` is not positive, `random_state` is no seed, the kernel overflows, or
-            `noise_variance` is missing for a model that was fitted to known noise.
+            If `n_samples` is not positive, `random_state` is not a seed, the kernel overflows, or
+            `noise_variance` is missing for a model that was fitted with known noise.
         MemoryError
             If the memory cannot hold the covariance of the rows.
         """
@@ -184,7 +185,8 @@ class GaussianPredictions(RegressorMixin):
             check_random_state(random_state),
         )
         with single_threaded_blas():
-            # Not held by a name, so that they die before the noise asks for as much.
+            # The covariances get no name, so that their memory is free before the noise needs as
+            # much.
             samples = draw(*self._latent_with_covariance(X), n_samples, rng)
             if noise_variance is None:
                 self._refuse_unknown_noise()
@@ -197,7 +199,7 @@ class GaussianPredictions(RegressorMixin):
         return samples[:, 0] if self._one_output else samples
 
     def _check_outputs(self, y):
-        """Refuse targets of another shape than those of `fit`."""
+        """Raise ValueError for targets whose shape differs from that in `fit`."""
         n_outputs = len(self._y_scale)
         expected = "one dimension" if self._one_output else f"{n_outputs} columns"
         right = y.ndim == 1 if self._one_output else y.ndim == 2 and y.shape[1] == n_outputs
@@ -222,9 +224,9 @@ class GaussianPredictions(RegressorMixin):
     def _refuse_unknown_noise(self):
         if self._noise is None:
             raise ValueError(
-                "noise_variance is needed: the model was fitted to noise that was known at its own "
-                "rows and has none for other rows; latent_mean_and_variance gives the "
-                "variance without noise"
+                "noise_variance is needed: the model was fitted with known noise variances and has "
+                "learned none for other rows; latent_mean_and_variance gives the variance without "
+                "noise"
             )
 
     def _noise_variances(self, X, noise_variance):

@@ -341,8 +341,8 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
             self._one_output = y.ndim == 1
             with single_threaded_blas():
                 targets = self._scale_targets(X, y, weight, noise)
-                found = self._fit_targets(targets, places, progress)
-            self._warn(found)
+                found_warnings = self._fit_targets(targets, places, progress)
+            self._warn(found_warnings)
         return self
 
     def certificate(self, X, y, sample_weight=None, noise_variance=None, method="auto"):
@@ -552,7 +552,7 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
         theta = search(self, constant, rng)[0].best.theta
         theta, log_noise = np.split(theta, [constant.model.kernel.n_params])
         plan = plan.starting_at(log_noise)
-        return plan, [np.append(theta, own) for own in plan.starts(setting.spread)]
+        return plan, [np.append(theta, start) for start in plan.starts(setting.spread)]
 
     def _check_same_noise(self, plan, n_outputs):
         """Refuse to start from a fit with other noise or another number of outputs."""

@@ -47,65 +47,67 @@ class InducingPointSelector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, E
     Parameters
     ----------
     kernel : kernel of sklearn.gaussian_process.kernels or None, default=None
-        Covariance function; it is used as it is, nothing is learned. None is RBF with variance 1
-        and the root mean square distance of two rows as its length scale.
+        Covariance function. Its hyperparameters are not learned. None means RBF with variance 1
+        and, as its length scale, the root mean square distance between two rows.
     method : {"hgv", "rpcholesky", "greedy-variance", "kmeans", "uniform"}, default="hgv"
-        How points are chosen, given the residual variance that is left at each row and the row's
-        weight p (see `weighting`):
+        How points are chosen, given the residual variance and the weight p (see `weighting`) of
+        each row:
 
         - "hgv": the row with the largest p times residual, one after the other
           (heteroscedastic greedy variance, [1]_).
         - "rpcholesky": rows drawn with probability proportional to p times residual
-          (randomly pivoted Cholesky, [3]_). Less drawn to outliers.
-        - "greedy-variance": the row with the largest residual, whatever p ([2]_).
-        - "kmeans": the centres of k-means, which are no rows; `tol` does not apply.
+          (randomly pivoted Cholesky, [3]_). It chooses fewer outliers.
+        - "greedy-variance": the row with the largest residual, regardless of p ([2]_).
+        - "kmeans": the centres of k-means, which are not rows; `tol` is ignored.
         - "uniform": rows in random order.
     n_components : int, default=200
-        Most points to choose, silently at most the number of distinct rows.
+        Maximum number of points; it is silently limited to the number of distinct rows.
     tol : float, default=1e-3
-        Stop as soon as what is left costs at most this many nats per row,
+        Stop once the residual variance costs at most this many nats per row,
         :math:`\frac{1}{2N}\sum_n p_n r_n` with residual variances r. Larger values choose fewer
         points; 0 chooses `n_components`, or as many as are linearly independent.
     weighting : None, "classification" or array of shape (n_samples,), default=None
-        The weight p of each row: its precision, one over the noise variance, in the model that
-        the points shall serve. None is 1 for every row. "classification" takes the precisions of
-        Gaussian process classifiers with this kernel, fitted to `y`, one against the rest if it
-        has more than two classes: rows near the decision boundary weigh most.
+        The weight p of each row: its precision, one over the noise variance, in the model that will
+        use the points. None means 1 for every row. "classification" fits a Gaussian process
+        classifier with this kernel to `y` (with more than two classes, one per class against the
+        rest, and sums over them) and uses its site precisions, which are largest near the decision
+        boundary.
     random_state : int, RandomState instance or None, default=None
-        For "rpcholesky", "kmeans" and "uniform".
+        Seed for "rpcholesky", "kmeans" and "uniform".
 
     Attributes
     ----------
     inducing_points_ : ndarray of shape (`n_components_`, `n_features_in_`)
         Chosen rows, in the order of their choice.
     inducing_indices_ : ndarray of shape (`n_components_`,) or None
-        Which rows of the X given to `fit` they are; None for "kmeans".
+        Indices of the chosen rows in the X given to `fit`; None for "kmeans".
     n_components_ : int
         Number of points chosen.
     traces_, costs_ : ndarray of shape (`n_components_` + 1,) or None
-        The weighted trace :math:`\sum_n p_n r_n` and the cost per row in nats that are left after
-        0, 1, ... points; None for "kmeans".
+        The weighted trace :math:`\sum_n p_n r_n` and the cost per row, in nats, with 0, 1, ...
+        points; None for "kmeans".
     kernel_ : kernel
         Kernel used.
     jitter_ : float
-        Added to the diagonal of the points' covariance, relative to its mean.
+        Value added to the diagonal of the covariance of the inducing points, relative to the mean
+        of that diagonal.
     n_features_in_ : int
         Number of columns seen in `fit`.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Their names, if X had string ones.
+        Names of the columns, if X had column names that are strings.
 
     See Also
     --------
-    SparseGPClassifier : Chooses its points with the kernel and the precisions that it learns.
-    sklearn.kernel_approximation.Nystroem : The same features at uniformly chosen rows.
+    SparseGPClassifier : Chooses points with the kernel and precisions that it learns.
+    sklearn.kernel_approximation.Nystroem : Nystrom features at uniformly chosen rows.
 
     Notes
     -----
     With N rows, M points and D columns `fit` and `transform` cost O(N M (M + D)) time. Beyond the
-    rows and the result they take O(N + M^2) memory and that of a block of rows for each thread.
-    The choice is nested but for "kmeans": M - 1 points would be the first M - 1 of these. Equal
-    rows are merged and the others sorted before anything is chosen, so
-    the order of the rows does not matter.
+    rows and the result they take O(N + M^2) memory, and the memory of one block of rows per thread.
+    Except with "kmeans", choices are nested: the first m of M points are the choice of m points.
+    Rows are sorted and equal rows are merged before points are chosen, so the order of the rows
+    does not matter.
 
     References
     ----------
@@ -166,7 +168,7 @@ class InducingPointSelector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, E
         ----------
         X : array-like of shape (n_samples, n_features)
         y : array-like of shape (n_samples,) or None, default=None
-            Class labels, read only if ``weighting="classification"``.
+            Class labels, used only if ``weighting="classification"``.
 
         Returns
         -------
@@ -175,8 +177,8 @@ class InducingPointSelector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, E
         Raises
         ------
         ValueError
-            If X or `weighting` is not finite or has a wrong shape, or `y` is missing or holds one
-            class where it is needed.
+            If X or `weighting` is not finite or has a wrong shape, or if
+            ``weighting="classification"`` and `y` is missing or has one class only.
         numpy.linalg.LinAlgError
             If the kernel is not positive semi-definite.
         MemoryError
@@ -203,7 +205,7 @@ class InducingPointSelector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, E
         spread = measure_spread(rows.X, rows.weight)
         self.kernel_ = default_kernel(spread) if self.kernel is None else clone(self.kernel)
         adapted = adapt_kernel(
-            self.kernel_, self.n_features_in_, refuse_white="features of a row cannot hold noise"
+            self.kernel_, self.n_features_in_, refuse_white="features of a row cannot be noisy"
         )
         targets = [rows.mean(target, unit) for target in targets]
         choose = make_choice(
@@ -227,7 +229,7 @@ class InducingPointSelector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, E
             self.traces_, self.costs_ = chosen.selection.traces, chosen.selection.costs
 
     def _precision(self, adapted, candidates, rows, targets, n_samples):
-        """Return the weight of each merged row; `targets` are those of "classification"."""
+        """Return the weight p of each merged row; `targets` are those of "classification"."""
         if self.weighting is None:
             return rows.weight
         if not isinstance(self.weighting, str):
@@ -236,7 +238,7 @@ class InducingPointSelector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, E
         choose = PivotedSelector("argmax", self.n_components, self.tol)
         for target in targets:
             model = _binary_model(kernel, rows, target)
-            # The points of each classifier are those that its prior precisions choose.
+            # The points of each classifier are chosen with its precisions under the prior.
             states = model.initial_state()
             chosen = choose(kernel, theta, candidates, model.precision(theta, states))
             solved = model.evaluate(
@@ -255,7 +257,7 @@ class InducingPointSelector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, E
         Returns
         -------
         V : ndarray of shape (n_samples, `n_components_`)
-            ``V @ V.T`` approximates ``kernel_(X)``, from below in its diagonal.
+            ``V @ V.T`` approximates ``kernel_(X)``; its diagonal is at most that of ``kernel_(X)``.
         """
         X = self._check_rows(X)
         adapted = adapt_kernel(self.kernel_, self.n_features_in_)
@@ -276,7 +278,7 @@ class InducingPointSelector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, E
 
 
 def _binary_model(kernel, rows, target):
-    """Return a classifier's model of merged rows with mean targets in [-1, 1]."""
+    """Return the model of a binary classifier for merged rows with mean targets in [-1, 1]."""
     return SparseModel(
         kernel,
         PolyaGammaLogit(),

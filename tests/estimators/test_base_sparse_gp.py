@@ -696,7 +696,7 @@ def test_what_is_printed_names_the_class_of_the_user(name, capsys):
         ({"n_inducing": 0}, "The 'n_inducing' parameter of PoissonRegressor"),
         ({"bound": "loose"}, "The 'bound' parameter of PoissonRegressor"),
         ({"tol": -1.0}, "The 'tol' parameter of PoissonRegressor"),
-        ({"kernel": RBF() + WhiteKernel()}, "targets are noisy through their likelihood"),
+        ({"kernel": RBF() + WhiteKernel()}, "likelihood already describes the noise"),
         ({"n_inducing": "auto", "selector": [[0.0]]}, "n_inducing='auto' needs a selector by name"),
     ],
     ids=str,

@@ -1,1 +1,1 @@
-"""Memory, BLAS, factorisations and quadrature."""
+"""Linear algebra, quadrature and memory limits."""

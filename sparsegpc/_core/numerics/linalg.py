@@ -1,8 +1,8 @@
-"""Dense linear algebra that all rooms share: Cholesky factors and triangular solves.
+"""Dense linear algebra: Cholesky factors and triangular solves.
 
-Matrices with one column per data row are C-contiguous of shape (M, N). What costs M^2 N operations
-is a product by numpy, which releases the interpreter's lock, so that threads work on several blocks
-of rows at once; scipy's wrappers of BLAS and LAPACK hold it.
+Matrices with one column per data row are C-contiguous of shape (M, N). Operations that cost M^2 N
+use numpy's products, which release the interpreter's lock, so that threads can process several
+blocks of rows at once. scipy's wrappers of BLAS and LAPACK hold the lock.
 """
 
 from typing import NamedTuple
@@ -12,11 +12,11 @@ from numpy.linalg import LinAlgError
 from scipy.linalg.blas import dtrsm
 from scipy.linalg.lapack import dpotrf, dpotri
 
-# About the rounding of a kernel matrix of some hundred points, relative to its diagonal.
+# About the rounding error of a kernel matrix of a few hundred points, relative to its diagonal.
 SMALLEST_JITTER = 1e-12
-# The last of so many jitters is 1e-3: a matrix that needs more is no covariance.
+# The last jitter is 1e-3; a matrix that needs more is not a covariance.
 JITTER_ATTEMPTS, JITTER_GROWTH = 10, 10.0
-# Triangles up to this size are solved by scipy; larger ones would keep other threads waiting.
+# scipy solves triangles up to this size; with larger ones its lock would block other threads.
 LARGEST_TRIANGLE = 64
 
 
@@ -44,8 +44,8 @@ def cholesky(A):
 def cholesky_of_identity_plus(A):
     """Return the lower Cholesky factor of I + A, for `A` (M, M) semi-definite up to rounding.
 
-    Where A is so large that the identity is lost in its rounding, the factor is that of a matrix
-    as much larger. Raises `LinAlgError` if that is not enough.
+    If rounding of a large A makes I + A indefinite, a multiple of the identity of the size of that
+    rounding is added. Raises `LinAlgError` if that is not enough.
     """
     B = A.copy()
     B.flat[:: len(B) + 1] += 1.0
@@ -68,7 +68,7 @@ def jittered_cholesky(A, jitter=SMALLEST_JITTER, attempts=JITTER_ATTEMPTS):
         Cholesky seldom need more than the default. In the worst case a factorisation in float64
         needs about 4 M^2.5 2^-53 (7e-10 at M = 300).
     attempts : int
-        How many jitters are tried, each `JITTER_GROWTH` times the last.
+        Number of jitters to try; each is `JITTER_GROWTH` times the previous one.
 
     Returns
     -------
@@ -128,10 +128,11 @@ def solve_lower(L, A, *, transposed=False, overwrite=False):
 
 
 def _solve_in_place(L, A, transposed):
-    """Solve by halves of `L`: two solves of half the size, and a product between them."""
+    """Solve in place by recursion: two solves with halves of `L`, and a product between them."""
     size = len(L)
     if size <= LARGEST_TRIANGLE:
-        # BLAS, whose matrices go by columns, sees an (N, M) matrix to be solved from the right.
+        # BLAS stores matrices by columns, so it gets the transpose (N, M) and solves from the
+        # right.
         dtrsm(1.0, L, A.T, side=1, lower=1, trans_a=not transposed, overwrite_b=1)
         return
     middle = LARGEST_TRIANGLE * -(-size // (2 * LARGEST_TRIANGLE))
@@ -168,15 +169,16 @@ def column_squares(A):
 def weighted_gram(A, weight):
     """Return the upper triangle of ``A diag(weight) A^T`` for non-negative `weight`.
 
-    Shape (M, M) with zeros below the diagonal; a sum of them is `mirrored` once. Cost M^2 N.
+    Shape (M, M) with zeros below the diagonal. Apply `mirrored` once to the sum of several. Cost
+    M^2 N.
     """
     scaled = A * np.sqrt(weight)
-    # numpy sees that this product is symmetric, which halves its cost.
+    # numpy detects that this product is symmetric, which halves its cost.
     return np.triu(scaled @ scaled.T)
 
 
 def mirrored(triangle):
-    """Return the symmetric matrix that has this upper triangle; what is below must be zero."""
+    """Return the symmetric matrix with this upper triangle; entries below it must be zero."""
     full = triangle + triangle.T
     full.flat[:: len(full) + 1] *= 0.5
     return full

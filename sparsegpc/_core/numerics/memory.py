@@ -1,7 +1,8 @@
-"""The memory that this process may have, and the refusal of matrices that cannot fit.
+"""The memory limit of this process, and a check that matrices fit it.
 
-Checked are square matrices, which grow with the square of a number that the user chooses. Systems
-promise more memory than there is, and then end a process that uses what it was promised.
+The check is for square matrices, whose size grows with the square of a number that the user
+chooses. Without it, the operating system may grant more memory than exists, and later kill the
+process.
 """
 
 import os
@@ -13,30 +14,30 @@ try:
 except ImportError:  # Windows
     resource = None
 
-# Where Linux lists the control groups of a process, and their limits.
+# Files in which Linux lists the control groups of a process, and their limits.
 GROUPS, GROUP_FILES = Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")
 
 
 def memory_limit():
-    """Return the bytes that this process may have, or infinity where no limit is known.
+    """Return the bytes of memory that this process may use, or infinity if no limit is known.
 
-    The smallest of the machine's physical memory, the limits of the process (``ulimit -v`` and
-    ``ulimit -d``) and those of its control groups, as containers set them. What the process
-    has in use is not subtracted.
+    This is the minimum of the physical memory, the limits of the process (``ulimit -v`` and
+    ``ulimit -d``) and those of its control groups, which containers set. Memory in use is not
+    subtracted.
     """
     return min(_physical_memory(), _process_limit(), _group_limit())
 
 
 def check_square_matrices(size, n_matrices, request):
-    """Raise MemoryError if this process cannot have so many float64 matrices.
+    """Raise MemoryError if `n_matrices` square matrices of float64 exceed the memory limit.
 
     Parameters
     ----------
     size : int
-        Rows and columns of each.
+        Number of rows and columns of each matrix.
     n_matrices : int
     request : str
-        Begins the message: ``"<request> needs at least ..."``.
+        Beginning of the message: ``"<request> needs at least ..."``.
     """
     n_bytes, limit = 8 * n_matrices * size**2, memory_limit()
     if n_bytes > limit:
@@ -62,15 +63,15 @@ def _process_limit():
 
 
 def _group_limit():
-    """Return the smallest limit of the process's control group and of those that contain it."""
+    """Return the smallest limit of the process's control group and the groups that contain it."""
     try:
         lines = GROUPS.read_text().splitlines()
     except OSError:
         return inf
     limits = [inf]
-    # Version 2 of control groups has one line without controllers.
+    # In version 2 of control groups, the relevant line names no controllers.
     for path in (line.removeprefix("0::/") for line in lines if line.startswith("0::/")):
-        # In a container the path may be the one outside of it, which does not exist here.
+        # In a container the path may be that outside the container, which does not exist inside.
         group = GROUP_FILES / path
         while group.is_relative_to(GROUP_FILES):
             limits.append(_read_limit(group / "memory.max"))

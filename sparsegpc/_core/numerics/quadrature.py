@@ -1,26 +1,27 @@
 r"""Accurate one-dimensional expectations under a Gaussian.
 
 Gauss-Hermite rules fail for functions with a feature of width one, like the logistic sigmoid, under
-a wide Gaussian: 100 nodes err by more than the value itself at variance 1000. Here a wide
-expectation is split into parts that are known in closed form, and a remainder that decays like
-:math:`e^{-|f|}` and is integrated where it lives.
+a wide Gaussian: with 100 nodes at variance 1000 the error exceeds the value itself. This module
+splits the expectation under a wide Gaussian into parts with closed forms and a remainder that
+decays like :math:`e^{-|f|}`, which it integrates near zero.
 """
 
 import numpy as np
 from scipy.special import erfcx, log_expit, log_ndtr, logsumexp
 
-# Here both rules are within 5e-12; at 3, 32 Gauss-Hermite nodes err by 4e-8 already.
+# At this variance the errors of both rules are below 5e-12; at 3, that of 32 Gauss-Hermite nodes is
+# 4e-8.
 NARROW_VARIANCE = 1.25
 
 
 def _hermite_rule(n_nodes=32):
-    """Gauss-Hermite nodes and logarithms of weights for a standard normal variable."""
+    """Return Gauss-Hermite nodes and logarithms of weights for a standard normal variable."""
     nodes, weights = np.polynomial.hermite_e.hermegauss(n_nodes)
     return nodes, np.log(weights / np.sqrt(2.0 * np.pi))
 
 
 def _positive_rule(edges=(0.0, 4.0, 12.0, 40.0), n_nodes=24):
-    """Gauss-Legendre nodes and weights on consecutive intervals of the positive half line."""
+    """Return Gauss-Legendre nodes and weights on intervals of the positive half line."""
     x, weight = np.polynomial.legendre.leggauss(n_nodes)
     half = np.diff(edges) / 2.0
     nodes = (np.array(edges[:-1]) + half)[:, None] + half[:, None] * x
@@ -29,7 +30,7 @@ def _positive_rule(edges=(0.0, 4.0, 12.0, 40.0), n_nodes=24):
 
 _HERMITE_NODES, _HERMITE_LOG_WEIGHTS = _hermite_rule()
 _NODES, _WEIGHTS = _positive_rule()
-# Width of the widest temporary array for each point: both sides of zero.
+# Columns of the widest temporary array: the nodes on both sides of zero.
 N_NODES = 2 * len(_NODES)
 
 
@@ -45,8 +46,8 @@ def log_expected_sigmoid(mean, variance):
     Returns
     -------
     ndarray of shape (N,)
-        Relative accuracy of the expectation about 1e-10, also far in the tails, where the
-        expectation itself underflows.
+        The expectation has a relative accuracy of about 1e-10, even far in the tails, where it
+        underflows.
 
     Notes
     -----
@@ -56,8 +57,9 @@ def log_expected_sigmoid(mean, variance):
     .. math:: E[\sigma(f)] = P(f > 0) + E[e^f; f < 0]
         - E[e^{2f}\sigma(-f); f < 0] - E[\sigma(-f); f > 0].
 
-    The first two are closed; the last two are at most half of them, so nothing cancels, and are
-    integrated by Gauss-Legendre rules. A positive mean is reflected.
+    The first two terms have closed forms. The last two are computed by Gauss-Legendre rules; they
+    are at most half of the first two, so there is no cancellation. For a positive mean, the
+    identity :math:`\sigma(f) = 1 - \sigma(-f)` is used.
     """
     mean, variance = np.broadcast_arrays(
         np.asarray(mean, dtype=np.float64), np.asarray(variance, dtype=np.float64)
@@ -82,7 +84,7 @@ def _log_expected_wide(mean, deviation):
     """Return log E[sigmoid] for a non-positive mean by the split of `log_expected_sigmoid`."""
     variance = deviation**2
     log_closed = np.logaddexp(log_ndtr(mean / deviation), _log_expected_exp(mean, deviation))
-    # The density relative to its value at f = 0, on either side of it.
+    # Log density relative to its value at f = 0, for both signs of f.
     slope = (mean / variance)[:, None] * _NODES
     bell = -0.5 * _NODES**2 / variance[:, None]
     tail = log_expit(-_NODES) + np.log(_WEIGHTS)
@@ -96,8 +98,8 @@ def _log_expected_wide(mean, deviation):
 def _log_expected_exp(mean, deviation):
     """Return log E[exp(f); f < 0]."""
     t = (mean + deviation**2) / deviation
-    # mean + variance / 2 + log P(N(0, 1) < -t); for positive t the first two cancel most of the
-    # last, which the scaled complementary error function leaves out.
+    # The result is mean + variance / 2 + log P(N(0, 1) < -t). For positive t these terms nearly
+    # cancel; the scaled complementary error function avoids the cancellation.
     scaled = -0.5 * (mean / deviation) ** 2 + np.log(0.5 * erfcx(np.maximum(t, 0.0) / np.sqrt(2.0)))
     below = mean + 0.5 * deviation**2 + log_ndtr(-t)
     return np.where(t > 0.0, scaled, below)

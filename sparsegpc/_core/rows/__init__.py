@@ -1,1 +1,1 @@
-"""Work over the rows of the data: threads, files, clusters, equal rows."""
+"""Computation over the rows of the data: threads, files, clusters, equal rows."""

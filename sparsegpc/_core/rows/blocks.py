@@ -1,8 +1,8 @@
-"""Blocks of rows: how many rows are worked on at once, by how many threads, and what is kept.
+"""Computation over the rows in blocks, by several threads, with arrays that are kept or recomputed.
 
-All work that grows with the number of rows N goes through `RowBlocks.visit`. The blocks depend on
-the sizes of the problem but not on the number of threads, and partial results are added in the
-order of the rows, so results do not depend on the number of threads.
+All computation whose cost grows with the number of rows N uses `RowBlocks.visit`. Neither the
+blocks nor the order in which their sums are added depends on the number of threads, so the results
+do not depend on it either.
 """
 
 from collections import deque
@@ -14,14 +14,14 @@ import numpy as np
 
 from sparsegpc._core.rows.threads import fair_threads, limit_this_thread
 
-# A block's values stay in the cache; one of `SMALLEST_BLOCK` wide rows may take the larger size.
+# Values of a block should fit the cache; `SMALLEST_BLOCK` wide rows may take the larger size.
 BLOCK_BYTES, LARGEST_BLOCK_BYTES = 8 * 2**20, 64 * 2**20
-# Products over fewer rows are slow: BLAS packs their factors once for each block.
+# Products over fewer rows are slow, as BLAS packs the factors once for each block.
 SMALLEST_BLOCK = 2048
 # scikit-learn's default of `working_memory`.
 DEFAULT_MEMORY = 2**30
 
-# The function that makes blocks of rows in place of `RowBlocks`, or None.
+# A function that makes blocks of rows instead of `RowBlocks`, or None.
 _BACKEND = ContextVar("backend", default=None)
 
 
@@ -49,7 +49,7 @@ def row_blocks(X, n_columns, **options):
     ----------
     X : array of shape (N, D)
     n_columns : int
-        Width of what is computed for each row.
+        Number of values that are computed for each row.
     **options
         See `RowBlocks`.
     """
@@ -61,7 +61,7 @@ def row_blocks(X, n_columns, **options):
 def strips(n_points, n_rows, n_elements=2**16):
     """Return slices of the first axis of an (M, n) array, of about `n_elements` elements each.
 
-    The default fits the processor's cache, in which several elementwise steps then find them.
+    The default fits the processor's cache, which makes a sequence of elementwise steps fast.
     """
     size = max(1, n_elements // max(n_rows, 1))
     return [slice(start, start + size) for start in range(0, n_points, size)]
@@ -73,36 +73,37 @@ def _begin_thread(errors):
 
 
 class Table:
-    """An input with the rows on its first axis: anything of N rows that can be sliced."""
+    """An input whose first axis is that of the N rows, and which supports slices."""
 
     def __init__(self, array):
         self.array = array
 
 
 class RowBlocks:
-    """A partition of N rows into blocks, and the work on all of them.
+    """A partition of N rows into blocks, and computation over all blocks.
 
-    Rows are read by `visit` only. The functions that it calls get the values of one block. They
-    must not hold, or write to, arrays of N entries, so that another class with `visit`, `store` and
-    `n_rows` can run them in other processes.
+    Only `visit` reads the rows. It calls functions with the values of one block. The functions must
+    not refer to arrays of N entries, so that another class with `visit`, `store` and `n_rows` can
+    run them in other processes.
 
     Parameters
     ----------
     n_rows : int
         Number of rows N.
     n_columns : int
-        Number M of values that are computed for each row. A block holds about `BLOCK_BYTES` of
-        them, and at least `SMALLEST_BLOCK` rows if these fit `LARGEST_BLOCK_BYTES`.
+        Number M of values that are computed for each row. The values of a block take about
+        `BLOCK_BYTES`. A block has at least `SMALLEST_BLOCK` rows, unless their values exceed
+        `LARGEST_BLOCK_BYTES`.
     n_threads : int
-        Number of blocks worked on at once; fewer while other threads fit or predict.
+        Number of blocks processed at once; fewer while other threads fit or predict.
     memory : int
-        Bytes that arrays of shape (M, N) may take together. Arrays that do not fit are computed
-        again at each visit.
+        Total bytes that arrays of shape (M, N) may take. Arrays that do not fit are computed again
+        in each visit.
     n_read : int
-        Number of values that are read for each row; a block holds no more of them than of
-        computed ones.
+        Number of values that are read for each row; the limits on the size of a block hold for
+        them, too.
     block_rows : int or None
-        Rows in a block; None chooses from `n_columns`.
+        Rows in a block. None means a number that depends on `n_columns` and `n_read`.
     """
 
     def __init__(
@@ -167,7 +168,7 @@ class RowBlocks:
             pending = deque()
             for index in indices:
                 pending.append(pool.submit(function, index))
-                # With all blocks under way, the sums of all could pile up behind one slow block.
+                # Limit the blocks in progress, so that sums do not pile up behind one slow block.
                 if len(pending) == 2 * n_threads:
                     yield pending.popleft().result()
             while pending:
@@ -176,7 +177,7 @@ class RowBlocks:
     def store(self, function, *inputs, n_arrays, is_array=False):
         """Return a `BlockStore` of ``function(*values)``, which holds `n_arrays` (M, N) arrays.
 
-        `is_array` tells whether the result is a single array, which other processes can keep.
+        `is_array` states whether the result is a single array, which other processes can keep.
         """
         kept = n_arrays * self.array_bytes <= self.memory
         values = lambda index: function(*[self._value(x, index) for x in inputs])  # noqa: E731
@@ -184,7 +185,7 @@ class RowBlocks:
 
 
 class BlockStore:
-    """Results of a function for each block, kept in memory or computed again on each access."""
+    """Results of a function for each block, kept in memory or recomputed on each access."""
 
     def __init__(self, compute, n_blocks, kept):
         self._compute = compute

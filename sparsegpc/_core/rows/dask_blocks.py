@@ -1,10 +1,10 @@
-"""Work over the rows on a Dask cluster, with the interface of `RowBlocks`.
+"""Computation over the rows on a Dask cluster, with the interface of `RowBlocks`.
 
-The rows are cut into parts, which depend on the data but not on the workers. The cluster's memory
-holds the rows of each part and the arrays that are kept. One task visits one part, in cache-sized
-blocks. Sums are added in a tree of fixed shape, so results do not depend on which worker computed
-what. The scheduler keeps everything that is sent, so other workers can repeat the work of one that
-dies.
+The rows are divided into parts, which depend on the data but not on the workers. The workers hold
+the rows of each part and the arrays that are kept. One task visits one part, in cache-sized blocks.
+Sums are added in a tree of fixed shape, so results do not depend on the assignment of parts to
+workers. The scheduler keeps everything that is sent, so if a worker dies, others can repeat its
+work.
 """
 
 from contextlib import contextmanager
@@ -19,22 +19,22 @@ from sparsegpc._core.rows.blocks import BlockStore, RowBlocks, Table, row_backen
 from sparsegpc._core.rows.dask_client import Cluster, dask_array, groups
 from sparsegpc._core.rows.threads import single_threaded_blas
 
-# Rows of a part, and bytes of its X: smaller tasks cost more to schedule than to run, larger ones
-# more to repeat when a worker dies.
+# Limits on the rows of a part and the bytes of its X. Smaller tasks cost more to schedule than to
+# run; larger tasks are expensive to repeat when a worker dies.
 SMALLEST_PART, LARGEST_PART, PART_BYTES = 2**14, 2**17, 64 * 2**20
-# Bytes: sums of all parts that take less together are added by the client, which saves tasks.
+# The client adds the sums of all parts if they take fewer bytes in total, which saves tasks.
 SMALL_SUMS = 2**22
 
 
 @contextmanager
 def distribute(client):
-    """Let the workers of a Dask cluster do the work over the rows.
+    """Run the computation over the rows on the workers of a Dask cluster.
 
-    Within this context fits and predictions of the estimators send their rows to the workers once,
-    keep what they compute for them there, and ask for sums over rows. Fewer than
-    about 33 000 rows stay here. Rows given as a Dask array are used where they are. Results agree
-    with those outside the context to rounding, and do not depend on the number of workers; a worker
-    that dies costs the time to compute its part again.
+    Within this context, fits and predictions of the estimators send the rows to the workers once.
+    The workers keep the rows and what is computed for each row, and return sums over rows. Fewer
+    than about 33 000 rows are processed locally. The chunks of a Dask array are computed on the
+    workers. Results agree with those outside the context up to rounding, and do not depend on the
+    number of workers. If a worker dies, the others compute its parts again.
 
     Parameters
     ----------
@@ -57,8 +57,8 @@ def distribute(client):
 
     Notes
     -----
-    It holds for the thread that enters it: for ``n_jobs=None``, not for the processes or threads
-    that other values start.
+    The context applies to the thread that enters it. It therefore works with ``n_jobs=None``, but
+    not in the processes or threads that other values start.
 
     Examples
     --------
@@ -97,16 +97,16 @@ def _checked(client):
 
 
 def _cluster_blocks(cluster, X, n_columns, **options):
-    """Return the `ClusterBlocks` of the rows of `X`, or None for rows that are too few."""
+    """Return the `ClusterBlocks` of the rows of `X`, or None if there are too few rows."""
     if len(X) < 2 * SMALLEST_PART:
         return None
     return ClusterBlocks(cluster, X, n_columns, n_threads=options.get("n_threads", 1))
 
 
 def cut(X, n_parts=64):
-    """Return the slices of about `n_parts` parts that the rows of `X` are cut into.
+    """Return the slices that divide the rows of `X` into about `n_parts` parts.
 
-    Those of a Dask array are some of its chunks together, or equal pieces of one.
+    A part of a Dask array is a group of its chunks, or one of the equal pieces of a large chunk.
     """
     n_rows, row_bytes = X.shape[0], 8 * max(X.shape[1], 1)
     size = min(max(n_rows // n_parts, SMALLEST_PART), LARGEST_PART, max(PART_BYTES // row_bytes, 1))
@@ -119,12 +119,12 @@ def cut(X, n_parts=64):
 
 
 def _pieces(start, n_rows, n_pieces):
-    """Return where equal pieces of some rows end."""
+    """Return the ends of `n_pieces` equal pieces of `n_rows` rows."""
     return [start + k * n_rows // n_pieces for k in range(1, n_pieces + 1)]
 
 
 def _joined_chunks(chunks, size):
-    """Return where parts end: chunks of at most `size` together, or pieces of less than two."""
+    """Return the ends of parts: groups of chunks of up to `size` rows, or pieces of large ones."""
     ends, start, end = [], 0, 0
     for chunk in chunks:
         for piece in _pieces(end, chunk, max(1, chunk // size)):
@@ -144,9 +144,9 @@ class ClusterBlocks:
     X : array of shape (N, D)
         The rows.
     n_columns : int
-        Width M of what is computed for each row.
+        Number M of values that are computed for each row.
     n_threads : int
-        For the client's own work.
+        Number of threads for the computation in the client.
     """
 
     def __init__(self, cluster, X, n_columns, *, n_threads=1):
@@ -158,9 +158,9 @@ class ClusterBlocks:
         self.memory = cluster.memory()
 
     def visit(self, function, *inputs):
-        """See `RowBlocks.visit`; `function` is sent to the workers, with all that it holds."""
+        """See `RowBlocks.visit`; `function` and everything it refers to are sent to the workers."""
         parts = self._tasks("visit", _visit, function, inputs)
-        # The sizes in the first result decide how all results are collected.
+        # The size of the first result determines how all results are collected.
         cluster = self._cluster
         n_bytes, n_arrays = cluster.gather(cluster.map("look", _size, [(parts[0],)]))[0]
         if n_bytes * len(parts) <= SMALL_SUMS:
@@ -178,8 +178,8 @@ class ClusterBlocks:
     def store(self, function, *inputs, n_arrays, is_array=False):
         """Return the `ClusterStore` of ``function(*values)``, which holds `n_arrays` arrays.
 
-        A single array is kept if it fits the memory. Several arrays are computed again for each
-        visit: they come with functions that refer to them and cannot be sent.
+        A single array is kept if it fits the memory. Several arrays are computed again in each
+        visit, as they come with functions that cannot be sent.
         """
         if is_array and n_arrays * self.array_bytes <= self.memory:
             return ClusterStore(True, self._tasks("store", _store, function, inputs), None)
@@ -224,7 +224,7 @@ class ClusterBlocks:
 
 
 class ClusterStore(NamedTuple):
-    """Results of a function for each part: their futures, or the function's and its inputs."""
+    """Futures of the results of a function for each part, or of the function with its inputs."""
 
     kept: bool
     values: object
@@ -232,7 +232,7 @@ class ClusterStore(NamedTuple):
 
 
 class _Plan(NamedTuple):
-    """Tells a task how to build an input from its arguments: its kind, place and own inputs."""
+    """How a task builds an input from its arguments: kind, position, and inputs of a function."""
 
     kind: str
     place: int
@@ -264,9 +264,9 @@ def _input(plan, arguments, blocks):
 
 
 def _in_place(array):
-    """Return the array aligned in memory, as a new one would be.
+    """Return the array, copied if it is not aligned in memory.
 
-    Arrays from messages may not be aligned; numpy then sums in another order.
+    Arrays from messages may not be aligned, and numpy sums unaligned arrays in another order.
     """
     return np.require(array, requirements="A")
 
@@ -278,7 +278,7 @@ def _visit(work, n_rows, *arguments):
         try:
             return blocks.visit(work.function, *_inputs(work.plans, arguments, blocks))
         except LinAlgError as error:
-            # Searches try hyperparameters that fail; Dask would log each as an error.
+            # Searches try hyperparameters that fail; Dask would log each failure as an error.
             return error.with_traceback(None)
 
 

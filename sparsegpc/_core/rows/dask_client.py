@@ -1,4 +1,4 @@
-"""Sends values, tables of rows and tasks to the workers of a Dask cluster."""
+"""Sending of values, tables of rows and tasks to the workers of a Dask cluster."""
 
 import pickle
 from itertools import islice
@@ -9,7 +9,7 @@ import numpy as np
 
 from sparsegpc._core.rows.sources import RowSource
 
-# Share of the workers' memory for arrays of shape (M, N); the bytes of a worker without a limit.
+# Share of the workers' memory for (M, N) arrays, and assumed bytes of a worker without a limit.
 MEMORY_SHARE, UNLIMITED = 0.4, 2**32
 
 
@@ -26,15 +26,15 @@ class Cluster:
         self._tables = {}
 
     def memory(self):
-        """Return the bytes that arrays of shape (M, N) may take together on the workers."""
+        """Return the total bytes that arrays of shape (M, N) may take on the workers."""
         workers = self._client.scheduler_info(n_workers=-1)["workers"].values()
         return MEMORY_SHARE * sum(worker["memory_limit"] or UNLIMITED for worker in workers)
 
     def send(self, value):
-        """Return the future of a value, which may hold functions that are defined anywhere."""
+        """Send a value, which may contain functions defined anywhere, and return its future."""
         from cloudpickle import dumps
 
-        # The scheduler keeps bytes without unpickling them.
+        # The scheduler can store bytes without unpickling them.
         return self.map("send", pickle.loads, [(dumps(value),)])[0]
 
     def map(self, name, function, calls, n_bytes=0, message_bytes=32 * 2**20):
@@ -46,7 +46,7 @@ class Cluster:
         from dask import config
 
         futures, prefix = [], f"sparsegpc-{name}-{uuid4().hex}"
-        # Dask would advise to scatter the data, which are then lost if a worker dies.
+        # Silence Dask's advice to scatter the data; scattered data are lost if their worker dies.
         with config.set({"distributed.admin.large-graph-warning-threshold": "1 TiB"}):
             for batch in groups(calls, max(1, message_bytes // max(n_bytes, 1))):
                 keys = [f"{prefix}-{len(futures) + k}" for k in range(len(batch))]
@@ -59,10 +59,10 @@ class Cluster:
         return self._client.gather(futures)
 
     def table(self, rows, slices):
-        """Return the futures of the parts of a table; the workers keep them as long as it lives."""
+        """Return the futures of a table's parts, which the workers keep while the table exists."""
         key = id(rows), tuple(part.stop for part in slices)
         if key not in self._tables:
-            # Another table may have the same identity later.
+            # A later table may have the same id.
             finalize(rows, self._tables.pop, key, None).atexit = False
             array = dask_array(rows)
             self._tables[key] = (
@@ -71,8 +71,8 @@ class Cluster:
         return self._tables[key]
 
     def _send_table(self, rows, slices):
-        # Copies: Dask's log of messages would keep the array alive. One after the other: the rows
-        # may be on disk.
+        # Send copies, as Dask's log of messages would keep the array alive. Make them one by one,
+        # as the rows may be on disk.
         parts = ((np.array(rows[part], order="C"),) for part in slices)
         return self.map("rows", _same, parts, rows[slices[0]].nbytes)
 
@@ -88,7 +88,7 @@ class Cluster:
 
 
 def dask_array(rows):
-    """Return the Dask array that `rows` are, or are read from, or None."""
+    """Return the Dask array that `rows` is or is read from, or None."""
     from dask.array import Array
 
     if not isinstance(rows, RowSource):

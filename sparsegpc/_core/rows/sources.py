@@ -1,7 +1,7 @@
-"""Arrays of rows that are read slice by slice: on disk, or in an array library's own storage.
+"""Arrays of rows that are read by slices: on disk, or in the storage of an array library.
 
-They are never read as a whole. `RowSource` reads slices and converts them to float64. Statistics of
-all rows, like their ranges, take one pass over slices of `READ_BYTES`.
+They are never read as a whole. A `RowSource` reads slices and converts them to float64. Statistics
+of all rows, such as ranges, take one pass over slices of `READ_BYTES`.
 """
 
 import mmap
@@ -10,20 +10,21 @@ from threading import Lock
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-# Float64 bytes that are read at a time: large enough for any disk, little beside a fit's arrays.
+# Bytes of float64 to read at a time: efficient for any disk, and small compared with a fit's
+# arrays.
 READ_BYTES = 8 * 2**20
-# Booleans, integers, unsigned integers, floats.
+# numpy's kinds of dtype: booleans, integers, unsigned integers, floats.
 REAL_KINDS = "biuf"
 # An object with one of these attributes is in memory already.
 IN_MEMORY = ("__array_interface__", "__cuda_array_interface__", "__dlpack__", "__dataframe__")
 
 
 def gives_slices(X):
-    """Return whether `X` is an array to be read by slices of its rows.
+    """Return whether `X` must be read by slices of its rows.
 
-    This is true of a `numpy.memmap`, and of an object with a shape, a numpy dtype and slices that
-    is not an array in memory, a sparse matrix or a data frame: a dataset of h5py, an array of zarr
-    or Dask. It is false of arrays of one dimension, whose N entries fit into memory.
+    This is true for a `numpy.memmap`, and for an object with a shape, a numpy dtype and slices that
+    is not an array in memory, a sparse matrix or a data frame, for example a dataset of h5py or an
+    array of zarr or Dask. It is false for one-dimensional arrays, whose N entries fit into memory.
     """
     shape = getattr(X, "shape", None)
     if not isinstance(shape, tuple) or len(shape) < 2:
@@ -34,7 +35,7 @@ def gives_slices(X):
         isinstance(getattr(X, "dtype", None), np.dtype)
         and hasattr(X, "__getitem__")
         and not any(hasattr(X, name) for name in IN_MEMORY)
-        # scipy's sparse matrices and arrays have this method.
+        # Only scipy's sparse matrices and arrays have this method.
         and not hasattr(X, "tocsr")
     )
 
@@ -50,7 +51,7 @@ class RowSource:
     array : array of shape (N', D)
         Real numbers of any type; must support slices of its first axis.
     indices : ndarray of int of shape (N,) or None
-        The rows of `array` that the source consists of, increasing. None means all of them.
+        Increasing indices of the rows of `array` that form the source. None means all rows.
 
     Raises
     ------
@@ -66,8 +67,8 @@ class RowSource:
         # A Dask array may have an unknown number of rows.
         if not all(isinstance(n, int | np.integer) for n in shape):
             raise ValueError(
-                f"X must know its numbers of rows and columns, got the shape {shape}: compute the "
-                "sizes of its chunks first, with X.compute_chunk_sizes()"
+                f"X must have known numbers of rows and columns, got the shape {shape}: compute "
+                "the sizes of its chunks first, with X.compute_chunk_sizes()"
             )
         if array.dtype.kind not in REAL_KINDS:
             raise ValueError(
@@ -99,12 +100,12 @@ class RowSource:
         return self._gather(key if self.indices is None else self.indices[key])
 
     def slices(self):
-        """Return slices that cover the rows in order, each of `READ_BYTES` at most."""
+        """Return slices that cover the rows in order, of at most `READ_BYTES` each."""
         n, size = len(self), _rows_at_once(self.shape[1])
         return [slice(start, min(start + size, n)) for start in range(0, n, size)]
 
     def subset(self, indices):
-        """Return the source of the rows with these increasing indices; nothing is read."""
+        """Return a source of the rows with these increasing indices, without reading them."""
         if len(indices) == len(self):
             return self
         indices = np.asarray(indices)
@@ -125,14 +126,14 @@ class RowSource:
         return column_deviations(self, np.ones(len(self)), self[:1][0])
 
     def first_not_finite(self):
-        """Return the first row, and in it the first column, that is NaN or infinite, or None.
+        """Return (row, column) of the first value that is NaN or infinite, or None.
 
-        Takes one pass over the rows, which also finds the ranges of the columns. Integers need no
+        Takes one pass over the rows, which also gives the ranges of the columns. Integers need no
         pass.
         """
         if self.array.dtype.kind != "f":
             return None
-        # A minimum or a maximum is infinite, or NaN, if anything is.
+        # If any value is infinite or NaN, so is a minimum or a maximum.
         if np.isfinite(self._range_of_columns()).all():
             return None
         for row_slice in self.slices():
@@ -153,10 +154,10 @@ class RowSource:
         return self._ranges
 
     def _read(self, start, stop):
-        # Readers of files are seldom safe in several threads.
+        # Few file readers are thread-safe.
         with self._lock:
             part = self.array[start:stop]
-        # netCDF variables mask missing values; the numbers behind the mask mean nothing.
+        # netCDF variables mask missing values; masked numbers are arbitrary.
         if np.ma.is_masked(part):
             raise ValueError(
                 f"X has missing values in rows {start} to {stop - 1}, which are masked: fill them, "
@@ -173,7 +174,8 @@ class RowSource:
         if isinstance(self.array, np.ndarray):
             return np.ascontiguousarray(self.array[indices], dtype=np.float64)
         if hasattr(self.array, "__dask_graph__"):
-            # In one computation, wherever the rows are; a chunk is computed once if they increase.
+            # One computation for all rows; with increasing indices each chunk is computed only
+            # once.
             order = np.argsort(indices, kind="stable")
             rows = np.empty((len(indices), self.shape[1]))
             rows[order] = self.array[indices[order]]
@@ -188,7 +190,7 @@ class RowSource:
         return rows[places]
 
     def __getstate__(self):
-        # Another process gets the place of the file, not its contents.
+        # Pickle the location of a file, not its contents.
         state = vars(self).copy()
         del state["_lock"]
         X = self.array
@@ -204,7 +206,7 @@ class RowSource:
 
 
 class _Place:
-    """Where in a file the values of a memory map are."""
+    """The location of a memory map's values in its file."""
 
     def __init__(self, filename, offset, shape, strides, dtype):
         self._filename, self._offset = filename, offset
@@ -212,7 +214,8 @@ class _Place:
 
     @classmethod
     def of(cls, X):
-        # The offset of a memmap is that of the one that it is a part of; the map starts at a page.
+        # A view of a memmap has the offset of the whole memmap; the mapping itself starts at a
+        # page.
         page = X.offset - X.offset % mmap.ALLOCATIONGRANULARITY
         start = np.frombuffer(X._mmap, dtype=np.uint8).ctypes.data
         offset = page + X.ctypes.data - start
@@ -229,9 +232,9 @@ def _rows_at_once(n_columns):
 
 
 def _runs(indices, size, largest_gap=32):
-    """Yield slices of increasing `indices` that one read serves, of at most `size` rows.
+    """Yield slices of increasing `indices` for one read each, of at most `size` rows.
 
-    One read serves rows that are at most `largest_gap` apart.
+    Rows at most `largest_gap` apart are read together.
     """
     apart = (np.diff(indices) > largest_gap) | (np.diff(indices // size) > 0)
     ends = [*(np.flatnonzero(apart) + 1), len(indices)]
@@ -243,9 +246,9 @@ def _runs(indices, size, largest_gap=32):
 
 
 def take_rows(X, indices, memory=0):
-    """Return rows of an array as an array, and rows of a source as an array if that fits `memory`.
+    """Return rows of an array, or of a source: as an array if they fit `memory`, else as a source.
 
-    If all rows of an array are asked for, the array itself is returned.
+    If `indices` are all rows of an array, the array itself is returned.
 
     Parameters
     ----------
@@ -253,7 +256,7 @@ def take_rows(X, indices, memory=0):
     indices : ndarray of int of shape (n,)
         Increasing.
     memory : int
-        Bytes that the rows of a source may take.
+        Maximum bytes of the rows of a source that are read into an array.
 
     Returns
     -------
@@ -267,7 +270,7 @@ def take_rows(X, indices, memory=0):
 
 
 def map_rows(function, X):
-    """Return ``function(X)``, with rows on its last axis; a source is read slice by slice."""
+    """Return ``function(X)``, whose last axis is that of the rows; a source is read by slices."""
     if not isinstance(X, RowSource):
         return function(X)
     return np.concatenate([function(X[row_slice]) for row_slice in X.slices()], axis=-1)
@@ -286,7 +289,7 @@ def column_deviations(source, weight, reference):
     source : RowSource
     weight : ndarray of shape (N,)
     reference : ndarray of shape (D,)
-        Any values within a few deviations of the means; further away digits are lost.
+        Values within a few standard deviations of the means; more distant ones lose digits.
     """
     total = weight.sum()
     first, second = np.zeros((2, source.shape[1]))

@@ -1,4 +1,4 @@
-"""Numbers of threads: one for BLAS during a fit or prediction, several for blocks of rows."""
+"""Numbers of threads: one for BLAS during fits and predictions, several for blocks of rows."""
 
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -16,8 +16,8 @@ def _libraries():
 
 
 def _set_threads(library, n_threads):
-    # Since threadpoolctl 3.8 a limit belongs to the thread that sets it, which may end before the
-    # last fit does; other threads' requests are ignored until it is released.
+    # Since threadpoolctl 3.8, the thread that sets a limit controls it: requests of other threads
+    # are ignored until it is released. That thread may end before the last fit does.
     release = getattr(library, "clear_controlling_thread", lambda force: None)
     release(force=True)
     library.set_num_threads(n_threads)
@@ -25,22 +25,23 @@ def _set_threads(library, n_threads):
 
 
 def _is_per_thread(library):
-    """Whether the library counts threads for each calling thread, as MKL and OpenMP do."""
+    """Return whether each calling thread has its own number of BLAS threads (MKL and OpenMP)."""
     return library.internal_api == "mkl" or getattr(library, "threading_layer", "") == "openmp"
 
 
 def limit_this_thread():
-    """Keep BLAS on one thread in a thread of a pool, for as long as the thread lives."""
+    """Limit BLAS to one thread in the calling thread of a pool, for the life of that thread."""
     for library in _libraries():
         if _is_per_thread(library):
             _set_threads(library, 1)
 
 
 class _BlasLimit:
-    """BLAS on one thread while anyone in this process needs it.
+    """Limit BLAS to one thread while a fit or a prediction runs in this process.
 
-    The number of threads of most BLAS libraries belongs to the process, so users are counted: the
-    first one sets the limit and the last one restores what was there, in whatever threads they are.
+    Most BLAS libraries have one number of threads for the whole process. The fits and predictions
+    that need the limit, in any threads, are therefore counted as users: the first one sets the
+    limit, and the last one restores the previous number.
     """
 
     def __init__(self):
@@ -57,7 +58,7 @@ class _BlasLimit:
                 _set_threads(library, 1)
 
     def leave(self, user):
-        """Stop being a user; nothing happens to one that never entered."""
+        """Remove a user, if it has entered."""
         with self._lock:
             self._users.pop(user, None)
             this_thread_left = get_ident() not in self._users.values()
@@ -68,28 +69,29 @@ class _BlasLimit:
                 self._before = []
 
     def n_user_threads(self):
-        """Return in how many threads there are users."""
+        """Return the number of threads that have users."""
         with self._lock:
             return len(set(self._users.values()))
 
     def n_threads_without(self):
-        """Return the number of threads of BLAS where it is not limited."""
+        """Return the number of threads that BLAS has without the limit."""
         with self._lock:
             before = self._before or [(lib, lib.get_num_threads() or 1) for lib in _libraries()]
         return max((n_threads for _, n_threads in before), default=1)
 
 
 _LIMIT = _BlasLimit()
-# The number of threads that `shared_threads` leaves to this context, or None.
+# The number of threads that `shared_threads` allows in this context, or None.
 _SHARE = ContextVar("share", default=None)
 
 
 @contextmanager
 def single_threaded_blas():
-    """Keep every BLAS call of this context on one thread, and ignore numpy's underflow.
+    """Limit BLAS calls in this context to one thread, and ignore numpy's underflow.
 
     Two BLAS threads multiply matrices of a few hundred rows several times slower than one; large
-    problems are spread over row blocks instead. Covariances and densities vanish far away.
+    problems are parallel over blocks of rows instead. Covariances and densities may underflow far
+    from the data, which is harmless.
     """
     user = object()
     try:
@@ -101,25 +103,25 @@ def single_threaded_blas():
 
 
 def available_threads():
-    """Return how many threads may work on blocks of rows: as many as BLAS had before its limit.
+    """Return the number of threads for blocks of rows: that of BLAS without its limit.
 
-    Within `shared_threads`, no more than its number.
+    Within `shared_threads`, at most its number.
     """
     n_threads, share = _LIMIT.n_threads_without(), _SHARE.get()
     return n_threads if share is None else min(n_threads, share)
 
 
 def fair_threads(n_threads):
-    """Return how many of `n_threads` to use now: an equal part for each thread with work.
+    """Return an equal share of `n_threads` for each thread that now fits or predicts.
 
-    Within `shared_threads` that is all of them.
+    Within `shared_threads`, all of them.
     """
     return n_threads if _SHARE.get() else max(1, n_threads // max(1, _LIMIT.n_user_threads()))
 
 
 @contextmanager
 def shared_threads(n_threads):
-    """Limit `available_threads` to `n_threads` in this context, for jobs that run side by side."""
+    """Limit `available_threads` to `n_threads` in this context, for concurrent jobs."""
     token = _SHARE.set(n_threads)
     try:
         yield

@@ -1,9 +1,10 @@
-"""Sorting of rows, and merging of equal ones.
+"""Sorting of rows, and merging of equal rows.
 
-Equal rows share one value of f, so they form one site: weights add up, targets are averaged. A
-weight of k then is the same as k copies, a fit does not depend on the order of the rows, and ties
-between equally good inducing points are broken in the same way. Rows of a `RowSource` are neither
-sorted nor merged, since that would take a copy of all of them.
+Equal rows have the same value of f, so they form one site: their weights are added and their
+targets averaged. A weight of k is then equivalent to k copies. As the rows are sorted, a fit does
+not depend on their order, and ties between equally good inducing points are always broken in the
+same way. Rows of a `RowSource` are neither sorted nor merged, which would require a copy of all
+rows.
 """
 
 from typing import NamedTuple
@@ -17,8 +18,9 @@ from sparsegpc._core.rows.sources import RowSource
 class UniqueRows(NamedTuple):
     """Distinct rows in lexicographic order.
 
-    ``X`` (N', D); ``weight`` (N',), the total of each; ``order`` (N,), which sorts the original
-    rows; ``starts`` (N',), where in that order the copies of each distinct row begin.
+    ``X`` (N', D); ``weight`` (N',), the total weight of each; ``order`` (N,), the permutation that
+    sorts the original rows; ``starts`` (N',), the positions in ``order`` at which the copies of
+    each distinct row begin.
     """
 
     X: np.ndarray
@@ -27,30 +29,31 @@ class UniqueRows(NamedTuple):
     starts: np.ndarray
 
     def mean(self, values, weight):
-        """Return the mean of `values` (N,) over the copies of each row, by their `weight` (N,)."""
-        # Within their range despite rounding: the complement of a share must not be negative.
+        """Return the mean of `values` (N,) over the copies of each row, with `weight` (N,)."""
+        # Rounding must not move a mean out of the range: one minus a proportion must not be
+        # negative.
         return np.clip(self.total(weight * values) / self.weight, values.min(), values.max())
 
     @property
     def first(self):
-        """For each distinct row, the position of its first copy among the original rows."""
+        """Index of the first copy of each distinct row among the original rows, shape (N',)."""
         return first_copies(self.order, self.starts)
 
     def spread(self, values):
-        """Return `values` (N',), one for each distinct row, at all of its copies, shape (N,)."""
+        """Return `values` (N',) of the distinct rows, repeated for their copies, shape (N,)."""
         copies = np.empty(len(self.order), dtype=np.asarray(values).dtype)
         copies[self.order] = np.repeat(values, np.diff(self.starts, append=len(self.order)))
         return copies
 
     def total(self, values):
-        """Return the sum of `values`, of shape (N,), over the copies of each distinct row."""
+        """Return the sum of `values` (N,) over the copies of each distinct row, shape (N',)."""
         return _sum_copies(np.asarray(values)[self.order], self.starts)
 
 
 class SeparateRows(NamedTuple):
     """Rows of a `RowSource` with their ``weight`` (N,), with the interface of `UniqueRows`.
 
-    Each row has one copy, so all methods return the values that they get.
+    Each row has one copy, so all methods return their `values`.
     """
 
     X: RowSource
@@ -62,7 +65,7 @@ class SeparateRows(NamedTuple):
 
     @property
     def first(self):
-        """For each row its position, shape (N,)."""
+        """Index of each row, shape (N,)."""
         return np.arange(len(self.weight))
 
     def spread(self, values):
@@ -77,10 +80,10 @@ class SeparateRows(NamedTuple):
 def unique_rows(X, weight, is_sorted=False):
     """Sort the rows of `X` (N, D) and merge equal ones, adding their `weight` (N,).
 
-    Returns `UniqueRows`, or for a `RowSource` `SeparateRows`. Cost N log N for continuous columns;
-    up to D times as much where many leading columns agree; nothing for a source. With `is_sorted`,
-    X is the first table that `unique_tables` has returned: then only neighbours are compared, and
-    rows that all differ are not copied and must not change.
+    Returns `UniqueRows`, or `SeparateRows` for a `RowSource`. Cost N log N for continuous columns,
+    up to D times as much if rows agree in many leading columns, and nothing for a source. With
+    `is_sorted`, X must be the first table that `unique_tables` returned. Only neighbours are then
+    compared; if all rows differ, the result refers to X, which must not change.
     """
     if isinstance(X, RowSource):
         return SeparateRows(X, weight)
@@ -94,7 +97,7 @@ def unique_rows(X, weight, is_sorted=False):
 
 
 def unique_tables(tables, weight):
-    """Sort the rows of tables of shape (N, D_k), side by side, and merge equal ones.
+    """Sort the rows of tables of shape (N, D_k), joined side by side, and merge equal rows.
 
     Returns a list of tables of shape (N', D_k), and ``weight``, ``order`` and ``starts`` as in
     `UniqueRows`.
@@ -107,16 +110,16 @@ def unique_tables(tables, weight):
 
 
 def first_copies(order, starts):
-    """Return for each merged row the position of its first copy among the original rows."""
+    """Return the index of the first copy of each merged row among the original rows."""
     return np.minimum.reduceat(order, starts)
 
 
 def _take(table, indices):
-    """Return these rows of a table, C-contiguous."""
+    """Return a C-contiguous copy of the rows of a table with these indices."""
     rows = np.empty((len(indices), table.shape[1]))
     for part in strips(len(indices), table.shape[1]):
         rows[part] = table[indices[part]]
-    # Adding zero turns -0.0 into 0.0, which it equals.
+    # Adding zero turns -0.0 into 0.0: equal values then have equal bits.
     rows += 0.0
     return rows
 
@@ -141,16 +144,17 @@ def find_rows(points, X):
 def _sum_copies(values, starts):
     """Return the sums of sorted `values` (N,) from each of `starts` (N',) to the next."""
     if len(starts) < len(values):
-        # Copies are added in the order of their values, not of the rows, to the last bit.
+        # Add copies in the order of their values, so that the order of the rows does not affect
+        # rounding.
         group = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(values)))
         values = values[np.lexsort((values, group))]
     return np.add.reduceat(values, starts)
 
 
 def _lexicographic_order(tables):
-    """Return the sorting order of the rows, and which sorted rows differ from the one before.
+    """Return the sorting order, and whether each sorted row differs from the previous one.
 
-    Rows are those of tables side by side.
+    The rows are those of tables joined side by side.
     """
     n_columns = sum(table.shape[1] for table in tables)
     used = 1
@@ -165,7 +169,7 @@ def _lexicographic_order(tables):
 
 
 def _differs_from_last(tables, order):
-    """Return which rows of tables side by side, in this order, differ from the one before."""
+    """Return whether each row, in this order, differs from the previous one."""
     is_new = np.ones(len(order), dtype=bool)
     for rows in strips(len(order) - 1, sum(table.shape[1] for table in tables)):
         after = is_new[1:][rows]
@@ -176,7 +180,7 @@ def _differs_from_last(tables, order):
 
 
 def _first_columns(tables, n_columns):
-    """Yield of each table what it has of the first columns of all of them."""
+    """Yield the parts of the tables that make up the first `n_columns` of all their columns."""
     for table in tables:
         yield table[:, :n_columns]
         n_columns = max(n_columns - table.shape[1], 0)

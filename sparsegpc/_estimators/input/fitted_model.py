@@ -1,4 +1,4 @@
-"""Checks of the arguments with which users give a fitted model its rows again."""
+"""Checks of the arguments of methods that need the training rows again."""
 
 import numbers
 
@@ -8,18 +8,18 @@ from sklearn.utils.validation import check_array
 
 from sparsegpc._core.bounds.upper_bounds import UPPER_BOUNDS
 
-# Relative difference of two bounds of the same data, through rounding and unsettled sites.
+# Largest relative difference of two bounds of the same data, due to rounding and site tolerances.
 SAME_BOUND = 1e-6
 
 
 def check_method(method):
-    """Refuse an unknown upper bound."""
+    """Raise ValueError for the name of an unknown upper bound."""
     if not isinstance(method, str) or method not in ("auto", *UPPER_BOUNDS):
         raise ValueError(f"method must be 'auto' or one of {tuple(UPPER_BOUNDS)}, got {method!r}")
 
 
 def check_theta(theta, kernel):
-    """Return the given parameters of the kernel, or those of `kernel` for None."""
+    """Check parameters of the kernel, and return them; None means those of `kernel`."""
     if theta is None:
         return kernel.theta
     theta = check_array(
@@ -46,7 +46,7 @@ def needs_rows(X, y, others, eval_gradient):
 
 
 def check_size(n_inducing, estimator):
-    """Refuse a number of points that a fitted model cannot be truncated to."""
+    """Raise ValueError for a number of points to which a fitted model cannot be truncated."""
     if getattr(estimator, "estimators_", None) is not None:
         raise ValueError(
             f"truncate takes one model, but this classifier has {len(estimator.estimators_)}, one "
@@ -57,7 +57,7 @@ def check_size(n_inducing, estimator):
 
 
 def check_as_many_rows(n_rows, n_fitted):
-    """Refuse another number of rows than that of `fit`."""
+    """Raise ValueError if the number of rows differs from that in `fit`."""
     if n_rows != n_fitted:
         raise ValueError(
             f"X must have the {n_fitted} distinct rows of positive weight that fit had, got "
@@ -66,7 +66,7 @@ def check_as_many_rows(n_rows, n_fitted):
 
 
 def check_same_rows(estimator, bound, tol):
-    """Refuse data whose bound differs from that of the data of `fit`."""
+    """Raise ValueError if the bound differs from that of the data of `fit`."""
     fitted = estimator.lower_bound_
     # Bounds near zero differ by 1e-9 nats through rounding.
     if abs(bound - fitted) <= max(tol, SAME_BOUND * abs(fitted), 1e-9):

@@ -1,4 +1,4 @@
-"""Checks of class labels, and the weights of classes."""
+"""Checks of class labels, and class weights."""
 
 import numpy as np
 from sklearn.utils import compute_class_weight
@@ -8,14 +8,14 @@ from sparsegpc._estimators.input.validation import refuse_extreme_weights, valid
 
 
 def validated_labels(estimator, X, y, *, reset=True):
-    """Return what `validated_rows` returns, for class labels."""
+    """Validate rows and class labels; return (X, y) as `validated_rows` does."""
     X, y = validated_rows(estimator, X, y, reset=reset)
     check_classification_targets(y)
     return X, y
 
 
 def check_classes(classes):
-    """Refuse labels that are all the same."""
+    """Raise ValueError if there is only one class."""
     if len(classes) == 1:
         raise ValueError(
             f"y must hold two classes or more, among the rows of positive weight, got one class, "
@@ -35,15 +35,15 @@ def class_codes(y, classes):
 
 
 def weigh_classes(class_weight, classes, codes, weight):
-    """Return weights multiplied by those of the classes.
+    """Return the weights of rows multiplied by those of their classes.
 
-    "balanced" gives all classes the same total weight, and leaves the sum of all as it is.
+    "balanced" gives all classes the same total weight, and keeps the sum of all weights.
     """
     if class_weight is None:
         return weight
     if class_weight == "balanced":
         totals = np.bincount(codes, weight, len(classes))
-        # A class without rows has a total of zero, and no rows to weigh.
+        # Avoid a division by zero for a class without rows.
         factors = totals.sum() / (np.count_nonzero(totals) * np.where(totals > 0.0, totals, 1.0))
     else:
         factors = compute_class_weight(class_weight, classes=classes, y=classes[codes])

@@ -1,4 +1,4 @@
-"""What the environment and scikit-learn's settings imply for the core."""
+"""Options of the core that follow from the environment and scikit-learn's settings."""
 
 from sklearn import get_config
 
@@ -6,5 +6,5 @@ from sparsegpc._core.rows.threads import available_threads
 
 
 def row_options():
-    """Return the options of `RowBlocks` that the environment and scikit-learn's settings imply."""
+    """Return options of `RowBlocks`: the available threads and scikit-learn's working memory."""
     return {"n_threads": available_threads(), "memory": int(get_config()["working_memory"] * 2**20)}

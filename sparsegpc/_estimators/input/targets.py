@@ -1,4 +1,4 @@
-"""Targets of regression, row by row, before the core sees them."""
+"""Regression targets: merging of equal rows, centring and scale."""
 
 from typing import NamedTuple
 
@@ -14,7 +14,7 @@ from sparsegpc._estimators.input.validation import (
 
 
 class Targets(NamedTuple):
-    """Rows of positive weight: targets (n_outputs, N), and their noise variance where known."""
+    """Rows of positive weight, with targets (n_outputs, N) and their noise variance if known."""
 
     X: np.ndarray | RowSource
     y: np.ndarray
@@ -23,11 +23,11 @@ class Targets(NamedTuple):
 
 
 def distinct_rows(X, y, sample_weight, noise_variance):
-    """Return X, y, weight and noise of the distinct rows of positive weight, and where they are.
+    """Return X, y, weight, noise and indices of the distinct rows of positive weight.
 
-    Rows that agree in all of it are one row with their total weight, and the rows are sorted: so
-    everything that follows is the same to the last bit for a weight of k and for k copies, and for
-    any order of the rows. Those of a `RowSource` stay as they are, each a row by itself.
+    Rows that agree in X, y and noise are merged, their weights are added, and the rows are sorted.
+    All results are therefore identical, to the last bit, for a weight of k and for k copies, and
+    for any order of the rows. Rows of a `RowSource` are neither merged nor sorted.
     """
     refuse_overflow(y.reshape(len(y), -1), "y")
     weight = check_weights(sample_weight, len(X))
@@ -48,8 +48,8 @@ def distinct_rows(X, y, sample_weight, noise_variance):
 
 
 def centred(y, centre):
-    """Return targets (n_outputs, N) less their centre (n_outputs,), zero where that is rounding."""
-    # Some units in the last place of the largest target.
+    """Return targets (n_outputs, N) minus centre (n_outputs,), zero where only rounding is left."""
+    # The rounding error of the largest target, a few units in the last place.
     residue = 1e-14 * np.abs(y).max(axis=1, keepdims=True)
     y = y - centre[:, None]
     return np.where(np.abs(y).max(axis=1, keepdims=True) > residue, y, 0.0)
@@ -58,7 +58,7 @@ def centred(y, centre):
 def second_moments(y, weight):
     """Return the mean square of each output of `y` (n_outputs, N), or 1 where all are zero."""
     moments = y**2 @ weight / weight.sum()
-    # The inverse of a smaller moment, in products, overflows.
+    # Products with the inverse of a smaller moment would overflow.
     if ((moments < 1e-280) & y.any(axis=1)).any():
         raise ValueError(
             "y varies by so little that the square underflows: scale the targets, or set "

@@ -7,19 +7,19 @@ from sklearn.utils.validation import _check_sample_weight, check_array, validate
 
 from sparsegpc._core.rows.sources import RowSource, gives_slices, take_rows
 
-# Beyond the smallest weight products underflow; beyond the largest a sum loses the other rows.
+# Products with smaller weights underflow; sums with larger weights lose the other rows.
 WEIGHT_RANGE = (1e-100, 1e15)
-# The square of a larger value, summed over rows, overflows.
+# Sums over rows of the squares of larger values overflow.
 LARGEST_VALUE = 1e150
-# The inverse of a smaller variance overflows in products; the largest is LARGEST_VALUE squared.
+# Products with the inverse of a smaller variance overflow; the largest is LARGEST_VALUE squared.
 NOISE_RANGE = (1e-100, 1e300)
 
 
 def validated_rows(estimator, X, y="no_validation", *, reset=True, **checks):
-    """Return what scikit-learn's `validate_data` returns, with rows of float64.
+    """Validate rows and targets as scikit-learn's `validate_data` does; convert rows to float64.
 
-    An X that `gives_slices` becomes a `RowSource`; it is read by slices, to find values that are
-    not finite. `checks` are those of `check_X_y`.
+    An X for which `gives_slices` is true becomes a `RowSource`, and is read by slices to check that
+    all values are finite. `checks` are arguments of `check_X_y`.
     """
     refuse_masked(X, "X")
     if not isinstance(y, str):
@@ -42,12 +42,12 @@ def validated_rows(estimator, X, y="no_validation", *, reset=True, **checks):
 
 
 def _was_in_memory(X):
-    """Return whether joblib made this memory map, to share an array with its processes."""
+    """Return whether joblib created this memory map to share an array between processes."""
     return isinstance(X, np.memmap) and "joblib_memmapping_folder" in str(X.filename)
 
 
 def refuse_masked(values, name):
-    """Raise ValueError for masked values, whose masks numpy and scikit-learn ignore."""
+    """Raise ValueError for masked values, since numpy and scikit-learn ignore masks."""
     if isinstance(values, np.ma.MaskedArray) and np.ma.count_masked(values):
         raise ValueError(
             f"{name} must hold no masked values, got {np.ma.count_masked(values)} of them: fill "
@@ -56,11 +56,11 @@ def refuse_masked(values, name):
 
 
 def checked_targets(y):
-    """Return targets as an array of floats with one or two dimensions."""
+    """Validate targets, and return them as floats with one or two dimensions."""
     if y is None:
         raise ValueError("the method requires y to be passed, but the target y is None")
     refuse_masked(y, "y")
-    # scikit-learn's own check of y lets strings and None pass.
+    # scikit-learn's own check of y accepts strings and None.
     y = check_array(y, dtype=np.float64, ensure_2d=False, input_name="y")
     if 0 in y.shape[1:]:
         raise ValueError(f"y must have one output or more, got the shape {y.shape}: add a column")
@@ -68,10 +68,10 @@ def checked_targets(y):
 
 
 def check_weights(sample_weight, n_samples):
-    """Return weights as floats of shape (n_samples,); None stands for ones.
+    """Validate weights, and return them as floats of shape (n_samples,); None means ones.
 
-    Raises ValueError if they are negative, all zero, outside `WEIGHT_RANGE`, not finite, or not
-    one per row.
+    Raises ValueError if they are negative, all zero, outside `WEIGHT_RANGE` or not finite, or if
+    their number is wrong.
     """
     refuse_masked(sample_weight, "sample_weight")
     rows = np.broadcast_to(0.0, n_samples)
@@ -83,9 +83,9 @@ def check_weights(sample_weight, n_samples):
 
 
 class PresentRows(NamedTuple):
-    """Rows of positive weight, with their targets, weights and ``places`` among all rows.
+    """Rows of positive weight; ``places`` holds their indices among all rows.
 
-    Labels are indices of classes.
+    Labels in ``y`` are indices of classes.
     """
 
     X: np.ndarray | RowSource
@@ -102,7 +102,7 @@ def present_rows(X, y, sample_weight):
 
 
 def refuse_extreme_weights(weight):
-    """Raise ValueError for positive weights (n,) that products or sums over rows would lose."""
+    """Raise ValueError for positive weights (n,) outside `WEIGHT_RANGE`."""
     smallest, largest = WEIGHT_RANGE
     extreme = ~((weight >= smallest) & (weight <= largest))
     if extreme.any():
@@ -113,8 +113,8 @@ def refuse_extreme_weights(weight):
 
 
 def refuse_overflow(X, name, varies=True):
-    """Raise ValueError if a value of `X`, in the columns that vary, is too large to be squared."""
-    # Without a copy of the absolute values.
+    """Raise ValueError if the square of a value overflows, in the columns that vary."""
+    # This needs no copy of the absolute values.
     ends = np.maximum(np.abs(X.min(axis=0)), np.abs(X.max(axis=0)))
     largest = float(ends.max(where=varies, initial=0.0))
     if largest > LARGEST_VALUE:
@@ -125,10 +125,10 @@ def refuse_overflow(X, name, varies=True):
 
 
 def check_noise_variance(noise_variance, n_samples, n_outputs):
-    """Return known noise variances as floats of shape (n_outputs, n_samples).
+    """Validate known noise variances, and return them as floats (n_outputs, n_samples).
 
-    Raises ValueError if they are outside `NOISE_RANGE`, or neither one number, nor one for each
-    row, nor one for each target.
+    Raises ValueError if they are outside `NOISE_RANGE`, or are not one number, one per row or one
+    per target.
     """
     refuse_masked(noise_variance, "noise_variance")
     variance = check_array(
@@ -156,7 +156,7 @@ def check_noise_variance(noise_variance, n_samples, n_outputs):
 
 
 def column_name(estimator, column):
-    """Return the name of a column, or its number, as part of a message."""
+    """Return "column" and the name of the column, or its number, for a message."""
     return f"column {getattr(estimator, 'feature_names_in_', range(column + 1))[column]!r}"
 
 

@@ -1,20 +1,21 @@
-"""The default kernel, and where the search for hyperparameters starts."""
+"""The default kernel, the start values of the search, and the relevance of columns."""
 
 import numpy as np
 from sklearn.gaussian_process import kernels as sk
 
 from sparsegpc._estimators.kernels.sklearn_kernels import PER_COLUMN, walk
 
-# Bounds of the default kernel: wide, since separable classes want a variance of 1e6 and more.
+# Bounds of the default kernel. They are wide, as separable classes need variances above 1e6.
 VARIANCE_BOUNDS = (1e-4, 1e9)
 LENGTH_SCALE_RANGE = (1e-3, 1e4)
 
 
 def default_kernel(spread, variance=1.0):
-    """Return the kernel that None stands for: a variance times RBF with one length scale.
+    """Return the default kernel: a variance times RBF with one length scale.
 
-    Start and bounds of the length scale are relative to the typical distance of two rows, those of
-    the variance to `variance`, one number or one for each output: it may vanish beside any of them.
+    Start and bounds of the length scale are relative to the typical distance of two rows; those of
+    the variance are relative to `variance`, a number or one for each output. The lower bound is
+    negligible compared with the smallest of them.
     """
     low, high = (factor * spread.distance for factor in LENGTH_SCALE_RANGE)
     bounds = VARIANCE_BOUNDS[0] * np.min(variance), VARIANCE_BOUNDS[1] * np.max(variance)
@@ -23,10 +24,10 @@ def default_kernel(spread, variance=1.0):
 
 
 def column_relevance(kernel, spread):
-    """Return how many length scales each column spans, shape (D,), or None without length scales.
+    """Return the relevance of each column, shape (D,), or None if there are no length scales.
 
-    It is the standard deviation of the column divided by its length scale; where several parts of
-    the kernel have one for it, by the shortest. A column that does not vary spans none.
+    It is the standard deviation of the column divided by its length scale, the shortest one if
+    several parts of the kernel have one. It is zero for a constant column.
     """
     scales = [
         np.broadcast_to(np.asarray(part.length_scale, dtype=np.float64), spread.columns.shape)
@@ -39,11 +40,11 @@ def column_relevance(kernel, spread):
 
 
 def start_values(adapted, spread, fast=True):
-    """Return candidate starts for theta: the kernel's own, then some with length scales from data.
+    """Return start values for theta: the kernel's own, then some with data-based length scales.
 
-    A length scale too short or too long by far starts the search where the bound is flat. In units
-    of the typical distance of two rows the candidates are 1, down to the distance along a single
-    column, and if `fast` an eighth of that, for functions that vary fast.
+    Where a length scale is far too short or too long, the bound is flat. The candidates therefore
+    range from the typical distance of two rows down to their distance along a single column or, if
+    `fast`, an eighth of that, for functions that vary fast.
     """
     n_varying = max(1, int(spread.varies.sum()))
     starts = [np.clip(adapted.theta, *adapted.bounds.T)]

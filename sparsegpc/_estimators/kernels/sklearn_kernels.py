@@ -1,4 +1,4 @@
-"""From scikit-learn's kernel objects to the core's kernels."""
+"""Translate scikit-learn's kernels into the core's kernels."""
 
 import numbers
 from contextlib import contextmanager
@@ -12,11 +12,11 @@ from sparsegpc._core.kernels import families
 from sparsegpc._core.kernels.algebra import FiniteDifferenceKernel, FreeKernel, Product, Scaled, Sum
 
 NO_WHITE_NOISE = (
-    "targets are noisy through their likelihood, and noise on the latent function would only be "
-    "lost between the inducing points"
+    "the likelihood already describes the noise of the targets, and inducing points cannot "
+    "represent white noise in f"
 )
 MATERN = {0.5: families.Matern12, 1.5: families.Matern32, 2.5: families.Matern52}
-# Hyperparameters that may be fixed at zero: DotProduct without its offset.
+# Hyperparameters that may be fixed at zero, which gives a DotProduct without offset.
 MAY_VANISH = ("sigma_0",)
 # Kernels whose `length_scale` divides distances between rows.
 PER_COLUMN = (sk.RBF, sk.RationalQuadratic)
@@ -24,7 +24,7 @@ TINY = np.finfo(np.float64).tiny
 
 
 class AdaptedKernel(NamedTuple):
-    """A kernel for the core, and what its free parameters are.
+    """A kernel for the core, and a description of its free parameters.
 
     ``kernel`` : FreeKernel
     ``theta`` (P,), ``bounds`` (P, 2) : logarithms, as in scikit-learn.
@@ -40,7 +40,7 @@ class AdaptedKernel(NamedTuple):
     columns: list
 
     def extended(self, theta, bounds, names):
-        """Return these parameters with others, of no column, behind them."""
+        """Return these parameters followed by others, which belong to no column."""
         return self._replace(
             theta=np.concatenate([self.theta, theta]),
             bounds=np.concatenate([self.bounds, bounds]),
@@ -50,7 +50,7 @@ class AdaptedKernel(NamedTuple):
 
 
 class _Parameters:
-    """Parameters collected while the tree is walked."""
+    """The parameters of a kernel, collected from its parts."""
 
     def __init__(self):
         self.values, self.free, self.names, self.columns = [], [], [], []
@@ -89,12 +89,12 @@ def adapt_kernel(kernel, n_features, *, refuse_white=None):
     Parameters
     ----------
     kernel : sklearn.gaussian_process.kernels.Kernel
-        ConstantKernel, RBF, Matern with nu 0.5, 1.5, 2.5 or inf, RationalQuadratic,
-        ExpSineSquared, DotProduct, and sums and products of them have derivatives of their own.
-        Any other is used through its values, and its derivatives are finite differences.
+        ConstantKernel, RBF, Matern with nu 0.5, 1.5, 2.5 or inf, RationalQuadratic, ExpSineSquared,
+        DotProduct, and sums and products of them have analytic derivatives. Any other kernel is
+        evaluated by scikit-learn and differentiated by finite differences.
     n_features : int
     refuse_white : str or None
-        Why a WhiteKernel has no place here; None lets it pass.
+        Why a WhiteKernel is not allowed, for the message. None allows it.
 
     Returns
     -------
@@ -103,7 +103,7 @@ def adapt_kernel(kernel, n_features, *, refuse_white=None):
     Raises
     ------
     TypeError
-        If `kernel` is not a kernel of scikit-learn's interface.
+        If `kernel` is not a scikit-learn kernel.
     ValueError
         If it holds a WhiteKernel and `refuse_white` is given, is a CompoundKernel, or has a
         number of length scales that is neither one nor `n_features`.
@@ -148,7 +148,7 @@ def check_white(kernel):
 
 
 def _check_settings(kernel):
-    """Raise ValueError if what is no hyperparameter of a part of a kernel is wrong."""
+    """Raise ValueError if a kernel has an invalid operand, `nu` or `exponent`."""
     for name in ("k1", "k2"):
         part = getattr(kernel, name, None)
         if isinstance(kernel, sk.KernelOperator) and not isinstance(part, sk.Kernel):
@@ -168,7 +168,7 @@ def _check_settings(kernel):
 
 
 def _check_bounds(kernel):
-    """Raise ValueError if bounds of a part of a kernel are none; they may be zero or infinite."""
+    """Raise ValueError if the bounds of a kernel are invalid; they may be zero or infinite."""
     for name, given in kernel.get_params(deep=False).items():
         if not name.endswith("_bounds") or (isinstance(given, str) and given == "fixed"):
             continue
@@ -188,9 +188,9 @@ def _check_bounds(kernel):
 
 
 def split_white(kernel):
-    """Split a kernel into a kernel without WhiteKernel summands, and a list of these.
+    """Split a kernel into a kernel without WhiteKernel summands, and a list of those summands.
 
-    The first is None if nothing else is left. A WhiteKernel within a product stays where it is.
+    The first is None if all summands are WhiteKernels. A WhiteKernel in a product is not split off.
     """
     if type(kernel) is sk.WhiteKernel:
         return None, [kernel]
@@ -204,14 +204,14 @@ def split_white(kernel):
 
 
 def kernel_structure(kernel):
-    """Return what must agree for a kernel to take over the hyperparameters of another."""
+    """Return the structure that two kernels must share to exchange hyperparameters."""
     parts = [type(part).__name__ for part in walk(kernel)]
     free = [(h.name, h.n_elements) for h in kernel.hyperparameters if not h.fixed]
     return parts, free
 
 
 def walk(kernel):
-    """Yield `kernel` and all kernels that it is made of."""
+    """Yield `kernel` and all kernels of which it consists."""
     yield kernel
     for value in kernel.get_params(deep=False).values():
         if isinstance(value, sk.Kernel):
@@ -265,7 +265,7 @@ def _length_scale_columns(kernel, n_features):
 
 
 def _by_values(kernel, prefix, parameters):
-    # A fitted model must not change with an object of the user's.
+    # A fitted model must not change when the user changes the kernel.
     kernel = clone(kernel)
     theta = np.array(kernel.theta, dtype=np.float64)
     parameters.values.extend(theta)
@@ -283,7 +283,7 @@ def _by_values(kernel, prefix, parameters):
 
 @contextmanager
 def _evaluating(kernel):
-    """Say of errors that only a kernel's settings can be the cause of, whose they are."""
+    """Name the kernel in the message of errors that its settings cause."""
     try:
         yield
     except (LookupError, NameError, TypeError) as error:
@@ -294,7 +294,7 @@ def _evaluating(kernel):
 
 
 class KernelValue:
-    """``value(params, Z, X)`` of a scikit-learn kernel."""
+    """Compute ``value(params, Z, X)``, shape (M, N), by a scikit-learn kernel."""
 
     def __init__(self, kernel):
         self._kernel = kernel
@@ -307,12 +307,12 @@ class KernelValue:
                 f"kernel {self._kernel} returned an array of shape {K.shape} for {len(Z)} and "
                 f"{len(X)} rows, expected {(len(Z), len(X))}"
             )
-        # Results are overwritten by solves; the kernel may hand out an array that it keeps.
+        # Solves overwrite the result, and the kernel may return an array that it keeps.
         return K.copy()
 
 
 class KernelDiagonal(KernelValue):
-    """``diag(params, X)`` of a scikit-learn kernel."""
+    """Compute ``diag(params, X)``, shape (N,), by a scikit-learn kernel."""
 
     def __call__(self, params, X):
         with _evaluating(self._kernel):

@@ -1,4 +1,4 @@
-"""How far rows lie apart: what length scales are relative to."""
+"""Typical distances between rows, which set the scale of length scales."""
 
 from typing import NamedTuple
 
@@ -7,19 +7,19 @@ import numpy as np
 from sparsegpc._core.rows.sources import RowSource, column_deviations, spaced_rows
 from sparsegpc._estimators.input.validation import refuse_overflow
 
-# A standard deviation this many times that of the quartiles comes from a few extreme values.
+# If the standard deviation is this many times that implied by the quartiles, outliers cause it.
 EXTREME = 10.0
-# Rows, evenly spaced, whose quartiles stand for those of rows that are not in memory.
+# For rows that are not in memory, quartiles are those of so many evenly spaced rows.
 QUARTILE_ROWS = 10_000
 
 
 class Spread(NamedTuple):
-    """How far rows lie apart: the standard deviation of each column, and a typical distance.
+    """Standard deviation of each column, and the typical distance of two rows.
 
-    ``columns`` (D,), standard deviations, or what they would be for a Gaussian column with these
-    quartiles where a few extreme values make that `EXTREME` times less. ``distance``, the root mean
-    square distance of two rows that spread so. Both are 1 where nothing varies. ``varies`` (D,)
-    says which columns do.
+    ``columns`` (D,) holds standard deviations. Where that is more than `EXTREME` times the standard
+    deviation of a Gaussian with the same quartiles, the latter replaces it, as it is robust to
+    outliers. ``distance`` is the root mean square distance of two rows with these deviations. Both
+    are 1 if no column varies. ``varies`` (D,) marks the columns that vary.
     """
 
     columns: np.ndarray
@@ -30,9 +30,9 @@ class Spread(NamedTuple):
 def measure_spread(X, weight):
     """Return the `Spread` of rows `X` of shape (N, D) with weights of shape (N,).
 
-    Of a `RowSource` quartiles are those of `QUARTILE_ROWS` rows, evenly spaced, so that no more of
-    them are read at once; deviations and ranges are those of all rows. Raises ValueError if values
-    are too large, or differences too small, to be squared.
+    For a `RowSource`, quartiles are those of `QUARTILE_ROWS` evenly spaced rows, which fit into
+    memory; deviations and ranges are those of all rows. Raises ValueError if values are too large,
+    or differences too small, to be squared.
     """
     varies = X.max(axis=0) > X.min(axis=0)
     refuse_overflow(X, "X", varies)
@@ -45,7 +45,7 @@ def measure_spread(X, weight):
         deviation = column_deviations(X, weight, quartiles[1])[varies]
     else:
         columns = np.flatnonzero(varies)
-        # About a million values at a time, since it takes several arrays of their size.
+        # About a million values at a time, as each step needs several arrays of that size.
         parts = np.array_split(columns, -(-len(columns) // max(1, 2**20 // len(X))))
         low, high, deviation = np.concatenate(
             [_spread_of(X[:, part], weight) for part in parts], axis=1
@@ -71,7 +71,7 @@ def _spread_of(X, weight):
 
 
 def _deviations(X, weight, median):
-    # From the median, which is among the many: an extreme reference would cost them their digits.
+    # Differences from the median are accurate for most rows; those from an outlier would not be.
     moved, share = X - median, weight / weight.sum()
     return np.sqrt(share @ (moved - share @ moved) ** 2)
 
@@ -82,7 +82,7 @@ def _quartiles(X, weight):
 
 
 def _weighted_quantile(X, share, q):
-    """Return for each column the smallest value with at least a share `q` of the rows up to it."""
+    """Return the `q`-quantile of each column: the least value with a share `q` up to it."""
     order = X.argsort(axis=0, kind="stable")
     reached = np.cumsum(share[order], axis=0) >= q * (1.0 - 1e-12)
     return np.take_along_axis(np.take_along_axis(X, order, axis=0), reached.argmax(0)[None], 0)[0]

@@ -1,1 +1,1 @@
-"""Progress and warnings of a fit."""
+"""Progress messages, callbacks and warnings of a fit."""

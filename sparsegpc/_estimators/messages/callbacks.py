@@ -1,7 +1,7 @@
-"""Fits as tasks for scikit-learn's own callbacks, which exist from scikit-learn 1.9 on.
+"""Tasks for scikit-learn's own callbacks, which exist since scikit-learn 1.9.
 
-The subtasks of a fit are its evaluations of the bound or its epochs. With one model for each class
-there is a task for each class in between.
+Each fit is a task, and each of its evaluations of the bound or epochs a subtask. With one model per
+class, the fit has a subtask for each class, which contains the evaluations.
 """
 
 from contextlib import contextmanager
@@ -21,25 +21,25 @@ else:
 
 @contextmanager
 def fit_task(estimator, X, y, sample_weight=None, n_subtasks=None):
-    """Run a fit: report its begin and end, and restore the estimator if it fails.
+    """Report the begin and the end of a fit, and restore the estimator if the fit fails.
 
-    X, y and sample_weight are those of the user; `n_subtasks` is None where it is unknown. Yields a
+    X, y and sample_weight are the user's arguments; `n_subtasks` is None if unknown. Yields a
     `sklearn.callback.CallbackContext`, or None without callbacks.
     """
     context = None
-    # scikit-learn removes this from the estimator after the fit, failed or not.
+    # scikit-learn removes the context from the estimator after the fit, even if it fails.
     if hasattr(estimator, "_init_callback_context"):
         context = estimator._init_callback_context(max_subtasks=n_subtasks)
     with all_or_nothing(estimator):
         if context is None or not hasattr(estimator, "_skl_callbacks"):
             yield None
             return
-        # scikit-learn's scorers take arrays of weights only; one weight for all changes no score.
+        # scikit-learn's scorers need arrays of weights; a common weight does not change a score.
         metadata = {"sample_weight": sample_weight} if np.ndim(sample_weight) else None
         data = {"estimator": estimator, "X": X, "y": y, "metadata": metadata}
         context.call_on_fit_task_begin(**data)
         yield context
-        # Callbacks may use the estimator itself: it is fitted by now.
+        # The estimator is fitted by now, so callbacks can use it directly.
         context.call_on_fit_task_end(**data, reconstruction_attributes={})
 
 

@@ -7,18 +7,18 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sparsegpc._estimators.input.validation import column_name
 
-# A hyperparameter is at a bound if its logarithm is this close, far above what a search leaves.
+# A hyperparameter is at a bound if its logarithm is this close; searches end much closer.
 AT_BOUND = 1e-3
-# A column that varies this many times more than the others hides them from a common length scale.
+# Warn if one column varies so many times more than the others, with a common length scale.
 DOMINANT_SPREAD = 1e3
-# Rounding alone asks for jitter of up to about 1e-7, see `jittered_cholesky`.
+# Rounding alone requires jitter of up to about 1e-7, see `jittered_cholesky`.
 SUSPICIOUS_JITTER = 1e-6
-# From the method that warns up to the user's call of `fit`, through scikit-learn's wrapper.
+# Stack frames from the method that warns to the user's call of `fit`, with scikit-learn's wrapper.
 FRAMES_TO_USER = 4
 
 
 class FitWarning(NamedTuple):
-    """A warning, and its cause, which models of several classes may share."""
+    """A warning and its cause; the models of several classes can have a common cause."""
 
     category: type
     message: str
@@ -64,8 +64,9 @@ def merge_classes(labels, warnings_by_class):
     """Return a list with one `FitWarning` for each cause in the lists of all classes."""
     groups = {}
     for label, found in zip(labels, warnings_by_class, strict=True):
-        for one in found:
-            groups.setdefault((one.category, one.cause), []).append((label, one))
+        for warning in found:
+            key = warning.category, warning.cause
+            groups.setdefault(key, []).append((label, warning))
     merged = []
     for (label, first), *others in groups.values():
         text = f"class {label} against the rest: {first.message}"
@@ -76,7 +77,7 @@ def merge_classes(labels, warnings_by_class):
 
 
 def latent_range(best):
-    """Return how far the mean of any f moves from its prior's over the points."""
+    """Return the largest range of the mean of f minus its prior mean, over the points and zero."""
     means = [best.posterior.Luu @ q.w for q in best.posterior.functions]
     return max(float(np.ptp(np.append(mean, 0.0))) for mean in means)
 
@@ -89,7 +90,7 @@ def _describe_trivial(estimator, best):
 
 
 def _describe_limits(estimator, problem, best):
-    """Return what hyperparameters press against their bounds, and mean; empty if none does."""
+    """Describe the hyperparameters at their bounds; empty if there are none."""
     parts, parameters = [], problem.parameters
     for value, slope, (low, high), name, column in zip(
         best.theta,
@@ -120,7 +121,7 @@ def _describe_limits(estimator, problem, best):
 
 
 def _describe_dominance(estimator, problem):
-    """Return how one column hides the others from a common length scale; empty if none does."""
+    """Describe a column that dominates a common length scale; empty if there is none."""
     spread = problem.spread
     deviations = np.where(spread.varies, spread.columns, 0.0)
     widest = int(deviations.argmax())

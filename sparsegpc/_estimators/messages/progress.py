@@ -26,7 +26,7 @@ def evaluation_progress(estimator, context=None, label=None):
 
 
 def epoch_progress(estimator, n_epochs, context=None):
-    """Return the `Progress` of a fit by epochs; the step after the last one uses all rows."""
+    """Return the `Progress` of a fit in epochs; a last step uses all rows."""
 
     def describe(step):
         k = step.iteration + 1
@@ -45,7 +45,7 @@ def _progress(estimator, task_name, describe, context, label=None):
             stop = context is not None and report_step(estimator, context, task_name)
             return bool(estimator.callback is not None and estimator.callback(step)) or stop
         except LinAlgError as error:
-            # The search would take it for a failed evaluation, and go on.
+            # The search treats a LinAlgError as a failed evaluation, and would go on.
             raise RuntimeError(f"the callback raised a LinAlgError: {error}") from error
 
     return Progress(on_step, label)

@@ -1,1 +1,1 @@
-"""Observation noise: a file for each kind, with its settings, its plan, and what is learned."""
+"""Observation noise: a module for each kind, with its settings, its plan and the learned noise."""

@@ -1,8 +1,8 @@
-"""What every kind of observation noise offers: its settings, its plan, and what was learned of it.
+"""Base classes of the kinds of observation noise.
 
-A kind of noise is one file with up to three classes. The *settings* are what users give, and make
-a *plan*: how the noise enters the core's model for given rows. What a fit finds is the *learned*
-noise, which gives the noise at new rows.
+Each kind of noise has a module with up to three classes. Users choose its *settings*. The settings
+make a *plan*, which builds the core's model with this noise for given rows. A fit yields the
+*learned* noise, which predicts the noise at new rows.
 """
 
 from abc import ABC, abstractmethod
@@ -17,10 +17,10 @@ START, LIMITS = 0.1, (1e-8, 10.0)
 
 
 class NoiseSetting(NamedTuple):
-    """What a plan is made for.
+    """The data for which settings make a plan.
 
-    ``X`` are the rows, of shape (N, D), ``spread`` holds their distances; ``variance``
-    (n_outputs,) is the mean square of each output; ``columns`` are names of the columns.
+    ``X`` (N, D) holds the rows, and ``spread`` their distances; ``variance`` (n_outputs,) is the
+    mean square of each output; ``columns`` holds the names of the columns.
     """
 
     X: np.ndarray
@@ -30,22 +30,22 @@ class NoiseSetting(NamedTuple):
 
 
 class NoisePlan(ABC):
-    """How noise enters the core's model.
+    """Builds the core's model with one kind of noise.
 
     Attributes
     ----------
     varies : bool
-        Whether the noise is learned row by row. Then learning starts from where noise of one
-        variance led: from anywhere else it is apt to take for noise what f has yet to learn.
+        Whether the learned noise depends on the row. If so, learning starts from the optimum with
+        homoscedastic noise; from other starts it tends to explain variation of f as noise.
     is_given : bool
-        Whether its variances come with the rows, so that there are none for new rows.
+        Whether the user gives the variance at each row, so that it is unknown at new rows.
     """
 
     varies = False
     is_given = False
 
     def extend(self, parameters):
-        """Return an `AdaptedKernel` with the plan's own parameters behind it."""
+        """Return an `AdaptedKernel` extended by the parameters of the plan."""
         return parameters
 
     @abstractmethod
@@ -56,7 +56,7 @@ class NoisePlan(ABC):
         """
 
     def restated(self, kernel, targets, rows, options, learned):
-        """Return the model of given rows with the learned noise, and what to add to its bound."""
+        """Return the model of given rows with the learned noise, and an offset for its bound."""
         return self.model(kernel, targets, rows, options), 0.0
 
     @abstractmethod
@@ -64,43 +64,43 @@ class NoisePlan(ABC):
         """Return the `LearnedNoise` of an `Evaluation`, or None if variances are given."""
 
     def starting_at(self, log_noise):
-        """Return the plan that begins with these log variances, shape (n_outputs,)."""
+        """Return the same plan with these start values of the log variances, shape (n_outputs,)."""
         return self
 
     def going_on(self, learned):
-        """Return the plan that begins where an earlier fit ended."""
+        """Return the same plan with start values from an earlier fit's noise."""
         return self
 
     def starts(self, spread):
-        """Return values of the plan's own parameters to start from."""
+        """Return a list of start values of the plan's parameters."""
         return []
 
     def limit_meaning(self, name, side):
-        """Say what it means that one of the plan's parameters is at its "lower" or "upper" limit.
+        """Return what a parameter at its "lower" or "upper" limit implies, for a warning.
 
-        Empty if nothing is known, None where users need not be warned.
+        Empty if unknown; None suppresses the warning.
         """
         return ""
 
     def is_like(self, other):
-        """Return whether a fit by this plan may go on from one by the other."""
+        """Return whether a fit with this plan may start from a fit with the other."""
         return type(self) is type(other)
 
 
 class LearnedNoise(ABC):
-    """The noise that a fit found, at any row.
+    """Noise that a fit has learned; it predicts the noise at any row.
 
     Attributes
     ----------
     points : ndarray of shape (m, D) or None
-        Inducing points, if it has any.
+        Inducing points of a noise process.
     """
 
     points = None
 
     @property
     def constant(self):
-        """The variance of each output, shape (n_outputs,), or None where it differs by row."""
+        """The variance of each output, shape (n_outputs,), or None if it depends on the row."""
         return None
 
     @abstractmethod

@@ -1,4 +1,4 @@
-"""Noise of one variance, which is learned or fixed: a polynomial of degree zero."""
+"""Noise with the same variance at all rows, learned or fixed: a polynomial of degree zero."""
 
 import numbers
 
@@ -18,15 +18,15 @@ class HomoscedasticNoise(BaseEstimator):
     Parameters
     ----------
     variance : float or None, default=None
-        Where learning starts, in squared units of the target (of the normalised target with
-        ``normalize_y=True``). None is a tenth of the variance of the targets.
+        Start value, in squared units of the target (of the normalised target with
+        ``normalize_y=True``). None means a tenth of the variance of the targets.
     variance_bounds : "fixed", pair of float or None, default=None
-        Limits of the variance; "fixed" keeps `variance`. None is 1e-8 and 10 times the variance
+        Limits of the variance; "fixed" keeps `variance`. None means 1e-8 and 10 times the variance
         of the targets.
 
     See Also
     --------
-    SparseGPRegressor : Takes it as its parameter `noise`.
+    SparseGPRegressor : Uses it as parameter `noise`.
 
     Examples
     --------
@@ -48,7 +48,7 @@ class HomoscedasticNoise(BaseEstimator):
         self.variance_bounds = variance_bounds
 
     def _checked_bounds(self):
-        """Return `variance_bounds` as an array of two positive numbers, or raise ValueError."""
+        """Check `variance_bounds`, and return them as an array of two positive numbers."""
         bounds = np.asarray(self.variance_bounds, dtype=np.float64)
         smallest, largest = NOISE_RANGE
         if bounds.shape != (2,) or not smallest <= bounds[0] <= bounds[1] <= largest:

@@ -14,7 +14,7 @@ class KnownPlan(NoisePlan):
     Parameters
     ----------
     constant : ndarray of shape (n_outputs,) or None
-        The fixed variances; None takes those that come with the targets.
+        The fixed variances. None means those given with the targets.
     """
 
     def __init__(self, constant=None):
@@ -29,8 +29,8 @@ class KnownPlan(NoisePlan):
         if self.constant is not None:
             noise = np.broadcast_to(self.constant[:, None], targets.y.shape)
         y = [
-            known_noise_targets(one, targets.weight, variance, rows)
-            for one, variance in zip(targets.y, noise, strict=True)
+            known_noise_targets(output, targets.weight, variance, rows)
+            for output, variance in zip(targets.y, noise, strict=True)
         ]
         return SparseModel(kernel, likelihood, rows.X, y, rows.weight, **options)
 

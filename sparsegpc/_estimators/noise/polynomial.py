@@ -19,25 +19,25 @@ from sparsegpc._estimators.noise.base import LIMITS, START, LearnedNoise, NoiseP
 class PolynomialNoise(BaseEstimator):
     """Gaussian noise whose log variance is a polynomial in the columns.
 
-    The coefficients are learned with the other hyperparameters. Columns count relative to the range
-    they have in the training rows; beyond it the noise stays what it is at the edge.
+    The coefficients are learned with the other hyperparameters. Columns are scaled to the range of
+    the training rows; beyond it the noise variance is that at the end of the range.
 
     Parameters
     ----------
     degree : int, default=2
-        Of the polynomial.
+        Degree of the polynomial.
     interactions : bool, default=False
-        Whether products of different columns are among its terms. Without them there are
-        1 + degree times n_features coefficients.
+        Whether to include products of different columns. Without them there are 1 + degree times
+        n_features coefficients.
 
     See Also
     --------
-    SparseGPRegressor : Takes it as its parameter `noise`.
+    SparseGPRegressor : Uses it as parameter `noise`.
 
     Notes
     -----
-    Passerello 2021, section 3.1.3, takes the variance itself for a polynomial; the logarithm keeps
-    it positive.
+    In Passerello 2021, section 3.1.3, the variance itself is a polynomial; the logarithm keeps it
+    positive.
 
     Examples
     --------
@@ -104,7 +104,7 @@ class PolynomialBasis:
         return np.concatenate([np.ones((len(X), 1)), *powers], axis=1)
 
     def names(self, column_names):
-        """Return how each basis function changes the variance, in words."""
+        """Return a description of each parameter, for messages."""
         column_names = np.asarray(column_names, dtype=object)[self._varies]
         if self._interactions and len(column_names):
             columns = np.zeros((1, len(column_names)))
@@ -126,11 +126,11 @@ class PolynomialPlan(NoisePlan):
     ----------
     basis : PolynomialBasis
     names : list of str
-        Of its parameters.
+        Names of its parameters.
     log_noise : ndarray of shape (n_outputs,)
         Log noise variances to start from.
     bounds : ndarray of shape (n_outputs, 2)
-        Of the log noise variances in the middle of the rows.
+        Bounds of the log noise variances at the centre of the columns' ranges.
     """
 
     def __init__(self, basis, names, log_noise, bounds):
@@ -154,7 +154,7 @@ class PolynomialPlan(NoisePlan):
 
     def extend(self, parameters):
         n_others = len(self.names) - 1
-        # Basis functions are between -1 and 1: a factor of exp(20) in the variance.
+        # Basis functions are between -1 and 1, so one term changes the variance by at most exp(20).
         limits = np.tile([-20.0, 20.0], (n_others, 1))
         names = []
         for k in range(len(self._bounds)):
@@ -166,7 +166,7 @@ class PolynomialPlan(NoisePlan):
     def model(self, kernel, targets, rows, options):
         basis = self.basis(rows.X)
         likelihood = GaussianNoise(basis.shape[1])
-        y = [noisy_targets(one, targets.weight, basis, rows) for one in targets.y]
+        y = [noisy_targets(output, targets.weight, basis, rows) for output in targets.y]
         return SparseModel(kernel, likelihood, rows.X, y, rows.weight, **options)
 
     def learned(self, evaluation):
@@ -183,7 +183,7 @@ class PolynomialPlan(NoisePlan):
 
 
 class LearnedPolynomial(LearnedNoise):
-    """Log noise variances linear in a basis; ``coefficients`` (n_outputs, K)."""
+    """Log noise variances that are linear in a basis, with ``coefficients`` (n_outputs, K)."""
 
     def __init__(self, basis, coefficients):
         self.basis, self.coefficients = basis, coefficients
@@ -193,7 +193,7 @@ class LearnedPolynomial(LearnedNoise):
         return np.exp(self.coefficients[:, 0]) if self.coefficients.shape[1] == 1 else None
 
     def log_moments(self, X):
-        # Block by block, as the basis may be much wider than X.
+        # Block by block, as the basis may have many more columns than X.
         width = max(self.basis.n_functions, X.shape[1])
         blocks = RowBlocks(len(X), width, **row_options())
         mean = blocks.visit(lambda X: ((), (self.coefficients @ self.basis(X).T,)), Table(X))[1][0]
@@ -205,5 +205,5 @@ class LearnedPolynomial(LearnedNoise):
 
 
 def constant_noise(X, log_noise):
-    """Return the `LearnedPolynomial` of the same log variances, shape (n_outputs,), everywhere."""
+    """Return the `LearnedPolynomial` with constant log variances, shape (n_outputs,)."""
     return LearnedPolynomial(PolynomialBasis(X, 0), log_noise[:, None])

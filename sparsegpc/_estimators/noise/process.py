@@ -29,15 +29,15 @@ class GPNoise(BaseEstimator):
     Parameters
     ----------
     kernel : kernel of sklearn.gaussian_process.kernels or None, default=None
-        Covariance of the log variance. None is a constant times RBF with one length scale.
+        Covariance of the log variance. None means ConstantKernel times RBF with one length scale.
     n_inducing : int, default=100
-        Most inducing points of the log variance. They are chosen by greedy variance.
+        Maximum number of inducing points of the log variance. They are chosen by greedy variance.
     selection_tol : float, default=1e-3
         As in `SparseGPRegressor`, for the log variance.
 
     See Also
     --------
-    SparseGPRegressor : Takes it as its parameter `noise`.
+    SparseGPRegressor : Uses it as parameter `noise`.
 
     Examples
     --------
@@ -69,12 +69,12 @@ class GPNoise(BaseEstimator):
 
 
 class ProcessPlan(NoisePlan):
-    """A log noise variance that is a Gaussian process.
+    """Plan of noise whose log variance is a Gaussian process.
 
     Parameters
     ----------
     kernel : sklearn.gaussian_process.kernels.Kernel
-        Of the log noise variance.
+        Covariance of the log noise variance.
     n_columns : int
     n_points : int
     tol : float
@@ -102,14 +102,14 @@ class ProcessPlan(NoisePlan):
         return start_values(self.parameters, spread)
 
     def extend(self, parameters):
-        own = self.parameters
-        names = [f"noise {name}" for name in own.names]
-        return parameters.extended(own.theta, own.bounds, names)
+        added = self.parameters
+        names = [f"noise {name}" for name in added.names]
+        return parameters.extended(added.theta, added.bounds, names)
 
     def model(self, kernel, targets, rows, options):
         likelihood = GaussianNoise(0)
         no_basis = np.empty((len(rows.X), 0))
-        y = [noisy_targets(one, targets.weight, no_basis, rows) for one in targets.y]
+        y = [noisy_targets(output, targets.weight, no_basis, rows) for output in targets.y]
         return HeteroscedasticModel(
             kernel,
             likelihood,
@@ -124,13 +124,13 @@ class ProcessPlan(NoisePlan):
         )
 
     def restated(self, kernel, targets, rows, options, learned):
-        # The noise is what predictions are made with; to solve for it again would change it.
+        # Keep the learned noise, which predictions use; solving for it again would change it.
         moments = zip(*learned.log_moments(rows.X), strict=True)
         y = [
             learned_noise_targets(
-                one, targets.weight, mean, expected_precision(mean, variance), rows
+                output, targets.weight, mean, expected_precision(mean, variance), rows
             )
-            for one, (mean, variance) in zip(targets.y, moments, strict=True)
+            for output, (mean, variance) in zip(targets.y, moments, strict=True)
         ]
         model = SparseModel(kernel, KnownNoise(), rows.X, y, rows.weight, **options)
         return model, -sum(divergence(q) for q in learned.posterior.functions)
@@ -140,7 +140,7 @@ class ProcessPlan(NoisePlan):
 
     def limit_meaning(self, name, side):
         of_noise = name.startswith("noise ") and name.endswith("constant_value")
-        # The noise looks the same at all rows, which is nothing to be warned of.
+        # The noise is nearly the same at all rows, which needs no warning.
         return None if of_noise and side == "lower" else ""
 
     def going_on(self, learned):

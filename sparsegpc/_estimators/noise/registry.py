@@ -1,4 +1,4 @@
-"""The kinds of noise by the names that users give."""
+"""Public names of the kinds of noise."""
 
 from sparsegpc._estimators.noise.homoscedastic import HomoscedasticNoise
 from sparsegpc._estimators.noise.known import KnownPlan
@@ -14,20 +14,21 @@ DEFAULT = "homoscedastic"
 
 
 def one_variance(variance=None, bounds=None):
-    """Return settings of constant noise.
+    """Return the settings of homoscedastic noise.
 
-    Learning of noise that varies starts from it, and a WhiteKernel is translated into it.
+    Learning starts with such noise before noise that depends on the row; a WhiteKernel is
+    translated into these settings.
     """
     return resolve_noise(HomoscedasticNoise(variance, bounds))
 
 
 def make_plan(settings, setting):
-    """Return the plan of noise `settings`, or of given variances for None."""
+    """Return the plan of noise `settings`, or that of known variances if it is None."""
     return KnownPlan() if settings is None else settings._plan(setting)
 
 
 def resolve_noise(noise):
-    """Return the settings that the parameter `noise` stands for, checked."""
+    """Check the parameter `noise`, and return the settings that it means."""
     settings = NOISES[noise]() if isinstance(noise, str) else noise
     settings._validate_params()
     return settings

@@ -197,7 +197,7 @@ def test_masked_values_are_refused_but_a_mask_of_nothing_is_none(X):
 def test_numbers_of_rows_that_nobody_knows_are_refused(X):
     given = OnlySlices(X)
     given.shape = (np.nan, 3)
-    with pytest.raises(ValueError, match=r"must know its numbers of rows .* \(nan, 3\)"):
+    with pytest.raises(ValueError, match=r"must have known numbers of rows .* \(nan, 3\)"):
         RowSource(given)
 
 
