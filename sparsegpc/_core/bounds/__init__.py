@@ -1,1 +1,1 @@
-"""Bounds from below and above, their adjoints, and what follows from them."""
+"""Lower and upper bounds on the log marginal likelihood, their derivatives, and certificates."""

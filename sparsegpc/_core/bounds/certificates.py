@@ -1,14 +1,14 @@
-r"""How far a sparse posterior can be from the exact one, and the errors that this allows.
+r"""Certificates: bounds on the errors of a sparse posterior relative to the exact one.
 
-A lower bound and an upper one bracket the log marginal likelihood, and
-:math:`\mathrm{KL}(q \,\|\, \mathrm{exact}) \le U - \mathrm{bound}(q)`. For Polya-Gamma sites the
-exact posterior is the dense one of the *same sites*: a certificate says what the inducing points
-cost, not what the augmentation does.
+A lower bound and an upper bound U bracket the log marginal likelihood, and
+:math:`\mathrm{KL}(q \,\|\, \mathrm{exact}) \le U - \mathrm{bound}(q)`. For labels the exact
+posterior is the one with an inducing point at every row and the *same sites*: a certificate bounds
+the error that the inducing points cause, not the error of the Gaussian sites.
 
 References
 ----------
-Burt, Rasmussen, van der Wilk 2020, proposition 1, of which `Certificate` holds sharper forms,
-valid at any distance.
+Burt, Rasmussen, van der Wilk 2020, proposition 1, bounds means and variances for small
+divergences. The inequalities of `Certificate` are sharper and hold for every divergence.
 """
 
 import math
@@ -17,16 +17,17 @@ from dataclasses import dataclass
 
 from sparsegpc._core.bounds.upper_bounds import UPPER_BOUNDS, standard_bound, upper_bounds
 
-# What the bounds of a classifier are of.
+# The quantity that the bounds of a classifier bracket.
 OF_SITES = "bound with a point at every row and the same sites"
-# Fields of a certificate that are numbers.
+# The fields of `Certificate` that hold one number.
 NUMBERS = ("total_weight", "lower_bound", "standard_bound", "improved_lower_bound")
 
 
 def certify(features, outputs, slack, methods, *, total_weight, **cg_options):
-    """Return a list with the `Certificate` of each output; see `upper_bounds`.
+    """Return a list with the `Certificate` of each output; `upper_bounds` takes the arguments.
 
-    `total_weight` is that of the rows. The certificates of independent outputs may be added.
+    `total_weight` is the sum of the weights of the rows. The certificates of independent outputs
+    can be added.
     """
     return [
         Certificate(
@@ -45,24 +46,25 @@ def certify(features, outputs, slack, methods, *, total_weight, **cg_options):
 def variance_ratios(gamma):
     r"""Return the two roots of :math:`\rho - 1 - \log \rho = \gamma`, the smaller one first.
 
-    Between them are the ratios of variances of two Gaussians whose Kullback-Leibler divergence is
-    at most gamma / 2. In terms of Lambert's function they are :math:`-W_0(-e^{-1-\gamma})` and
-    :math:`-W_{-1}(-e^{-1-\gamma})`.
+    If the Kullback-Leibler divergence of two Gaussians is at most gamma / 2, the ratio of their
+    variances is between the roots. In terms of Lambert's function the roots are
+    :math:`-W_0(-e^{-1-\gamma})` and :math:`-W_{-1}(-e^{-1-\gamma})`.
 
     Notes
     -----
-    Both iterations start outside the roots of a convex function, so they converge monotonically.
-    The smaller root is found as a logarithm: it underflows to zero from gamma = 745 on.
+    Both Newton iterations start outside the roots of a convex function, so they converge
+    monotonically. The first one computes the logarithm of the smaller root, which itself underflows
+    to zero from gamma = 745 on.
     """
     if math.isinf(gamma):
         return 0.0, math.inf
     s = math.sqrt(2.0 * gamma)
-    # Where Newton's method would lose digits, a series.
+    # For small gamma Newton's method loses digits, and a series does not.
     if gamma < 1e-6:
         even, odd = s**2 / 3.0 - s**4 / 270.0, s + s**3 / 36.0
         return 1.0 + (even - odd), 1.0 + (even + odd)
     low, high = -(gamma + s), gamma + s
-    # Five steps reach rounding from these starts.
+    # From these starts five Newton steps converge to rounding error.
     for _ in range(5):
         low -= (math.expm1(low) - low - gamma) / math.expm1(low)
         high -= (high - math.log1p(high) - gamma) * (1.0 + high) / high
@@ -71,14 +73,18 @@ def variance_ratios(gamma):
 
 @dataclass(frozen=True)
 class Certificate:
-    r"""How far a sparse posterior can be from the exact one with the same kernel and sites.
+    r"""Bounds on the errors of a sparse posterior relative to the exact one.
 
-    With gamma twice a bound on the divergence, at every point x, 1 the sparse posterior and 2 the
-    exact one: :math:`|\mu_1 - \mu_2| \le \sigma_1 \sqrt{e^\gamma - 1}`;
-    :math:`\sigma_1^2 / \sigma_2^2` is between the `variance_ratios`; and no event's probability is
-    off by more than :math:`\sqrt\gamma / 2` (Pinsker). Predictions use p(f|u), whose bound is the
-    standard one. Their mean is that of the fitted bound's posterior, too, and their variance not
-    smaller, so for the mean the smaller gap counts.
+    Both posteriors have the same kernel and sites. At any x let f have mean :math:`m` and variance
+    :math:`\tau^2` under the sparse posterior, and :math:`m_*` and :math:`\tau_*^2` under the exact
+    one. If their divergence is at most :math:`\gamma / 2`, then
+    :math:`|m - m_*| \le \tau \sqrt{e^\gamma - 1}`; :math:`\tau^2 / \tau_*^2` is between the
+    `variance_ratios`; and the probabilities of any event differ by at most :math:`\sqrt\gamma / 2`
+    (Pinsker's inequality).
+
+    Predictions use p(f|u) q(u), whose lower bound is the standard one, so :math:`\gamma` is twice
+    `kl`. For means it is twice the smaller `gap`, because the posterior of the fitted bound has the
+    same mean and no larger variance.
 
     Parameters
     ----------
@@ -87,30 +93,31 @@ class Certificate:
     lower_bound : float
         The bound that was fitted, in nats.
     standard_bound : float
-        The bound with the standard slack at the same sites.
+        The bound with the standard slack at the same sites, in nats.
     upper_bounds : dict
-        Upper bounds, by name.
+        Upper bounds by the names of their methods, in nats.
     improved_lower_bound : float
-        The best lower bound known. It narrows the bracket of the log marginal likelihood, but
-        belongs to another posterior, so it implies nothing about this one.
+        The highest lower bound that was computed. It narrows the bracket of the log marginal
+        likelihood. As the bound of another posterior, it does not enter the bounds on errors.
     of : str, default="log marginal likelihood"
-        What the bounds are of. For a classifier it is its bound with an inducing point at every row
-        and the same Gaussian sites: how good Gaussian sites are for labels is not certified.
+        The quantity that the bounds bracket. For a classifier it is its bound with an inducing
+        point at every row and the same Gaussian sites; the error of the sites is not certified.
 
     See Also
     --------
-    SparseGPRegressor : Its method `certificate` returns one.
+    SparseGPRegressor : Its method `certificate` returns a certificate.
 
     Notes
     -----
-    The certificates of independent outputs over the same rows add up, because divergences do. The
-    sum holds for each output, less sharply than its own.
+    The sum of the certificates of independent outputs over the same rows is a certificate of all
+    outputs, because their divergences add up. It also holds for each output, whose own certificate
+    is sharper.
 
     Examples
     --------
     >>> from sparsegpc import Certificate
-    >>> found = Certificate(100, -50.0, -50.01, {"one-pass": -49.99}, -50.0)
-    >>> print(round(found.gap, 4), round(found.kl, 4), round(found.mean_error, 4))
+    >>> c = Certificate(100, -50.0, -50.01, {"one-pass": -49.99}, -50.0)
+    >>> print(round(c.gap, 4), round(c.kl, 4), round(c.mean_error, 4))
     0.01 0.02 0.1421
     """
 
@@ -124,16 +131,16 @@ class Certificate:
     def __post_init__(self):
         if not (isinstance(self.upper_bounds, dict) and self.upper_bounds):
             raise ValueError(
-                f"upper_bounds must be a dictionary of one bound or more, got "
-                f"{self.upper_bounds!r}: give for example {{'one-pass': -49.9}}"
+                f"upper_bounds must be a non-empty dictionary, got {self.upper_bounds!r}: "
+                "give for example {'one-pass': -49.9}"
             )
-        given = {name: getattr(self, name) for name in NUMBERS}
-        given.update({f"upper_bounds[{name!r}]": b for name, b in self.upper_bounds.items()})
-        for name, value in given.items():
+        values = {name: getattr(self, name) for name in NUMBERS}
+        values.update({f"upper_bounds[{name!r}]": b for name, b in self.upper_bounds.items()})
+        for name, value in values.items():
             if not isinstance(value, numbers.Real) or math.isnan(value):
                 raise ValueError(
-                    f"{name} must be a number, got {value!r}: certificates are made by the method "
-                    "certificate of a fitted estimator"
+                    f"{name} must be a number, got {value!r}: call the method certificate of a "
+                    "fitted estimator to compute a certificate"
                 )
         if not 0.0 < self.total_weight < math.inf:
             raise ValueError(
@@ -146,14 +153,16 @@ class Certificate:
             return NotImplemented
         if self.total_weight != other.total_weight:
             raise ValueError(
-                "certificates add up over outputs of the same rows, not over total weights "
-                f"{self.total_weight:g} and {other.total_weight:g}: give one for the same data"
+                "the certificates of a sum must have the same total weight, got "
+                f"{self.total_weight:g} and {other.total_weight:g}: add certificates of outputs "
+                "with the same rows"
             )
         shared = [name for name in self.upper_bounds if name in other.upper_bounds]
         if not shared:
             raise ValueError(
-                "certificates add up by the same upper bounds, not "
-                f"{list(self.upper_bounds)} and {list(other.upper_bounds)}: ask for one method"
+                "the certificates of a sum must share an upper bound, got "
+                f"{list(self.upper_bounds)} and {list(other.upper_bounds)}: compute all of them "
+                "with the same method"
             )
         return Certificate(
             self.total_weight,
@@ -165,11 +174,14 @@ class Certificate:
         )
 
     def shifted(self, nats):
-        """Return the certificate with a number added to every bound: targets in another unit.
+        """Return the certificate with a constant added to every bound.
+
+        A change of the unit of the targets adds a constant to their log density.
 
         Parameters
         ----------
         nats : float
+            The constant, in nats.
 
         Returns
         -------
@@ -193,17 +205,17 @@ class Certificate:
 
     @property
     def upper_bound(self):
-        """The least upper bound."""
+        """The lowest upper bound, in nats."""
         return min(self.upper_bounds.values())
 
     @property
     def gap(self):
-        """Nats between the upper bound and the fitted bound."""
+        """Difference of the upper bound and the fitted bound, in nats."""
         return self.upper_bound - self.lower_bound
 
     @property
     def gap_per_row(self):
-        """Nats per row between the upper bound and the fitted bound."""
+        """Difference of the upper bound and the fitted bound, in nats per row."""
         return self.gap / self.total_weight
 
     @property
@@ -213,13 +225,13 @@ class Certificate:
 
     @property
     def mean_error(self):
-        """Bound on the error of a mean, in standard deviations of the sparse posterior."""
+        """Bound on the error of the mean of f, in standard deviations of the sparse posterior."""
         gamma = 2.0 * self.gap
         return math.sqrt(math.expm1(gamma)) if gamma < 700.0 else math.inf
 
     @property
     def variance_ratio(self):
-        """Bounds (low, high) on the variance of f, as a multiple of the exact one."""
+        """Bounds (low, high) on the ratio of the variance of f to the exact variance."""
         return variance_ratios(2.0 * self.kl)
 
     @property
@@ -246,35 +258,35 @@ class Certificate:
 
 
 def _describe_errors(mean_error, variance_ratio, coverage_error, largest=5.0):
-    """Return the errors in words, but for bounds from `largest` on, which are of no use."""
+    """Return the bounds on errors in words; leaves out those that are `largest` or more."""
     low, high = variance_ratio
-    told = []
+    lines = []
     if mean_error < largest:
-        told.append(f"means off by at most {_up(mean_error)} posterior standard deviations")
+        lines.append(f"means off by at most {_up(mean_error)} posterior standard deviations")
     if high < largest:
-        # Near 1 the digits that matter are those of the difference.
+        # Near 1 the difference from 1 is rounded to two digits.
         floor = 1.0 - _rounded(1.0 - low, math.ceil) if low > 0.9 else _rounded(low, math.floor)
         ceiling = 1.0 + _rounded(high - 1.0, math.ceil)
-        told.append(f"variances between {floor:.10g} and {ceiling:.10g} times the exact ones")
+        lines.append(f"variances between {floor:.10g} and {ceiling:.10g} times the exact ones")
     if coverage_error < 1.0:
-        told.append(f"probabilities of any interval off by at most {_up(coverage_error)}")
-    if len(told) == 3:
-        return "\n".join(told)
-    untold = "nothing useful certified about " + ("the rest" if told else "single predictions")
-    return "\n".join([*told, f"{untold}: more inducing points or a sharper upper bound are needed"])
+        lines.append(f"probabilities of any interval off by at most {_up(coverage_error)}")
+    if len(lines) < 3:
+        missing = "other errors" if lines else "errors of single predictions"
+        lines.append(f"no useful bound on {missing}: use more inducing points or another method")
+    return "\n".join(lines)
 
 
 def _rounded(value, towards):
-    """Return a non-negative number with two digits, by `math.ceil` or `math.floor`."""
+    """Return a non-negative number rounded to two digits; `towards` is math.ceil or math.floor."""
     if value == 0.0 or math.isinf(value):
         return value
     unit = 10.0 ** (math.floor(math.log10(value)) - 1)
-    # A number of two digits but for its rounding error keeps them.
+    # A number that has two digits up to rounding error keeps them.
     nearest = round(value / unit)
     whole = nearest if abs(value / unit - nearest) < 1e-9 else towards(value / unit)
     return whole * unit
 
 
 def _up(value):
-    """Format a bound with two digits, rounded up."""
+    """Return a bound as text, rounded up to two digits."""
     return f"{_rounded(value, math.ceil):.4g}"

@@ -1,8 +1,8 @@
-r"""The collapsed bound on the log marginal likelihood of Gaussian sites, and its adjoints.
+r"""The collapsed bound on the log marginal likelihood of Gaussian sites, and its gradient.
 
-The data arrive as N Gaussian sites :math:`t_n(f_n) = \exp(b_n f_n - p_n f_n^2 / 2 + o_n)`
+Each of the N rows has a Gaussian site :math:`t_n(f_n) = \exp(b_n f_n - p_n f_n^2 / 2 + o_n)`
 with *precision* p, *shift* b and *log scale* o; f has the constant prior mean
-:math:`\mu`. With whitened features V, residual r (see `features`) and :math:`h = V (b - p \mu)`,
+:math:`\mu`. With whitened features V (see `features`) and :math:`h = V (b - p \mu)`,
 
 .. math::
     B = I + V \mathrm{diag}(p) V^\top, \qquad
@@ -11,7 +11,7 @@ with *precision* p, *shift* b and *log scale* o; f has the constant prior mean
 
 and the optimal q(u) is, in whitened coordinates, N(w, B^-1) with :math:`w = B^{-1} h`.
 
-The slack pays for what the inducing points miss: see `slacks`.
+The slack is the penalty for variance that the inducing points do not explain; see `slacks`.
 """
 
 from functools import partial
@@ -39,7 +39,7 @@ class FunctionPosterior(NamedTuple):
 
     ``w`` (M,) and ``LB`` (M, M) are the mean and the Cholesky factor of the precision in whitened
     coordinates; ``prior_mean`` is the constant mean of f; ``bound`` is in nats; ``mean_cost`` is
-    the mean of precision times residual over the ``n_rows`` rows.
+    the mean of the cost, precision times residual, over the ``n_rows`` rows.
     """
 
     w: np.ndarray
@@ -52,27 +52,28 @@ class FunctionPosterior(NamedTuple):
     def truncated(self, n_points):
         """Return q(u) of the first `n_points` points at the same sites and prior mean.
 
-        With Luu lower triangular their features are the first rows of V. So B and h of the smaller
-        model are leading blocks of these, and the cost grows by the trace of the part of B - I that
-        is dropped. The bound would need the rows. Cost M^2.
+        Luu is lower triangular, so the features of the first points are the first rows of V. B and
+        h of the smaller model are leading blocks of the larger ones, and the total cost grows by
+        the trace of the part of B - I that is dropped. The bound is NaN, because it needs the rows.
+        This takes O(M^2) operations.
         """
         LB = np.ascontiguousarray(self.LB[:n_points, :n_points])
         h = self.LB[:n_points] @ (self.LB.T @ self.w)
-        lost = (self.LB[n_points:] ** 2).sum() - (len(self.LB) - n_points)
+        dropped = (self.LB[n_points:] ** 2).sum() - (len(self.LB) - n_points)
         return FunctionPosterior(
             solve_cholesky(LB, h),
             LB,
             self.prior_mean,
-            mean_cost=self.mean_cost + lost / self.n_rows,
+            mean_cost=self.mean_cost + dropped / self.n_rows,
             n_rows=self.n_rows,
         )
 
 
 class RowSums(NamedTuple):
-    """The sums over rows that q(u) and the bound depend on.
+    """The sums over rows that determine q(u) and the bound.
 
-    ``VpV`` (M, M) is V diag(p) V^T; ``Vp``, ``Vb`` (M,) are V p and V b; the others are sums of
-    precisions, shifts, log scales, ``cost = precision * residual`` and the slack's `row_term`.
+    ``VpV`` (M, M) is V diag(p) V^T; ``Vp``, ``Vb`` (M,) are V p and V b; the other fields are the
+    sums of precisions, shifts, log scales, costs and the `row_term` of the slack.
     """
 
     VpV: np.ndarray
@@ -88,8 +89,8 @@ class RowSums(NamedTuple):
 def row_sums(features, sites, slack):
     """Return the `RowSums`. Cost N M^2.
 
-    They are summed in double precision whatever that of the features: errors of V diag(p) V^T would
-    come back in the gradient, magnified where Kuu is close to singular.
+    The sums are in double precision even if the features are not: the gradient magnifies errors of
+    V diag(p) V^T where Kuu is close to singular.
     """
 
     def sums(V, residual, p, b, log_scale):
@@ -103,10 +104,10 @@ def row_sums(features, sites, slack):
 
 
 class _Profile(NamedTuple):
-    """The bound less its slack as a function of the prior mean, its q(u) maximised over.
+    """The bound without its slack as a function of the prior mean, at the optimal q(u).
 
-    It is ``value + slope x - curvature x^2 / 2 - log|B| / 2`` at the prior mean ``centre + x``, and
-    w is ``w_b - x w_p``.
+    At the prior mean ``centre + x`` the bound is ``value + slope x - curvature x^2 / 2 - log|B| /
+    2``, and w is ``w_b - x w_p``. In docs/theory.rst the coefficients are A_0, A_1 and A_2.
     """
 
     LB: np.ndarray
@@ -118,7 +119,7 @@ class _Profile(NamedTuple):
     curvature: float
 
     def posterior(self, slack_term, cost, n_rows, prior_mean):
-        """Return the `FunctionPosterior` at a prior mean, the best one for None."""
+        """Return the `FunctionPosterior` at a prior mean; None maximises the bound over it."""
         x = self.slope / self.curvature if prior_mean is None else prior_mean - self.centre
         bound = self.value + self.slope * x - 0.5 * self.curvature * x * x
         bound += slack_term - 0.5 * log_det(self.LB)
@@ -128,7 +129,7 @@ class _Profile(NamedTuple):
 
 
 def _profile(sums):
-    """Return the `_Profile` that the sums imply, up to rounding of their size. Cost M^3 / 3."""
+    """Return the `_Profile` from the sums, with their rounding errors. Cost M^3 / 3."""
     LB = cholesky_of_identity_plus(sums.VpV)
     centre = sums.shift / sums.precision if sums.precision > 0.0 else 0.0
     h = sums.Vb - centre * sums.Vp
@@ -139,15 +140,16 @@ def _profile(sums):
         - 0.5 * centre * centre * sums.precision
         + 0.5 * h @ w_b
     )
-    # The sum of (P^-1 + Q)^-1, which is positive.
+    # The sum of the entries of (P^-1 + Q)^-1, which is positive.
     curvature = max(sums.precision - sums.Vp @ w_p, EPSILON * sums.precision, TINY)
     return _Profile(LB, w_p, w_b, centre, value, -sums.Vp @ w_b, curvature)
 
 
 def optimal_posterior(sums, n_rows, slack, prior_mean=None):
-    """Return the `FunctionPosterior` that the sums over `n_rows` rows imply. Cost M^3 / 3.
+    """Return the optimal `FunctionPosterior` from the sums over `n_rows` rows. Cost M^3 / 3.
 
-    It is that of `collapse`, but where precisions are so large that the sums cancel.
+    The result equals that of `collapse`, except for the digits that cancel in the sums where
+    precisions are large.
     """
     slack_term = slack.value(sums.slack, n_rows)
     return _profile(sums).posterior(slack_term, sums.cost, n_rows, prior_mean)
@@ -171,8 +173,9 @@ def collapse(features, sites, slack, prior_mean=None):
 
     Notes
     -----
-    Cost N M^2 + M^3 / 3. What the sums over rows give as a small difference of large numbers, where
-    f is known much better than its prior says, is summed again over rows of residuals, at 4 N M.
+    Cost N M^2 + M^3 / 3 + 4 N M. Where the data determine f well, the coefficients of `_Profile`
+    are small differences of large sums, and digits cancel. The second pass over the rows, of
+    cost 4 N M, computes the coefficients from residuals instead.
     """
     n_rows = features.n_rows
     sums = row_sums(features, sites, slack)
@@ -180,10 +183,10 @@ def collapse(features, sites, slack, prior_mean=None):
     w_p, w_b, centre = profile.w_p, profile.w_b, profile.centre
 
     def residuals(V, p, b, log_scale):
-        of_one, mean = 1.0 - w_p @ V, w_b @ V
+        ones_residual, mean = 1.0 - w_p @ V, w_b @ V
         d = b - centre * p
         value = log_scale + centre * (b - 0.5 * centre * p) + mean * (d - 0.5 * p * mean)
-        return value.sum(), of_one @ (d - p * mean), p @ of_one**2
+        return value.sum(), ones_residual @ (d - p * mean), p @ ones_residual**2
 
     value, slope, curvature = features.sum(residuals, *sites)
     profile = profile._replace(
@@ -196,7 +199,7 @@ def collapse(features, sites, slack, prior_mean=None):
 
 
 def divergence(posterior):
-    """Return KL(q(u) || p(u)) in nats, whatever the prior mean. Cost M^3."""
+    """Return KL(q(u) || p(u)) in nats; it does not depend on the prior mean. Cost M^3."""
     w, LB = posterior.w, posterior.LB
     trace = column_squares(solve_lower(LB, np.eye(len(w)))).sum()
     return 0.5 * float(trace + w @ w - len(w) + log_det(LB))
@@ -205,7 +208,7 @@ def divergence(posterior):
 def marginals(V, residual, posterior):
     """Return mean and variance of f, shape (N,) each, at points with features V and residual.
 
-    The variance is that of the predictive p(f|u) q(u): the scale serves the bound only.
+    The variance is that of p(f|u) q(u), which predictions use: the scale v affects only the bound.
     Cost N M^2.
     """
     mean, inducing_variance = moments(V, posterior)
@@ -220,7 +223,7 @@ def moments(V, posterior):
 
 
 def covariance(residual, V, posterior, out=None):
-    """Return the covariance of f, shape (N, N), from K - V^T V and the features V, in `out`."""
+    """Return the covariance of f, shape (N, N), where `residual` is the matrix K - V^T V."""
     half = solve_lower(posterior.LB, V)
     out = np.matmul(half.T, half, out=out)
     out += residual
@@ -230,8 +233,8 @@ def covariance(residual, V, posterior, out=None):
 class Gradient(NamedTuple):
     """Derivatives of a bound w.r.t. the kernel's parameters (P,) and the points (M, D) or None.
 
-    ``moments`` holds, for each output, the mean (N,) and the variance (N,) of f at the rows as the
-    bound sees it, the residual times its scale included; None unless asked for.
+    ``moments`` is None or holds, for each output, the mean (N,) and the variance (N,) of f at the
+    rows. The variance includes the residual times its scale v, as in the bound.
     """
 
     theta: np.ndarray
@@ -242,20 +245,21 @@ class Gradient(NamedTuple):
 def gradient(features, outputs, slack, *, wrt_Z=False, moments=False):
     """Return the gradient of the bound at fixed sites w.r.t. the kernel's parameters and Z.
 
-    At sites that are optimal for the current kernel it is the total derivative (envelope theorem).
+    If the sites are optimal for the current kernel, the gradient is the total derivative (envelope
+    theorem).
 
     Parameters
     ----------
     features : RowFeatures
     outputs : list of (Sites, FunctionPosterior, ndarray of shape (N,) or None)
-        Arguments and results of `collapse`, and minus twice the derivative of the bound w.r.t. the
-        residual; None takes that of the slack. Several outputs share the features, and their
-        bounds add up.
+        For each output its sites, the result of `collapse`, and minus twice the derivative of the
+        bound w.r.t. the residual, or None to take the derivative from the slack. The outputs share
+        the features, and the gradient is that of the sum of their bounds.
     slack : Slack
     wrt_Z : bool
         Whether to return the gradient w.r.t. the inducing points.
     moments : bool
-        Whether to return the moments of f at the rows, which come at a cost of N M.
+        Whether to return the moments of f at the rows, at a cost of N M.
 
     Returns
     -------
@@ -264,68 +268,70 @@ def gradient(features, outputs, slack, *, wrt_Z=False, moments=False):
     Notes
     -----
     With ``g = v * precision`` the derivative of the bound w.r.t. the residual is ``-g / 2``, and
-    ``G = -B^-1 V diag(p) + w (shift - p mean)^T + V diag(g)`` that w.r.t. V. For each output the
-    cost is 2 N M^2; for all of them together 3 N M^2, N M^2 less where the slack has unit scale.
+    that w.r.t. V is ``G = -B^-1 V diag(p) + w (shift - p mean)^T + V diag(g)``. The cost is
+    2 N M^2 for each output, plus 3 N M^2, or 2 N M^2 if the slack has unit scale.
     """
     n_rows = features.n_rows
-    small, inputs = [], []
+    posteriors, inputs = [], []
     for sites, posterior, residual_cost in outputs:
         cost = sites.precision * features.residual
         v = np.broadcast_to(slack.scale(cost, posterior.mean_cost), (n_rows,))
         g = sites.precision * v if residual_cost is None else residual_cost
-        small.append((posterior.w, posterior.prior_mean, inverse_from_cholesky(posterior.LB)))
+        posteriors.append((posterior.w, posterior.prior_mean, inverse_from_cholesky(posterior.LB)))
         inputs.append(np.stack([sites.precision, sites.shift, g, v * features.residual]))
-    # With unit scales the weighted Gram matrix is known already: B less the identity.
+    # With unit scales V diag(g) V^T is B - I, so it need not be computed.
     grams = None
     if slack.has_unit_scale and all(cost is None for *_, cost in outputs):
         grams = [posterior.LB @ posterior.LB.T for _, posterior, _ in outputs]
     theta, Z, rows = features.pull_back(
-        partial(_adjoint_V, small, grams is None, moments),
+        partial(_adjoint_V, posteriors, grams is None, moments),
         inputs,
         -0.5 * sum(g for _, _, g, _ in inputs),
-        partial(_adjoint_Kuu, small, grams),
+        partial(_adjoint_Kuu, posteriors, grams),
         wrt_Z,
     )
     pairs = list(zip(rows[::2], rows[1::2], strict=True))
     return Gradient(theta, Z, pairs if moments else None)
 
 
-def _adjoint_V(small, needs_gram, moments, V, *values):
-    """Return the sum of the G of all outputs, what `_adjoint_Kuu` needs, and moments if asked for.
+def _adjoint_V(posteriors, needs_gram, moments, V, *values):
+    """Return the sum of G over the outputs, the sums that `_adjoint_Kuu` takes, and the moments.
 
-    `small` holds w, the prior mean and B^-1 of each output, `values` its precision, shift, g and
-    scaled residual at the rows of a block.
+    `posteriors` holds w, the prior mean and B^-1 of each output, `values` its precision, shift, g
+    and scaled residual at the rows of a block.
     """
-    total, found = None, []
+    total, mean_and_variance = None, []
     sum_g = sum(g for _, _, g, _ in values)
-    for (w, prior_mean, B_inverse), (p, shift, _, left) in zip(small, values, strict=True):
+    for (w, prior_mean, B_inverse), (p, shift, _, scaled_residual) in zip(
+        posteriors, values, strict=True
+    ):
         mean = w @ V
         mean += prior_mean
         G = B_inverse @ V
         if moments:
-            found += [mean, np.einsum("mn,mn->n", V, G) + left]
-        pull = shift - p * mean
+            mean_and_variance += [mean, np.einsum("mn,mn->n", V, G) + scaled_residual]
+        alpha = shift - p * mean
         for strip in strips(*G.shape):
             part = G[strip]
             part *= -p
-            part += w[strip, None] * pull
+            part += w[strip, None] * alpha
             part += V[strip] * sum_g if total is None else total[strip]
         total = G
-    return total, (weighted_gram(V, sum_g),) if needs_gram else (), found
+    return total, (weighted_gram(V, sum_g),) if needs_gram else (), mean_and_variance
 
 
-def _adjoint_Kuu(small, grams, sums):
+def _adjoint_Kuu(posteriors, grams, sums):
     """Return -G V^T / 2, which is symmetric, in closed form.
 
-    `grams` are the known B of all outputs, or None where V diag(g) V^T is the only one of `sums`.
+    `grams` holds B of each output. If it is None, the only entry of `sums` is V diag(g) V^T.
     """
     if grams is None:
         total = mirrored(sums[0])
     else:
         total = sum(grams)
         total.flat[:: len(total) + 1] -= len(grams)
-    for w, _, B_inverse in small:
+    for w, _, B_inverse in posteriors:
         total += B_inverse
         total += np.outer(w, w)
-    total.flat[:: len(total) + 1] -= len(small)
+    total.flat[:: len(total) + 1] -= len(posteriors)
     return -0.5 * total

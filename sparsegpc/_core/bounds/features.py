@@ -1,9 +1,10 @@
-r"""Whitened features of the rows with respect to the inducing points, by row blocks.
+r"""Whitened features of the rows with respect to the inducing points, in blocks of rows.
 
 With :math:`L_{uu} L_{uu}^\top = K_{uu}` plus jitter, the features :math:`V = L_{uu}^{-1} K_{uf}`
-reproduce the Nystrom approximation, :math:`Q_{ff} = V^\top V`; what they miss is the residual
-:math:`k(x_n, x_n) - \sum_m V_{mn}^2`. Everything after this room sees the kernel through V and the
-residual only, and hands back their adjoints.
+give the Nystrom approximation :math:`Q = V^\top V` of the kernel matrix. The residual of a row is
+the prior variance that the inducing points do not explain, :math:`k(x_n, x_n) - \sum_i V_{in}^2`.
+The bounds depend on the kernel through V and the residual only, so their gradients follow from the
+adjoints of the two (the derivatives of the bound w.r.t. V and the residual).
 """
 
 import numpy as np
@@ -17,7 +18,7 @@ from sparsegpc._core.numerics.linalg import (
 from sparsegpc._core.rows.blocks import RowBlocks, Table
 from sparsegpc._core.rows.sources import RowSource
 
-# 2 MiB of doubles: large enough for the products, small enough for the cache.
+# Rows of a tile: its 2 MiB of doubles make fast matrix products and fit in the cache.
 TILE_ROWS = 512
 
 
@@ -39,12 +40,12 @@ def _whiten(kernel, theta, Z, Luu, X):
 
 def _residual(kernel, theta, X, V):
     residual = kernel.diag(theta, X) - column_squares(V)
-    # Rounding leaves about -1e-16 of the diagonal at the inducing points themselves.
+    # At the inducing points rounding can leave about -1e-16 times the diagonal.
     return np.maximum(residual, 0.0, out=residual)
 
 
 class RowFeatures:
-    """The features of the training rows, and the way back from adjoints to `theta` and Z.
+    """The features of the training rows, and the gradients w.r.t. `theta` and Z.
 
     Parameters
     ----------
@@ -53,9 +54,9 @@ class RowFeatures:
     theta : ndarray of shape (P,)
     Z : ndarray of shape (M, D)
     X : array of shape (N, D)
-        Sliced block by block.
+        Read one block of rows at a time.
     jitter : float
-        Relative jitter on Kuu; only this one is tried if `attempts` is 1.
+        Relative jitter on Kuu; the only one that is tried if `attempts` is 1.
     attempts : int
         See `jittered_cholesky`.
 
@@ -75,8 +76,8 @@ class RowFeatures:
 
         Luu = self.Luu
 
-        # Not methods: a store that held this object would make a cycle, and its (M, N) arrays
-        # would outlive every evaluation until the garbage collector runs.
+        # These are not methods, because a store with a reference to this object would make a cycle,
+        # and its (M, N) arrays would stay in memory until the garbage collector runs.
         def evaluate(X):
             K, pullback = kernel.evaluate(theta, Z, X)
             return solve_lower(Luu, K), pullback
@@ -85,7 +86,7 @@ class RowFeatures:
             return _whiten(kernel, theta, Z, Luu, X)
 
         rows = Table(X)
-        # A pullback keeps the rows in length scales, too, and may keep those that were read.
+        # A pullback keeps a scaled copy of the rows, and the block that a `RowSource` has read.
         n_copies = kernel.n_arrays + isinstance(X, RowSource)
         n_kept = 1 + kernel.n_arrays + n_copies * X.shape[1] / len(Z)
         self._with_pullback = blocks.store(evaluate, rows, n_arrays=n_kept)
@@ -119,27 +120,28 @@ class RowFeatures:
         return self.visit(lambda *values: (function(*values), ()), *inputs)[0]
 
     def rows(self, function, *inputs):
-        """Return what ``function(V, *values)`` gives for the rows, a tuple of (..., N) arrays."""
+        """Return ``function(V, *values)`` at all rows, a tuple of (..., N) arrays."""
         return self.visit(lambda *values: ((), function(*values)), *inputs)[1]
 
     def kernel_product(self, vectors):
         """Return ``K @ vectors`` of shape (N, k), where K is the kernel matrix of the rows.
 
-        Cost N^2 (D / 2 + k). K is symmetric, so each entry is evaluated once, in square tiles of at
-        most `TILE_ROWS` rows: the memory is that of one tile and one (N, k) array per thread.
+        Cost N^2 (D / 2 + k). K is symmetric, so each pair of rows is evaluated once, in square
+        tiles of at most `TILE_ROWS` rows. Each thread needs the memory of one tile and of one
+        (N, k) array.
         """
         n_rows = self.blocks.n_rows
         tile_rows = min(TILE_ROWS, self.blocks.slices[0].stop)
         tiles = RowBlocks(n_rows, tile_rows, n_threads=self.blocks.n_threads, block_rows=tile_rows)
         kernel, theta, X = self.kernel, self.theta, self._rows.array
 
-        def row_of_tiles(numbers):
-            index = int(numbers[0]) // tile_rows
+        def row_of_tiles(row_indices):
+            index = int(row_indices[0]) // tile_rows
             rows, part = tiles.slices[index], np.zeros(vectors.shape)
-            own = X[rows]
-            part[rows] = kernel.value(theta, own, own) @ vectors[rows]
+            tile_X = X[rows]
+            part[rows] = kernel.value(theta, tile_X, tile_X) @ vectors[rows]
             for columns in tiles.slices[index + 1 :]:
-                K = kernel.value(theta, own, X[columns])
+                K = kernel.value(theta, tile_X, X[columns])
                 part[rows] += K @ vectors[columns]
                 part[columns] = K.T @ vectors[rows]
             return (part,), ()
@@ -153,15 +155,14 @@ class RowFeatures:
         ----------
         adjoint_V : callable
             ``adjoint_V(V, *values)`` returns G of shape (M, n), the derivative of the objective
-            w.r.t. the block of V at fixed residual, plus that through the residual; and two tuples
-            as what `visit` calls.
+            w.r.t. the block of V, including that through the residual; a tuple of terms of sums
+            over the blocks; and a tuple of arrays over the rows of the block.
         inputs : list
-            Of what `adjoint_V` gets the values, as for `visit`.
+            Arrays over rows; `adjoint_V` takes the values of the block, as in `visit`.
         adjoint_kdiag : ndarray of shape (N,)
         adjoint_Kuu : callable
-            ``adjoint_Kuu(sums)``, given the sums over blocks, returns a symmetric (M, M) array: the
-            adjoint of Kuu including its jitter, in whitened coordinates. ``Luu^-T adjoint_Kuu
-            Luu^-1`` is the adjoint of Kuu.
+            ``adjoint_Kuu(sums)`` takes the sums over blocks and returns a symmetric (M, M) array A.
+            The adjoint of Kuu, with its jitter, is ``Luu^-T A Luu^-1``.
         wrt_Z : bool
             Whether to return the gradient w.r.t. Z.
 
@@ -190,8 +191,8 @@ class RowFeatures:
         )
         half = solve_lower(Luu, adjoint_Kuu(sums), transposed=True)
         adjoint = solve_lower(Luu, half.T, transposed=True)
-        # The jitter is relative to the mean of the diagonal, so it moves with theta too.
+        # The jitter is relative to the mean of the diagonal, so it depends on theta.
         adjoint.flat[:: len(adjoint) + 1] += self.jitter * adjoint.trace() / len(adjoint)
         by_Kuu, Z_by_Kuu = self._pull_back_Kuu(adjoint, wrt_Z)
-        # Z stands on both sides of Kuu.
+        # Z is both arguments of Kuu, and the pullback differentiates w.r.t. the first.
         return grad_theta + by_Kuu, grad_Z + 2.0 * Z_by_Kuu if wrt_Z else None, rows

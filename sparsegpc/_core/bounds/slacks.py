@@ -1,13 +1,13 @@
-r"""The slack of the bound: its penalty for variance that the inducing points leave unexplained.
+r"""The slack of the bound: the penalty for variance that the inducing points do not explain.
 
-With precision p and residual r the cost of a row is :math:`p_n r_n \ge 0`. In q the covariance R
-of the residual process, in units of the site deviations, is replaced by
+With precision p and residual r the cost of a row is :math:`p_n r_n \ge 0`. Let R be the covariance
+of f given u in units of the noise of the sites. In q(f|u) this covariance is
 :math:`R^{1/2} \mathrm{diag}(v) R^{1/2}`, which gives the slack
 
 .. math:: -\tfrac12 \textstyle\sum_n (v_n p_n r_n - \log v_n + v_n - 1).
 
-The *scale* v is 1 (standard), the best number for all rows (spherical), or the best one for each
-row (tight), so the slacks increase in this order, where t is the sum of the costs:
+The *scale* v is 1 (standard), the best number for all rows (spherical), or the best number for
+each row (tight). The slacks increase in this order. With t the sum of the costs they are
 
 ========= ====================== ====================================== ========================
 slack     scale                  value                                  reference
@@ -21,31 +21,31 @@ tight     :math:`1/(1+p_n r_n)`  :math:`-\frac12 \sum \log(1+p_n r_n)`  Titsias 
                                                                         for unequal precisions
 ========= ====================== ====================================== ========================
 
-To add a slack, write a class and add its name to `SLACKS`; `likelihoods.base` says which
-likelihoods admit it.
+To add a slack, write a class and add its name to `SLACKS`, and to the lists of
+`likelihoods.base` for the likelihoods that admit it.
 """
 
 import numpy as np
 
 
 class Slack:
-    """A slack: its value, its scale, and the sum over rows that it needs.
+    """The value and the scale of a slack, and the sum over rows that they depend on.
 
-    The scale is the best of a family, or constant: gradients of the bound take it as given.
+    The scale is constant or maximises the bound, so gradients of the bound hold it fixed.
 
     Attributes
     ----------
     is_sum_over_rows : bool
-        Whether the slack of all rows is the sum of those of each, so that a batch estimates it.
+        Whether the slack is a sum over rows, so that a batch of rows gives an unbiased estimate.
     has_unit_scale : bool
-        Whether the scale is 1 whatever the costs.
+        Whether the scale is always 1.
     """
 
     is_sum_over_rows = True
     has_unit_scale = False
 
     def row_term(self, cost):
-        """Return the term of each row, shape (n,), whose sum over all rows `value` takes."""
+        """Return the term of each row, shape (n,); `value` takes the sum over all rows."""
         return cost
 
     def value(self, total, n_rows):
@@ -53,7 +53,7 @@ class Slack:
         return -0.5 * total
 
     def scale(self, cost, mean_cost):
-        """Return v, a number or of shape (n,), at the costs (n,) of some rows.
+        """Return v, a number or an array of shape (n,), from the costs (n,) of some rows.
 
         `mean_cost` is the mean of the cost over all rows.
         """
@@ -62,14 +62,13 @@ class Slack:
     def rescaled(self, total, factor):
         """Return the sum of the `row_term` after all costs have been multiplied by a factor.
 
-        A slack that would need the rows for it returns the old sum, which only the value of the
-        bound depends on.
+        If this needs the rows, the old sum is returned; only the value of the bound depends on it.
         """
         return factor * total
 
 
 class Standard(Slack):
-    """The residual process keeps the prior's covariance."""
+    """The slack of q(f|u) = p(f|u), with v = 1."""
 
     has_unit_scale = True
 
@@ -78,7 +77,7 @@ class Standard(Slack):
 
 
 class Spherical(Slack):
-    """One scale for all rows."""
+    """The slack with the best common scale of all rows."""
 
     is_sum_over_rows = False
 
@@ -90,7 +89,7 @@ class Spherical(Slack):
 
 
 class Tight(Slack):
-    """A scale for each row."""
+    """The slack with the best scale of each row."""
 
     def row_term(self, cost):
         return np.log1p(cost)
@@ -103,22 +102,24 @@ class Tight(Slack):
 
 
 STANDARD, SPHERICAL, TIGHT = Standard(), Spherical(), Tight()
-# By their public names, the tightest first.
+# The slacks by their public names, the tightest first.
 SLACKS = {"tight": TIGHT, "spherical": SPHERICAL, "standard": STANDARD}
 
 
 def sums_over_rows(names):
-    """Return those of some slacks' names of which batches of rows give estimates."""
+    """Return the names of those slacks that are sums over rows, a tuple."""
     return tuple(name for name in names if SLACKS[name].is_sum_over_rows)
 
 
 def scales_for(likelihood, slack):
-    """Return the slack that gives the scales of a likelihood: 1 for one with a slack of its own."""
+    """Return the slack that sets v: `STANDARD`, so v = 1, if the likelihood has its own slack."""
     return STANDARD if likelihood.has_own_slack else slack
 
 
 def settle_scales(slack, expect, residual, mean_costs, n_steps=8):
-    """Return an `Expectation` at the scales that its own precisions imply.
+    """Return an `Expectation` at scales that are consistent with its precisions.
+
+    Fixed-point steps alternate between the two.
 
     Parameters
     ----------
@@ -127,24 +128,25 @@ def settle_scales(slack, expect, residual, mean_costs, n_steps=8):
         ``expect(v)`` returns the `Expectation` of K functions at the scales v, shape (K, n).
     residual : ndarray of shape (n,)
     mean_costs : sequence of float of length K
-        The mean of the cost over all rows for each function.
+        The mean cost of all rows, for each function.
     n_steps : int, default=8
-        Most steps. Eight are enough unless the cost is huge; the bound holds at any scale.
+        Maximum number of steps. Eight are enough unless the cost is huge; the bound holds at any
+        scale.
 
     Returns
     -------
     expected : Expectation
     v : ndarray of shape (K, n)
-        The scales that it was found at.
+        The scales of `expected`.
     """
     v = np.ones((len(mean_costs), len(residual)))
     expected = expect(v)
     for _ in range(n_steps):
-        settled = np.empty_like(v)
-        for row, precision, mean_cost in zip(settled, expected.precision, mean_costs, strict=True):
+        new_v = np.empty_like(v)
+        for row, precision, mean_cost in zip(new_v, expected.precision, mean_costs, strict=True):
             row[:] = slack.scale(precision * residual, mean_cost)
-        if np.array_equal(settled, v):
+        if np.array_equal(new_v, v):
             break
-        v = settled
+        v = new_v
         expected = expect(v)
     return expected, v

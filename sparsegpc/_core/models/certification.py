@@ -6,24 +6,25 @@ from sparsegpc._core.bounds.certificates import OF_SITES, certify
 from sparsegpc._core.bounds.collapsed import collapse
 from sparsegpc._core.numerics.linalg import JITTER_ATTEMPTS
 
-# "auto" includes a pass over the kernel matrix up to this many rows, where it is fast enough.
+# Up to this many rows "auto" includes "one-pass", whose cost is quadratic in the number of rows.
 ONE_PASS_ROWS = 20_000
 # Upper bounds that need no pass over the kernel matrix.
 FAST_METHODS = ("trace", "cauchy-schwarz")
 
 
 def certificate_of(model, evaluation, method="auto"):
-    """Return the `Certificate` of all functions together, at their sites.
+    """Return the sum of the certificates of all functions, at their sites.
 
-    If the sites depend on f, the certificate compares with the exact posterior of the same sites.
-    All its bounds are then shifted by one constant, so that the lower one is that of the model.
+    If the sites depend on f, the exact posterior of the certificate is that of the same sites. One
+    constant is added to all bounds, so that the lower bound is that of the model.
 
     Parameters
     ----------
     model : SparseModel
     evaluation : Evaluation
     method : str
-        Name of an upper bound in `UPPER_BOUNDS`. "auto" takes the best of the fast ones.
+        Name of an upper bound in `UPPER_BOUNDS`, or "auto": `FAST_METHODS`, and "one-pass" for
+        up to `ONE_PASS_ROWS` rows.
 
     Returns
     -------
@@ -31,12 +32,12 @@ def certificate_of(model, evaluation, method="auto"):
 
     Notes
     -----
-    Cost N M^2 for each function, and N^2 D / 2 for a pass over the kernel matrix.
+    Cost N M^2 for each function, and N^2 D / 2 for each pass over the kernel matrix.
     """
     features = features_at(model, evaluation)
     outputs = [(solution.sites, solution.posterior) for solution in evaluation.solutions]
-    sites_only = not model.likelihood.has_fixed_sites
-    if sites_only:
+    sites_depend_on_f = not model.likelihood.has_fixed_sites
+    if sites_depend_on_f:
         outputs = [
             (sites, collapse(features, sites, model.slack, posterior.prior_mean))
             for sites, posterior in outputs
@@ -46,7 +47,7 @@ def certificate_of(model, evaluation, method="auto"):
         features, outputs, model.slack, methods, total_weight=model.total_weight
     )
     total = sum(others, first)
-    if sites_only:
+    if sites_depend_on_f:
         total = replace(total, of=OF_SITES)
     return total.shifted(float(evaluation.elbo - total.lower_bound))
 
