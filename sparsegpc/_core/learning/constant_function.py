@@ -1,4 +1,4 @@
-"""The comparison of a fit with the best constant function."""
+"""Comparison of a fit with the best constant function."""
 
 
 def trivial_gain(total_weight, per_row=1e-3):
@@ -15,5 +15,5 @@ def floor(model):
 
 
 def is_worse_than_constant(model, found):
-    """Return whether a `LocalFit` is worse than the best constant function. None is worse."""
+    """Return whether `found`, a `LocalFit`, is None or worse than the best constant function."""
     return found is None or not found.best.objective >= model.constant_bound()

@@ -24,7 +24,7 @@ from sparsegpc._core.numerics.linalg import JITTER_ATTEMPTS
 FINAL_TOL_SHARE, MAX_FINAL_ITERATIONS = 1e-4, 500
 # Messages that state why a fit did not converge.
 STOPPED = "the callback asked to stop"
-TOO_CLOSE = "inducing points came too close to each other: ask for fewer of them"
+TOO_CLOSE = "inducing points came too close to each other: use fewer points"
 SITES_UNSOLVED = (
     "the sites did not converge in {} passes: limit the variance of the kernel, or divide large "
     "weights by a common factor"

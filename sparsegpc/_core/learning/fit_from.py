@@ -1,7 +1,7 @@
 """Fit a model from one start: select points and maximise the bound over theta in turns.
 
-Each selection uses the current kernel and site precisions, and reuses the Hessian that was learned
-before it. A new selection may lower the bound, so the best evaluation is kept.
+Each selection uses the current kernel and site precisions. The maximisation after it continues with
+the Hessian learned so far. A new selection may lower the bound, so the best evaluation is kept.
 """
 
 from typing import NamedTuple
@@ -15,7 +15,8 @@ from sparsegpc._core.models.evaluation import Evaluation
 from sparsegpc._core.numerics.linalg import JITTER_ATTEMPTS, SMALLEST_JITTER
 from sparsegpc._core.optimisers.bfgs import BFGSHessian
 
-# The fit ends after this many selections in a row without a rise of the bound. One may be unlucky.
+# The fit ends after this many selections in a row that do not raise the bound. A single one may be
+# bad luck.
 PATIENCE = 2
 
 
@@ -113,7 +114,7 @@ def out_of_iterations(max_iter):
 
 
 def _evaluated(model, theta, points, states, jitter, limits):
-    """Return the evaluation at newly selected points, with its gradient, and record it."""
+    """Evaluate the model at newly selected points, record the evaluation and return it."""
     evaluation = model.evaluate(
         theta,
         points,

@@ -1,4 +1,4 @@
-"""Maximise the bound of a model over its hyperparameters and, if asked, its inducing points.
+"""Maximise the bound of a model over its hyperparameters and, optionally, its inducing points.
 
 Each evaluation solves for the sites, starting from those of an earlier evaluation. By the envelope
 theorem the gradient is the one at fixed sites.
@@ -88,7 +88,7 @@ def bound_of(model, start, progress, units=None):
     n_params, points = len(start.theta), start.points
     options = {"jitter": start.jitter}
     if units is not None:
-        # Inexact sites make the gradient inexact, and the line search over many directions fails.
+        # With many parameters the line search fails if the sites, and so the gradient, are inexact.
         options.update(tol=1e-3 * model.tol, wrt_Z=True)
 
     def function(x, near):

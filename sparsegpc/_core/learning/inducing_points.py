@@ -7,7 +7,7 @@ from sparsegpc._core.numerics.linalg import JITTER_ATTEMPTS
 
 
 def select_points(model, selector, theta, states):
-    """Return the `InducingPoints` selected at these hyperparameters and states.
+    """Return the `InducingPoints` selected at given hyperparameters and states.
 
     Parameters
     ----------
@@ -15,7 +15,7 @@ def select_points(model, selector, theta, states):
     selector : PivotedSelector or FixedSelector
     theta : ndarray of shape (P,)
     states : tuple of states
-        They determine the site precisions.
+        States of the sites, which determine the site precisions.
     """
     kernel_theta, _ = model.split(theta)
     points = selector(model.kernel, kernel_theta, model.rows, model.precision(theta, states))

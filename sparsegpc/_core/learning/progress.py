@@ -1,4 +1,4 @@
-"""The record of the evaluations of the bound during a fit, and the calls of a callback."""
+"""A record of the evaluations of the bound during a fit, each of which a callback receives."""
 
 from time import perf_counter
 from typing import NamedTuple
@@ -18,7 +18,7 @@ COLUMNS = {
 class Step(NamedTuple):
     """One evaluation of the bound, the argument of a callback.
 
-    ``iteration`` counts the evaluations from 0, and ``choice`` the selections of inducing points.
+    ``iteration`` counts the evaluations and ``choice`` the selections of points, both from 0.
     ``lower_bound`` is the bound in nats on ``n_samples`` rows, which may be a subset of all rows,
     with ``n_inducing`` points. ``seconds`` is the time since the start of the fit. ``label`` is the
     class if each class has its own model, else None.
