@@ -7,11 +7,10 @@ class Anderson:
     r"""Extrapolation from the last few points x and their images under the iteration.
 
     The residual of a point is its image less x. The next x is the weighted sum of the images whose
-    weights sum to one and minimise the length of the same weighted sum of the residuals. The
-    weights follow from a least-squares problem without constraint: with the changes from each pair
-    to the next, the next x is the last image less :math:`\gamma` times the changes of the images,
-    where :math:`\gamma` minimises the length of the last residual less :math:`\gamma` times the
-    changes of the residuals.
+    weights sum to one and minimise the length of the same weighted sum of the residuals. It is
+    computed as the last image less :math:`\gamma` times the changes from each image to the next,
+    where :math:`\gamma` minimises, without constraints, the length of the last residual less
+    :math:`\gamma` times the changes of the residuals.
 
     Parameters
     ----------
@@ -43,7 +42,7 @@ class Anderson:
         self._pairs, self.extrapolated = [], False
 
     def refuse(self):
-        """Discard the pairs if the rejected last step makes them useless; see `keeps_pairs`."""
+        """Discard the pairs after the last step was rejected, unless `keeps_pairs` keeps them."""
         if self.extrapolated or not self._keeps_pairs:
             self.forget()
 

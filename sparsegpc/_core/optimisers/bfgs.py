@@ -52,7 +52,7 @@ class BFGSHessian:
         return step, float(slope @ step - 0.5 * step @ self.matrix @ step)
 
     def update(self, step, fall, smallest=0.2):
-        """Update the matrix from a step and the decrease of the slope along it, shape (P,) each.
+        """Update the matrix from a step and the decrease of the slope over it, shape (P,) each.
 
         The new curvature along the step is at least `smallest` times the old one.
         """

@@ -1,4 +1,4 @@
-"""Maximisation of a concave function by L-BFGS, started from a given Newton step.
+"""Maximisation of a concave function by L-BFGS, with a given approximation of the Newton step.
 
 References
 ----------
@@ -18,8 +18,9 @@ def maximize_lbfgs(evaluate, start, newton_step, tol, max_iter=20, shortest=2.0*
         of x.
     start : point
     newton_step : callable
-        ``newton_step(gradient)`` returns the product of the gradient and an approximate inverse of
-        minus the Hessian, which must be symmetric and positive semi-definite.
+        ``newton_step(gradient)`` returns the product of a matrix and the gradient. The matrix
+        approximates the inverse of minus the Hessian. It must be symmetric and positive
+        semi-definite.
     tol : float
         Stop when a step would gain less than this.
     max_iter : int

@@ -14,7 +14,7 @@ FIRST_STEP, SMALL_GRADIENT = 0.5, 30.0
 
 
 class _Stopped(Exception):
-    """Ends the minimiser at once."""
+    """Raised to end the minimiser of SciPy at once."""
 
 
 def maximize_lbfgsb(

@@ -4,7 +4,7 @@ import numpy as np
 
 
 def annealed(learning_rate, share):
-    """Return the learning rate after a `share` of all steps, by cosine annealing."""
+    """Return the learning rate after the fraction `share` of all steps, by cosine annealing."""
     return 0.5 * learning_rate * (1.0 + np.cos(np.pi * share))
 
 
