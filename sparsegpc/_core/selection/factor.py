@@ -108,7 +108,7 @@ class Factor:
         return self.size == self._n_points or n_wasted > share * len(self.residual)
 
     def has_doubled(self):
-        """Return whether there is a tolerance and the points have doubled since the last pass."""
+        """Return whether `tol` is positive and the number of points doubled since the last pass."""
         return self._tol > 0.0 and self.size >= 2 * max(len(self.traces) - 1, 16)
 
     def _cost(self, trace):
@@ -220,13 +220,13 @@ class Candidates:
     def __init__(self, rows, X, V, H, floor, max_pivots):
         self.rows, self.X, self.V = rows, X, V
         self._H, self.floor, self._max_pivots = np.ascontiguousarray(H), floor, max_pivots
-        # In units of the prior variance: the residual plus the variance that the points explain.
+        # The prior variance is the residual plus the variance that the points explain.
         self._below_zero = -INDEFINITE * (H.diagonal() + np.einsum("mn,mn->n", V, V))
         self.pivots, self.columns = [], []
 
     @property
     def complete(self):
-        """Whether the block has the largest number of pivots that the selection needs."""
+        """Whether the block has as many pivots as the selection needs."""
         return len(self.pivots) == self._max_pivots
 
     @property

@@ -55,7 +55,7 @@ def argmax(factor, rng, order, waste=0.125):
     complete = False
     while not complete:
         gains = factor.gains()
-        # Make gains equal that differ from the largest by rounding only, to keep the order of rows.
+        # Gains that differ from the largest only by rounding count as ties: the first row wins.
         gains[gains >= (1.0 - TIE) * gains.max()] = gains.max()
         by_gain = np.argsort(-gains, kind="stable")[: np.count_nonzero(gains)]
         if len(by_gain) == 0:
