@@ -47,7 +47,7 @@ class SparseModel:
     n_threads, memory
         See `RowBlocks`.
     counts : Counts or None
-        Counts of the work, to be added to; None makes new ones.
+        Counters to which the work is added; None creates new ones.
     """
 
     # The selector of the inducing points of a noise process, if the model has one.
@@ -133,7 +133,11 @@ class SparseModel:
         Returns
         -------
         tuple of states
-            The initial states if the sites do not depend on f. Cost N M^2 for each function.
+            One for each function; the initial states if the sites do not depend on f.
+
+        Notes
+        -----
+        Cost N M^2 for each function.
         """
         likelihood, functions = self.likelihood, posterior.functions
         if likelihood.has_fixed_sites:

@@ -3,13 +3,14 @@ r"""Solve for the sites of a likelihood that is not Gaussian, by ascent on the b
 For any Gaussian q(u) the log marginal likelihood is at least
 
 .. math:: \sum_n E_{q(f_n)}[\log p(y_n | f_n)] - \mathrm{KL}(q(u) \,\|\, p(u))
-    - \tfrac12 \textstyle\sum_n (v_n - \log v_n - 1).
+    - \tfrac12 \textstyle\sum_n (v_n - \log v_n - 1),
 
-At the maximum q(u) is the posterior of Gaussian sites of precision :math:`p_n` and shift
-:math:`b_n = \alpha_n + p_n m_n`. Here :math:`m_n` is the mean of :math:`f_n`, :math:`\alpha_n` the
-derivative of the expectation of row n w.r.t. :math:`m_n`, and :math:`p_n` minus twice its
-derivative w.r.t. the variance of :math:`f_n`. So the bound is maximised over 2 N numbers rather
-than the M (M + 3) / 2 parameters of q(u). Two steps alternate:
+where :math:`v_n` scales the residual in the variance of :math:`f_n`. At the maximum q(u) is the
+posterior of Gaussian sites of precision :math:`p_n` and shift :math:`b_n = \alpha_n + p_n m_n`.
+Here :math:`m_n` is the mean of :math:`f_n`, :math:`\alpha_n` the derivative of the expectation of
+row n w.r.t. :math:`m_n`, and :math:`p_n` minus twice its derivative w.r.t. the variance of
+:math:`f_n`. So the bound is maximised over 2 N numbers rather than the M (M + 3) / 2 parameters of
+q(u). Two steps alternate:
 
 - The precisions, which determine the covariance of q(u), are fixed, and the bound is maximised over
   the mean of q(u). A step of this search costs O(N M); see `posterior_means`.
@@ -44,7 +45,7 @@ from sparsegpc._core.optimisers.ascent import ascend, refuse_infinite
 from sparsegpc._core.optimisers.lbfgs import maximize_lbfgs
 from sparsegpc._core.rows.blocks import Table
 
-# A step of the precisions that lowers the bound is halved, at most down to this length.
+# A step of the precisions that lowers the bound is halved until it is shorter than this.
 SHORTEST_STEP = 1.0 / 1024.0
 # Lower limit of precisions, which keeps their logarithms finite.
 SMALLEST_PRECISION = 1e-100
@@ -85,7 +86,7 @@ def solve_sites(features, likelihood, y, weight, slack, states, *, prior_mean=No
     states : list of SiteState
         The start: a state for each function of the likelihood.
     prior_mean : float or None
-        None learns it along with q(u).
+        Prior mean of f; None learns it along with q(u).
     tol : float
         Stop when another pass would gain less than this many nats.
     max_iter : int
@@ -159,8 +160,8 @@ class SitesPoint(NamedTuple):
     def towards_target(self, length):
         """Return the log precisions at the fraction `length` of the way to the next ones.
 
-        The way is a straight line in the precisions, along which the bound rises, not in their
-        logarithms.
+        It interpolates the precisions rather than their logarithms, since the bound rises along
+        that line.
         """
         precision, target = np.exp(self.x), np.exp(self.image)
         return np.log((1.0 - length) * precision + length * target)
