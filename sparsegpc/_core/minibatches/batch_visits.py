@@ -23,7 +23,7 @@ class Batch(NamedTuple):
     weight: np.ndarray
 
     def by_output(self, functions):
-        """Return entries for all functions, grouped by output, as a list."""
+        """Return a list that groups the entries of all functions by output."""
         return by_output(functions, self.likelihoods[0].n_functions)
 
 

@@ -49,12 +49,12 @@ def kernel_gradient(features, posteriors, slope, precision, residual_cost, wrt_Z
     these rows, G V^T is not symmetric. Since Luu is lower triangular, the adjoint of Kuu is minus
     half the lower triangle of G V^T, mirrored (Murray 2016, section 3.1). Cost (2 K + 4) N_b M^2.
     """
-    small = [(q.w, inverse_from_cholesky(q.LB)) for q in posteriors]
+    q_moments = [(q.w, inverse_from_cholesky(q.LB)) for q in posteriors]
     g = residual_cost.sum(axis=0)
 
     def adjoint_V(V, slope, precision, g):
         G = V * g
-        for (w, B_inverse), alpha, p in zip(small, slope, precision, strict=True):
+        for (w, B_inverse), alpha, p in zip(q_moments, slope, precision, strict=True):
             G -= (B_inverse @ V) * p
             G += w[:, None] * alpha
         return G, (G @ V.T,), ()

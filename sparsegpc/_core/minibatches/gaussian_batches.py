@@ -38,7 +38,7 @@ class GaussianBatches(StochasticModel):
 
     def constant_bound(self, y, weight):
         if not y.any():
-            # A noise variance of zero would make the bound infinite, so it is not used.
+            # The best noise variance is zero, and an infinite bound is no use for comparison.
             return -np.inf
         return constant_bound(y, 0.0, weight, self.fit_prior_mean)
 

@@ -102,7 +102,7 @@ class SiteBatches(StochasticModel):
     def __init__(self, kernel, likelihood, *, tol=1e-6, **options):
         self.likelihood, self.tol = likelihood, tol
         self.slacks = sums_over_rows(likelihood.slacks)
-        # Several classes are several functions of one output, or one output each.
+        # With several classes there is one output of several functions, or one output per class.
         self._n_outputs = len(self._targets(np.zeros(1, dtype=int), np.ones(1)))
         self.n_functions = self._n_outputs * likelihood.n_functions
         super().__init__(kernel, **options)

@@ -21,7 +21,7 @@ If :math:`N_w^{new} = N_w`, this is a natural-gradient step of length :math:`N_b
 estimate that the batch gives for :math:`N_w` rows (Khan and Lin 2017 for sites that depend on q).
 The weight of the window never grows by more than a batch, so in one visit no row counts more than
 once. Hence q(u) is never more certain than the rows of the window justify, and the hyperparameters
-are learned from the evidence of as many rows.
+are learned from the evidence of that many rows.
 
 The running sums are in whitened coordinates, which change with the kernel. After a change of the
 hyperparameters or the points, the sums are projected so that they remain those of the same sites on
@@ -173,7 +173,7 @@ class StochasticModel:
     def posteriors(self, state):
         """Return the `FunctionPosterior` of each f given the rows in the window.
 
-        There must have been a batch. The sum of their ``bound`` attributes is the bound on the
+        There must be at least one batch. The sum of their ``bound`` attributes is the bound on the
         weighted evidence of the rows; it is exact after `solve`.
         """
         raise NotImplementedError
@@ -186,8 +186,8 @@ class StochasticModel:
     def estimate_bound(self, state, posteriors, X, y, weight, n_total):
         """Return an estimate, from some rows, of the bound on the evidence of `n_total` rows.
 
-        In nats. It is unbiased for rows drawn at random, at any q(u). Cost 2 N_b M^2 + 2 M^3 for
-        one function.
+        The estimate, in nats, is unbiased for rows drawn at random, at any q(u). Cost
+        2 N_b M^2 + 2 M^3 for one function.
         """
         raise NotImplementedError
 
