@@ -1,7 +1,7 @@
-"""Likelihoods, and the base classes for your own.
+"""Likelihoods, and base classes of user-defined likelihoods.
 
-Instances are given to the parameter ``likelihood`` of the classifiers, where names as strings stand
-for those with default settings.
+Pass an instance to the parameter ``likelihood`` of a classifier. A name, such as "softmax", selects
+the likelihood with its default settings.
 """
 
 from sklearn.base import BaseEstimator
@@ -57,7 +57,7 @@ NAMES = {
 
 
 def resolve_likelihood(likelihood, n_classes):
-    """Return the likelihood that a parameter of that name stands for."""
+    """Return the likelihood selected by the parameter `likelihood` of a classifier."""
     if isinstance(likelihood, str):
         if likelihood == "auto":
             likelihood = "bernoulli-logit" if n_classes == 2 else "softmax"

@@ -1,7 +1,7 @@
-"""Pictures of fitted models, in the manner of scikit-learn's displays.
+"""Plots of fitted models, with the interface of scikit-learn's displays.
 
-Each is made by its ``from_estimator`` and drawn again by its ``plot``. They need matplotlib, which
-is imported when a picture is drawn.
+The class method ``from_estimator`` computes and draws a display; ``plot`` draws it again. The
+displays need matplotlib, which they import when they draw.
 """
 
 from sparsegpc.displays._convergence import ConvergenceDisplay

@@ -1,4 +1,4 @@
-"""The lower bound on the way of a fit."""
+"""Plot of the lower bound during a fit."""
 
 import numpy as np
 
@@ -27,40 +27,40 @@ AXES = {"evaluations": "evaluations of the bound", "seconds": "time since the st
 
 
 class ConvergenceDisplay:
-    """The lower bound over the evaluations of a fit, and where inducing points were chosen.
+    """Plot of the lower bound during a fit, and of where inducing points were chosen.
 
-    A fit tries a few starts, raises the lower bound over the hyperparameters, chooses the inducing
-    points again with the kernel that it has learned, and goes on. With many rows it begins on
-    subsets of them. The bound of a subset is another quantity than that of all rows, so the picture
-    shows nats per row, and subsets in another colour. Equal rows that were merged count as one, as
-    in ``history_``. Where a few poor starts would take most of the vertical axis it begins above
-    them. With minibatches there is one evaluation for each epoch, or call of ``partial_fit``.
+    A fit tries a few starts, and then alternates between maximising the lower bound over the
+    hyperparameters and choosing the inducing points again with the learned kernel. With many rows
+    it begins with subsets of them. As bounds for a subset and for all rows are not comparable, the
+    plot shows nats per row, and subsets in another colour. Merged rows count as one row, as in
+    ``history_``. The vertical axis leaves out a few poor starts if they would take up most of it.
+    With minibatches there is one evaluation for each epoch, or for each call of ``partial_fit``.
 
     It is recommended to use `from_estimator`. All parameters are stored as attributes.
 
     Parameters
     ----------
     choice : ndarray of shape (n_evaluations,)
-        How many times points had been chosen before those of each evaluation.
+        Number of the choice of points that each evaluation uses, counted from 0.
     n_samples : ndarray of shape (n_evaluations,)
         Number of rows of each evaluation.
     n_inducing : ndarray of shape (n_evaluations,)
-        Inducing points of each.
+        Number of inducing points of each evaluation.
     lower_bound : ndarray of shape (n_evaluations,)
-        In nats, of these rows.
+        Lower bound for the rows of each evaluation, in nats.
     seconds : ndarray of shape (n_evaluations,)
-        Time from the start of the fit to each.
+        Time from the start of the fit to each evaluation.
 
     Attributes
     ----------
     ax_ : matplotlib Axes
-        Where it is drawn.
+        Axes of the plot.
     figure_ : matplotlib Figure
-        Its figure.
+        Figure of the axes.
     line_ : matplotlib Line2D
         The bound of all rows, with gaps where points are chosen.
     subset_line_ : matplotlib Line2D or None
-        The bound of subsets of the rows; None if there are none, or if they are not asked for.
+        The bound of subsets of the rows; None if there are no subsets, or if they are not drawn.
     choice_lines_ : matplotlib LineCollection
         Vertical lines where points were chosen again.
     legend_ : matplotlib Legend
@@ -68,8 +68,8 @@ class ConvergenceDisplay:
 
     See Also
     --------
-    SparsityDisplay : What fewer inducing points would have cost.
-    SparseGPClassifier : Its ``history_`` is what this shows.
+    SparsityDisplay : The bound with fewer inducing points.
+    SparseGPClassifier : Its ``history_`` contains the data of this plot.
 
     Examples
     --------
@@ -103,23 +103,23 @@ class ConvergenceDisplay:
         choice_kw=None,
         legend_kw=None,
     ):
-        """Draw the way of a fit.
+        """Draw the lower bound during a fit.
 
         Parameters
         ----------
         estimator : estimator with ``history_``, or Pipeline
-            Fitted: SparseGPClassifier, SparseGPRegressor or one that learns from minibatches, or a
-            pipeline that ends in one.
+            A fitted SparseGPClassifier, SparseGPRegressor, StochasticSparseGPClassifier or
+            StochasticSparseGPRegressor, or a pipeline that ends in one of them.
         against : {"evaluations", "seconds"}, default="evaluations"
-            What runs along the horizontal axis.
+            Quantity on the horizontal axis.
         subsets : bool, default=True
-            Whether to draw evaluations on subsets of the rows, too.
+            Whether to draw also the evaluations on subsets of the rows.
         ax : matplotlib Axes or None, default=None
             Where to draw; None makes a figure.
         line_kw : dict or None, default=None
             Settings for `matplotlib.axes.Axes.plot` of the bound of all rows.
         subset_kw : dict or None, default=None
-            Those of the bound of subsets.
+            Settings for `matplotlib.axes.Axes.plot` of the bound of subsets.
         choice_kw : dict or None, default=None
             Settings for `matplotlib.axes.Axes.vlines` where points were chosen again.
         legend_kw : dict or None, default=None
@@ -128,7 +128,7 @@ class ConvergenceDisplay:
         Returns
         -------
         display : ConvergenceDisplay
-            Drawn.
+            The display, which has been drawn.
         """
         need_matplotlib(f"{cls.__name__}.from_estimator")
         model = fitted_model(estimator, KINDS).estimator
@@ -154,20 +154,20 @@ class ConvergenceDisplay:
         choice_kw=None,
         legend_kw=None,
     ):
-        """Draw it.
+        """Draw the display.
 
         Parameters
         ----------
         ax : matplotlib Axes or None, default=None
             Where to draw; None makes a figure.
         against : {"evaluations", "seconds"}, default="evaluations"
-            What runs along the horizontal axis.
+            Quantity on the horizontal axis.
         subsets : bool, default=True
-            Whether to draw evaluations on subsets of the rows, too.
+            Whether to draw also the evaluations on subsets of the rows.
         line_kw : dict or None, default=None
             Settings for `matplotlib.axes.Axes.plot` of the bound of all rows.
         subset_kw : dict or None, default=None
-            Those of the bound of subsets.
+            Settings for `matplotlib.axes.Axes.plot` of the bound of subsets.
         choice_kw : dict or None, default=None
             Settings for `matplotlib.axes.Axes.vlines` where points were chosen again.
         legend_kw : dict or None, default=None
@@ -176,7 +176,7 @@ class ConvergenceDisplay:
         Returns
         -------
         display : ConvergenceDisplay
-            This one.
+            The display itself.
         """
         need_matplotlib(f"{type(self).__name__}.plot")
         if against not in tuple(AXES):
@@ -194,9 +194,9 @@ class ConvergenceDisplay:
         before = ax.get_ylim() if ax.has_data() else ()
         style = {"marker": "o", "markersize": 3.5, "linewidth": 1.5}
 
-        def line(kept, name, given, **own):
-            drawn = _with_gaps(x, per_row, kept, breaks)
-            return ax.plot(*drawn, **settings(name, given, "line", **style, **own))[0]
+        def line(mask, name, given, **defaults):
+            points = _with_gaps(x, per_row, mask, breaks)
+            return ax.plot(*points, **settings(name, given, "line", **style, **defaults))[0]
 
         self.line_ = line(whole, "line_kw", line_kw, color=BLUE, label=f"all {n_rows} rows")
         self.subset_line_ = None
@@ -217,7 +217,7 @@ class ConvergenceDisplay:
                 color=PALE,
                 linewidth=1.0,
                 zorder=0,
-                # matplotlib leaves out of legends what begins with an underscore.
+                # matplotlib's legends leave out labels that begin with an underscore.
                 label="points chosen again" if starts else "_never",
             ),
         )
@@ -227,19 +227,19 @@ class ConvergenceDisplay:
         return self
 
 
-def _with_gaps(x, y, kept, breaks):
-    """Return what is kept of a line, with gaps before `breaks` and where something is left out."""
-    y = np.where(kept, y, np.nan)
+def _with_gaps(x, y, mask, breaks):
+    """Return the points of a line to draw, with gaps before `breaks` and at omitted points."""
+    y = np.where(mask, y, np.nan)
     return np.insert(np.asarray(x, float), breaks, np.nan), np.insert(y, breaks, np.nan)
 
 
 def _limits(values, before):
-    """Return the vertical limits: a few low values do not squeeze the others.
+    """Return vertical limits, which leave out a few low values that need most of the axis.
 
-    `before` are those of what was drawn before, or nothing; both are to be seen.
+    `before` holds the limits of earlier plots on these axes, or is empty; the result includes them.
     """
-    # The first steps from poor starts may be so low that the others are not visible: the axis
-    # begins above the lowest fifth of the evaluations if these would take most of it.
+    # The first steps from poor starts may be so low that the other steps are hard to distinguish.
+    # If the lowest fifth of the evaluations would take up most of the axis, it starts above them.
     lowest, low, high = np.quantile(values, [0.0, 0.2, 1.0])
     if low - lowest <= 0.7 * (high - lowest):
         low = lowest

@@ -1,16 +1,16 @@
-"""What displays share of drawing: matplotlib where it is needed, colours, settings, legends."""
+"""Drawing functions that the displays share: axes, colours, settings and legends."""
 
 import numpy as np
 
-# Colours that also differ for the colour-blind (Okabe and Ito).
+# Colours that colour-blind readers can distinguish (Okabe and Ito).
 BLUE, SKY, VERMILION, GREEN = "#0072B2", "#56B4E9", "#D55E00", "#009E73"
 GREY, PALE = "#5F5F5F", "#C8C8C8"
-# Settings of a colour: any one that is given replaces all defaults.
+# Settings of a colour. If a user gives one of the first two, no default colour is used.
 COLOURS = ("color", "c", "facecolor", "edgecolor")
 
 
 def need_matplotlib(caller):
-    """Raise ImportError, which names the caller, where matplotlib is missing."""
+    """Raise ImportError, whose message names the caller, if matplotlib is missing."""
     try:
         import matplotlib  # noqa: F401
     except ImportError as error:
@@ -20,7 +20,7 @@ def need_matplotlib(caller):
 
 
 def axes_or_new(ax, *, n_axes=1, width=6.4, height=4.4):
-    """Return `ax`, or new axes side by side in a figure of so many inches if it is None."""
+    """Return `ax` or, if it is None, new axes side by side; `width` and `height` are in inches."""
     if ax is not None:
         _refuse_no_axes(ax)
         return ax
@@ -30,7 +30,7 @@ def axes_or_new(ax, *, n_axes=1, width=6.4, height=4.4):
 
 
 def _refuse_no_axes(ax):
-    """Raise TypeError for what is neither Axes nor an array of them."""
+    """Raise TypeError if `ax` is neither Axes nor an array of Axes."""
     for one in np.ravel(np.asarray(ax, dtype=object)):
         if not hasattr(one, "get_figure") or not hasattr(one, "plot"):
             raise TypeError(
@@ -39,18 +39,18 @@ def _refuse_no_axes(ax):
 
 
 def settings(name, given, artist, **defaults):
-    """Return settings of an artist: the defaults, and above them those that a user gives.
+    """Return the settings of an artist: defaults, updated by those that a user gives.
 
     Parameters
     ----------
     name : str
-        Of the user's parameter.
+        Name of the user's parameter, for messages.
     given : dict or None
-        It may hold abbreviations, such as "lw".
+        May contain abbreviations, such as "lw".
     artist : {"line", "collection"}
-        What kind of artist, which knows its abbreviations.
+        Kind of artist, which determines the abbreviations.
     **defaults
-        In full.
+        Default settings, under their full names.
     """
     given = checked_settings(name, given)
     from matplotlib import cbook, collections, lines
@@ -63,7 +63,7 @@ def settings(name, given, artist, **defaults):
 
 
 def checked_settings(name, given):
-    """Return a user's settings as a new dictionary, empty for None; TypeError for anything else."""
+    """Return a copy of a user's settings, empty for None. Raise TypeError if not a dict."""
     if given is not None and not isinstance(given, dict):
         raise TypeError(
             f"{name} must be a dictionary of matplotlib's settings or None, got {given!r}: "
@@ -73,15 +73,15 @@ def checked_settings(name, given):
 
 
 def add_legend(ax, given, n_columns):
-    """Put a legend below the axes, where no data are, or where the user's settings place it.
+    """Add a legend below the axes, or where the user's settings place it.
 
-    It has up to `n_columns` columns, as the axes are wide.
+    It has up to `n_columns` columns, depending on the width of the axes.
     """
     from matplotlib.transforms import ScaledTranslation
 
     given = checked_settings("legend_kw", given)
     if "loc" not in given and "bbox_to_anchor" not in given:
-        # 34 points for the tick labels and the label of the axis.
+        # 34 points leave room for the tick labels and the label of the axis.
         down = ScaledTranslation(0.0, -34.0 / 72.0, ax.figure.dpi_scale_trans)
         given.update(
             loc="upper center", bbox_to_anchor=(0.5, 0.0), bbox_transform=ax.transAxes + down

@@ -1,4 +1,4 @@
-"""A classifier of two columns: probabilities, decision boundary and inducing points."""
+"""Plot of a binary classifier of two columns: shading, decision boundary and inducing points."""
 
 import numpy as np
 from sklearn.utils import column_or_1d
@@ -38,38 +38,39 @@ LABELS = {
     "pg_variance": "Pólya-Gamma variance of pseudo-observations",
     "latent_std": "standard deviation of f",
 }
-# Those of which f is the log-odds, to which the augmentation applies.
+# Likelihoods for which f is the log-odds, to which the augmentation applies.
 LOGISTIC = (BernoulliLogit, ConditionalPolyaGamma, PolyaGammaLogit)
-# Shades that rows and points stand out from.
+# Shades against which rows and points are visible.
 LIGHT_BLUE, LIGHT_VERMILION, LIGHT_GREY = "#7FB8D8", "#EAAE7F", "#8C8C8C"
 
 
 class InducingPointsDisplay:
-    r"""A binary classifier of two columns: shading, decision boundary, rows and inducing points.
+    r"""Plot of a binary classifier of two columns: shading, boundary, rows and inducing points.
 
-    The shading is the probability of the second class; or one of two measures of uncertainty.
-    "latent_std" is the standard deviation of f, which is large where rows are missing.
+    The shading shows the probability of the second class or one of two measures of uncertainty.
+    "latent_std" is the standard deviation of f, which is large where there are no rows.
     "pg_variance" is the variance of the pseudo-observations of f into which the Pólya-Gamma
     augmentation [1]_ turns the labels,
 
     .. math::
         \frac{2 c}{\tanh(c / 2)}, \qquad c^2 = E[f]^2 + V[f],
 
-    for a row of weight one. It is least, 4, where f is known to be zero: rows at the decision
-    boundary say most about f, and weigh most when points are chosen (section 5.2 of [2]_).
+    for a row of weight one. Its minimum is 4, where f is certain to be zero: rows at the decision
+    boundary are the most informative about f, and have the largest weights in the choice of points
+    (section 5.2 of [2]_).
 
     It is recommended to use `from_estimator`. All parameters are stored as attributes.
 
     Parameters
     ----------
     xx0 : ndarray of shape (grid_resolution, grid_resolution)
-        First column at the points of a grid, as of `numpy.meshgrid`.
+        First column at the points of a grid, as `numpy.meshgrid` returns it.
     xx1 : ndarray of shape (grid_resolution, grid_resolution)
         Second column.
     probability : ndarray of shape (grid_resolution, grid_resolution)
-        Of the second class.
+        Probability of the second class.
     response : {"probability", "pg_variance", "latent_std"}
-        What is shaded.
+        Quantity that is shaded.
     values : ndarray of shape (grid_resolution, grid_resolution)
         The shading.
     X : ndarray of shape (n_samples, 2)
@@ -79,7 +80,7 @@ class InducingPointsDisplay:
     classes : ndarray of shape (2,)
         Class labels.
     inducing_points : ndarray of shape (n_points, 2)
-        In the columns of X.
+        Inducing points, in the columns of X.
     xlabel : str
         Name of the first column.
     ylabel : str
@@ -88,26 +89,27 @@ class InducingPointsDisplay:
     Attributes
     ----------
     ax_ : matplotlib Axes
-        Where it is drawn.
+        Axes of the plot.
     figure_ : matplotlib Figure
-        Its figure.
+        Figure of the axes.
     surface_ : matplotlib QuadContourSet
         The shading.
     boundary_ : matplotlib QuadContourSet or None
-        Where both classes are equally probable; None if that is nowhere on the grid.
+        Line on which both classes are equally probable; None if it does not cross the grid.
     scatter_ : list of matplotlib PathCollection
         The rows of each class.
     inducing_ : matplotlib PathCollection
         The inducing points.
     colorbar_ : matplotlib Colorbar
-        Of the shading.
+        Colour bar of the shading.
     legend_ : matplotlib Legend
         Below the axes.
 
     See Also
     --------
-    sklearn.inspection.DecisionBoundaryDisplay : Responses of any classifier, without points.
-    RegressionDisplay : The like for a regressor.
+    sklearn.inspection.DecisionBoundaryDisplay : Responses of any classifier, without inducing
+        points.
+    RegressionDisplay : The plot of a regressor.
 
     References
     ----------
@@ -177,16 +179,17 @@ class InducingPointsDisplay:
         Parameters
         ----------
         estimator : SparseGPClassifier, StochasticSparseGPClassifier or Pipeline
-            Fitted to two classes. The steps of a pipeline before the classifier need
-            ``inverse_transform``, to draw the inducing points in the columns of X.
+            Fitted to two classes. Pipeline steps before the classifier need ``inverse_transform``,
+            so that the inducing points can be drawn in the columns of X.
         X : array-like of shape (n_samples, 2)
             Rows to draw, not necessarily those of `fit`. The grid spans their range.
         y : array-like of shape (n_samples,)
             Their labels.
         response : {"probability", "pg_variance", "latent_std"}, default="probability"
-            What is shaded. The other two need a likelihood of two classes.
+            Quantity to shade. "pg_variance" needs a logistic likelihood for two classes,
+            "latent_std" any likelihood for two classes.
         grid_resolution : int, default=150
-            Points of the grid along each axis.
+            Number of grid points along each axis.
         ax : matplotlib Axes or None, default=None
             Where to draw; None makes a figure.
         surface_kw : dict or None, default=None
@@ -205,13 +208,13 @@ class InducingPointsDisplay:
         Returns
         -------
         display : InducingPointsDisplay
-            Drawn.
+            The display, which has been drawn.
 
         Raises
         ------
         ValueError
-            If X has not two columns, the classifier not two classes, or `response` is unknown or
-            not defined for its likelihood.
+            If X does not have two columns, the classifier does not have two classes, or `response`
+            is unknown or not defined for its likelihood.
         """
         need_matplotlib(f"{cls.__name__}.from_estimator")
         fitted = fitted_model(estimator, (SparseGPClassifier, StochasticSparseGPClassifier))
@@ -229,11 +232,11 @@ class InducingPointsDisplay:
         inducing_points = fitted.inverse_transform(model.inducing_points_)
         grid = np.meshgrid(*(along(column, size) for column in rows.T))
         points = np.column_stack([axis.ravel() for axis in grid])
-        seen = fitted.transform(like_rows(X, points))
-        probability = model.predict_proba(seen)[:, 1].reshape(size, size)
+        rows_on_grid = fitted.transform(like_rows(X, points))
+        probability = model.predict_proba(rows_on_grid)[:, 1].reshape(size, size)
         values = probability
         if response != "probability":
-            values = _uncertainty(response, *model.latent_mean_and_variance(seen))
+            values = _uncertainty(response, *model.latent_mean_and_variance(rows_on_grid))
         xlabel, ylabel = column_names(X)
         return cls(
             xx0=grid[0],
@@ -268,7 +271,7 @@ class InducingPointsDisplay:
         colorbar_kw=None,
         legend_kw=None,
     ):
-        """Draw it.
+        """Draw the display.
 
         Parameters
         ----------
@@ -290,7 +293,7 @@ class InducingPointsDisplay:
         Returns
         -------
         display : InducingPointsDisplay
-            This one.
+            The display itself.
         """
         need_matplotlib(f"{type(self).__name__}.plot")
         self.ax_ = ax = axes_or_new(ax, height=5.4)
@@ -303,7 +306,7 @@ class InducingPointsDisplay:
             self.boundary_ = ax.contour(
                 self.xx0, self.xx1, self.probability, [0.5], **{**style, **given}
             )
-            # Contours have no entry of their own in a legend.
+            # matplotlib's legends have no entries for contours, so add an empty line.
             look = {"color": self.boundary_.get_edgecolor()[0]}
             look["linewidth"] = self.boundary_.get_linewidth()[0]
             ax.plot([], [], **look, label="decision boundary")
@@ -348,12 +351,12 @@ class InducingPointsDisplay:
         return self
 
     def _class_names(self):
-        """Return what stands for each class: a label in words alone, else with what it is."""
-        # matplotlib leaves out of legends what begins with an underscore.
-        alone = [isinstance(c, str) and not c.startswith("_") for c in self.classes]
+        """Return a name for each class: a label that is a string, else "class" and the label."""
+        # matplotlib's legends leave out labels that begin with an underscore.
+        is_name = [isinstance(c, str) and not c.startswith("_") for c in self.classes]
         return [
-            str(c) if in_words else f"class {c}"
-            for c, in_words in zip(self.classes, alone, strict=True)
+            str(c) if is_string else f"class {c}"
+            for c, is_string in zip(self.classes, is_name, strict=True)
         ]
 
     def _plot_surface(self, surface_kw, colorbar_kw):
@@ -362,7 +365,7 @@ class InducingPointsDisplay:
 
         given, names = checked_settings("surface_kw", surface_kw), self._class_names()
         if self.response == "probability":
-            # Opaque: where transparent levels meet they leave lines.
+            # The colours are opaque, as transparent levels leave lines where they meet.
             colours = LinearSegmentedColormap.from_list("", [LIGHT_BLUE, "white", LIGHT_VERMILION])
             style = {"levels": np.linspace(0.0, 1.0, 21)}
             label, ticks = f"probability of {names[1]}", np.linspace(0.0, 1.0, 5)
@@ -379,7 +382,7 @@ class InducingPointsDisplay:
 
 
 def _check_response(response, model):
-    """Raise ValueError if this is not defined for a fitted classifier."""
+    """Raise ValueError if `response` is not defined for a fitted classifier."""
     if response not in RESPONSES:
         raise ValueError(f"response must be one of {RESPONSES}, got {response!r}: give its name")
     n_classes = len(model.classes_)
@@ -404,9 +407,9 @@ def _check_response(response, model):
 
 
 def _uncertainty(response, mean, variance):
-    """Return the shading of this name, from moments of f."""
+    """Return the shading "pg_variance" or "latent_std" from the moments of f."""
     if response == "latent_std":
         return np.sqrt(variance)
     tilt = np.sqrt(mean**2 + variance)
-    # The variance at a tilt of 1e-8 is that at zero to the last bit.
+    # A lower limit of the tilt avoids 0 / 0; in float64 the variance at 1e-8 equals that at zero.
     return 1.0 / polya_gamma_mean(np.maximum(tilt, 1e-8))

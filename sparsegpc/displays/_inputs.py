@@ -1,4 +1,4 @@
-"""What displays are given: a fitted model, perhaps at the end of a pipeline, and its data."""
+"""Validation of the arguments of displays: a fitted model or pipeline, and data."""
 
 import numbers
 from typing import NamedTuple
@@ -18,20 +18,20 @@ class FittedModel(NamedTuple):
     estimator: BaseEstimator
 
     def transform(self, X):
-        """Return rows as the estimator sees them."""
+        """Return the rows after the steps before the estimator."""
         for _, step in self.steps:
             X = step.transform(X)
         return X
 
     def inverse_transform(self, points):
-        """Return points as columns of the X that the pipeline sees."""
+        """Return points in the columns of the pipeline's input X."""
         for name, step in reversed(self.steps):
             if not hasattr(step, "inverse_transform"):
                 raise ValueError(
                     "the inducing points are drawn in the columns of X, so all steps before the "
                     f"last need inverse_transform, which step {name!r}, a "
                     f"{type(step).__name__}, has not: leave this step out, or give the estimator "
-                    "at the end of the pipeline and X as it is transformed"
+                    "at the end of the pipeline and the transformed X"
                 )
             points = step.inverse_transform(points)
         return np.asarray(points, dtype=np.float64)
@@ -40,7 +40,7 @@ class FittedModel(NamedTuple):
 def fitted_model(estimator, kinds):
     """Return the `FittedModel` of an estimator of one of `kinds`, or a pipeline that ends in one.
 
-    Raises TypeError for another estimator, NotFittedError for one that is not fitted.
+    Raises TypeError for any other estimator, and NotFittedError if it is not fitted.
     """
     steps = []
     while isinstance(estimator, Pipeline):
@@ -50,8 +50,8 @@ def fitted_model(estimator, kinds):
         names = " or ".join(kind.__name__ for kind in kinds)
         raise TypeError(
             f"estimator must be a fitted {names}, or a Pipeline that ends in one, got a "
-            f"{type(estimator).__name__}: of a search or another wrapper give the fitted estimator "
-            "that it holds"
+            f"{type(estimator).__name__}: for a search or another wrapper, give the fitted "
+            "estimator that it contains"
         )
     check_is_fitted(estimator)
     return FittedModel(steps, estimator)
@@ -68,7 +68,7 @@ def refuse_one_vs_rest(estimator, what):
 
 
 def numeric_rows(X, n_columns=None):
-    """Return X as an array of floats, which must have `n_columns` columns if that is given."""
+    """Return X as an array of floats; check that it has `n_columns` columns, if given."""
     refuse_masked(X, "X")
     rows = check_array(X, dtype=np.float64, input_name="X")
     if n_columns is not None and rows.shape[1] != n_columns:
@@ -86,7 +86,7 @@ def column_names(X):
 
 
 def like_rows(X, values):
-    """Return rows (n_rows, n_features) as a frame of the kind of X if that is one."""
+    """Return rows (n_rows, n_features); if X is a data frame, as a data frame of the same kind."""
     names = getattr(X, "columns", None)
     if names is None:
         return values
@@ -94,7 +94,7 @@ def like_rows(X, values):
 
 
 def grid_size(grid_resolution):
-    """Return the number of grid points along an axis, or raise ValueError if it is none."""
+    """Validate the number of grid points along an axis, and return it."""
     if not _is_whole(grid_resolution) or grid_resolution < 2:
         raise ValueError(
             "grid_resolution must be an integer of 2 or more, the number of points along each "
@@ -104,16 +104,16 @@ def grid_size(grid_resolution):
 
 
 def along(values, n_points, margin=0.05):
-    """Return evenly spaced points over the range of values, and a margin of it on either side."""
+    """Return evenly spaced points over the range of values, extended by a margin on either side."""
     low, high = values.min(), values.max()
     margin *= (high - low) or 1.0
     return np.linspace(low - margin, high + margin, n_points)
 
 
 def sizes_of_prefixes(n_inducing, n_points, n_default):
-    """Return numbers of points between 1 and `n_points`, ascending, each once.
+    """Return distinct numbers of points between 1 and `n_points`, ascending.
 
-    None stands for about `n_default` in geometric progression.
+    None means about `n_default` numbers in geometric progression.
     """
     if n_inducing is None:
         return np.unique(np.geomspace(1, n_points, n_default).round().astype(int))
@@ -122,13 +122,13 @@ def sizes_of_prefixes(n_inducing, n_points, n_default):
     if not whole or given.min() < 1 or given.max() > n_points:
         raise ValueError(
             f"n_inducing must be integers between 1 and {n_points}, the number of inducing points "
-            f"of the estimator, got {n_inducing!r}: None is a few of them"
+            f"of the estimator, got {n_inducing!r}: None selects a few numbers"
         )
     return np.unique(given)
 
 
 def which_column(feature, names):
-    """Return the number of a column, given by its number or its name."""
+    """Return the number of a column, given its number or its name."""
     if feature is None:
         if len(names) == 1:
             return 0

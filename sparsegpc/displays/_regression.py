@@ -1,4 +1,4 @@
-"""A regressor along one column: the mean, what is known of f, and where y is expected."""
+"""Plot of a regressor along one column: mean, band of f and band of y."""
 
 import numbers
 
@@ -30,26 +30,26 @@ from sparsegpc.displays._inputs import (
 
 
 class RegressionDisplay:
-    r"""A regressor along one column: its mean, bands of f and of y, rows and inducing points.
+    r"""Plot of a regressor along one column: mean, bands of f and of y, rows and inducing points.
 
-    There are two bands. That of f is for the function, and shrinks as rows are added; that
-    of y, which adds the noise, is for the targets, and should hold the share `confidence` of
-    them. Both are the mean and as many standard deviations on either side as that share takes of a
-    Gaussian. Noise may depend on the row. With more columns the others are held at reference
-    values, so rows and inducing points, which are elsewhere in these, need not follow the bands.
+    Both bands are central intervals, of probability `confidence`, of a Gaussian. The band of f
+    describes the uncertainty of the function and shrinks as rows are added. The band of y includes
+    the noise, whose variance may depend on the row, and should contain a proportion `confidence` of
+    the targets. All other columns are fixed at reference values. As rows and inducing points have
+    other values in these columns, they need not follow the bands.
 
     It is recommended to use `from_estimator`. All parameters are stored as attributes.
 
     Parameters
     ----------
     grid : ndarray of shape (grid_resolution,)
-        Values of the column, ascending.
+        Values of the column, in ascending order.
     mean : ndarray of shape (grid_resolution,)
         Predictive mean, in units of y.
     f_std : ndarray of shape (grid_resolution,)
         Standard deviation of f, in units of y.
     y_std : ndarray of shape (grid_resolution,) or None
-        Standard deviation of y, in units of y; None if the noise is not known there.
+        Standard deviation of y, in units of y; None if the noise on the grid is unknown.
     x : ndarray of shape (n_samples,)
         The column of the rows to draw.
     y : ndarray of shape (n_samples,)
@@ -64,15 +64,15 @@ class RegressionDisplay:
     Attributes
     ----------
     ax_ : matplotlib Axes
-        Where it is drawn.
+        Axes of the plot.
     figure_ : matplotlib Figure
-        Its figure.
+        Figure of the axes.
     line_ : matplotlib Line2D
         The mean.
     f_band_ : matplotlib PolyCollection
         The band of f.
     y_band_ : matplotlib PolyCollection or None
-        The band of y; None if the noise is not known.
+        The band of y; None if the noise is unknown.
     scatter_ : matplotlib PathCollection
         The rows.
     inducing_ : matplotlib Line2D
@@ -82,7 +82,7 @@ class RegressionDisplay:
 
     See Also
     --------
-    InducingPointsDisplay : The like for a classifier.
+    InducingPointsDisplay : The plot of a classifier.
     sklearn.inspection.PartialDependenceDisplay : Averages over the other columns.
 
     Examples
@@ -136,24 +136,24 @@ class RegressionDisplay:
         Parameters
         ----------
         estimator : SparseGPRegressor, StochasticSparseGPRegressor or Pipeline
-            Fitted to one target. The steps of a pipeline before the regressor need
-            ``inverse_transform``, to draw the inducing points in the columns of X.
+            Fitted to one output. Pipeline steps before the regressor need ``inverse_transform``, so
+            that the inducing points can be drawn in the columns of X.
         X : array-like of shape (n_samples, n_features)
             Rows to draw, not necessarily those of `fit`. The grid spans their range.
         y : array-like of shape (n_samples,)
             Their targets.
         feature : int, str or None, default=None
-            The column, by its number or, in a frame, its name. None is possible with one column.
+            The number of the column or, in a data frame, its name. None is allowed if there is only
+            one column.
         reference : array-like of shape (n_features,) or None, default=None
-            Values of all columns, where that of the column itself does not count. None is the
-            median of each.
+            Values of all columns; that of `feature` is ignored. None means the medians.
         confidence : float, default=0.95
-            Probability of each band at a value of the column, between 0 and 1.
+            Probability of each band at each value of the column, between 0 and 1.
         grid_resolution : int, default=200
-            Points along the column.
+            Number of grid points along the column.
         noise_variance : float or None, default=None
-            Variance of the noise along the column for a model that was fitted to known noise, which
-            is unknown at other rows. Without it there is no band of y.
+            Variance of the noise along the column, for a model that was fitted with known noise. If
+            it is None, such a model has no band of y.
         ax : matplotlib Axes or None, default=None
             Where to draw; None makes a figure.
         line_kw : dict or None, default=None
@@ -161,7 +161,7 @@ class RegressionDisplay:
         f_band_kw : dict or None, default=None
             Settings for `matplotlib.axes.Axes.fill_between` of the band of f.
         y_band_kw : dict or None, default=None
-            Those of the band of y.
+            Settings for `matplotlib.axes.Axes.fill_between` of the band of y.
         scatter_kw : dict or None, default=None
             Settings for `matplotlib.axes.Axes.scatter` of the rows.
         inducing_kw : dict or None, default=None
@@ -172,12 +172,13 @@ class RegressionDisplay:
         Returns
         -------
         display : RegressionDisplay
-            Drawn.
+            The display, which has been drawn.
 
         Raises
         ------
         ValueError
-            If there is more than one target, or `feature`, `reference` or `confidence` is none.
+            If there is more than one output, or if `feature`, `reference` or `confidence` is
+            invalid.
         """
         need_matplotlib(f"{cls.__name__}.from_estimator")
         fitted = fitted_model(estimator, (SparseGPRegressor, StochasticSparseGPRegressor))
@@ -196,11 +197,11 @@ class RegressionDisplay:
         inducing_points = fitted.inverse_transform(model.inducing_points_)[:, column]
         points = np.tile(_reference(reference, rows), (size, 1))
         points[:, column] = grid = along(rows[:, column], size)
-        seen = fitted.transform(like_rows(X, points))
-        mean, variance = model.latent_mean_and_variance(seen)
+        rows_on_grid = fitted.transform(like_rows(X, points))
+        mean, variance = model.latent_mean_and_variance(rows_on_grid)
         y_std = None
-        if noise_variance is not None or not _was_told_noise(model):
-            y_std = model.predict(seen, return_std=True, noise_variance=noise_variance)[1]
+        if noise_variance is not None or not _has_known_noise(model):
+            y_std = model.predict(rows_on_grid, return_std=True, noise_variance=noise_variance)[1]
         return cls(
             grid=grid,
             mean=mean,
@@ -234,20 +235,20 @@ class RegressionDisplay:
         inducing_kw=None,
         legend_kw=None,
     ):
-        """Draw it.
+        """Draw the display.
 
         Parameters
         ----------
         ax : matplotlib Axes or None, default=None
             Where to draw; None makes a figure.
         confidence : float, default=0.95
-            Probability of each band at a value of the column, between 0 and 1.
+            Probability of each band at each value of the column, between 0 and 1.
         line_kw : dict or None, default=None
             Settings for `matplotlib.axes.Axes.plot` of the mean.
         f_band_kw : dict or None, default=None
             Settings for `matplotlib.axes.Axes.fill_between` of the band of f.
         y_band_kw : dict or None, default=None
-            Those of the band of y.
+            Settings for `matplotlib.axes.Axes.fill_between` of the band of y.
         scatter_kw : dict or None, default=None
             Settings for `matplotlib.axes.Axes.scatter` of the rows.
         inducing_kw : dict or None, default=None
@@ -258,7 +259,7 @@ class RegressionDisplay:
         Returns
         -------
         display : RegressionDisplay
-            This one.
+            The display itself.
         """
         need_matplotlib(f"{type(self).__name__}.plot")
         quantile = _quantile(confidence)
@@ -319,7 +320,7 @@ class RegressionDisplay:
 
 
 def _quantile(confidence):
-    """Return how many standard deviations on either side hold this share of a Gaussian."""
+    """Return the half-width, in standard deviations, of a central Gaussian interval."""
     if not isinstance(confidence, numbers.Real) or not 0.0 < confidence < 1.0:
         raise ValueError(
             f"confidence must be a number between 0 and 1, got {confidence!r}: for example 0.95"
@@ -339,6 +340,6 @@ def _reference(reference, rows):
     return reference
 
 
-def _was_told_noise(model):
-    """Return whether a regressor was fitted to known noise, and so has none for other rows."""
+def _has_known_noise(model):
+    """Return whether a regressor was fitted with known noise, which is unknown at other rows."""
     return model._noise is None

@@ -1,4 +1,4 @@
-"""What fewer inducing points would have cost."""
+"""Plot of the bound and the certificate against the number of inducing points."""
 
 import numpy as np
 
@@ -18,14 +18,14 @@ from sparsegpc.displays._inputs import fitted_model, refuse_one_vs_rest, sizes_o
 
 
 class SparsityDisplay:
-    """The lower bound, the cost per row and the certificate against the number of inducing points.
+    """Plot of lower bound, cost per row and certificate against the number of inducing points.
 
     Hyperparameters are those of the fitted model. As points are chosen one after the other, its
-    first m points are those of a choice of m; so the picture says whether the model has enough of
-    them: where the bound is level and the certificate small, more will not help. What it does not
-    show is that fewer points would have led to other hyperparameters. The certificate of a
-    classifier is about its own sites, which differ from one number of points to the next, so it may
-    rise while points are far too few.
+    first m points are also the choice of m points. The plot therefore shows whether the model has
+    enough points: if the bound is level and the certificate small, more points will not help. It
+    does not show that a fit with fewer points would learn other hyperparameters. The certificate of
+    a classifier depends on the sites, which differ between numbers of points, so it may increase
+    with the number of points as long as there are far too few.
 
     It is recommended to use `from_estimator`. All parameters are stored as attributes.
 
@@ -36,16 +36,16 @@ class SparsityDisplay:
     lower_bound : ndarray of shape (n_sizes,)
         Lower bound on the log marginal likelihood, in nats.
     cost_per_row : ndarray of shape (n_sizes,)
-        What the points miss, in nats per row: the ``cost_per_row_`` of a fit.
+        Cost of the residual variance, in nats per row: the ``cost_per_row_`` of a fit.
     gap_per_row : ndarray of shape (n_sizes,)
-        Upper less lower bound, in nats per row: the certificate.
+        Upper minus lower bound, in nats per row: the gap of the certificate.
 
     Attributes
     ----------
     axes_ : ndarray of shape (2,) of matplotlib Axes
-        On the left that of the bound, on the right that of cost and certificate.
+        Left: the bound. Right: the cost and the certificate.
     figure_ : matplotlib Figure
-        Their figure.
+        Figure of the axes.
     bound_line_ : matplotlib Line2D
         The lower bound.
     cost_line_ : matplotlib Line2D
@@ -53,13 +53,13 @@ class SparsityDisplay:
     gap_line_ : matplotlib Line2D
         The certificate.
     legend_ : matplotlib Legend
-        Of cost and certificate, below their axes.
+        Legend of cost and certificate, below their axes.
 
     See Also
     --------
-    ConvergenceDisplay : The bound on the way of a fit.
-    SparseGPClassifier.truncate : The model on the first points.
-    SparseGPRegressor.certificate : What the gap implies for predictions.
+    ConvergenceDisplay : The bound during a fit.
+    SparseGPClassifier.truncate : The model with the first points only.
+    SparseGPRegressor.certificate : Errors of predictions that the gap allows.
 
     Examples
     --------
@@ -97,18 +97,19 @@ class SparsityDisplay:
         gap_kw=None,
         legend_kw=None,
     ):
-        """Compute bounds and cost of the first points of a fitted model, and draw them.
+        """Compute the bounds and the cost of a fitted model with its first points, and draw them.
 
         Parameters
         ----------
         estimator : SparseGPClassifier, SparseGPRegressor or Pipeline
-            Fitted; a pipeline ends in one of the two.
+            A fitted estimator, or a pipeline that ends in one.
         X : array-like of shape (n_samples, n_features)
             The rows given to `fit`, which are not kept.
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
             Their labels or targets.
         n_inducing : int, array-like of int or None, default=None
-            Numbers of points. None is about 8, in geometric progression from 1 to all of the model.
+            Numbers of points. None means about 8 numbers in geometric progression, from 1 to the
+            number of points of the model.
         sample_weight : array-like of shape (n_samples,), float or None, default=None
             As in `fit`.
         noise_variance : float, array-like of the shape of y or None, default=None
@@ -118,16 +119,16 @@ class SparsityDisplay:
         bound_kw : dict or None, default=None
             Settings for `matplotlib.axes.Axes.plot` of the lower bound.
         cost_kw : dict or None, default=None
-            Those of the cost per row.
+            Settings for `matplotlib.axes.Axes.plot` of the cost per row.
         gap_kw : dict or None, default=None
-            Those of the certificate.
+            Settings for `matplotlib.axes.Axes.plot` of the certificate.
         legend_kw : dict or None, default=None
             Settings for `matplotlib.axes.Axes.legend`.
 
         Returns
         -------
         display : SparsityDisplay
-            Drawn.
+            The display, which has been drawn.
 
         Raises
         ------
@@ -137,8 +138,9 @@ class SparsityDisplay:
 
         Notes
         -----
-        Each number m costs O(N m^2) for N rows; for labels several times, since sites are solved
-        anew. Up to 20 000 rows the certificate adds one pass over the N x N kernel matrix.
+        Each number m of points costs O(N m^2) for N rows, and several times that for a classifier,
+        as the sites are solved for again. With up to 20 000 rows the certificate adds one pass over
+        the N x N kernel matrix.
         """
         need_matplotlib(f"{cls.__name__}.from_estimator")
         fitted = fitted_model(estimator, (SparseGPClassifier, SparseGPRegressor))
@@ -154,20 +156,22 @@ class SparsityDisplay:
                 "noise_variance must be None for a classifier, whose labels have no such noise, "
                 f"got {noise_variance!r}: leave it out"
             )
-        # It raises if these are not the data of fit.
+        # This raises ValueError if the data are not those of fit.
         whole = model.certificate(**data)
         n_points = len(model.inducing_points_)
         models = [model if m == n_points else model.truncate(m, **data) for m in sizes]
-        certificates = [whole if one is model else one.certificate(**data) for one in models]
+        certificates = [
+            whole if smaller is model else smaller.certificate(**data) for smaller in models
+        ]
         return cls(
             n_inducing=sizes,
-            lower_bound=np.array([one.lower_bound_ for one in models]),
-            cost_per_row=np.array([one.cost_per_row_ for one in models]),
+            lower_bound=np.array([smaller.lower_bound_ for smaller in models]),
+            cost_per_row=np.array([smaller.cost_per_row_ for smaller in models]),
             gap_per_row=np.array([certificate.gap_per_row for certificate in certificates]),
         ).plot(ax, bound_kw=bound_kw, cost_kw=cost_kw, gap_kw=gap_kw, legend_kw=legend_kw)
 
     def plot(self, ax=None, *, bound_kw=None, cost_kw=None, gap_kw=None, legend_kw=None):
-        """Draw it.
+        """Draw the display.
 
         Parameters
         ----------
@@ -176,22 +180,22 @@ class SparsityDisplay:
         bound_kw : dict or None, default=None
             Settings for `matplotlib.axes.Axes.plot` of the lower bound.
         cost_kw : dict or None, default=None
-            Those of the cost per row.
+            Settings for `matplotlib.axes.Axes.plot` of the cost per row.
         gap_kw : dict or None, default=None
-            Those of the certificate.
+            Settings for `matplotlib.axes.Axes.plot` of the certificate.
         legend_kw : dict or None, default=None
             Settings for `matplotlib.axes.Axes.legend`.
 
         Returns
         -------
         display : SparsityDisplay
-            This one.
+            The display itself.
         """
         need_matplotlib(f"{type(self).__name__}.plot")
         axes = np.ravel(axes_or_new(ax, n_axes=2, width=9.0, height=4.0))
         if len(axes) != 2:
             raise ValueError(
-                f"ax must hold two Axes, for the bound and for what points cost, got {len(axes)}: "
+                f"ax must hold two Axes, for the bound and for the cost, got {len(axes)}: "
                 "make them by plt.subplots(1, 2)"
             )
         self.axes_, self.figure_ = axes, axes[0].figure
@@ -211,14 +215,19 @@ class SparsityDisplay:
                 "line",
                 **{**style, "marker": "s"},
                 color=VERMILION,
-                label="certificate: upper less lower bound",
+                label="certificate: upper minus lower bound",
             ),
         )
         [self.cost_line_] = right.plot(
             self.n_inducing,
             self.cost_per_row,
             **settings(
-                "cost_kw", cost_kw, "line", **style, color=GREEN, label="cost of what points miss"
+                "cost_kw",
+                cost_kw,
+                "line",
+                **style,
+                color=GREEN,
+                label="cost of the residual variance",
             ),
         )
         left.set(xscale="log", xlabel="inducing points", ylabel="lower bound, nats")
@@ -230,7 +239,7 @@ class SparsityDisplay:
 
 
 def _refuse_unordered(model):
-    """Raise ValueError where the first m points are no choice of m points."""
+    """Raise ValueError if the first m points are not a choice of m points."""
     if model.inducing_indices_ is not None:
         return
     selector = model.selector
@@ -247,7 +256,7 @@ def _refuse_unordered(model):
 
 
 def _tick_at(ax, numbers):
-    """Label a logarithmic axis with these numbers, but for those too close to a larger one."""
+    """Label a logarithmic axis with these numbers, except those too close to a larger one."""
     from matplotlib.ticker import FixedLocator, NullLocator, StrMethodFormatter
 
     # Twelve ticks fit an axis that is half a figure wide.

@@ -591,7 +591,7 @@ def test_other_rows_are_no_reason_for_a_smaller_model(learned_classifier, learne
         (learned_classifier, two_classes.moons()),
         (learned_regressor, regression.waves()),
     ):
-        with pytest.raises(ValueError, match=f"holds {len(y) - 1} distinct rows.*held {len(y)}"):
+        with pytest.raises(ValueError, match=f"the {len(y)} distinct rows.*got {len(y) - 1}"):
             model.truncate(4, X[1:], y[1:])
         # Copies are not counted.
         twice = np.tile(X, (2, 1)), np.tile(y, 2), 0.5
