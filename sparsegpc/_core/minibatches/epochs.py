@@ -94,8 +94,8 @@ def solve_best(model, state, start, X, y, weight, batch_size):
     constant, end = model.constant_bound(y, weight), bound(best)
     if end >= constant:
         return best, False
-    few = X[spaced_rows(X, FEW_ROWS)]
-    for theta in (start.theta, model.constant_theta(start.theta, few, y, weight)):
+    some_rows = X[spaced_rows(X, FEW_ROWS)]
+    for theta in (start.theta, model.constant_theta(start.theta, some_rows, y, weight)):
         begin = model.start(theta, start.Z)._replace(n_seen=state.n_seen)
         solved = model.solve(begin, X, y, weight, batch_size)
         if bound(solved) > bound(best):

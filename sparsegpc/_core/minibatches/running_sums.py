@@ -33,13 +33,20 @@ def added(first, second):
 
 
 def combined(weights, choices):
-    """Return the weighted sum of several tuples of `RowSums`, one for each function."""
+    """Return the weighted sum of tuples of `RowSums`, itself a tuple with one for each function.
+
+    Parameters
+    ----------
+    weights : list of float
+    choices : list of tuple of RowSums
+        One tuple for each weight.
+    """
     return tuple(
         RowSums(
             *(
-                sum(c * x for c, x in zip(weights, xs, strict=True))
-                for xs in zip(*of_function, strict=True)
+                sum(weight * term for weight, term in zip(weights, terms, strict=True))
+                for terms in zip(*function_sums, strict=True)
             )
         )
-        for of_function in zip(*choices, strict=True)
+        for function_sums in zip(*choices, strict=True)
     )

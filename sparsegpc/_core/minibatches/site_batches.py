@@ -139,8 +139,8 @@ class SiteBatches(StochasticModel):
     def constant_bound(self, y, weight):
         learned = self.prior_mean is None
         return sum(
-            best_constant_bound(self.likelihood, one, weight, learned)
-            for one in self._targets(y, weight)
+            best_constant_bound(self.likelihood, target, weight, learned)
+            for target in self._targets(y, weight)
         )
 
     def log_prior(self, theta):
@@ -152,8 +152,8 @@ class SiteBatches(StochasticModel):
     def _constant_params(self, y, weight):
         learned = self.prior_mean is None
         targets = self._targets(y, weight) if self.likelihood.n_params else []
-        found = [self.likelihood.constant_params(one, weight, learned) for one in targets]
-        return np.concatenate([[], *found])
+        params = [self.likelihood.constant_params(target, weight, learned) for target in targets]
+        return np.concatenate([[], *params])
 
     def _absorb(self, state, features, y, weight, kept):
         batch = self._batch(state, features, y, weight)
@@ -219,7 +219,7 @@ class SiteBatches(StochasticModel):
 
         def evaluate(sums, best):
             if anderson.extrapolated:
-                self._refuse_no_sites(tuple(map(added, kept, sums)))
+                self._refuse_invalid(tuple(map(added, kept, sums)))
             return self._evaluate(batch, kept, sums)
 
         return ascend(
@@ -239,7 +239,7 @@ class SiteBatches(StochasticModel):
         bound = log_scale + sum(q.bound for q in posteriors)
         return BatchPoint(sums, visit.sums, posteriors, visit, log_scale, bound)
 
-    def _refuse_no_sites(self, sums):
+    def _refuse_invalid(self, sums):
         """Raise LinAlgError if extrapolated sums are not sums of sites of positive precision."""
         for part in sums:
             q = optimal_posterior(part, 1, STANDARD, 0.0)

@@ -208,8 +208,8 @@ class StochasticModel:
         The prior variance of f is minimised at the rows `X`.
         """
         n_params = self.kernel.n_params
-        flat = self.kernel.least_variance(theta[:n_params], self.bounds[:n_params], X)
-        return self._within_bounds(np.append(flat, self._constant_params(y, weight)))
+        kernel_theta = self.kernel.least_variance(theta[:n_params], self.bounds[:n_params], X)
+        return self._within_bounds(np.append(kernel_theta, self._constant_params(y, weight)))
 
     def _constant_params(self, y, weight):
         """Return the parameters of the likelihood that are optimal for a constant f."""

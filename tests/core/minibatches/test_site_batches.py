@@ -260,7 +260,7 @@ def test_settling_does_without_extrapolation_where_that_leads_nowhere(monkeypatc
     def refuse(self, sums):
         raise LinAlgError("extrapolated sums are not those of sites")
 
-    monkeypatch.setattr(SiteBatches, "_refuse_no_sites", refuse)
+    monkeypatch.setattr(SiteBatches, "_refuse_invalid", refuse)
     assert_allclose(data.bound(data.solved()), expected, rtol=1e-5)
 
 
