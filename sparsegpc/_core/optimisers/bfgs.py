@@ -117,7 +117,7 @@ def maximize_bfgs(
     poor=0.1,
     good=0.5,
     small_steps=2,
-    hope=3.0,
+    optimism=3.0,
 ):
     """Maximise a function in a box by steps within a trust region, and return the `Maximum`.
 
@@ -137,7 +137,7 @@ def maximize_bfgs(
     scale : float
         Unit of the function for its Hessian.
     best : float
-        Value reached elsewhere; see `hope`.
+        Value reached elsewhere; see `optimism`.
     is_stopped : callable or None
         ``is_stopped()`` is called after each step and returns whether to stop.
     longest : float
@@ -148,9 +148,9 @@ def maximize_bfgs(
         as long.
     small_steps : int
         Stop after this many steps in a row that gain less than `tol`.
-    hope : float
-        Stop at a point whose value is below `best` by more than `hope` times the expected gain of
-        the next step.
+    optimism : float
+        Stop if a gain of `optimism` times the expected gain of the next step would not reach
+        `best`.
 
     Returns
     -------
@@ -167,7 +167,7 @@ def maximize_bfgs(
     for n_iter in range(max_iter + 1):
         step, expected = hessian.step(current.x, current.gradient / scale, bounds, longest)
         expected *= scale
-        if expected < tol or current.value + hope * expected < best:
+        if expected < tol or current.value + optimism * expected < best:
             return Maximum(current, True, failed, n_iter)
         if n_iter == max_iter:
             break
