@@ -225,10 +225,10 @@ class HeteroscedasticModel(SparseModel):
         return theta[self.kernel.n_params :]
 
     def constant_theta(self, theta, bounds):
-        few, n_params = self.some_rows(), self.kernel.n_params
-        flat = self.kernel.least_variance(theta[:n_params], bounds[:n_params], few)
-        flat_noise = self.noise_kernel.least_variance(theta[n_params:], bounds[n_params:], few)
-        return np.concatenate([flat, flat_noise])
+        rows, n_params = self.some_rows(), self.kernel.n_params
+        kernel_theta = self.kernel.least_variance(theta[:n_params], bounds[:n_params], rows)
+        noise_theta = self.noise_kernel.least_variance(theta[n_params:], bounds[n_params:], rows)
+        return np.concatenate([kernel_theta, noise_theta])
 
     def initial_state(self):
         half = 0.5 * self.weight

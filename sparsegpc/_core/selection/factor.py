@@ -167,7 +167,7 @@ class Factor:
         """Recompute the residuals of all rows, and return whether the selection is complete."""
         blocks = row_blocks(self._X, self.size, **self._row_options)
         (costs,), (residual,) = blocks.visit(
-            partial(_leave, self._covariance, self._Z, self._L),
+            partial(_block_residuals, self._covariance, self._Z, self._L),
             Table(self._X),
             self._kdiag,
             self._precision,
@@ -204,7 +204,7 @@ def _whiten(covariance, Z, L, X):
     return solve_lower(L, covariance(Z, X), overwrite=True) if len(Z) else np.empty((0, len(X)))
 
 
-def _leave(covariance, Z, L, X, kdiag, precision):
+def _block_residuals(covariance, Z, L, X, kdiag, precision):
     """Return how much each point reduces the trace, and the residual of each row."""
     V = _whiten(covariance, Z, L, X)
     V *= V
