@@ -1,15 +1,15 @@
-"""Kernels made of kernels: sums, products, fixed parameters, and kernels known by values only."""
+"""Kernels made of other kernels, with fixed parameters, or without analytic derivatives."""
 
 import numpy as np
 
 from sparsegpc._core.kernels.families import Constant, Stationary
 
-# How far a logarithm may be moved that is not bounded.
+# Change of a log parameter without a bound: it makes a variance negligible, exp(-20) times itself.
 FAR = 20.0
 
 
 class _Pair:
-    """Two kernels that share the rows; parameters of the left one first."""
+    """Two kernels of the same rows; the parameters of the left kernel come first."""
 
     def __init__(self, left, right):
         self.left, self.right = left, right
@@ -84,13 +84,13 @@ class Product(_Pair):
 
 
 class Scaled(_Pair):
-    """A constant times a kernel, on either side: `Product` without the matrix of the constant."""
+    """A constant times a kernel, in either order. Builds no matrix of the constant."""
 
     def __init__(self, left, right):
         super().__init__(left, right)
         self._constant_first = isinstance(left, Constant)
         self._scaled = right if self._constant_first else left
-        # K, unless the kernel keeps it already.
+        # The pullback keeps K, unless that of the kernel already does.
         self.n_arrays = max(1, self._scaled.n_arrays)
 
     def _scale_and_rest(self, params):
@@ -116,7 +116,7 @@ class Scaled(_Pair):
         return scale * K, pullback
 
     def _evaluate_stationary(self, scale, rest, Z, X):
-        """Return what `evaluate` does; the kernel scales its values itself, within the cache."""
+        """Evaluate a kernel that multiplies its values by the scale while they are in the cache."""
         K, inner = self._scaled.evaluate(rest, Z, X, scale)
 
         def pullback(adjoint, wrt_Z=False):
@@ -136,7 +136,7 @@ class Scaled(_Pair):
 
 
 class FiniteDifferenceKernel:
-    """A kernel known by its values only; derivatives w.r.t. parameters by central differences.
+    """A kernel given by its values; derivatives w.r.t. parameters are central differences.
 
     Parameters
     ----------
@@ -146,14 +146,14 @@ class FiniteDifferenceKernel:
         ``diag(params, X)`` returns its diagonal, shape (N,).
     n_params : int
     name : str
-        How the user knows the kernel, for error messages.
+        Name of the kernel in error messages.
     step : float
-        Step in a parameter, that is relative in the hyperparameter: a compromise between
-        truncation (its square) and rounding (1e-16 over it).
+        Step in a log parameter: a compromise between the truncation error, ``step**2``, and the
+        rounding error, ``1e-16 / step``.
 
     Notes
     -----
-    A pullback costs 2 P evaluations of the kernel, and sees no derivative w.r.t. the points.
+    A pullback evaluates the kernel 2 P times. It gives no derivative w.r.t. the points.
     """
 
     n_arrays = 0
@@ -175,10 +175,10 @@ class FiniteDifferenceKernel:
         def pullback(adjoint, wrt_Z=False):
             if wrt_Z:
                 raise NotImplementedError(
-                    f"kernel {self.name} is known by its values only, so the derivative w.r.t. the "
-                    "inducing points is not available: keep the inducing points fixed, or use a "
-                    "kernel made of ConstantKernel, RBF, Matern (nu 0.5, 1.5 or 2.5), "
-                    "RationalQuadratic, ExpSineSquared, DotProduct, sums and products"
+                    f"kernel {self.name} has no derivative w.r.t. the inducing points: keep the "
+                    "inducing points fixed, or use a kernel made of ConstantKernel, RBF, Matern "
+                    "(nu 0.5, 1.5 or 2.5), RationalQuadratic, ExpSineSquared, DotProduct, sums and "
+                    "products"
                 )
             return self._differences(lambda p: self.value(p, Z, X), params, adjoint), None
 
@@ -195,9 +195,9 @@ class FreeKernel:
     ----------
     kernel : kernel node
     params : ndarray of shape (n_params,)
-        All parameters, as logarithms; the entries of fixed ones are used.
+        Logarithms of all parameters, of which the fixed ones are used.
     free : ndarray of bool of shape (n_params,)
-        Which of them `theta` replaces, in order.
+        Mask of the parameters that `theta` replaces, in order.
     """
 
     def __init__(self, kernel, params, free):
@@ -229,14 +229,14 @@ class FreeKernel:
         return self.kernel.diag(self._params(theta), X)
 
     def diag_pullback(self, theta, X, adjoint):
-        """Contract an adjoint of shape (N,) with the derivative of the diagonal, shape (P,)."""
+        """Return the contraction of an adjoint (N,) with the derivative of the diagonal, (P,)."""
         return self.kernel.diag_pullback(self._params(theta), X, adjoint)[self.free]
 
     def least_variance(self, theta, bounds, X):
-        """Return `theta` with each parameter at the bound where the variance at rows X is less.
+        """Return `theta` with each parameter at the bound of smaller prior variance at rows X.
 
-        Parameters that do not change the variance keep their values. ``bounds`` (P, 2); where one
-        is infinite the parameter moves by `FAR`.
+        Parameters that do not change the variance keep their values. ``bounds`` has shape (P, 2);
+        if the bound is infinite, the parameter changes by `FAR`.
         """
         slope = self.diag_pullback(theta, X, np.ones(len(X)))
         low, high = np.where(np.isfinite(bounds.T), bounds.T, [theta - FAR, theta + FAR])

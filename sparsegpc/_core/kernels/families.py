@@ -1,14 +1,14 @@
 r"""Covariance functions: values, and contractions of an adjoint with their derivatives.
 
-Each kernel is a node of an expression tree. Parameters are logarithms, one flat vector per node:
-a sum or product has those of its left child, then those of its right one.
+Kernels are the nodes of an expression tree. The parameters of a node are one flat vector of
+logarithms; a sum or product has the parameters of its left child, then those of its right child.
 
-``evaluate(params, Z, X)`` returns the (M, N) matrix K of :math:`k(z_m, x_n)` together with a
-function ``pullback(adjoint, wrt_Z)`` that contracts the adjoint, the derivatives of a scalar F
-w.r.t. the entries of K, into ``(dF/dparams, dF/dZ)``, the second None unless asked for. Nothing
-larger than (M, N) or (N, D) is built. ``diag(params, X)`` and ``diag_pullback(params, X, adjoint)``
-do the same for :math:`k(x_n, x_n)`, w.r.t. the parameters. ``n_arrays`` is how many (M, N) arrays
-a pullback keeps alive.
+``evaluate(params, Z, X)`` returns the (M, N) matrix K of :math:`k(z_i, x_n)` and a function
+``pullback(adjoint, wrt_Z)``. The adjoint holds the derivatives of a scalar F w.r.t. the entries of
+K; the pullback returns ``(dF/dparams, dF/dZ)``, the second None unless `wrt_Z` is true. No array is
+larger than (M, N) or (N, D). ``diag(params, X)`` returns :math:`k(x_n, x_n)`, and
+``diag_pullback(params, X, adjoint)`` its contraction w.r.t. the parameters. ``n_arrays`` is the
+number of (M, N) arrays that a pullback keeps in memory.
 """
 
 import numpy as np
@@ -16,12 +16,13 @@ import numpy as np
 from sparsegpc._core.rows.blocks import strips
 
 TINY = np.finfo(np.float64).tiny
-# Squared norms, in length scales, from which rounding matters, and what counts as lost.
+# The expansion |z|^2 - 2 z x + |x|^2 is accurate enough below the squared norm FAR; beyond it, for
+# distances above the fraction LOST_DIGITS of the squared norms.
 FAR, LOST_DIGITS = 1e4, 1e-4
 
 
 class Constant:
-    """The covariance c everywhere; parameter log c."""
+    """The constant covariance c; the parameter is log c."""
 
     n_params = 1
     n_arrays = 0
@@ -43,14 +44,15 @@ class Constant:
 
 
 def _near_pairs(s, zz, xx, far):
-    """Return the pairs whose squared distance s lost digits against their squared norms, or None.
+    """Return the pairs whose squared distances `s` have lost digits to cancellation, or None.
 
-    Where squared norms are below `far` the expansion into norms and products is accurate enough.
+    `zz` and `xx` are the squared norms of the two sets of rows. If they are below `far`, the
+    expansion into norms and products is accurate enough.
     """
     largest = zz.max(initial=0.0) + xx.max(initial=0.0)
     if largest < far:
         return None
-    # By the largest norms first: one comparison for each pair, and few pairs are left.
+    # Comparing all pairs with the largest norms first leaves few candidates.
     candidates = np.flatnonzero(s < LOST_DIGITS * largest)
     rows, columns = np.divmod(candidates, len(xx))
     lost = s[rows, columns] < LOST_DIGITS * (zz[rows] + xx[columns])
@@ -58,22 +60,23 @@ def _near_pairs(s, zz, xx, far):
 
 
 def _squared_distances(Z, X, pairs):
-    """Return the squared distances of these pairs of rows, from the differences."""
+    """Return the squared distances of pairs of rows, computed from the differences."""
     return sum((z[pairs[0]] - x[pairs[1]]) ** 2 for z, x in zip(Z.T, X.T, strict=True))
 
 
 class Stationary:
-    r"""A kernel :math:`\kappa(s)` of the squared distance s, each column in its own units.
+    r"""A kernel :math:`\kappa(\Delta)` of the squared distance in units of the length scales.
 
-    With :math:`s_{mn} = \sum_d (z_{md} - x_{nd})^2 / \ell_d^2`. The last parameters are the
-    logarithms of one length scale, or of one per column; a subclass may put `n_extra` others
-    before them. It gives :math:`\kappa` and :math:`\kappa' = d\kappa/ds`, which is all that the
-    derivatives w.r.t. length scales and points need.
+    The distance is :math:`\Delta_{in} = \sum_d (z_{id} - x_{nd})^2 / \ell_d^2`, ``s`` in the code.
+    The last parameters are the logarithms of one length scale, or of one for each column; a
+    subclass can have `n_extra` others before them. A subclass defines :math:`\kappa` and
+    :math:`\kappa' = d\kappa/d\Delta`, from which the derivatives w.r.t. length scales and points
+    follow.
 
     Parameters
     ----------
     n_length_scales : int
-        One for all columns, or D.
+        Either 1, for all columns, or D.
     """
 
     n_extra = 0
@@ -83,11 +86,11 @@ class Stationary:
         self.n_params = n_length_scales + self.n_extra
 
     def radial(self, s, extra):
-        """Return ``kappa(s)``; may overwrite `s` if `keeps_distances` is False."""
+        """Return ``kappa(s)``; may overwrite `s` only if `keeps_distances` is False."""
         raise NotImplementedError
 
     def radial_derivative(self, s, K, extra):
-        """Return ``c d kappa / d s`` of ``K = c kappa``; `s` is None if not `keeps_distances`."""
+        """Return ``c kappa'(s)`` from ``K = c kappa(s)``; `s` is None if not `keeps_distances`."""
         raise NotImplementedError
 
     def extra_gradient(self, s, K, extra, adjoint):
@@ -95,8 +98,8 @@ class Stationary:
         return ()
 
     keeps_distances = True
-    # Only points far from the others, in length scales, have near ones whose distance is lost in
-    # rounding: a sentinel value in an unscaled column, say.
+    # Distances can lose digits only between rows far from the centre in units of the length scales,
+    # for example rows with a sentinel value in an unscaled column.
     far = FAR
 
     @property
@@ -109,9 +112,8 @@ class Stationary:
     def evaluate(self, params, Z, X, scale=1.0):
         """Return `scale` times the kernel, and the pullback of its adjoint."""
         length_scale, extra = self._length_scales(params), params[: self.n_extra]
-        # Columns with a large common offset would cost distances all their digits. The reference
-        # is a median, which one far point cannot drag away, of the points, which do not depend
-        # on the rows in this block.
+        # Without a centre the digits of distances would cancel in columns with a large offset. The
+        # median is robust to far points, and that of Z is the same for every block of rows.
         centre = np.partition(Z, len(Z) // 2, axis=0)[len(Z) // 2]
         Zs, Xs = (Z - centre) / length_scale, (X - centre) / length_scale
         zz, xx = np.einsum("md,md->m", Zs, Zs), np.einsum("nd,nd->n", Xs, Xs)
@@ -133,7 +135,7 @@ class Stationary:
                 s[np.arange(len(s)), np.arange(part.start, part.start + len(s))] = 0.0
             np.multiply(self.radial(s, extra), scale, out=K[part])
 
-        # It keeps one copy of the rows, in length scales, and not the rows themselves.
+        # The pullback keeps the scaled copy of the rows, not the rows themselves.
         def pullback(adjoint, wrt_Z=False):
             columns = np.column_stack([Xs, np.ones(len(Xs))])
             by_column, WX = np.zeros(len(Xs)), np.empty((len(Z), Z.shape[1] + 1))
@@ -147,9 +149,9 @@ class Stationary:
                     near_W, W[pairs] = W[pairs], 0.0
                     for d in range(Z.shape[1]):
                         difference = Zs[part, d][pairs[0]] - Xs[pairs[1], d]
-                        pull = near_W * difference
-                        per_column[d] += pull @ difference
-                        half_grad_Z[part, d] += np.bincount(pairs[0], pull, minlength=len(W))
+                        weighted = near_W * difference
+                        per_column[d] += weighted @ difference
+                        half_grad_Z[part, d] += np.bincount(pairs[0], weighted, minlength=len(W))
                 by_column += np.ones(len(W)) @ W
                 np.matmul(W, columns, out=WX[part])
                 extra_part += self.extra_gradient(s, K[part], extra, adjoint[part])
@@ -173,7 +175,7 @@ class Stationary:
 
 
 class RBF(Stationary):
-    r"""Squared exponential, :math:`\exp(-s/2)`."""
+    r"""Squared exponential, :math:`\exp(-\Delta/2)`."""
 
     keeps_distances = False
 
@@ -186,21 +188,21 @@ class RBF(Stationary):
 
 
 class Matern12(Stationary):
-    r"""Matern with smoothness 1/2, :math:`\exp(-\sqrt s)`."""
+    r"""Matern with smoothness 1/2, :math:`\exp(-\sqrt\Delta)`."""
 
-    # The root would make errors of 1e-13 in s such of 3e-7.
+    # The square root turns an error of 1e-13 in s into one of 3e-7.
     far = 0.0
 
     def radial(self, s, extra):
         return np.exp(-np.sqrt(s))
 
     def radial_derivative(self, s, K, extra):
-        # At s = 0 the kernel has a kink; every product with a difference of points is zero there.
+        # The kernel has a kink at s = 0, where the pullback multiplies by differences of zero.
         return np.where(s > 0.0, -0.5 * K / np.sqrt(np.maximum(s, TINY)), 0.0)
 
 
 class Matern32(Stationary):
-    r"""Matern with smoothness 3/2, :math:`(1 + a) e^{-a}` with :math:`a = \sqrt{3s}`."""
+    r"""Matern with smoothness 3/2, :math:`(1 + a) e^{-a}` with :math:`a = \sqrt{3\Delta}`."""
 
     def radial(self, s, extra):
         a = np.sqrt(3.0 * s)
@@ -211,7 +213,7 @@ class Matern32(Stationary):
 
 
 class Matern52(Stationary):
-    r"""Matern with smoothness 5/2, :math:`(1 + a + a^2/3) e^{-a}` with :math:`a = \sqrt{5s}`."""
+    r"""Matern with smoothness 5/2, :math:`(1 + a + a^2/3) e^{-a}`, :math:`a = \sqrt{5\Delta}`."""
 
     def radial(self, s, extra):
         a = np.sqrt(5.0 * s)
@@ -223,7 +225,7 @@ class Matern52(Stationary):
 
 
 class RationalQuadratic(Stationary):
-    r""":math:`(1 + s / 2\alpha)^{-\alpha}`; the first parameter is log alpha."""
+    r"""Rational quadratic, :math:`(1 + \Delta/2\alpha)^{-\alpha}`; first parameter log alpha."""
 
     n_extra = 1
 
@@ -242,9 +244,10 @@ class RationalQuadratic(Stationary):
 
 
 class ExpSineSquared(Stationary):
-    r"""Periodic, :math:`\exp(-2 \sin^2(\pi \sqrt s / p) / \ell^2)`; parameters log l and log p.
+    r"""Periodic, :math:`\exp(-2 \sin^2(\pi d / t) / \ell^2)`; parameters log l and log t.
 
-    The distance is in the units of the columns: here the length scale is no unit of distance.
+    The distance d and the period t are in the units of the columns, because the length scale does
+    not scale the distance.
     """
 
     n_extra = 2
@@ -261,9 +264,9 @@ class ExpSineSquared(Stationary):
 
     def radial_derivative(self, s, K, extra):
         length_scale, period = np.exp(extra)
-        # sin(2x)/(2x) is smooth at zero distance; np.sinc(t) is sin(pi t)/(pi t).
-        smooth = np.sinc(2.0 * np.sqrt(s) / period)
-        return -2.0 * (np.pi / (period * length_scale)) ** 2 * K * smooth
+        # sin(2x) / (2x) is smooth at zero distance; np.sinc(x) is sin(pi x) / (pi x).
+        ratio = np.sinc(2.0 * np.sqrt(s) / period)
+        return -2.0 * (np.pi / (period * length_scale)) ** 2 * K * ratio
 
     def extra_gradient(self, s, K, extra, adjoint):
         length_scale, period = np.exp(extra)
@@ -275,7 +278,7 @@ class ExpSineSquared(Stationary):
 
 
 class DotProduct:
-    r"""Linear, :math:`\sigma_0^2 + z^\top x`; parameter log sigma_0."""
+    r"""Linear, :math:`\sigma_0^2 + z^\top x`; the parameter is log sigma_0."""
 
     n_params = 1
     n_arrays = 0
