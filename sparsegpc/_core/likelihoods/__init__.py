@@ -1,1 +1,1 @@
-"""Observation models as makers of Gaussian sites."""
+"""Likelihoods, and the Gaussian sites that represent them."""

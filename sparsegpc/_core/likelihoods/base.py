@@ -1,8 +1,8 @@
-r"""What a likelihood is to the rest of the package: a maker of Gaussian sites.
+r"""The base classes of likelihoods.
 
-A likelihood takes targets and weights of rows and the moments of f there, and depends on neither
-kernels nor inducing points. `Likelihood` declares all that it offers, with defaults where there are
-any, and `LabelLikelihood` adds what class labels need.
+A likelihood computes expectations and Gaussian sites from the targets and weights of rows and the
+moments of f at the rows. It depends on neither kernels nor inducing points. `Likelihood` declares
+all methods, with defaults where possible, and `LabelLikelihood` those of class labels.
 """
 
 from typing import NamedTuple
@@ -10,11 +10,11 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import minimize
 
-# The slacks that likelihoods admit, the tightest first: those that make f given their variables
-# Gaussian, and those of which expectations are known.
+# The slacks, the tightest first, of likelihoods that are conditionally Gaussian given auxiliary
+# variables, and of likelihoods that are not.
 CONDITIONALLY_GAUSSIAN = ("tight", "spherical", "standard")
 BY_EXPECTATIONS = ("spherical", "standard")
-# Limit of constant functions: exp(-30) is as good as zero.
+# Largest absolute value of a constant function: exp(-30) is negligible beside one.
 LARGEST_CONSTANT = 30.0
 
 
@@ -33,12 +33,12 @@ class SiteState(NamedTuple):
     shift: np.ndarray
 
     def sites(self):
-        """Return the `Sites`, their log scales zero."""
+        """Return the `Sites`, with log scales of zero."""
         return Sites(*self, np.zeros(len(self.shift)))
 
 
 class Expectation(NamedTuple):
-    """What a likelihood contributes to the bound at given moments of f, and its derivatives.
+    """The contribution of n rows to the bound at given moments of f, and its derivatives.
 
     ``value`` (n,) in nats; ``slope`` (K, n) is the derivative w.r.t. the mean, ``precision``
     (K, n) minus twice that w.r.t. the variance, and ``residual_cost`` (K, n) minus twice that
@@ -57,50 +57,50 @@ def polya_gamma_mean(tilt):
 
 
 class Likelihood:
-    r"""How targets of any kind, labels or numbers, follow from K functions f of the columns.
+    r"""Base class of likelihoods: the density of targets given K functions f of the columns.
 
     A subclass defines `targets` and `expect`; or, if its sites do not depend on f, `targets` and
-    `sites`. The attributes below and all other methods have defaults. The core asks for
-    expectations under Gaussian f and for their derivatives, and for nothing else.
+    `sites`. The attributes below and all other methods have defaults. Models use only expectations
+    under Gaussian f and their derivatives.
 
-    Three conditions. Precisions must be positive, which they are where the logarithm of the
-    likelihood is concave in f. The numbers of `expect` must be derivatives of each other to about
-    nine digits: where they are not, good steps are rejected and fits stop early. And all must be
-    finite at any moments that a search may visit.
+    A subclass must meet three conditions. Precisions are positive, which holds if the logarithm of
+    the likelihood is concave in f. The fields of an `Expectation` are derivatives of each other to
+    about nine digits; otherwise the optimiser rejects good steps and fits stop early. All fields
+    are finite at all moments that a search can visit.
 
     Attributes
     ----------
     slacks : tuple of str
-        The slacks of the bound that it admits, the tightest first: "tight" only where the
-        likelihood is conditionally Gaussian.
+        The slacks that the bound can have, the tightest first. The slack "tight" requires a
+        conditionally Gaussian likelihood.
     n_functions : int
-        How many functions f of the columns it ties together, K.
+        Number K of functions f that the density of a target depends on.
     n_params : int
-        Number P of its own parameters that are learned, for each output: logarithms, whose
-        exponentials messages show.
+        Number P of learned parameters of the likelihood for each output. They are logarithms, and
+        messages show their exponentials.
     has_fixed_sites : bool
-        Whether the sites do not depend on f, so that nothing needs to be solved for. Then K is 1:
+        Whether the sites do not depend on f, so that no iteration is necessary. Then K is 1, and
         several functions are several outputs.
     has_own_slack : bool
-        Whether `expect` accounts for the residuals by itself; then it is given ``v = 1``.
+        Whether `expect` includes the slack; then the argument `v` of `expect` is 1.
     has_prior_mean : bool
-        Whether the prior means of its functions may be learned; else they are zero.
+        Whether the prior means of the functions can be learned; otherwise they are zero.
 
     See Also
     --------
-    LabelLikelihood : What likelihoods of class labels offer further.
+    LabelLikelihood : Base class of the likelihoods of class labels.
 
     Notes
     -----
-    A target is an entry of an array ``y`` of N entries; the likelihood says what an entry holds. A
-    structured array holds several numbers for each row.
+    The targets are an array ``y`` with one entry for each row. The likelihood defines what an entry
+    holds; a structured array can hold several numbers for each row.
 
     Examples
     --------
     >>> import numpy as np
     >>> from sparsegpc.likelihoods import Expectation, Likelihood
     >>> class Poisson(Likelihood):
-    ...     '''Counts with the rate exp(f), but for the constants log y!.'''
+    ...     '''Counts with the rate exp(f), without the constants log y!.'''
     ...
     ...     def targets(self, y, weight, rows):
     ...         return [rows.mean(y, weight)]
@@ -110,8 +110,8 @@ class Likelihood:
     ...         rate = weight * np.exp(np.minimum(log_rate, 600.0))
     ...         value, slope = weight * y * mean[0] - rate, weight * y - rate
     ...         return Expectation(value, slope[None], rate[None], v * rate)
-    >>> found = Poisson().constant_bound(np.array([1.0, 3.0]), np.ones(2))
-    >>> bool(abs(found - (4 * np.log(2) - 4)) < 1e-6)
+    >>> bound = Poisson().constant_bound(np.array([1.0, 3.0]), np.ones(2))
+    >>> bool(abs(bound - (4 * np.log(2) - 4)) < 1e-6)
     True
     """
 
@@ -132,30 +132,27 @@ class Likelihood:
         )
 
     def targets(self, y, weight, rows):
-        """Return what the model takes as targets.
+        """Return the targets of each output, as `expect` and `sites` take them.
 
         Parameters
         ----------
         y : ndarray of shape (N,)
-            Targets as users give them; class labels as numbers from 0 on.
+            Targets of the user, with class labels encoded as 0, 1, ...
         weight : ndarray of shape (N,)
         rows : UniqueRows
-            How equal rows were merged: ``rows.mean(values, weight)`` averages over copies,
-            ``rows.total(values)`` adds them up, both (N,) to (N',).
+            The merged rows: ``rows.mean(values, weight)`` averages over the copies of each row and
+            ``rows.total(values)`` adds them up. Both take (N,) arrays and return (N',) arrays.
 
         Returns
         -------
         list of array of shape (N',)
-            One for each output, with an entry for each merged row. Outputs are independent given
-            the hyperparameters, and share kernel and inducing points.
+            One array for each output, with one entry for each merged row. Outputs are independent
+            given the hyperparameters, and share the kernel and the inducing points.
         """
         raise self._lacks("targets")
 
     def at(self, params):
-        """Return the likelihood at values of its parameters, shape (P,).
-
-        What follows is asked of it.
-        """
+        """Return the likelihood with the given parameters, shape (P,), for the methods below."""
         return self
 
     def expect(self, y, weight, mean, inducing_variance, residual, v):
@@ -167,9 +164,9 @@ class Likelihood:
         mean, inducing_variance : ndarray of shape (K, n)
             The mean of f, and the part of its variance that comes from q(u).
         residual : ndarray of shape (n,)
-            The part of its prior variance that the inducing points miss.
+            The part of the prior variance of f that the inducing points do not explain.
         v : ndarray of shape (K, n)
-            The scale of that part: the variance of f is ``inducing_variance + v * residual``.
+            The scale of the residual: the variance of f is ``inducing_variance + v * residual``.
 
         Returns
         -------
@@ -183,28 +180,27 @@ class Likelihood:
         return Expectation(value, (shift - p * mean)[None], p[None], v * p)
 
     def sites(self, state, y, weight):
-        """Return the `Sites` of one function, at one of the `initial_states` or a later one."""
+        """Return the `Sites` of one function from its `SiteState`, None if sites are fixed."""
         if self.has_fixed_sites:
             raise self._lacks("sites")
         return state.sites()
 
     def initial_states(self, y, weight):
-        """Return a list with the `SiteState` of each function before anything is known of f.
+        """Return a list with the initial `SiteState` of each function, None if sites are fixed.
 
-        They are those of a second-order expansion at the best constant functions. A state is None
-        if sites are fixed.
+        The default is the second-order expansion at the best constant functions.
         """
         if self.has_fixed_sites:
             return [None]
         constants = self._best_constants(y, weight)
-        found = self._expect_constants(constants, y, weight)
-        shift = found.slope + found.precision * constants[:, None]
-        return list(map(SiteState, found.precision, shift))
+        expected = self._expect_constants(constants, y, weight)
+        shift = expected.slope + expected.precision * constants[:, None]
+        return list(map(SiteState, expected.precision, shift))
 
     def constant_bound(self, y, weight, fit_prior_mean=True):
-        """Return the log likelihood of the best constant f, or of f = 0 without `fit_prior_mean`.
+        """Return the log likelihood, in nats, of the best constant f.
 
-        In nats. A fit that is no better warns.
+        Without `fit_prior_mean` it is that of f = 0. A fit with no higher bound issues a warning.
         """
         constants = np.zeros(self.n_functions)
         if fit_prior_mean:
@@ -212,17 +208,17 @@ class Likelihood:
         return float(self._expect_constants(constants, y, weight).value.sum())
 
     def _expect_constants(self, constants, y, weight):
-        """Return the `Expectation` where the functions are known to be constants, shape (K,)."""
+        """Return the `Expectation` if the functions equal `constants`, shape (K,)."""
         mean = np.repeat(constants[:, None], len(weight), axis=1)
-        none = np.zeros(mean.shape)
-        return self.expect(y, weight, mean, none, none[0], np.ones(mean.shape))
+        zeros = np.zeros(mean.shape)
+        return self.expect(y, weight, mean, zeros, zeros[0], np.ones(mean.shape))
 
     def _best_constants(self, y, weight, n_steps=50):
-        """Return the constant functions of the largest likelihood, shape (K,)."""
+        """Return the constant functions that maximise the likelihood, shape (K,)."""
 
         def negative(constants):
-            found = self._expect_constants(constants, y, weight)
-            return -float(found.value.sum()), -found.slope.sum(axis=1)
+            expected = self._expect_constants(constants, y, weight)
+            return -float(expected.value.sum()), -expected.slope.sum(axis=1)
 
         limits = [(-LARGEST_CONSTANT, LARGEST_CONSTANT)] * self.n_functions
         options = {"maxiter": n_steps}
@@ -230,15 +226,15 @@ class Likelihood:
         return minimize(negative, start, jac=True, bounds=limits, options=options).x
 
     def initial_params(self, y, weight):
-        """Return where the parameters start for one output, shape (P,)."""
+        """Return the initial parameters of one output, shape (P,)."""
         return np.zeros(self.n_params)
 
     def params_bounds(self, y, weight):
-        """Return the limits of the parameters for one output, shape (P, 2)."""
+        """Return the limits of the parameters of one output, shape (P, 2)."""
         return np.tile([-np.inf, np.inf], (self.n_params, 1))
 
     def params_names(self):
-        """Return what the parameters are called in messages to users, a list of P strings."""
+        """Return the names of the parameters in messages, a list of P strings."""
         return [f"likelihood parameter {k}" for k in range(self.n_params)]
 
     def params_gradient(self, y, weight, mean, variance):
@@ -248,7 +244,7 @@ class Likelihood:
         ----------
         y, weight : array of shape (N,)
         mean, variance : ndarray of shape (K, N)
-            With the scaled residual in the variance.
+            Moments of f; the variance includes the scaled residual.
 
         Returns
         -------
@@ -257,42 +253,42 @@ class Likelihood:
         raise self._lacks("params_gradient")
 
     def log_prior(self):
-        """Return the logarithm of a prior of the parameters, in nats, and its slope, shape (P,).
+        """Return the log prior of the parameters, in nats, and its gradient, shape (P,).
 
-        It must not exceed zero, or the bound with it added would be none.
+        The log prior must not exceed zero, so that the bound plus the log prior is a lower bound.
         """
         return 0.0, np.zeros(self.n_params)
 
     def constant_params(self, y, weight, fit_prior_mean=True):
-        """Return parameters that go with a constant f, shape (P,)."""
+        """Return the parameters for a constant f, shape (P,)."""
         return self.initial_params(y, weight)
 
 
 def by_output(functions, n_functions):
-    """Return a list with the entries of each output's functions, `n_functions` of them each."""
+    """Return a list of slices of `functions`, the `n_functions` of each output."""
     return [functions[k : k + n_functions] for k in range(0, len(functions), n_functions)]
 
 
 def best_constant_bound(likelihood, y, weight, fit_prior_mean):
-    """Return what the best constant functions of one output reach, the log prior included."""
-    there = likelihood.at(likelihood.constant_params(y, weight, fit_prior_mean))
-    return there.constant_bound(y, weight, fit_prior_mean) + there.log_prior()[0]
+    """Return the `constant_bound` of one output at its `constant_params`, plus the log prior."""
+    likelihood = likelihood.at(likelihood.constant_params(y, weight, fit_prior_mean))
+    return likelihood.constant_bound(y, weight, fit_prior_mean) + likelihood.log_prior()[0]
 
 
 class LabelLikelihood(Likelihood):
-    """What a likelihood of class labels offers beside what every `Likelihood` does.
+    """Base class of the likelihoods of class labels.
 
-    A subclass defines `log_probabilities` and `probabilities`. What must be known before the number
-    of classes is are parameters of the constructor.
+    A subclass also defines `log_probabilities` and `probabilities`. Settings that do not depend on
+    the number of classes are parameters of the constructor.
 
     Attributes
     ----------
     takes_many_classes : bool
-        Whether it takes any number of classes, or two only.
+        Whether the likelihood admits more than two classes.
 
     See Also
     --------
-    Likelihood : What every likelihood offers.
+    Likelihood : Base class of all likelihoods.
     """
 
     takes_many_classes = False
@@ -307,7 +303,7 @@ class LabelLikelihood(Likelihood):
         Parameters
         ----------
         mean, variance : ndarray of shape (K, n)
-            Of all functions.
+            Moments of all functions.
 
         Returns
         -------

@@ -1,6 +1,6 @@
 r"""Likelihoods of two classes: one function f, the classes y = +1 and y = -1.
 
-Rows that were merged carry the weighted mean of their labels, in [-1, 1].
+The label of merged rows is the weighted mean of their labels, in [-1, 1].
 """
 
 import numpy as np
@@ -22,7 +22,7 @@ from sparsegpc._core.numerics.quadrature import log_expected_sigmoid
 
 
 class _BinaryLikelihood(LabelLikelihood):
-    """What the likelihoods of two classes share."""
+    """Base class of the likelihoods of two classes."""
 
     def targets(self, codes, weight, rows):
         return [rows.mean(2.0 * codes - 1.0, weight)]
@@ -52,7 +52,7 @@ class _BinaryLikelihood(LabelLikelihood):
 
 
 class BernoulliLogit(_BinaryLikelihood):
-    r"""The logistic likelihood :math:`p(y|f) = \sigma(y f)`, its expectations by quadrature.
+    r"""The logistic likelihood :math:`p(y|f) = \sigma(y f)`, with expectations by quadrature.
 
     References
     ----------
@@ -61,23 +61,23 @@ class BernoulliLogit(_BinaryLikelihood):
     """
 
     def expect(self, y, weight, mean, inducing_variance, residual, v):
-        # From the side of the label that most copies have, so that both labels are treated alike.
+        # The label of most copies becomes +1, so that exchanging the labels gives the same bound.
         sign = np.where(y < 0.0, -1.0, 1.0)
         mean = sign * mean[0]
         value, slope, precision = expected_log_sigmoid(mean, inducing_variance[0] + v[0] * residual)
         # log sigma(-f) = log sigma(f) - f.
-        others = 0.5 * (1.0 - np.abs(y))
+        minority = 0.5 * (1.0 - np.abs(y))
         precision = weight * precision
         return Expectation(
-            weight * (value - others * mean),
-            (weight * sign * (slope - others))[None],
+            weight * (value - minority * mean),
+            (weight * sign * (slope - minority))[None],
             precision[None],
             v * precision,
         )
 
 
 class BernoulliProbit(_BinaryLikelihood):
-    r"""The probit likelihood :math:`p(y|f) = \Phi(y f)`, its expectations by quadrature.
+    r"""The probit likelihood :math:`p(y|f) = \Phi(y f)`, with expectations by quadrature.
 
     References
     ----------
@@ -108,15 +108,16 @@ class BernoulliProbit(_BinaryLikelihood):
 class PolyaGammaLogit(_BinaryLikelihood):
     r"""The logistic likelihood bounded by Polya-Gamma augmentation.
 
-    With a variable :math:`\omega_n \sim PG(w_n, 0)` per row, of weight w, the likelihood is
-    conditionally Gaussian, and for the optimal :math:`q(\omega_n) = PG(w_n, c_n)`
+    Given a Polya-Gamma variable with the prior :math:`PG(\omega, 0)` for each row, of weight
+    :math:`\omega`, the likelihood is Gaussian in f. The optimal density of the variable is
+    :math:`PG(\omega, c)`, and
 
     .. math::
-        w \log \sigma(y f) \ge \tfrac12 w y f - \tfrac12 w \theta(c) (f^2 - c^2)
-        - w \log(2 \cosh(c / 2)), \qquad \theta(c) = \frac{\tanh(c/2)}{2c}.
+        \omega \log \sigma(y f) \ge \tfrac12 \omega y f - \tfrac12 \omega \theta(c) (f^2 - c^2)
+        - \omega \log(2 \cosh(c / 2)), \qquad \theta(c) = \frac{\tanh(c/2)}{2c}.
 
-    The optimal squared tilt :math:`c^2` is the second moment of f, where the expectation of the
-    right side is :math:`w (y E[f] / 2 - \log(2\cosh(c/2)))`.
+    The optimal squared tilt is :math:`c^2 = m^2 + s + v r`, at which the row contributes
+    :math:`\omega (\tfrac12 y m - \log(2\cosh(c/2)))` to the bound.
 
     References
     ----------
@@ -140,17 +141,17 @@ class PolyaGammaLogit(_BinaryLikelihood):
 class ConditionalPolyaGamma(_BinaryLikelihood):
     r"""The logistic likelihood bounded by Polya-Gamma augmentation given the inducing values.
 
-    With :math:`\hat f = E[f | u]`, Gaussian under q(u) with mean m, and a Polya-Gamma variable of
-    density :math:`PG(\omega, c(u))` given u, where :math:`c(u)^2 = \hat f^2 + v r`, a row of weight
-    :math:`\omega` and residual r contributes
+    Let :math:`\hat f = E[f | u]`, which is Gaussian under q(u) with mean m. Given u the Polya-Gamma
+    variable of a row has the density :math:`PG(\omega, c(u))` with
+    :math:`c(u)^2 = \hat f^2 + v r`. A row of weight :math:`\omega` and residual r contributes
 
     .. math::
         \omega (\tfrac12 y m - E[\log(2\cosh(c / 2))]) + \tfrac12 p v r
         - \tfrac12 \log(1 + p r), \qquad p = \omega E[\theta(c)],
 
-    for every v >= 0; the best is v = 1 / (1 + p r). The bound is never below the tight Polya-Gamma
-    bound, since a tilt that does not depend on u is a special case, and with an inducing point at
-    every row it is that of `BernoulliLogit`.
+    for every v >= 0; the best is v = 1 / (1 + p r). The bound is at least the tight Polya-Gamma
+    bound, whose tilt does not depend on u. With an inducing point at every row it equals the bound
+    of `BernoulliLogit`.
     """
 
     slacks = ("tight",)
@@ -158,7 +159,7 @@ class ConditionalPolyaGamma(_BinaryLikelihood):
 
     def expect(self, y, weight, mean, inducing_variance, residual, v):
         mean, variance = mean[0], inducing_variance[0]
-        scaled = residual * _own_scale(weight, mean, variance, residual)
+        scaled = residual * _best_scale(weight, mean, variance, residual)
         parts = expected_log_cosh(mean, variance, scaled)
         p = weight * parts[1]
         value = weight * (0.5 * y * mean - parts[0]) + 0.5 * p * scaled
@@ -170,16 +171,16 @@ class ConditionalPolyaGamma(_BinaryLikelihood):
         )
 
 
-def _own_scale(weight, mean, variance, residual, n_closed=10, n_secant=4):
+def _best_scale(weight, mean, variance, residual, n_closed=10, n_secant=4):
     """Return the best v = 1 / (1 + p(v) r), by the secant method in log v.
 
-    The residual that is left of a row and the precision p that it asks for follow from each other;
-    plain steps halve the error at best where the residual is large. After `n_closed` steps with
-    closed forms and `n_secant` with expectations it errs by less than 1e-8, relative.
+    The precision p depends on v. Where the residual is large, fixed-point steps at best halve the
+    error. After `n_closed` fixed-point steps with p in closed form and `n_secant` secant steps with
+    the expectation the relative error is below 1e-8.
     """
 
     def step(log_v):
-        theta = expected_log_cosh(mean, variance, residual * np.exp(log_v)).weight
+        theta = expected_log_cosh(mean, variance, residual * np.exp(log_v)).theta
         return -np.log1p(weight * theta * residual) - log_v
 
     log_v = -np.log1p(0.25 * weight * residual)
@@ -192,7 +193,7 @@ def _own_scale(weight, mean, variance, residual, n_closed=10, n_secant=4):
     for _ in range(n_secant - 1):
         new_step = step(log_v)
         change = old_step - new_step
-        # Between the plain step and four times it, as the derivative is between 0 and 3/4.
+        # The best length is between 1 and 4, as the slope of the fixed-point map is in (0, 3/4).
         length = np.divide(log_v - old, change, out=np.ones_like(change), where=change != 0.0)
         old, old_step = log_v, new_step
         log_v = log_v + np.clip(length, 0.5, 4.0) * new_step

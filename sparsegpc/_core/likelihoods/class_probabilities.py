@@ -15,17 +15,19 @@ analytic as far as :math:`i\pi/2` away from the real line, and bounded there.
 import numpy as np
 from scipy.special import log_expit
 
-# With these the sums err by less than 1e-8 for up to 100 classes: deviations of f on either side;
-# the step in f, or in deviations where they are less than one; and how far below the rates x ends,
-# and above them begins.
+# Limits of the sums, with errors below 1e-8 for up to 100 classes. Sums over f reach _REACH
+# deviations to either side, in steps of _STEP in f, or in deviations if these are less than one.
+# Sums over x begin _ABOVE above all log rates and end _BELOW below all log rates of one class.
 _REACH, _STEP = 6.3, 0.85
 _BELOW, _ABOVE = 3.1, 10.5
-# As x falls by log 2, r doubles and exp(-r) is squared; it is computed afresh after so many times.
+# As x decreases by log 2, r doubles and exp(-r) is squared. To limit rounding errors, exp(-r) is
+# computed anew after _DOUBLINGS steps.
 _LOG_2, _DOUBLINGS = np.log(2.0), 16
-# Below minus this, log r is so small that exp(-r) is one. The nodes between there and where exp(-r)
-# is zero at the end of the doublings, or the logistic rate is constant, fit in the window.
+# For log r below -_NEGLIGIBLE exp(-r) is one. The nodes from there to where exp(-r) is zero after
+# the doublings, or where the logistic rate is constant, fit in _WINDOW nodes.
 _NEGLIGIBLE, _WINDOW = 20.0, 64
-# Entries of a temporary array of each sum, so that all stay in the cache, and of all nodes.
+# Entries of a temporary array in each sum, which keep all of them in the cache, and of an array
+# over all nodes, which limit the memory.
 _ENTRIES, _NODE_ENTRIES = 2**15, 2**20
 TINY = np.finfo(np.float64).tiny
 
@@ -89,12 +91,12 @@ def _class_probabilities(mean, variance, log_rate):
     mean, deviation = np.broadcast_arrays(mean, np.sqrt(variance))
     n_classes, n_rows = mean.shape
     integrals = np.empty((n_rows, n_classes))
-    # The mean square of the rate lies below its value s^2 above the mean.
+    # With s the deviation, the root mean square of the rate is at most the rate at mean + s^2.
     far = np.minimum(_REACH, deviation) * deviation
     begin = log_rate(mean + far).max(axis=0) + _ABOVE + np.log(n_classes)
     end = log_rate(mean - _REACH * deviation).max(axis=0) - _BELOW
     half_nodes = np.ceil(_REACH / _STEP * np.maximum(deviation, 1.0)).astype(int)
-    # Rows of similar cost share a block.
+    # A block holds rows of similar cost.
     order = np.lexsort([begin - end, half_nodes.max(axis=0)])
     n_nodes = 2 * half_nodes.max(axis=0)[order] + 1
     entries = np.maximum(np.minimum(n_nodes, _WINDOW) / _ENTRIES, n_nodes / _NODE_ENTRIES)
@@ -107,25 +109,25 @@ def _class_probabilities(mean, variance, log_rate):
             weights = np.where(np.abs(nodes) < _REACH + 0.1, np.exp(-0.5 * nodes**2), 0.0)
             weights /= weights.sum(axis=-1, keepdims=True)
             integrals[rows] = _integrals(log_rates, weights, half, begin[rows], end[rows]).T
-    # They sum to one up to their errors.
+    # The integrals sum to one up to their errors.
     return integrals / integrals.sum(axis=1, keepdims=True)
 
 
 def _integrals(log_rates, weights, half, begin, end):
     """Return the integrals (C, n), summed over x from `begin` (n,) down to `end` (n,).
 
-    `log_rates` (C, n, J) are those at J nodes f in increasing order, of `weights` (C, n, J), which
-    are zero more than `half` (C, n, 1) nodes from the middle.
+    `log_rates` and `weights` (C, n, J) are those of J nodes f in increasing order. Weights are zero
+    at more than `half` (C, n, 1) nodes from the middle.
     """
     step, depth = 0.5 * _LOG_2, (begin - end).max()
     log_rates = log_rates - begin[:, None]
-    # Above `begin` the integrands fall like e^-x: what they add there is a geometric series.
+    # Above `begin` the integrands decrease like e^-x, and their sum there is a geometric series.
     total, factor = 0.0, -1.0 / np.expm1(-step)
-    # Twice with steps of log 2, half of that apart.
+    # Two interleaved sums, each with steps of log 2.
     for first in (0.0, step):
         for x in np.arange(-first, -depth, -_DOUBLINGS * _LOG_2):
             below, rates, window = _window(log_rates, weights, half, x - _DOUBLINGS * _LOG_2)
-            # The limit keeps r finite; exp(-r) is zero far below it.
+            # The limit keeps r finite; exp(-r) is zero at much smaller r already.
             r = np.exp(np.minimum(rates - x, 30.0))
             decay = np.exp(-r)
             slope = np.multiply(r, decay, out=r)
@@ -146,15 +148,15 @@ def _window(log_rates, weights, half, lowest):
     Returns
     -------
     below : ndarray of shape (C, n) or float
-        Total weight of the nodes below.
+        Total weight of the nodes below the window.
     log_rates, weights : ndarray of shape (C, n, W)
-        The last weight includes those above.
+        The last weight includes the nodes above the window.
     """
     n_nodes = log_rates.shape[-1]
     if n_nodes <= _WINDOW:
         return 0.0, log_rates, weights
     first = (log_rates < lowest - _NEGLIGIBLE).sum(axis=-1, keepdims=True)
-    # All nodes of positive weight, where the window holds them.
+    # If the nodes of positive weight fit, the window holds all of them.
     first = np.clip(first, n_nodes // 2 - half, n_nodes // 2 + half + 1 - _WINDOW)
     first = np.clip(first, 0, n_nodes - _WINDOW)
     places = first + np.arange(_WINDOW)

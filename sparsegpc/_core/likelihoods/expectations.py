@@ -5,22 +5,22 @@ For :math:`z \sim N(mean, variance)` and a smooth g, Gaussian differentiation gi
 .. math:: \frac{\partial E[g]}{\partial mean} = E[g'], \quad
     \frac{\partial E[g]}{\partial variance} = \tfrac12 E[g''],
 
-so a solver needs E[g], E[g'] and E[g''], and needs them to agree: where one of them errs, good
-steps are rejected. Every expectation here is a trapezoid sum, which converges exponentially for
+so a solver needs E[g], E[g'] and E[g'']. They must be consistent: an error in one of them makes the
+solver reject good steps. Every expectation is a trapezoidal sum, which converges exponentially for
 analytic integrands, over one of two sets of nodes:
 
 moving nodes
-    Equally spaced in units of the deviation, where g is smooth on the scale of the Gaussian: under
-    small variances, and far from zero, where g varies on the scale of abs(z) only.
+    Nodes around the mean at equal steps in units of the deviation. They are used where g is smooth
+    on the scale of the Gaussian: at small variances, and far from zero, where g varies only on the
+    scale of abs(z).
 fixed nodes
-    Where g is narrower than the Gaussian. Values of g are constants there, so a row costs one
-    density per node. They are equally spaced where a part in closed form leaves a remainder that
-    decays like exp(-abs(z)); otherwise they follow a hyperbolic sine, dense around zero and
-    geometric far away.
+    Nodes that are the same for all rows. They are used where g is narrower than the Gaussian. The
+    values of g at them are constants, so a row takes one density for each node. Their steps are
+    equal if subtracting a closed form leaves a remainder that decays like exp(-abs(z)); otherwise
+    the nodes follow a hyperbolic sine, dense around zero and geometric far away.
 
-All are accurate to about 1e-11 of max(1, abs(value)) for variances from 0 to 1e9, cost some tens
-of exponentials per row, and need temporaries of about one MB. The variance at which the nodes
-change, and the steps, are such that both sets are that accurate on either side of the change.
+The error of every expectation is about 1e-11 max(1, abs(value)) for variances from 0 to 1e9. The
+cost is some tens of exponentials per row, and the temporary arrays take about one MB.
 """
 
 from typing import NamedTuple
@@ -29,9 +29,8 @@ import numpy as np
 from scipy.special import erfcx, ndtr
 
 _LOG_SQRT_2PI = 0.5 * np.log(2.0 * np.pi)
-# The largest variance of moving nodes, for functions with singularities at a distance of about pi;
-# how many deviations from zero a mean leaves no mass where the functions are not smooth; and how
-# many deviations around the mean count where functions grow, up to quadratically.
+# Moving nodes are for variances up to _NARROW, or means more than _FAR deviations from zero;
+# fixed nodes reach _REACH deviations from the mean. With these limits both are accurate to 1e-11.
 _NARROW, _FAR, _REACH = 1.0, 8.0, 10.0
 
 
@@ -44,28 +43,28 @@ class Expectations(NamedTuple):
 
 
 class LogCoshExpectations(NamedTuple):
-    """What `expected_log_cosh` returns, each of the shape of the moments."""
+    """The expectations of `expected_log_cosh`, each of the shape of the moments."""
 
     value: np.ndarray
-    weight: np.ndarray
+    theta: np.ndarray
     slope: np.ndarray
     curvature: np.ndarray
 
 
 def _by_rule(kind, is_narrow, narrow, wide, rows, chunk=256):
-    """Work out a named tuple of expectations, each row by the rule that suits it.
+    """Return the named tuple `kind` of expectations, by one of two rules for each row.
 
-    `rows` are broadcast to one shape and flattened. `is_narrow`, `narrow` and `wide` take them, and
-    the rules return one array for each field of `kind`. They see at most `chunk` rows at a time, so
-    that the temporaries, of nodes by rows, stay in the cache, and below the size from which memory
-    goes back to the system at every return.
+    `rows` are arrays that are broadcast to one shape and flattened. `is_narrow` chooses the rule
+    `narrow` or `wide` for each row, and the rules return one array for each field of `kind`. A rule
+    takes at most `chunk` rows at a time: its temporary arrays, of nodes by rows, then stay in the
+    cache, and are too small for the allocator to return their memory to the system.
     """
     rows = np.broadcast_arrays(*(np.asarray(row, dtype=np.float64) for row in rows))
     shape = rows[0].shape
     rows = [row.ravel() for row in rows]
     fields = [np.empty(rows[0].shape) for _ in kind._fields]
-    chosen = is_narrow(*rows)
-    for rule, index in ((narrow, np.flatnonzero(chosen)), (wide, np.flatnonzero(~chosen))):
+    in_narrow = is_narrow(*rows)
+    for rule, index in ((narrow, np.flatnonzero(in_narrow)), (wide, np.flatnonzero(~in_narrow))):
         for start in range(0, len(index), chunk):
             part = index[start : start + chunk]
             for field, result in zip(fields, rule(*(row[part] for row in rows)), strict=True):
@@ -74,32 +73,33 @@ def _by_rule(kind, is_narrow, narrow, wide, rows, chunk=256):
 
 
 def _standard_trapezoid(step, reach):
-    """Equally spaced nodes within +-reach, (J, 1), and weights for the standard Gaussian, (J,)."""
+    """Return equally spaced nodes up to +-reach, (J, 1), and standard Gaussian weights, (J,)."""
     n = round(reach / step)
     nodes = step * np.arange(-n, n + 1)
     weights = np.exp(-0.5 * nodes**2)
     return nodes[:, None], weights / weights.sum()
 
 
+# The 29 nodes of the sums that move with the mean.
 _NODES, _WEIGHTS = _standard_trapezoid(step=0.54, reach=7.56)
 
 
 def _moving_nodes(mean, variance):
-    """The nodes of every row, of shape (J, N)."""
+    """Return the nodes of every row, shape (J, N)."""
     return mean + _NODES * np.sqrt(variance)
 
 
 def _densities(nodes, mean, variance):
     """Return the Gaussian densities of N rows at J fixed nodes, of shape (J, N).
 
-    The exponent is one product of (J, 3) by (3, N). What cancels in it is below a few hundred
-    wherever the density is not negligible, if no mean is more than some ten deviations away from
-    zero or if the nodes stay within tens.
+    The exponent is one matrix product, (J, 3) by (3, N). Where the density is not negligible, the
+    terms that cancel in it are at most a few hundred, if the means are within some ten deviations
+    of zero or the nodes within some tens.
     """
-    of_nodes = np.column_stack([-0.5 * nodes**2, nodes, np.ones(len(nodes))])
+    powers = np.column_stack([-0.5 * nodes**2, nodes, np.ones(len(nodes))])
     ratio = mean / variance
     peak = -0.5 * mean * ratio - 0.5 * np.log(variance) - _LOG_SQRT_2PI
-    exponent = of_nodes @ np.stack([1.0 / variance, ratio, peak])
+    exponent = powers @ np.stack([1.0 / variance, ratio, peak])
     return np.exp(exponent, out=exponent)
 
 
@@ -109,7 +109,7 @@ _LOGISTIC_VARIANCE = np.pi**2 / 3.0
 
 
 def expected_log_sigmoid(mean, variance):
-    r"""Return the expectation of :math:`\log\sigma(z)` and of two derivatives.
+    r"""Return the expectation of :math:`\log\sigma(z)` and its derivatives.
 
     Parameters
     ----------
@@ -119,17 +119,16 @@ def expected_log_sigmoid(mean, variance):
     Returns
     -------
     Expectations
-        :math:`E[\log\sigma(z)]`; its derivative :math:`E[\sigma(-z)]` w.r.t. the mean; and
-        :math:`E[\sigma(z)\sigma(-z)] \ge 0`, of which its derivative w.r.t. the variance is minus
-        one half.
+        :math:`E[\log\sigma(z)]`; its derivative w.r.t. the mean, :math:`E[\sigma(-z)]`; and minus
+        twice its derivative w.r.t. the variance, :math:`E[\sigma(z)\sigma(-z)] \ge 0`.
 
     Notes
     -----
     The softplus :math:`-\log\sigma(z)` is the expectation of :math:`\max(0, \epsilon - z)` for
-    logistic noise :math:`\epsilon`, of variance :math:`a^2 = \pi^2/3`. For Gaussian noise of that
-    variance it would be :math:`h_a(-z)` with :math:`h_a(x) = x\Phi(x/a) + a\varphi(x/a)`, whose
+    logistic noise :math:`\epsilon`, of variance :math:`a^2 = \pi^2/3`. For Gaussian noise of this
+    variance it is :math:`h_a(-z)` with :math:`h_a(x) = x\Phi(x/a) + a\varphi(x/a)`, whose
     expectation under a Gaussian is h again, with :math:`a^2 + variance` in place of :math:`a^2`.
-    The difference of the two decays like :math:`e^{-|z|}` and is summed over fixed nodes.
+    The difference of the two functions decays like :math:`e^{-|z|}` and is summed over fixed nodes.
     """
     return _by_rule(
         Expectations,
@@ -154,7 +153,7 @@ def _narrow_log_sigmoid(mean, variance):
 
 
 def _gaussian_hinge(z, variance):
-    """Minus the expectation of max(0, e - z) for Gaussian noise e, and derivatives as above."""
+    """Return -E[max(0, e - z)] for Gaussian noise e, its slope and minus its curvature in z."""
     deviation = np.sqrt(variance)
     t = z / deviation
     density = np.exp(-0.5 * t**2 - _LOG_SQRT_2PI)
@@ -163,7 +162,7 @@ def _gaussian_hinge(z, variance):
 
 
 def _logit_remainders(step=0.55, reach=27.5):
-    """Nodes, (J,), and what the hinge leaves of the three functions there, times the step."""
+    """Return nodes, (J,), and step times the three functions minus those of the hinge, (3, J)."""
     n = round(reach / step)
     nodes = step * np.arange(-n, n + 1)
     remainders = np.subtract(_log_sigmoid(nodes), _gaussian_hinge(nodes, _LOGISTIC_VARIANCE))
@@ -176,7 +175,7 @@ _LOGIT_NODES, _LOGIT_REMAINDERS = _logit_remainders()
 def _wide_log_sigmoid(mean, variance):
     closed = _gaussian_hinge(mean, variance + _LOGISTIC_VARIANCE)
     value, slope, curvature = closed + _LOGIT_REMAINDERS @ _densities(_LOGIT_NODES, mean, variance)
-    # Rounding must not make a precision negative.
+    # Rounding can make the curvature negative.
     return value, slope, np.maximum(curvature, 0.0)
 
 
@@ -184,7 +183,7 @@ def _wide_log_sigmoid(mean, variance):
 
 
 def expected_log_normal_cdf(mean, variance):
-    r"""Return the expectation of :math:`\log\Phi(z)` and of two derivatives.
+    r"""Return the expectation of :math:`\log\Phi(z)` and its derivatives.
 
     Parameters
     ----------
@@ -194,15 +193,15 @@ def expected_log_normal_cdf(mean, variance):
     Returns
     -------
     Expectations
-        With :math:`\lambda = \varphi/\Phi`: :math:`E[\log\Phi(z)]`; its derivative
-        :math:`E[\lambda(z)]` w.r.t. the mean; and :math:`E[\lambda(z)(\lambda(z) + z)]`, between 0
-        and 1, of which its derivative w.r.t. the variance is minus one half.
+        With :math:`\lambda = \varphi/\Phi`: :math:`E[\log\Phi(z)]`; its derivative w.r.t. the mean,
+        :math:`E[\lambda(z)]`; and minus twice its derivative w.r.t. the variance,
+        :math:`E[\lambda(z)(\lambda(z) + z)]`, between 0 and 1.
 
     Notes
     -----
-    The left tail is quadratic, so fixed nodes reach as far to the left as the mass of the rows. To
-    the right the functions vanish like :math:`\varphi(z)`. The zeros of :math:`\Phi` in the
-    complex plane lie to the right, the nearest at :math:`1.9 \pm 2.8i`.
+    The left tail is quadratic, so fixed nodes cover all values of z with relevant density on the
+    left. On the right the functions decay like :math:`\varphi(z)`. The complex zeros of
+    :math:`\Phi` have positive real parts; the nearest are :math:`1.9 \pm 2.8i`.
     """
     return _by_rule(
         Expectations,
@@ -215,7 +214,7 @@ def expected_log_normal_cdf(mean, variance):
 
 def _log_normal_cdf(z):
     """Return log Phi(z), lambda(z) = phi(z) / Phi(z), and lambda(z) (lambda(z) + z)."""
-    # To the right of 9 all three vanish to rounding, and erfcx overflows further on.
+    # Above 9 all three functions are zero up to rounding; at larger z erfcx overflows.
     z = np.minimum(z, 9.0)
     scaled = erfcx(z * -np.sqrt(0.5))
     ratio = np.sqrt(2.0 / np.pi) / scaled
@@ -224,7 +223,7 @@ def _log_normal_cdf(z):
 
 
 def _minus_ratio_slope(z, ratio, far=-30.0):
-    """Return lambda (lambda + z), where lambda + z cancels to the left and takes a series."""
+    """Return lambda (lambda + z), by a series below `far`, where digits of lambda + z cancel."""
     slope = ratio * (ratio + z)
     left = z < far
     if left.any():
@@ -248,12 +247,12 @@ def _sinh_trapezoid(low, high=1e12, scale=4.0, step=0.07):
 
 
 def _n_within(nodes, reach):
-    """How many of the increasing nodes are needed to get as far as the reach."""
+    """Return the number of increasing nodes that cover values up to `reach`."""
     return int(np.searchsorted(nodes, reach)) + 1
 
 
 def _probit_constants():
-    """Nodes of -z, (J,), and the three functions there times their weights, (3, J)."""
+    """Return nodes of -z, (J,), and the three functions there times their weights, (3, J)."""
     nodes, weights = _sinh_trapezoid(-9.0)
     return nodes, weights * np.array(_log_normal_cdf(-nodes))
 
@@ -269,49 +268,51 @@ def _wide_log_normal_cdf(mean, variance):
 # log cosh
 
 
-def expected_log_cosh(mean, variance, r):
-    r"""Return expectations of :math:`\log(2\cosh(c/2))`, where :math:`c^2 = z^2 + r`.
+def expected_log_cosh(mean, variance, vr):
+    r"""Return expectations of :math:`\log(2\cosh(c/2))`, where :math:`c^2 = z^2 + v r`.
 
     Parameters
     ----------
-    mean, variance, r : ndarray of shape (N,)
-        Moments of z, and the constant in c; the variance and r may be zero.
+    mean, variance : ndarray of shape (N,)
+        Moments of z. The variance may be zero.
+    vr : ndarray of shape (N,)
+        The scaled residual :math:`v r`, which may be zero.
 
     Returns
     -------
     LogCoshExpectations
-        With :math:`\theta(c) = \tanh(c/2)/(2c)`: the value :math:`E[\log(2\cosh(c/2))]`; the weight
-        :math:`E[\theta]`, twice its derivative w.r.t. r; the slope :math:`E[\theta z]`, its
-        derivative w.r.t. the mean; and the curvature :math:`E[\theta + \theta' z^2/c] \ge 0`, twice
-        its derivative w.r.t. the variance.
+        With :math:`\theta(c) = \tanh(c/2)/(2c)`: the value :math:`E[\log(2\cosh(c/2))]`; twice its
+        derivative w.r.t. :math:`v r`, :math:`E[\theta]`; its derivative w.r.t. the mean,
+        :math:`E[\theta z]`; and twice its derivative w.r.t. the variance,
+        :math:`E[\theta + \theta' z^2/c] \ge 0`.
 
     Notes
     -----
     The last integrand is the mean of :math:`\theta` and :math:`\mathrm{sech}^2(c/2)/4` with
-    weights :math:`r/c^2` and :math:`z^2/c^2`, so nothing cancels. The singularities nearest to the
-    real line are at :math:`\pm i\sqrt{r + \pi^2}`: nodes are scaled by that.
+    weights :math:`v r/c^2` and :math:`z^2/c^2`, so no digits cancel. The singularities nearest to
+    the real line are at :math:`\pm i\sqrt{v r + \pi^2}`, and the nodes are scaled accordingly.
     """
     return _by_rule(
         LogCoshExpectations,
-        lambda mean, variance, r: (
-            (variance <= _NARROW * _squared_scale(r)) | (np.abs(mean) > _FAR * np.sqrt(variance))
+        lambda mean, variance, vr: (
+            (variance <= _NARROW * _squared_scale(vr)) | (np.abs(mean) > _FAR * np.sqrt(variance))
         ),
         _narrow_log_cosh,
         _wide_log_cosh,
-        (mean, variance, r),
+        (mean, variance, vr),
         chunk=96,
     )
 
 
-def _squared_scale(r):
-    """How much wider than at r = 0 the functions are, squared."""
-    return 1.0 + r / np.pi**2
+def _squared_scale(vr):
+    """Return the squared ratio of the width of the functions to their width at v r = 0."""
+    return 1.0 + vr / np.pi**2
 
 
-def _log_cosh(squared, r):
-    """Return log(2cosh(c/2)), theta(c), derivative of theta z, at z^2 (overwritten) and r."""
-    # A floor, far below rounding in any result, spares the case c = 0.
-    c_squared = np.add(squared, r + 1e-200, out=squared)
+def _log_cosh(squared, vr):
+    """Return log(2cosh(c/2)), theta(c) and d(theta z)/dz at z^2, which is overwritten."""
+    # The small constant avoids division by zero at c = 0, without an effect on the results.
+    c_squared = np.add(squared, vr + 1e-200, out=squared)
     half = 0.5 * np.sqrt(c_squared)
     tanh = np.tanh(half)
     theta = tanh / half
@@ -323,30 +324,30 @@ def _log_cosh(squared, r):
     flat = np.square(tanh, out=tanh)
     flat -= 1.0
     flat *= -0.25
-    curvature = np.divide(r, c_squared, out=c_squared)
+    curvature = np.divide(vr, c_squared, out=c_squared)
     curvature *= theta - flat
     curvature += flat
     return value, theta, curvature
 
 
-def _narrow_log_cosh(mean, variance, r):
+def _narrow_log_cosh(mean, variance, vr):
     z = _moving_nodes(mean, variance)
-    value, theta, curvature = _log_cosh(z**2, r)
+    value, theta, curvature = _log_cosh(z**2, vr)
     return [_WEIGHTS @ function for function in (value, theta, theta * z, curvature)]
 
 
 _FOLDED_NODES, _FOLDED_WEIGHTS = _sinh_trapezoid(0.0)
-# Each node stands for both signs, but zero for itself only.
+# Every node stands for z and -z, except for the node at zero.
 _FOLDED_WEIGHTS[0] *= 0.5
 
 
-def _wide_log_cosh(mean, variance, r):
-    scale = np.sqrt(_squared_scale(r))
+def _wide_log_cosh(mean, variance, vr):
+    scale = np.sqrt(_squared_scale(vr))
     mean_in_scale, variance_in_scale = mean / scale, variance / scale**2
     reach = np.max(np.abs(mean_in_scale) + _REACH * np.sqrt(variance_in_scale))
     n = _n_within(_FOLDED_NODES, reach)
     nodes, weights = _FOLDED_NODES[:n], _FOLDED_WEIGHTS[:n]
-    value, theta, curvature = _log_cosh(np.square(nodes[:, None] * scale), r)
+    value, theta, curvature = _log_cosh(np.square(nodes[:, None] * scale), vr)
     positive = _densities(nodes, mean_in_scale, variance_in_scale)
     negative = _densities(-nodes, mean_in_scale, variance_in_scale)
     both = positive + negative

@@ -1,9 +1,9 @@
 r"""Gaussian observation noise, known at each row or a function of the row.
 
-A target y of weight w with noise variance :math:`\lambda` is the site of precision
-:math:`w / \lambda` and shift :math:`w y / \lambda` with the log scale
-:math:`-\frac w2 [\log 2 \pi \lambda + y^2 / \lambda]` (Passerello 2021, section 3.1). It does not
-depend on f, so nothing has to be solved for.
+A target y of weight :math:`\omega` with noise variance :math:`\lambda` is the site of precision
+:math:`\omega / \lambda`, shift :math:`\omega y / \lambda` and log scale
+:math:`-\frac \omega2 [\log 2 \pi \lambda + y^2 / \lambda]` (Passerello 2021, section 3.1). It does
+not depend on f, so the bound needs no iteration.
 """
 
 import numpy as np
@@ -14,18 +14,19 @@ from sparsegpc._core.likelihoods.base import CONDITIONALLY_GAUSSIAN, Likelihood,
 
 LOG_2PI = np.log(2.0 * np.pi)
 TINY = np.finfo(np.float64).tiny
-# Noise this much smaller than the mean square of the targets, in logarithms, is none.
+# Largest log ratio of the mean square of the targets to the noise variance: beyond it rounding
+# errors dominate the bound.
 LARGEST_LOG_RATIO = 28.0
-# Rows of a block in the quadrature over the noise: temporaries of 2 MB.
+# Rows of a block in the quadrature over the noise, whose temporary arrays take 2 MB.
 _DENSITY_ROWS = 1024
 
 
 class KnownNoise(Likelihood):
-    """Targets of known precision.
+    """Gaussian noise of known precision.
 
-    An entry of ``y`` holds the ``mean`` of the copies of a row, weighted by their precisions, the
-    sum of these as the ``precision``, and ``log_scale``, the log likelihood of the copies less
-    ``-precision (mean - f)^2 / 2``. See `known_noise_targets`.
+    An entry of ``y`` holds ``mean``, the mean of the copies of a row, weighted by their precisions;
+    ``precision``, the sum of the precisions; and ``log_scale``, the log likelihood of the copies
+    plus ``precision (mean - f)^2 / 2``. See `known_noise_targets`.
     """
 
     slacks = CONDITIONALLY_GAUSSIAN
@@ -42,18 +43,18 @@ class KnownNoise(Likelihood):
 
 
 class GaussianNoise(Likelihood):
-    r"""Noise of log variance :math:`\phi_n^\top a` with parameters a and a basis :math:`\phi`.
+    r"""Noise of log variance :math:`\phi_n^\top \nu`, parameters :math:`\nu`, basis :math:`\phi`.
 
-    An entry of ``y`` holds the ``mean`` of the copies of a row, their mean squared deviation from
-    it, ``scatter``, both by their weights, and ``basis`` (K,). See `noisy_targets`. The variance is
-    positive whatever a is; with the constant as its only basis it is the same for all rows. The
-    other coefficients have a Gaussian prior: few rows could not tell them apart.
+    An entry of ``y`` holds ``mean``, the weighted mean of the copies of a row; ``scatter``, their
+    weighted mean squared deviation from it; and ``basis`` (P,). See `noisy_targets`. The first
+    basis function is the constant; alone it gives all rows the same variance. The coefficients of
+    the others have a Gaussian prior, because few rows do not determine them.
 
     Parameters
     ----------
     n_params : int
-        Number K of parameters.
-    params : ndarray of shape (K,) or None
+        Number P of parameters.
+    params : ndarray of shape (P,) or None
     """
 
     slacks = CONDITIONALLY_GAUSSIAN
@@ -62,16 +63,16 @@ class GaussianNoise(Likelihood):
     def __init__(self, n_params, params=None):
         self.n_params = n_params
         self._params = params
-        # The log variance has prior variance 4 where all basis functions are one.
+        # The prior variance of the log noise variance is 4 where all basis functions are one.
         self._prior_precision = (n_params - 1) / 4.0
 
     def at(self, params):
         return GaussianNoise(self.n_params, params)
 
     def log_prior(self):
-        """Return the logarithm of a Gaussian prior of all parameters but the first, and its slope.
+        """Return the Gaussian log prior of all parameters except the first, and its gradient.
 
-        It is zero at its peak, so a bound with it added is a bound still.
+        Its maximum is zero, so the bound plus the log prior is a lower bound.
         """
         others = np.append(0.0, self._params[1:])
         slope = -self._prior_precision * others
@@ -80,7 +81,7 @@ class GaussianNoise(Likelihood):
     def sites(self, state, y, weight):
         log_noise = y["basis"] @ self._params
         if self.n_params > 1:
-            refuse_no_noise(-log_noise, largest_log_precision(y, weight))
+            refuse_vanishing_noise(-log_noise, largest_log_precision(y, weight))
         p = weight * np.exp(-log_noise)
         log_scale = -0.5 * weight * (LOG_2PI + log_noise)
         return Sites(p, p * y["mean"], log_scale - 0.5 * p * (y["mean"] ** 2 + y["scatter"]))
@@ -92,37 +93,39 @@ class GaussianNoise(Likelihood):
         return 0.5 * (p * squared_error - weight) @ y["basis"]
 
     def constant_bound(self, y, weight, fit_prior_mean=True):
-        """The best constant f with the best constant noise."""
+        """Return the log likelihood of the best constant f with the best constant noise."""
         return constant_bound(y["mean"], y["scatter"], weight, fit_prior_mean)
 
     def constant_params(self, y, weight, fit_prior_mean=True):
-        """Return the parameters of that noise."""
+        """Return the parameters of the best constant noise."""
         log_noise = constant_log_noise(y["mean"], y["scatter"], weight, fit_prior_mean)
         return np.append(log_noise, np.zeros(self.n_params))[: self.n_params]
 
 
 def largest_log_precision(y, weight):
-    """Return the largest log precision, in nats, that a row may have beside targets of this size.
+    """Return the largest admissible log precision of a row, from the mean square of the targets.
 
-    The targets have been centred, if they are to be.
+    If the model has a prior mean, the caller has centred the targets.
     """
     moment = weight @ (y["mean"] ** 2 + y["scatter"]) / weight.sum()
     return LARGEST_LOG_RATIO - (float(np.log(moment)) if moment > 0.0 else 0.0)
 
 
-def refuse_no_noise(log_precision, limit):
-    """Raise LinAlgError if noise that varies is next to none somewhere, where it would have no end.
+def refuse_vanishing_noise(log_precision, limit):
+    """Raise LinAlgError if the log precision of a row exceeds the limit.
 
-    The bound would be lost in rounding there, too.
+    Noise that varies over the rows can vanish at one of them, where the bound has no maximum and
+    rounding errors dominate it.
     """
     if not log_precision.max() <= limit:
         raise LinAlgError(f"the noise has a log precision of {log_precision.max():.3g} at a row")
 
 
 def constant_log_noise(mean, scatter, weight, fit_prior_mean):
-    """Return the logarithm of the best noise variance beside a constant f.
+    """Return the logarithm of the best constant noise variance, in nats, for a constant f.
 
-    ``mean`` (N,) and ``scatter`` are of the copies of each row, which ``weight`` counts.
+    ``mean`` (N,) and ``scatter`` (N,) are the mean of the copies of each row and their mean squared
+    deviation from it, ``weight`` (N,) is the sum of their weights.
     """
     total = weight.sum()
     centre = weight @ mean / total if fit_prior_mean else 0.0
@@ -136,7 +139,7 @@ def constant_bound(mean, scatter, weight, fit_prior_mean):
 
 
 def known_noise_targets(y, weight, noise_variance, rows):
-    """Return the targets of `KnownNoise`, shape (N',), from `UniqueRows` and values per copy.
+    """Return the targets of `KnownNoise`, shape (N',), for the merged rows of `UniqueRows`.
 
     Parameters
     ----------
@@ -152,7 +155,7 @@ def known_noise_targets(y, weight, noise_variance, rows):
 
 
 def learned_noise_targets(y, weight, log_noise, precision, rows):
-    """Return the targets of `KnownNoise` for a noise process that is learned and kept.
+    """Return the targets of `KnownNoise` for a learned noise process that is held fixed.
 
     Parameters
     ----------
@@ -168,13 +171,13 @@ def learned_noise_targets(y, weight, log_noise, precision, rows):
 
 
 def noisy_targets(y, weight, basis, rows):
-    """Return the targets of `GaussianNoise`, shape (N',), from `UniqueRows` and values per copy.
+    """Return the targets of `GaussianNoise`, shape (N',), for the merged rows of `UniqueRows`.
 
     Parameters
     ----------
     y, weight : ndarray of shape (N,)
-    basis : ndarray of shape (N', K)
-        One row for each merged row.
+    basis : ndarray of shape (N', P)
+        The basis functions at each merged row.
     rows : UniqueRows
     """
     mean = rows.mean(y, weight)
@@ -189,14 +192,14 @@ def log_predictive_density(y, mean, variance, noise_mean, noise_variance):
     ----------
     y : ndarray
     mean, variance : ndarray
-        Of f, Gaussian.
+        Moments of f, which is Gaussian.
     noise_mean, noise_variance : ndarray
-        Of the log noise variance, Gaussian. Where it is uncertain the density is a mixture, with
-        heavier tails than a Gaussian of the same variance.
+        Moments of the log noise variance, which is Gaussian. Where `noise_variance` is positive,
+        the density is a mixture, with heavier tails than a Gaussian of the same variance.
 
     Notes
     -----
-    A mixture costs about a thousand logarithms.
+    A mixture takes about a thousand logarithms.
     """
     with np.errstate(over="ignore"):
         squared_error = (y - mean) ** 2
@@ -213,7 +216,7 @@ def log_predictive_density(y, mean, variance, noise_mean, noise_variance):
 
 
 def limited_exp(log_variance, largest=600.0):
-    """Return variances from their logarithms, large ones limited to what can be calculated with."""
+    """Return exp(log_variance), at most exp(largest) to avoid overflow in later products."""
     return np.exp(np.minimum(log_variance, largest))
 
 
@@ -223,11 +226,12 @@ def _log_normal(squared_error, variance):
 
 
 def _log_mixture(squared_error, variance, noise_mean, noise_deviation, n_nodes=200, n_zooms=3):
-    """Integrate over the log noise variance by the trapezoidal rule where the integrand lives.
+    """Integrate over the log noise variance by the trapezoidal rule around the integrand's peak.
 
-    Far targets pull it away from the mean, up to where the noise explains them, and make it
-    narrow: a fixed rule around the mean would miss it. So the interval of the `n_nodes` nodes is
-    narrowed `n_zooms` times to where the integrand is within 45 nats of its peak.
+    For targets far from their mean the peak is narrow and lies where the noise explains them, far
+    from `noise_mean`, so fixed nodes around `noise_mean` would miss it. The interval of the
+    `n_nodes` nodes is narrowed `n_zooms` times to where the integrand is within 45 nats of its
+    maximum.
     """
     spread = 9.0 * noise_deviation
     low = noise_mean - 0.5 * noise_deviation**2 - spread
@@ -242,9 +246,9 @@ def _log_mixture(squared_error, variance, noise_mean, noise_deviation, n_nodes=2
 
     for _ in range(n_zooms):
         values = integrand()
-        counts = values > values.max(axis=1, keepdims=True) - 45.0
-        first = np.maximum(counts.argmax(axis=1) - 1, 0)
-        last = np.minimum(n_nodes - counts[:, ::-1].argmax(axis=1), n_nodes - 1)
+        is_relevant = values > values.max(axis=1, keepdims=True) - 45.0
+        first = np.maximum(is_relevant.argmax(axis=1) - 1, 0)
+        last = np.minimum(n_nodes - is_relevant[:, ::-1].argmax(axis=1), n_nodes - 1)
         low, high = low + (high - low) * steps[first], low + (high - low) * steps[last]
     return logsumexp(integrand(), axis=1) + np.log((high - low) * steps[1])
 

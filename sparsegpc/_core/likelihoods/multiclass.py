@@ -1,4 +1,4 @@
-r"""Likelihoods of several classes: one function for each of them, with one kernel."""
+r"""Likelihoods of several classes, with one function for each class and one kernel."""
 
 import numbers
 import sys
@@ -22,7 +22,7 @@ from sparsegpc._core.likelihoods.gaussian import KnownNoise, known_noise_targets
 
 
 class _SoftmaxLink:
-    """Probabilities in proportion to the exponentials of f."""
+    """Class probabilities that are proportional to the exponentials of f."""
 
     def log_probabilities(self, mean, variance):
         return _log(expected_softmax(mean, variance))
@@ -59,11 +59,11 @@ class _JointLikelihood(LabelLikelihood):
 
 
 class Softmax(_SoftmaxLink, _JointLikelihood):
-    r"""The softmax likelihood :math:`p(y = k | f) = e^{f_k} / \sum_j e^{f_j}`, class against class.
+    r"""The softmax likelihood :math:`p(y = k | f) = e^{f_k} / \sum_l e^{f_l}`, bounded one-vs-each.
 
-    It is at least the product over the other classes j of :math:`\sigma(f_y - f_j)`, whose
-    logarithms have expectations by quadrature: :math:`f_y - f_j` is Gaussian. The bound is
-    concave in f, tight where one other class competes at a time, and exact for two classes.
+    The likelihood is at least :math:`\prod_{l \ne y} \sigma(f_y - f_l)`. The differences are
+    Gaussian, so quadrature gives the expected logarithms of the factors. The bound is concave in f,
+    tight where only one other class has a probability near that of y, and exact for two classes.
 
     References
     ----------
@@ -71,7 +71,7 @@ class Softmax(_SoftmaxLink, _JointLikelihood):
     """
 
     def initial_states(self, y, weight):
-        # At f = 0, where every comparison has curvature 1/4 and slope 1/2.
+        # At f = 0 the log sigmoid of every difference has slope 1/2 and curvature -1/4.
         n = self.n_functions
         return [
             SiteState(0.25 * weight * (1.0 + (n - 2) * share), 0.5 * weight * (n * share - 1.0))
@@ -79,7 +79,7 @@ class Softmax(_SoftmaxLink, _JointLikelihood):
         ]
 
     def constant_bound(self, y, weight, fit_prior_mean=True):
-        # Of this bound: with f_k = log n_k every comparison is at its best.
+        # The functions f_k = log n_k maximise the expected log sigmoid of every difference.
         if not fit_prior_mean:
             return -np.log(2.0) * (self.n_functions - 1) * float(weight.sum())
         counts = weight @ y
@@ -107,25 +107,28 @@ class Softmax(_SoftmaxLink, _JointLikelihood):
 
 
 class LogisticSoftmax(_JointLikelihood):
-    r"""The likelihood :math:`p(y = k | f) = \sigma(f_k) / \sum_j \sigma(f_j)`, by augmentation.
+    r"""The likelihood :math:`p(y = k | f) = \sigma(f_k) / \sum_l \sigma(f_l)`, by augmentation.
 
-    Augmented by Polya-Gamma, Poisson and gamma variables it is conditionally Gaussian. Integrating
-    the last two out leaves, with :math:`c_k^2` the second moment of :math:`f_k` and
+    Given Polya-Gamma, Poisson and gamma variables the likelihood is Gaussian in f. With the Poisson
+    and gamma variables integrated out, a row contributes
+    :math:`\log \sigma_y^+ - \log \sum_k (1 - \sigma_k^-)` to the bound, where
 
-    .. math:: \sigma_k^\pm = \exp(\pm E[f_k] / 2) / (2 \cosh(c_k / 2)),
+    .. math:: \sigma_k^\pm = \exp(\pm m_k / 2) / (2 \cosh(c_k / 2)), \qquad
+        c_k^2 = m_k^2 + s_k + v_k r.
 
-    the expectation :math:`\log \sigma_y^+ - \log \sum_k (1 - \sigma_k^-)`, the likelihood itself
-    with :math:`\sigma_k^\pm` in place of :math:`\sigma(\pm f_k)`. Its sites have, with
-    :math:`\psi_k = \sigma_k^- / \sum_l (1 - \sigma_l^-)`, precision
+    This is the log likelihood with :math:`\sigma_k^\pm` in place of :math:`\sigma(\pm f_k)`. Let
+    :math:`Y_k` be the share of class k and
+    :math:`\psi_k = \sigma_k^- / \sum_l (1 - \sigma_l^-)`. The site of :math:`f_k` has precision
     :math:`(Y_k + \psi_k) \tanh(c_k / 2) / 2 c_k` and shift :math:`(Y_k - \psi_k) / 2`.
 
     References
     ----------
-    Galy-Fajou, Wenzel, Donner, Opper 2019, where the gamma variable is kept, which is looser.
+    Galy-Fajou, Wenzel, Donner, Opper 2019, who do not integrate the gamma variable out, so that
+    their bound is looser.
     """
 
     slacks = CONDITIONALLY_GAUSSIAN
-    # Where the sigmoid is flat the bound has optima at huge prior means.
+    # The bound has optima at huge prior means, where the sigmoid is flat.
     has_prior_mean = False
 
     def initial_states(self, y, weight):
@@ -139,17 +142,17 @@ class LogisticSoftmax(_JointLikelihood):
     def expect(self, y, weight, mean, inducing_variance, residual, v):
         y = y.T
         variance = inducing_variance + v * residual
-        # A positive floor, since theta divides by the tilt.
+        # The tilt must be positive, because theta divides by it.
         tilt = np.maximum(np.sqrt(mean**2 + variance), 1e-8)
         # c - |mean|, without cancellation.
         excess = variance / (tilt + np.abs(mean))
         tail = 0.5 * excess + np.log1p(np.exp(-tilt))
-        log_for, log_against = np.minimum(mean, 0.0) - tail, -np.maximum(mean, 0.0) - tail
+        log_plus, log_minus = np.minimum(mean, 0.0) - tail, -np.maximum(mean, 0.0) - tail
         # The sum of 1 - sigma^-, without cancellation.
-        rest = -np.expm1(log_against).sum(axis=0)
-        psi = np.exp(log_against) / rest
+        rest = -np.expm1(log_minus).sum(axis=0)
+        psi = np.exp(log_minus) / rest
         precision = weight * (y + psi) * polya_gamma_mean(tilt)
-        value = (y * log_for).sum(axis=0) - np.log(rest)
+        value = (y * log_plus).sum(axis=0) - np.log(rest)
         return Expectation(
             weight * value,
             0.5 * weight * (y - psi) - precision * mean,
@@ -167,16 +170,16 @@ class LogisticSoftmax(_JointLikelihood):
 class DirichletTargets(_SoftmaxLink, KnownNoise, LabelLikelihood):
     r"""Labels of C classes as targets of C regressions with known noise.
 
-    A row of class y is taken for a draw from a Dirichlet distribution of concentrations
-    :math:`\alpha_k = \epsilon + [k = y]`, which are gamma variables divided by their sum. With
-    log-normal variables of the same moments in their place, :math:`f_k` has Gaussian sites of
-    variance :math:`s_k = \log(1 + 1/\alpha_k)` around :math:`\log \alpha_k - s_k / 2`, fixed
-    beforehand; the classes' probabilities are the softmax of f.
+    The class probabilities of a row of class y have a Dirichlet distribution with concentrations
+    :math:`\alpha_k = \epsilon + [k = y]`: they are gamma variables divided by their sum. Each gamma
+    variable is replaced by a log-normal variable of the same mean and variance. This gives
+    :math:`f_k` a Gaussian target :math:`\log \alpha_k - \lambda_k / 2` with known noise variance
+    :math:`\lambda_k = \log(1 + 1/\alpha_k)`. The class probabilities are the softmax of f.
 
     Parameters
     ----------
     concentration : float, default=0.01
-        :math:`\epsilon`.
+        Concentration :math:`\epsilon` of every class before the label is observed.
 
     References
     ----------
@@ -210,5 +213,5 @@ class DirichletTargets(_SoftmaxLink, KnownNoise, LabelLikelihood):
 
 
 def _log(probabilities):
-    """Return logarithms that are finite where the integrals underflow."""
+    """Return logarithms, which are finite even if a probability underflows to zero."""
     return np.log(np.maximum(probabilities, np.finfo(np.float64).tiny))

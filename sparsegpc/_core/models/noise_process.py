@@ -33,7 +33,7 @@ from sparsegpc._core.likelihoods.gaussian import (
     LOG_2PI,
     largest_log_precision,
     limited_exp,
-    refuse_no_noise,
+    refuse_vanishing_noise,
 )
 from sparsegpc._core.models.evaluation import Evaluation
 from sparsegpc._core.models.model import MAX_SITE_ITERATIONS, SparseModel, posterior_of
@@ -117,7 +117,7 @@ class _Problem:
     def _sites_of_f(self, mean, variance):
         """Return the `Sites` of f for a mean and a variance of g."""
         exponent = -mean + 0.5 * variance
-        refuse_no_noise(exponent, self._limit)
+        refuse_vanishing_noise(exponent, self._limit)
         y, p = self._y, self._weight * np.exp(exponent)
         log_scale = -0.5 * (self._weight * (LOG_2PI + mean) + p * (y["mean"] ** 2 + y["scatter"]))
         return Sites(p, p * y["mean"], log_scale)

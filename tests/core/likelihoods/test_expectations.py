@@ -212,7 +212,7 @@ def test_results_are_derivatives_of_each_other(function, integrands, r, variance
     if r and r[0] > 0.0:
         by_r = difference(lambda x: function(mean, variance, x), r[0], 0.01 * r[0])
         noise = 1e-13 * np.max(np.abs(result.value)) / (0.01 * r[0])
-        assert_allclose(by_r, 0.5 * result.weight, rtol=1e-7, atol=1e-9 + noise)
+        assert_allclose(by_r, 0.5 * result.theta, rtol=1e-7, atol=1e-9 + noise)
 
 
 # Limits and identities
