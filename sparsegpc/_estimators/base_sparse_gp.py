@@ -236,7 +236,7 @@ class BaseSparseGP(*CALLBACK_SUPPORT, Estimator):
         self.verbose = verbose
         self.callback = callback
 
-    # Learning: what `fit` of a subclass calls.
+    # Learning: the methods that `fit` of a subclass calls.
 
     def _fit_likelihood(self, likelihood, X, y, sample_weight=None):
         """Check the input of `fit`, and learn a model of numerical targets with a likelihood.
@@ -282,7 +282,7 @@ class BaseSparseGP(*CALLBACK_SUPPORT, Estimator):
         return Problem(merged, rows.places, spread, kernel, parameters, model, progress)
 
     def _model(self, kernel, rows, merged):
-        """Return the core's model of `PresentRows`, which `UniqueRows` holds merged."""
+        """Return the core's model of `PresentRows`, given the merged `UniqueRows`."""
         likelihood = self._likelihood
         targets = likelihood.targets(rows.y, rows.weight, merged)
         options = self._model_options(likelihood)

@@ -161,8 +161,8 @@ class ClassPredictions(ClassifierMixin):
         # With the same draws at all rows, an interval does not depend on the other rows.
         draws = rng.standard_normal((len(mean), n_draws))
         low, high = np.empty((2, mean.shape[1], len(self.classes_)))
-        for row, (m, s) in enumerate(zip(mean.T, np.sqrt(variance.T), strict=True)):
-            f = m[:, None] + s[:, None] * draws
+        for row, (m, std) in enumerate(zip(mean.T, np.sqrt(variance.T), strict=True)):
+            f = m[:, None] + std[:, None] * draws
             proba = self._likelihood.probabilities(f)
             low[row], high[row] = np.quantile(proba, tails, axis=0)
         return low, high
@@ -209,7 +209,7 @@ class ClassPredictions(ClassifierMixin):
         ValueError
             If `n_samples` is not positive, `random_state` is not a seed, or the kernel overflows.
         MemoryError
-            If the memory cannot hold the covariance of the rows.
+            If the covariance of the rows does not fit into memory.
         """
         X = self._check_rows(X)
         n_samples, rng = (

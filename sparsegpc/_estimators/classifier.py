@@ -53,13 +53,13 @@ class SparseGPClassifier(ClassPredictions, BaseSparseGP):
     Parameters
     ----------
     kernel : kernel of sklearn.gaussian_process.kernels or None, default=None
-        Covariance of f. Its free hyperparameters are learned within their bounds, from the best of
-        a few starts: its own values, and length scales derived from the spread of the data. None
-        means ConstantKernel times RBF with one length scale, with bounds relative to the spread of
-        the data. ConstantKernel, RBF, Matern (nu 0.5, 1.5, 2.5, inf), RationalQuadratic,
-        ExpSineSquared, DotProduct and their sums and products have analytic gradients. Any other
-        kernel is differentiated by finite differences, which take 2 evaluations of the kernel for
-        each hyperparameter. A WhiteKernel raises a ValueError.
+        Covariance of f. Its free hyperparameters are learned within their bounds. The search tries
+        a few starts, the kernel's own values and length scales derived from the spread of the data,
+        and continues from the best. None means ConstantKernel times RBF with one length scale, with
+        bounds relative to the spread of the data. ConstantKernel, RBF, Matern (nu 0.5, 1.5, 2.5,
+        inf), RationalQuadratic, ExpSineSquared, DotProduct and their sums and products have
+        analytic gradients. Any other kernel is differentiated by finite differences, which take 2
+        evaluations of the kernel for each hyperparameter. A WhiteKernel raises a ValueError.
     likelihood : str or likelihood, default="auto"
         Distribution of the labels given f, and how the model approximates it. "auto" means
         "bernoulli-logit" for two classes and "softmax" for more.
@@ -349,7 +349,7 @@ class SparseGPClassifier(ClassPredictions, BaseSparseGP):
         numpy.linalg.LinAlgError
             If the kernel is not positive semi-definite.
         MemoryError
-            If the memory cannot hold a model with so many inducing points.
+            If a model with so many inducing points does not fit into memory.
 
         Warns
         -----

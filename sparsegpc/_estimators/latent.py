@@ -33,7 +33,7 @@ def by_row(*moments):
 def latent_covariance(posterior, kernel, X):
     """Return mean and covariance of f, shape (K, N) and (K, N, N).
 
-    Raises MemoryError if the memory cannot hold the covariances.
+    Raises MemoryError if the covariances do not fit into memory.
     """
     # The K covariances, and one more: the residual covariance, or a Cholesky factor.
     n_matrices = len(posterior.functions) + 1

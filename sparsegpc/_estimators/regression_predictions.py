@@ -78,7 +78,7 @@ class GaussianPredictions(RegressorMixin):
             If both `return_std` and `return_cov` are true, or if either is true, `noise_variance`
             is None and the model was fitted with known noise.
         MemoryError
-            If the memory cannot hold the covariance of the rows.
+            If the covariance of the rows does not fit into memory.
         """
         if return_std and return_cov:
             raise ValueError("return_std and return_cov cannot both be True: ask for one of them")
@@ -177,7 +177,7 @@ class GaussianPredictions(RegressorMixin):
             If `n_samples` is not positive, `random_state` is not a seed, the kernel overflows, or
             `noise_variance` is missing for a model that was fitted with known noise.
         MemoryError
-            If the memory cannot hold the covariance of the rows.
+            If the covariance of the rows does not fit into memory.
         """
         X = self._check_rows(X)
         n_samples, rng = (

@@ -57,14 +57,15 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
     Parameters
     ----------
     kernel : kernel of sklearn.gaussian_process.kernels or None, default=None
-        Covariance of f. Its free hyperparameters are learned within their bounds, from the best of
-        a few starts: its own values, and length scales derived from the spread of the data. None
-        means ConstantKernel times RBF with one length scale, with start and bounds relative to the
-        data. ConstantKernel, RBF, Matern (nu 0.5, 1.5, 2.5, inf), RationalQuadratic,
-        ExpSineSquared, DotProduct and their sums and products have analytic gradients. Any other
-        kernel is differentiated by finite differences, which take 2 evaluations of the kernel for
-        each hyperparameter. A WhiteKernel summand stands for the noise: its ``noise_level`` is the
-        start value of the noise variance, and its bounds are those of the noise variance.
+        Covariance of f. Its free hyperparameters are learned within their bounds. The search tries
+        a few starts, the kernel's own values and length scales derived from the spread of the data,
+        and continues from the best. None means ConstantKernel times RBF with one length scale, with
+        start and bounds relative to the data. ConstantKernel, RBF, Matern (nu 0.5, 1.5, 2.5, inf),
+        RationalQuadratic, ExpSineSquared, DotProduct and their sums and products have analytic
+        gradients. Any other kernel is differentiated by finite differences, which take 2
+        evaluations of the kernel for each hyperparameter. A WhiteKernel summand stands for the
+        noise: its ``noise_level`` is the start value of the noise variance, and its bounds are
+        those of the noise variance.
     noise : {"homoscedastic", "polynomial", "gp"} or noise, default="homoscedastic"
         Model of the noise variance: the same for all rows; or its logarithm is a quadratic
         polynomial of the columns; or its logarithm is a second sparse Gaussian process. To change
@@ -320,7 +321,7 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
         numpy.linalg.LinAlgError
             If the kernel is not positive semi-definite.
         MemoryError
-            If the memory cannot hold a model with so many inducing points.
+            If a model with so many inducing points does not fit into memory.
 
         Warns
         -----
@@ -584,8 +585,8 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
         self._check_outputs(y)
         if self._plan.is_given != (noise_variance is not None):
             raise ValueError(
-                "noise_variance is needed for these rows, because the model was fitted to known "
-                "noise, got None: give what was given to fit"
+                "noise_variance is needed for these rows, because the model was fitted with known "
+                "noise, got None: give the data of fit"
                 if self._plan.is_given
                 else "noise_variance must be None, because the model has learned its noise: leave "
                 "it out"

@@ -1,4 +1,4 @@
-"""Inducing points as a transformer: a Nystrom feature map at rows chosen by pivoted Cholesky."""
+"""Inducing points as a transformer: Nystrom features at rows chosen by pivoted Cholesky."""
 
 import numbers
 
@@ -38,11 +38,11 @@ from sparsegpc._estimators.kernels.spread import measure_spread
 class InducingPointSelector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
     r"""Choose inducing points among the rows, and map rows to their whitened Nystrom features.
 
-    `fit` chooses M rows :math:`z_m`; `transform` gives
-    :math:`v(x) = L_{uu}^{-1} k(Z, x)` with :math:`L_{uu} L_{uu}^\top = K_{uu}`, whose inner
-    products are the Nystrom approximation :math:`k(x, Z) K_{uu}^{-1} k(Z, x')` of the kernel. A
-    linear model on these features is a sparse kernel machine; the same choice of points serves
-    the Gaussian processes of this package through their parameter `selector`.
+    `fit` chooses M rows :math:`z_i`. `transform` returns :math:`V(x) = L^{-1} k(Z, x)` with
+    :math:`L L^\top = K_{uu}`. The inner products of these features are the Nystrom approximation
+    :math:`k(x, Z) K_{uu}^{-1} k(Z, x')` of the kernel, so a linear model on them is a sparse kernel
+    machine. The Gaussian processes of this package use the same choice of points, by their
+    parameter `selector`.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ class InducingPointSelector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, E
         Maximum number of points; it is silently limited to the number of distinct rows.
     tol : float, default=1e-3
         Stop once the residual variance costs at most this many nats per row,
-        :math:`\frac{1}{2N}\sum_n p_n r_n` with residual variances r. Larger values choose fewer
+        :math:`\frac{1}{2N}\sum_n p_n r_n` with residual variances r. Larger values give fewer
         points; 0 chooses `n_components`, or as many as are linearly independent.
     weighting : None, "classification" or array of shape (n_samples,), default=None
         The weight p of each row: its precision, one over the noise variance, in the model that will
@@ -182,7 +182,7 @@ class InducingPointSelector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, E
         numpy.linalg.LinAlgError
             If the kernel is not positive semi-definite.
         MemoryError
-            If the memory cannot hold a model with so many inducing points.
+            If a model with so many inducing points does not fit into memory.
         """
         with all_or_nothing(self), single_threaded_blas():
             self._fit(X, y)
@@ -291,7 +291,7 @@ def _binary_model(kernel, rows, target):
 
 
 def _one_against_rest(y):
-    """Return targets of +1 and -1 for the second class, or for each of more than two."""
+    """Return a list of +1 and -1 targets, for the second of two classes or for each of several."""
     classes, codes = np.unique(y, return_inverse=True)
     if len(classes) == 1:
         raise ValueError(

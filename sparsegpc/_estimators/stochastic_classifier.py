@@ -236,7 +236,7 @@ class StochasticSparseGPClassifier(ClassPredictions, BaseMinibatches):
         numpy.linalg.LinAlgError
             If the kernel is not positive semi-definite.
         MemoryError
-            If the memory cannot hold a model with so many inducing points.
+            If a model with so many inducing points does not fit into memory.
 
         Warns
         -----

@@ -51,8 +51,8 @@ class StochasticSparseGPRegressor(GaussianPredictions, BaseMinibatches):
     Parameters
     ----------
     kernel : kernel of sklearn.gaussian_process.kernels or None, default=None
-        Covariance of f, as in :class:`SparseGPRegressor`, but a WhiteKernel is refused. Its free
-        hyperparameters start from a fit to a few thousand rows.
+        Covariance of f, as in :class:`SparseGPRegressor`, but a WhiteKernel raises a ValueError.
+        Its free hyperparameters start from a fit to a few thousand rows.
     n_inducing : int, default=200
         Maximum number of inducing points. It is silently limited to the number of distinct rows
         among which the points are chosen: 20 random rows for each point, or the first block of a
@@ -210,7 +210,7 @@ class StochasticSparseGPRegressor(GaussianPredictions, BaseMinibatches):
         numpy.linalg.LinAlgError
             If the kernel is not positive semi-definite.
         MemoryError
-            If the memory cannot hold a model with so many inducing points.
+            If a model with so many inducing points does not fit into memory.
 
         Warns
         -----

@@ -62,8 +62,8 @@ def refuse_one_vs_rest(estimator, what):
     if getattr(estimator, "estimators_", None) is not None:
         raise ValueError(
             f"{what} is for one model, but estimator has one for each of "
-            f"{len(estimator.classes_)} classes: give estimator.estimators_[k] in its place, and "
-            "as y, if it is asked for, whether the label is estimator.classes_[k]"
+            f"{len(estimator.classes_)} classes: give estimator.estimators_[k] instead and, if "
+            "y is required, y == estimator.classes_[k]"
         )
 
 
@@ -134,7 +134,7 @@ def which_column(feature, names):
             return 0
         raise ValueError(
             f"feature is needed, because X has {len(names)} columns: give the number or the name "
-            f"of the one to draw along, of {names}"
+            f"of one of the columns {names}"
         )
     if isinstance(feature, str) and feature in names:
         return names.index(feature)

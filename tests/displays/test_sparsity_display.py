@@ -106,7 +106,9 @@ def test_a_model_for_each_class_is_drawn_one_by_one():
     model = SparseGPClassifier(
         ConstantKernel(9.0) * RBF(2.0), likelihood="polya-gamma", optimizer=None, n_inducing=8
     ).fit(X, y)
-    with pytest.raises(ValueError, match=r"SparsityDisplay is for one model.*whether the label"):
+    with pytest.raises(
+        ValueError, match=r"SparsityDisplay is for one model.*y == estimator.classes_"
+    ):
         SparsityDisplay.from_estimator(model, X, y)
     one = SparsityDisplay.from_estimator(model.estimators_[2], X, y == model.classes_[2])
     assert one.lower_bound[-1] == model.estimators_[2].lower_bound_
@@ -220,7 +222,7 @@ def test_other_data_than_those_of_fit_are_refused(waves, moons):
         (SparseGPClassifier(optimizer=None, n_inducing=8), moons),
     ):
         model.fit(X, y)
-        with pytest.raises(ValueError, match="give what was given to fit"):
+        with pytest.raises(ValueError, match="give the data of fit"):
             SparsityDisplay.from_estimator(model, X[1:], y[1:], n_inducing=3)
 
 

@@ -566,7 +566,7 @@ def test_truncating_a_classifier_in_steps_is_truncating_at_once(learned_classifi
 def test_one_model_for_each_class_is_truncated_one_by_one():
     X, y = many_classes.blobs()
     model = many_classes.fixed_model(likelihood="polya-gamma").fit(X, y)
-    with pytest.raises(ValueError, match="has 3, one for each class: truncate those in"):
+    with pytest.raises(ValueError, match="has 3, one for each class: truncate the models in"):
         model.truncate(4, X, y)
     one = model.estimators_[2].truncate(4, X, (y == 2).astype(int))
     assert one.lower_bound_ < model.estimators_[2].lower_bound_

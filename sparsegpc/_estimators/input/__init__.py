@@ -1,1 +1,1 @@
-"""Checks of what users give, row by row."""
+"""Checks of rows, targets, labels and weights."""

@@ -39,8 +39,8 @@ def needs_rows(X, y, others, eval_gradient):
         return False
     if X is None or y is None:
         raise ValueError(
-            "lower_bound needs X and y together, also for other arguments, since the model keeps "
-            "no rows of fit: call lower_bound(theta, X, y)"
+            "lower_bound needs both X and y if any argument is given, since the model keeps no "
+            "rows of fit: call lower_bound(theta, X, y)"
         )
     return True
 
@@ -50,7 +50,7 @@ def check_size(n_inducing, estimator):
     if getattr(estimator, "estimators_", None) is not None:
         raise ValueError(
             f"truncate takes one model, but this classifier has {len(estimator.estimators_)}, one "
-            "for each class: truncate those in estimators_, with y == class as y"
+            "for each class: truncate the models in estimators_, with y == class as y"
         )
     n_points = len(estimator.inducing_points_)
     check_scalar(n_inducing, "n_inducing", numbers.Integral, min_val=1, max_val=n_points)
@@ -61,7 +61,7 @@ def check_as_many_rows(n_rows, n_fitted):
     if n_rows != n_fitted:
         raise ValueError(
             f"X must have the {n_fitted} distinct rows of positive weight that fit had, got "
-            f"{n_rows}: give what was given to fit"
+            f"{n_rows}: give the data of fit"
         )
 
 
@@ -74,5 +74,5 @@ def check_same_rows(estimator, bound, tol):
     unsettled = "" if estimator.converged_ else "; the fit did not converge, so fit again first"
     raise ValueError(
         f"certificate needs the data of fit, whose bound is {fitted:.6g}, but these rows, targets, "
-        f"weights and noise have the bound {bound:.6g}: give what was given to fit{unsettled}"
+        f"weights and noise have the bound {bound:.6g}: give the data of fit{unsettled}"
     )

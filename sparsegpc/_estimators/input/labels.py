@@ -29,7 +29,7 @@ def class_codes(y, classes):
     if len(unknown):
         raise ValueError(
             f"y holds the label {unknown.tolist()[0]!r}, which is not in classes_ {classes}: leave "
-            "these rows out, or begin again with all labels"
+            "these rows out, or fit again with all labels"
         )
     return np.searchsorted(classes, y)
 

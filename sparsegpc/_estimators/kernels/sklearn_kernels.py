@@ -288,8 +288,8 @@ def _evaluating(kernel):
         yield
     except (LookupError, NameError, TypeError) as error:
         raise ValueError(
-            f"kernel {kernel} cannot be evaluated at arrays of two rows or more and as many "
-            f"columns as X has, {type(error).__name__}: {error}; check its parameters"
+            f"kernel {kernel} cannot be evaluated at arrays of two or more rows with the columns "
+            f"of X, {type(error).__name__}: {error}; check its parameters"
         ) from error
 
 

@@ -16,10 +16,10 @@ QUARTILE_ROWS = 10_000
 class Spread(NamedTuple):
     """Standard deviation of each column, and the typical distance of two rows.
 
-    ``columns`` (D,) holds standard deviations. Where that is more than `EXTREME` times the standard
-    deviation of a Gaussian with the same quartiles, the latter replaces it, as it is robust to
-    outliers. ``distance`` is the root mean square distance of two rows with these deviations. Both
-    are 1 if no column varies. ``varies`` (D,) marks the columns that vary.
+    ``columns`` (D,) holds standard deviations. If a column's is more than `EXTREME` times that of a
+    Gaussian with the same quartiles, the latter replaces it, as it is robust to outliers.
+    ``distance`` is the root mean square distance of two rows with these deviations. Both are 1 if
+    no column varies. ``varies`` (D,) marks the columns that vary.
     """
 
     columns: np.ndarray

@@ -54,8 +54,8 @@ class HomoscedasticNoise(BaseEstimator):
         if bounds.shape != (2,) or not smallest <= bounds[0] <= bounds[1] <= largest:
             raise ValueError(
                 "variance_bounds must be 'fixed' or a pair of positive numbers, the lower one "
-                f"first, from {smallest:.0e} to {largest:.0e}, got {self.variance_bounds!r}: None "
-                "stands for limits relative to the targets"
+                f"first, from {smallest:.0e} to {largest:.0e}, got {self.variance_bounds!r}: give "
+                "None for limits relative to the targets"
             )
         return bounds
 

@@ -86,7 +86,11 @@ class ProcessPlan(NoisePlan):
     varies = True
 
     def __init__(self, kernel, n_columns, n_points, tol, log_noise):
-        adapt_kernel(kernel, n_columns, refuse_white="a log variance has no noise of its own")
+        adapt_kernel(
+            kernel,
+            n_columns,
+            refuse_white="the log variance of the noise must be a function without noise",
+        )
         self.kernel, self._n_columns = kernel, n_columns
         self._n_points, self._tol, self._log_noise = n_points, tol, log_noise
 
