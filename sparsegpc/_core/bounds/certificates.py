@@ -258,7 +258,7 @@ class Certificate:
 
 
 def _describe_errors(mean_error, variance_ratio, coverage_error, largest=5.0):
-    """Return the bounds on errors in words; leaves out those that are `largest` or more."""
+    """Return text with the bounds on errors, without bounds that are `largest` or more."""
     low, high = variance_ratio
     lines = []
     if mean_error < largest:

@@ -45,7 +45,7 @@ def _residual(kernel, theta, X, V):
 
 
 class RowFeatures:
-    """The features of the training rows, and the gradients w.r.t. `theta` and Z.
+    """The features of the training rows, and gradients of functions of them.
 
     Parameters
     ----------

@@ -107,7 +107,7 @@ SLACKS = {"tight": TIGHT, "spherical": SPHERICAL, "standard": STANDARD}
 
 
 def sums_over_rows(names):
-    """Return the names of those slacks that are sums over rows, a tuple."""
+    """Return a tuple of those of `names` whose slacks are sums over rows."""
     return tuple(name for name in names if SLACKS[name].is_sum_over_rows)
 
 

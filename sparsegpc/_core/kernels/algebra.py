@@ -136,7 +136,7 @@ class Scaled(_Pair):
 
 
 class FiniteDifferenceKernel:
-    """A kernel given by its values; derivatives w.r.t. parameters are central differences.
+    """A kernel whose derivatives w.r.t. parameters are computed by central differences.
 
     Parameters
     ----------

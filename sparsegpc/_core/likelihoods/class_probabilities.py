@@ -22,7 +22,7 @@ _REACH, _STEP = 6.3, 0.85
 _BELOW, _ABOVE = 3.1, 10.5
 # As x decreases by log 2, r doubles and exp(-r) is squared. To limit rounding errors, exp(-r) is
 # computed anew after _DOUBLINGS steps.
-_LOG_2, _DOUBLINGS = np.log(2.0), 16
+_DOUBLINGS = 16
 # For log r below -_NEGLIGIBLE exp(-r) is one. The nodes from there to where exp(-r) is zero after
 # the doublings, or where the logistic rate is constant, fit in _WINDOW nodes.
 _NEGLIGIBLE, _WINDOW = 20.0, 64
@@ -51,7 +51,7 @@ def expected_softmax(mean, variance):
     -----
     Cost for each row and class, with deviations up to s: some 45 + 35 s sums over f of 15 terms, or
     of 13 s up to 64 for s > 1. That is 5 to 20 microseconds for s up to 3, a fifth of a millisecond
-    for s = 10, and 3 milliseconds for s = 100. Memory is some tens of megabytes, whatever N.
+    for s = 10, and 3 milliseconds for s = 100. Memory is some tens of megabytes for every N.
     """
     mean = mean - np.max(mean, axis=0, keepdims=True, initial=-np.inf)
     return _class_probabilities(mean, variance, np.positive)
@@ -119,19 +119,20 @@ def _integrals(log_rates, weights, half, begin, end):
     `log_rates` and `weights` (C, n, J) are those of J nodes f in increasing order. Weights are zero
     at more than `half` (C, n, 1) nodes from the middle.
     """
-    step, depth = 0.5 * _LOG_2, (begin - end).max()
+    log_2, depth = np.log(2.0), (begin - end).max()
+    step = 0.5 * log_2
     log_rates = log_rates - begin[:, None]
     # Above `begin` the integrands decrease like e^-x, and their sum there is a geometric series.
     total, factor = 0.0, -1.0 / np.expm1(-step)
     # Two interleaved sums, each with steps of log 2.
     for first in (0.0, step):
-        for x in np.arange(-first, -depth, -_DOUBLINGS * _LOG_2):
-            below, rates, window = _window(log_rates, weights, half, x - _DOUBLINGS * _LOG_2)
+        for x in np.arange(-first, -depth, -_DOUBLINGS * log_2):
+            below, rates, window = _window(log_rates, weights, half, x - _DOUBLINGS * log_2)
             # The limit keeps r finite; exp(-r) is zero at much smaller r already.
             r = np.exp(np.minimum(rates - x, 30.0))
             decay = np.exp(-r)
             slope = np.multiply(r, decay, out=r)
-            for k in range(min(_DOUBLINGS, int((x + depth) / _LOG_2) + 1)):
+            for k in range(min(_DOUBLINGS, int((x + depth) / log_2) + 1)):
                 if k:
                     slope *= decay
                     decay *= decay
