@@ -38,11 +38,11 @@ def learn_theta(model, parameters, spread, n_inducing):
     Parameters
     ----------
     model : SparseModel
-        Of at most `START_ROWS` rows.
+        A model of at most `START_ROWS` rows.
     parameters : AdaptedKernel
         The kernel's parameters, followed by those of the likelihood.
     spread : Spread
-        Of the rows.
+        Typical distances of the rows.
     n_inducing : int
         Number of points of the final model.
     """
@@ -103,7 +103,7 @@ class BaseMinibatches(*CALLBACK_SUPPORT, Estimator):
         return self.n_epochs if self.learning_rate > 0.0 else 0
 
     def _refuse_overflow(self, X, first):
-        """Refuse values too large to be squared, in columns that vary within or between batches."""
+        """Refuse values whose squares overflow, in columns that vary within or between batches."""
         low, high = X.min(axis=0), X.max(axis=0)
         if not first:
             points = self.inducing_points_

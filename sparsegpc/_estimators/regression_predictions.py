@@ -51,7 +51,7 @@ class GaussianPredictions(RegressorMixin):
         return self._shaped(mean), self._shaped(variance)
 
     def predict(self, X, return_std=False, return_cov=False, noise_variance=None):
-        """Return the predictive mean of y, and its standard deviation or covariance if asked for.
+        """Return the predictive mean of y and, optionally, its standard deviation or covariance.
 
         Parameters
         ----------

@@ -556,7 +556,7 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
         return plan, [np.append(theta, start) for start in plan.starts(setting.spread)]
 
     def _check_same_noise(self, plan, n_outputs):
-        """Refuse to start from a fit with other noise or another number of outputs."""
+        """Raise ValueError if the last fit had other noise or another number of outputs."""
         same = plan.is_like(self._plan) and n_outputs == len(self._posterior.functions)
         if not same or self.normalize_y != self._normalized:
             raise ValueError(

@@ -254,7 +254,7 @@ def take_rows(X, indices, memory=0):
     ----------
     X : ndarray of shape (N, D) or RowSource
     indices : ndarray of int of shape (n,)
-        Increasing.
+        Increasing indices of the rows.
     memory : int
         Maximum bytes of the rows of a source that are read into an array.
 
