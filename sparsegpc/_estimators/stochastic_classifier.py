@@ -9,7 +9,6 @@ from sklearn.utils.multiclass import _check_partial_fit_first_call
 from sparsegpc._core.bounds.slacks import SLACKS, sums_over_rows
 from sparsegpc._core.learning.progress import Progress
 from sparsegpc._core.likelihoods.base import LabelLikelihood
-from sparsegpc._core.minibatches.epochs import LEARNING_RATE
 from sparsegpc._core.minibatches.site_batches import SiteBatches
 from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.rows.threads import single_threaded_blas
@@ -188,7 +187,7 @@ class StochasticSparseGPClassifier(ClassPredictions, BaseMinibatches):
         class_weight=None,
         batch_size=1024,
         n_epochs=10,
-        learning_rate=LEARNING_RATE,
+        learning_rate=0.1,
         memory=None,
         optimize_inducing=False,
         random_state=0,

@@ -8,7 +8,6 @@ from sklearn.utils._param_validation import StrOptions
 from sparsegpc._core.bounds.slacks import SLACKS, sums_over_rows
 from sparsegpc._core.learning.progress import Progress
 from sparsegpc._core.likelihoods.gaussian import GaussianNoise, noisy_targets
-from sparsegpc._core.minibatches.epochs import LEARNING_RATE
 from sparsegpc._core.minibatches.gaussian_batches import GaussianBatches
 from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.rows.threads import single_threaded_blas
@@ -166,7 +165,7 @@ class StochasticSparseGPRegressor(GaussianPredictions, BaseMinibatches):
         fit_prior_mean=True,
         batch_size=1024,
         n_epochs=10,
-        learning_rate=LEARNING_RATE,
+        learning_rate=0.1,
         memory=None,
         optimize_inducing=False,
         random_state=0,

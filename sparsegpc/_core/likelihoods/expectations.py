@@ -28,7 +28,6 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import erfcx, ndtr
 
-_LOG_SQRT_2PI = 0.5 * np.log(2.0 * np.pi)
 # Moving nodes are for variances up to _NARROW, or means more than _FAR deviations from zero;
 # fixed nodes reach _REACH deviations from the mean. With these limits both are accurate to 1e-11.
 _NARROW, _FAR, _REACH = 1.0, 8.0, 10.0
@@ -98,7 +97,7 @@ def _densities(nodes, mean, variance):
     """
     powers = np.column_stack([-0.5 * nodes**2, nodes, np.ones(len(nodes))])
     ratio = mean / variance
-    peak = -0.5 * mean * ratio - 0.5 * np.log(variance) - _LOG_SQRT_2PI
+    peak = -0.5 * mean * ratio - 0.5 * np.log(2.0 * np.pi * variance)
     exponent = powers @ np.stack([1.0 / variance, ratio, peak])
     return np.exp(exponent, out=exponent)
 
@@ -156,7 +155,7 @@ def _gaussian_hinge(z, variance):
     """Return -E[max(0, e - z)] for Gaussian noise e, its slope and minus its curvature in z."""
     deviation = np.sqrt(variance)
     t = z / deviation
-    density = np.exp(-0.5 * t**2 - _LOG_SQRT_2PI)
+    density = np.exp(-0.5 * t**2) / np.sqrt(2.0 * np.pi)
     below = ndtr(-t)
     return z * below - deviation * density, below, density / deviation
 

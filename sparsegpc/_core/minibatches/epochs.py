@@ -7,9 +7,6 @@ from sparsegpc._core.models.model import FEW_ROWS
 from sparsegpc._core.optimisers.learning_rates import annealed
 from sparsegpc._core.rows.sources import spaced_rows
 
-# Initial learning rate: about the largest change of a log hyperparameter in a step of Adam.
-LEARNING_RATE = 0.1
-
 
 def learn(
     model,
@@ -21,7 +18,7 @@ def learn(
     n_epochs,
     batch_size,
     rng,
-    learning_rate=LEARNING_RATE,
+    learning_rate=0.1,
     report=None,
 ):
     """Learn from all rows in shuffled batches, `n_epochs` times.
