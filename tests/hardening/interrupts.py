@@ -258,8 +258,19 @@ def _leaves_context(frame):
     return line.startswith("with ") and not operation.startswith(("LOAD_G", "LOAD_F", "PUSH_NULL"))
 
 
+def _restores_threads(code):
+    """Return whether an interrupt of this code may leave BLAS on one thread, as documented."""
+    return code.co_filename.endswith("rows/threads.py") and code.co_name in (
+        "single_threaded_blas",
+        "leave",
+        "_set_threads",
+    )
+
+
 class Interrupt:
     """Raise an error at the k-th line of the package that is run, or the next, in any thread.
+
+    Lines that restore the number of threads of BLAS are left out.
 
     Parameters
     ----------
@@ -273,7 +284,9 @@ class Interrupt:
         self._at, self._error = at, error
 
     def _global(self, frame, event, arg):
-        return self._local if frame.f_code.co_filename.startswith(PACKAGE) else None
+        code = frame.f_code
+        inside = code.co_filename.startswith(PACKAGE) and not _restores_threads(code)
+        return self._local if inside else None
 
     def _local(self, frame, event, arg):
         if event != "line" or self.raised is not None:

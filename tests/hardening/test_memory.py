@@ -225,9 +225,8 @@ def test_merging_takes_one_copy_of_the_rows():
     np.testing.assert_array_equal(rows.X, X[np.lexsort(X.T[::-1])])
 
 
-def test_the_spread_takes_some_columns_at_a_time(monkeypatch):
-    monkeypatch.setattr(spread, "SPREAD_VALUES", 2**16)
-    X = np.random.RandomState(0).standard_normal((5000, 100))
+def test_the_spread_takes_some_columns_at_a_time():
+    X = np.random.RandomState(0).standard_normal((50_000, 100))
     weight = np.ones(len(X))
     peak, found = traced(lambda: spread.measure_spread(X, weight))
     assert peak < 1.5 * X.nbytes

@@ -67,11 +67,6 @@ def strips(n_points, n_rows, n_elements=2**16):
     return [slice(start, start + size) for start in range(0, n_points, size)]
 
 
-def _begin_thread(errors):
-    limit_this_thread()
-    np.seterr(**errors)
-
-
 class Table:
     """An input whose first axis is that of the N rows, and which supports slices."""
 
@@ -164,10 +159,17 @@ class RowBlocks:
             yield from map(function, indices)
             return
         # A new thread has numpy's default handling of floating-point errors.
-        with ThreadPoolExecutor(n_threads, "", _begin_thread, (np.geterr(),)) as pool:
+        errors = np.geterr()
+
+        def in_thread(index):
+            limit_this_thread()
+            with np.errstate(**errors):
+                return function(index)
+
+        with ThreadPoolExecutor(n_threads) as pool:
             pending = deque()
             for index in indices:
-                pending.append(pool.submit(function, index))
+                pending.append(pool.submit(in_thread, index))
                 # Limit the blocks in progress, so that sums do not pile up behind one slow block.
                 if len(pending) == 2 * n_threads:
                     yield pending.popleft().result()
