@@ -15,6 +15,11 @@ def _libraries():
     return threadpoolctl.ThreadpoolController().select(user_api="blas").lib_controllers
 
 
+def _thread_counts():
+    """Return pairs of each BLAS library and its present number of threads."""
+    return [(library, library.get_num_threads() or 1) for library in _libraries()]
+
+
 def _set_threads(library, n_threads):
     # Since threadpoolctl 3.8, the thread that sets a limit controls it: requests of other threads
     # are ignored until it is released. That thread may end before the last fit does.
@@ -52,7 +57,7 @@ class _BlasLimit:
     def enter(self, user):
         with self._lock:
             if not self._before:
-                self._before = [(lib, lib.get_num_threads() or 1) for lib in _libraries()]
+                self._before = _thread_counts()
             self._users[user] = get_ident()
             for library, _ in self._before:
                 _set_threads(library, 1)
@@ -76,7 +81,7 @@ class _BlasLimit:
     def n_threads_without(self):
         """Return the number of threads that BLAS has without the limit."""
         with self._lock:
-            before = self._before or [(lib, lib.get_num_threads() or 1) for lib in _libraries()]
+            before = self._before or _thread_counts()
         return max((n_threads for _, n_threads in before), default=1)
 
 
