@@ -90,7 +90,7 @@ def _describe_trivial(estimator, best):
 
 
 def _describe_limits(estimator, problem, best):
-    """Describe the hyperparameters at their bounds; empty if there are none."""
+    """Describe the hyperparameters at their bounds, or return an empty string."""
     parts, parameters = [], problem.parameters
     for value, slope, (low, high), name, column in zip(
         best.theta,
@@ -121,7 +121,7 @@ def _describe_limits(estimator, problem, best):
 
 
 def _describe_dominance(estimator, problem):
-    """Describe a column that dominates a common length scale; empty if there is none."""
+    """Describe a column that dominates a common length scale, or return an empty string."""
     spread = problem.spread
     deviations = np.where(spread.varies, spread.columns, 0.0)
     widest = int(deviations.argmax())
