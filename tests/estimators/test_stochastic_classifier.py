@@ -111,12 +111,15 @@ def learned():
 @pytest.mark.parametrize(
     ("likelihood", "bound", "n_classes"),
     [
+        ("bernoulli-logit", "tight", 2),
         ("bernoulli-logit", "standard", 2),
+        ("bernoulli-probit", "tight", 2),
         ("bernoulli-probit", "standard", 2),
         ("polya-gamma", "tight", 2),
         ("polya-gamma", "standard", 2),
         ("conditional-polya-gamma", "tight", 2),
         ("softmax", "standard", 2),
+        ("softmax", "tight", 3),
         ("softmax", "standard", 3),
         ("logistic-softmax", "tight", 3),
         ("dirichlet", "tight", 3),
@@ -568,7 +571,6 @@ REFUSED = {
     "batch size": ({"batch_size": 0}, {}, "'batch_size' parameter"),
     "memory": ({"memory": 0}, {}, "'memory' parameter"),
     "spherical": ({"bound": "spherical"}, {}, "'bound' parameter"),
-    "tight logit": ({"bound": "tight"}, {}, "'tight' is not available for BernoulliLogit"),
     "class weight": ({"class_weight": {0: -1.0}}, {}, "times class_weight"),
     "two labels": ({}, {"y": np.column_stack([LABELS, LABELS])}, "1d array|multioutput"),
     "continuous": ({}, {"y": LABELS + 0.5 * ROWS[:, 0]}, "Unknown label type"),

@@ -13,8 +13,8 @@ from sparsegpc import SparseGPClassifier
 
 # What bounds the likelihoods of two classes admit, the tightest first.
 BOUNDS = {
-    "bernoulli-logit": ("spherical", "standard"),
-    "bernoulli-probit": ("spherical", "standard"),
+    "bernoulli-logit": ("tight", "spherical", "standard"),
+    "bernoulli-probit": ("tight", "spherical", "standard"),
     "polya-gamma": ("tight", "spherical", "standard"),
     "conditional-polya-gamma": ("tight",),
 }

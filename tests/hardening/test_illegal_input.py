@@ -269,9 +269,6 @@ bad_fits(
     n_inducing="auto",
 )
 bad_fits(
-    {"not of this likelihood": "tight"}, LABELLING, parameter="bound", likelihood="bernoulli-logit"
-)
-bad_fits(
     {"not of this likelihood": "standard"},
     ["classifier"],
     parameter="bound",

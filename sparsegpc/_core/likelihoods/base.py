@@ -10,10 +10,6 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import minimize
 
-# The slacks, the tightest first, of likelihoods that are conditionally Gaussian given auxiliary
-# variables, and of likelihoods that are not.
-CONDITIONALLY_GAUSSIAN = ("tight", "spherical", "standard")
-BY_EXPECTATIONS = ("spherical", "standard")
 # Largest absolute value of a constant function: exp(-30) is negligible beside one.
 LARGEST_CONSTANT = 30.0
 
@@ -71,8 +67,8 @@ class Likelihood:
     Attributes
     ----------
     slacks : tuple of str
-        The slacks that the bound can have, the tightest first. The slack "tight" requires a
-        conditionally Gaussian likelihood.
+        The slacks that the bound can have, the tightest first. The bound with the slack "tight" is
+        valid because precisions are positive.
     n_functions : int
         Number K of functions f that the density of a target depends on.
     n_params : int
@@ -115,7 +111,7 @@ class Likelihood:
     True
     """
 
-    slacks = BY_EXPECTATIONS
+    slacks = ("tight", "spherical", "standard")
     n_functions = 1
     n_params = 0
     has_fixed_sites = False

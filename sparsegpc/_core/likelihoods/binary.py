@@ -7,7 +7,6 @@ import numpy as np
 from scipy.special import expit, log_ndtr, ndtr, xlogy
 
 from sparsegpc._core.likelihoods.base import (
-    CONDITIONALLY_GAUSSIAN,
     Expectation,
     LabelLikelihood,
     SiteState,
@@ -56,8 +55,7 @@ class BernoulliLogit(_BinaryLikelihood):
 
     References
     ----------
-    Hensman, Matthews, Ghahramani 2015, equation 15; Titsias 2025, section 3.3 for the spherical
-    slack.
+    Hensman, Matthews, Ghahramani 2015, equation 15.
     """
 
     def expect(self, y, weight, mean, inducing_variance, residual, v):
@@ -81,8 +79,7 @@ class BernoulliProbit(_BinaryLikelihood):
 
     References
     ----------
-    Hensman, Matthews, Ghahramani 2015, equation 15; Titsias 2025, section 3.3 for the spherical
-    slack.
+    Hensman, Matthews, Ghahramani 2015, equation 15.
     """
 
     def expect(self, y, weight, mean, inducing_variance, residual, v):
@@ -123,8 +120,6 @@ class PolyaGammaLogit(_BinaryLikelihood):
     ----------
     Polson, Scott, Windle 2013, theorem 1; Passerello 2021, section 4.1 (there with unit weights).
     """
-
-    slacks = CONDITIONALLY_GAUSSIAN
 
     def expect(self, y, weight, mean, inducing_variance, residual, v):
         mean = mean[0]

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.linalg import LinAlgError
 from scipy.special import logsumexp
 
-from sparsegpc._core.likelihoods.base import CONDITIONALLY_GAUSSIAN, Likelihood, Sites
+from sparsegpc._core.likelihoods.base import Likelihood, Sites
 
 LOG_2PI = np.log(2.0 * np.pi)
 TINY = np.finfo(np.float64).tiny
@@ -29,7 +29,6 @@ class KnownNoise(Likelihood):
     plus ``precision (mean - f)^2 / 2``. See `known_noise_targets`.
     """
 
-    slacks = CONDITIONALLY_GAUSSIAN
     has_fixed_sites = True
 
     def sites(self, state, y, weight):
@@ -57,7 +56,6 @@ class GaussianNoise(Likelihood):
     params : ndarray of shape (P,) or None
     """
 
-    slacks = CONDITIONALLY_GAUSSIAN
     has_fixed_sites = True
 
     def __init__(self, n_params, params=None):

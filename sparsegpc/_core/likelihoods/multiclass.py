@@ -7,7 +7,6 @@ import numpy as np
 from scipy.special import log_expit, softmax, xlogy
 
 from sparsegpc._core.likelihoods.base import (
-    CONDITIONALLY_GAUSSIAN,
     Expectation,
     LabelLikelihood,
     SiteState,
@@ -127,7 +126,6 @@ class LogisticSoftmax(_JointLikelihood):
     their bound is looser.
     """
 
-    slacks = CONDITIONALLY_GAUSSIAN
     # The bound has optima at huge prior means, where the sigmoid is flat.
     has_prior_mean = False
 

@@ -13,7 +13,7 @@ import pytest
 from scipy.special import log_expit, log_ndtr
 
 from sparsegpc._core.likelihoods import binary
-from sparsegpc._core.likelihoods.base import BY_EXPECTATIONS, CONDITIONALLY_GAUSSIAN
+from sparsegpc._core.likelihoods.base import Likelihood
 
 
 def gaussian_mean(function, mean, variance):
@@ -117,10 +117,10 @@ class BinaryCase(NamedTuple):
         return self.value(y, weight, mean, inducing_variance, residual, v)
 
 
-POLYA_GAMMA = BinaryCase(binary.PolyaGammaLogit(), logit, _polya_gamma, CONDITIONALLY_GAUSSIAN)
+POLYA_GAMMA = BinaryCase(binary.PolyaGammaLogit(), logit, _polya_gamma, Likelihood.slacks)
 CONDITIONAL = BinaryCase(binary.ConditionalPolyaGamma(), logit, _conditional, ("tight",), True)
-LOGIT = BinaryCase(binary.BernoulliLogit(), logit, _expectation(logit), BY_EXPECTATIONS)
-PROBIT = BinaryCase(binary.BernoulliProbit(), probit, _expectation(probit), BY_EXPECTATIONS)
+LOGIT = BinaryCase(binary.BernoulliLogit(), logit, _expectation(logit), Likelihood.slacks)
+PROBIT = BinaryCase(binary.BernoulliProbit(), probit, _expectation(probit), Likelihood.slacks)
 CASES = [POLYA_GAMMA, CONDITIONAL, LOGIT, PROBIT]
 LIKELIHOODS = pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
 PAIRS = [(case, slack) for case in CASES for slack in case.slacks]

@@ -21,8 +21,6 @@ from sparsegpc._core.kernels.algebra import Scaled
 from sparsegpc._core.kernels.families import RBF, Constant
 from sparsegpc._core.likelihoods import binary, gaussian, multiclass
 from sparsegpc._core.likelihoods.base import (
-    BY_EXPECTATIONS,
-    CONDITIONALLY_GAUSSIAN,
     LARGEST_CONSTANT,
     Expectation,
     LabelLikelihood,
@@ -34,7 +32,7 @@ from sparsegpc._core.likelihoods.base import (
 from sparsegpc._core.likelihoods.gaussian import GaussianNoise, KnownNoise
 from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.selection.selectors import InducingPoints
-from tests.core.helpers import assert_slopes, central_difference, free, read_only, slacks_where
+from tests.core.helpers import SLACK, assert_slopes, central_difference, free, read_only
 
 SEED = st.integers(0, 2**31)
 
@@ -191,7 +189,7 @@ def test_the_likelihood_is_called_as_it_shows_itself():
 
 def test_attributes_have_defaults():
     likelihood = Bare()
-    assert likelihood.slacks == BY_EXPECTATIONS
+    assert likelihood.slacks == tuple(SLACKS)
     assert (likelihood.n_functions, likelihood.n_params) == (1, 0)
     assert not likelihood.has_fixed_sites
     assert not likelihood.has_own_slack
@@ -268,12 +266,6 @@ def test_slacks_are_public_names_the_tightest_first(cls):
     places = [order.index(name) for name in cls.slacks]
     assert places
     assert places == sorted(set(places))
-
-
-def test_what_admits_every_slack_and_what_only_expectations():
-    assert set(BY_EXPECTATIONS) <= set(CONDITIONALLY_GAUSSIAN) <= set(SLACKS)
-    assert "tight" in CONDITIONALLY_GAUSSIAN
-    assert "tight" not in BY_EXPECTATIONS
 
 
 @pytest.mark.parametrize("n_params", [1, 4])
@@ -595,7 +587,7 @@ def evaluate(model, theta, Z, **options):
     return model.evaluate(theta, InducingPoints(Z, None, None), model.initial_state(), **options)
 
 
-@slacks_where(lambda slack: slack in [SLACKS[name] for name in BY_EXPECTATIONS])
+@SLACK
 @pytest.mark.parametrize("fit_prior_mean", [True, False])
 @pytest.mark.parametrize(
     ("likelihood", "make_rows", "own"),
@@ -616,7 +608,7 @@ def test_a_model_needs_no_more_than_expectations(likelihood, make_rows, own, sla
     assert_slopes(lambda z: evaluate(model, theta, z).objective, Z, found.grad_Z, **tolerances)
 
 
-@slacks_where(lambda slack: slack in [SLACKS[name] for name in BY_EXPECTATIONS])
+@SLACK
 @pytest.mark.parametrize("count", [0.0, 1.0, 7.0])
 def test_the_bound_of_one_row_is_below_the_integral_and_near_it(slack, count):
     y, weight = np.array([count]), np.ones(1)

@@ -16,7 +16,7 @@ from sparsegpc._core.bounds.collapsed import marginals
 from sparsegpc._core.bounds.slacks import SLACKS, STANDARD, TIGHT
 from sparsegpc._core.kernels.algebra import Scaled
 from sparsegpc._core.kernels.families import RBF, Constant
-from sparsegpc._core.likelihoods.base import BY_EXPECTATIONS, CONDITIONALLY_GAUSSIAN
+from sparsegpc._core.likelihoods.base import Likelihood
 from sparsegpc._core.likelihoods.binary import BernoulliLogit
 from sparsegpc._core.likelihoods.multiclass import DirichletTargets, LogisticSoftmax, Softmax
 from sparsegpc._core.models.model import SparseModel
@@ -84,12 +84,12 @@ class Case(NamedTuple):
 
 
 CASES = [
-    Case(Softmax, log_softmax_rows, softmax_value, BY_EXPECTATIONS),
+    Case(Softmax, log_softmax_rows, softmax_value, Likelihood.slacks),
     Case(
         LogisticSoftmax,
         log_logistic_softmax,
         logistic_softmax_value,
-        CONDITIONALLY_GAUSSIAN,
+        Likelihood.slacks,
     ),
 ]
 LIKELIHOODS = pytest.mark.parametrize("case", CASES, ids=[case.build.__name__ for case in CASES])
