@@ -2,15 +2,17 @@
 Should I weight rare classes?
 =============================
 
-Usually not. Rows and classes can have weights, but for a rare class, here 6 % of the rows, a
-threshold has the same effect and keeps the probabilities calibrated.
+Usually not. For a rare class, here 6 % of the rows, a threshold has the same effect and keeps the
+probabilities calibrated. Class weights are for data whose class frequencies differ from those where
+the model will be used.
 """
 
 # %%
 # One rare class
 # --------------
 # The probabilities of the plain model correspond to the frequencies of the classes. With
-# ``class_weight="balanced"`` they are those for equally frequent classes.
+# ``class_weight="balanced"`` the model is the same, but its probabilities are those for equally
+# frequent classes.
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.calibration import CalibrationDisplay
@@ -35,15 +37,15 @@ X_train, X_test, y_train, y_test = train_test_split(
     X, y, train_size=1500, stratify=y, random_state=0
 )
 print(f"{y_train.mean():.1%} of {len(y_train)} training rows belong to the rare class")
-plain = SparseGPClassifier(n_inducing=40).fit(X_train, y_train)
-balanced = SparseGPClassifier(n_inducing=40, class_weight="balanced").fit(X_train, y_train)
+plain = SparseGPClassifier().fit(X_train, y_train)
+balanced = SparseGPClassifier(class_weight="balanced").fit(X_train, y_train)
 
 # %%
 # A threshold instead of weights
 # ------------------------------
 # If missing a rare row costs as much as sixteen false alarms, raise the alarm at probabilities
-# above 1/17, about the share of the rare class. The plain model with this threshold decides as well
-# as the weighted one, and its probabilities stay calibrated.
+# above 1/17, about the share of the rare class. The plain model with this threshold makes the same
+# decisions as the balanced one with a threshold of one half, and its probabilities stay calibrated.
 rate = y_train.mean()
 decisions = {
     "plain, threshold 1/2": (plain, 0.5),
@@ -76,14 +78,18 @@ axes.set(
 plt.show()
 
 # %%
-# Weights of rows
-# ---------------
-# A row of weight three counts like three copies. So to save time, keep a quarter of the large class
-# with a weight of four. The probabilities stay calibrated.
+# Other class frequencies
+# -----------------------
+# To save time or labels, rows of the large class can be left out. Here a quarter of them is kept,
+# so the probabilities are too high for the population. A class weight of four, the factor by which
+# the large class is more frequent there than in the data, corrects this.
 rng = np.random.RandomState(0)
 kept = (y_train == 1) | (rng.uniform(size=len(y_train)) < 0.25)
-weight = np.where(y_train == 1, 1.0, 4.0)[kept]
-thinned = SparseGPClassifier(n_inducing=40).fit(X_train[kept], y_train[kept], sample_weight=weight)
-proba = thinned.predict_proba(X_test)[:, 1]
-print(f"{kept.sum()} of {len(kept)} rows, weighted: log loss {log_loss(y_test, proba):.3f}")
-print(f"mean probability {proba.mean():.3f}, share of the rare class {y_test.mean():.3f}")
+print(f"{kept.sum()} of {len(kept)} rows, share of the rare class {y_test.mean():.3f}")
+for class_weight in (None, {0: 4.0, 1: 1.0}):
+    thinned = SparseGPClassifier(class_weight=class_weight).fit(X_train[kept], y_train[kept])
+    proba = thinned.predict_proba(X_test)[:, 1]
+    print(
+        f"class_weight={class_weight!s:18s} log loss {log_loss(y_test, proba):.3f}, "
+        f"mean probability {proba.mean():.3f}"
+    )

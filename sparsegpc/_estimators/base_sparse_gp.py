@@ -429,8 +429,7 @@ class BaseSparseGP(*CALLBACK_SUPPORT, Estimator):
         y : array-like of shape (n_samples,) or None, default=None
             Their labels, among `classes_`, or targets.
         sample_weight : array-like of shape (n_samples,), float or None, default=None
-            As in `fit`. They are multiplied by the `class_weight` of a classifier; "balanced"
-            refers to the rows given here.
+            As in `fit`.
         eval_gradient : bool, default=False
             Whether to return the gradient w.r.t. `theta` too.
 

@@ -6,7 +6,7 @@ They combine the posterior of f at each row with the likelihood of y.
 import numbers
 
 import numpy as np
-from scipy.special import ndtri
+from scipy.special import log_expit, log_softmax, ndtri
 from sklearn.base import ClassifierMixin
 from sklearn.utils import check_random_state, check_scalar
 from sklearn.utils.validation import check_is_fitted
@@ -20,8 +20,8 @@ from sparsegpc._estimators.latent import by_row, latent_moments, latent_samples
 class ClassPredictions(ClassifierMixin):
     """Predictions of a fitted classifier.
 
-    The classifier has a ``_posterior``, or binary models in ``estimators_``; and a ``_likelihood``,
-    which turns f into probabilities.
+    The classifier has a ``_posterior``, or binary models in ``estimators_``; a ``_likelihood``,
+    which turns f into probabilities; and factors ``class_weight_``, by which these are multiplied.
     """
 
     @property
@@ -58,7 +58,8 @@ class ClassPredictions(ClassifierMixin):
 
         with single_threaded_blas():
             blocks = RowBlocks(mean.shape[1], n_columns, n_threads=available_threads())
-            return blocks.visit(block, mean, variance)[1][0].T
+            log_proba = blocks.visit(block, mean, variance)[1][0].T
+        return reweighted_log(log_proba, self.class_weight_)
 
     def predict_proba(self, X):
         """Return the class probabilities, integrated over the posterior of f.
@@ -70,7 +71,8 @@ class ClassPredictions(ClassifierMixin):
         Returns
         -------
         proba : ndarray of shape (n_samples, n_classes)
-            Columns as in `classes_`; rows sum to one.
+            Columns as in `classes_`; rows sum to one. With `class_weight`, they are those of a
+            population with other class frequencies.
         """
         log_proba = self.predict_log_proba(X)
         with np.errstate(under="ignore"):
@@ -156,16 +158,21 @@ class ClassPredictions(ClassifierMixin):
         if len(mean) == 1:
             # The probability of the second class rises with f.
             ends = mean[0] + ndtri(tails)[:, None] * np.sqrt(variance[0])
-            low, high = (self._likelihood.probabilities(f[None])[:, 1] for f in ends)
+            low, high = (self._probabilities(f[None])[:, 1] for f in ends)
             return np.stack([1.0 - high, low], axis=1), np.stack([1.0 - low, high], axis=1)
         # With the same draws at all rows, an interval does not depend on the other rows.
         draws = rng.standard_normal((len(mean), n_draws))
         low, high = np.empty((2, mean.shape[1], len(self.classes_)))
         for row, (m, std) in enumerate(zip(mean.T, np.sqrt(variance.T), strict=True)):
             f = m[:, None] + std[:, None] * draws
-            proba = self._likelihood.probabilities(f)
+            proba = self._probabilities(f)
             low[row], high[row] = np.quantile(proba, tails, axis=0)
         return low, high
+
+    def _probabilities(self, f):
+        """Return the class probabilities (n, C) at given f, shape (K, n)."""
+        weighted = self.class_weight_ * self._likelihood.probabilities(f)
+        return weighted / weighted.sum(axis=1, keepdims=True)
 
     def latent_mean_and_variance(self, X):
         """Return the posterior mean and variance of f.
@@ -180,7 +187,7 @@ class ClassPredictions(ClassifierMixin):
             With two classes and a binary likelihood, that of the single function: the log-odds of
             ``classes_[1]`` (with the probit, the normal quantile of its probability). With more
             classes, and always with "softmax", "logistic-softmax" and "dirichlet", that of one
-            function per class.
+            function per class. f does not depend on `class_weight`.
         variance : ndarray of the shape of `mean`
             Variance of f at each row; far from the data it approaches that of the prior.
         """
@@ -189,7 +196,8 @@ class ClassPredictions(ClassifierMixin):
     def sample_f(self, X, n_samples=1, random_state=0):
         """Return joint draws of f at all rows from its posterior.
 
-        The functions of several classes are independent in the posterior.
+        The functions of several classes are independent in the posterior. They do not depend on
+        `class_weight`.
 
         Parameters
         ----------
@@ -220,3 +228,20 @@ class ClassPredictions(ClassifierMixin):
             samples = latent_samples(self._fitted, X, n_samples, rng)
         samples = np.moveaxis(samples, -1, 0)
         return samples[:, 0] if samples.shape[1] == 1 else samples
+
+
+def reweighted_log(log_proba, factors):
+    """Return log probabilities (N, C) multiplied by factors (C,) and normalised.
+
+    This is exact if class c is factors[c] times as frequent as in the data, and the distribution of
+    x within each class is the same: by Bayes' rule p'(c | x) is proportional to p'(c) / p(c) times
+    p(c | x).
+    """
+    if (factors == factors[0]).all():
+        return log_proba
+    log_proba = log_proba + np.log(factors)
+    if len(factors) > 2:
+        return log_softmax(log_proba, axis=1)
+    # Unlike log_softmax this is accurate for a probability near one.
+    log_odds = log_proba[:, 1] - log_proba[:, 0]
+    return log_expit(np.stack([-log_odds, log_odds], axis=1))

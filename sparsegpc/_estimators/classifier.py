@@ -15,8 +15,8 @@ from sparsegpc._estimators.class_predictions import ClassPredictions
 from sparsegpc._estimators.input.labels import (
     check_classes,
     class_codes,
+    class_factors,
     validated_labels,
-    weigh_classes,
 )
 from sparsegpc._estimators.input.validation import present_rows
 from sparsegpc._estimators.learning import check_auto
@@ -107,9 +107,11 @@ class SparseGPClassifier(ClassPredictions, BaseSparseGP):
         Whether to learn the constant mean of f. Otherwise it is zero, as always with
         "logistic-softmax".
     class_weight : dict, "balanced" or None, default=None
-        Factors for the weights of the rows of each class. "balanced" gives all classes the same
-        total weight and keeps the sum of all weights. The predicted probabilities are those of the
-        weighted classes.
+        Factors w of the class frequencies. The model is learned without them, and the predicted
+        probabilities are those of a population in which class c is w_c times as frequent as in the
+        data: p(c | x) is replaced by w_c p(c | x), divided by the sum over classes. "balanced"
+        makes all classes equally frequent. Factors can also be costs: `predict` minimises the
+        expected cost if missing a row of class c costs w_c.
     optimizer : {"bfgs"} or None, default="bfgs"
         "bfgs" learns the hyperparameters within their bounds, by quasi-Newton steps on the bound's
         gradient. None keeps the values of `kernel` or, with `warm_start`, those of the last fit.
@@ -154,6 +156,8 @@ class SparseGPClassifier(ClassPredictions, BaseSparseGP):
     ----------
     classes_ : ndarray of shape (n_classes,)
         Class labels, sorted. With a likelihood for two classes, a large f favours ``classes_[1]``.
+    class_weight_ : ndarray of shape (n_classes,)
+        Factors of the class probabilities, from `class_weight`; ones if it is None.
     estimators_ : list of SparseGPClassifier or None
         The binary models if there is one model per class, else None. In each of them label 1 stands
         for its class and label 0 for all others. With one model per class the attributes below are
@@ -374,8 +378,8 @@ class SparseGPClassifier(ClassPredictions, BaseSparseGP):
                     f"warm_start=True needs the classes of the last fit: it had {previous}, y has "
                     f"{self.classes_}; set warm_start=False to start afresh"
                 )
-            weight = weigh_classes(self.class_weight, self.classes_, codes, rows.weight)
-            rows = rows._replace(y=codes, weight=weight)
+            self.class_weight_ = class_factors(self.class_weight, self.classes_, codes, rows.weight)
+            rows = rows._replace(y=codes)
             with single_threaded_blas():
                 found_warnings = self._fit_classes(rows, progress, context)
             self._warn(found_warnings)
@@ -390,7 +394,7 @@ class SparseGPClassifier(ClassPredictions, BaseSparseGP):
         if n_classes > 2 and not likelihood.takes_many_classes:
             return self._fit_one_vs_rest(rows, rng, context)
         if not hasattr(self, "classes_"):
-            self.classes_ = np.arange(n_classes)
+            self.classes_, self.class_weight_ = np.arange(n_classes), np.ones(n_classes)
         self.estimators_ = None
         self._likelihood = likelihood.for_classes(n_classes)
         return self._learn(self._problem(rows, progress), rng)
@@ -426,9 +430,7 @@ class SparseGPClassifier(ClassPredictions, BaseSparseGP):
         """Return the `PresentRows` of a fitted model's classes."""
         X, y = validated_labels(self, X, y, reset=reset)
         rows = present_rows(X, y, sample_weight)
-        codes = class_codes(rows.y, self.classes_)
-        weight = weigh_classes(self.class_weight, self.classes_, codes, rows.weight)
-        return rows._replace(y=codes, weight=weight)
+        return rows._replace(y=class_codes(rows.y, self.classes_))
 
     def _restated(self, X, y, sample_weight):
         rows = self._checked_rows(X, y, sample_weight, reset=False)

@@ -18,8 +18,8 @@ from sparsegpc._estimators.class_predictions import ClassPredictions
 from sparsegpc._estimators.input.labels import (
     check_classes,
     class_codes,
+    class_factors,
     validated_labels,
-    weigh_classes,
 )
 from sparsegpc._estimators.input.settings import row_options
 from sparsegpc._estimators.input.targets import distinct_rows
@@ -74,9 +74,10 @@ class StochasticSparseGPClassifier(ClassPredictions, BaseMinibatches):
         Whether to learn the constant mean of f. Otherwise it is zero, as always with
         "logistic-softmax".
     class_weight : dict, "balanced" or None, default=None
-        Factors for the weights of the rows of each class. "balanced", which `partial_fit` does not
-        accept, gives all classes the same total weight and keeps the sum of all weights. The
-        predicted probabilities are those of the weighted classes.
+        Factors w of the class frequencies, as in :class:`SparseGPClassifier`: the model is learned
+        without them, and the predicted probabilities p(c | x) are multiplied by w_c and divided by
+        their sum. "balanced", which `partial_fit` does not accept, makes all classes equally
+        frequent.
     batch_size : int, default=1024
         Rows in a batch.
     n_epochs : int, default=10
@@ -107,6 +108,8 @@ class StochasticSparseGPClassifier(ClassPredictions, BaseMinibatches):
     ----------
     classes_ : ndarray of shape (n_classes,)
         Class labels, sorted. With a likelihood for two classes, a large f favours ``classes_[1]``.
+    class_weight_ : ndarray of shape (n_classes,)
+        Factors of the class probabilities, from `class_weight`; ones if it is None.
     kernel_ : kernel
         Kernel of f with the learned hyperparameters.
     prior_mean_ : float or ndarray of shape (n_classes,)
@@ -251,7 +254,8 @@ class StochasticSparseGPClassifier(ClassPredictions, BaseMinibatches):
             rows = self._checked(X, y, sample_weight, reset=True)
             self.classes_, codes = np.unique(rows.y, return_inverse=True)
             check_classes(self.classes_)
-            X, codes, weight = self._distinct(rows, codes)
+            X, codes, weight = _distinct(rows, codes)
+            self.class_weight_ = class_factors(self.class_weight, self.classes_, codes, weight)
             rng = check_random_state(self.random_state)
             order = _one_of_each_class_first(rng.permutation(len(codes)), codes)
             first = order[: n_first_rows(self.n_inducing)]
@@ -293,7 +297,8 @@ class StochasticSparseGPClassifier(ClassPredictions, BaseMinibatches):
             rows = self._checked(X, y, sample_weight, reset=first)
             _check_partial_fit_first_call(self, classes)
             check_classes(self.classes_)
-            X, codes, weight = self._distinct(rows, class_codes(rows.y, self.classes_))
+            X, codes, weight = _distinct(rows, class_codes(rows.y, self.classes_))
+            self.class_weight_ = class_factors(self.class_weight, self.classes_, codes, weight)
             rng = check_random_state(self.random_state)
             order = rng.permutation(len(codes))
             if first:
@@ -311,17 +316,11 @@ class StochasticSparseGPClassifier(ClassPredictions, BaseMinibatches):
         self._refuse_overflow(X, reset)
         return present_rows(X, y, sample_weight)
 
-    def _distinct(self, rows, codes):
-        """Return X, class numbers and weights of the distinct rows among `PresentRows`."""
-        X, codes, weight, _, _ = distinct_rows(rows.X, codes, rows.weight, None)
-        codes = codes.astype(np.intp)
-        return X, codes, weigh_classes(self.class_weight, self.classes_, codes, weight)
-
     def _refuse_balance(self):
         if self.class_weight == "balanced":
             raise ValueError(
                 'class_weight="balanced" needs all rows at once, but partial_fit gets them in '
-                "blocks: give a dict of a weight for each class, or use fit"
+                "blocks: give a dict of a factor for each class, or use fit"
             )
 
     def _start(self, X, codes, weight, rng):
@@ -397,6 +396,12 @@ class StochasticSparseGPClassifier(ClassPredictions, BaseMinibatches):
         self.prior_mean_ = float(means[0]) if len(means) == 1 else means
         self.inducing_points_ = posterior.Z
         self.lower_bound_ = sum(q.bound for q in posterior.functions)
+
+
+def _distinct(rows, codes):
+    """Return X, class numbers and weights of the distinct rows among `PresentRows`."""
+    X, codes, weight, _, _ = distinct_rows(rows.X, codes, rows.weight, None)
+    return X, codes.astype(np.intp), weight
 
 
 def _one_of_each_class_first(order, codes):

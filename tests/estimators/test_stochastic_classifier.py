@@ -382,17 +382,20 @@ def test_weights_are_repetition(rng):
     assert_identical(streamed, repeated)
 
 
-def test_class_weights_are_weights_of_rows():
+def test_class_weights_multiply_the_probabilities():
     X, y = blobs(100)
-    weighted = fixed_model(class_weight={0: 1.0, 1: 3.0}).fit(X, y)
-    assert_identical(weighted, fixed_model().fit(X, y, np.where(y == 1, 3.0, 1.0)))
-    totals = np.bincount(y)
-    balanced = fixed_model(class_weight="balanced").fit(X, y)
-    same = fixed_model().fit(X, y, (50.0 / totals)[y])
-    assert_allclose(balanced.predict_proba(grid()), same.predict_proba(grid()), atol=1e-6)
+    weight = np.arange(100) % 3
+    plain = fixed_model().fit(X, y, weight)
+    proba = plain.predict_proba(grid())
+    balanced = weight.sum() / 2.0 / np.bincount(y, weight)
+    for class_weight, factors in (("balanced", balanced), ({1: 3.0}, np.array([1.0, 3.0]))):
+        model = fixed_model(class_weight=class_weight).fit(X, y, weight)
+        expected = proba * factors / (proba @ factors)[:, None]
+        assert_allclose(model.predict_proba(grid()), expected, rtol=1e-10)
+        assert model.lower_bound_ == plain.lower_bound_
     blocks = stream(fixed_model(class_weight={1: 3.0}, selector=grid()), X, y, [50, 50])
-    same = stream(fixed_model(selector=grid()), X, y, [50, 50], np.where(y == 1, 3.0, 1.0))
-    assert_identical(blocks, same)
+    plain = stream(fixed_model(selector=grid()), X, y, [50, 50])
+    assert_allclose(blocks.decision_function(grid()), plain.decision_function(grid()) + np.log(3.0))
 
 
 def test_the_order_of_rows_does_not_matter_at_all(rng):
@@ -571,7 +574,7 @@ REFUSED = {
     "batch size": ({"batch_size": 0}, {}, "'batch_size' parameter"),
     "memory": ({"memory": 0}, {}, "'memory' parameter"),
     "spherical": ({"bound": "spherical"}, {}, "'bound' parameter"),
-    "class weight": ({"class_weight": {0: -1.0}}, {}, "times class_weight"),
+    "class weight": ({"class_weight": {0: -1.0}}, {}, "class_weight must be from"),
     "two labels": ({}, {"y": np.column_stack([LABELS, LABELS])}, "1d array|multioutput"),
     "continuous": ({}, {"y": LABELS + 0.5 * ROWS[:, 0]}, "Unknown label type"),
     "label not finite": ({}, {"y": np.where(LABELS > 0, np.nan, 0.0)}, "NaN"),

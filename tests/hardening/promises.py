@@ -171,7 +171,7 @@ class _Promises:
         if getattr(model, "estimators_", None):
             # Each of them is a model of whether y is its class.
             is_first = np.asarray(problem.y) == model.classes_[0]
-            weight = _weights(problem, model)
+            weight = _weights(problem)
             model = model.estimators_[0]
             data = {"X": problem.X, "y": is_first.astype(int), "sample_weight": weight}
         with self.kept("truncate"):
@@ -192,7 +192,7 @@ class _Promises:
             whole = model.truncate(n_points, **data)
             allowed = rounding
             if hasattr(model, "classes_"):
-                allowed += FINAL_TOL_SHARE * model.tol * _weights(problem, model).sum()
+                allowed += FINAL_TOL_SHARE * model.tol * _weights(problem).sum()
             self.require(
                 abs(whole.lower_bound_ - model.lower_bound_) <= allowed,
                 f"not truncated: {whole.lower_bound_}, {model.lower_bound_}",
@@ -201,7 +201,7 @@ class _Promises:
     def _lost_digits(self, model):
         """Return what jitter and rounding may cost in nats: much only where noise is as small."""
         problem = self.problem
-        weight = _weights(problem, model)
+        weight = _weights(problem)
         if hasattr(model, "classes_"):
             # Sites of labels have precisions of at most one.
             prior = _prior_variance(model, problem.X_new, problem.y)
@@ -223,7 +223,7 @@ class _Promises:
         constant = _constant_bound(self.problem, model)
         if constant is None:
             return
-        bound, total = model.lower_bound_, _weights(self.problem, model).sum()
+        bound, total = model.lower_bound_, _weights(self.problem).sum()
         n_outputs = 1 if hasattr(model, "predict_proba") else np.size(self.problem.y[0])
         allowed = ROUNDING * max(abs(bound), abs(constant))
         allowed += SMALLEST_VARIANCE_COST * total * n_outputs
@@ -357,15 +357,10 @@ def _slack(model):
     return model._likelihood.slacks[0] if hasattr(model, "classes_") else "tight"
 
 
-def _weights(problem, model):
+def _weights(problem):
     n_rows = len(problem.y)
     weight = problem.fit_params.get("sample_weight")
-    weight = np.ones(n_rows) if weight is None else np.broadcast_to(weight, n_rows).astype(float)
-    if getattr(model, "class_weight", None) == "balanced":
-        classes, codes = np.unique(problem.y, return_inverse=True)
-        present = np.bincount(codes, weight)
-        weight = weight * (weight.sum() / len(classes) / present)[codes]
-    return weight
+    return np.ones(n_rows) if weight is None else np.broadcast_to(weight, n_rows).astype(float)
 
 
 def _least_variance(kernel):
@@ -386,7 +381,7 @@ def _constant_bound(problem, model):
     least = _least_variance(model.kernel)
     if least > 1e-4:
         return None
-    weight = _weights(problem, model)
+    weight = _weights(problem)
     if hasattr(model, "predict_proba"):
         if model.likelihood in ("dirichlet", "logistic-softmax"):
             return None

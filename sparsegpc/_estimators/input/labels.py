@@ -1,4 +1,4 @@
-"""Checks of class labels, and class weights."""
+"""Checks of class labels, and factors of their probabilities."""
 
 import numpy as np
 from sklearn.utils import compute_class_weight
@@ -34,19 +34,15 @@ def class_codes(y, classes):
     return np.searchsorted(classes, y)
 
 
-def weigh_classes(class_weight, classes, codes, weight):
-    """Return the weights of rows multiplied by those of their classes.
+def class_factors(class_weight, classes, codes, weight):
+    """Return the factors (C,) of the class probabilities that the parameter `class_weight` names.
 
-    "balanced" gives all classes the same total weight, and keeps the sum of all weights.
+    "balanced" divides the mean of the total weights of all classes by that of each class; every
+    class must have rows.
     """
-    if class_weight is None:
-        return weight
     if class_weight == "balanced":
         totals = np.bincount(codes, weight, len(classes))
-        # Avoid a division by zero for a class without rows.
-        factors = totals.sum() / (np.count_nonzero(totals) * np.where(totals > 0.0, totals, 1.0))
-    else:
-        factors = compute_class_weight(class_weight, classes=classes, y=classes[codes])
-    weight = weight * factors[codes]
-    refuse_extreme_weights(weight)
-    return weight
+        return totals.mean() / totals
+    factors = compute_class_weight(class_weight, classes=classes, y=classes)
+    refuse_extreme_weights(factors, "class_weight must be")
+    return factors

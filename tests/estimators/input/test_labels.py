@@ -12,6 +12,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
+from sparsegpc._estimators.class_predictions import reweighted_log
 from tests.estimators import many_classes, two_classes
 
 # Labels of two classes
@@ -119,49 +120,88 @@ def test_a_class_of_weight_zero_is_no_class(likelihood):
 
 @many_classes.every_likelihood
 @pytest.mark.parametrize("n_classes", [2, 3])
-def test_class_weights_multiply_the_weights(likelihood, n_classes, rng):
+def test_class_weights_multiply_the_probabilities(likelihood, n_classes, rng):
     X, y = many_classes.blobs(60, n_classes)
     keep = (y > 0) | (rng.uniform(size=60) < 0.4)
     X, y = X[keep], y[keep]
     weight = rng.uniform(0.5, 2.0, len(y))
-    totals = np.bincount(y, weight)
-    balanced = weight * (weight.sum() / n_classes / totals)[y]
-    given = {0: 3.0, n_classes - 1: 0.5}
-    by_dict = weight * np.where(y == 0, 3.0, np.where(y == n_classes - 1, 0.5, 1.0))
-    for class_weight, equal in (("balanced", balanced), (given, by_dict)):
-        model = many_classes.fixed_model(likelihood=likelihood, class_weight=class_weight).fit(
-            X, y, weight
+    plain = many_classes.fixed_model(likelihood=likelihood).fit(X, y, weight)
+    rows = many_classes.grid()
+    proba = plain.predict_proba(rows)
+    low, high = plain.predict_proba_interval(rows)
+    by_dict = np.where(np.arange(n_classes) == 0, 3.0, 1.0)
+    by_dict[-1] = 0.5
+    balanced = weight.sum() / n_classes / np.bincount(y, weight)
+    for class_weight, factors in (
+        ("balanced", balanced),
+        ({0: 3.0, n_classes - 1: 0.5}, by_dict),
+    ):
+        model = clone(plain).set_params(class_weight=class_weight).fit(X, y, weight)
+        assert_allclose(model.class_weight_, factors)
+        expected = proba * factors / (proba @ factors)[:, None]
+        assert_allclose(model.predict_proba(rows), expected, rtol=1e-10)
+        assert_allclose(model.predict_log_proba(rows), np.log(expected), atol=1e-10)
+        assert_array_equal(model.predict(rows), expected.argmax(axis=1))
+        # What is learned, and f, are those without the factors.
+        assert model.lower_bound_ == plain.lower_bound_
+        assert model.lower_bound(X=X, y=y, sample_weight=weight) == plain.lower_bound(
+            X=X, y=y, sample_weight=weight
         )
-        other = many_classes.fixed_model(likelihood=likelihood).fit(X, y, equal)
-        assert_allclose(model.lower_bound_, other.lower_bound_, rtol=1e-9)
-        assert_allclose(
-            model.predict_proba(many_classes.grid()),
-            other.predict_proba(many_classes.grid()),
-            atol=1e-9,
+        assert model.certificate(X, y, weight) == plain.certificate(X, y, weight)
+        assert_array_equal(
+            model.latent_mean_and_variance(rows), plain.latent_mean_and_variance(rows)
         )
-        assert_allclose(model.lower_bound(X=X, y=y, sample_weight=weight), model.lower_bound_)
-        assert_allclose(model.certificate(X, y, weight).lower_bound, model.lower_bound_)
-        # The model of a class has been given the product.
-        for k, one in enumerate(model.estimators_ or []):
-            bound = one.lower_bound(X=X, y=(y == k).astype(int), sample_weight=equal)
-            assert_allclose(bound, one.lower_bound_)
-    assert model.certificate(X, y, weight).total_weight == pytest.approx(by_dict.sum())
+        if n_classes == 2:
+            assert_allclose(
+                model.decision_function(rows),
+                plain.decision_function(rows) + np.log(factors[1] / factors[0]),
+                atol=1e-10,
+            )
+            if likelihood in many_classes.BINARY:
+                for end, plain_end in zip(
+                    model.predict_proba_interval(rows), (low, high), strict=True
+                ):
+                    odds = plain_end / (1.0 - plain_end) * (factors / factors[::-1])
+                    assert_allclose(end, odds / (1.0 + odds), rtol=1e-9, atol=1e-13)
+
+
+def test_intervals_with_class_weights_are_quantiles_of_reweighted_probabilities(rng):
+    X, y = many_classes.blobs(60, 3)
+    factors = np.array([1.0, 6.0, 0.2])
+    model = many_classes.fixed_model(class_weight=dict(enumerate(factors))).fit(X, y)
+    rows = many_classes.grid()[:4]
+    mean, variance = model.latent_mean_and_variance(rows)
+    f = mean + np.sqrt(variance) * rng.standard_normal((20_000, 4, 3))
+    rates = factors * np.exp(f)
+    draws = rates / rates.sum(axis=2, keepdims=True)
+    low, high = model.predict_proba_interval(rows, confidence=0.8)
+    # The shares of draws outside are those of both tails, up to the error of 1000 draws.
+    assert np.abs((draws < low).mean(axis=0) - 0.1).max() < 0.06
+    assert np.abs((draws > high).mean(axis=0) - 0.1).max() < 0.06
+
+
+def test_reweighted_log_probabilities_are_accurate_where_probabilities_round_to_one():
+    # Log-odds of 0, 60 and 800; the probability of the less likely class changes by 3 / 2.
+    small = np.array([-np.log(2.0), -60.0, -800.0])
+    large = np.array([-np.log(2.0), -np.exp(-60.0), 0.0])
+    after = reweighted_log(np.stack([small, large], axis=1), np.array([3.0, 2.0]))
+    assert_allclose(after[:, 0], [np.log(0.6), *(small[1:] + np.log(1.5))], rtol=1e-14)
+    assert_allclose(after[:, 1], [np.log(0.4), -1.5 * np.exp(-60.0), 0.0], rtol=1e-12)
 
 
 def test_class_weights_by_name_and_those_left_out():
     X, y = many_classes.blobs()
     names = np.array(["ant", "bee", "cat"])
-    by_name = many_classes.fixed_model(class_weight={"bee": 4.0}).fit(X, names[y])
-    weighted = many_classes.fixed_model().fit(X, y, np.where(y == 1, 4.0, 1.0))
-    assert_array_equal(
-        by_name.predict_proba(many_classes.grid()), weighted.predict_proba(many_classes.grid())
-    )
-    assert by_name.predict_proba(many_classes.grid())[:, 1].mean() > (
-        many_classes.fixed_model().fit(X, y).predict_proba(many_classes.grid())[:, 1].mean()
-    )
+    plain = many_classes.fixed_model().fit(X, names[y])
+    by_name = clone(plain).set_params(class_weight={"bee": 4.0}).fit(X, names[y])
+    assert_array_equal(by_name.class_weight_, [1.0, 4.0, 1.0])
+    assert_array_equal(plain.class_weight_, np.ones(3))
+    proba = [model.predict_proba(many_classes.grid())[:, 1] for model in (plain, by_name)]
+    assert (proba[0] < proba[1]).all()
 
 
-def test_the_lower_bound_of_rows_of_one_class_with_balanced_weights():
-    X, y = many_classes.blobs()
-    model = many_classes.fixed_model(class_weight="balanced").fit(X, y)
-    assert np.isfinite(model.lower_bound(X=X[y == 1], y=y[y == 1]))
+def test_equal_class_weights_change_nothing():
+    X, y = two_classes.moons()
+    plain = two_classes.fixed_model().fit(X, y)
+    equal = clone(plain).set_params(class_weight={0: 5.0, 1: 5.0}).fit(X, y)
+    assert_array_equal(plain.predict_log_proba(X), equal.predict_log_proba(X))
