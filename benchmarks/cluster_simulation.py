@@ -129,7 +129,7 @@ def measure_blocks(n_rows, n_points, n_columns):
     with threadpool_limits(1):
         kernel_theta = model.split(theta)[0]
         features = median_cost(
-            lambda i: model.row_features(free, kernel_theta, points.Z, jitter=JITTER, attempts=1),
+            lambda i: model.row_features(free, kernel_theta, points.Z, jitter=JITTER),
             REPEATS,
             WARM_UP,
         ).cpu

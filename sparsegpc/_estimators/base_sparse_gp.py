@@ -126,7 +126,7 @@ class BaseSparseGP(*CALLBACK_SUPPORT, Estimator):
         Whether the optimiser reached its tolerance.
     jitter_ : float
         Value added to the diagonal of the covariance of the inducing points, relative to the mean
-        of that diagonal.
+        of that diagonal; zero unless the covariance is nearly singular.
     n_features_in_ : int
         Number of columns seen in `fit`.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)

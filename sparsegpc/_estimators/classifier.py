@@ -211,7 +211,7 @@ class SparseGPClassifier(ClassPredictions, BaseSparseGP):
         Whether the optimiser reached its tolerance. [Whether all did.]
     jitter_ : float
         Value added to the diagonal of the covariance of the inducing points, relative to the mean
-        of that diagonal. [The maximum.]
+        of that diagonal; zero unless the covariance is nearly singular. [The maximum.]
     n_features_in_ : int
         Number of columns seen in `fit`.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)

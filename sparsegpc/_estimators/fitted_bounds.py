@@ -42,7 +42,7 @@ class Restated(NamedTuple):
         """
         states = self.model.states_from(self.estimator._theta, posterior)
         points = InducingPoints(posterior.Z, None, None)
-        return solve_final(self.model, theta, points, states, self.estimator.jitter_, wrt_theta)
+        return solve_final(self.model, theta, points, states, wrt_theta)
 
 
 def certified(estimator, method, *data):

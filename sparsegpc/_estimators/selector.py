@@ -18,7 +18,6 @@ from sparsegpc._core.bounds.slacks import TIGHT
 from sparsegpc._core.likelihoods.binary import PolyaGammaLogit
 from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.models.posterior import whitened_features
-from sparsegpc._core.numerics.linalg import JITTER_ATTEMPTS
 from sparsegpc._core.rows.threads import single_threaded_blas
 from sparsegpc._core.rows.unique_rows import unique_rows
 from sparsegpc._core.selection.selectors import CandidateRows, PivotedSelector
@@ -90,7 +89,7 @@ class InducingPointSelector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, E
         Kernel used.
     jitter_ : float
         Value added to the diagonal of the covariance of the inducing points, relative to the mean
-        of that diagonal.
+        of that diagonal; zero unless the covariance is nearly singular.
     n_features_in_ : int
         Number of columns seen in `fit`.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -241,9 +240,7 @@ class InducingPointSelector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, E
             # The points of each classifier are chosen with its precisions under the prior.
             states = model.initial_state()
             chosen = choose(kernel, theta, candidates, model.precision(theta, states))
-            solved = model.evaluate(
-                theta, chosen, states, attempts=JITTER_ATTEMPTS, wrt_theta=False
-            )
+            solved = model.evaluate(theta, chosen, states, wrt_theta=False)
             total += solved.solutions[0].sites.precision
         return total
 

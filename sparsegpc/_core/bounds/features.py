@@ -1,8 +1,9 @@
 r"""Whitened features of the rows with respect to the inducing points, in blocks of rows.
 
-With :math:`L_{uu} L_{uu}^\top = K_{uu}` plus jitter, the features :math:`V = L_{uu}^{-1} K_{uf}`
-give the Nystrom approximation :math:`Q = V^\top V` of the kernel matrix. The residual of a row is
-the prior variance that the inducing points do not explain, :math:`k(x_n, x_n) - \sum_i V_{in}^2`.
+With :math:`L_{uu} L_{uu}^\top = K_{uu}`, plus jitter if it is nearly singular, the features
+:math:`V = L_{uu}^{-1} K_{uf}` give the Nystrom approximation :math:`Q = V^\top V` of the kernel
+matrix. The residual of a row is the prior variance that the inducing points do not explain,
+:math:`k(x_n, x_n) - \sum_i V_{in}^2`.
 The bounds depend on the kernel through V and the residual only, so their gradients follow from the
 adjoints of the two (the derivatives of the bound w.r.t. V and the residual).
 """
@@ -10,7 +11,7 @@ adjoints of the two (the derivatives of the bound w.r.t. V and the residual).
 import numpy as np
 
 from sparsegpc._core.numerics.linalg import (
-    SMALLEST_JITTER,
+    EPSILON,
     column_squares,
     jittered_cholesky,
     solve_lower,
@@ -20,12 +21,14 @@ from sparsegpc._core.rows.sources import RowSource
 
 # Rows of a tile: its 2 MiB of doubles make fast matrix products and fit in the cache.
 TILE_ROWS = 512
+# Rounding errors of a residual are up to about sqrt(M) eps times the diagonal; twice that is zero.
+ROUNDING = 2.0
 
 
-def factor_inducing(kernel, theta, Z, jitter=SMALLEST_JITTER, **attempts):
-    """Return the jittered Cholesky factor of Kuu, and the pullback of its adjoint."""
+def factor_inducing(kernel, theta, Z, jitter=None):
+    """Return the `JitteredFactor` of Kuu, and the pullback of its adjoint."""
     Kuu, pullback = kernel.evaluate(theta, Z, Z)
-    return jittered_cholesky(Kuu, jitter, **attempts), pullback
+    return jittered_cholesky(Kuu, jitter), pullback
 
 
 def features(kernel, theta, Z, Luu, X):
@@ -39,9 +42,11 @@ def _whiten(kernel, theta, Z, Luu, X):
 
 
 def _residual(kernel, theta, X, V):
-    residual = kernel.diag(theta, X) - column_squares(V)
-    # At the inducing points rounding can leave about -1e-16 times the diagonal.
-    return np.maximum(residual, 0.0, out=residual)
+    kdiag = kernel.diag(theta, X)
+    residual = kdiag - column_squares(V)
+    # At an inducing point it is zero without jitter, whatever rounding leaves.
+    residual[residual < ROUNDING * np.sqrt(len(V)) * EPSILON * kdiag] = 0.0
+    return residual
 
 
 class RowFeatures:
@@ -55,10 +60,8 @@ class RowFeatures:
     Z : ndarray of shape (M, D)
     X : array of shape (N, D)
         Read one block of rows at a time.
-    jitter : float
-        Relative jitter on Kuu; the only one that is tried if `attempts` is 1.
-    attempts : int
-        See `jittered_cholesky`.
+    jitter : float or None
+        Relative jitter on Kuu; None takes the least that is needed, see `jittered_cholesky`.
 
     Attributes
     ----------
@@ -68,11 +71,9 @@ class RowFeatures:
     residual : ndarray of shape (N,)
     """
 
-    def __init__(self, blocks, kernel, theta, Z, X, *, jitter=SMALLEST_JITTER, attempts=1):
+    def __init__(self, blocks, kernel, theta, Z, X, *, jitter=None):
         self.blocks, self.kernel, self.theta, self.Z = blocks, kernel, theta, Z
-        (self.Luu, self.jitter), self._pull_back_Kuu = factor_inducing(
-            kernel, theta, Z, jitter, attempts=attempts
-        )
+        (self.Luu, self.jitter), self._pull_back_Kuu = factor_inducing(kernel, theta, Z, jitter)
 
         Luu = self.Luu
 
@@ -191,7 +192,8 @@ class RowFeatures:
         )
         half = solve_lower(Luu, adjoint_Kuu(sums), transposed=True)
         adjoint = solve_lower(Luu, half.T, transposed=True)
-        # The jitter is relative to the mean of the diagonal, so it depends on theta.
+        # The jitter is a fixed multiple of the mean of the diagonal, so it depends on theta. How the
+        # multiple changes where Kuu is nearly singular is neglected.
         adjoint.flat[:: len(adjoint) + 1] += self.jitter * adjoint.trace() / len(adjoint)
         by_Kuu, Z_by_Kuu = self._pull_back_Kuu(adjoint, wrt_Z)
         # Z is both arguments of Kuu, and the pullback differentiates w.r.t. the first.

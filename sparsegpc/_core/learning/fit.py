@@ -18,7 +18,6 @@ from sparsegpc._core.learning.fit_from import Limits, LocalFit, Start, fit_from,
 from sparsegpc._core.learning.progress import Progress
 from sparsegpc._core.learning.starts import order_starts, rank, starts_at
 from sparsegpc._core.models.evaluation import Evaluation
-from sparsegpc._core.numerics.linalg import JITTER_ATTEMPTS
 
 # The last evaluation solves the sites to this fraction of the tolerance of the bound.
 FINAL_TOL_SHARE, MAX_FINAL_ITERATIONS = 1e-4, 500
@@ -114,14 +113,12 @@ def fit(
     return fitting.result()
 
 
-def solve_final(model, theta, points, states, jitter, wrt_theta=True):
+def solve_final(model, theta, points, states, wrt_theta=True):
     """Return the `Evaluation` at `theta` and `points` with sites solved to the final tolerance."""
     return model.evaluate(
         theta,
         points,
         states,
-        jitter=jitter,
-        attempts=JITTER_ATTEMPTS,
         tol=FINAL_TOL_SHARE * model.tol,
         max_iter=MAX_FINAL_ITERATIONS,
         wrt_theta=wrt_theta,
@@ -217,7 +214,6 @@ class _Fit:
             best.theta,
             best.points,
             best.states,
-            best.jitter,
             wrt_theta=self._limits.max_iter > 0,
         )
         self._progress.evaluated(self._model, best)

@@ -12,7 +12,6 @@ from sparsegpc._core.learning.hyperparameters import maximize, unknown_hessian
 from sparsegpc._core.learning.inducing_points import is_fixed, select_points
 from sparsegpc._core.learning.progress import Progress
 from sparsegpc._core.models.evaluation import Evaluation
-from sparsegpc._core.numerics.linalg import JITTER_ATTEMPTS, SMALLEST_JITTER
 from sparsegpc._core.optimisers.bfgs import BFGSHessian
 
 # The fit ends after this many selections in a row that do not raise the bound. A single one may be
@@ -85,17 +84,16 @@ def fit_from(model, start, selector, bounds, limits, first=None, report=None):
     best, message, history, n_worse = None, "", [], 0
     theta, states, hessian = start
     states = model.initial_state() if states is None else states
-    points, current, jitter = first, None, SMALLEST_JITTER
+    points, current = first, None
     for _ in range(limits.max_reselections + 1):
         if points is None:
             points = select_points(model, selector, theta, states)
         if current is not None and points.equals(current.points):
             break
-        # The jitter stays the same while theta moves, which keeps the bound smooth.
-        current = _evaluated(model, theta, points, states, jitter, limits)
+        current = _evaluated(model, theta, points, states, limits)
         reached = -np.inf if best is None else best.objective
         current, end = _maximized(model, current, bounds, hessian, reached, limits)
-        jitter, points = current.jitter, None
+        points = None
         history.append(current.elbo)
         if report is not None:
             report(len(history), len(current.points.Z), current.elbo)
@@ -113,14 +111,12 @@ def out_of_iterations(max_iter):
     return f"the optimizer took all of max_iter={max_iter} iterations: raise it, or loosen tol"
 
 
-def _evaluated(model, theta, points, states, jitter, limits):
+def _evaluated(model, theta, points, states, limits):
     """Evaluate the model at newly selected points, record the evaluation and return it."""
     evaluation = model.evaluate(
         theta,
         points,
         states,
-        jitter=jitter,
-        attempts=JITTER_ATTEMPTS,
         wrt_theta=limits.max_iter > 0,
     )
     limits.progress.count_selection()

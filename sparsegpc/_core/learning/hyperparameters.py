@@ -86,10 +86,8 @@ def point_of(evaluation, units=None):
 def bound_of(model, start, progress, units=None):
     """Return ``function(x, near)``: the `Point` at x, its sites started from those of `near`."""
     n_params, points = len(start.theta), start.points
-    options = {"jitter": start.jitter}
-    if units is not None:
-        # With many parameters the line search fails if the sites, and so the gradient, are inexact.
-        options.update(tol=1e-3 * model.tol, wrt_Z=True)
+    # With many parameters the line search fails if the sites, and so the gradient, are inexact.
+    options = {} if units is None else {"tol": 1e-3 * model.tol, "wrt_Z": True}
 
     def function(x, near):
         theta, moved = np.split(x, [n_params])

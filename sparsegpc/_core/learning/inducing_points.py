@@ -3,7 +3,6 @@
 import numpy as np
 
 from sparsegpc._core.learning.hyperparameters import maximize
-from sparsegpc._core.numerics.linalg import JITTER_ATTEMPTS
 
 
 def select_points(model, selector, theta, states):
@@ -59,8 +58,6 @@ def move(model, evaluation, bounds, max_iter, progress):
         evaluation.theta,
         evaluation.points,
         evaluation.states,
-        jitter=evaluation.jitter,
-        attempts=JITTER_ATTEMPTS,
         wrt_Z=True,
     )
     progress.count_selection()

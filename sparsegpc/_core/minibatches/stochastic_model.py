@@ -43,7 +43,7 @@ from sparsegpc._core.bounds.features import RowFeatures, factor_inducing
 from sparsegpc._core.bounds.slacks import SLACKS, sums_over_rows
 from sparsegpc._core.minibatches.running_sums import no_rows, scaled, window
 from sparsegpc._core.models.posterior import Posterior
-from sparsegpc._core.numerics.linalg import JITTER_ATTEMPTS, solve_lower
+from sparsegpc._core.numerics.linalg import solve_lower
 from sparsegpc._core.optimisers.adam import AdamMemory, adam_step, no_steps
 from sparsegpc._core.rows.blocks import DEFAULT_MEMORY, RowBlocks
 
@@ -125,9 +125,7 @@ class StochasticModel:
     def start(self, theta, Z):
         """Return the initial state at `theta` (P,) and inducing points `Z` (M, D)."""
         theta = self._within_bounds(theta)
-        (Luu, jitter), _ = factor_inducing(
-            self.kernel, theta[: self.kernel.n_params], Z, attempts=JITTER_ATTEMPTS
-        )
+        (Luu, jitter), _ = factor_inducing(self.kernel, theta[: self.kernel.n_params], Z)
         sums = (no_rows(len(Z)),) * self.n_functions
         ascent = no_steps(theta.size + Z.size)
         return StochasticState(theta, Z, Luu, jitter, sums, 0, 0, ascent)
@@ -260,9 +258,7 @@ class StochasticModel:
         Raises `LinAlgError` if Kuu cannot be factored there. Cost 6 M^3 for one function.
         """
         kernel_theta = theta[: self.kernel.n_params]
-        (Luu, jitter), _ = factor_inducing(
-            self.kernel, kernel_theta, Z, state.jitter, attempts=JITTER_ATTEMPTS
-        )
+        (Luu, jitter), _ = factor_inducing(self.kernel, kernel_theta, Z)
         if Z is state.Z:
             J = solve_lower(state.Luu, Luu).T
         else:

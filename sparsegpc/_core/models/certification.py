@@ -4,7 +4,6 @@ from dataclasses import replace
 
 from sparsegpc._core.bounds.certificates import OF_SITES, certify
 from sparsegpc._core.bounds.collapsed import collapse
-from sparsegpc._core.numerics.linalg import JITTER_ATTEMPTS
 
 # Up to this many rows "auto" includes "one-pass", whose cost is quadratic in the number of rows.
 ONE_PASS_ROWS = 20_000
@@ -59,8 +58,7 @@ def features_at(model, evaluation):
         posterior.kernel,
         posterior.theta,
         posterior.Z,
-        jitter=evaluation.jitter,
-        attempts=JITTER_ATTEMPTS,
+        jitter=posterior.jitter,
     )
 
 

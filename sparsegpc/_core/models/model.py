@@ -12,7 +12,6 @@ from sparsegpc._core.likelihoods.base import SiteState, best_constant_bound, by_
 from sparsegpc._core.models.evaluation import Counts, Evaluation
 from sparsegpc._core.models.posterior import Posterior
 from sparsegpc._core.models.sites import SMALLEST_PRECISION, solve_sites
-from sparsegpc._core.numerics.linalg import SMALLEST_JITTER
 from sparsegpc._core.rows.blocks import DEFAULT_MEMORY, Table, row_blocks
 from sparsegpc._core.rows.sources import spaced_rows, take_rows
 from sparsegpc._core.selection.selectors import CandidateRows
@@ -146,7 +145,7 @@ class SparseModel:
         n, scales = likelihood.n_functions, scales_for(likelihood, self.slack)
         kernel_theta, params = self.split(theta)
         features = self.row_features(
-            self.kernel, kernel_theta, posterior.Z, jitter=posterior.jitter, attempts=1
+            self.kernel, kernel_theta, posterior.Z, jitter=posterior.jitter
         )
         mean_costs = by_output([q.mean_cost for q in functions], n)
 
@@ -215,7 +214,7 @@ class SparseModel:
         """Return a few evenly spaced rows."""
         return self.X[spaced_rows(self.X, FEW_ROWS)]
 
-    def row_features(self, kernel, kernel_theta, Z, *, jitter, attempts, share=1.0):
+    def row_features(self, kernel, kernel_theta, Z, *, jitter=None, share=1.0):
         """Return the `RowFeatures` of the training rows.
 
         They may keep arrays in at most the fraction `share` of the memory.
@@ -229,7 +228,6 @@ class SparseModel:
             Z,
             self.X,
             jitter=jitter,
-            attempts=attempts,
         )
 
     def evaluate(
@@ -238,8 +236,7 @@ class SparseModel:
         points,
         states,
         *,
-        jitter=SMALLEST_JITTER,
-        attempts=1,
+        jitter=None,
         tol=None,
         max_iter=MAX_SITE_ITERATIONS,
         wrt_theta=True,
@@ -247,14 +244,12 @@ class SparseModel:
     ):
         """Solve for the sites, starting from `states`, and return the `Evaluation`.
 
-        Raises `LinAlgError` if Kuu cannot be factored with any of `attempts` increasing jitters,
-        the first of which is `jitter`. Cost (2 n_iter + 5) N M^2 for each function, where n_iter is
-        the number of passes of the site solver.
+        `jitter` is that of Kuu, or None for the least that is needed. Raises `LinAlgError` if Kuu
+        cannot be factored. Cost (2 n_iter + 5) N M^2 for each function, where n_iter is the number
+        of passes of the site solver.
         """
         kernel_theta, params = self.split(theta)
-        features = self.row_features(
-            self.kernel, kernel_theta, points.Z, jitter=jitter, attempts=attempts
-        )
+        features = self.row_features(self.kernel, kernel_theta, points.Z, jitter=jitter)
         likelihoods = [self.likelihood.at(param) for param in params]
         tol = SITE_TOL_SHARE * self.tol if tol is None else tol
         solutions = self._solve(features, likelihoods, states, tol, max_iter)

@@ -38,7 +38,6 @@ from sparsegpc._core.likelihoods.gaussian import (
 from sparsegpc._core.models.evaluation import Evaluation
 from sparsegpc._core.models.model import MAX_SITE_ITERATIONS, SparseModel, posterior_of
 from sparsegpc._core.models.sites import ROUNDING
-from sparsegpc._core.numerics.linalg import SMALLEST_JITTER
 from sparsegpc._core.optimisers.ascent import ascend
 from sparsegpc._core.selection.selectors import PivotedSelector
 
@@ -246,8 +245,7 @@ class HeteroscedasticModel(SparseModel):
         points,
         states,
         *,
-        jitter=SMALLEST_JITTER,
-        attempts=1,
+        jitter=None,
         tol=None,
         max_iter=MAX_SITE_ITERATIONS,
         wrt_theta=True,
@@ -258,7 +256,7 @@ class HeteroscedasticModel(SparseModel):
         Cost 2 N (M^2 + M_g^2) for each pass of each output, and N (5 M^2 + 4 M_g^2) for the
         gradient.
         """
-        features, noise_features = self._both_features(theta, points, jitter, attempts)
+        features, noise_features = self._both_features(theta, points, jitter)
         tol = 0.1 * self.tol if tol is None else tol
         options = {"prior_mean": self.prior_mean, "tol": tol, "max_iter": max_iter}
         solutions = tuple(
@@ -280,23 +278,24 @@ class HeteroscedasticModel(SparseModel):
             posterior_of(noise_features, [solution.noise_posterior for solution in solutions]),
         )
 
-    def _both_features(self, theta, points, jitter, attempts):
+    def _both_features(self, theta, points, jitter):
         """Return the `RowFeatures` of f and of g.
 
         Both are used in turns, so they share the memory in proportion to the sizes of their arrays.
         """
-        options = {"jitter": jitter, "attempts": attempts}
         size = (1.0 + self.kernel.n_arrays) * len(points.Z)
         noise_size = (1.0 + self.noise_kernel.n_arrays) * len(points.Z_noise)
         share = size / (size + noise_size)
         kernel_theta, _ = self.split(theta)
-        features = self.row_features(self.kernel, kernel_theta, points.Z, share=share, **options)
+        features = self.row_features(
+            self.kernel, kernel_theta, points.Z, share=share, jitter=jitter
+        )
         noise_features = self.row_features(
             self.noise_kernel,
             self.noise_theta(theta),
             points.Z_noise,
             share=1.0 - share,
-            **options,
+            jitter=jitter,
         )
         return features, noise_features
 

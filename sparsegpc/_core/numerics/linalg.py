@@ -12,10 +12,13 @@ from numpy.linalg import LinAlgError
 from scipy.linalg.blas import dtrsm
 from scipy.linalg.lapack import dpotrf, dpotri
 
-# About the rounding error of a kernel matrix of a few hundred points, relative to its diagonal.
-SMALLEST_JITTER = 1e-12
-# The last jitter is 1e-3; a matrix that needs more is not a covariance.
-JITTER_ATTEMPTS, JITTER_GROWTH = 10, 10.0
+EPSILON = np.finfo(np.float64).eps
+# Squared pivots are at least this multiple of the rounding error of a factorisation, so that this
+# error hardly grows as later rows are divided by them.
+SAFE_PIVOT = 10.0
+# Where the matrix itself has larger errors, jitter grows by this factor up to the largest. A matrix
+# that needs more is not a covariance.
+JITTER_GROWTH, LARGEST_JITTER = 10.0, 1e-3
 # scipy solves triangles up to this size; with larger ones its lock would block other threads.
 LARGEST_TRIANGLE = 64
 
@@ -56,44 +59,76 @@ def cholesky_of_identity_plus(A):
         return cholesky(B)
 
 
-def jittered_cholesky(A, jitter=SMALLEST_JITTER, attempts=JITTER_ATTEMPTS):
-    """Factor `A` with the smallest diagonal jitter that makes it positive definite.
+def jittered_cholesky(A, jitter=None):
+    r"""Factor `A` with the least diagonal jitter that keeps all pivots clear of rounding errors.
+
+    The factor in float64 is that of a matrix whose distance from `A` is of the order of
+    :math:`\epsilon\,\mathrm{tr} A` (Higham 2002, theorem 10.3). Let :math:`\tau` be `SAFE_PIVOT`
+    times this. If the smallest squared pivot is at least :math:`\tau`, there is no jitter.
+    Otherwise the jitter is what it lacks, which is enough because jitter raises each squared pivot
+    by at least its own value. So the jitter is a continuous function of `A`, and at most
+    :math:`\tau` unless the entries of `A` have larger errors.
 
     Parameters
     ----------
     A : ndarray of shape (M, M)
         Symmetric matrix, positive semi-definite up to rounding.
-    jitter : float
-        First jitter tried, relative to the mean of the diagonal of `A`. Rows chosen by pivoted
-        Cholesky seldom need more than the default. In the worst case a factorisation in float64
-        needs about 4 M^2.5 2^-53 (7e-10 at M = 300).
-    attempts : int
-        Number of jitters to try; each is `JITTER_GROWTH` times the previous one.
+    jitter : float or None
+        Jitter to use whatever the pivots are; None determines it.
 
     Returns
     -------
     JitteredFactor
-        ``factor`` of shape (M, M), lower triangular, and ``jitter``, the relative jitter used.
+        ``factor`` of shape (M, M), lower triangular, and ``jitter``, the jitter used. Jitter is
+        relative to the mean of the diagonal of `A`.
 
     Raises
     ------
     LinAlgError
-        If no attempt succeeds; the message names the largest jitter tried.
+        If `A` is not positive definite with the given jitter, or with `LARGEST_JITTER`.
+
+    Notes
+    -----
+    Cost M^3 / 3, and twice that or more if jitter is needed.
     """
-    scale = float(A.diagonal().mean())
-    for _ in range(attempts):
-        shifted = A.copy()
-        shifted.flat[:: len(A) + 1] += jitter * scale
-        try:
-            return JitteredFactor(cholesky(shifted), jitter)
-        except LinAlgError:
-            jitter *= JITTER_GROWTH
+    if jitter is not None:
+        return JitteredFactor(_shifted_cholesky(A, jitter), jitter)
+    least = SAFE_PIVOT * len(A) * EPSILON
+    factor, pivot = _factor_and_pivot(A, 0.0)
+    if pivot >= least:
+        return JitteredFactor(factor, 0.0)
+    jitter = least - pivot
+    while jitter <= LARGEST_JITTER:
+        factor, pivot = _factor_and_pivot(A, jitter)
+        # Half of it, since rounding may lower the pivot.
+        if pivot >= 0.5 * least:
+            return JitteredFactor(factor, jitter)
+        jitter *= JITTER_GROWTH
     raise LinAlgError(
         f"the covariance of {len(A)} inducing points is not positive definite, even with "
         f"{jitter / JITTER_GROWTH:.0e} of its mean diagonal added to the diagonal: the kernel is "
         "not positive semi-definite, or its values are not finite; check its formula and "
         "parameters, or use another"
     )
+
+
+def _shifted_cholesky(A, jitter):
+    """Return the Cholesky factor of ``A + jitter * mean(diag(A)) * I``."""
+    shifted = A.copy()
+    shifted.flat[:: len(A) + 1] += jitter * float(A.diagonal().mean())
+    return cholesky(shifted)
+
+
+def _factor_and_pivot(A, jitter):
+    """Return the shifted factor, and its smallest squared pivot relative to the diagonal's mean.
+
+    If the factorisation breaks down, the factor is None and the pivot zero.
+    """
+    try:
+        factor = _shifted_cholesky(A, jitter)
+    except LinAlgError:
+        return None, 0.0
+    return factor, float(factor.diagonal().min()) ** 2 / float(A.diagonal().mean())
 
 
 def solve_lower(L, A, *, transposed=False, overwrite=False):

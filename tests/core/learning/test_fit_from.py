@@ -5,7 +5,6 @@ import pytest
 
 from sparsegpc._core.learning.fit_from import PATIENCE
 from sparsegpc._core.models.model import SparseModel
-from sparsegpc._core.numerics.linalg import JITTER_ATTEMPTS
 from sparsegpc._core.selection.selectors import FixedSelector, InducingPoints, PivotedSelector
 from tests.core.learning.fit_cases import (
     BAD,
@@ -125,36 +124,18 @@ def test_points_follow_the_sites_when_no_parameter_is_free():
     assert result.best.objective >= max(result.bounds) - rounding(model)
 
 
-def test_jitter_grows_at_a_choice_of_points_and_is_kept_in_the_line_search():
-    jitters = []
+def test_sites_are_solved_closely_while_points_move():
+    moved = []
 
     class WatchedModel(SparseModel):
         def evaluate(self, theta, points, state, **options):
-            jitters.append((options["jitter"], options.get("attempts", 1)))
+            if options.get("wrt_Z") and "tol" in options:
+                moved.append(options["tol"])
             return super().evaluate(theta, points, state, **options)
 
-    result = learn(make_model(model=WatchedModel), max_reselections=0)
-    assert jitters[0][1] == jitters[-1][1] == JITTER_ATTEMPTS
-    assert jitters[-1][0] == result.best.jitter
-    assert all(pair == (result.best.jitter, 1) for pair in jitters[1:-1])
-
-
-def test_jitter_is_kept_and_sites_are_solved_closely_while_points_move():
-    moved = []
-
-    class NeedyModel(SparseModel):
-        def evaluate(self, theta, points, state, **options):
-            if options.get("attempts", 1) > 1:
-                # As if Kuu could not be factored with less.
-                options["jitter"] = max(options["jitter"], 1e-7)
-            elif options.get("wrt_Z"):
-                moved.append((options.get("jitter"), options.get("tol")))
-            return super().evaluate(theta, points, state, **options)
-
-    model = make_model(model=NeedyModel)
+    model = make_model(model=WatchedModel)
     learn(model, max_iter=5, max_reselections=0, move_points=True)
     assert len(moved) > 1
-    for jitter, tol in moved:
-        assert jitter == 1e-7
+    for tol in moved:
         # Or errors of the bound would look like gains, and those of its gradient like slopes.
         assert 0.0 < tol <= 0.01 * model.tol

@@ -27,7 +27,7 @@ class Hill:
         self.hessian, self.top, self.refused, self.height = hessian, top, refused, height
         self.counts, self.seen = SimpleNamespace(optimizer_iterations=0), []
 
-    def evaluate(self, theta, points, states, *, jitter):
+    def evaluate(self, theta, points, states):
         self.seen.append(theta)
         if self.refused is not None and self.refused(theta):
             raise LinAlgError("a step too far")
@@ -38,11 +38,10 @@ class Hill:
             grad_theta=-self.hessian @ d - 12.0 * d**3,
             points=points,
             states=states,
-            jitter=jitter,
         )
 
     def start(self, theta):
-        return self.evaluate(np.asarray(theta), None, None, jitter=0.0)
+        return self.evaluate(np.asarray(theta), None, None)
 
 
 def climb(hill, start, hessian, bounds=WIDE, max_iter=50, best=-np.inf, progress=None):

@@ -430,7 +430,7 @@ def test_the_posterior_is_stationary(case):
     """At the solution the sites are what the likelihood asks for at the moments that they give."""
     model, theta, Z = make_model(case, case.tightest)
     evaluation = evaluate(model, theta, Z)
-    features = model.row_features(model.kernel, theta, Z, jitter=1e-9, attempts=1)
+    features = model.row_features(model.kernel, theta, Z, jitter=1e-9)
     V = features.V(0)
     posteriors = [solution.posterior for solution in evaluation.solutions]
     moments = [marginals(V, 0.0, posterior) for posterior in posteriors]

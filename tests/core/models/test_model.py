@@ -13,7 +13,6 @@ from sparsegpc._core.likelihoods.binary import (
     ConditionalPolyaGamma,
     PolyaGammaLogit,
 )
-from sparsegpc._core.numerics.linalg import SMALLEST_JITTER
 from sparsegpc._core.selection.selectors import InducingPoints
 from tests.core.helpers import assert_slopes
 from tests.core.models.model_cases import (
@@ -235,11 +234,11 @@ def test_work_that_failed_is_not_counted_as_an_evaluation():
     assert model.counts.evaluations == 0
 
 
-def test_equal_points_are_factored_with_more_jitter_if_attempts_allow_it():
+def test_equal_points_are_factored_with_jitter():
     model, theta = make_model()
     Z = np.repeat(make_data()[3][:1], 3, axis=0)
-    evaluation = evaluate(model, theta, Z, jitter=1e-18, attempts=7)
-    assert 1e-18 < evaluation.jitter <= 1e-12
+    evaluation = evaluate(model, theta, Z)
+    assert 0.0 < evaluation.jitter <= 1e-12
     # A point that stands three times is one point.
     np.testing.assert_allclose(
         evaluation.objective, evaluate(model, theta, Z[:1]).objective, atol=1e-5
@@ -253,10 +252,10 @@ def test_evaluation_carries_what_it_was_asked_for():
     evaluation = model.evaluate(theta, points, model.initial_state())
     assert evaluation.points is points
     assert evaluation.objective == evaluation.solutions[0].bound
-    assert evaluation.jitter == SMALLEST_JITTER
+    assert evaluation.jitter == 0.0
     np.testing.assert_array_equal(evaluation.theta, theta)
     variance, length_scale = np.exp(theta)
-    Kuu = dense_kernel(Z, variance, length_scale) + SMALLEST_JITTER * variance * np.eye(6)
+    Kuu = dense_kernel(Z, variance, length_scale)
     Luu = evaluation.posterior.Luu
     np.testing.assert_allclose(Luu @ Luu.T, Kuu, rtol=1e-12)
 

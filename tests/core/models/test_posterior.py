@@ -16,7 +16,6 @@ from sparsegpc._core.kernels.algebra import Scaled
 from sparsegpc._core.kernels.families import Constant, Matern12
 from sparsegpc._core.models.model import posterior_of
 from sparsegpc._core.models.posterior import draw, whitened_features
-from sparsegpc._core.numerics.linalg import SMALLEST_JITTER
 from sparsegpc._core.rows.blocks import RowBlocks, row_backend
 from tests.core.helpers import COMPOSITES, STATIONARY, names, random_problem, read_only
 from tests.core.models.model_cases import dense_kernel, evaluate, make_data, outputs
@@ -203,9 +202,7 @@ def test_predictions_of_several_outputs(rows):
 def test_predictions_at_the_rows_are_the_marginals():
     model, theta = outputs(0.5, 1.7)
     evaluation = evaluate(model, theta, make_data()[3])
-    features = model.row_features(
-        model.kernel, theta, evaluation.points.Z, jitter=SMALLEST_JITTER, attempts=1
-    )
+    features = model.row_features(model.kernel, theta, evaluation.points.Z)
     posterior = evaluation.posterior
     moments = posterior.moments(model.X)
     for k, q in enumerate(posterior.functions):
@@ -232,13 +229,13 @@ def test_prior_means_are_those_of_the_functions():
 def test_the_first_points_have_the_posterior_of_a_fresh_model(n_points):
     """At the same sites, prior mean and covariance of the points: u by dense algebra, no rows."""
     problem = random_problem(3, n=20, m=5, rows=False)
-    features = problem.features(jitter=SMALLEST_JITTER)
+    features = problem.features()
     whole = posterior_of(features, [collapse(features, problem.sites, STANDARD)])
     part = whole.truncated(n_points)
     (q,) = part.functions
     assert part.Z.shape == (n_points, 2)
     assert q.prior_mean == whole.functions[0].prior_mean
-    Kuu, Kuf, _ = problem.dense(jitter=SMALLEST_JITTER)
+    Kuu, Kuf, _ = problem.dense()
     Kuu, Kuf = Kuu[:n_points, :n_points], Kuf[:n_points]
     A = np.linalg.solve(Kuu, Kuf)
     S = np.linalg.inv(np.linalg.inv(Kuu) + (A * problem.sites.precision) @ A.T)

@@ -1,5 +1,7 @@
 """Cholesky factors, triangular solves and their companions against dense numpy."""
 
+import re
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -9,9 +11,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.linalg import solve_triangular
 
 from sparsegpc._core.numerics.linalg import (
-    JITTER_ATTEMPTS,
     JITTER_GROWTH,
-    SMALLEST_JITTER,
+    LARGEST_JITTER,
+    SAFE_PIVOT,
     cholesky,
     cholesky_of_identity_plus,
     column_squares,
@@ -108,24 +110,22 @@ def test_hopeless_matrix_raises_with_a_hint(rng, defect):
         jittered_cholesky(A)
     message = str(caught.value)
     assert "7 inducing points" in message
-    largest = SMALLEST_JITTER * JITTER_GROWTH ** (JITTER_ATTEMPTS - 1)
-    assert f"{largest:.0e}" in message
+    (tried,) = re.findall(r"even with (\S+) of its mean diagonal", message)
+    assert LARGEST_JITTER / JITTER_GROWTH < float(tried) <= LARGEST_JITTER
     assert "kernel is not positive semi-definite, or its values are not finite" in message
 
 
-def test_message_names_the_largest_jitter_of_a_shorter_ladder(rng):
-    A = with_smallest_eigenvalue(rng, 5, -0.5)
-    with pytest.raises(LinAlgError, match="even with 1e-05 of its mean diagonal"):
-        jittered_cholesky(A, jitter=1e-6, attempts=2)
+def test_a_given_jitter_that_is_too_small_raises(rng):
+    with pytest.raises(LinAlgError, match="not positive definite"):
+        jittered_cholesky(with_smallest_eigenvalue(rng, 5, -1e-3), jitter=1e-4)
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_well_conditioned_matrix_takes_the_first_jitter(rng, size):
+def test_well_conditioned_matrix_takes_no_jitter(rng, size):
     A = positive_definite(rng, size)
     factor, jitter = jittered_cholesky(A)
-    assert jitter == SMALLEST_JITTER
-    expected = np.linalg.cholesky(A + jitter * A.diagonal().mean() * np.eye(size))
-    assert_allclose(factor, expected, rtol=1e-11, atol=1e-12)
+    assert jitter == 0.0
+    assert_array_equal(factor, cholesky(A))
 
 
 @pytest.mark.parametrize("variance", [1e-8, 1.0, 1e6])
@@ -141,24 +141,38 @@ def test_jittered_factor_reproduces_the_shifted_matrix(rng, case, variance):
     factor, jitter = jittered_cholesky(A)
     shifted = A + jitter * A.diagonal().mean() * np.eye(len(A))
     assert_array_equal(np.triu(factor, 1), 0.0)
-    assert (factor.diagonal() > 0.0).all()
     assert_allclose(factor @ factor.T, shifted, rtol=0.0, atol=20 * len(A) * EPS * variance)
-    # Rounding in these kernels is far below the jitter.
-    assert jitter == SMALLEST_JITTER
+    # The entries of these matrices are exact up to rounding, so the first jitter is enough.
+    least = SAFE_PIVOT * len(A) * EPS
+    assert 0.0 < jitter <= least
+    assert factor.diagonal().min() ** 2 >= 0.5 * least * variance
 
 
 @pytest.mark.parametrize("scale", [1e-10, 1.0, 1e10])
-@pytest.mark.parametrize("power", range(JITTER_ATTEMPTS))
-def test_jitter_reported_is_the_smallest_of_the_ladder_that_helps(rng, power, scale):
-    needed = SMALLEST_JITTER * JITTER_GROWTH**power
-    A = scale * with_smallest_eigenvalue(rng, 15, -0.5 * needed)
+@pytest.mark.parametrize("needed", 10.0 ** np.arange(-12, -3))
+def test_jitter_grows_to_what_a_matrix_with_errors_needs(rng, needed, scale):
+    A = scale * with_smallest_eigenvalue(rng, 15, -needed)
     factor, jitter = jittered_cholesky(A)
-    assert jitter == pytest.approx(needed, rel=1e-12, abs=0.0)
+    assert needed < jitter <= 1.01 * JITTER_GROWTH * needed + SAFE_PIVOT * 15 * EPS
     shifted = A + jitter * A.diagonal().mean() * np.eye(15)
     assert_allclose(factor @ factor.T, shifted, rtol=0.0, atol=1e-14 * scale)
 
 
-def test_jitter_ladder_starts_where_it_is_told(rng):
+def test_jitter_is_continuous_where_it_begins():
+    """The second squared pivot falls through the least one that is safe."""
+    least = SAFE_PIVOT * 2 * EPS
+
+    def jitter(pivot):
+        return jittered_cholesky(np.array([[1.0, 1.0 - pivot], [1.0 - pivot, 1.0]]))[1]
+
+    # 1 - (1 - pivot)^2 is the squared pivot, about twice the argument.
+    pivots = 0.5 * least * np.linspace(0.0, 1.5, 60)
+    found = np.array([jitter(pivot) for pivot in pivots])
+    assert_allclose(found, np.maximum(least - 2.0 * pivots, 0.0), atol=4.0 * EPS)
+    assert found[0] == least
+
+
+def test_given_jitter_is_used(rng):
     A = positive_definite(rng, 8)
     factor, jitter = jittered_cholesky(A, jitter=1e-2)
     assert jitter == 1e-2
