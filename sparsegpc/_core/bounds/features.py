@@ -192,8 +192,8 @@ class RowFeatures:
         )
         half = solve_lower(Luu, adjoint_Kuu(sums), transposed=True)
         adjoint = solve_lower(Luu, half.T, transposed=True)
-        # The jitter is a fixed multiple of the mean of the diagonal, so it depends on theta. How the
-        # multiple changes where Kuu is nearly singular is neglected.
+        # The jitter is relative to the mean of the diagonal, so it depends on theta. Changes of the
+        # relative jitter are neglected.
         adjoint.flat[:: len(adjoint) + 1] += self.jitter * adjoint.trace() / len(adjoint)
         by_Kuu, Z_by_Kuu = self._pull_back_Kuu(adjoint, wrt_Z)
         # Z is both arguments of Kuu, and the pullback differentiates w.r.t. the first.
