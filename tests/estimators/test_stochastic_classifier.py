@@ -60,12 +60,11 @@ def fixed_model(**parameters):
 
 def of_all_rows(model, X, y, sample_weight=None):
     """Return the classifier of all rows at the points and hyperparameters of a fitted model."""
-    bound = "standard" if model.bound == "auto" else model.bound
     return SparseGPClassifier(
         model.kernel_,
         likelihood=model.likelihood,
         selector=model.inducing_points_,
-        bound=bound,
+        bound=model.bound,
         fit_prior_mean=model.fit_prior_mean,
         class_weight=model.class_weight,
         optimizer=None,

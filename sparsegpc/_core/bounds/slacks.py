@@ -104,6 +104,10 @@ class Tight(Slack):
 STANDARD, SPHERICAL, TIGHT = Standard(), Spherical(), Tight()
 # The slacks by their public names, the tightest first.
 SLACKS = {"tight": TIGHT, "spherical": SPHERICAL, "standard": STANDARD}
+# A change of log v by this much changes the bound of a row by less than 1e-12 nats.
+SETTLED = 1e-6
+# The slope of the fixed-point map of log v is below 3/4, and far below zero only over short ranges.
+STEP_LENGTHS = (0.05, 4.0)
 
 
 def sums_over_rows(names):
@@ -119,7 +123,9 @@ def scales_for(likelihood, slack):
 def settle_scales(slack, expect, residual, mean_costs, n_steps=8):
     """Return an `Expectation` at scales that are consistent with its precisions.
 
-    Fixed-point steps alternate between the two.
+    The precisions depend on the scales. Fixed-point steps of log v undershoot where they fall with
+    the variance of f, and overshoot where they rise; the secant method adapts the length of the
+    step of each row.
 
     Parameters
     ----------
@@ -139,14 +145,25 @@ def settle_scales(slack, expect, residual, mean_costs, n_steps=8):
     v : ndarray of shape (K, n)
         The scales of `expected`.
     """
-    v = np.ones((len(mean_costs), len(residual)))
-    expected = expect(v)
-    for _ in range(n_steps):
-        new_v = np.empty_like(v)
-        for row, precision, mean_cost in zip(new_v, expected.precision, mean_costs, strict=True):
-            row[:] = slack.scale(precision * residual, mean_cost)
-        if np.array_equal(new_v, v):
-            break
-        v = new_v
+    log_v = np.zeros((len(mean_costs), len(residual)))
+    old_step = move = None
+    for k in range(n_steps + 1):
+        v = np.exp(log_v)
         expected = expect(v)
+        target = np.empty_like(v)
+        for row, precision, mean_cost in zip(target, expected.precision, mean_costs, strict=True):
+            row[:] = slack.scale(precision * residual, mean_cost)
+        step = np.log(target) - log_v
+        if k == n_steps or np.abs(step).max() < SETTLED:
+            break
+        length = 1.0 if old_step is None else _secant_length(old_step, step, move)
+        old_step, move = step, length * step
+        log_v = np.minimum(log_v + move, 0.0)
     return expected, v
+
+
+def _secant_length(old_step, step, move):
+    """Return the lengths of steps by the secant method, from the last steps and moves of log v."""
+    change = old_step - step
+    length = np.divide(move, change, out=np.ones_like(change), where=change != 0.0)
+    return np.clip(length, *STEP_LENGTHS)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from sparsegpc._core.bounds.slacks import SLACKS, settle_scales
-from sparsegpc._core.likelihoods.binary import PolyaGammaLogit
+from sparsegpc._core.likelihoods.binary import BernoulliLogit, BernoulliProbit, PolyaGammaLogit
 from sparsegpc._core.likelihoods.gaussian import KnownNoise
 from sparsegpc._core.likelihoods.multiclass import LogisticSoftmax
 from tests.core.helpers import SLACK, central_difference, slacks_where
@@ -253,9 +253,33 @@ def test_settled_scales_are_a_fixed_point(slack, rows, largest_residual, mean_co
     expect, residual = rows(seed, largest_residual)
     expected, v = settle_scales(slack, expect, residual, mean_costs)
     assert v.shape == (len(mean_costs), len(residual))
-    assert_fixed_point(slack, expected, v, residual, mean_costs, 1e-6)
+    assert_fixed_point(slack, expected, v, residual, mean_costs, 3e-6)
     for part, again in zip(expected, expect(v), strict=True):
         assert_array_equal(part, again)
+
+
+@pytest.mark.parametrize(
+    "likelihood", [BernoulliLogit(), BernoulliProbit()], ids=["logit", "probit"]
+)
+@given(seed=SEED, largest_residual=powers(-2.0, 4.0))
+def test_settled_scales_are_nearly_the_best_where_precisions_rise_with_the_variance(
+    likelihood, seed, largest_residual
+):
+    """At labels that q(u) alone is sure of: plain fixed-point steps of v would overshoot."""
+    rng = np.random.RandomState(seed)
+    mean, inducing_variance = rng.uniform(2.0, 8.0, (1, 5)), rng.uniform(0.01, 1.0, (1, 5))
+    residual, ones = largest_residual * rng.uniform(0.1, 1.0, 5), np.ones(5)
+
+    def expect(v):
+        return likelihood.expect(ones, ones, mean, inducing_variance, residual, v)
+
+    def value(expected, v):
+        return expected.value - 0.5 * (v - np.log(v) - 1.0)[0]
+
+    found = value(*settle_scales(SLACKS["tight"], expect, residual, [None]))
+    grid = np.exp(np.linspace(-14.0, 0.0, 200))
+    best = np.max([value(expect(v), v) for v in np.full((1, 5), 1.0) * grid[:, None, None]], axis=0)
+    assert (found > best - 1e-3).all()
 
 
 @NOT_OF_ROW
@@ -306,5 +330,5 @@ def test_rows_settle_alone(slack):
         return settle_scales(slack, lambda v: expect(*parts, v), residual[rows], [0.4])
 
     (whole, v), (part, of_part) = settled(slice(8)), settled(slice(2, 5))
-    assert_allclose(of_part, v[:, 2:5], rtol=1e-9)
-    assert_allclose(part.value, whole.value[2:5], rtol=1e-9)
+    assert_allclose(of_part, v[:, 2:5], rtol=3e-6)
+    assert_allclose(part.value, whole.value[2:5], rtol=3e-6)
