@@ -11,7 +11,7 @@ from sparsegpc._core.bounds.slacks import SLACKS, sums_over_rows
 from sparsegpc._core.learning.fit import fit
 from sparsegpc._core.learning.number_of_points import grow
 from sparsegpc._core.learning.progress import Progress
-from sparsegpc._core.models.certification import certificate_of
+from sparsegpc._core.models.certification import gap_per_row
 from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.rows.unique_rows import UniqueRows, find_rows
 from sparsegpc._core.selection.selectors import FixedSelector, InducingPoints
@@ -87,7 +87,7 @@ def search(estimator, problem, rng, *, warm=False, starts=None):
 
     growth = grow(
         fit_points,
-        lambda evaluation: certificate_of(problem.model, evaluation).gap_per_row,
+        partial(_gap, estimator, problem),
         problem.model,
         starts=starts,
         tol=estimator.certificate_tol,
@@ -266,3 +266,19 @@ def _check_points_may_move(kernel, X):
 def _report(estimator, problem, n_choices, n_points, bound):
     text = f"choice {n_choices}: {n_points} points, bound {bound + problem.offset:.4f}"
     print_line(estimator, text, problem.progress.label)
+
+
+def _gap(estimator, problem, evaluation):
+    """Return the gap of the certificate in nats per row; report it if the estimator is verbose."""
+
+    def report(text):
+        if estimator.verbose:
+            size = len(evaluation.points.Z)
+            print_line(estimator, f"certificate of {size} points: {text}", problem.progress.label)
+
+    def before_pass():
+        report("one pass over the kernel matrix with all points")
+
+    gap = gap_per_row(problem.model, evaluation, estimator.certificate_tol, before_pass)
+    report(f"gap {gap:.3g} nats per row")
+    return gap

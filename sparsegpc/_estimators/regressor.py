@@ -361,15 +361,18 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
             As in `fit`.
         method : str, default="auto"
             The upper bound on the log marginal likelihood: "cauchy-schwarz" at O(N M), "trace"
-            (equation 3.4 of [1]_) at O(N M^2), "one-pass" at O(N^2 D), or "conjugate-gradient" at
-            O(N^2 D) for each iteration, the tightest. "auto" takes the smaller one of the first
-            two; up to 20 000 rows it also includes "one-pass".
+            (equation 3.4 of [1]_) at O(N M^2), "one-pass" at O(N^2 D), "two-moment" at O(N^2 M), or
+            "conjugate-gradient" at O(N^2 D) for each iteration in addition, the tightest. "auto"
+            takes the lowest one of the first two; up to 20 000 rows also of the next two. Where the
+            points suffice, the last two methods also narrow the interval of the log marginal
+            likelihood to about a tenth of a nat.
 
         Returns
         -------
         certificate : Certificate
-            The bounds in nats, and the largest errors of posterior means, variances and
-            probabilities that they allow; ``print`` gives a summary. With several outputs the
+            The bounds in nats, an interval that contains the log marginal likelihood of the exact
+            Gaussian process, and the largest errors of posterior means, variances and probabilities
+            that the bounds allow; ``print`` gives a summary. With several outputs the
             bounds are sums over the outputs. With ``noise="gp"`` the exact model uses the learned
             noise.
 
@@ -381,8 +384,8 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
         References
         ----------
         .. [1] Passerello, "Heteroscedastic inducing point selection for sparse Gaussian process
-           classification", 2021. The last two methods are those of Artemev, Burt, van der Wilk,
-           2021.
+           classification", 2021. "conjugate-gradient" is the method of Artemev, Burt, van der
+           Wilk, 2021, with the log determinant of "two-moment".
         """
         return certified(self, method, X, y, sample_weight, noise_variance)
 

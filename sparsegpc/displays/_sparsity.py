@@ -140,7 +140,7 @@ class SparsityDisplay:
         -----
         Each number m of points costs O(N m^2) for N rows, and several times that for a classifier,
         as the sites are solved for again. With up to 20 000 rows the certificate adds one pass over
-        the N x N kernel matrix.
+        the N x N kernel matrix with m columns, O(N^2 m).
         """
         need_matplotlib(f"{cls.__name__}.from_estimator")
         fitted = fitted_model(estimator, (SparseGPClassifier, SparseGPRegressor))

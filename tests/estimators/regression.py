@@ -15,7 +15,7 @@ ALL_ROWS = {"n_inducing": 10_000, "selection_tol": 0.0}
 NOISES = ["homoscedastic", "polynomial", "gp"]
 # Learning is cut short, or finds noise that does not vary: that is said, but not the point.
 quiet = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-METHODS = ("trace", "cauchy-schwarz", "one-pass", "conjugate-gradient")
+METHODS = ("trace", "cauchy-schwarz", "one-pass", "two-moment", "conjugate-gradient")
 
 
 def waves(n=60, seed=0):

@@ -447,7 +447,7 @@ def test_a_certificate_holds_for_the_dense_process_with_the_same_sites(name):
 
 
 @EVERY_CASE
-@pytest.mark.parametrize("method", ["trace", "cauchy-schwarz", "one-pass"])
+@pytest.mark.parametrize("method", ["trace", "cauchy-schwarz", "one-pass", "two-moment"])
 def test_each_upper_bound_by_name(name, method):
     X, y = counts()
     model = fixed_model(name, n_inducing=6).fit(X, y)

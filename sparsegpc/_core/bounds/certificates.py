@@ -97,8 +97,8 @@ class Certificate:
     upper_bounds : dict
         Upper bounds by the names of their methods, in nats.
     improved_lower_bound : float
-        The highest lower bound that was computed. It narrows the bracket of the log marginal
-        likelihood. As the bound of another posterior, it does not enter the bounds on errors.
+        The highest lower bound that was computed, the lower end of `interval`. As the bound of
+        another posterior, it does not enter the bounds on errors.
     of : str, default="log marginal likelihood"
         The quantity that the bounds bracket. For a classifier it is its bound with an inducing
         point at every row and the same Gaussian sites; the error of the sites is not certified.
@@ -209,6 +209,16 @@ class Certificate:
         return min(self.upper_bounds.values())
 
     @property
+    def interval(self):
+        """The interval (low, high), in nats, that contains the quantity `of`.
+
+        In regression this is the log marginal likelihood of the exact Gaussian process. Where the
+        points suffice, the methods "two-moment" and "conjugate-gradient" make the interval narrow.
+        Rounding errors of the fitted bound itself, about 1e-15 of it, are not included.
+        """
+        return self.improved_lower_bound, self.upper_bound
+
+    @property
     def gap(self):
         """Difference of the upper bound and the fitted bound, in nats."""
         return self.upper_bound - self.lower_bound
@@ -244,14 +254,16 @@ class Certificate:
         return "dense posterior of the same sites" if self.of == OF_SITES else "exact posterior"
 
     def __str__(self):
+        low, high = self.interval
         lines = [
             f"within {_up(self.kl)} nats of the {self._reference} "
             f"({_up(self.kl / self.total_weight)} per row)",
             _describe_errors(self.mean_error, self.variance_ratio, self.coverage_error),
-            f"{self.of} at least {self.improved_lower_bound:.3f}, and at most",
+            f"{self.of} between {_decimals(low, math.floor)} and {_decimals(high, math.ceil)}",
+            "upper bounds by method:",
         ]
         lines += [
-            f"{bound:14.3f}  {name}: {UPPER_BOUNDS[name]}"
+            f"{_decimals(bound, math.ceil):>14}  {name}: {UPPER_BOUNDS[name]}"
             for name, bound in sorted(self.upper_bounds.items(), key=lambda item: item[1])
         ]
         return "\n".join(lines)
@@ -285,6 +297,17 @@ def _rounded(value, towards):
     nearest = round(value / unit)
     whole = nearest if abs(value / unit - nearest) < 1e-9 else towards(value / unit)
     return whole * unit
+
+
+def _decimals(value, towards):
+    """Return text with three decimals, so rounded that the bound still holds."""
+    thousandths = 1000.0 * value
+    if math.isinf(thousandths):
+        return f"{value:g}"
+    # A number that has three decimals up to rounding error keeps them.
+    nearest = round(thousandths)
+    whole = nearest if abs(thousandths - nearest) < 1e-6 else towards(thousandths)
+    return f"{whole / 1000.0:.3f}"
 
 
 def _up(value):

@@ -16,7 +16,7 @@ from sparsegpc._core.numerics.linalg import (
     jittered_cholesky,
     solve_lower,
 )
-from sparsegpc._core.rows.blocks import RowBlocks, Table
+from sparsegpc._core.rows.blocks import BlockStore, RowBlocks, Table
 from sparsegpc._core.rows.sources import RowSource
 
 # Rows of a tile: its 2 MiB of doubles make fast matrix products and fit in the cache.
@@ -99,7 +99,7 @@ class RowFeatures:
             self._with_pullback = blocks.store(
                 lambda V, X: (V, kernel.evaluate(theta, Z, X)[1]), self._V, rows, n_arrays=np.inf
             )
-        self._rows = rows
+        self.X, self._rows = X, rows
         _, (self.residual,) = blocks.visit(
             lambda V, X: ((), (_residual(kernel, theta, X, V),)), self._V, rows
         )
@@ -108,9 +108,29 @@ class RowFeatures:
     def n_rows(self):
         return self.blocks.n_rows
 
+    @property
+    def tile_rows(self):
+        """Number of rows in a tile of the kernel matrix."""
+        return min(TILE_ROWS, self.blocks.slices[0].stop)
+
     def V(self, index):
         """Return the block of V, shape (M, n)."""
         return self._V[index]
+
+    def whiten(self, X):
+        """Return V at any rows `X`, shape (M, n). Cost M n (M + D)."""
+        return _whiten(self.kernel, self.theta, self.Z, self.Luu, X)
+
+    def tiles(self):
+        """Yield slices of at most `tile_rows` rows, and V at each; computed if not stored here."""
+        stored = isinstance(self._V, BlockStore) and self._V.kept
+        for index, block in enumerate(self.blocks.slices):
+            for start in range(block.start, block.stop, self.tile_rows):
+                rows = slice(start, min(start + self.tile_rows, block.stop))
+                if stored:
+                    yield rows, self._V[index][:, start - block.start : rows.stop - block.start]
+                else:
+                    yield rows, self.whiten(self.X[rows])
 
     def visit(self, function, *inputs):
         """Return ``blocks.visit`` of ``function(V, *values)``."""
@@ -131,10 +151,9 @@ class RowFeatures:
         tiles of at most `TILE_ROWS` rows. Each thread needs the memory of one tile and of one
         (N, k) array.
         """
-        n_rows = self.blocks.n_rows
-        tile_rows = min(TILE_ROWS, self.blocks.slices[0].stop)
+        n_rows, tile_rows = self.n_rows, self.tile_rows
         tiles = RowBlocks(n_rows, tile_rows, n_threads=self.blocks.n_threads, block_rows=tile_rows)
-        kernel, theta, X = self.kernel, self.theta, self._rows.array
+        kernel, theta, X = self.kernel, self.theta, self.X
 
         def row_of_tiles(row_indices):
             index = int(row_indices[0]) // tile_rows

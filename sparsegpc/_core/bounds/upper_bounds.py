@@ -10,24 +10,28 @@ A site of precision p and shift b is an observation :math:`\tilde y = b / p - \m
     \alpha = (Q + P^{-1})^{-1} \tilde y = b - p \mu - p \, V^\top w, \qquad
     \eta = \tilde y^\top \alpha.
 
-With :math:`\mathcal{L}_0` the lower bound without its slack, and *quad* at most
-:math:`\tilde y^\top (K + P^{-1})^{-1} \tilde y`, an upper bound is
-:math:`U = \mathcal{L}_0 + \tfrac12 (\eta - \mathrm{quad})`. Each method has its quad:
+With :math:`\mathcal{L}_0` the lower bound without its slack, *quad* at most
+:math:`\tilde y^\top (K + P^{-1})^{-1} \tilde y`, and *det* at most
+:math:`\log(|K + P^{-1}| / |Q + P^{-1}|) \ge 0`, an upper bound is
+:math:`U = \mathcal{L}_0 + \tfrac12 (\eta - \mathrm{quad} - \mathrm{det})`. Each method has its
+quad:
 
 ================== ================================================================= ==============
 trace              :math:`\tilde y^\top (Q + P^{-1} + \mathrm{tr}(\tilde K) I)^{-1}   Passerello
                    \tilde y`                                                         2021, eq. 3.4
 one-pass           :math:`\eta^2 / (\eta + \beta)`, where :math:`\beta = \alpha^\top
                    \tilde K \alpha`: the next row at the best multiple of alpha
+two-moment         that of one-pass
 conjugate-gradient :math:`2 \xi^\top \tilde y - \xi^\top (K + P^{-1}) \xi`, which     Artemev 2021
                    increases with each iteration
 cauchy-schwarz     one-pass with :math:`\beta = (\sum_n |\alpha_n| \sqrt{r_n})^2`
 ================== ================================================================= ==============
 
-In exact arithmetic U of conjugate-gradient is at most that of one-pass, which is at most that of
-cauchy-schwarz. To avoid cancellation the code computes the excess
-:math:`\eta - \mathrm{quad} \ge 0`, wherever possible as a sum of non-negative terms. It does not
-divide by precisions, which may be zero.
+The det of two-moment and conjugate-gradient is the lower bound in `log_determinants`; that of the
+others is zero. In exact arithmetic U of conjugate-gradient is at most that of two-moment, which is
+at most that of one-pass, which is at most that of cauchy-schwarz. To avoid cancellation the code
+computes the excess :math:`\eta - \mathrm{quad} \ge 0`, wherever possible as a sum of non-negative
+terms. It does not divide by precisions, which may be zero.
 
 References
 ----------
@@ -38,6 +42,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sparsegpc._core.bounds.log_determinants import LogDetBounds, log_det_bounds
+from sparsegpc._core.bounds.residual_pass import residual_pass
 from sparsegpc._core.bounds.slacks import STANDARD, TIGHT
 from sparsegpc._core.numerics.linalg import (
     cholesky,
@@ -52,16 +58,19 @@ UPPER_BOUNDS = {
     "trace": "one more Gram matrix, O(N M^2)",
     "cauchy-schwarz": "O(N M)",
     "one-pass": "one pass over the kernel matrix, O(N^2 D)",
-    "conjugate-gradient": "one pass over the kernel matrix per iteration, O(N^2 D) each",
+    "two-moment": "one pass over the kernel matrix with M columns, O(N^2 M)",
+    "conjugate-gradient": "two-moment, and one more pass per iteration, O(N^2 D) each",
 }
+# The methods that bound the log determinant by the moments of `residual_pass`.
+OF_MOMENTS = {"two-moment", "conjugate-gradient"}
 
 
 class UpperBounds(NamedTuple):
     """Upper bounds on the log marginal likelihood of one output's sites, in nats.
 
     ``upper`` maps the names of the methods to their bounds. ``improved_lower`` is the highest lower
-    bound: that of the fit, or that of Artemev 2021 with the vector xi of "one-pass" or
-    "conjugate-gradient".
+    bound: that of the fit, improved by the vector xi of "one-pass" or "conjugate-gradient"
+    (Artemev 2021), and by the upper bound of `log_det_bounds`.
     """
 
     upper: dict
@@ -93,16 +102,21 @@ def upper_bounds(features, outputs, slack, methods, *, cg_tol=1e-2, cg_max_iter=
 
     Notes
     -----
-    Cost: see `UPPER_BOUNDS`. Memory: O(N) for each output, and one tile of the kernel matrix.
+    Cost: see `UPPER_BOUNDS`. Memory: O(N) for each output, and what a pass needs for its tiles.
     """
     duals = [_dual(features, sites, posterior) for sites, posterior in outputs]
-    products = [None] * len(outputs)
-    if "one-pass" in methods or "conjugate-gradient" in methods:
-        products = features.kernel_product(np.stack([dual.alpha for dual in duals], axis=1)).T
-    max_iter = cg_max_iter if "conjugate-gradient" in methods else 0
+    alphas = np.stack([dual.alpha for dual in duals], axis=1)
+    products = all_moments = [None] * len(outputs)
+    if not OF_MOMENTS.isdisjoint(methods):
+        products, all_moments = residual_pass(features, outputs, alphas)
+        products = products.T
+    elif "one-pass" in methods:
+        products = features.kernel_product(alphas).T
+        products -= _at_rows(features, np.stack([dual.V_alpha for dual in duals]))
+    cg = {"tol": cg_tol, "max_iter": cg_max_iter if "conjugate-gradient" in methods else 0}
     return [
-        _output_bounds(features, *output, slack, methods, dual, product, cg_tol, max_iter)
-        for output, dual, product in zip(outputs, duals, products, strict=True)
+        _output_bounds(features, *output, slack, methods, *values, **cg)
+        for output, *values in zip(outputs, duals, all_moments, products, strict=True)
     ]
 
 
@@ -116,33 +130,46 @@ def standard_bound(features, sites, posterior, slack):
     return float(posterior.bound - penalty + STANDARD.value(cost.sum(), features.n_rows))
 
 
-def _output_bounds(features, sites, posterior, slack, methods, dual, K_alpha, cg_tol, cg_max_iter):
-    """Return the `UpperBounds` of one output, given K alpha if `methods` need it."""
+def _output_bounds(features, sites, posterior, slack, methods, dual, moments, residual_alpha, **cg):
+    """Return the `UpperBounds` of one output.
+
+    `moments` and `residual_alpha`, the product of K - Q and alpha, are None if no method needs
+    them. All bounds are computed as the bound of the fit plus a sum of non-negative terms.
+    """
     cost, n_rows = sites.precision * features.residual, features.n_rows
-    base = posterior.bound - slack.value(float(slack.row_term(cost).sum()), n_rows)
+    tight_cost = float(TIGHT.row_term(cost).sum())
+    # What the fit pays in place of log|I + E|; at least `tight_cost`, but for rounding.
+    paid = max(-2.0 * slack.value(float(slack.row_term(cost).sum()), n_rows), tight_cost)
+    log_det = LogDetBounds(0.0, tight_cost)
     excess = {"cauchy-schwarz": _best_multiple(dual, dual.beta_bound)[0]}
     if "trace" in methods:
         excess["trace"] = _trace_excess(features, sites, posterior, dual.alpha)
     improved_lower = posterior.bound
-    if K_alpha is not None:
-        residual_alpha = K_alpha - _at_rows(features, dual.V_alpha)
+    if residual_alpha is not None:
         # Rounding can move beta out of the interval from zero to its bound.
         beta = min(max(float(dual.alpha @ residual_alpha), 0.0), dual.beta_bound)
         excess["one-pass"], multiple, rest = _best_multiple(dual, beta)
+        excess["two-moment"] = excess["one-pass"]
         root = np.sqrt(sites.precision)
         # sqrt(p) (ytilde - (K + 1/p) xi) at xi = multiple * alpha. A row of precision zero has no
         # effect, or makes `rest` zero.
         pseudo = np.divide(dual.target, root, out=np.zeros_like(root), where=root > 0.0)
         start = rest * pseudo - multiple * (root * residual_alpha)
-        increase, remaining = _conjugate_gradients(
-            features, root, posterior.LB, start, cg_tol, cg_max_iter
-        )
+        increase, remaining = _conjugate_gradients(features, root, posterior.LB, start, **cg)
         excess["conjugate-gradient"] = max(excess["one-pass"] - increase, 0.0)
-        # Artemev 2021: the lower bound of the same xi, with the tight slack for log|K + 1/p|.
-        lower = base + 0.5 * (excess["conjugate-gradient"] - remaining)
-        lower += TIGHT.value(float(TIGHT.row_term(cost).sum()), n_rows)
-        improved_lower = max(improved_lower, lower)
-    return UpperBounds({name: base + 0.5 * excess[name] for name in methods}, improved_lower)
+        if moments is not None:
+            log_det = log_det_bounds(moments, tight_cost)
+        # Artemev 2021: the lower bound of the same xi; that of the multiple zero is `posterior`.
+        gained = max(excess["conjugate-gradient"] - remaining, 0.0)
+        improved_lower += 0.5 * (paid - log_det.high + gained)
+    return UpperBounds(
+        {
+            name: posterior.bound
+            + 0.5 * (excess[name] + (paid - (log_det.low if name in OF_MOMENTS else 0.0)))
+            for name in methods
+        },
+        improved_lower,
+    )
 
 
 class _Dual(NamedTuple):
@@ -185,7 +212,7 @@ def _dual(features, sites, posterior):
 
 
 def _at_rows(features, coefficients):
-    """Return V^T coefficients, shape (N,). Cost N M."""
+    """Return V^T coefficients, shape (N,), or (k, N) for k vectors (k, M). Cost N M each."""
     return features.rows(lambda V: (coefficients @ V,))[0]
 
 
@@ -218,7 +245,7 @@ def _trace_excess(features, sites, posterior, alpha):
     return max(excess, 0.0)
 
 
-def _conjugate_gradients(features, root, LB, cg_residual, tol, max_iter):
+def _conjugate_gradients(features, root, LB, cg_residual, *, tol, max_iter):
     """Increase quad by conjugate gradients on K + 1/p, preconditioned by Q + 1/p.
 
     To avoid dividing by p, the iteration solves for s in xi = sqrt(p) s, with noise variance one.

@@ -4,9 +4,10 @@ from dataclasses import replace
 
 from sparsegpc._core.bounds.certificates import OF_SITES, certify
 from sparsegpc._core.bounds.collapsed import collapse
+from sparsegpc._core.bounds.slacks import TIGHT
 
-# Up to this many rows "auto" includes "one-pass", whose cost is quadratic in the number of rows.
-ONE_PASS_ROWS = 20_000
+# Up to this many rows "auto" passes over the kernel matrix, at a cost quadratic in their number.
+PASS_ROWS = 20_000
 # Upper bounds that need no pass over the kernel matrix.
 FAST_METHODS = ("trace", "cauchy-schwarz")
 
@@ -22,8 +23,8 @@ def certificate_of(model, evaluation, method="auto"):
     model : SparseModel
     evaluation : Evaluation
     method : str
-        Name of an upper bound in `UPPER_BOUNDS`, or "auto": `FAST_METHODS`, and "one-pass" for
-        up to `ONE_PASS_ROWS` rows.
+        Name of an upper bound in `UPPER_BOUNDS`, or "auto": `FAST_METHODS`, and "one-pass" and
+        "two-moment" for up to `PASS_ROWS` rows.
 
     Returns
     -------
@@ -31,22 +32,57 @@ def certificate_of(model, evaluation, method="auto"):
 
     Notes
     -----
-    Cost N M^2 for each function, and N^2 D / 2 for each pass over the kernel matrix.
+    Cost N M^2 for each function, and that in `UPPER_BOUNDS`.
     """
+    methods = _auto(model, "one-pass", "two-moment") if method == "auto" else (method,)
+    return _certificate(model, evaluation, *_at_fixed_sites(model, evaluation), methods)
+
+
+def gap_per_row(model, evaluation, tol, before_pass):
+    """Return the gap of a certificate, in nats per row, at the least cost that decides about `tol`.
+
+    The gap is that of "auto", but "two-moment" is left out if the gap without it is at most `tol`,
+    or if the gap with it would exceed `tol` for any log determinant that the tight slack allows.
+    ``before_pass()`` is called before "two-moment".
+    """
+    features, outputs = _at_fixed_sites(model, evaluation)
+    first = _certificate(model, evaluation, features, outputs, _auto(model, "one-pass"))
+    largest_log_det = sum(
+        float(TIGHT.row_term(sites.precision * features.residual).sum()) for sites, _ in outputs
+    )
+    least_gap = first.gap - 0.5 * largest_log_det
+    hopeless = len(model.weight) > PASS_ROWS or least_gap > tol * model.total_weight
+    if hopeless or first.gap_per_row <= tol:
+        return first.gap_per_row
+    before_pass()
+    second = _certificate(model, evaluation, features, outputs, ("two-moment",))
+    return min(first.gap_per_row, second.gap_per_row)
+
+
+def _auto(model, *with_pass):
+    """Return `FAST_METHODS`, and for up to `PASS_ROWS` rows methods that need a pass."""
+    return (*FAST_METHODS, *with_pass) if len(model.weight) <= PASS_ROWS else FAST_METHODS
+
+
+def _at_fixed_sites(model, evaluation):
+    """Return the `RowFeatures`, and the sites of each function with their optimal q(u)."""
     features = features_at(model, evaluation)
     outputs = [(solution.sites, solution.posterior) for solution in evaluation.solutions]
-    sites_depend_on_f = not model.likelihood.has_fixed_sites
-    if sites_depend_on_f:
+    if not model.likelihood.has_fixed_sites:
         outputs = [
             (sites, collapse(features, sites, model.slack, posterior.prior_mean))
             for sites, posterior in outputs
         ]
-    methods = _methods(method, len(model.weight))
+    return features, outputs
+
+
+def _certificate(model, evaluation, features, outputs, methods):
+    """Return the sum of the certificates of the outputs."""
     first, *others = certify(
         features, outputs, model.slack, methods, total_weight=model.total_weight
     )
     total = sum(others, first)
-    if sites_depend_on_f:
+    if not model.likelihood.has_fixed_sites:
         total = replace(total, of=OF_SITES)
     return total.shifted(float(evaluation.elbo - total.lower_bound))
 
@@ -60,10 +96,3 @@ def features_at(model, evaluation):
         posterior.Z,
         jitter=posterior.jitter,
     )
-
-
-def _methods(method, n_rows):
-    """Return the names of the upper bounds to compute."""
-    if method != "auto":
-        return (method,)
-    return (*FAST_METHODS, "one-pass") if n_rows <= ONE_PASS_ROWS else FAST_METHODS

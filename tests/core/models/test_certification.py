@@ -8,7 +8,7 @@ from sparsegpc._core.bounds.certificates import OF_SITES
 from sparsegpc._core.bounds.slacks import SLACKS
 from sparsegpc._core.bounds.upper_bounds import UPPER_BOUNDS
 from sparsegpc._core.models import certification
-from sparsegpc._core.models.certification import certificate_of, features_at
+from sparsegpc._core.models.certification import certificate_of, features_at, gap_per_row
 from tests.core.helpers import SLACK, slack_value
 from tests.core.models.model_cases import dense_kernel, evaluate, make_data, make_model, outputs
 
@@ -69,11 +69,32 @@ def test_the_bracket_of_labels_is_that_of_their_sites(slack):
 def test_a_pass_is_made_for_few_rows_only(monkeypatch):
     model, theta = outputs(0.5, noisy=True)
     evaluation = evaluate(model, theta, make_data()[3])
-    assert "one-pass" in certificate_of(model, evaluation).upper_bounds
-    monkeypatch.setattr(certification, "ONE_PASS_ROWS", 29)
+    assert {"one-pass", "two-moment"} < set(certificate_of(model, evaluation).upper_bounds)
+    monkeypatch.setattr(certification, "PASS_ROWS", 29)
     few = certificate_of(model, evaluation)
-    assert "one-pass" not in few.upper_bounds
-    assert len(few.upper_bounds) == 2
+    assert set(few.upper_bounds) == {"trace", "cauchy-schwarz"}
+    assert gap_per_row(model, evaluation, 1e-9, pytest.fail) == few.gap_per_row
+
+
+def test_a_gap_takes_the_second_pass_only_if_it_can_decide():
+    model, theta = outputs(0.5, 1.7, noisy=True)
+    evaluation = evaluate(model, theta, make_data()[3])
+    one_pass = certificate_of(model, evaluation, "one-pass").gap_per_row
+    two_moment = certificate_of(model, evaluation, "two-moment").gap_per_row
+    passes = []
+
+    def gap(tol):
+        passes.clear()
+        return gap_per_row(model, evaluation, tol, lambda: passes.append(1))
+
+    assert gap(1.01 * one_pass) == pytest.approx(one_pass)
+    assert passes == []
+    # Between the two the second pass certifies what the first does not.
+    assert gap(0.5 * (one_pass + two_moment)) == pytest.approx(two_moment)
+    assert gap(0.99 * two_moment) == pytest.approx(two_moment)
+    assert passes == [1]
+    assert gap(1e-9) == pytest.approx(one_pass)
+    assert passes == []
 
 
 def test_features_are_those_of_the_evaluation():

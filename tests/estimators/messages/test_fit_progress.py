@@ -182,11 +182,29 @@ def test_nothing_is_printed_unless_asked_for(name, capfd):
 def test_the_first_level_has_a_line_for_each_choice_of_points(name, capsys):
     model, y = fit_of(name, verbose=1)
     model.fit(rows(), y)
-    lines = [CHOICE.fullmatch(line) for line in capsys.readouterr().out.splitlines()]
+    printed = capsys.readouterr().out.splitlines()
+    lines = [CHOICE.fullmatch(line) for line in printed if " certificate " not in line]
     assert len(lines) >= len(model.lower_bounds_)
     for line in lines:
         assert line[1] == type(model).__name__
         assert line[2] is None
+
+
+@quiet
+def test_growth_has_a_line_for_the_gap_of_each_size_and_for_each_long_pass(capsys):
+    model, y = fit_of("grown", verbose=1)
+    model.fit(rows(), y)
+    told = [line for line in capsys.readouterr().out.splitlines() if " certificate " in line]
+    gaps = [line for line in told if " gap " in line]
+    assert gaps == [
+        f"[{type(model).__name__}] certificate of {step['n_inducing']} points: "
+        f"gap {step['gap_per_row']:.3g} nats per row"
+        for step in model.growth_
+    ]
+    others = {line for line in told if line not in gaps}
+    assert all(
+        line.endswith(" points: one pass over the kernel matrix with all points") for line in others
+    )
 
 
 @quiet
