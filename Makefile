@@ -21,7 +21,8 @@ TEXT := docs/tour.rst docs/user_guide docs/coming_from.rst docs/extending.rst do
 # Examples whose first pictures are kept in docs/images.
 PICTURES := inducing_points heteroscedastic_noise calibration
 
-.PHONY: help demo examples pictures test test-fast test-floor harden lint format docs bench clean
+.PHONY: help demo examples pictures test test-fast test-floor harden lint format docs bench tabular \
+    clean
 
 help:  ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -30,7 +31,7 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 
-$(VENV)/.plot $(VENV)/.test $(VENV)/.lint $(VENV)/.docs: $(VENV)/.%: $(BIN)/python pyproject.toml
+$(VENV)/.plot $(VENV)/.test $(VENV)/.lint $(VENV)/.docs $(VENV)/.tabular: $(VENV)/.%: $(BIN)/python pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable ".[$*]"
 	touch $@
 
@@ -94,6 +95,13 @@ bench: $(VENV)/.plot  ## Time, and compare with published tables and scikit-lear
 	$(BIN)/python benchmarks/evaluation_speed.py --set made --points 200 \
 	    --tasks regression classification
 
+# What to run; without SPARSEGPC_DATA only sets that scikit-learn ships or OpenML has.
+SUITE ?=
+
+tabular:  ## Run the tabular suite beside its peers (many hours; resumes, SUITE="--splits 1" is shorter)
+	$(MAKE) .venv-tabular/.tabular VENV=.venv-tabular
+	.venv-tabular/bin/python benchmarks/tabular.py $(SUITE)
+
 clean:  ## Remove everything that the other targets made
-	rm -rf $(VENV) .venv-floor build dist output .pytest_cache .ruff_cache *.egg-info \
+	rm -rf $(VENV) .venv-floor .venv-tabular build dist output .pytest_cache .ruff_cache *.egg-info \
 	    docs/_build docs/_results docs/auto_examples docs/generated

@@ -15,6 +15,7 @@ import numpy as np
 from sklearn.datasets import (
     fetch_openml,
     load_breast_cancer,
+    load_diabetes,
     load_digits,
     load_wine,
     make_classification,
@@ -23,7 +24,12 @@ from sklearn.datasets import (
 # Rows that are made when they are needed; this share of their labels is drawn at random.
 MADE, FLIPPED = "made", 0.05
 FOLDER_VARIABLE = "SPARSEGPC_DATA"
-SHIPPED = {"breast": load_breast_cancer, "digits": load_digits, "wine": load_wine}
+SHIPPED = {
+    "breast": load_breast_cancer,
+    "diabetes": load_diabetes,
+    "digits": load_digits,
+    "wine": load_wine,
+}
 OPENML_IDS = {
     "electricity": 151,
     "elevators": 216,
@@ -148,16 +154,22 @@ def made_classification(n_rows, n_columns, seed):
     )
 
 
+def raw_targets(name):
+    """Return the targets of a set as they were stored; of a local set no column is read."""
+    path = _local_path(name)
+    if path is not None and path.exists():
+        with np.load(path) as data:
+            return data["y"]
+    return _arrays(name)["y"]
+
+
 def row_count(name):
     """Return the number of rows of a set."""
-    return len(_arrays(name)["y"])
+    return len(raw_targets(name))
 
 
-def sampled_classification(name, seed, n_train, n_test):
-    """Return X_train, y_train, X_test, y_test of `counted` random rows, as `split_classification`.
-
-    Only these rows become floats, and no column is dropped: for large sets of small integers.
-    """
+def _sampled(name, seed, n_train, n_test):
+    """Return X_train and X_test of `counted` rows, all targets, and both sets of rows."""
     arrays = _arrays(name)
     n_rows = len(arrays["y"])
     if n_train + n_test > n_rows:
@@ -165,7 +177,6 @@ def sampled_classification(name, seed, n_train, n_test):
             f"{name!r} has {n_rows} rows, fewer than n_train + n_test = {n_train + n_test}: "
             f"ask for fewer"
         )
-    y = np.unique(arrays["y"], return_inverse=True)[1]
     train, test = counted(n_rows, seed, n_train, n_test)
     X_train, X_test = (arrays["X"][rows].astype(np.float64) for rows in (train, test))
     mean, deviation = X_train.mean(axis=0), X_train.std(axis=0)
@@ -173,6 +184,26 @@ def sampled_classification(name, seed, n_train, n_test):
     for X in (X_train, X_test):
         X -= mean
         X /= deviation
+    return X_train, X_test, arrays["y"], train, test
+
+
+def sampled_classification(name, seed, n_train, n_test):
+    """Return X_train, y_train, X_test, y_test of `counted` random rows, as `split_classification`.
+
+    Only these rows become floats, and no column is dropped: for large sets of small integers.
+    """
+    X_train, X_test, y, train, test = _sampled(name, seed, n_train, n_test)
+    y = np.unique(y, return_inverse=True)[1]
+    return X_train, y[train], X_test, y[test]
+
+
+def sampled_regression(name, seed, n_train, n_test):
+    """Return X_train, y_train, X_test, y_test of `counted` random rows, as `split_regression`.
+
+    Only these rows become floats, and no column is dropped.
+    """
+    X_train, X_test, y, train, test = _sampled(name, seed, n_train, n_test)
+    y = standardised(np.asarray(y, dtype=np.float64), train)
     return X_train, y[train], X_test, y[test]
 
 

@@ -7,6 +7,7 @@ process, so what is measured belongs into a fresh one: see `in_fresh_process`.
 import ctypes
 import gc
 import json
+import multiprocessing
 import os
 import resource
 import subprocess
@@ -36,6 +37,14 @@ class Cost(NamedTuple):
 
     wall: float
     cpu: float
+
+
+class ChildError(RuntimeError):
+    """A child process ended without a record; `code` is its exit code, or minus a signal."""
+
+    def __init__(self, message, code):
+        super().__init__(message)
+        self.code = code
 
 
 class Stopwatch:
@@ -128,6 +137,12 @@ def available_cores():
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
 
 
+def limit_cpu(seconds):
+    """Let the system end this process by SIGXCPU after so many more CPU seconds."""
+    hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
+    resource.setrlimit(resource.RLIMIT_CPU, (int(time.process_time() + seconds) + 1, hard))
+
+
 def in_fresh_process(script, job, n_threads, python=sys.executable):
     """Run ``script --one JOB`` on so many threads, and return the record that it prints.
 
@@ -141,6 +156,11 @@ def in_fresh_process(script, job, n_threads, python=sys.executable):
         Of BLAS, and so of sparsegpc.
     python : str
         Interpreter, of another environment for instance.
+
+    Raises
+    ------
+    ChildError
+        If the child ends with another code than zero.
     """
     environment = os.environ | dict.fromkeys(THREAD_VARIABLES, str(n_threads))
     done = subprocess.run(
@@ -151,8 +171,33 @@ def in_fresh_process(script, job, n_threads, python=sys.executable):
         check=False,
     )
     if done.returncode:
-        raise RuntimeError(f"{Path(script).name} failed with code {done.returncode} on {job}")
+        raise ChildError(
+            f"{Path(script).name} failed with code {done.returncode} on {job}", done.returncode
+        )
     return json.loads(done.stdout.splitlines()[-1])
+
+
+def in_fork(work, job):
+    """Return ``work(job)`` of a copy of this process, which has its libraries and data already.
+
+    Raises
+    ------
+    ChildError
+        If the copy ends without a result: in an exception, by a signal or `limit_cpu`.
+    """
+    context = multiprocessing.get_context("fork")
+    receiver, sender = context.Pipe(duplex=False)
+    child = context.Process(target=lambda: sender.send(work(job)))
+    child.start()
+    sender.close()
+    try:
+        return receiver.recv()
+    except EOFError:
+        child.join()
+        raise ChildError(f"ended with code {child.exitcode} on {job}", child.exitcode) from None
+    finally:
+        child.join()
+        receiver.close()
 
 
 def answer(work):

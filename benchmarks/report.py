@@ -1,4 +1,4 @@
-"""Tables and pictures of the reproductions, from files of results and of published figures.
+"""Tables and pictures of reproductions and the tabular suite, from files of results.
 
 Nothing is fitted here. The documentation calls `render_all` when it is built; by hand
 
@@ -17,11 +17,12 @@ PROGRAMS = (
     "thesis_pictures",
     "titsias_tables",
     "hensman_tables",
+    "tabular_report",
 )
 
 
 def render_all(folder):
-    """Write the fragments (.rst) and pictures of all reproductions into a folder."""
+    """Write all fragments (.rst) and pictures into a folder."""
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     for name in PROGRAMS:

@@ -1,10 +1,12 @@
-"""Scores of predicted class probabilities."""
+"""Scores of predicted class probabilities, and of predicted means with standard deviations."""
 
 import numpy as np
 
 N_BINS = 15
 # Where a probability of zero would make the log loss infinite.
 SMALLEST = np.finfo(np.float64).tiny
+# A normal variable is within so many standard deviations of its mean with probability .9.
+DEVIATIONS_OF_90 = 1.6448536269514722
 
 
 def log_loss(codes, proba):
@@ -53,4 +55,30 @@ def all_scores(codes, proba):
         "log_loss": log_loss(codes, proba),
         "brier": brier_score(codes, proba),
         "calibration_error": calibration_error(codes, proba),
+    }
+
+
+def normal_log_density(y, mean, std):
+    r"""Return :math:`\log \mathcal N(y_n; \mu_n, \sigma_n^2)` of each row, in nats, shape (N,)."""
+    return -0.5 * ((y - mean) / std) ** 2 - np.log(std) - 0.5 * np.log(2.0 * np.pi)
+
+
+def regression_scores(y, mean, std, log_density=None):
+    r"""Return root mean square error, mean log density and coverage of 90 % intervals by name.
+
+    The interval of a row is :math:`\mu_n \pm 1.645\, \sigma_n`, and the coverage the share of rows
+    whose target is inside.
+
+    Parameters
+    ----------
+    y, mean, std : ndarray of shape (N,)
+    log_density : ndarray of shape (N,), default=None
+        None means that of normal distributions.
+    """
+    if log_density is None:
+        log_density = normal_log_density(y, mean, std)
+    return {
+        "rmse": float(np.sqrt(np.mean((y - mean) ** 2))),
+        "log_density": float(np.mean(log_density)),
+        "coverage": float(np.mean(np.abs(y - mean) <= DEVIATIONS_OF_90 * std)),
     }
