@@ -62,8 +62,8 @@ class BaseSparseGP(*CALLBACK_SUPPORT, Estimator):
     max_inducing : int, default=2000
         With ``n_inducing="auto"``, the maximum number of inducing points.
     bound : {"auto", "tight", "spherical", "standard"}, default="auto"
-        How the bound accounts for the residual variance; "auto" selects the tightest bound that the
-        likelihood allows.
+        How the bound accounts for the residual variance; "auto" selects the highest bound that the
+        likelihood allows, "tight" unless it says otherwise.
     fit_prior_mean : bool, default=True
         Whether to learn the constant mean of f; otherwise it is zero.
     optimizer : {"bfgs"} or None, default="bfgs"

@@ -98,11 +98,10 @@ class SparseGPClassifier(ClassPredictions, BaseSparseGP):
         With ``n_inducing="auto"``, the maximum number of inducing points.
     bound : {"auto", "tight", "spherical", "standard"}, default="auto"
         How the bound accounts for the residual variance, the part of the prior variance of f that
-        the inducing points do not explain. "auto" selects the tightest bound that the likelihood
-        allows: "tight" (proposition 3.3 of [4]_ with unequal noise) for the conditionally Gaussian
-        likelihoods "polya-gamma", "logistic-softmax" and "dirichlet", and "spherical" (section 3.3
-        of [4]_) for the others. "standard" is the bound of [1]_ and [3]_. With
-        "conditional-polya-gamma", "tight" selects a bound specific to that likelihood.
+        the inducing points do not explain: "standard" as in [1]_ and [3]_, "spherical" as in
+        section 3.3 of [4]_, "tight" with the best factor for each row, see the user guide. "auto"
+        means "tight", the highest. With "conditional-polya-gamma", "tight" selects a bound specific
+        to that likelihood, and the others are not available.
     fit_prior_mean : bool, default=True
         Whether to learn the constant mean of f. Otherwise it is zero, as always with
         "logistic-softmax".

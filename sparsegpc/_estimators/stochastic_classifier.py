@@ -67,9 +67,8 @@ class StochasticSparseGPClassifier(ClassPredictions, BaseMinibatches):
         How points are chosen: "hgv", "rpcholesky", "greedy-variance", "kmeans" or "uniform", see
         :class:`InducingPointSelector`. An array gives the points themselves.
     bound : {"auto", "tight", "standard"}, default="auto"
-        How the bound accounts for the residual variance. "auto" means "tight" for conditionally
-        Gaussian likelihoods, and "standard" for "bernoulli-logit", "bernoulli-probit" and
-        "softmax".
+        How the bound accounts for the residual variance, as in :class:`SparseGPClassifier`. "auto"
+        means "tight".
     fit_prior_mean : bool, default=True
         Whether to learn the constant mean of f. Otherwise it is zero, as always with
         "logistic-softmax".

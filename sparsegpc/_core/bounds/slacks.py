@@ -1,13 +1,19 @@
 r"""The slack of the bound: the penalty for variance that the inducing points do not explain.
 
-With precision p and residual r the cost of a row is :math:`p_n r_n \ge 0`. Let R be the covariance
-of f given u in units of the noise of the sites. In q(f|u) this covariance is
-:math:`R^{1/2} \mathrm{diag}(v) R^{1/2}`, which gives the slack
+With precision p and residual r the cost of a row is :math:`p_n r_n \ge 0`. At fixed Gaussian sites
+the slack is, for any :math:`v_n` in (0, 1],
 
 .. math:: -\tfrac12 \textstyle\sum_n (v_n p_n r_n - \log v_n + v_n - 1).
 
+In general the expected log likelihood of a row is taken at the variance :math:`s_n + v_n r_n`,
+where :math:`s_n` comes from q(u), and :math:`\frac12 \sum_n (v_n - \log v_n - 1)` is subtracted.
+This is a bound if the expected log likelihood does not increase with the variance of f, or of any
+of its functions: for all likelihoods that are log-concave, and all of the package (theorem of
+docs/theory.rst, "Labels"). If v is the same for all rows, no condition is necessary.
+
 The *scale* v is 1 (standard), the best number for all rows (spherical), or the best number for
-each row (tight). The slacks increase in this order. With t the sum of the costs they are
+each row (tight). The slacks increase in this order. With t the sum of the costs the best scales and
+the slacks at fixed sites are
 
 ========= ====================== ====================================== ========================
 slack     scale                  value                                  reference
@@ -18,11 +24,10 @@ spherical :math:`1/(1+t/N)`      :math:`-\frac N2 \log(1 + t/N)`        Artemev 
                                                                         2025, section 4
 tight     :math:`1/(1+p_n r_n)`  :math:`-\frac12 \sum \log(1+p_n r_n)`  Titsias 2025,
                                                                         proposition 3.3, here
-                                                                        for unequal precisions
+                                                                        more generally
 ========= ====================== ====================================== ========================
 
-To add a slack, write a class and add its name to `SLACKS`, and to the lists of
-`likelihoods.base` for the likelihoods that admit it.
+To add a slack, write a class and add its name to `SLACKS` and to `Likelihood.slacks`.
 """
 
 import numpy as np

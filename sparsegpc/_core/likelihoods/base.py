@@ -67,8 +67,8 @@ class Likelihood:
     Attributes
     ----------
     slacks : tuple of str
-        The slacks that the bound can have, the tightest first. The bound with the slack "tight" is
-        valid because precisions are positive.
+        The slacks that the bound can have, the tightest first. "tight" needs the first condition:
+        then no variance of f raises the value. The others do not.
     n_functions : int
         Number K of functions f that the density of a target depends on.
     n_params : int

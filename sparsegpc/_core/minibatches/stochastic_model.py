@@ -1,7 +1,7 @@
 r"""The base class of models that learn from minibatches of the rows of a data set or a stream.
 
 Before q(u) is collapsed, the bound is a sum over rows less a Kullback-Leibler divergence (Hensman,
-Fusi, Lawrence 2013; Hensman, Matthews, Ghahramani 2015; for the tight slack Titsias 2025),
+Fusi, Lawrence 2013; Hensman, Matthews, Ghahramani 2015; for the tight slack `slacks`),
 
 .. math::
     \sum_n \{ \omega_n E_{q(f_n)}[\log p(y_n \mid f_n)] + \mathrm{slack}_n \} - KL[q(u) \| p(u)],

@@ -24,7 +24,7 @@ the gain of the next pass is below the tolerance, which saves the last pass.
 References
 ----------
 Hensman, Matthews, Ghahramani 2015, equation 15, the bound; Khan, Lin 2017, sites by natural
-gradients; Titsias 2025, section 3.3, the scales v.
+gradients; Titsias 2025, section 3.3, a common scale v; docs/theory.rst, one for each row.
 """
 
 from typing import NamedTuple
