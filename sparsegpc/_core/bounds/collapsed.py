@@ -155,7 +155,7 @@ def optimal_posterior(sums, n_rows, slack, prior_mean=None):
     return _profile(sums).posterior(slack_term, sums.cost, n_rows, prior_mean)
 
 
-def collapse(features, sites, slack, prior_mean=None):
+def collapse(features, sites, slack, prior_mean=None, peaks=None):
     """Return the optimal q(u) for given sites, and the bound.
 
     Parameters
@@ -166,6 +166,9 @@ def collapse(features, sites, slack, prior_mean=None):
     slack : Slack
     prior_mean : float or None
         None maximises the bound over the prior mean, in which it is quadratic.
+    peaks : pair of ndarray of shape (N,) or None
+        The place of the maximum of each site, and its logarithm there. Large precisions cost the
+        log scale the digits that these keep.
 
     Returns
     -------
@@ -182,13 +185,20 @@ def collapse(features, sites, slack, prior_mean=None):
     profile = _profile(sums)
     w_p, w_b, centre = profile.w_p, profile.w_b, profile.centre
 
-    def residuals(V, p, b, log_scale):
+    def residuals(V, p, b, log_scale, *peak):
         ones_residual, mean = 1.0 - w_p @ V, w_b @ V
-        d = b - centre * p
-        value = log_scale + centre * (b - 0.5 * centre * p) + mean * (d - 0.5 * p * mean)
-        return value.sum(), ones_residual @ (d - p * mean), p @ ones_residual**2
+        if peak:
+            place, log_height = peak
+            error = place - centre - mean
+            alpha = p * error
+            value = log_height - 0.5 * alpha * error
+        else:
+            d = b - centre * p
+            alpha = d - p * mean
+            value = log_scale + centre * (b - 0.5 * centre * p) + mean * (d - 0.5 * p * mean)
+        return value.sum(), ones_residual @ alpha, p @ ones_residual**2
 
-    value, slope, curvature = features.sum(residuals, *sites)
+    value, slope, curvature = features.sum(residuals, *sites, *(peaks or ()))
     profile = profile._replace(
         value=value - 0.5 * w_b @ w_b,
         slope=slope + w_p @ w_b,
@@ -273,18 +283,20 @@ def gradient(features, outputs, slack, *, wrt_Z=False, moments=False):
     """
     n_rows = features.n_rows
     posteriors, inputs = [], []
+    # With unit scales V diag(g) V^T is B - I, so it need not be computed.
+    needs_gram = not slack.has_unit_scale or any(cost is not None for *_, cost in outputs)
     for sites, posterior, residual_cost in outputs:
         cost = sites.precision * features.residual
         v = np.broadcast_to(slack.scale(cost, posterior.mean_cost), (n_rows,))
         g = sites.precision * v if residual_cost is None else residual_cost
+        if needs_gram:
+            # A residual of zero is at its minimum, but rounding of its derivatives times g is not.
+            g = np.where(features.residual > 0.0, g, 0.0)
         posteriors.append((posterior.w, posterior.prior_mean, inverse_from_cholesky(posterior.LB)))
         inputs.append(np.stack([sites.precision, sites.shift, g, v * features.residual]))
-    # With unit scales V diag(g) V^T is B - I, so it need not be computed.
-    grams = None
-    if slack.has_unit_scale and all(cost is None for *_, cost in outputs):
-        grams = [posterior.LB @ posterior.LB.T for _, posterior, _ in outputs]
+    grams = None if needs_gram else [q.LB @ q.LB.T for _, q, _ in outputs]
     theta, Z, rows = features.pull_back(
-        partial(_adjoint_V, posteriors, grams is None, moments),
+        partial(_adjoint_V, posteriors, needs_gram, moments),
         inputs,
         -0.5 * sum(g for _, _, g, _ in inputs),
         partial(_adjoint_Kuu, posteriors, grams),

@@ -35,6 +35,9 @@ class KnownNoise(Likelihood):
         p, mean = y["precision"], y["mean"]
         return Sites(p, p * mean, y["log_scale"] - 0.5 * p * mean**2)
 
+    def peaks(self, y, weight):
+        return y["mean"], y["log_scale"]
+
     def constant_bound(self, y, weight, fit_prior_mean=True):
         p, mean = y["precision"], y["mean"]
         centre = p @ mean / p.sum() if fit_prior_mean else 0.0
@@ -77,16 +80,24 @@ class GaussianNoise(Likelihood):
         return 0.5 * float(slope @ others), slope
 
     def sites(self, state, y, weight):
-        log_noise = y["basis"] @ self._params
         if self.n_params > 1:
-            refuse_vanishing_noise(-log_noise, largest_log_precision(y, weight))
-        p = weight * np.exp(-log_noise)
-        log_scale = -0.5 * weight * (LOG_2PI + log_noise)
-        return Sites(p, p * y["mean"], log_scale - 0.5 * p * (y["mean"] ** 2 + y["scatter"]))
+            refuse_vanishing_noise(-self._log_noise(y), largest_log_precision(y, weight))
+        p, (mean, log_height) = self._precision(y, weight), self.peaks(y, weight)
+        return Sites(p, p * mean, log_height - 0.5 * p * mean**2)
+
+    def peaks(self, y, weight):
+        log_scale = -0.5 * weight * (LOG_2PI + self._log_noise(y))
+        return y["mean"], log_scale - 0.5 * self._precision(y, weight) * y["scatter"]
+
+    def _log_noise(self, y):
+        return y["basis"] @ self._params
+
+    def _precision(self, y, weight):
+        return weight * np.exp(-self._log_noise(y))
 
     def params_gradient(self, y, weight, mean, variance):
         """Return the derivative of the bound w.r.t. the parameters, given the moments of f."""
-        p = weight * np.exp(-(y["basis"] @ self._params))
+        p = self._precision(y, weight)
         squared_error = (y["mean"] - mean[0]) ** 2 + y["scatter"] + variance[0]
         return 0.5 * (p * squared_error - weight) @ y["basis"]
 

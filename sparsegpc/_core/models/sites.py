@@ -126,7 +126,7 @@ def solve_sites(features, likelihood, y, weight, slack, states, *, prior_mean=No
 
 def _collapse_fixed(features, likelihood, y, weight, slack, prior_mean):
     sites = likelihood.sites(None, y, weight)
-    posterior = collapse(features, sites, slack, prior_mean)
+    posterior = collapse(features, sites, slack, prior_mean, likelihood.peaks(y, weight))
     refuse_infinite(posterior.bound)
     return SiteSolution(None, sites, posterior, [posterior.bound], 1, True)
 

@@ -10,9 +10,10 @@ from scipy.linalg.blas import dger
 from sparsegpc._core.numerics.linalg import solve_lower
 from sparsegpc._core.rows.blocks import Table, row_blocks
 
-# A residual below this fraction of the diagonal counts as rounding error: the chosen rows span the
-# row.
-RANK_TOLERANCE = 1e-10
+# The chosen rows span a row if its residual costs less than this, in nats, and is below the second
+# fraction of the diagonal, or if it is below the first fraction. Several hundred points with larger
+# residuals can be factored without jitter.
+NEGLIGIBLE_COST, RANK_TOLERANCES = 1e-6, (1e-12, 1e-10)
 # A residual below minus this fraction of the diagonal shows that the kernel is indefinite. Rounding
 # errors reach 1e-5 where rows are nearly linearly dependent.
 INDEFINITE = 1e-3
@@ -73,7 +74,7 @@ class Factor:
         self._covariance, self._X, self._row_options = covariance, X, row_options
         self._kdiag, self._precision = kdiag, precision
         self._gain_weight = precision if gain_weight is None else gain_weight
-        self._floor = RANK_TOLERANCE * kdiag
+        self._floor = spanned_residual(kdiag, precision)
         self._n_points = min(n_points, len(kdiag))
         self._tol, self._total_weight = tol, len(kdiag) if total_weight is None else total_weight
         self._L, self._Z = np.zeros((0, 0)), X[:0]
@@ -197,6 +198,13 @@ class Factor:
         size = self.size if len(reached) == 0 else int(reached[0]) + 1
         indices = np.array(self.indices[:size], dtype=np.intp)
         return Selection(indices, traces[: size + 1], costs[: size + 1])
+
+
+def spanned_residual(kdiag, precision):
+    """Return the residuals up to which the chosen rows span a row, shape (N,)."""
+    with np.errstate(divide="ignore"):
+        free = 2.0 * NEGLIGIBLE_COST / precision
+    return np.clip(free, RANK_TOLERANCES[0] * kdiag, RANK_TOLERANCES[1] * kdiag)
 
 
 def _whiten(covariance, Z, L, X):

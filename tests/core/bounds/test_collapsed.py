@@ -837,6 +837,19 @@ def test_sites_are_not_changed():
         assert_array_equal(part, old)
 
 
+@pytest.mark.parametrize("prior_mean", [None, 0.4])
+def test_bound_is_the_same_from_the_peaks_of_the_sites(prior_mean):
+    problem = random_problem(3)
+    p, b, log_scale = problem.sites
+    peaks = b / p, log_scale + 0.5 * b**2 / p
+    ours, theirs = (
+        collapse(problem.features(), problem.sites, TIGHT, prior_mean, given)
+        for given in (peaks, None)
+    )
+    assert_allclose(ours.bound, theirs.bound, rtol=1e-10)
+    assert_allclose(ours.prior_mean, theirs.prior_mean, rtol=1e-10)
+
+
 @pytest.mark.parametrize("log_precision", [(2.0, 3.0), (8.0, 9.0), (9.0, 10.0)])
 @pytest.mark.parametrize("log_variance", [0.0, np.log(1e4), np.log(1e6)])
 def test_bound_is_that_of_its_own_posterior_where_sums_cancel(log_precision, log_variance):
@@ -854,6 +867,8 @@ def test_bound_is_that_of_its_own_posterior_where_sums_cancel(log_precision, log
     value = -0.5 * (p * (y - posterior.prior_mean - w @ V) ** 2).sum() - 0.5 * w @ w
     value -= np.log(np.diag(posterior.LB)).sum() + 0.5 * np.log1p(p * features.residual).sum()
     assert_allclose(posterior.bound, float(value), rtol=1e-8, atol=1e-3)
+    by_peaks = collapse(features, sites, TIGHT, posterior.prior_mean, (y, np.zeros(400))).bound
+    assert_allclose(by_peaks, float(value), rtol=1e-11)
     # The prior mean is the best one, or the bound is flat in it.
     for step in (-0.1, 0.1):
         other = collapse(features, sites, TIGHT, posterior.prior_mean + step)

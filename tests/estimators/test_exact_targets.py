@@ -1,0 +1,113 @@
+"""Targets without noise: with a point at every row the model is the full Gaussian process."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process import kernels as sk
+
+from sparsegpc import HomoscedasticNoise, SparseGPRegressor
+
+NOISE = 1e-10  # scikit-learn's default for alpha
+
+
+def sparse(kernel, n_points, **options):
+    options = {"optimizer": None, "fit_prior_mean": False, "selection_tol": 0.0} | options
+    noise = HomoscedasticNoise(NOISE, "fixed")
+    return SparseGPRegressor(kernel, noise=noise, n_inducing=n_points, **options)
+
+
+def noisy_targets():
+    """Of scikit-learn's example "Gaussian Processes regression: basic introductory example"."""
+    X = np.linspace(0.0, 10.0, 1000)[:, None]
+    rows = np.random.RandomState(1).choice(1000, size=6, replace=False)
+    return X[rows], (X * np.sin(X))[rows, 0], X[::10]
+
+
+def prior_and_posterior():
+    """Of "Illustration of prior and posterior Gaussian process for different kernels"."""
+    X = np.random.RandomState(4).uniform(0.0, 5.0, 10)[:, None]
+    return X, np.sin((X[:, 0] - 2.5) ** 2), np.linspace(0.0, 5.0, 100)[:, None]
+
+
+def decaying_wave(n=30):
+    X = np.linspace(0.0, 10.0, n)[:, None]
+    return X, 100.0 * np.sin(X[:, 0]) * np.exp(-0.1 * X[:, 0]), np.linspace(0.0, 10.0, 97)[:, None]
+
+
+CASES = [
+    (noisy_targets, 1.0 * sk.RBF(1.0)),
+    (noisy_targets, 5.02**2 * sk.RBF(1.43)),
+    (prior_and_posterior, 1.0 * sk.RBF(1.0)),
+    (prior_and_posterior, 0.594**2 * sk.RBF(0.279)),
+    (prior_and_posterior, 1.0 * sk.RationalQuadratic(1.0, 0.1)),
+    (prior_and_posterior, 1.0 * sk.ExpSineSquared(1.0, 3.0)),
+    (prior_and_posterior, 0.799**2 * sk.ExpSineSquared(0.791, 2.87)),
+    (prior_and_posterior, 1.0 * sk.Matern(1.0, nu=1.5)),
+    (prior_and_posterior, 0.609**2 * sk.Matern(0.484, nu=1.5)),
+    (decaying_wave, 183.0**2 * sk.Matern(9.08, nu=1.5)),
+    (decaying_wave, 316.0**2 * sk.Matern(1.0, nu=1.5)),
+    (decaying_wave, 100.0**2 * sk.Matern(3.0, nu=2.5)),
+    (decaying_wave, 100.0**2 * sk.RBF(0.5)),
+    (lambda: decaying_wave(12), 50.0**2 * sk.Matern(2.0, nu=1.5)),
+]
+
+
+@pytest.mark.parametrize(("data", "kernel"), CASES)
+def test_a_point_at_every_row_gives_the_model_of_scikit_learn(data, kernel):
+    X, y, new = data()
+    full = GaussianProcessRegressor(kernel, alpha=NOISE, optimizer=None).fit(X, y)
+    model = sparse(kernel, len(X)).fit(X, y)
+    assert model.jitter_ == 0.0
+    assert len(model.inducing_points_) == len(X)
+    assert model.lower_bound_ == pytest.approx(full.log_marginal_likelihood_value_, rel=1e-6)
+    mean, deviation = full.predict(new, return_std=True)
+    found, variance = model.latent_mean_and_variance(new)
+    assert_allclose(found, mean, rtol=0.0, atol=1e-6 * np.abs(mean).max())
+    prior_deviation = np.sqrt(kernel.diag(new))
+    assert np.abs(np.sqrt(variance) - deviation).max() < 1e-6 * prior_deviation.max()
+
+
+def test_a_kernel_of_low_rank_gives_the_linear_model_of_its_features():
+    """The squared dot product of the same example, for a parabola, at three points."""
+    X, _, new = prior_and_posterior()
+    kernel = 0.1 * sk.DotProduct(1.0) ** 2
+
+    def phi(X):
+        x = X[:, 0]
+        return np.sqrt(0.1) * np.stack([np.ones(len(x)), np.sqrt(2.0) * x, x**2])
+
+    weights = np.array([1.0, -2.0, 0.5])
+    y = weights @ phi(X)
+    model = sparse(kernel, len(X)).fit(X, y)
+    assert len(model.inducing_points_) == 3
+    # The evidence and the posterior of the weights, whose prior is standard Gaussian.
+    S = phi(X) @ phi(X).T
+    A = S + NOISE * np.eye(3)
+    log_det = np.linalg.slogdet(A)[1] + (len(X) - 3) * np.log(NOISE)
+    quad = weights @ S @ np.linalg.solve(A, weights)
+    evidence = -0.5 * (quad + log_det + len(X) * np.log(2.0 * np.pi))
+    assert model.lower_bound_ == pytest.approx(evidence, rel=1e-6)
+    mean, variance = model.latent_mean_and_variance(new)
+    assert_allclose(mean, weights @ phi(new), atol=1e-6)
+    expected = NOISE * np.einsum("in,in->n", phi(new), np.linalg.solve(A, phi(new)))
+    assert_allclose(np.sqrt(variance), np.sqrt(expected), atol=1e-6)
+
+
+def test_learning_is_as_good_as_that_of_scikit_learn():
+    X, y, _ = decaying_wave()
+    kernel = sk.ConstantKernel(100.0, (1e-3, 1e6)) * sk.Matern(1.0, (1e-2, 1e2), nu=1.5)
+    full = GaussianProcessRegressor(kernel, alpha=NOISE, n_restarts_optimizer=3, random_state=0)
+    model = sparse(kernel, 30, optimizer="bfgs").fit(X, y)
+    # The cost of jitter was 40 nats.
+    assert model.lower_bound_ > full.fit(X, y).log_marginal_likelihood_value_ - 0.1
+
+
+def test_the_gradient_keeps_its_digits():
+    """Residuals of zero, times a precision of 1e10, once added errors of two nats."""
+    X, y, _ = decaying_wave()
+    kernel = 100.0**2 * sk.Matern(3.0, nu=1.5)
+    full = GaussianProcessRegressor(kernel, alpha=NOISE, optimizer=None).fit(X, y)
+    _, expected = full.log_marginal_likelihood(kernel.theta, eval_gradient=True)
+    _, gradient = sparse(kernel, 30).fit(X, y).lower_bound(kernel.theta, X, y, eval_gradient=True)
+    assert_allclose(gradient, expected, rtol=0.0, atol=0.3)
