@@ -61,6 +61,9 @@ CASES = [
     (LogisticSoftmax(), "standard", 3),
     (DirichletTargets(), "tight", 3),
     (DirichletTargets(), "standard", 2),
+    (BernoulliLogit(), "tight", 2),
+    (BernoulliProbit(), "tight", 2),
+    (Softmax(), "tight", 3),
 ]
 EVERY = pytest.mark.parametrize(
     ("likelihood", "slack", "n_classes"),

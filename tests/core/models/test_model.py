@@ -53,8 +53,10 @@ def test_gradients_are_those_of_the_profile_bound(name, slack):
 @pytest.mark.parametrize(
     ("likelihood", "slack"),
     [
+        (BernoulliLogit, "tight"),
         (BernoulliLogit, "spherical"),
         (BernoulliLogit, "standard"),
+        (BernoulliProbit, "tight"),
         (BernoulliProbit, "spherical"),
         (BernoulliProbit, "standard"),
         (ConditionalPolyaGamma, "tight"),
