@@ -327,8 +327,8 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
         -----
         ConvergenceWarning
             If `max_iter` was reached, `callback` asked to stop, the learned model is no better than
-            a constant one, the bound still rises where hyperparameters meet their limits, or the
-            kernel matrix is barely positive definite.
+            a constant one, the bound still rises where hyperparameters meet their limits, the
+            kernel matrix is barely positive definite, or jitter is not far below the noise.
         UserWarning
             If one column varies so much more than the others that, with a common length scale, the
             others have hardly any effect.

@@ -11,8 +11,10 @@ from sparsegpc._estimators.input.validation import column_name
 AT_BOUND = 1e-3
 # Warn if one column varies so many times more than the others, with a common length scale.
 DOMINANT_SPREAD = 1e3
-# Rounding alone requires jitter of up to about 1e-7, see `jittered_cholesky`.
+# Rounding errors of kernels require jitter of up to about 1e-7.
 SUSPICIOUS_JITTER = 1e-6
+# If jitter is this multiple of the noise variance, it costs up to half as many nats for each point.
+COSTLY_JITTER = 1e-2
 # Stack frames from the method that warns to the user's call of `fit`, with scikit-learn's wrapper.
 FRAMES_TO_USER = 4
 
@@ -54,6 +56,14 @@ def fit_warnings(estimator, result, problem):
             f"the covariance of the inducing points needed {result.best.jitter:.0e} of its mean "
             "diagonal added to be positive definite: the kernel may not be positive semi-definite"
         )
+    elif (ratio := jitter_to_noise(result.best)) > COSTLY_JITTER:
+        cost = 0.5 * len(result.best.posterior.Z) * np.log1p(ratio)
+        texts.append(
+            "the covariance of the inducing points is nearly singular, and the jitter added to its "
+            f"diagonal is {ratio:.2g} times the smallest noise variance: it can lower the bound by "
+            f"up to {cost:.2g} nats and blur predictions. Raise the noise variance, remove points "
+            "that are nearly equal, or use a kernel of rougher functions"
+        )
     found += [FitWarning(ConvergenceWarning, text, text) for text in texts]
     if dominance := _describe_dominance(estimator, problem):
         found.append(FitWarning(UserWarning, dominance, dominance))
@@ -74,6 +84,13 @@ def merge_classes(labels, warnings_by_class):
             text += f". The same holds for {len(others)} other classes"
         merged.append(first._replace(message=text))
     return merged
+
+
+def jitter_to_noise(best):
+    """Return the jitter, as a variance, divided by the smallest noise variance of a row."""
+    posterior = best.posterior
+    variance = posterior.jitter * float((posterior.Luu**2).sum()) / len(posterior.Z)
+    return variance * max(float(solution.sites.precision.max()) for solution in best.solutions)
 
 
 def latent_range(best):

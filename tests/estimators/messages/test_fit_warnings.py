@@ -9,7 +9,12 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from sklearn.preprocessing import StandardScaler
 
-from sparsegpc import PolynomialNoise, SparseGPClassifier
+from sparsegpc import (
+    HomoscedasticNoise,
+    PolynomialNoise,
+    SparseGPClassifier,
+    SparseGPRegressor,
+)
 from sparsegpc._estimators.messages.fit_warnings import FitWarning, merge_classes
 from tests.estimators import many_classes, regression, two_classes
 
@@ -236,3 +241,24 @@ def test_a_column_that_hides_the_others_is_named_by_regressors():
     X, y = regression.waves()
     texts = texts_of(regression.model_of(), X * [1.0, 1e6], y)
     assert any("column 1 has standard deviation" in text for text in texts)
+
+
+@pytest.mark.parametrize(("noise", "warned"), [(1e-10, True), (1e-4, False)])
+def test_costly_jitter_is_named_beside_the_noise(noise, warned):
+    """Equal points need jitter, which costs nothing unless the noise is as small."""
+    X = np.linspace(0.0, 5.0, 20)[:, None]
+    model = SparseGPRegressor(
+        ConstantKernel(1e4) * RBF(1.0),
+        noise=HomoscedasticNoise(noise, "fixed"),
+        selector=np.repeat(X[::3], 2, axis=0),
+        optimizer=None,
+    )
+    found = warnings_of(model, X, 10.0 * np.sin(X[:, 0]))
+    assert model.jitter_ > 0.0
+    assert len(found) == warned
+    if warned:
+        ((category, text, _),) = found
+        assert category is ConvergenceWarning
+        ratio = model.jitter_ * 1e4 / noise
+        assert f"jitter added to its diagonal is {ratio:.2g} times the smallest noise" in text
+        assert f"up to {0.5 * 14 * np.log1p(ratio):.2g} nats" in text
