@@ -150,7 +150,8 @@ def solve_noise(
         Targets with the fields ``mean`` and ``scatter``; see `GaussianNoise`.
     weight : ndarray of shape (N,)
     slack : Slack
-        Slack of f. The slack of g is the standard one.
+        Slack of f. That of g is the standard one, as its points leave little variance; see
+        docs/theory.rst.
     state : NoiseState
         Where to start.
     prior_mean : float or None
