@@ -1,8 +1,13 @@
 """Targets without noise: with a point at every row the model is the full Gaussian process."""
 
+import warnings
+
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from numpy.testing import assert_allclose
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process import kernels as sk
 
@@ -111,3 +116,47 @@ def test_the_gradient_keeps_its_digits():
     _, expected = full.log_marginal_likelihood(kernel.theta, eval_gradient=True)
     _, gradient = sparse(kernel, 30).fit(X, y).lower_bound(kernel.theta, X, y, eval_gradient=True)
     assert_allclose(gradient, expected, rtol=0.0, atol=0.3)
+
+
+def extended_evidence(K, y):
+    """The log marginal likelihood by elimination in extended precision."""
+    A = K.astype(np.longdouble) + np.longdouble(NOISE) * np.eye(len(K))
+    z, log_det = y.astype(np.longdouble), 0.0
+    quad = np.longdouble(0.0)
+    for i in range(len(A)):
+        pivot = A[i, i]
+        log_det += np.log(pivot)
+        quad += z[i] ** 2 / pivot
+        z[i + 1 :] -= A[i + 1 :, i] * (z[i] / pivot)
+        A[i + 1 :, i + 1 :] -= np.outer(A[i + 1 :, i], A[i, i + 1 :]) / pivot
+    return float(-0.5 * (quad + log_det + len(y) * np.log(2.0 * np.pi)))
+
+
+KERNELS = [sk.RBF, sk.Matern, sk.RationalQuadratic, sk.ExpSineSquared]
+
+
+@pytest.mark.skipif(np.finfo(np.longdouble).eps > 1e-18, reason="no extended precision")
+@pytest.mark.parametrize("bound", ["tight", "standard", "spherical"])
+@given(seed=st.integers(0, 2**31), copies=st.booleans(), given_points=st.booleans())
+def test_no_rounding_lifts_the_bound_above_the_exact_evidence(bound, seed, copies, given_points):
+    """Of covariances down to singular ones, by more than rounding of K itself does."""
+    rng = np.random.RandomState(seed)
+    n, family = rng.randint(4, 50), KERNELS[rng.randint(4)]
+    X = rng.uniform(-2.0, 2.0, (n, 1 if family is sk.ExpSineSquared else rng.randint(1, 4)))
+    if copies:
+        X[n // 2 :] = X[: n - n // 2] + 10.0 ** rng.uniform(-12, -3)
+    variance = 10.0 ** rng.uniform(-4, 1)
+    kernel = sk.ConstantKernel(variance) * family(10.0 ** rng.uniform(-1.0, 1.5))
+    y = np.sqrt(variance) * np.sin(X.sum(axis=1))
+    options = {"bound": bound, "selector": X if given_points else "rpcholesky"}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = sparse(kernel, n, **options).fit(X, y)
+    posterior = model._posterior
+    K = posterior.kernel.value(posterior.theta, X, X)
+    values, vectors = np.linalg.eigh(K)
+    # K has the errors of squared distances, which can leave it indefinite.
+    errors = n * variance * np.finfo(float).eps - 2.0 * min(values[0], 0.0)
+    alpha = vectors @ ((y @ vectors) / (np.maximum(values, 0.0) + NOISE))
+    exact = extended_evidence(K + errors * np.eye(n), y)
+    assert model.lower_bound_ <= exact + errors * (n / NOISE + alpha @ alpha) + 1e-12 * abs(exact)
