@@ -1,8 +1,9 @@
 """GPBoost's Gaussian processes behind the interface of scikit-learn: two classes, and regression.
 
-Its kernel is its own default, Matern 3/2 with one length scale; the constant mean is learned, as in
-this package. Up to `EXACT_ROWS` rows it takes all of them (Laplace's approximation for labels), and
-above that FITC with so many points, at its centres of k-means++: its default approximation is none.
+The kernel is GPBoost's default, Matern 3/2 with one length scale; the constant mean is learned, as
+in this package. Up to `EXACT_ROWS` rows nothing is approximated but the likelihood of labels, by
+Laplace's method. Above that it is FITC with `N_POINTS` points, centres of k-means++, or with as
+many as there are distinct rows.
 """
 
 import numpy as np
@@ -23,7 +24,7 @@ class _GPBoost:
             gp_coords=X,
             likelihood=self._likelihood,
             gp_approx="none" if len(X) <= EXACT_ROWS else "fitc",
-            num_ind_points=N_POINTS,
+            num_ind_points=min(N_POINTS, len(np.unique(X, axis=0))),
             num_parallel_threads=1,
             seed=self._seed,
         )

@@ -206,7 +206,7 @@ def summary(table):
     columns, sets = table.everywhere()
     ranked = MAIN[table.task]
     header = ["Method", *(score.title for score in scores.values())]
-    header += [f"Mean rank, {scores[quantity].title}" for quantity in ranked]
+    header += [f"{scores[quantity].title}, mean rank" for quantity in ranked]
     header += ["Fit, CPU s", "Prediction, CPU s", "Failures"]
     ranks = {quantity: table.mean_ranks(quantity) for quantity in ranked}
     rows = []
