@@ -127,7 +127,11 @@ def formula(case):
         n_numbers = 25 + 2 * D + 5 * F
     else:
         n_numbers = 10 + 5 * F
-    return kept + blocks + 8 * N * n_numbers + 8 * M * M * (12 + 6 * F) + _result(case)
+    tiles = 0
+    if case.method == "certificate":
+        threads = min(available_threads(), -(-N // 512))
+        tiles = threads * (8 * (1536 * M * (F + 1) + 2 * F * M * M) + 8 * MIB)
+    return kept + blocks + tiles + 8 * N * n_numbers + 8 * M * M * (12 + 6 * F) + _result(case)
 
 
 def _arrays(case):
@@ -185,7 +189,7 @@ def _call(case):
     few = X[:2000], y[:2000]
     if case.method == "certificate":
         model.fit(X, y)
-        return lambda: model.certificate(X, y, method="trace")
+        return lambda: model.certificate(X, y)
     model.fit(*few)
     if case.method == "return_cov":
         return lambda: model.predict(X, return_cov=True)
