@@ -245,10 +245,18 @@ class _Problem:
             expected.slope,
             [function.posterior(m) for function, m in zip(functions, means, strict=True)],
             expected.residual_cost,
-            (target * inducing_variance) ** 2,
+            self._metric(target, inducing_variance, v),
             rest + value,
             next_gain,
         )
+
+    def _metric(self, target, inducing_variance, v):
+        """Return four times the second-order gain of a row by unit changes of its log precision."""
+        metric = (target * inducing_variance) ** 2
+        if self._scales.is_sum_over_rows:
+            # The log scale of the row changes by 1 - v.
+            metric += (1.0 - v) ** 2
+        return metric
 
     def _next_gain(self, precision, new, target, inducing_variance, v):
         """Return an upper estimate of the gain of a pass from `precision` to `new`.
