@@ -21,7 +21,7 @@ def residual_pass(features, outputs, vectors):
     ----------
     features : RowFeatures
     outputs : list of (Sites, FunctionPosterior)
-        K outputs with the same kernel and points, but different precisions.
+        Outputs with the same kernel and points, but different precisions.
     vectors : ndarray of shape (N, k)
 
     Returns
@@ -31,26 +31,24 @@ def residual_pass(features, outputs, vectors):
 
     Notes
     -----
-    Cost N^2 (2 M + 2 M K + D), counting a multiplication and an addition as two. Each thread needs
-    the memory of two tiles, and of 2 M (K + 1) numbers for each row of a tile. V is computed again
-    for each pair of tiles if it is not stored, which adds N^2 M^2 / `TILE_ROWS`.
+    With F outputs this takes 2 N^2 M (1 + F) operations, counting multiplications and additions,
+    and evaluates the kernel for all pairs of rows. Each thread needs the memory of about four
+    tiles, and of 3 M (F + 1) numbers for each row of a tile. V is computed again for each pair of
+    tiles if it is not stored, which takes another N^2 M^2 / `TILE_ROWS` operations.
     """
     precision = np.stack([sites.precision for sites, _ in outputs])
-    tiles = RowBlocks(
-        features.n_rows,
-        features.tile_rows,
-        n_threads=features.blocks.n_threads,
-        block_rows=features.tile_rows,
-    )
     factors = [posterior.LB for _, posterior in outputs]
+    n_rows, tile_rows = features.n_rows, features.tile_rows
+    n_threads = features.blocks.n_threads
+    strips = RowBlocks(n_rows, tile_rows, n_threads=n_threads, block_rows=tile_rows)
     strip = partial(_strip, features, factors, precision, vectors)
-    inputs = Table(features.X), np.arange(features.n_rows), features.residual, precision
-    (squares, projected_norms, projected), (products,) = tiles.visit(strip, *inputs)
+    inputs = Table(features.X), np.arange(n_rows), features.residual, precision
+    (squares, projected_norms, projected), (products,) = strips.visit(strip, *inputs)
     cost = precision @ features.residual
     # tr(PK) is tr(PQ) = tr(VPV^T) = tr(B) - M, plus the trace of R.
-    prior_cost = [(LB**2).sum() - len(LB) for LB in factors] + cost
+    prior_cost = cost + [(LB**2).sum() - len(LB) for LB in factors]
     all_moments = [
-        moments(*values, features.n_rows)
+        moments(*values, n_rows)
         for values in zip(cost, squares, projected_norms, projected, prior_cost, strict=True)
     ]
     return products.T, all_moments
@@ -59,35 +57,41 @@ def residual_pass(features, outputs, vectors):
 def _strip(features, factors, precision, vectors, X, index, residual, p):
     """Return the sums over the pairs of some rows with all rows, and the products at these rows.
 
-    The sums are |R|^2 and |R C^T|^2 of each output, shape (K,), and C R C^T, shape (K, M, M).
+    The sums are, for each output, |R|^2 and |R C^T|^2, shape (F,), and C R C^T, shape (F, M, M).
     """
-    n_vectors, n_points, n_outputs = vectors.shape[1], len(factors[0]), len(factors)
+    n_vectors, n_points = vectors.shape[1], len(factors[0])
+    n_columns = n_vectors + len(factors) * n_points
+    # Beside the vectors, the tiles multiply P V^T of each output.
+    columns = [slice(k, k + n_points) for k in range(n_vectors, n_columns, n_points)]
     V = features.whiten(X)
-    width = n_vectors + n_outputs * n_points
-    starts = range(n_vectors, width, n_points)
-    columns = [slice(start, start + n_points) for start in starts]
-    products, squares = np.zeros((len(X), width)), np.zeros(n_outputs)
+    products, squares = np.zeros((len(X), n_columns)), np.zeros(len(factors))
     # The largest entry, as squares of entries could underflow, and those of precisions overflow.
     unit = features.residual.max() or 1.0
-    for rows, V_of_tile in features.tiles():
+    for rows, V_of_rows in features.tiles():
         tile = features.kernel.value(features.theta, X, features.X[rows])
-        tile -= V.T @ V_of_tile
-        shared = slice(max(index[0], rows.start), min(index[-1] + 1, rows.stop))
-        diagonal = np.arange(shared.start, shared.stop)
-        tile[diagonal - index[0], diagonal - rows.start] = residual[diagonal - index[0]]
-        right = np.empty((len(V_of_tile.T), width))
+        tile -= V.T @ V_of_rows
+        _set_diagonal(tile, index, rows, residual)
+        right = np.empty((tile.shape[1], n_columns))
         right[:, :n_vectors] = vectors[rows]
         for k, weight in enumerate(precision[:, rows]):
-            np.multiply(V_of_tile.T, weight[:, None], out=right[:, columns[k]])
+            np.multiply(V_of_rows.T, weight[:, None], out=right[:, columns[k]])
         products += tile @ right
         tile /= unit
         np.square(tile, out=tile)
         squares += np.einsum("kn,kn->k", (unit * p) @ tile, unit * precision[:, rows])
     projected_norms, projected = [], []
-    for k, LB in enumerate(factors):
-        root = np.sqrt(p[k])
-        RC = solve_lower(LB, root * products[:, columns[k]].T)
-        projected_norms.append((RC**2).sum())
-        projected.append(solve_lower(LB, root * V) @ RC.T)
+    for LB, root, part in zip(factors, np.sqrt(p), columns, strict=True):
+        CR = solve_lower(LB, root * products[:, part].T)
+        projected_norms.append((CR**2).sum())
+        projected.append(solve_lower(LB, root * V) @ CR.T)
     sums = squares, np.array(projected_norms), np.stack(projected)
     return sums, (products[:, :n_vectors].T,)
+
+
+def _set_diagonal(tile, index, rows, residual):
+    """Replace entries between a row and itself by its residual, as the bounds know it.
+
+    The tile is between rows with these consecutive indices and a slice of rows.
+    """
+    shared = np.arange(max(index[0], rows.start), min(index[-1] + 1, rows.stop))
+    tile[shared - index[0], shared - rows.start] = residual[shared - index[0]]
