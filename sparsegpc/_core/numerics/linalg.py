@@ -62,12 +62,12 @@ def cholesky_of_identity_plus(A):
 def jittered_cholesky(A, jitter=None):
     r"""Factor `A` with the least diagonal jitter that keeps all pivots clear of rounding errors.
 
-    The factor in float64 is that of a matrix whose distance from `A` is of the order of
-    :math:`\epsilon\,\mathrm{tr} A` (Higham 2002, theorem 10.3). Let :math:`\tau` be `SAFE_PIVOT`
-    times this. If the smallest squared pivot is at least :math:`\tau`, there is no jitter.
-    Otherwise the jitter is what it lacks, which is enough because jitter raises each squared pivot
-    by at least its own value. So the jitter is a continuous function of `A`, and at most
-    :math:`\tau` unless the entries of `A` have larger errors.
+    The factor in float64 is that of a matrix near `A` (Higham 2002, theorem 10.3). The errors of
+    its diagonal are about :math:`\sqrt M \epsilon` times the mean diagonal; worst cases have M for
+    :math:`\sqrt M`. Let :math:`\tau` be `SAFE_PIVOT` times this. If the smallest squared pivot is
+    at least :math:`\tau`, there is no jitter. Otherwise the jitter is what it lacks, which is
+    enough because jitter raises each squared pivot by at least its own value. So the jitter is a
+    continuous function of `A`, and at most :math:`\tau` unless `A` has larger errors.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ def jittered_cholesky(A, jitter=None):
     """
     if jitter is not None:
         return JitteredFactor(_shifted_cholesky(A, jitter), jitter)
-    least = SAFE_PIVOT * len(A) * EPSILON
+    least = SAFE_PIVOT * len(A) ** 0.5 * EPSILON
     factor, pivot = _factor_and_pivot(A, 0.0)
     if pivot >= least:
         return JitteredFactor(factor, 0.0)

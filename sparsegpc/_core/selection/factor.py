@@ -11,9 +11,9 @@ from sparsegpc._core.numerics.linalg import solve_lower
 from sparsegpc._core.rows.blocks import Table, row_blocks
 
 # The chosen rows span a row if its residual costs less than this, in nats, and is below the second
-# fraction of the diagonal, or if it is below the first fraction. Several hundred points with larger
-# residuals can be factored without jitter.
-NEGLIGIBLE_COST, RANK_TOLERANCES = 1e-6, (1e-12, 1e-10)
+# fraction of the diagonal, or if it is below the first fraction. Up to two thousand points with
+# larger residuals can be factored without jitter.
+NEGLIGIBLE_COST, RANK_TOLERANCES = 1e-6, (1e-13, 1e-10)
 # A residual below minus this fraction of the diagonal shows that the kernel is indefinite. Rounding
 # errors reach 1e-5 where rows are nearly linearly dependent.
 INDEFINITE = 1e-3

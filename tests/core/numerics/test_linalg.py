@@ -143,7 +143,7 @@ def test_jittered_factor_reproduces_the_shifted_matrix(rng, case, variance):
     assert_array_equal(np.triu(factor, 1), 0.0)
     assert_allclose(factor @ factor.T, shifted, rtol=0.0, atol=20 * len(A) * EPS * variance)
     # The entries of these matrices are exact up to rounding, so the first jitter is enough.
-    least = SAFE_PIVOT * len(A) * EPS
+    least = SAFE_PIVOT * len(A) ** 0.5 * EPS
     assert 0.0 < jitter <= least
     assert factor.diagonal().min() ** 2 >= 0.5 * least * variance
 
@@ -153,14 +153,14 @@ def test_jittered_factor_reproduces_the_shifted_matrix(rng, case, variance):
 def test_jitter_grows_to_what_a_matrix_with_errors_needs(rng, needed, scale):
     A = scale * with_smallest_eigenvalue(rng, 15, -needed)
     factor, jitter = jittered_cholesky(A)
-    assert needed < jitter <= 1.01 * JITTER_GROWTH * needed + SAFE_PIVOT * 15 * EPS
+    assert needed < jitter <= 1.01 * JITTER_GROWTH * needed + SAFE_PIVOT * 15**0.5 * EPS
     shifted = A + jitter * A.diagonal().mean() * np.eye(15)
     assert_allclose(factor @ factor.T, shifted, rtol=0.0, atol=1e-14 * scale)
 
 
 def test_jitter_is_continuous_where_it_begins():
     """The second squared pivot falls through the least one that is safe."""
-    least = SAFE_PIVOT * 2 * EPS
+    least = SAFE_PIVOT * 2**0.5 * EPS
 
     def jitter(pivot):
         return jittered_cholesky(np.array([[1.0, 1.0 - pivot], [1.0 - pivot, 1.0]]))[1]
