@@ -5,6 +5,7 @@ seed names the same problem for ever; what is added later must not draw before w
 """
 
 import tempfile
+from copy import deepcopy
 from pathlib import Path
 from typing import NamedTuple
 
@@ -33,6 +34,7 @@ BINARY = {name for name, kind in NAMES.items() if not kind.takes_many_classes}
 # In this order for ever, whatever that of the package; new ones after them.
 METHODS = ["hgv", "rpcholesky", "greedy-variance", "kmeans", "uniform"]
 METHODS += sorted(set(inducing_points.METHODS) - set(METHODS))
+CONJUGATE = ("polya-gamma", "logistic-softmax", "dirichlet")
 
 
 class Problem(NamedTuple):
@@ -486,9 +488,11 @@ def _movable(parameters, kernel):
 
 
 def _bound(rng, likelihood, choices):
-    if likelihood != "conditional-polya-gamma" and rng.rand() < 0.4:
-        return str(rng.choice(choices))
-    return "auto"
+    if likelihood == "conditional-polya-gamma":
+        return "auto"
+    # The other likelihoods had no such draws at first, and a copy leaves what follows unchanged.
+    own = rng if likelihood in CONJUGATE else deepcopy(rng)
+    return str(own.choice(choices)) if own.rand() < 0.4 else "auto"
 
 
 def _class_weight(rng):

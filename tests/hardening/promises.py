@@ -303,6 +303,14 @@ class _Promises:
                 value = getattr(found, name)
                 self.require(not np.isnan(value) and value >= 0.0, f"certificate: {name} {value}")
             self.require(bool(str(found)), "certificate without words")
+            exact = _log_marginal_likelihood(problem, model)
+            if exact is not None:
+                low, high = found.interval
+                allowed = ROUNDING * scale + self._lost_digits(model)
+                self.require(
+                    low - allowed <= exact <= high + allowed,
+                    f"log marginal likelihood {exact!r} outside of {found.interval}",
+                )
 
     def _check_stream(self):
         """`partial_fit` in three parts."""
@@ -372,6 +380,31 @@ def _least_variance(kernel):
         return np.inf
     bounds = left.constant_value_bounds
     return np.inf if isinstance(bounds, str) else bounds[0]
+
+
+def _log_marginal_likelihood(problem, model):
+    """Return the log marginal likelihood of a regression by dense algebra, at what it learned.
+
+    None for labels and for noise that is a process, whose certificates are about their sites.
+    """
+    if hasattr(model, "classes_") or "gp" in str(model.noise).lower():
+        return None
+    X, weight = np.asarray(problem.X, dtype=np.float64), _weights(problem)
+    y = np.asarray(problem.y, dtype=np.float64).reshape(len(X), -1)
+    known = problem.fit_params.get("noise_variance")
+    noise = model.predict_noise_std(X) ** 2 if known is None else known
+    noise = np.reshape(noise, (1 if np.ndim(noise) == 0 else len(X), -1))
+    K, prior_mean, total = model.kernel_(X), np.atleast_1d(model.prior_mean_), 0.0
+    for k, target in enumerate(y.T):
+        # Targets that are all equal are not scaled.
+        scale = (model.normalize_y and float(np.cov(target, aweights=weight, ddof=0))) or 1.0
+        variance = np.broadcast_to(noise, (len(X), y.shape[1]))[:, k]
+        root = np.sqrt(weight / variance)
+        B = np.eye(len(X)) + root[:, None] * (scale * K) * root
+        error = root * (target - prior_mean[k])
+        total -= 0.5 * (np.linalg.slogdet(B)[1] + error @ np.linalg.solve(B, error))
+        total -= 0.5 * weight @ np.log(2.0 * np.pi * variance)
+    return total
 
 
 def _constant_bound(problem, model):
