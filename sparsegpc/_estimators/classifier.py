@@ -193,7 +193,8 @@ class SparseGPClassifier(ClassPredictions, BaseSparseGP):
         list.]
     growth_ : list of dict or None
         With ``n_inducing="auto"``, one entry for each number of points tried: ``n_inducing``,
-        ``lower_bound`` and the ``gap_per_row`` of the certificate, both in nats. [A list.]
+        ``lower_bound`` and the ``gap_per_row`` of the certificate, both in nats. The gap is without
+        "two-moment" where this method would not decide whether to stop. [A list.]
     growth_end_ : str or None
         With ``n_inducing="auto"``, why the number of points stopped growing: "certified" (the gap
         is at most `certificate_tol`), "plateau" (doubling hardly raised the bound), "max_inducing"

@@ -173,7 +173,8 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
         to try more points; `truncate` does not change `history_`.
     growth_ : list of dict or None
         With ``n_inducing="auto"``, one entry for each number of points tried: ``n_inducing``,
-        ``lower_bound`` and the ``gap_per_row`` of the certificate, both in nats.
+        ``lower_bound`` and the ``gap_per_row`` of the certificate, both in nats. The gap is without
+        "two-moment" where this method would not decide whether to stop.
     growth_end_ : str or None
         With ``n_inducing="auto"``, why the number of points stopped growing: "certified" (the gap
         is at most `certificate_tol`), "plateau" (doubling hardly raised the bound), "max_inducing"
