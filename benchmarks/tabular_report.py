@@ -48,6 +48,10 @@ SCORES = {
 }
 MAIN = {CLASSES: ("log_loss",), TARGETS: ("rmse", "log_density")}
 SECONDS = ("fit_seconds", "predict_seconds")
+OTHERS = {
+    "bound": Score("Bound", ".1f", sign=-1),
+    **dict.fromkeys(SECONDS, Score("CPU seconds", ".2g", has_best=False)),
+}
 
 
 class Column(NamedTuple):
@@ -182,18 +186,18 @@ def text(value, spec):
     return MISSING if np.isnan(value) else f"{value:{spec}}"
 
 
-def per_set(table, quantity):
-    """Return the means of a figure for each set and method; the best one is bold."""
-    score = SCORES[table.task].get(quantity, Score(quantity, ".2g", has_best=False))
-    header = ["Set", "N", "D", "Splits", *(column.title for column in table.columns)]
+def per_set(table, quantity, columns):
+    """Return the means of a figure for each set and column; the best one is bold."""
+    score = (SCORES[table.task] | OTHERS)[quantity]
+    header = ["Set", "N", "D", "Splits", *(column.title for column in columns)]
     rows = []
     for name in table.sets:
-        means = [table.mean(name, column, quantity) for column in table.columns]
+        means = [table.mean(name, column, quantity) for column in columns]
         texts = [text(mean, score.spec) for mean in means]
-        if score.has_best:
+        if score.has_best and np.isfinite(means).sum() > 1:
             best = text(score.sign * np.nanmin(np.multiply(score.sign, means)), score.spec)
             texts = [f"**{cell}**" if cell == best else cell for cell in texts]
-        failed = [table.n_failures(name, column) > 0 for column in table.columns]
+        failed = [table.n_failures(name, column) > 0 for column in columns]
         cells = [cell + FAILED * mark for cell, mark in zip(texts, failed, strict=True)]
         n_train, n_columns, n_splits = table.size(name)
         rows.append([name, str(n_train), str(n_columns), str(n_splits), *cells])
@@ -264,6 +268,7 @@ def render(folder):
         fragments[f"{task}_summary"] = summary(table)
         fragments[f"{task}_pairs"] = pairs(table)
         for quantity in [*scores, *SECONDS]:
-            fragments[f"{task}_{quantity}"] = per_set(table, quantity)
+            fragments[f"{task}_{quantity}"] = per_set(table, quantity, table.columns)
+        fragments[f"{task}_bound"] = per_set(table, "bound", table.revisions)
     for name, fragment in fragments.items():
         (folder / f"tabular_{name}.rst").write_text(fragment, encoding="utf-8")
