@@ -13,6 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sparsegpc import InducingPointSelector
 from sparsegpc._core.learning.fit import FINAL_TOL_SHARE
 
+EPSILON = np.finfo(float).eps
 # Bounds are compared to this, relative to their size and to that of the data's log likelihood.
 ROUNDING = 1e-7
 # What the smallest variance that a kernel admits may cost a constant function, in nats per value.
@@ -212,11 +213,15 @@ class _Promises:
         if noise is None:
             noise = model.predict_noise_std(problem.X) ** 2
         prior = _prior_variance(model, problem.X_new, problem.y)
-        ratio = weight.max() * model.jitter_ * prior / np.min(noise)
+        # Rounding of a covariance does what jitter does.
+        jitter = model.jitter_ + len(problem.y) * EPSILON
+        ratio = weight.max() * jitter * prior / np.min(noise)
         # The terms that cancel where f explains what noise would not.
         y = np.reshape(problem.y, (len(problem.y), -1)).astype(float)
         size = weight.max() * float(((y - y.mean(axis=0)) ** 2).sum()) / np.min(noise)
-        return 0.5 * y.size * float(np.log1p(ratio)) + ROUNDING * size
+        # One digit of the prior mean of targets that are all equal.
+        size_of_digit = weight.max() * float(((EPSILON * y) ** 2).sum()) / np.min(noise)
+        return 0.5 * y.size * float(np.log1p(ratio)) + ROUNDING * size + size_of_digit
 
     def _check_constant(self, model):
         """A learned model is no worse than a constant function."""
