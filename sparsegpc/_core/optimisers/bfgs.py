@@ -82,7 +82,7 @@ def maximize_quadratic(matrix, slope, low, high):
         residual = slope - matrix @ step
         newton = np.linalg.solve(matrix[np.ix_(free, free)], residual[free])
         room = np.where(newton > 0.0, high[free] - step[free], low[free] - step[free])
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             lengths = np.where(newton == 0.0, np.inf, room / newton)
         length = lengths.min(initial=1.0)
         step[free] += length * newton

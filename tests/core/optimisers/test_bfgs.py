@@ -52,6 +52,12 @@ def test_a_parameter_without_room_stays():
     assert (step, gain) == (0.0, 0.0)
 
 
+def test_a_slope_next_to_zero_does_not_overflow():
+    with np.errstate(all="raise", under="ignore"):
+        step, _ = BFGSHessian(2, 1.0).step(np.zeros(2), np.array([5e-324, 1.0]), 9.0 * WIDE, 3.0)
+    np.testing.assert_allclose(step, [0.0, 1.0], atol=1e-300)
+
+
 @settings(max_examples=60, deadline=None)
 @given(st.integers(1, 5), st.integers(0, 10**6))
 def test_curvature_along_the_last_step_is_right_and_stays_positive(n_params, seed):
