@@ -162,8 +162,8 @@ def settle_scales(slack, expect, residual, mean_costs, n_steps=8):
         if k == n_steps or np.abs(step).max() < SETTLED:
             break
         length = 1.0 if old_step is None else _secant_length(old_step, step, move)
-        old_step, move = step, length * step
-        log_v = np.minimum(log_v + move, 0.0)
+        old_step, move = step, np.minimum(length * step, -log_v)
+        log_v = log_v + move
     return expected, v
 
 
