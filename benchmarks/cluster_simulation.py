@@ -34,13 +34,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from evaluation_speed import JITTER, LENGTH_SCALE
+from evaluation_speed import LENGTH_SCALE
 from measure import median_cost
 from records import print_table
 from scipy.linalg import cholesky, solve_triangular
 from threadpoolctl import threadpool_limits
 
-from sparsegpc._core.bounds.slacks import SPHERICAL
+from sparsegpc._core.bounds.slacks import TIGHT
 from sparsegpc._core.kernels.algebra import FreeKernel, Scaled
 from sparsegpc._core.kernels.families import RBF, Constant
 from sparsegpc._core.models.model import SparseModel
@@ -106,11 +106,11 @@ def measure_blocks(n_rows, n_points, n_columns):
         rows.X,
         likelihood.targets(codes, weight, rows),
         rows.weight,
-        slack=SPHERICAL,
+        slack=TIGHT,
     )
     points = InducingPoints(X[rng.choice(n_rows, n_points, replace=False)], None, None)
     theta = np.array([0.0, np.log(LENGTH_SCALE * np.sqrt(n_columns))])
-    states = model.evaluate(theta, points, model.initial_state(), jitter=JITTER).states
+    states = model.evaluate(theta, points, model.initial_state()).states
 
     def seconds(wrt_theta):
         def evaluate(i):
@@ -118,7 +118,6 @@ def measure_blocks(n_rows, n_points, n_columns):
                 theta + 1e-3 * i,
                 points,
                 states,
-                jitter=JITTER,
                 tol=np.inf,
                 max_iter=1,
                 wrt_theta=wrt_theta,
@@ -129,7 +128,7 @@ def measure_blocks(n_rows, n_points, n_columns):
     with threadpool_limits(1):
         kernel_theta = model.split(theta)[0]
         features = median_cost(
-            lambda i: model.row_features(free, kernel_theta, points.Z, jitter=JITTER),
+            lambda i: model.row_features(free, kernel_theta, points.Z),
             REPEATS,
             WARM_UP,
         ).cpu
