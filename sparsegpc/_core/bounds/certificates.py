@@ -214,7 +214,8 @@ class Certificate:
 
         In regression this is the log marginal likelihood of the exact Gaussian process. Where the
         points suffice, the methods "two-moment" and "conjugate-gradient" make the interval narrow.
-        Rounding errors of the fitted bound itself, about 1e-15 of it, are not included.
+        Not included are rounding errors of the quadratic form of the targets, which relative to it
+        are up to about 1e-15 times the ratio of the prior variance of f to the noise variance.
         """
         return self.improved_lower_bound, self.upper_bound
 

@@ -290,7 +290,8 @@ def gradient(features, outputs, slack, *, wrt_Z=False, moments=False):
         v = np.broadcast_to(slack.scale(cost, posterior.mean_cost), (n_rows,))
         g = sites.precision * v if residual_cost is None else residual_cost
         if needs_gram:
-            # A residual of zero is at its minimum, but rounding of its derivatives times g is not.
+            # A residual of zero is at its minimum, so its derivatives are zero. A large g would
+            # magnify their rounding errors.
             g = np.where(features.residual > 0.0, g, 0.0)
         posteriors.append((posterior.w, posterior.prior_mean, inverse_from_cholesky(posterior.LB)))
         inputs.append(np.stack([sites.precision, sites.shift, g, v * features.residual]))

@@ -27,9 +27,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-# Unit of the errors of entries of K - Q relative to the diagonal of K: ten for those of the kernel,
-# and sqrt(M) for those of products of M terms. A sum of non-negative terms loses ten at most.
-ROUNDING = 1e-15
+# Unit of relative rounding errors. An entry of K - Q is off, relative to the diagonal of K, by
+# up to KERNEL_UNITS for the kernel and sqrt(M) for a product of M terms. Sums of non-negative terms
+# are off by up to SUM_UNITS.
+ROUNDING, KERNEL_UNITS, SUM_UNITS = 1e-15, 10.0, 10.0
 
 
 class Moments(NamedTuple):
@@ -67,13 +68,13 @@ def moments(cost, cost_norm, projected_norm, projected, prior_cost, n_rows):
         The trace of P K, which rounding errors are relative to.
     n_rows : int
     """
-    # Errors of the entries of R, relative to those of P K, have at most this norm.
-    error = ROUNDING * (10.0 + np.sqrt(len(projected))) * prior_cost
+    # The Frobenius norm of the errors of R is at most this.
+    error = ROUNDING * (KERNEL_UNITS + np.sqrt(len(projected))) * prior_cost
     return Moments(
         cost - float(projected.trace()),
         cost_norm - 2.0 * projected_norm + float((projected**2).sum()),
         error,
-        error * (2.0 * np.sqrt(cost_norm) + error) + 10.0 * ROUNDING * cost_norm,
+        error * (2.0 * np.sqrt(cost_norm) + error) + SUM_UNITS * ROUNDING * cost_norm,
         n_rows,
     )
 

@@ -65,7 +65,7 @@ def _strip(features, factors, precision, vectors, X, index, residual, p):
     columns = [slice(k, k + n_points) for k in range(n_vectors, n_columns, n_points)]
     V = features.whiten(X)
     products, squares = np.zeros((len(X), n_columns)), np.zeros(len(factors))
-    # The largest entry, as squares of entries could underflow, and those of precisions overflow.
+    # No entry is larger. Without the unit, squares of entries could underflow or overflow.
     unit = features.residual.max() or 1.0
     for rows, V_of_rows in features.tiles():
         tile = features.kernel.value(features.theta, X, features.X[rows])

@@ -67,8 +67,9 @@ class Likelihood:
     Attributes
     ----------
     slacks : tuple of str
-        The slacks that the bound can have, the tightest first. "tight" needs the first condition:
-        then no variance of f raises the value. The others do not.
+        The slacks that the bound can have, the tightest first. "tight" requires that the value does
+        not increase with any variance of f, which the first condition implies; the others hold
+        without it.
     n_functions : int
         Number K of functions f that the density of a target depends on.
     n_params : int

@@ -82,7 +82,8 @@ class GaussianNoise(Likelihood):
     def sites(self, state, y, weight):
         if self.n_params > 1:
             refuse_vanishing_noise(-self._log_noise(y), largest_log_precision(y, weight))
-        p, (mean, log_height) = self._precision(y, weight), self.peaks(y, weight)
+        p = self._precision(y, weight)
+        mean, log_height = self.peaks(y, weight)
         return Sites(p, p * mean, log_height - 0.5 * p * mean**2)
 
     def peaks(self, y, weight):
