@@ -233,9 +233,9 @@ class ClassPredictions(ClassifierMixin):
 def reweighted_log(log_proba, factors):
     """Return log probabilities (N, C) multiplied by factors (C,) and normalised.
 
-    This is exact if class c is factors[c] times as frequent as in the data, and the distribution of
-    x within each class is the same: by Bayes' rule p'(c | x) is proportional to p'(c) / p(c) times
-    p(c | x).
+    This is exact if the ratios p'(c) / p(c) of the class frequencies to those of the data are
+    proportional to the factors, and the distribution of x within each class is the same: by Bayes'
+    rule p'(c | x) is proportional to p'(c) / p(c) times p(c | x).
     """
     if (factors == factors[0]).all():
         return log_proba

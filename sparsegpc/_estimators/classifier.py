@@ -108,9 +108,9 @@ class SparseGPClassifier(ClassPredictions, BaseSparseGP):
     class_weight : dict, "balanced" or None, default=None
         Factors w of the class frequencies. The model is learned without them, and the predicted
         probabilities are those of a population in which class c is w_c times as frequent as in the
-        data: p(c | x) is replaced by w_c p(c | x), divided by the sum over classes. "balanced"
-        makes all classes equally frequent. Factors can also be costs: `predict` minimises the
-        expected cost if missing a row of class c costs w_c.
+        data, up to a common factor: p(c | x) is replaced by w_c p(c | x), divided by the sum over
+        classes. "balanced" makes all classes equally frequent. Factors can also be costs:
+        `predict` minimises the expected cost if missing a row of class c costs w_c.
     optimizer : {"bfgs"} or None, default="bfgs"
         "bfgs" learns the hyperparameters within their bounds, by quasi-Newton steps on the bound's
         gradient. None keeps the values of `kernel` or, with `warm_start`, those of the last fit.
