@@ -237,6 +237,8 @@ def covariance(residual, V, posterior, out=None):
     half = solve_lower(posterior.LB, V)
     out = np.matmul(half.T, half, out=out)
     out += residual
+    # Rounding can make residuals negative that are zero.
+    np.fill_diagonal(out, np.maximum(out.diagonal(), 0.0))
     return out
 
 

@@ -280,6 +280,16 @@ def test_covariance_and_marginals_agree(seed, exponents):
     assert_allclose(inducing_variance + row_features.residual, variance)
 
 
+def test_residuals_rounded_below_zero_leave_no_negative_variance():
+    problem = random_problem(0, log_precision=(6.0, 8.0))
+    row_features = problem.features()
+    posterior = collapse(row_features, problem.sites, TIGHT)
+    rounded = np.full((15, 15), -1e-3)
+    cov = covariance(rounded, row_features.V(0), posterior)
+    assert (cov.diagonal() >= 0.0).all()
+    assert (cov.diagonal() == 0.0).any()
+
+
 @given(seed=SEED, exponents=EXPONENTS)
 def test_sites_never_widen_the_prior(seed, exponents):
     problem = random_problem(seed, log_precision=exponents)
