@@ -17,8 +17,8 @@ from dataclasses import dataclass
 
 from sparsegpc._core.bounds.upper_bounds import UPPER_BOUNDS, standard_bound, upper_bounds
 
-# The quantity that the bounds of a classifier bracket.
-OF_SITES = "bound with a point at every row and the same sites"
+# The quantity that the bounds of a classifier bracket, up to one constant.
+OF_SITES = "log marginal likelihood of the sites"
 # The fields of `Certificate` that hold one number.
 NUMBERS = ("total_weight", "lower_bound", "standard_bound", "improved_lower_bound")
 
@@ -100,8 +100,10 @@ class Certificate:
         The highest lower bound that was computed, the lower end of `interval`. As the bound of
         another posterior, it does not enter the bounds on errors.
     of : str, default="log marginal likelihood"
-        The quantity that the bounds bracket. For a classifier it is its bound with an inducing
-        point at every row and the same Gaussian sites; the error of the sites is not certified.
+        The quantity that the bounds bracket. For a classifier it is that of its Gaussian sites,
+        plus the constant that makes `lower_bound` the fitted bound. With "polya-gamma" this is the
+        bound with a point at every row and the same tilts; with other likelihoods only differences
+        of the bounds have a meaning. The error of the sites is not certified.
 
     See Also
     --------
