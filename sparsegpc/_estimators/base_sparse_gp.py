@@ -1,7 +1,6 @@
 """Base class of the estimators: a sparse Gaussian process with any likelihood."""
 
 import numbers
-import warnings
 
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
@@ -30,7 +29,7 @@ from sparsegpc._estimators.learning import (
     with_likelihood,
 )
 from sparsegpc._estimators.messages.callbacks import CALLBACK_SUPPORT, fit_task
-from sparsegpc._estimators.messages.fit_warnings import FRAMES_TO_USER, fit_warnings
+from sparsegpc._estimators.messages.fit_warnings import fit_warnings, weight_warnings
 from sparsegpc._estimators.messages.progress import evaluation_progress
 from sparsegpc._estimators.selector import InducingPointSelector
 
@@ -248,7 +247,8 @@ class BaseSparseGP(*CALLBACK_SUPPORT, Estimator):
         y : array-like of shape (n_samples,)
             Numbers, as the likelihood takes them.
         sample_weight : array-like of shape (n_samples,), float or None
-            Each row's log-likelihood is multiplied by its weight.
+            Each row's log-likelihood is multiplied by its weight: a weight of k has the effect of k
+            copies of the row.
 
         Returns
         -------
@@ -262,7 +262,7 @@ class BaseSparseGP(*CALLBACK_SUPPORT, Estimator):
             self._likelihood = likelihood
             with single_threaded_blas():
                 found_warnings = self._learn(self._problem(rows, progress))
-            self._warn(found_warnings)
+            self._warn(weight_warnings(sample_weight) + found_warnings)
         return self
 
     def _checked_rows(self, X, y, sample_weight, reset):
@@ -319,11 +319,6 @@ class BaseSparseGP(*CALLBACK_SUPPORT, Estimator):
         self.growth_end_ = None if growth is None else growth.end
         self._store(result, problem)
         return fit_warnings(self, result, problem)
-
-    def _warn(self, found_warnings):
-        """Emit each `FitWarning`, located at the user's call of the public method."""
-        for category, message, _ in found_warnings:
-            warnings.warn(message, category, stacklevel=FRAMES_TO_USER)
 
     def _store(self, result, problem):
         best, counts = result.best, problem.model.counts

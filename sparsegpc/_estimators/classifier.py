@@ -21,7 +21,11 @@ from sparsegpc._estimators.input.labels import (
 from sparsegpc._estimators.input.validation import present_rows
 from sparsegpc._estimators.learning import check_auto
 from sparsegpc._estimators.messages.callbacks import fit_task
-from sparsegpc._estimators.messages.fit_warnings import latent_range, merge_classes
+from sparsegpc._estimators.messages.fit_warnings import (
+    latent_range,
+    merge_classes,
+    weight_warnings,
+)
 from sparsegpc._estimators.messages.progress import evaluation_progress
 from sparsegpc._estimators.one_vs_rest import OneVsRestLink, fit_one_vs_rest
 from sparsegpc.likelihoods import NAMES, resolve_likelihood
@@ -339,7 +343,7 @@ class SparseGPClassifier(ClassPredictions, BaseSparseGP):
         sample_weight : array-like of shape (n_samples,), float or None, default=None
             Each row's log-likelihood is multiplied by its weight: a weight of k has the effect of k
             copies of the row, and a row of weight zero is ignored. Counts of a label at a row may
-            therefore be passed as weights.
+            therefore be passed as weights. Divide weights that are no counts by their mean.
 
         Returns
         -------
@@ -363,7 +367,8 @@ class SparseGPClassifier(ClassPredictions, BaseSparseGP):
             hyperparameters meet their limits, or the kernel matrix is barely positive definite.
         UserWarning
             If one column varies so much more than the others that, with a common length scale, the
-            others have hardly any effect.
+            others have hardly any effect, or if the weights do not look like counts: they are not
+            whole numbers, and their mean is below a half or above two.
         """
         with fit_task(self, X, y, sample_weight) as context:
             progress = evaluation_progress(self, context)
@@ -382,7 +387,7 @@ class SparseGPClassifier(ClassPredictions, BaseSparseGP):
             rows = rows._replace(y=codes)
             with single_threaded_blas():
                 found_warnings = self._fit_classes(rows, progress, context)
-            self._warn(found_warnings)
+            self._warn(weight_warnings(sample_weight) + found_warnings)
         return self
 
     def _fit_classes(self, rows, progress, context=None):

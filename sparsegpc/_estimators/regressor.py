@@ -27,6 +27,7 @@ from sparsegpc._estimators.kernels.sklearn_kernels import adapt_kernel, check_wh
 from sparsegpc._estimators.kernels.spread import measure_spread
 from sparsegpc._estimators.learning import Problem, check_auto, search
 from sparsegpc._estimators.messages.callbacks import fit_task
+from sparsegpc._estimators.messages.fit_warnings import weight_warnings
 from sparsegpc._estimators.messages.progress import evaluation_progress
 from sparsegpc._estimators.noise.base import NoiseSetting
 from sparsegpc._estimators.noise.registry import (
@@ -305,7 +306,8 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
             Targets.
         sample_weight : array-like of shape (n_samples,), float or None, default=None
             Each row's log-likelihood is multiplied by its weight: a weight of k has the effect of k
-            copies of the row, and a row of weight zero is ignored.
+            copies of the row, and a row of weight zero is ignored. Divide weights that are no
+            counts by their mean.
         noise_variance : float, array-like of shape (n_samples,) or of that of y, default=None
             Variance of the noise at each row, in squared units of y, if it is known. The noise is
             then not learned, and `noise` is ignored.
@@ -332,7 +334,8 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
             kernel matrix is barely positive definite, or jitter is not far below the noise.
         UserWarning
             If one column varies so much more than the others that, with a common length scale, the
-            others have hardly any effect.
+            others have hardly any effect, or if the weights do not look like counts: they are not
+            whole numbers, and their mean is below a half or above two.
         """
         with fit_task(self, X, y, sample_weight) as context:
             progress = evaluation_progress(self, context)
@@ -344,7 +347,7 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
             with single_threaded_blas():
                 targets = self._scale_targets(X, y, weight, noise)
                 found_warnings = self._fit_targets(targets, places, progress)
-            self._warn(found_warnings)
+            self._warn(weight_warnings(sample_weight) + found_warnings)
         return self
 
     def certificate(self, X, y, sample_weight=None, noise_variance=None, method="auto"):

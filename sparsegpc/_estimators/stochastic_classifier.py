@@ -29,6 +29,7 @@ from sparsegpc._estimators.kernels.sklearn_kernels import NO_WHITE_NOISE, adapt_
 from sparsegpc._estimators.kernels.spread import measure_spread
 from sparsegpc._estimators.learning import resolve_slack, with_likelihood
 from sparsegpc._estimators.messages.callbacks import fit_task
+from sparsegpc._estimators.messages.fit_warnings import weight_warnings
 from sparsegpc._estimators.messages.progress import epoch_progress
 from sparsegpc._estimators.minibatches import (
     START_ROWS,
@@ -222,7 +223,8 @@ class StochasticSparseGPClassifier(ClassPredictions, BaseMinibatches):
         y : array-like of shape (n_samples,)
             Labels of two classes or more.
         sample_weight : array-like of shape (n_samples,), float or None, default=None
-            Each row's log-likelihood is multiplied by its weight.
+            Each row's log-likelihood is multiplied by its weight: a weight of k has the effect of k
+            copies of the row. Divide weights that are no counts by their mean.
 
         Returns
         -------
@@ -245,6 +247,9 @@ class StochasticSparseGPClassifier(ClassPredictions, BaseMinibatches):
             If `callback` stopped the fit before the last epoch, or if the lower bound for all rows
             at the hyperparameters learned from batches is below that of a constant function; the
             model is then that of the first rows, or constant.
+        UserWarning
+            If the weights do not look like counts: they are not whole numbers, and their mean is
+            below a half or above two.
         """
         n_epochs = self._n_learning_epochs
         task = fit_task(self, X, y, sample_weight, n_subtasks=n_epochs + 1)
@@ -260,6 +265,7 @@ class StochasticSparseGPClassifier(ClassPredictions, BaseMinibatches):
             first = order[: n_first_rows(self.n_inducing)]
             model, state = self._start(X[first], codes[first], weight[first], rng)
             self._learn_all(model, state, X, codes, weight, rng, progress)
+            self._warn(weight_warnings(sample_weight))
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -307,6 +313,7 @@ class StochasticSparseGPClassifier(ClassPredictions, BaseMinibatches):
             else:
                 model = self._model(adapt_kernel(self.kernel_, self.n_features_in_).kernel)
             self._learn_further(model, X, codes, weight, order, progress)
+            self._warn(weight_warnings(sample_weight))
         return self
 
     def _checked(self, X, y, sample_weight, reset):

@@ -23,6 +23,7 @@ from sparsegpc._estimators.kernels.initialization import default_kernel
 from sparsegpc._estimators.kernels.sklearn_kernels import adapt_kernel
 from sparsegpc._estimators.kernels.spread import measure_spread
 from sparsegpc._estimators.messages.callbacks import fit_task
+from sparsegpc._estimators.messages.fit_warnings import weight_warnings
 from sparsegpc._estimators.messages.progress import epoch_progress
 from sparsegpc._estimators.minibatches import (
     START_ROWS,
@@ -196,7 +197,8 @@ class StochasticSparseGPRegressor(GaussianPredictions, BaseMinibatches):
         y : array-like of shape (n_samples,)
             Targets.
         sample_weight : array-like of shape (n_samples,), float or None, default=None
-            Each row's log-likelihood is multiplied by its weight.
+            Each row's log-likelihood is multiplied by its weight: a weight of k has the effect of k
+            copies of the row. Divide weights that are no counts by their mean.
 
         Returns
         -------
@@ -217,6 +219,9 @@ class StochasticSparseGPRegressor(GaussianPredictions, BaseMinibatches):
             If `callback` stopped the fit before the last epoch, or if the lower bound for all rows
             at the hyperparameters learned from batches is below that of a constant function; the
             model is then that of the first rows, or constant.
+        UserWarning
+            If the weights do not look like counts: they are not whole numbers, and their mean is
+            below a half or above two.
         """
         n_epochs = self._n_learning_epochs
         task = fit_task(self, X, y, sample_weight, n_subtasks=n_epochs + 1)
@@ -229,6 +234,7 @@ class StochasticSparseGPRegressor(GaussianPredictions, BaseMinibatches):
             model, state = self._start(X[first], y[order], weight[order], rng)
             target = centred(y[None], self._y_centre)[0]
             self._learn_all(model, state, X, target, weight, rng, progress)
+            self._warn(weight_warnings(sample_weight))
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -269,6 +275,7 @@ class StochasticSparseGPRegressor(GaussianPredictions, BaseMinibatches):
                 model = self._model(adapt_kernel(self.kernel_, self.n_features_in_).kernel)
             target = centred(y[None], self._y_centre)[0]
             self._learn_further(model, X, target, weight, order, progress)
+            self._warn(weight_warnings(sample_weight))
         return self
 
     def _checked(self, X, y, sample_weight, reset):

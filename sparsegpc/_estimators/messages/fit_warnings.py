@@ -15,6 +15,8 @@ DOMINANT_SPREAD = 1e3
 SUSPICIOUS_JITTER = 1e-6
 # If jitter is this multiple of the noise variance, it costs up to half as many nats for each point.
 COSTLY_JITTER = 1e-2
+# What is learned from half or twice as many copies of the same rows differs little.
+FAR_FROM_ONE = 2.0
 # Stack frames from the method that warns to the user's call of `fit`, with scikit-learn's wrapper.
 FRAMES_TO_USER = 4
 
@@ -41,11 +43,7 @@ def fit_warnings(estimator, result, problem):
     limits = _describe_limits(estimator, problem, result.best) if learned else ""
     texts = []
     if learned and result.trivial:
-        now = f" (now {limits})" if limits else ""
-        texts.append(
-            f"{_describe_trivial(estimator, result.best)}. If X is informative, scale its columns, "
-            f"give a kernel with other start values or limits{now}, or more rows or points"
-        )
+        texts.append(f"{_describe_trivial(estimator, result.best)}. {_remedy(problem, limits)}")
     elif limits:
         texts.append(
             f"the bound still rises where hyperparameters meet their limits: {limits}. Widen these "
@@ -68,6 +66,25 @@ def fit_warnings(estimator, result, problem):
     if dominance := _describe_dominance(estimator, problem):
         found.append(FitWarning(UserWarning, dominance, dominance))
     return found
+
+
+def weight_warnings(sample_weight):
+    """Return a list with a `FitWarning` if validated weights do not look like counts, else empty.
+
+    Their sum stands for the number of rows. If it is far too large, the evidence learns from noise;
+    if it is far too small, a constant function.
+    """
+    weight = np.ravel(np.asarray(1.0 if sample_weight is None else sample_weight, dtype=np.float64))
+    weight = weight[weight > 0.0]
+    mean = float(weight.mean())
+    if 1.0 / FAR_FROM_ONE <= mean <= FAR_FROM_ONE or (weight == np.round(weight)).all():
+        return []
+    text = (
+        f"sample_weight has the mean {mean:.3g} and holds numbers that are not whole, but a weight "
+        f"counts copies of its row: on average each row is taken for {mean:.3g} rows. If the "
+        "weights are no counts, divide them by their mean"
+    )
+    return [FitWarning(UserWarning, text, text)]
 
 
 def merge_classes(labels, warnings_by_class):
@@ -104,6 +121,21 @@ def _describe_trivial(estimator, best):
     if latent_range(best) < estimator._visible_range:
         return f"the learned function is constant: {bound}, so predictions depend little on X"
     return f"the learned model is poor: {bound} function, though its predictions vary with X"
+
+
+def _remedy(problem, limits):
+    """Return what may help if the learned model is no better than a constant."""
+    total, n_rows = problem.model.total_weight, len(problem.model.weight)
+    if total < n_rows / FAR_FROM_ONE:
+        return (
+            f"The weights of {n_rows} rows add up to {total:.3g} rows, too little to learn from: "
+            "divide them by their mean"
+        )
+    now = f" (now {limits})" if limits else ""
+    return (
+        "If X is informative, scale its columns, give a kernel with other start values or "
+        f"limits{now}, or more rows or points"
+    )
 
 
 def _describe_limits(estimator, problem, best):

@@ -101,6 +101,7 @@ CAUSES = (
     "the learned model is poor",
     "the bound still rises where hyperparameters meet their limits",
     "has standard deviation",
+    "sample_weight has the mean",
 )
 
 

@@ -14,6 +14,8 @@ from sparsegpc import (
     PolynomialNoise,
     SparseGPClassifier,
     SparseGPRegressor,
+    StochasticSparseGPClassifier,
+    StochasticSparseGPRegressor,
 )
 from sparsegpc._estimators.messages.fit_warnings import FitWarning, merge_classes
 from tests.estimators import many_classes, regression, two_classes
@@ -262,3 +264,61 @@ def test_costly_jitter_is_named_beside_the_noise(noise, warned):
         ratio = model.jitter_ * 1e4 / noise
         assert f"jitter added to its diagonal is {ratio:.2g} times the smallest noise" in text
         assert f"up to {0.5 * 14 * np.log1p(ratio):.2g} nats" in text
+
+
+# Weights
+
+ESTIMATORS = {
+    "classifier": lambda: two_classes.fixed_model(),
+    "one for each class": lambda: many_classes.fixed_model(likelihood="polya-gamma"),
+    "regressor": lambda: regression.model_of(optimizer=None),
+    "stochastic classifier": lambda: StochasticSparseGPClassifier(n_inducing=5, n_epochs=1),
+    "stochastic regressor": lambda: StochasticSparseGPRegressor(n_inducing=5, n_epochs=1),
+}
+
+
+def data_of(name):
+    X, y = many_classes.blobs(60, 3 if name == "one for each class" else 2)
+    return X, y + X[:, 0] if "regressor" in name else y
+
+
+@pytest.mark.parametrize("factor", [0.01, 0.4, 2.5, 50.0])
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_weights_that_are_no_counts_are_reported_once_with_their_remedy(name, factor):
+    X, y = data_of(name)
+    weight = factor * np.random.RandomState(0).uniform(0.7, 1.3, len(y))
+    weight[0] = 0.0
+    found = warnings_of(ESTIMATORS[name](), X, y, sample_weight=weight)
+    ((text, filename),) = [item[1:] for item in found if item[0] is UserWarning]
+    assert f"sample_weight has the mean {weight[1:].mean():.3g}" in text
+    assert "divide them by their mean" in text
+    assert filename == __file__
+    for remedied in (weight / weight[1:].mean(), np.ceil(weight)):
+        found = warnings_of(ESTIMATORS[name](), X, y, sample_weight=remedied)
+        assert not any(category is UserWarning for category, _, _ in found)
+
+
+def test_a_weight_that_is_one_number_is_judged_like_an_array():
+    X, y = two_classes.moons(60)
+    assert warnings_of(two_classes.fixed_model(), X, y, sample_weight=30) == []
+    ((category, text, _),) = warnings_of(two_classes.fixed_model(), X, y, sample_weight=0.3)
+    assert category is UserWarning
+    assert "the mean 0.3 " in text
+
+
+def test_a_stream_reports_weights_that_are_no_counts():
+    X, y = two_classes.moons(60)
+    model = StochasticSparseGPClassifier(n_inducing=5)
+    with pytest.warns(UserWarning, match="divide them by their mean") as caught:
+        model.partial_fit(X, y, [0, 1], sample_weight=np.full(60, 7.5))
+    assert [item.filename for item in caught] == [__file__]
+
+
+def test_a_constant_function_of_light_rows_is_blamed_on_their_weights():
+    """As in scikit-learn's AdaBoostClassifier, whose weights sum to one."""
+    X, y = two_classes.moons()
+    found = warnings_of(two_classes.small_model(), X, y, sample_weight=np.full(len(y), 1 / len(y)))
+    (text,) = [text for category, text, _ in found if category is ConvergenceWarning]
+    assert "the learned function is constant" in text
+    assert f"weights of {len(y)} rows add up to 1 rows" in text
+    assert "scale its columns" not in text
