@@ -362,6 +362,13 @@ class BaseSparseGP(*CALLBACK_SUPPORT, Estimator):
         """
         return ""
 
+    def _describe_mismatch(self, problem, constant):
+        """Describe targets whose scale does not suit the kernel, for a warning; empty if it does.
+
+        `constant` tells whether the learned function is no better than a constant one.
+        """
+        return ""
+
     # Methods of a fitted model: the posterior of f, and bounds for data that the user passes again.
 
     def latent_mean_and_variance(self, X):

@@ -29,6 +29,7 @@ from sparsegpc._estimators.learning import Problem, check_auto, search
 from sparsegpc._estimators.messages.callbacks import fit_task
 from sparsegpc._estimators.messages.fit_warnings import weight_warnings
 from sparsegpc._estimators.messages.progress import evaluation_progress
+from sparsegpc._estimators.messages.target_scale import describe_mismatch
 from sparsegpc._estimators.noise.base import NoiseSetting
 from sparsegpc._estimators.noise.registry import (
     DEFAULT,
@@ -101,7 +102,9 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
         `normalize_y`).
     normalize_y : bool, default=False
         Whether to subtract the mean of each output and divide by its standard deviation before
-        learning. Hyperparameters then refer to the normalised targets.
+        learning. Hyperparameters then refer to the normalised targets. Several outputs share a
+        kernel, so they are always divided by their standard deviations if nothing else has their
+        units, that is with ``kernel=None`` and a `noise` by name.
     optimizer : {"bfgs"} or None, default="bfgs"
         "bfgs" learns the hyperparameters within their bounds, by quasi-Newton steps on the bound's
         gradient. None keeps the values of `kernel` and `noise` or, with `warm_start`, those of the
@@ -334,8 +337,9 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
             kernel matrix is barely positive definite, or jitter is not far below the noise.
         UserWarning
             If one column varies so much more than the others that, with a common length scale, the
-            others have hardly any effect, or if the weights do not look like counts: they are not
-            whole numbers, and their mean is below a half or above two.
+            others have hardly any effect; if the limits of the kernel keep f far below the scale of
+            the targets, or outputs of unlike scale share a kernel; or if the weights do not look
+            like counts: they are not whole numbers, and their mean is below a half or above two.
         """
         with fit_task(self, X, y, sample_weight) as context:
             progress = evaluation_progress(self, context)
@@ -480,11 +484,13 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
         y = y.reshape(len(y), -1).T
         total = weight.sum()
         centre, scale = y @ weight / total, np.ones(len(y))
-        if self.normalize_y:
+        if not (self.fit_prior_mean or self.normalize_y):
+            centre = np.zeros(len(y))
+        # Without numbers in units of y, outputs that share a kernel can have units of their own.
+        unitless = self.kernel is None and isinstance(self.noise, str)
+        if self.normalize_y or (unitless and len(y) > 1):
             deviation = np.sqrt((y - centre[:, None]) ** 2 @ weight / total)
             scale = np.where(deviation > 0.0, deviation, 1.0)
-        elif not self.fit_prior_mean:
-            centre = np.zeros(len(y))
         self._y_centre, self._y_scale = centre, scale
         return self._in_units(X, y, weight, noise)
 
@@ -507,6 +513,7 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
         variance = second_moments(targets.y, targets.weight)
         kernel, noise = self._kernel_and_noise(spread, variance, targets)
         parameters = adapt_kernel(kernel, self.n_features_in_, refuse_white=WHITE_IN_PRODUCT)
+        parameters = parameters.rescaled_to(float(variance.mean()), rows.X)
         options = {**self._model_options(KnownNoise()), "counts": Counts()}
 
         def problem(plan):
@@ -517,6 +524,7 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
         # If the mean of f ranges over less than a tenth of the targets' deviation, f looks
         # constant.
         self._visible_range = 0.1 * float(np.sqrt(variance.mean()))
+        self._target_variance = variance[targets.y.any(axis=1)]
         setting = NoiseSetting(rows.X, spread, variance, column_names(self))
         plan, starts = self._begin(make_plan(noise, setting), problem, setting, rng)
         self._plan, self._normalized = plan, self.normalize_y
@@ -582,6 +590,10 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
     def _prior_mean(self, means):
         means = self._y_centre + self._y_scale * means
         return float(means[0]) if self._one_output else means
+
+    def _describe_mismatch(self, problem, constant):
+        variance, remedy = self._target_variance, "set normalize_y=True"
+        return describe_mismatch(problem.kernel, problem.rows.X, variance, remedy, constant)
 
     def _limit_meaning(self, name, side, best):
         return self._plan.limit_meaning(name, side)

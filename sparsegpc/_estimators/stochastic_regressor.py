@@ -23,8 +23,9 @@ from sparsegpc._estimators.kernels.initialization import default_kernel
 from sparsegpc._estimators.kernels.sklearn_kernels import adapt_kernel
 from sparsegpc._estimators.kernels.spread import measure_spread
 from sparsegpc._estimators.messages.callbacks import fit_task
-from sparsegpc._estimators.messages.fit_warnings import weight_warnings
+from sparsegpc._estimators.messages.fit_warnings import FitWarning, weight_warnings
 from sparsegpc._estimators.messages.progress import epoch_progress
+from sparsegpc._estimators.messages.target_scale import describe_mismatch
 from sparsegpc._estimators.minibatches import (
     START_ROWS,
     BaseMinibatches,
@@ -37,6 +38,7 @@ from sparsegpc._estimators.noise.polynomial import constant_noise
 from sparsegpc._estimators.regression_predictions import GaussianPredictions
 
 WHITE_NOISE = "the noise of this regressor is always learned"
+SCALE_THEM = "divide the targets by their standard deviation"
 
 
 class StochasticSparseGPRegressor(GaussianPredictions, BaseMinibatches):
@@ -220,8 +222,9 @@ class StochasticSparseGPRegressor(GaussianPredictions, BaseMinibatches):
             at the hyperparameters learned from batches is below that of a constant function; the
             model is then that of the first rows, or constant.
         UserWarning
-            If the weights do not look like counts: they are not whole numbers, and their mean is
-            below a half or above two.
+            If the limits of the kernel keep f far below the scale of the targets; or if the weights
+            do not look like counts: they are not whole numbers, and their mean is below a half or
+            above two.
         """
         n_epochs = self._n_learning_epochs
         task = fit_task(self, X, y, sample_weight, n_subtasks=n_epochs + 1)
@@ -231,10 +234,10 @@ class StochasticSparseGPRegressor(GaussianPredictions, BaseMinibatches):
             rng = check_random_state(self.random_state)
             order = rng.permutation(len(y))
             first = order[: n_first_rows(self.n_inducing)]
-            model, state = self._start(X[first], y[order], weight[order], rng)
+            model, state, found = self._start(X[first], y[order], weight[order], rng)
             target = centred(y[None], self._y_centre)[0]
             self._learn_all(model, state, X, target, weight, rng, progress)
-            self._warn(weight_warnings(sample_weight))
+            self._warn(weight_warnings(sample_weight) + found)
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -263,19 +266,19 @@ class StochasticSparseGPRegressor(GaussianPredictions, BaseMinibatches):
         """
         with all_or_nothing(self), single_threaded_blas():
             progress = Progress(past=getattr(self, "history_", None))
-            first = not hasattr(self, "kernel_")
+            first, found = not hasattr(self, "kernel_"), []
             X, y, weight = self._checked(X, y, sample_weight, reset=first)
             rng = check_random_state(self.random_state)
             order = rng.permutation(len(y))
             if first:
                 some = X[order[: n_first_rows(self.n_inducing)]]
-                model, self._state = self._start(some, y[order], weight[order], rng)
+                model, self._state, found = self._start(some, y[order], weight[order], rng)
                 self.n_steps_ = self.n_samples_seen_ = 0
             else:
                 model = self._model(adapt_kernel(self.kernel_, self.n_features_in_).kernel)
             target = centred(y[None], self._y_centre)[0]
             self._learn_further(model, X, target, weight, order, progress)
-            self._warn(weight_warnings(sample_weight))
+            self._warn(weight_warnings(sample_weight) + found)
         return self
 
     def _checked(self, X, y, sample_weight, reset):
@@ -286,7 +289,7 @@ class StochasticSparseGPRegressor(GaussianPredictions, BaseMinibatches):
         return X, y, weight
 
     def _start(self, X, y, weight, rng):
-        """Return the core's model and its state before any batch, from shuffled rows.
+        """Return the core's model, its state before any batch, and warnings, from shuffled rows.
 
         The first `n_first_rows` of `X` suffice; centre and scale are those of all of `y` and
         `weight`.
@@ -302,11 +305,14 @@ class StochasticSparseGPRegressor(GaussianPredictions, BaseMinibatches):
         if kernel is None:
             kernel = default_kernel(spread, float(variance[0]))
         adapted = adapt_kernel(kernel, self.n_features_in_, refuse_white=WHITE_NOISE)
+        adapted = adapted.rescaled_to(float(variance[0]), some.X)
         parameters = adapted.extended(
             np.log(START * variance), np.log(variance[:, None] * LIMITS), ["noise variance"]
         )
-        theta = parameters.theta
+        theta, found = parameters.theta, []
         if self.learning_rate > 0.0:
+            text = describe_mismatch(kernel, some.X, variance[target.any(axis=1)], SCALE_THEM)
+            found = [FitWarning(UserWarning, text, text)] if text else []
             theta = self._theta_of_some(parameters, some, target[0, :START_ROWS], weight, spread)
         Z = choose_points(
             adapted.kernel,
@@ -319,7 +325,7 @@ class StochasticSparseGPRegressor(GaussianPredictions, BaseMinibatches):
         )
         self._bounds, self.kernel_ = parameters.bounds, kernel
         model = self._model(adapted.kernel)
-        return model, model.start(theta, Z)
+        return model, model.start(theta, Z), found
 
     def _theta_of_some(self, parameters, rows, y, weight, spread):
         """Return the parameters learned from the first rows alone."""

@@ -42,15 +42,17 @@ def column_relevance(kernel, spread):
 def start_values(adapted, spread, fast=True):
     """Return start values for theta: the kernel's own, then some with data-based length scales.
 
+    The latter have the variances of `AdaptedKernel.rescaled`, where the bound of the kernel's own
+    may be flat, too.
     Where a length scale is far too short or too long, the bound is flat. The candidates therefore
     range from the typical distance of two rows down to their distance along a single column or, if
     `fast`, an eighth of that, for functions that vary fast.
     """
     n_varying = max(1, int(spread.varies.sum()))
     starts = [np.clip(adapted.theta, *adapted.bounds.T)]
-    lengths = [k for k, column in enumerate(adapted.columns) if column is not None]
-    if not lengths:
+    if len(adapted.theta) == 0:
         return starts
+    lengths = [k for k, column in enumerate(adapted.columns) if column is not None]
     typical = np.array(
         [
             spread.distance
@@ -60,11 +62,11 @@ def start_values(adapted, spread, fast=True):
         ]
     )
     shortest = (2.0 * n_varying) ** -0.5
-    factors = [1.0, shortest**0.5, shortest]
-    if fast:
+    factors = [1.0, shortest**0.5, shortest] if lengths else [1.0]
+    if fast and lengths:
         factors += [0.25 * shortest, 0.125 * shortest]
     for factor in factors:
-        theta = adapted.theta.copy()
+        theta = adapted.rescaled.copy()
         theta[lengths] = np.log(factor * typical)
         theta = np.clip(theta, *adapted.bounds.T)
         if all(np.abs(theta - start).max() > 0.1 for start in starts):

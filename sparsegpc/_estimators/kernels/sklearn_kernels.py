@@ -21,6 +21,8 @@ MAY_VANISH = ("sigma_0",)
 # Kernels whose `length_scale` divides distances between rows.
 PER_COLUMN = (sk.RBF, sk.RationalQuadratic)
 TINY = np.finfo(np.float64).tiny
+# The variance of f at so many rows stands for that at all.
+SOME_ROWS = 100
 
 
 class AdaptedKernel(NamedTuple):
@@ -31,6 +33,7 @@ class AdaptedKernel(NamedTuple):
     ``names`` : name of each entry of theta, with the column in brackets if it has one.
     ``columns`` : for each entry of theta, the column that it is the length scale of, "all" for
     the common length scale of all columns, None for anything else.
+    ``rescaled`` (P,) : theta, with variances that suit the targets if their scale is known.
     """
 
     kernel: FreeKernel
@@ -38,11 +41,26 @@ class AdaptedKernel(NamedTuple):
     bounds: np.ndarray
     names: list
     columns: list
+    rescaled: np.ndarray
+
+    def rescaled_to(self, variance, X):
+        """Return these parameters with `rescaled` such that f has the given variance at rows X.
+
+        All variances, the values of ConstantKernel, are multiplied by the same factor. It suits a
+        sum of kernels with one of them in each summand.
+        """
+        before = float(np.mean(self.kernel.diag(self.theta, X[:SOME_ROWS])))
+        if not 0.0 < before < np.inf:
+            return self
+        step = np.log(variance) - np.log(before)
+        steps = np.array([step * name.endswith("constant_value") for name in self.names])
+        return self._replace(rescaled=np.clip(self.theta + steps, *self.bounds.T))
 
     def extended(self, theta, bounds, names):
         """Return these parameters followed by others, which belong to no column."""
         return self._replace(
             theta=np.concatenate([self.theta, theta]),
+            rescaled=np.concatenate([self.rescaled, theta]),
             bounds=np.concatenate([self.bounds, bounds]),
             names=[*self.names, *names],
             columns=[*self.columns, *[None] * len(names)],
@@ -133,7 +151,7 @@ def adapt_kernel(kernel, n_features, *, refuse_white=None):
     theta = np.array(kernel.theta, dtype=np.float64)
     with np.errstate(divide="ignore"):
         bounds = np.array(kernel.bounds, dtype=np.float64).reshape(-1, 2)
-    return AdaptedKernel(core, theta, bounds, parameters.names, parameters.columns)
+    return AdaptedKernel(core, theta, bounds, parameters.names, parameters.columns, theta)
 
 
 def _is_fixed(kernel, name):

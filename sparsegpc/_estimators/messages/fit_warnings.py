@@ -41,9 +41,12 @@ def fit_warnings(estimator, result, problem):
         found.append(FitWarning(ConvergenceWarning, text, result.message))
     learned = estimator.optimizer is not None and len(result.best.theta) > 0
     limits = _describe_limits(estimator, problem, result.best) if learned else ""
+    trivial = learned and result.trivial
+    mismatch = estimator._describe_mismatch(problem, trivial) if learned else ""
     texts = []
-    if learned and result.trivial:
-        texts.append(f"{_describe_trivial(estimator, result.best)}. {_remedy(problem, limits)}")
+    if trivial:
+        remedy = _remedy(problem, limits, mismatch)
+        texts.append(f"{_describe_trivial(estimator, result.best)}. {remedy}")
     elif limits:
         texts.append(
             f"the bound still rises where hyperparameters meet their limits: {limits}. Widen these "
@@ -63,6 +66,8 @@ def fit_warnings(estimator, result, problem):
             "that are nearly equal, or use a kernel of rougher functions"
         )
     found += [FitWarning(ConvergenceWarning, text, text) for text in texts]
+    if mismatch and not trivial:
+        found.append(FitWarning(UserWarning, mismatch, mismatch))
     if dominance := _describe_dominance(estimator, problem):
         found.append(FitWarning(UserWarning, dominance, dominance))
     return found
@@ -123,7 +128,7 @@ def _describe_trivial(estimator, best):
     return f"the learned model is poor: {bound} function, though its predictions vary with X"
 
 
-def _remedy(problem, limits):
+def _remedy(problem, limits, mismatch):
     """Return what may help if the learned model is no better than a constant."""
     total, n_rows = problem.model.total_weight, len(problem.model.weight)
     if total < n_rows / FAR_FROM_ONE:
@@ -131,6 +136,8 @@ def _remedy(problem, limits):
             f"The weights of {n_rows} rows add up to {total:.3g} rows, too little to learn from: "
             "divide them by their mean"
         )
+    if mismatch:
+        return mismatch[0].upper() + mismatch[1:]
     now = f" (now {limits})" if limits else ""
     return (
         "If X is informative, scale its columns, give a kernel with other start values or "

@@ -140,6 +140,7 @@ def test_odd_data_with_every_selector(name, selector):
     assert_fits(model, np.asarray(rows), np.asarray(labels))
 
 
+@pytest.mark.filterwarnings("ignore:sample_weight has the mean")
 @pytest.mark.parametrize("smallest", [1e-12, 1e-6, 1.0])
 def test_weights_over_twelve_orders_of_magnitude(smallest, rng):
     weight = rng.permutation(smallest * np.logspace(0, 12, N))

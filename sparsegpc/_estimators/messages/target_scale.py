@@ -1,0 +1,50 @@
+"""Descriptions of targets whose scale does not suit the kernel."""
+
+import numpy as np
+
+# With less than this share of the targets' deviation, f cannot explain much of them.
+SMALLEST_SHARE = 0.2
+# From this ratio of their deviations on, one kernel for two outputs visibly costs accuracy.
+UNLIKE = 10.0
+# The variance of f at so many rows stands for that at all.
+SOME_ROWS = 100
+
+
+def describe_mismatch(kernel, X, variance, remedy, constant=False):
+    """Describe targets whose scale does not suit the limits of the kernel, or return "".
+
+    Parameters
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+        Covariance of f.
+    X : ndarray or RowSource of shape (N, D)
+    variance : ndarray of shape (n_outputs,)
+        Variances of the outputs.
+    remedy : str
+        How to scale the targets.
+    constant : bool
+        Whether the learned function is no better than a constant one. Then limits count that are
+        too large for the targets, too.
+    """
+    if len(variance) == 0:
+        return ""
+    least, most = np.sqrt([variance.min(), variance.max()])
+    if most >= UNLIKE * least:
+        return (
+            f"the standard deviations of the outputs range from {least:.3g} to {most:.3g}, but the "
+            f"outputs share one kernel, which can hide some of them: {remedy}"
+        )
+    low, high = _deviations_of_f(kernel, X)
+    if high < SMALLEST_SHARE * most or (constant and low > least / SMALLEST_SHARE):
+        return (
+            f"the limits of the kernel give f a standard deviation from {low:.3g} to {high:.3g}, "
+            f"but that of the targets is {most:.3g}: {remedy}, or change these limits"
+        )
+    return ""
+
+
+def _deviations_of_f(kernel, X):
+    """Return the prior standard deviation of f with all hyperparameters at either limit."""
+    X, ends = X[:SOME_ROWS], np.reshape(kernel.bounds, (-1, 2)).T
+    with np.errstate(all="ignore"):
+        return [float(np.sqrt(np.mean(kernel.clone_with_theta(theta).diag(X)))) for theta in ends]
