@@ -68,9 +68,7 @@ class Observer:
 
         def evaluate(i):
             theta = last.theta + NUDGE * i  # so that nothing can be kept
-            model.evaluate(
-                theta, last.points, last.states, jitter=last.jitter, tol=np.inf, max_iter=1
-            )
+            model.evaluate(theta, last.points, last.states, tol=np.inf, max_iter=1)
 
         with single_threaded_blas():
             return steady_cost(evaluate)

@@ -374,7 +374,7 @@ def test_the_gradient_of_the_objective_by_the_parameter_of_the_likelihood(
     model, points = part.model, InducingPoints(estimator.inducing_points_, None, None)
 
     def evaluation(theta):
-        return model.evaluate(theta, points, model.initial_state(), jitter=estimator.jitter_)
+        return model.evaluate(theta, points, model.initial_state())
 
     for log_size in (-1.0, 0.5, 3.0):
         theta = np.append(KERNEL.theta + rng.uniform(-0.3, 0.3, 2), log_size)

@@ -221,14 +221,7 @@ class SparseModel:
         """
         options = {**self._row_options, "memory": share * self._row_options["memory"]}
         blocks = row_blocks(self.X, len(Z), **options)
-        return RowFeatures(
-            blocks,
-            kernel,
-            kernel_theta,
-            Z,
-            self.X,
-            jitter=jitter,
-        )
+        return RowFeatures(blocks, kernel, kernel_theta, Z, self.X, jitter=jitter)
 
     def evaluate(
         self,
@@ -236,7 +229,6 @@ class SparseModel:
         points,
         states,
         *,
-        jitter=None,
         tol=None,
         max_iter=MAX_SITE_ITERATIONS,
         wrt_theta=True,
@@ -244,12 +236,11 @@ class SparseModel:
     ):
         """Solve for the sites, starting from `states`, and return the `Evaluation`.
 
-        `jitter` is that of Kuu, or None for the least that is needed. Raises `LinAlgError` if Kuu
-        cannot be factored. Cost (2 n_iter + 5) N M^2 for each function, where n_iter is the number
-        of passes of the site solver.
+        Raises `LinAlgError` if Kuu cannot be factored. Cost (2 n_iter + 5) N M^2 for each function,
+        where n_iter is the number of passes of the site solver.
         """
         kernel_theta, params = self.split(theta)
-        features = self.row_features(self.kernel, kernel_theta, points.Z, jitter=jitter)
+        features = self.row_features(self.kernel, kernel_theta, points.Z)
         likelihoods = [self.likelihood.at(param) for param in params]
         tol = SITE_TOL_SHARE * self.tol if tol is None else tol
         solutions = self._solve(features, likelihoods, states, tol, max_iter)

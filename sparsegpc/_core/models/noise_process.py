@@ -246,7 +246,6 @@ class HeteroscedasticModel(SparseModel):
         points,
         states,
         *,
-        jitter=None,
         tol=None,
         max_iter=MAX_SITE_ITERATIONS,
         wrt_theta=True,
@@ -257,7 +256,7 @@ class HeteroscedasticModel(SparseModel):
         Cost 2 N (M^2 + M_g^2) for each pass of each output, and N (5 M^2 + 4 M_g^2) for the
         gradient.
         """
-        features, noise_features = self._both_features(theta, points, jitter)
+        features, noise_features = self._both_features(theta, points)
         tol = 0.1 * self.tol if tol is None else tol
         options = {"prior_mean": self.prior_mean, "tol": tol, "max_iter": max_iter}
         solutions = tuple(
@@ -279,7 +278,7 @@ class HeteroscedasticModel(SparseModel):
             posterior_of(noise_features, [solution.noise_posterior for solution in solutions]),
         )
 
-    def _both_features(self, theta, points, jitter):
+    def _both_features(self, theta, points):
         """Return the `RowFeatures` of f and of g.
 
         Both are used in turns, so they share the memory in proportion to the sizes of their arrays.
@@ -288,15 +287,9 @@ class HeteroscedasticModel(SparseModel):
         noise_size = (1.0 + self.noise_kernel.n_arrays) * len(points.Z_noise)
         share = size / (size + noise_size)
         kernel_theta, _ = self.split(theta)
-        features = self.row_features(
-            self.kernel, kernel_theta, points.Z, share=share, jitter=jitter
-        )
+        features = self.row_features(self.kernel, kernel_theta, points.Z, share=share)
         noise_features = self.row_features(
-            self.noise_kernel,
-            self.noise_theta(theta),
-            points.Z_noise,
-            share=1.0 - share,
-            jitter=jitter,
+            self.noise_kernel, self.noise_theta(theta), points.Z_noise, share=1.0 - share
         )
         return features, noise_features
 

@@ -91,14 +91,13 @@ class Problem:
             fit_prior_mean=self.fit_prior_mean,
         )
 
-    def evaluate(self, Z, *args, jitter=1e-9, **options):
+    def evaluate(self, Z, *args, **options):
         """Return the evaluation with the sites solved as far as rounding lets them."""
         model = self.model(*args, **options)
         evaluation = model.evaluate(
             self.theta,
             InducingPoints(Z, None, None),
             model.initial_state(),
-            jitter=jitter,
             tol=1e-8,
             max_iter=1000,
             wrt_theta=False,
@@ -143,7 +142,7 @@ def test_bounds_are_ordered_up_to_the_one_with_a_point_at_every_row(case):
         problem = Problem(case, seed, n=4 + seed % 5)
         Z = problem.points[: 1 + seed % 3]
         bounds = [problem.bound(Z, slack) for slack in ("standard", "spherical", "tight")]
-        bounds.append(problem.bound(problem.X, jitter=1e-11))
+        bounds.append(problem.bound(problem.X))
         gains.append(np.diff(bounds))
         assert (gains[-1] > -ROUNDING).all(), (seed, bounds)
     assert (np.median(gains, axis=0) > 1e-3).all()

@@ -48,7 +48,7 @@ def test_reported_best_can_be_evaluated_again():
     model = make_model()
     best = learn(model).best
     again = make_model().evaluate(
-        best.theta, best.points, model.initial_state(), jitter=best.jitter, tol=1e-9, max_iter=500
+        best.theta, best.points, model.initial_state(), tol=1e-9, max_iter=500
     )
     np.testing.assert_allclose(again.objective, best.objective, atol=1e-6)
 
@@ -185,7 +185,6 @@ def test_last_evaluation_solves_the_sites_more_closely():
         result.best.theta,
         result.best.points,
         result.best.states,
-        jitter=result.best.jitter,
         tol=1e-10,
         max_iter=1000,
     )

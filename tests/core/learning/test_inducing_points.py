@@ -98,9 +98,7 @@ def test_the_end_is_stationary(name):
     result = learn(model, start=START[:n], bounds=BOUNDS[:n], max_iter=2000)
     best = result.best
     assert result.converged
-    evaluation = model.evaluate(
-        best.theta, best.points, best.states, jitter=best.jitter, tol=1e-11, wrt_Z=True
-    )
+    evaluation = model.evaluate(best.theta, best.points, best.states, tol=1e-11, wrt_Z=True)
     assert np.abs(evaluation.grad_theta).max() < 0.02
     assert np.abs(evaluation.grad_Z * model.X.std(axis=0)).max() < 0.02
 
@@ -111,9 +109,7 @@ def test_no_small_move_is_better(rng):
     for size in (0.01, 0.1):
         for _ in range(10):
             Z = best.points.Z + size * rng.randn(*best.points.Z.shape)
-            moved = model.evaluate(
-                best.theta, InducingPoints(Z, None, None), best.states, jitter=best.jitter
-            )
+            moved = model.evaluate(best.theta, InducingPoints(Z, None, None), best.states)
             assert moved.objective < best.objective + 1e-6
 
 

@@ -386,7 +386,7 @@ def make_model(case, slack, *, n=30, n_classes=3, n_inducing=4, fit_prior_mean=T
 
 
 def evaluate(model, theta, Z, **options):
-    options = {"tol": 1e-12, "max_iter": 1000, "jitter": 1e-9, **options}
+    options = {"tol": 1e-12, "max_iter": 1000, **options}
     return model.evaluate(theta, InducingPoints(Z, None, None), model.initial_state(), **options)
 
 
@@ -418,8 +418,7 @@ def test_the_slacks_are_ordered_and_more_points_are_better(case):
     model, theta, Z = make_model(case, case.tightest)
     more = evaluate(model, theta, np.concatenate([Z, rows[:8]])).objective
     full = [
-        evaluate(make_model(case, SLACKS[name])[0], theta, rows, jitter=1e-12).objective
-        for name in case.slacks
+        evaluate(make_model(case, SLACKS[name])[0], theta, rows).objective for name in case.slacks
     ]
     assert values[-1] < more < full[0]
     assert_allclose(full, full[0], rtol=1e-6)
@@ -507,8 +506,8 @@ def test_softmax_of_two_classes_is_the_binary_model_of_twice_the_variance():
         model.weight,
         slack=STANDARD,
     )
-    ours = evaluate(model, theta, model.X, jitter=1e-12)
-    theirs = evaluate(binary, twice, model.X, jitter=1e-12)
+    ours = evaluate(model, theta, model.X)
+    theirs = evaluate(binary, twice, model.X)
     means = [result.posterior.moments(model.X)[0] for result in (ours, theirs)]
     # The sum of the functions is independent of their difference a priori, but here each function
     # is independent of the other a posteriori: a little is lost.
@@ -570,7 +569,7 @@ def test_dirichlet_with_all_rows_inducing_is_exact_regression(rng):
     model = SparseModel(
         kernel, likelihood, rows.X, targets, rows.weight, slack=TIGHT, fit_prior_mean=False
     )
-    evaluation = evaluate(model, theta, rows.X, jitter=1e-12)
+    evaluation = evaluate(model, theta, rows.X)
     X_new = rng.randn(9, 2)
     found = evaluation.posterior.moments(X_new)
     K, K_new = kernel.value(theta, X, X), kernel.value(theta, X_new, X)

@@ -233,7 +233,7 @@ def model_of(case, data, slack="standard", fit_prior_mean=True):
 
 
 def evaluate(model, theta, Z, **options):
-    options = {"tol": 1e-12, "max_iter": 1000, "jitter": 1e-9, **options}
+    options = {"tol": 1e-12, "max_iter": 1000, **options}
     return model.evaluate(theta, InducingPoints(Z, None, None), model.initial_state(), **options)
 
 
@@ -377,7 +377,7 @@ def test_bounds_are_below_the_integral_and_with_all_points_one_near_it(case, n, 
         model = model_of(case, data, slack, fit_prior_mean)
         root = np.linalg.cholesky(model.kernel.value(THETA, model.X, model.X))
         for m in (1, n):
-            found = evaluate(model, theta, model.X[:m], jitter=1e-12)
+            found = evaluate(model, theta, model.X[:m])
             f = found.solutions[0].posterior.prior_mean + z @ root.T
             log_p = case.log_likelihood(data.y, f[:, data.row], data.x, case.params) @ data.weight
             exact = logsumexp(log_p + log_weight)

@@ -129,7 +129,6 @@ class Data:
             state.theta,
             InducingPoints(state.Z, None, None),
             model.initial_state(),
-            jitter=state.jitter,
             tol=1e-10 * len(self.y),
             max_iter=200,
             wrt_theta=False,
