@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sparsegpc._core.numerics.floats import EPSILON, TINY
 from sparsegpc._core.numerics.linalg import (
     cholesky_of_identity_plus,
     column_squares,
@@ -30,8 +31,6 @@ from sparsegpc._core.numerics.linalg import (
     weighted_gram,
 )
 from sparsegpc._core.rows.blocks import strips
-
-EPSILON, TINY = np.finfo(np.float64).eps, np.finfo(np.float64).tiny
 
 
 class FunctionPosterior(NamedTuple):
@@ -84,6 +83,10 @@ class RowSums(NamedTuple):
     log_scale: float
     cost: float
     slack: float
+
+    def curvature(self, w_p):
+        """Return the sum of the entries of (P^-1 + Q)^-1, which is positive; w_p is B^-1 V p."""
+        return max(self.precision - self.Vp @ w_p, EPSILON * self.precision, TINY)
 
 
 def row_sums(features, sites, slack):
@@ -140,9 +143,7 @@ def _profile(sums):
         - 0.5 * centre * centre * sums.precision
         + 0.5 * h @ w_b
     )
-    # The sum of the entries of (P^-1 + Q)^-1, which is positive.
-    curvature = max(sums.precision - sums.Vp @ w_p, EPSILON * sums.precision, TINY)
-    return _Profile(LB, w_p, w_b, centre, value, -sums.Vp @ w_b, curvature)
+    return _Profile(LB, w_p, w_b, centre, value, -sums.Vp @ w_b, sums.curvature(w_p))
 
 
 def optimal_posterior(sums, n_rows, slack, prior_mean=None):

@@ -10,19 +10,16 @@ adjoints of the two (the derivatives of the bound w.r.t. V and the residual).
 
 import numpy as np
 
-from sparsegpc._core.numerics.linalg import (
-    EPSILON,
-    column_squares,
-    jittered_cholesky,
-    solve_lower,
-)
+from sparsegpc._core.numerics.floats import EPSILON
+from sparsegpc._core.numerics.linalg import column_squares, jittered_cholesky, solve_lower
 from sparsegpc._core.rows.blocks import BlockStore, RowBlocks, Table
 from sparsegpc._core.rows.sources import RowSource
 
 # Rows of a tile: its 2 MiB of doubles make fast matrix products and fit in the cache.
 TILE_ROWS = 512
-# Rounding errors of a residual are up to about sqrt(M) eps times the diagonal; twice that is zero.
-ROUNDING = 2.0
+# Rounding errors of a residual are up to about sqrt(M) eps times the diagonal; residuals up to
+# twice this count as zero.
+ZERO_RESIDUAL = 2.0
 
 
 def factor_inducing(kernel, theta, Z, jitter=None):
@@ -45,7 +42,7 @@ def _residual(kernel, theta, X, V):
     kdiag = kernel.diag(theta, X)
     residual = kdiag - column_squares(V)
     # At an inducing point it is zero without jitter, whatever rounding leaves.
-    residual[residual < ROUNDING * np.sqrt(len(V)) * EPSILON * kdiag] = 0.0
+    residual[residual < ZERO_RESIDUAL * np.sqrt(len(V)) * EPSILON * kdiag] = 0.0
     return residual
 
 

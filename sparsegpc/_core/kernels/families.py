@@ -13,9 +13,9 @@ number of (M, N) arrays that a pullback keeps in memory.
 
 import numpy as np
 
+from sparsegpc._core.numerics.floats import TINY
 from sparsegpc._core.rows.blocks import strips
 
-TINY = np.finfo(np.float64).tiny
 # The expansion |z|^2 - 2 z x + |x|^2 is accurate enough below the squared norm FAR; beyond it, for
 # distances above the fraction LOST_DIGITS of the squared norms.
 FAR, LOST_DIGITS = 1e4, 1e-4

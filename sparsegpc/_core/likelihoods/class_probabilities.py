@@ -30,6 +30,7 @@ import numpy as np
 from scipy.linalg import eigh_tridiagonal
 from scipy.special import log_expit, log_ndtr, ndtr
 
+from sparsegpc._core.numerics.floats import TINY
 from sparsegpc._core.rows.blocks import RowBlocks
 
 # Pairs of a row and a class in a block, with temporary arrays of about 20 megabytes.
@@ -48,7 +49,6 @@ _HERMITE_WEIGHTS = _HERMITE_WEIGHTS / np.sqrt(2.0 * np.pi)
 _WIDE, _STRETCH, _N_GUMBEL = 8.0, 5.0, 12
 # G is one at log rates this far below x, and zero at log rates this far above it.
 _PAST, _AHEAD = 34.0, 4.0
-TINY = np.finfo(np.float64).tiny
 
 
 class _Link(NamedTuple):

@@ -11,9 +11,9 @@ from numpy.linalg import LinAlgError
 from scipy.special import logsumexp
 
 from sparsegpc._core.likelihoods.base import Likelihood, Sites
+from sparsegpc._core.numerics.floats import TINY
 
 LOG_2PI = np.log(2.0 * np.pi)
-TINY = np.finfo(np.float64).tiny
 # Largest log ratio of the mean square of the targets to the noise variance: beyond it rounding
 # errors dominate the bound.
 LARGEST_LOG_RATIO = 28.0

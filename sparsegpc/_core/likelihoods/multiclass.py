@@ -18,6 +18,7 @@ from sparsegpc._core.likelihoods.class_probabilities import (
 )
 from sparsegpc._core.likelihoods.expectations import expected_log_sigmoid
 from sparsegpc._core.likelihoods.gaussian import KnownNoise, known_noise_targets
+from sparsegpc._core.numerics.floats import TINY
 
 
 class _SoftmaxLink:
@@ -212,4 +213,4 @@ class DirichletTargets(_SoftmaxLink, KnownNoise, LabelLikelihood):
 
 def _log(probabilities):
     """Return logarithms, which are finite even if a probability underflows to zero."""
-    return np.log(np.maximum(probabilities, np.finfo(np.float64).tiny))
+    return np.log(np.maximum(probabilities, TINY))

@@ -15,8 +15,6 @@ from sparsegpc._core.bounds.slacks import STANDARD
 from sparsegpc._core.likelihoods.base import Expectation
 from sparsegpc._core.numerics.linalg import cholesky_of_identity_plus, solve_cholesky
 
-EPSILON, TINY = np.finfo(np.float64).eps, np.finfo(np.float64).tiny
-
 
 class Covariance:
     """The covariance of q(u) of one function at fixed site precisions, and steps for its mean.
@@ -37,8 +35,7 @@ class Covariance:
         self.LB = cholesky_of_identity_plus(self._sums.VpV)
         self._n_rows = features.n_rows
         self._w_p = solve_cholesky(self.LB, self._sums.Vp)
-        curvature = self._sums.precision - self._sums.Vp @ self._w_p
-        self._curvature = max(curvature, EPSILON * self._sums.precision, TINY)
+        self._curvature = self._sums.curvature(self._w_p)
 
     def posterior(self, mean):
         """Return the `FunctionPosterior` with a given mean, shape (M + 1,), without its bound."""

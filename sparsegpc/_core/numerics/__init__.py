@@ -1,1 +1,1 @@
-"""Linear algebra, quadrature and memory limits."""
+"""Linear algebra, quadrature, memory limits and constants of double precision."""

@@ -12,7 +12,8 @@ from numpy.linalg import LinAlgError
 from scipy.linalg.blas import dtrsm
 from scipy.linalg.lapack import dpotrf, dpotri
 
-EPSILON = np.finfo(np.float64).eps
+from sparsegpc._core.numerics.floats import EPSILON
+
 # Squared pivots are at least this multiple of the rounding error of a factorisation, so that this
 # error hardly grows as later rows are divided by them.
 SAFE_PIVOT = 10.0
@@ -55,7 +56,7 @@ def cholesky_of_identity_plus(A):
     try:
         return cholesky(B)
     except LinAlgError:
-        B.flat[:: len(B) + 1] += len(B) * np.finfo(np.float64).eps * B.diagonal().max()
+        B.flat[:: len(B) + 1] += len(B) * EPSILON * B.diagonal().max()
         return cholesky(B)
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-TINY = np.finfo(np.float64).tiny
+from sparsegpc._core.numerics.floats import TINY
 
 
 class AdamMemory(NamedTuple):

@@ -7,6 +7,8 @@ Nocedal 1980, the two-loop recursion.
 
 import numpy as np
 
+from sparsegpc._core.numerics.floats import EPSILON
+
 
 def maximize_lbfgs(evaluate, start, newton_step, tol, max_iter=20, shortest=2.0**-40):
     """Maximise a concave function of an array of any shape.
@@ -62,7 +64,7 @@ def _remember(pairs, step, change):
     with np.errstate(over="ignore", invalid="ignore"):
         curvature = float((step * change).sum())
         size = float(np.linalg.norm(step) * np.linalg.norm(change))
-    if np.inf > curvature > np.finfo(np.float64).eps * size:
+    if np.inf > curvature > EPSILON * size:
         pairs.append((step, change, curvature))
 
 

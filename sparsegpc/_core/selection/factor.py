@@ -7,6 +7,7 @@ import numpy as np
 from numpy.linalg import LinAlgError
 from scipy.linalg.blas import dger
 
+from sparsegpc._core.numerics.floats import EPSILON
 from sparsegpc._core.numerics.linalg import solve_lower
 from sparsegpc._core.rows.blocks import Table, row_blocks
 
@@ -147,7 +148,7 @@ class Factor:
         weights = solve_lower(self._L, block.V, transposed=True) if self.size else block.V
         scale = np.sqrt(self._kdiag[self.indices])
         total = scale @ np.abs(weights) + np.sqrt(self._kdiag[block.rows])
-        return np.sqrt(np.finfo(np.float64).eps) * total
+        return np.sqrt(EPSILON) * total
 
     def append(self, block):
         """Add the pivots of the `Candidates` to the factor."""

@@ -10,6 +10,7 @@ from sklearn.gaussian_process import kernels as sk
 
 from sparsegpc._core.kernels import families
 from sparsegpc._core.kernels.algebra import FiniteDifferenceKernel, FreeKernel, Product, Scaled, Sum
+from sparsegpc._core.numerics.floats import TINY
 
 NO_WHITE_NOISE = (
     "the likelihood already describes the noise of the targets, and inducing points cannot "
@@ -20,7 +21,6 @@ MATERN = {0.5: families.Matern12, 1.5: families.Matern32, 2.5: families.Matern52
 MAY_VANISH = ("sigma_0",)
 # Kernels whose `length_scale` divides distances between rows.
 PER_COLUMN = (sk.RBF, sk.RationalQuadratic)
-TINY = np.finfo(np.float64).tiny
 # The variance of f at so many rows stands for that at all.
 SOME_ROWS = 100
 
