@@ -80,25 +80,23 @@ class GaussianNoise(Likelihood):
         return 0.5 * float(slope @ others), slope
 
     def sites(self, state, y, weight):
+        log_noise = self._log_noise(y)
         if self.n_params > 1:
-            refuse_vanishing_noise(-self._log_noise(y), largest_log_precision(y, weight))
-        p = self._precision(y, weight)
-        mean, log_height = self.peaks(y, weight)
+            refuse_vanishing_noise(-log_noise, largest_log_precision(y, weight))
+        p, mean = weight * np.exp(-log_noise), y["mean"]
+        log_height = _log_height(y, weight, log_noise, p)
         return Sites(p, p * mean, log_height - 0.5 * p * mean**2)
 
     def peaks(self, y, weight):
-        log_scale = -0.5 * weight * (LOG_2PI + self._log_noise(y))
-        return y["mean"], log_scale - 0.5 * self._precision(y, weight) * y["scatter"]
+        log_noise = self._log_noise(y)
+        return y["mean"], _log_height(y, weight, log_noise, weight * np.exp(-log_noise))
 
     def _log_noise(self, y):
         return y["basis"] @ self._params
 
-    def _precision(self, y, weight):
-        return weight * np.exp(-self._log_noise(y))
-
     def params_gradient(self, y, weight, mean, variance):
         """Return the derivative of the bound w.r.t. the parameters, given the moments of f."""
-        p = self._precision(y, weight)
+        p = weight * np.exp(-self._log_noise(y))
         squared_error = (y["mean"] - mean[0]) ** 2 + y["scatter"] + variance[0]
         return 0.5 * (p * squared_error - weight) @ y["basis"]
 
@@ -110,6 +108,11 @@ class GaussianNoise(Likelihood):
         """Return the parameters of the best constant noise."""
         log_noise = constant_log_noise(y["mean"], y["scatter"], weight, fit_prior_mean)
         return np.append(log_noise, np.zeros(self.n_params))[: self.n_params]
+
+
+def _log_height(y, weight, log_noise, precision):
+    """Return the logarithm of the maximum of each site of `GaussianNoise`, shape (N,)."""
+    return -0.5 * (weight * (LOG_2PI + log_noise) + precision * y["scatter"])
 
 
 def largest_log_precision(y, weight):
