@@ -573,7 +573,7 @@ REFUSED = {
     "batch size": ({"batch_size": 0}, {}, "'batch_size' parameter"),
     "memory": ({"memory": 0}, {}, "'memory' parameter"),
     "spherical": ({"bound": "spherical"}, {}, "'bound' parameter"),
-    "class weight": ({"class_weight": {0: -1.0}}, {}, "class_weight must be from"),
+    "class weight": ({"class_weight": {0: -1.0}}, {}, "class_weight must hold positive"),
     "two labels": ({}, {"y": np.column_stack([LABELS, LABELS])}, "1d array|multioutput"),
     "continuous": ({}, {"y": LABELS + 0.5 * ROWS[:, 0]}, "Unknown label type"),
     "label not finite": ({}, {"y": np.where(LABELS > 0, np.nan, 0.0)}, "NaN"),

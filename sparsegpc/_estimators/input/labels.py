@@ -44,5 +44,9 @@ def class_factors(class_weight, classes, codes, weight):
         totals = np.bincount(codes, weight, len(classes))
         return totals.mean() / totals
     factors = compute_class_weight(class_weight, classes=classes, y=classes)
-    refuse_extreme_weights(factors, "class_weight must be")
+    refuse_extreme_weights(
+        factors,
+        "class_weight must hold positive factors",
+        "give each class a positive factor (only ratios count); sample_weight=0 leaves rows out",
+    )
     return factors

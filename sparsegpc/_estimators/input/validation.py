@@ -76,7 +76,11 @@ def check_weights(sample_weight, n_samples):
     refuse_masked(sample_weight, "sample_weight")
     rows = np.broadcast_to(0.0, n_samples)
     weight = _check_sample_weight(sample_weight, rows, dtype=np.float64, copy=True)
-    refuse_extreme_weights(weight[weight != 0.0], "sample_weight must be zero or")
+    refuse_extreme_weights(
+        weight[weight != 0.0],
+        "sample_weight must be zero or",
+        "multiply all weights by a common factor",
+    )
     if not weight.any():
         raise ValueError("Sample weights must contain at least one non-zero number.")
     return weight
@@ -101,14 +105,16 @@ def present_rows(X, y, sample_weight):
     return PresentRows(take_rows(X, places), y[places], weight[places], places)
 
 
-def refuse_extreme_weights(weight, rule):
-    """Raise ValueError for weights (n,) outside `WEIGHT_RANGE`; `rule` begins the message."""
+def refuse_extreme_weights(weight, rule, remedy):
+    """Raise ValueError for weights (n,) outside `WEIGHT_RANGE`.
+
+    The message begins with `rule` and ends with `remedy`.
+    """
     smallest, largest = WEIGHT_RANGE
     extreme = ~((weight >= smallest) & (weight <= largest))
     if extreme.any():
         raise ValueError(
-            f"{rule} from {smallest:.0e} to {largest:.0e}, got {weight[extreme][0]:.3g}: multiply "
-            "all weights by a common factor"
+            f"{rule} from {smallest:.0e} to {largest:.0e}, got {weight[extreme][0]:.3g}: {remedy}"
         )
 
 

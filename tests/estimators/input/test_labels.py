@@ -205,3 +205,17 @@ def test_equal_class_weights_change_nothing():
     plain = two_classes.fixed_model().fit(X, y)
     equal = clone(plain).set_params(class_weight={0: 5.0, 1: 5.0}).fit(X, y)
     assert_array_equal(plain.predict_log_proba(X), equal.predict_log_proba(X))
+
+
+@pytest.mark.parametrize(
+    ("factor", "shown"), [(0, "0"), (-2.0, "-2"), (1e300, r"1e\+300"), (np.nan, "nan")], ids=str
+)
+def test_class_weights_out_of_range_are_refused_with_a_remedy(factor, shown):
+    X, y = two_classes.moons()
+    model = two_classes.fixed_model(class_weight={0: factor})
+    message = (
+        rf"class_weight must hold positive factors from 1e-100 to 1e\+15, got {shown}: "
+        r"give each class a positive factor .*; sample_weight=0 leaves rows out"
+    )
+    with pytest.raises(ValueError, match=message):
+        model.fit(X, y)
