@@ -26,6 +26,7 @@ FIXED = {"kernel": KERNEL, "learning_rate": 0.0}
 QUICK = {"batch_size": 20, "n_epochs": 2}
 PUBLIC = (
     "classes_",
+    "class_weight_",
     "prior_mean_",
     "inducing_points_",
     "lower_bound_",

@@ -205,14 +205,14 @@ class _Promises:
         weight = _weights(problem)
         if hasattr(model, "classes_"):
             # Sites of labels have precisions of at most one.
-            prior = _prior_variance(model, problem.X_new, problem.y)
+            prior = _prior_variance(model, problem.X_new)
             ratio = weight.max() * model.jitter_ * prior
             n_values = len(problem.y) * np.size(model.prior_mean_)
             return 0.5 * n_values * float(np.log1p(ratio)) + ROUNDING * weight.sum()
         noise = problem.fit_params.get("noise_variance")
         if noise is None:
             noise = model.predict_noise_std(problem.X) ** 2
-        prior = _prior_variance(model, problem.X_new, problem.y)
+        prior = _prior_variance(model, problem.X_new)
         # Rounding of a covariance does what jitter does.
         jitter = model.jitter_ + len(problem.y) * EPSILON
         ratio = weight.max() * jitter * prior / np.min(noise)
@@ -271,7 +271,7 @@ class _Promises:
         self.require(np.isfinite(covariance).all(), "covariance is not finite")
         self.require((variance >= 0.0).all(), f"variance {variance.min()}")
         # What is known of f is a small difference of what its prior says.
-        prior = _prior_variance(model, X[:20], self.problem.y)
+        prior = _prior_variance(model, X[:20])
         same = np.allclose(variance, std[:20] ** 2, rtol=1e-4, atol=1e-10 * prior)
         self.require(same, "covariance and deviation disagree")
         samples = model.sample_y(X[:20], n_samples=2, **noise)
@@ -355,12 +355,10 @@ def _leaves(name, value):
             yield name, array
 
 
-def _prior_variance(model, X, y):
+def _prior_variance(model, X):
     """Return the largest variance that f has a priori at rows, in squared units of y or larger."""
-    prior = model.kernel_.diag(X).max()
-    if getattr(model, "normalize_y", False):
-        prior = prior * max(float(np.var(y, axis=0, dtype=np.float64).max()), 1.0)
-    return prior
+    scale = float(np.max(getattr(model, "_y_scale", 1.0)))
+    return model.kernel_.diag(X).max() * max(scale**2, 1.0)
 
 
 def _slack(model):
