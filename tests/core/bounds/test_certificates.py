@@ -401,11 +401,10 @@ def test_a_vector_that_does_not_improve_the_lower_bound_is_ignored():
     x = dense.best_multiple()
     assert_allclose(dense.improved_lower(x, of_moments=False), fitted, rtol=1e-12)
     assert _uppers(problem, ["one-pass"]).improved_lower == fitted
-    # The moments improve it without the vector.
     expected = dense.improved_lower(x, of_moments=True)
-    assert expected > fitted
     for methods in (["two-moment"], ["conjugate-gradient"]):
         found = _uppers(problem, methods, cg_max_iter=0).improved_lower
+        assert found >= fitted
         assert_allclose(found, expected, rtol=1e-9)
 
 
