@@ -75,6 +75,7 @@ axes.set(
     xlabel="predicted probability of the rare class",
     ylabel="share of the rare class",
 )
+axes.legend(loc="upper left")
 plt.show()
 
 # %%
