@@ -399,8 +399,7 @@ def _log_marginal_likelihood(problem, model):
     noise = np.reshape(noise, (1 if np.ndim(noise) == 0 else len(X), -1))
     K, prior_mean, total = model.kernel_(X), np.atleast_1d(model.prior_mean_), 0.0
     for k, target in enumerate(y.T):
-        # Targets that are all equal are not scaled.
-        scale = (model.normalize_y and float(np.cov(target, aweights=weight, ddof=0))) or 1.0
+        scale = model._y_scale[k] ** 2
         variance = np.broadcast_to(noise, (len(X), y.shape[1]))[:, k]
         root = np.sqrt(weight / variance)
         B = np.eye(len(X)) + root[:, None] * (scale * K) * root
