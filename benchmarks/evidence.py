@@ -2,6 +2,7 @@
 
 import csv
 import re
+from pathlib import Path
 
 # In a cell without a figure: a hyphen would be a list.
 MISSING = "\N{EN DASH}"
@@ -41,6 +42,17 @@ def pending(jobs, path, key):
     for job in progress:
         progress.set_postfix_str(" ".join(map(str, job)))
         yield job
+
+
+def parse_or_render(parser, render):
+    """Return the parsed arguments; with ``--render`` write the tables instead, and exit."""
+    parser.add_argument("--render", metavar="FOLDER", help="write the tables, fit nothing")
+    arguments = parser.parse_args()
+    if arguments.render:
+        Path(arguments.render).mkdir(parents=True, exist_ok=True)
+        render(arguments.render)
+        parser.exit()
+    return arguments
 
 
 def _rounded(value):

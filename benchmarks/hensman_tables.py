@@ -29,7 +29,7 @@ from typing import NamedTuple
 
 import numpy as np
 from datasets import counted, is_available, load_classification, official, standardised
-from evidence import MISSING, append, csv_table, pending, read
+from evidence import MISSING, append, csv_table, parse_or_render, pending, read
 from scores import all_scores
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
@@ -406,12 +406,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sets", nargs="+", choices=[*SETS, BANANA], default=[*SETS, BANANA])
     parser.add_argument("--splits", type=int, default=N_SPLITS, help="of ten")
-    parser.add_argument("--render", metavar="FOLDER", help="write the tables, fit nothing")
-    arguments = parser.parse_args()
-    if arguments.render:
-        Path(arguments.render).mkdir(parents=True, exist_ok=True)
-        render(arguments.render)
-        return
+    arguments = parse_or_render(parser, render)
     # Hyperparameters at their bounds are nothing that these tables are about.
     warnings.simplefilter("ignore", ConvergenceWarning)
     asked = jobs(arguments.sets, arguments.splits)

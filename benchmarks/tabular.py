@@ -8,7 +8,8 @@ below `FEW_ROWS` rows have 10 splits, others 3. Nothing is tuned on test rows.
 
 Each fit runs in a process of its own, on one thread, with a limit of CPU seconds. Seconds of a fit
 leave out what `OneDeviation` needs. A fit that raises, ends its process, passes the limit or
-predicts what is not finite counts as the constant prediction, and its record says what happened.
+predicts infinite values or NaN gets the scores of the constant prediction; its record has the
+cause.
 
 Each fit is one line of ``results/tabular.csv``, written when it ends; those that are there are not
 repeated (delete the line of a failure to try again). A ``--revision`` labels the lines of this
@@ -28,7 +29,6 @@ import warnings
 from functools import lru_cache
 from importlib import import_module
 from importlib.util import find_spec
-from pathlib import Path
 
 import numpy as np
 from datasets import (
@@ -38,7 +38,7 @@ from datasets import (
     sampled_classification,
     sampled_regression,
 )
-from evidence import append, pending
+from evidence import append, parse_or_render, pending
 from measure import ChildError, Stopwatch, in_fork, limit_cpu, timed
 from scores import all_scores, regression_scores
 from tabular_methods import CLASSES, CONSTANT, METHODS, OURS, TARGETS
@@ -132,8 +132,8 @@ def regression_figures(model, X, y, X_test, y_test):
 
 
 def measure_one(job):
-    """Return the figures of one fit, or only why there are none."""
-    # Scores say what a method's warnings are about.
+    """Return the figures of one fit, or if it fails the reason."""
+    # The scores show what the warnings of a method predict.
     warnings.simplefilter("ignore")
     parts = load(job["set"], job["split"], job["n_train"])
     size = {"n_test": len(parts[3]), "n_columns": parts[0].shape[1]}
@@ -197,9 +197,9 @@ def run(arguments, results=RESULTS):
 
 
 def installed(methods):
-    """Return those of the methods that can be imported, and say which cannot.
+    """Import the libraries of methods, so that no fit pays for it.
 
-    What can be is imported, so that no fit pays for it.
+    Return the methods whose libraries are installed, and print the names of the others.
     """
     found = []
     for name in methods:
@@ -222,12 +222,7 @@ def main():
     )
     parser.add_argument("--seconds", type=float, default=900.0, help="CPU limit of a fit")
     parser.add_argument("--revision", default="", help="label of this package's lines")
-    parser.add_argument("--render", metavar="FOLDER", help="write the tables, fit nothing")
-    arguments = parser.parse_args()
-    if arguments.render:
-        Path(arguments.render).mkdir(parents=True, exist_ok=True)
-        render(arguments.render)
-        return
+    arguments = parse_or_render(parser, render)
     arguments.methods = installed(arguments.methods)
     run(arguments)
 

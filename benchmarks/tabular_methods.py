@@ -85,8 +85,8 @@ def _lightgbm(kind, seed):
 class Method(NamedTuple):
     """How a method is called, and for each task a function of a seed that makes its estimator.
 
-    A regressor's ``predict(X, return_std=True)`` returns means and standard deviations of y. None
-    among the limits is none.
+    A regressor's ``predict(X, return_std=True)`` returns means and standard deviations of y. A
+    limit of None means no limit.
     """
 
     title: str

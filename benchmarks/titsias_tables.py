@@ -28,7 +28,7 @@ from pathlib import Path
 
 import numpy as np
 from datasets import is_available, load_regression, permuted, split_regression
-from evidence import MISSING, append, csv_table, pending, read
+from evidence import MISSING, append, csv_table, parse_or_render, pending, read
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
@@ -392,12 +392,7 @@ def main():
     parser.add_argument("--splits", type=int, default=1, help="the paper has 5")
     parser.add_argument("--max-iter", type=int, default=30, help="table 1, for each stage")
     parser.add_argument("--epochs", type=int, default=10, help="table 2: the paper has 100")
-    parser.add_argument("--render", metavar="FOLDER", help="write the tables, fit nothing")
-    arguments = parser.parse_args()
-    if arguments.render:
-        Path(arguments.render).mkdir(parents=True, exist_ok=True)
-        render(arguments.render)
-        return
+    arguments = parse_or_render(parser, render)
     # Hyperparameters at their bounds are nothing that these tables are about.
     warnings.simplefilter("ignore", ConvergenceWarning)
     run(arguments)

@@ -388,7 +388,8 @@ def _least_variance(kernel):
 def _log_marginal_likelihood(problem, model):
     """Return the log marginal likelihood of a regression by dense algebra, at what it learned.
 
-    None for labels and for noise that is a process, whose certificates are about their sites.
+    None for labels and for noise that is a process: their certificates compare models of the same
+    sites.
     """
     if hasattr(model, "classes_") or "gp" in str(model.noise).lower():
         return None

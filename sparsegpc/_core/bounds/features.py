@@ -110,6 +110,12 @@ class RowFeatures:
         """Number of rows in a tile of the kernel matrix."""
         return min(TILE_ROWS, self.blocks.slices[0].stop)
 
+    @property
+    def strips(self):
+        """Blocks of `tile_rows` rows: the strips of the kernel matrix that a thread visits."""
+        size, n_threads = self.tile_rows, self.blocks.n_threads
+        return RowBlocks(self.n_rows, size, n_threads=n_threads, block_rows=size)
+
     def V(self, index):
         """Return the block of V, shape (M, n)."""
         return self._V[index]
@@ -148,22 +154,21 @@ class RowFeatures:
         tiles of at most `TILE_ROWS` rows. Each thread needs the memory of one tile and of one
         (N, k) array.
         """
-        n_rows, tile_rows = self.n_rows, self.tile_rows
-        tiles = RowBlocks(n_rows, tile_rows, n_threads=self.blocks.n_threads, block_rows=tile_rows)
+        strips, tile_rows = self.strips, self.tile_rows
         kernel, theta, X = self.kernel, self.theta, self.X
 
         def row_of_tiles(row_indices):
             index = int(row_indices[0]) // tile_rows
-            rows, part = tiles.slices[index], np.zeros(vectors.shape)
+            rows, part = strips.slices[index], np.zeros(vectors.shape)
             tile_X = X[rows]
             part[rows] = kernel.value(theta, tile_X, tile_X) @ vectors[rows]
-            for columns in tiles.slices[index + 1 :]:
+            for columns in strips.slices[index + 1 :]:
                 K = kernel.value(theta, tile_X, X[columns])
                 part[rows] += K @ vectors[columns]
                 part[columns] = K.T @ vectors[rows]
             return (part,), ()
 
-        return tiles.visit(row_of_tiles, np.arange(n_rows))[0][0]
+        return strips.visit(row_of_tiles, np.arange(self.n_rows))[0][0]
 
     def pull_back(self, adjoint_V, inputs, adjoint_kdiag, adjoint_Kuu, wrt_Z=False):
         """Contract adjoints of V, Kuu and kdiag into gradients w.r.t. `theta` and Z.

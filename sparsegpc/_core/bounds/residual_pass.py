@@ -11,7 +11,7 @@ import numpy as np
 
 from sparsegpc._core.bounds.log_determinants import moments
 from sparsegpc._core.numerics.linalg import solve_lower
-from sparsegpc._core.rows.blocks import RowBlocks, Table
+from sparsegpc._core.rows.blocks import Table
 
 
 def residual_pass(features, outputs, vectors):
@@ -38,12 +38,10 @@ def residual_pass(features, outputs, vectors):
     """
     precision = np.stack([sites.precision for sites, _ in outputs])
     factors = [posterior.LB for _, posterior in outputs]
-    n_rows, tile_rows = features.n_rows, features.tile_rows
-    n_threads = features.blocks.n_threads
-    strips = RowBlocks(n_rows, tile_rows, n_threads=n_threads, block_rows=tile_rows)
+    n_rows = features.n_rows
     strip = partial(_strip, features, factors, precision, vectors)
     inputs = Table(features.X), np.arange(n_rows), features.residual, precision
-    (squares, projected_norms, projected), (products,) = strips.visit(strip, *inputs)
+    (squares, projected_norms, projected), (products,) = features.strips.visit(strip, *inputs)
     cost = precision @ features.residual
     # tr(PK) is tr(PQ) = tr(VPV^T) = tr(B) - M, plus the trace of R.
     prior_cost = cost + [(LB**2).sum() - len(LB) for LB in factors]

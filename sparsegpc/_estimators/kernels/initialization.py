@@ -42,11 +42,10 @@ def column_relevance(kernel, spread):
 def start_values(adapted, spread, fast=True):
     """Return start values for theta: the kernel's own, then some with data-based length scales.
 
-    The latter have the variances of `AdaptedKernel.rescaled`, where the bound of the kernel's own
-    may be flat, too.
-    Where a length scale is far too short or too long, the bound is flat. The candidates therefore
-    range from the typical distance of two rows down to their distance along a single column or, if
-    `fast`, an eighth of that, for functions that vary fast.
+    The latter have the variances of `AdaptedKernel.rescaled`, since the bound may be flat at the
+    kernel's own. Where a length scale is far too short or too long, the bound is flat. The
+    candidates therefore range from the typical distance of two rows down to their distance along a
+    single column or, if `fast`, an eighth of that, for functions that vary fast.
     """
     n_varying = max(1, int(spread.varies.sum()))
     starts = [np.clip(adapted.theta, *adapted.bounds.T)]

@@ -2,12 +2,12 @@
 
 import numpy as np
 
+from sparsegpc._estimators.kernels.sklearn_kernels import SOME_ROWS
+
 # With less than this share of the targets' deviation, f cannot explain much of them.
 SMALLEST_SHARE = 0.2
 # From this ratio of their deviations on, one kernel for two outputs visibly costs accuracy.
 UNLIKE = 10.0
-# The variance of f at so many rows stands for that at all.
-SOME_ROWS = 100
 
 
 def describe_mismatch(kernel, X, variance, remedy, constant=False):

@@ -1,7 +1,7 @@
 """The tight bound of likelihoods that are not Gaussian: its place among other bounds and the truth.
 
 The truth is an integral over all f by a product rule. It sees the covariance matrix of all rows,
-and knows nothing of points, sites and residuals.
+and uses neither points nor sites nor residuals.
 """
 
 from collections.abc import Callable
