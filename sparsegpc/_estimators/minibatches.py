@@ -2,10 +2,12 @@
 
 import numbers
 import warnings
+from typing import NamedTuple
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import Kernel
+from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from sparsegpc._core.learning.fit import fit
@@ -16,13 +18,14 @@ from sparsegpc._core.selection.selectors import CandidateRows, PivotedSelector
 from sparsegpc._estimators.base_estimator import Estimator
 from sparsegpc._estimators.inducing_points import METHODS, check_inducing_points, make_choice
 from sparsegpc._estimators.input.settings import row_options
+from sparsegpc._estimators.input.targets import distinct_rows
 from sparsegpc._estimators.input.validation import refuse_overflow
 from sparsegpc._estimators.kernels.initialization import start_values
 from sparsegpc._estimators.messages.callbacks import CALLBACK_SUPPORT
 from sparsegpc._estimators.messages.fit_warnings import FRAMES_TO_USER
 
 # Rows, points and steps of the fit that gives start values; it takes about a second.
-START_ROWS, START_POINTS, START_ITERATIONS = 2000, 100, 30
+START_ROWS, START_POINTS, START_ITERATIONS = 2000, 200, 30
 # `history_` keeps so many calls of partial_fit, so that a model of an endless stream stays small.
 LONGEST_HISTORY = 1000
 
@@ -80,6 +83,23 @@ def choose_points(kernel, theta, X, weight, *, selector, n_inducing, rng):
     return choose(kernel, theta, candidates, rows.weight).Z
 
 
+class FirstRows(NamedTuple):
+    """The first rows of a stream: X (N, D), y and weight, shape (N,) each.
+
+    Points and hyperparameters were last learned when there were ``n_learned`` rows.
+    """
+
+    X: np.ndarray
+    y: np.ndarray
+    weight: np.ndarray
+    n_learned: int = 0
+
+    def and_further(self, X, y, weight):
+        """Return these rows, followed by further ones."""
+        both = zip(self[:3], (X, y, weight), strict=True)
+        return FirstRows(*map(np.concatenate, both), self.n_learned)
+
+
 class BaseMinibatches(*CALLBACK_SUPPORT, Estimator):
     """Implement the steps of `fit` and `partial_fit`, given the core's model and distinct rows."""
 
@@ -110,9 +130,9 @@ class BaseMinibatches(*CALLBACK_SUPPORT, Estimator):
             low, high = np.minimum(low, points.min(axis=0)), np.maximum(high, points.max(axis=0))
         refuse_overflow(X, "X", low < high)
 
-    def _learn_all(self, model, state, X, y, weight, rng, progress):
+    def _learn_all(self, state, X, y, weight, rng, progress):
         """Learn from all rows, in batches; then solve for the posterior of all rows."""
-        n_epochs, n_done = self._n_learning_epochs, 0
+        model, n_epochs, n_done = self._model(), self._n_learning_epochs, 0
 
         def report(epoch, state):
             nonlocal n_done
@@ -139,6 +159,7 @@ class BaseMinibatches(*CALLBACK_SUPPORT, Estimator):
             self._state, astray = model.solve(end, X, y, weight, self.batch_size), False
         self.n_steps_ = n_done * -(-len(y) // self.batch_size)
         self.n_samples_seen_ = len(y)
+        self._first_rows = None
         self._store(model)
         progress.add(len(y), len(state.Z), self.lower_bound_)
         self.history_ = progress.history()
@@ -159,19 +180,68 @@ class BaseMinibatches(*CALLBACK_SUPPORT, Estimator):
         message = f"{type(self).__name__} {what}"
         warnings.warn(message, ConvergenceWarning, stacklevel=FRAMES_TO_USER + 1)
 
-    def _learn_further(self, model, X, y, weight, order, progress):
-        """Learn from further rows, in a shuffled order, since consecutive rows may be similar."""
-        for rows in np.array_split(order, -(-len(y) // self.batch_size)):
+    def _learn_block(self, X, y, weight, progress):
+        """Learn from a block of a stream, and return warnings."""
+        if not hasattr(self, "kernel_"):
+            self._first_rows = FirstRows(X[:0], y[:0], weight[:0])
+            self.n_steps_ = self.n_samples_seen_ = 0
+        # Consecutive rows may be similar.
+        order = self._shuffled(y, check_random_state(self.random_state))
+        n_first, found = 0, []
+        if self._first_rows is not None:
+            n_first = max(0, n_first_rows(self.n_inducing) - len(self._first_rows.y))
+            found = self._learn_first(*(part[order[:n_first]] for part in (X, y, weight)))
+        if n_first < len(y):
+            rest = order[n_first:]
+            self._learn_further(X[rest], y[rest], weight[rest], self.learning_rate)
+        self.n_steps_ += -(-len(y) // self.batch_size)
+        self.n_samples_seen_ += len(y)
+        progress.add(round(self._state.n_rows), len(self._state.Z), self.lower_bound_)
+        self.history_ = progress.history(LONGEST_HISTORY)
+        return found
+
+    def _learn_first(self, X, y, weight):
+        """Learn from some of the first rows of a stream, and return warnings.
+
+        Whenever their number has doubled, everything is learned afresh from all of them. When they
+        are enough, they are no longer kept.
+        """
+        rows, found = self._first_rows.and_further(X, y, weight), []
+        n_rows, enough = len(rows.y), n_first_rows(self.n_inducing)
+        # No row that `memory` discounts is learned from again.
+        is_last = n_rows >= (enough if self.memory is None else min(enough, self.memory))
+        if is_last or n_rows >= 2 * rows.n_learned:
+            rng = check_random_state(self.random_state)
+            X, y, weight, _, _ = distinct_rows(*rows[:3], None)
+            order = self._shuffled(y, rng)
+            X, y, weight = X[order], y[order].astype(rows.y.dtype), weight[order]
+            self._state, found = self._start(X, y, weight, rng)
+            rows = rows._replace(n_learned=n_rows)
+        # The hyperparameters of few rows are learned again before a step would pay.
+        self._learn_further(X, y, weight, self.learning_rate if is_last else 0.0)
+        self._first_rows = None if is_last else rows
+        return found
+
+    def _shuffled(self, y, rng):
+        """Return a random order of rows."""
+        return rng.permutation(len(y))
+
+    def _centred(self, y):
+        """Return the targets of the core's model."""
+        return y
+
+    def _learn_further(self, X, y, weight, learning_rate):
+        """Learn from shuffled rows, in batches."""
+        model = self._model()
+        for first in range(0, len(y), self.batch_size):
+            rows = slice(first, first + self.batch_size)
             self._state = model.step(
                 self._state,
                 X[rows],
-                y[rows],
+                self._centred(y[rows]),
                 weight[rows],
                 n_total=self.memory,
-                learning_rate=halving(self.learning_rate, self.n_steps_),
+                learning_rate=halving(learning_rate, self._state.ascent.n_steps),
+                rows_per_move=self.batch_size,
             )
-            self.n_steps_ += 1
-        self.n_samples_seen_ += len(y)
         self._store(model)
-        progress.add(round(self._state.n_rows), len(self._state.Z), self.lower_bound_)
-        self.history_ = progress.history(LONGEST_HISTORY)

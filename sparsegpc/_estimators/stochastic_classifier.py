@@ -62,8 +62,8 @@ class StochasticSparseGPClassifier(ClassPredictions, BaseMinibatches):
         two classes; "softmax" ("auto" for more), "logistic-softmax" or "dirichlet" for any number.
     n_inducing : int, default=200
         Maximum number of inducing points. It is silently limited to the number of distinct rows
-        among which the points are chosen: 20 random rows for each point, or the first block of a
-        stream.
+        among which the points are chosen: 20 random rows for each point, or as many first rows of a
+        stream, but at least 2000.
     selector : str or array of shape (n_points, n_features), default="rpcholesky"
         How points are chosen: "hgv", "rpcholesky", "greedy-variance", "kmeans" or "uniform", see
         :class:`InducingPointSelector`. An array gives the points themselves.
@@ -79,7 +79,8 @@ class StochasticSparseGPClassifier(ClassPredictions, BaseMinibatches):
         their sum. "balanced", which `partial_fit` does not accept, makes all classes equally
         frequent.
     batch_size : int, default=1024
-        Rows in a batch.
+        Rows in a batch. The hyperparameters move once for each batch; `partial_fit` adds up the
+        gradients of smaller blocks until they have as many rows.
     n_epochs : int, default=10
         Number of passes of `fit` over all rows that learn hyperparameters. Further passes with
         fixed hyperparameters then give the optimal posterior.
@@ -89,7 +90,7 @@ class StochasticSparseGPClassifier(ClassPredictions, BaseMinibatches):
         the start values of the hyperparameters.
     memory : int or None, default=None
         Number of recent rows that `partial_fit` effectively takes into account; older rows are
-        discounted. None means all.
+        discounted. None means all. The points are chosen among as many rows at most.
     optimize_inducing : bool, default=False
         Whether to learn the locations of the points together with the hyperparameters.
     random_state : int, RandomState instance or None, default=0
@@ -145,9 +146,10 @@ class StochasticSparseGPClassifier(ClassPredictions, BaseMinibatches):
     functions. Each pass over all N rows at the end costs O(N M^2) time, and its memory is limited
     by scikit-learn's ``working_memory``. Rows with equal columns and labels are merged, and their
     weights added; rows with equal columns but different labels are not merged. Rows of a
-    `numpy.memmap`, or of another array that is read by slices, are read batch by batch and never
-    merged. The model keeps sums over the rows, but no rows. A saved model takes about 8 (2 C + 1)
-    M^2 + 24 M D bytes, whatever the number of rows.
+    `numpy.memmap`, or of another array that is read by slices, are read batch by batch and, except
+    for the first rows of a stream, never merged. The model keeps sums over the rows, but no rows
+    except the first ones of a stream, as long as there are not enough of them. A saved model takes
+    about 8 (2 C + 1) M^2 + 32 M D bytes, and 8 (D + 2) bytes for each row that it keeps.
 
     References
     ----------
@@ -263,17 +265,21 @@ class StochasticSparseGPClassifier(ClassPredictions, BaseMinibatches):
             rng = check_random_state(self.random_state)
             order = _one_of_each_class_first(rng.permutation(len(codes)), codes)
             first = order[: n_first_rows(self.n_inducing)]
-            model, state = self._start(X[first], codes[first], weight[first], rng)
-            self._learn_all(model, state, X, codes, weight, rng, progress)
+            state, _ = self._start(X[first], codes[first], weight[first], rng)
+            self._learn_all(state, X, codes, weight, rng, progress)
             self._warn(weight_warnings(sample_weight))
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X, y, classes=None, sample_weight=None):
-        """Learn from further rows, each of which is used once.
+        """Learn from further rows.
 
-        The first block also determines the inducing points and the start of the hyperparameters, so
-        it should be representative, and have more rows than points.
+        The first rows of a stream are kept until there are 2000 of them, or 20 for each point if
+        that is more, but at most about `memory`. Whenever their number has doubled, the inducing
+        points and the hyperparameters are learned anew from all of them. Later rows are used once:
+        the points stay, and the hyperparameters follow gradients. So the rows should come in random
+        order. The sizes of the blocks hardly matter for the result, but calls with fewer rows than
+        points take as long as with that many.
 
         Parameters
         ----------
@@ -304,17 +310,12 @@ class StochasticSparseGPClassifier(ClassPredictions, BaseMinibatches):
             check_classes(self.classes_)
             X, codes, weight = _distinct(rows, class_codes(rows.y, self.classes_))
             self.class_weight_ = class_factors(self.class_weight, self.classes_, codes, weight)
-            rng = check_random_state(self.random_state)
-            order = rng.permutation(len(codes))
-            if first:
-                some = _one_of_each_class_first(order, codes)[: n_first_rows(self.n_inducing)]
-                model, self._state = self._start(X[some], codes[some], weight[some], rng)
-                self.n_steps_ = self.n_samples_seen_ = 0
-            else:
-                model = self._model(adapt_kernel(self.kernel_, self.n_features_in_).kernel)
-            self._learn_further(model, X, codes, weight, order, progress)
+            self._learn_block(X, codes, weight, progress)
             self._warn(weight_warnings(sample_weight))
         return self
+
+    def _shuffled(self, y, rng):
+        return _one_of_each_class_first(rng.permutation(len(y)), y)
 
     def _checked(self, X, y, sample_weight, reset):
         """Return `PresentRows`."""
@@ -330,7 +331,7 @@ class StochasticSparseGPClassifier(ClassPredictions, BaseMinibatches):
             )
 
     def _start(self, X, codes, weight, rng):
-        """Return the core's model and its state before any batch, from some shuffled rows."""
+        """Return the state before any batch, from some shuffled rows, and no warnings."""
         self._likelihood = self._resolved_likelihood()
         some = unique_rows(X[:START_ROWS], weight[:START_ROWS])
         spread = measure_spread(some.X, some.weight)
@@ -362,8 +363,7 @@ class StochasticSparseGPClassifier(ClassPredictions, BaseMinibatches):
             rng=rng,
         )
         self._bounds, self.kernel_ = parameters.bounds, kernel
-        model = self._model(parameters.kernel)
-        return model, model.start(theta, Z)
+        return self._model().start(theta, Z), []
 
     def _resolved_likelihood(self):
         n_classes = len(self.classes_)
@@ -379,9 +379,10 @@ class StochasticSparseGPClassifier(ClassPredictions, BaseMinibatches):
     def _slack(self):
         return resolve_slack(self.bound, self._likelihood, in_batches=True)
 
-    def _model(self, kernel):
+    def _model(self):
+        """Return the core's model for the current kernel."""
         return SiteBatches(
-            kernel,
+            adapt_kernel(self.kernel_, self.n_features_in_).kernel,
             self._likelihood,
             slack=self._slack(),
             fit_prior_mean=self.fit_prior_mean,

@@ -57,8 +57,8 @@ class StochasticSparseGPRegressor(GaussianPredictions, BaseMinibatches):
         Its free hyperparameters start from a fit to a few thousand rows.
     n_inducing : int, default=200
         Maximum number of inducing points. It is silently limited to the number of distinct rows
-        among which the points are chosen: 20 random rows for each point, or the first block of a
-        stream.
+        among which the points are chosen: 20 random rows for each point, or as many first rows of a
+        stream, but at least 2000.
     selector : str or array of shape (n_points, n_features), default="rpcholesky"
         How points are chosen: "hgv", "rpcholesky", "greedy-variance", "kmeans" or "uniform", see
         :class:`InducingPointSelector`. An array gives the points themselves.
@@ -68,7 +68,8 @@ class StochasticSparseGPRegressor(GaussianPredictions, BaseMinibatches):
     fit_prior_mean : bool, default=True
         Whether to learn the constant mean of f; otherwise it is zero.
     batch_size : int, default=1024
-        Rows in a batch.
+        Rows in a batch. The hyperparameters move once for each batch; `partial_fit` adds up the
+        gradients of smaller blocks until they have as many rows.
     n_epochs : int, default=10
         Number of passes of `fit` over all rows that learn hyperparameters. A last pass with fixed
         hyperparameters gives the optimal posterior.
@@ -78,7 +79,7 @@ class StochasticSparseGPRegressor(GaussianPredictions, BaseMinibatches):
         the start values of the hyperparameters.
     memory : int or None, default=None
         Number of recent rows that `partial_fit` effectively takes into account; older rows are
-        discounted. None means all.
+        discounted. None means all. The points are chosen among as many rows at most.
     optimize_inducing : bool, default=False
         Whether to learn the locations of the points together with the hyperparameters.
     random_state : int, RandomState instance or None, default=0
@@ -131,8 +132,10 @@ class StochasticSparseGPRegressor(GaussianPredictions, BaseMinibatches):
     A step costs O(b M^2 + M^3) time for b rows in a batch, and O(b M) memory. Rows with equal
     columns and targets are merged, and their weights added; rows with equal columns but different
     targets are not merged. Rows of a `numpy.memmap`, or of another array that is read by slices,
-    are read batch by batch and never merged. The model keeps sums over the rows, but no rows. A
-    saved model takes about 24 M^2 + 24 M D bytes, whatever the number of rows.
+    are read batch by batch and, except for the first rows of a stream, never merged. The model
+    keeps sums over the rows, but no rows except the first ones of a stream, as long as there are
+    not enough of them. A saved model takes about 24 M^2 + 32 M D bytes, and 8 (D + 2) bytes for
+    each row that it keeps.
 
     References
     ----------
@@ -234,18 +237,22 @@ class StochasticSparseGPRegressor(GaussianPredictions, BaseMinibatches):
             rng = check_random_state(self.random_state)
             order = rng.permutation(len(y))
             first = order[: n_first_rows(self.n_inducing)]
-            model, state, found = self._start(X[first], y[order], weight[order], rng)
+            state, found = self._start(X[first], y[order], weight[order], rng)
             target = centred(y[None], self._y_centre)[0]
-            self._learn_all(model, state, X, target, weight, rng, progress)
+            self._learn_all(state, X, target, weight, rng, progress)
             self._warn(weight_warnings(sample_weight) + found)
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X, y, sample_weight=None):
-        """Learn from further rows, each of which is used once.
+        """Learn from further rows.
 
-        The first block also determines the inducing points, the start of the hyperparameters and
-        the centre of the targets, so it should be representative, and have more rows than points.
+        The first rows of a stream are kept until there are 2000 of them, or 20 for each point if
+        that is more, but at most about `memory`. Whenever their number has doubled, the inducing
+        points and the hyperparameters are learned anew from all of them. Later rows are used once:
+        the points stay, and the hyperparameters follow gradients. So the rows should come in random
+        order. The sizes of the blocks hardly matter for the result, but calls with fewer rows than
+        points take as long as with that many.
 
         Parameters
         ----------
@@ -266,18 +273,9 @@ class StochasticSparseGPRegressor(GaussianPredictions, BaseMinibatches):
         """
         with all_or_nothing(self), single_threaded_blas():
             progress = Progress(past=getattr(self, "history_", None))
-            first, found = not hasattr(self, "kernel_"), []
+            first = not hasattr(self, "kernel_")
             X, y, weight = self._checked(X, y, sample_weight, reset=first)
-            rng = check_random_state(self.random_state)
-            order = rng.permutation(len(y))
-            if first:
-                some = X[order[: n_first_rows(self.n_inducing)]]
-                model, self._state, found = self._start(some, y[order], weight[order], rng)
-                self.n_steps_ = self.n_samples_seen_ = 0
-            else:
-                model = self._model(adapt_kernel(self.kernel_, self.n_features_in_).kernel)
-            target = centred(y[None], self._y_centre)[0]
-            self._learn_further(model, X, target, weight, order, progress)
+            found = self._learn_block(X, y, weight, progress)
             self._warn(weight_warnings(sample_weight) + found)
         return self
 
@@ -288,8 +286,11 @@ class StochasticSparseGPRegressor(GaussianPredictions, BaseMinibatches):
         X, y, weight, _, _ = distinct_rows(X, y, sample_weight, None)
         return X, y, weight
 
+    def _centred(self, y):
+        return centred(y[None], self._y_centre)[0]
+
     def _start(self, X, y, weight, rng):
-        """Return the core's model, its state before any batch, and warnings, from shuffled rows.
+        """Return the state before any batch, and warnings, from shuffled rows.
 
         The first `n_first_rows` of `X` suffice; centre and scale are those of all of `y` and
         `weight`.
@@ -324,8 +325,7 @@ class StochasticSparseGPRegressor(GaussianPredictions, BaseMinibatches):
             rng=rng,
         )
         self._bounds, self.kernel_ = parameters.bounds, kernel
-        model = self._model(adapted.kernel)
-        return model, model.start(theta, Z), found
+        return self._model().start(theta, Z), found
 
     def _theta_of_some(self, parameters, rows, y, weight, spread):
         """Return the parameters learned from the first rows alone."""
@@ -343,9 +343,10 @@ class StochasticSparseGPRegressor(GaussianPredictions, BaseMinibatches):
         )
         return learn_theta(model, parameters, spread, self.n_inducing)
 
-    def _model(self, kernel):
+    def _model(self):
+        """Return the core's model for the current kernel."""
         return GaussianBatches(
-            kernel,
+            adapt_kernel(self.kernel_, self.n_features_in_).kernel,
             slack=SLACKS[self.bound],
             fit_prior_mean=self.fit_prior_mean,
             learn_Z=self.optimize_inducing,

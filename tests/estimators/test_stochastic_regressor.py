@@ -17,6 +17,7 @@ from sklearn.preprocessing import StandardScaler
 
 from sparsegpc import HomoscedasticNoise, SparseGPRegressor, StochasticSparseGPRegressor
 from sparsegpc._core.minibatches.stochastic_model import StochasticModel
+from sparsegpc._estimators import minibatches
 
 KERNEL = ConstantKernel(2.0) * RBF(1.5)
 BOUNDS = ["tight", "standard"]
@@ -350,11 +351,12 @@ def test_partial_fit_goes_on_from_fit():
     assert model.n_samples_seen_ == 300
 
 
-def test_points_may_begin_to_move_in_the_middle_of_a_stream():
-    X, y = waves(200)
-    model = stream(model_of(batch_size=20), X[:100], y[:100], [50, 50])
+def test_points_may_begin_to_move_in_the_middle_of_a_stream(monkeypatch):
+    X, y = waves(350)
+    monkeypatch.setattr(minibatches, "START_ROWS", 250)
+    model = stream(model_of(batch_size=20), X[:300], y[:300], [150, 150])
     points = model.inducing_points_
-    model.set_params(optimize_inducing=True).partial_fit(X[100:], y[100:])
+    model.set_params(optimize_inducing=True).partial_fit(X[300:], y[300:])
     assert np.abs(model.inducing_points_ - points).max() > 1e-3
     points = model.inducing_points_
     model.set_params(optimize_inducing=False).partial_fit(X, y)
@@ -545,10 +547,13 @@ def test_points_are_chosen_among_the_rows(selector):
         assert {tuple(point) for point in model.inducing_points_} <= {tuple(row) for row in X}
 
 
-def test_points_of_a_stream_come_from_its_first_block():
-    X, y = waves(100)
-    model = stream(fixed_model(), X, y, [20, 80])
-    assert {tuple(point) for point in model.inducing_points_} <= {tuple(row) for row in X[:20]}
+def test_points_of_a_stream_come_from_its_first_rows(monkeypatch):
+    X, y = waves(300)
+    monkeypatch.setattr(minibatches, "START_ROWS", 100)
+    model = stream(fixed_model(n_inducing=5), X, y, [20, 80, 200])
+    points = {tuple(point) for point in model.inducing_points_}
+    assert points <= {tuple(row) for row in X[:100]}
+    assert not points <= {tuple(row) for row in X[:20]}
 
 
 def test_points_given_as_a_list_are_used_as_they_are():

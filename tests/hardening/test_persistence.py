@@ -318,7 +318,8 @@ def test_learning_adds_its_history_only():
 
 def test_a_stream_does_not_let_a_model_grow(monkeypatch):
     monkeypatch.setattr(minibatches, "LONGEST_HISTORY", 5)
-    model = StochasticSparseGPClassifier(**MINIBATCHES)
+    monkeypatch.setattr(minibatches, "START_ROWS", 200)
+    model = StochasticSparseGPClassifier(**{**MINIBATCHES, "batch_size": 80})
     sizes = []
     for _ in range(10):
         model.partial_fit(rows(), labels(3), classes=[0, 1, 2])

@@ -5,14 +5,14 @@ import numpy as np
 from sparsegpc._core.bounds.collapsed import RowSums
 
 
-def window(n_rows, n_batch, n_total, learning_rate):
+def window(n_rows, n_batch, n_total, learning_rate, rows_per_move=1):
     """Return the number of rows in the window after a batch; see `stochastic_model`."""
     limit = np.inf if n_total is None else n_total
     if learning_rate > 0.0:
-        # Adam can change a hyperparameter by a factor of e in 1 / learning_rate batches. A wider
+        # Adam can change a hyperparameter by a factor of e in 1 / learning_rate moves. A wider
         # window would keep sums from outdated hyperparameters, and a narrower one would learn from
         # too few rows.
-        limit = min(limit, n_batch / learning_rate)
+        limit = min(limit, max(n_batch, rows_per_move) / learning_rate)
     return max(n_batch, min(n_rows + n_batch, limit))
 
 

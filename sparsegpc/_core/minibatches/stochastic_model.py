@@ -32,7 +32,8 @@ the scale of the kernel changes, or if the rows are the inducing points. Otherwi
 for small changes, and the window drops the sums of earlier steps.
 
 The hyperparameters, and the inducing points if `learn_Z` is true, are updated by Adam (Kingma and
-Ba 2015) with the gradient of the batch at fixed q(u).
+Ba 2015) with the gradient of the batch at fixed q(u). The gradients of batches that are too small
+for a step of Adam are added up.
 """
 
 from typing import NamedTuple
@@ -54,8 +55,9 @@ class StochasticState(NamedTuple):
     ``theta`` (P,) holds the free parameters of the kernel, then those of the likelihood. ``Z``
     (M, D) holds the inducing points, with the Cholesky factor ``Luu`` of their covariance and its
     relative ``jitter``. ``sums`` holds the `RowSums` of the window for each function. ``n_rows`` is
-    the number of rows in the window, and ``n_seen`` that of all rows so far. ``ascent`` is the
-    memory of Adam for theta, then Z.
+    the number of rows in the window, and ``n_seen`` that of all rows so far. ``gradient`` is the
+    gradient w.r.t. theta, then Z, summed over the ``n_gradient`` rows since the last step of Adam
+    (0 if there are none). ``ascent`` is the memory of Adam.
     """
 
     theta: np.ndarray
@@ -65,6 +67,8 @@ class StochasticState(NamedTuple):
     sums: tuple
     n_rows: float
     n_seen: int
+    gradient: np.ndarray | float
+    n_gradient: int
     ascent: AdamMemory
 
 
@@ -128,9 +132,9 @@ class StochasticModel:
         (Luu, jitter), _ = factor_inducing(self.kernel, theta[: self.kernel.n_params], Z)
         sums = (no_rows(len(Z)),) * self.n_functions
         ascent = no_steps(theta.size + Z.size)
-        return StochasticState(theta, Z, Luu, jitter, sums, 0, 0, ascent)
+        return StochasticState(theta, Z, Luu, jitter, sums, 0, 0, 0.0, 0, ascent)
 
-    def step(self, state, X, y, weight, *, n_total=None, learning_rate=0.0):
+    def step(self, state, X, y, weight, *, n_total=None, learning_rate=0.0, rows_per_move=1):
         """Return the state after a batch.
 
         Parameters
@@ -143,7 +147,10 @@ class StochasticModel:
             drawn, or the length of a stream to remember. None sets no limit.
         learning_rate : float
             Approximate length of the step in the logarithmic parameters theta. 0 keeps theta and Z.
-            If it is positive, the window holds at most N_b / `learning_rate` rows.
+            If it is positive, the window holds at most 1 / `learning_rate` times as many rows as
+            the batch, or as `rows_per_move` if that is more.
+        rows_per_move : int
+            Number of rows whose gradients are added up before theta and Z move.
 
         Returns
         -------
@@ -155,7 +162,7 @@ class StochasticModel:
         positive learning rate adds about 6 N_b M^2 + 10 M^3.
         """
         features = self._features(state, X)
-        n_rows = window(state.n_rows, len(y), n_total, learning_rate)
+        n_rows = window(state.n_rows, len(y), n_total, learning_rate, rows_per_move)
         share = (n_rows - len(y)) / state.n_rows if state.n_rows else 0.0
         kept = tuple(scaled(sums, share) for sums in state.sums)
         sums, found = self._absorb(state, features, y, weight, kept)
@@ -166,7 +173,11 @@ class StochasticModel:
         # Each batch gets its share of the gradient of the prior, which counts once for all rows.
         n_all = state.n_seen if n_total is None else n_total
         grad_theta = grad_theta + self.log_prior(state.theta)[1] * (len(y) / max(n_all, len(y)))
-        return self._move(state, grad_theta, grad_Z, len(y), learning_rate)
+        if not self.learn_Z:
+            grad_Z = np.zeros(state.Z.shape)
+        gradient = state.gradient + np.append(grad_theta, grad_Z)
+        state = state._replace(gradient=gradient, n_gradient=state.n_gradient + len(y))
+        return state if state.n_gradient < rows_per_move else self._move(state, learning_rate)
 
     def posteriors(self, state):
         """Return the `FunctionPosterior` of each f given the rows in the window.
@@ -238,19 +249,21 @@ class StochasticModel:
             blocks, self.kernel, self.kernel_theta(state), state.Z, X, jitter=state.jitter
         )
 
-    def _move(self, state, grad_theta, grad_Z, n_batch, learning_rate):
-        """Return the state after a step of theta and Z by Adam, with the gradient of a batch."""
+    def _move(self, state, learning_rate):
+        """Return the state after a step of theta and Z by Adam, with the mean gradient per row."""
         theta, Z = state.theta, state.Z
         # Points move in units of 0.3 times the standard deviation of their columns.
         unit = 0.3 * Z.std(axis=0)
-        moves = grad_Z * (unit / n_batch) if self.learn_Z else np.zeros(Z.shape)
-        gradient = np.append(self._projected(theta, grad_theta) / n_batch, moves)
-        ascent, direction = adam_step(state.ascent, gradient)
+        gradient = state.gradient / state.n_gradient
+        by_theta = self._projected(theta, gradient[: len(theta)])
+        by_Z = gradient[len(theta) :].reshape(Z.shape) * unit
+        ascent, direction = adam_step(state.ascent, np.append(by_theta, by_Z))
         step = learning_rate * direction
         if self.learn_Z:
             Z = Z + unit * step[len(theta) :].reshape(Z.shape)
         theta = self._within_bounds(theta + step[: len(theta)])
-        return self.carry(state._replace(ascent=ascent), theta, Z)
+        state = state._replace(gradient=0.0, n_gradient=0, ascent=ascent)
+        return self.carry(state, theta, Z)
 
     def carry(self, state, theta, Z):
         """Return the state at other hyperparameters and points, with projected sums.

@@ -68,9 +68,11 @@ class Data:
             state, [posterior], self.X[rows], self.y[rows], self.weight[rows], n
         )
 
-    def gradient(self, posterior):
-        """Return the gradient of the bound of all rows at fixed q(u), w.r.t. theta and Z."""
-        sites, features = gaussian_sites(self.y, self.weight, LOG_NOISE), self.features()
+    def gradient(self, posterior, rows=slice(None)):
+        """Return the gradient of the bound of some rows at fixed q(u), w.r.t. theta and Z."""
+        sites = gaussian_sites(self.y[rows], self.weight[rows], LOG_NOISE)
+        problem = self.problem._replace(X=self.X[rows])
+        features = problem.features(jitter=self.start.jitter)
         sums = row_sums(features, sites, self.slack)
         return batch_gradient(features, sites, sums, LOG_NOISE, self.slack, posterior, wrt_Z=True)
 

@@ -19,6 +19,8 @@ def test_window_grows_by_batches_up_to_its_limits():
     assert window(1000, 10, None, 0.1) == pytest.approx(100)
     assert window(1000, 10, 50, 0.1) == 50
     assert window(0, 10, 5, 0.0) == 10
+    assert window(1000, 10, None, 0.1, 20) == pytest.approx(200)
+    assert window(1000, 30, None, 0.1, 20) == pytest.approx(300)
 
 
 def random_sums(rng, m=3):

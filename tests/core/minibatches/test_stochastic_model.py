@@ -141,6 +141,28 @@ def test_batches_count_in_the_slope_whatever_their_size():
     assert_allclose(once.ascent.mean[: len(by_theta)], 0.1 * by_theta / 6, rtol=1e-9, atol=1e-12)
 
 
+def test_small_batches_move_together():
+    """By the sum of their gradients, each at the q(u) of the rows up to there."""
+    data = Data(9, learn_Z=True)
+    state, total = data.start, 0.0
+    for rows in (slice(0, 10), slice(10, 24)):
+        assert state.theta is data.start.theta
+        assert state.Z is data.start.Z
+        after = data.step(state, rows)
+        by_theta, by_Z = data.gradient(posterior_of(data.model, after), rows)
+        total += np.append(by_theta, by_Z * 0.3 * data.start.Z.std(axis=0))
+        state = data.step(state, rows, learning_rate=0.01, rows_per_move=24)
+    assert state.ascent.n_steps == 1
+    assert state.n_rows == state.n_seen == 24
+    assert_allclose(state.ascent.mean, 0.1 * total / 24, rtol=1e-8, atol=1e-10)
+    moves = state.theta - data.start.theta
+    assert_allclose(moves, 0.01 * np.sign(total[: len(moves)]), rtol=1e-6)
+    # The next rows begin a new sum.
+    state = data.step(state, slice(0, 10), learning_rate=0.01, rows_per_move=24)
+    assert state.n_gradient == 10
+    assert state.ascent.n_steps == 1
+
+
 def test_points_move_only_if_asked():
     data = Data(9)
     state = data.step(data.start, learning_rate=0.1)
