@@ -17,7 +17,7 @@ from sparsegpc import SparseGPClassifier
 from sparsegpc.displays import InducingPointsDisplay
 
 X, y = make_moons(400, noise=0.25, random_state=0)
-model = SparseGPClassifier(likelihood="polya-gamma").fit(X, y)
+model = SparseGPClassifier(likelihood="polya-gamma", selector="rpcholesky").fit(X, y)
 print(f"{len(model.inducing_points_)} of {len(y)} rows are inducing points")
 print("the first of them are rows", model.inducing_indices_[:5])
 InducingPointsDisplay.from_estimator(model, X, y)

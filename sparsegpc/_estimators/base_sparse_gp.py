@@ -13,7 +13,7 @@ from sparsegpc._core.rows.threads import single_threaded_blas
 from sparsegpc._core.rows.unique_rows import unique_rows
 from sparsegpc._estimators.base_estimator import Estimator
 from sparsegpc._estimators.fitted_bounds import Restated, bound_at, certified, truncated
-from sparsegpc._estimators.inducing_points import METHODS
+from sparsegpc._estimators.inducing_points import AUTO, METHODS
 from sparsegpc._estimators.input.settings import row_options
 from sparsegpc._estimators.input.validation import checked_targets, present_rows, validated_rows
 from sparsegpc._estimators.kernels.initialization import column_relevance, default_kernel
@@ -51,8 +51,9 @@ class BaseSparseGP(*CALLBACK_SUPPORT, Estimator):
     n_inducing : int or "auto", default=200
         Maximum number of inducing points. :class:`SparseGPRegressor` describes this and the other
         parameters in detail.
-    selector : str, InducingPointSelector or array (n_points, n_features), default="rpcholesky"
-        How points are chosen.
+    selector : str, InducingPointSelector or array (n_points, n_features), default="auto"
+        How points are chosen; "auto" chooses rows, or the centroids of the rows around them if
+        these have a higher bound.
     selection_tol : float, default=1e-5
         Stop choosing points once the residual variance costs at most this many nats per row, see
         `cost_per_row_`.
@@ -169,7 +170,7 @@ class BaseSparseGP(*CALLBACK_SUPPORT, Estimator):
     _parameter_constraints = {
         "kernel": [Kernel, None],
         "n_inducing": [Interval(numbers.Integral, 1, None, closed="left"), StrOptions({"auto"})],
-        "selector": [StrOptions(set(METHODS)), InducingPointSelector, "array-like"],
+        "selector": [StrOptions({AUTO, *METHODS}), InducingPointSelector, "array-like"],
         "selection_tol": [Interval(numbers.Real, 0, None, closed="left")],
         "certificate_tol": [Interval(numbers.Real, 0, None, closed="neither")],
         "max_inducing": [Interval(numbers.Integral, 1, None, closed="left")],
@@ -199,7 +200,7 @@ class BaseSparseGP(*CALLBACK_SUPPORT, Estimator):
         kernel=None,
         *,
         n_inducing=200,
-        selector="rpcholesky",
+        selector="auto",
         selection_tol=1e-5,
         certificate_tol=1e-2,
         max_inducing=2000,
@@ -347,8 +348,7 @@ class BaseSparseGP(*CALLBACK_SUPPORT, Estimator):
         self.inducing_points_ = posterior.Z
         self.jitter_ = evaluation.jitter
         self.lower_bound_ = evaluation.elbo + offset
-        cost = 0.5 * sum(q.mean_cost for q in posterior.functions)
-        self.cost_per_row_ = float(cost * len(model.weight) / model.total_weight)
+        self.cost_per_row_ = float(posterior.residual_cost / model.total_weight)
         self.prior_mean_ = self._prior_mean(posterior.prior_means)
 
     def _prior_mean(self, means):

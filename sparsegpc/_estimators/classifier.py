@@ -85,8 +85,10 @@ class SparseGPClassifier(ClassPredictions, BaseSparseGP):
         per row. "auto" doubles the number of points until the certificate is at most
         `certificate_tol`, doubling hardly raises the bound, or `max_inducing` is reached;
         ``growth_end_`` gives the reason.
-    selector : str, InducingPointSelector or array (n_points, n_features), default="rpcholesky"
-        How points are chosen: "rpcholesky", "hgv", "greedy-variance", "kmeans" or "uniform", see
+    selector : str, InducingPointSelector or array (n_points, n_features), default="auto"
+        How points are chosen. "auto" chooses rows as "rpcholesky" does, and replaces them by the
+        centroids of the rows around them if these have a higher bound; the points are then no
+        rows. For "hgv", "rpcholesky", "greedy-variance", "kmeans" and "uniform" see
         :class:`InducingPointSelector`. "hgv" is deterministic, but with many rows it places points
         at outliers. An instance of the class sets the method, the number of points and the
         tolerance (its defaults differ); `n_inducing` and `selection_tol` are then ignored, and its
@@ -140,8 +142,8 @@ class SparseGPClassifier(ClassPredictions, BaseSparseGP):
         Number of joblib's processes or threads when there is one model per class; they share the
         cores. A single model uses all cores by itself.
     random_state : int, RandomState instance or None, default=0
-        Seed for the selectors "rpcholesky", "kmeans" and "uniform", and for restarts. An integer
-        gives the same model in every call; None gives different draws.
+        Seed for the selectors "auto", "rpcholesky", "kmeans" and "uniform", and for restarts. An
+        integer gives the same model in every call; None gives different draws.
     verbose : int, default=0
         1 prints a line for each choice of points; 2 also prints a line for each evaluation of the
         bound.
@@ -290,7 +292,7 @@ class SparseGPClassifier(ClassPredictions, BaseSparseGP):
         *,
         likelihood="auto",
         n_inducing=200,
-        selector="rpcholesky",
+        selector="auto",
         selection_tol=1e-5,
         certificate_tol=1e-2,
         max_inducing=2000,

@@ -17,6 +17,8 @@ PIVOTED = {
     "uniform": ("order", True),
 }
 METHODS = (*PIVOTED, "kmeans")
+# The default of the estimators: points of `AUTO_METHOD`, or the centroids of the rows around them.
+AUTO, AUTO_METHOD = "auto", "rpcholesky"
 # Number of (M, M) matrices that every model of M points needs at once; most need two to three times
 # as many.
 N_MATRICES = 5
@@ -39,10 +41,10 @@ def make_choice(method, n_points, tol, X, weight, rng):
             few = spaced_rows(X, max(10_000, 100 * n_points))
             X, weight = X[few], weight[few]
         return FixedSelector(kmeans.fit(X, sample_weight=weight).cluster_centers_)
-    rule, by_precision = PIVOTED[method]
+    rule, by_precision = PIVOTED[AUTO_METHOD if method == AUTO else method]
     order = rng.permutation(len(X)) if rule == "order" else None
     options = {"by_precision": by_precision, "rng": rng, "order": order}
-    return PivotedSelector(rule, n_points, tol, **options)
+    return PivotedSelector(rule, n_points, tol, or_centroids=method == AUTO, **options)
 
 
 def check_inducing_points(points, n_features):

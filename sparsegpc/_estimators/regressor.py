@@ -79,8 +79,10 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
         per row. "auto" doubles the number of points until the certificate is at most
         `certificate_tol`, doubling hardly raises the bound, or `max_inducing` is reached;
         ``growth_end_`` gives the reason.
-    selector : str, InducingPointSelector or array (n_points, n_features), default="rpcholesky"
-        How points are chosen: "hgv", "rpcholesky", "greedy-variance", "kmeans" or "uniform", see
+    selector : str, InducingPointSelector or array (n_points, n_features), default="auto"
+        How points are chosen. "auto" chooses rows as "rpcholesky" does, and replaces them by the
+        centroids of the rows around them if these have a higher bound; the points are then no
+        rows. For "hgv", "rpcholesky", "greedy-variance", "kmeans" and "uniform" see
         :class:`InducingPointSelector`. An instance of the class sets the method, the number of
         points and the tolerance (its defaults differ); `n_inducing` and `selection_tol` are then
         ignored, and its kernel and weighting must be None. An array gives the points themselves.
@@ -127,9 +129,9 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
         does not fix the points and there are at most `n_inducing` of them. The kernel may have
         other values and bounds than in the last fit, but must have the same structure.
     random_state : int, RandomState instance or None, default=0
-        Seed for the selectors "rpcholesky", "kmeans" and "uniform", and for restarts. An integer
-        gives the same model in every call; None gives different draws. The selector "hgv" is
-        deterministic, but with low noise and few points it places them at outliers.
+        Seed for the selectors "auto", "rpcholesky", "kmeans" and "uniform", and for restarts. An
+        integer gives the same model in every call; None gives different draws. The selector "hgv"
+        is deterministic, but with low noise and few points it places them at outliers.
     verbose : int, default=0
         1 prints a line for each choice of points; 2 also prints a line for each evaluation of the
         bound.
@@ -259,7 +261,7 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
         *,
         noise=DEFAULT,
         n_inducing=200,
-        selector="rpcholesky",
+        selector="auto",
         selection_tol=1e-5,
         certificate_tol=1e-2,
         max_inducing=2000,

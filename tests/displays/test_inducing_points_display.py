@@ -132,7 +132,9 @@ def test_a_label_that_begins_with_an_underscore_has_its_entry(moons):
 
 def test_points_of_a_pipeline_are_mapped_back(moons):
     X, y = 1e3 * moons[0] + 5.0, moons[1]
-    model = make_pipeline(StandardScaler(), "passthrough", PCA(), SparseGPClassifier(n_inducing=8))
+    model = make_pipeline(
+        StandardScaler(), "passthrough", PCA(), SparseGPClassifier(n_inducing=8, selector="hgv")
+    )
     model.fit(X, y)
     display = InducingPointsDisplay.from_estimator(model, X, y, **SMALL)
     assert_allclose(display.inducing_points, X[model[-1].inducing_indices_])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 from sklearn.base import clone
-from sklearn.gaussian_process.kernels import Matern
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
 from sparsegpc import InducingPointSelector, SparseGPClassifier
 from tests.estimators import regression, two_classes
@@ -163,3 +163,28 @@ def test_moving_the_points_raises_the_bound(noise):
     assert moved.inducing_indices_ is None
     assert moved.inducing_points_.shape == (6, 2)
     assert moved.certificate(X, y).upper_bound >= moved.lower_bound_
+
+
+def test_the_default_chooses_centroids_where_they_have_a_higher_bound():
+    """With few points in many columns means of rows are better than rows."""
+    rng = np.random.RandomState(0)
+    X = rng.randn(150, 6)
+    y = X[:, 0] + 0.4 * rng.randn(150) > 0.0
+    options = {"n_inducing": 6, "kernel": ConstantKernel(4.0) * RBF(3.0), "optimizer": None}
+    model = SparseGPClassifier(**options).fit(X, y)
+    rows = SparseGPClassifier(selector="rpcholesky", **options).fit(X, y)
+    assert model.inducing_indices_ is None
+    assert_array_equal(X[rows.inducing_indices_], rows.inducing_points_)
+    assert model.lower_bound_ > rows.lower_bound_ + 1.0
+    again = SparseGPClassifier(**options).fit(X[::-1], y[::-1])
+    assert_array_equal(again.inducing_points_, model.inducing_points_)
+    assert model.truncate(3, X, y).lower_bound_ < model.lower_bound_
+    assert model.certificate(X, y).gap > 0.0
+
+
+def test_the_default_keeps_rows_where_centroids_could_gain_nothing():
+    X = np.linspace(-2.0, 2.0, 60)[:, None]
+    options = {"kernel": RBF(1.0), "optimizer": None}
+    model = SparseGPClassifier(**options).fit(X, X[:, 0] > 0.0)
+    rows = SparseGPClassifier(selector="rpcholesky", **options).fit(X, X[:, 0] > 0.0)
+    assert_array_equal(model.inducing_indices_, rows.inducing_indices_)

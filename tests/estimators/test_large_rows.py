@@ -277,7 +277,8 @@ def test_equal_rows_stay_apart_and_unsorted(tmp_path, rng):
     X, f = sorted_rows()
     order = rng.permutation(np.repeat(np.arange(300), 2))
     kernel = ConstantKernel(1.0) * RBF(1.0)
-    model = SparseGPRegressor(kernel, n_inducing=15, optimizer=None, bound="standard")
+    options = {"optimizer": None, "bound": "standard", "selector": "rpcholesky"}
+    model = SparseGPRegressor(kernel, n_inducing=15, **options)
     y = targets(f)[order]
     merged = model.fit(X[order], y)
     bound, mean, indices = merged.lower_bound_, merged.predict(X), merged.inducing_indices_

@@ -1,7 +1,9 @@
 """Fit a model from one start: select points and maximise the bound over theta in turns.
 
 Each selection uses the current kernel and site precisions. The maximisation after it continues with
-the Hessian learned so far. A new selection may lower the bound, so the best evaluation is kept.
+the Hessian learned so far. A new selection may lower the bound, so the best evaluation is kept. If
+the centroids of the rows around the first points have a higher bound, all points of the fit are
+centroids.
 """
 
 from typing import NamedTuple
@@ -9,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sparsegpc._core.learning.hyperparameters import maximize, unknown_hessian
-from sparsegpc._core.learning.inducing_points import is_fixed, select_points
+from sparsegpc._core.learning.inducing_points import is_fixed, select_points, try_centroids
 from sparsegpc._core.learning.progress import Progress
 from sparsegpc._core.models.evaluation import Evaluation
 from sparsegpc._core.optimisers.bfgs import BFGSHessian
@@ -87,10 +89,12 @@ def fit_from(model, start, selector, bounds, limits, first=None, report=None):
     points, current = first, None
     for _ in range(limits.max_reselections + 1):
         if points is None:
-            points = select_points(model, selector, theta, states)
+            points = select_points(model, selector, theta, states, current)
         if current is not None and points.equals(current.points):
             break
         current = _evaluated(model, theta, points, states, limits)
+        if best is None:
+            current = try_centroids(model, selector, current, limits.progress)
         reached = -np.inf if best is None else best.objective
         current, end = _maximized(model, current, bounds, hessian, reached, limits)
         points = None

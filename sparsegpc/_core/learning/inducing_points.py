@@ -2,11 +2,13 @@
 
 import numpy as np
 
+from sparsegpc._core.learning.constant_function import trivial_gain
 from sparsegpc._core.learning.hyperparameters import maximize
+from sparsegpc._core.selection.centroids import centroids
 
 
-def select_points(model, selector, theta, states):
-    """Return the `InducingPoints` selected at given hyperparameters and states.
+def select_points(model, selector, theta, states, last=None):
+    """Return the `InducingPoints` selected at given hyperparameters and states, or their centroids.
 
     Parameters
     ----------
@@ -15,6 +17,9 @@ def select_points(model, selector, theta, states):
     theta : ndarray of shape (P,)
     states : tuple of states
         States of the sites, which determine the site precisions.
+    last : Evaluation or None
+        The evaluation that gave `theta` and `states`. If its points are centroids, so are the new
+        ones.
     """
     kernel_theta, _ = model.split(theta)
     points = selector(model.kernel, kernel_theta, model.rows, model.precision(theta, states))
@@ -25,7 +30,33 @@ def select_points(model, selector, theta, states):
             model.noise_kernel, noise_theta, model.rows, 0.5 * model.weight
         )
         points = points._replace(Z_noise=noise_points.Z)
+    if selector.or_centroids and last is not None and last.points.indices is None:
+        points = _centroids(model, points, last)
     return points
+
+
+def _centroids(model, points, evaluation):
+    kernel_theta, _ = model.split(evaluation.theta)
+    sites = [solution.sites for solution in evaluation.solutions]
+    return centroids(points, model.kernel, kernel_theta, model.X, sites)
+
+
+def try_centroids(model, selector, evaluation, progress):
+    """Return the better of an `Evaluation` at selected rows and one at their centroids.
+
+    The second is made only if the selector allows it, and if the variance that the rows leave
+    unexplained costs more than a trivial gain. Better points cannot gain much more than this cost.
+    """
+    theta, points, states = evaluation.theta, evaluation.points, evaluation.states
+    if not selector.or_centroids or points.indices is None or progress.stopped:
+        return evaluation
+    if evaluation.posterior.residual_cost <= trivial_gain(model.total_weight):
+        return evaluation
+    points = _centroids(model, points, evaluation)
+    wrt_theta = evaluation.grad_theta is not None
+    other = model.evaluate(theta, points, states, wrt_theta=wrt_theta)
+    progress.evaluated(model, other)
+    return max(evaluation, other, key=lambda each: each.objective)
 
 
 def is_fixed(model, selector):

@@ -33,6 +33,11 @@ class Posterior(NamedTuple):
         """The constant prior means of the functions, shape (K,)."""
         return np.array([q.prior_mean for q in self.functions])
 
+    @property
+    def residual_cost(self):
+        """Half the sum of precision times residual over the training rows, in nats."""
+        return 0.5 * sum(q.mean_cost * q.n_rows for q in self.functions)
+
     def moments(self, X, **row_options):
         """Return the mean and the variance of each f at N rows, shape (K, N) each.
 

@@ -2,7 +2,8 @@
 
 A selector is called as ``selector(kernel, theta, rows, precision)`` with `CandidateRows` and the
 precisions of their sites, shape (N,), and returns `InducingPoints`. Its attribute ``n_points`` is
-the maximum number of points, and ``fixed`` is true if the points do not depend on the arguments.
+the maximum number of points, ``fixed`` is true if the points do not depend on the arguments, and
+``or_centroids`` is true if the `centroids` of the rows around the points may replace them.
 """
 
 from copy import copy
@@ -65,6 +66,8 @@ class PivotedSelector:
         Source of the draws if `rule` is "sample".
     order : ndarray of int or None
         Indices of rows if `rule` is "order".
+    or_centroids : bool
+        Whether a fit tries the `centroids` of the rows around the chosen ones.
     """
 
     def __init__(
@@ -76,10 +79,11 @@ class PivotedSelector:
         by_precision=True,
         rng=None,
         order=None,
+        or_centroids=False,
     ):
         self._rule, self._tol = rule, tol
         self._by_precision, self._rng, self._order = by_precision, rng, order
-        self.n_points = n_points
+        self.n_points, self.or_centroids = n_points, or_centroids
         # A given order does not depend on the kernel, so a new selection gives the same points.
         self.fixed = rule == "order"
 
@@ -110,7 +114,7 @@ class PivotedSelector:
 class FixedSelector:
     """Returns given inducing points."""
 
-    fixed = True
+    fixed, or_centroids = True, False
 
     def __init__(self, Z):
         self._chosen = InducingPoints(Z, None, None)

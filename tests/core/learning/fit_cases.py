@@ -77,7 +77,7 @@ def rounding(model):
 class ScriptedSelector:
     """Hand out given sets of points in turn, the last one for ever."""
 
-    fixed = False
+    fixed = or_centroids = False
 
     def __init__(self, *sets):
         self.sets, self.calls, self.asked = sets, 0, []

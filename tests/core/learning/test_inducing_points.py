@@ -9,9 +9,12 @@ from sparsegpc._core.bounds.slacks import SLACKS
 from sparsegpc._core.kernels.algebra import FreeKernel, Scaled
 from sparsegpc._core.kernels.families import RBF, Constant
 from sparsegpc._core.learning.fit import fit
-from sparsegpc._core.learning.inducing_points import is_fixed, select_points
+from sparsegpc._core.learning.inducing_points import is_fixed, select_points, try_centroids
+from sparsegpc._core.learning.progress import Progress
+from sparsegpc._core.likelihoods.binary import PolyaGammaLogit
 from sparsegpc._core.likelihoods.gaussian import GaussianNoise
 from sparsegpc._core.models.model import SparseModel
+from sparsegpc._core.selection.centroids import centroids
 from sparsegpc._core.selection.selectors import FixedSelector, InducingPoints, PivotedSelector
 from tests.core.helpers import read_only
 from tests.core.learning.moving_cases import (
@@ -237,3 +240,77 @@ def test_points_of_a_noise_process_stay():
     assert_array_equal(moved.points.Z_noise, still.points.Z_noise)
     assert np.abs(moved.points.Z - still.points.Z).max() > 0.01
     assert moved.objective >= still.objective
+
+
+def linear_labels():
+    """Noisy labels of a linear function of many columns, where means of rows are good points."""
+    rng = np.random.RandomState(4)
+    X = read_only(rng.randn(100, 6))
+    y = np.where(X[:, 0] + 0.5 * rng.randn(100) > 0.0, 1.0, -1.0)
+    kernel = FreeKernel(Scaled(Constant(), RBF()), np.zeros(2), np.ones(2, dtype=bool))
+    return SparseModel(kernel, PolyaGammaLogit(), X, [y], np.ones(100), slack=SLACKS["tight"])
+
+
+def tried(model, theta, n_points, or_centroids=True):
+    """Return an evaluation at chosen rows, and what `try_centroids` makes of it."""
+    selector = PivotedSelector("argmax", n_points, or_centroids=or_centroids)
+    states = model.initial_state()
+    rows = model.evaluate(theta, select_points(model, selector, theta, states), states)
+    progress = Progress()
+    found = try_centroids(model, selector, rows, progress)
+    assert len(progress.history()["lower_bound"]) == model.counts.evaluations - 1
+    return rows, found
+
+
+@pytest.mark.parametrize(("n_points", "are_rows"), [(3, False), (M, True)])
+def test_the_points_of_the_higher_bound_are_kept(n_points, are_rows):
+    model = regression()
+    rows, found = tried(model, START, n_points)
+    assert model.counts.evaluations == 2
+    assert (found.points.indices is not None) is are_rows
+    kernel_theta, sites = START[:2], [solution.sites for solution in rows.solutions]
+    means = centroids(rows.points, model.kernel, kernel_theta, model.X, sites)
+    other = model.evaluate(START, means, rows.states)
+    assert_allclose(found.objective, max(rows.objective, other.objective), rtol=1e-12)
+    assert found.grad_theta is not None
+
+
+def test_centroids_need_permission():
+    model = regression()
+    rows, found = tried(model, START, 3, or_centroids=False)
+    assert found is rows
+    assert model.counts.evaluations == 1
+
+
+def test_centroids_are_not_tried_where_they_could_gain_nothing():
+    """With a long length scale five points explain nearly all variance."""
+    model, theta = classification(), np.log([3.0, 2.0])
+    rows, found = tried(model, theta, M)
+    kernel_theta, _ = model.split(theta)
+    features = model.row_features(model.kernel, kernel_theta, rows.points.Z)
+    cost = 0.5 * (rows.solutions[0].sites.precision * features.residual).sum()
+    assert_allclose(rows.posterior.residual_cost, cost, rtol=1e-9)
+    assert 0.0 < cost < 0.06
+    assert found is rows
+    assert model.counts.evaluations == 1
+
+
+def from_rows(or_centroids=True, **options):
+    selector = PivotedSelector("argmax", M, or_centroids=or_centroids)
+    options = {"start": np.log([3.0, 2.0]), "bounds": BOUNDS[:2], "max_iter": 20, **options}
+    return learn(linear_labels(), False, selector, **options).best
+
+
+def test_a_fit_goes_on_with_the_better_kind_of_points():
+    found, rows = from_rows(), from_rows(False)
+    assert found.points.indices is None
+    assert rows.points.indices is not None
+    assert len(found.points.Z) == len(rows.points.Z) == M
+    assert found.elbo > rows.elbo + 2.0
+
+
+def test_a_fit_that_starts_from_centroids_goes_on_with_centroids():
+    first = from_rows()
+    again = from_rows(start=first.theta, first=first.points)
+    assert again.points.indices is None
+    assert again.elbo >= first.elbo - 1e-3
