@@ -192,8 +192,7 @@ class BaseMinibatches(*CALLBACK_SUPPORT, Estimator):
             n_first = max(0, n_first_rows(self.n_inducing) - len(self._first_rows.y))
             found = self._learn_first(*(part[order[:n_first]] for part in (X, y, weight)))
         if n_first < len(y):
-            rest = order[n_first:]
-            self._learn_further(X[rest], y[rest], weight[rest], self.learning_rate)
+            self._learn_further(X, y, weight, order[n_first:], self.learning_rate)
         self.n_steps_ += -(-len(y) // self.batch_size)
         self.n_samples_seen_ += len(y)
         progress.add(round(self._state.n_rows), len(self._state.Z), self.lower_bound_)
@@ -217,8 +216,9 @@ class BaseMinibatches(*CALLBACK_SUPPORT, Estimator):
             X, y, weight = X[order], y[order].astype(rows.y.dtype), weight[order]
             self._state, found = self._start(X, y, weight, rng)
             rows = rows._replace(n_learned=n_rows)
-        # The hyperparameters of few rows are learned again before a step would pay.
-        self._learn_further(X, y, weight, self.learning_rate if is_last else 0.0)
+        # Until then the hyperparameters are learned anew so soon that steps would not pay.
+        learning_rate = self.learning_rate if is_last else 0.0
+        self._learn_further(X, y, weight, np.arange(len(y)), learning_rate)
         self._first_rows = None if is_last else rows
         return found
 
@@ -230,11 +230,11 @@ class BaseMinibatches(*CALLBACK_SUPPORT, Estimator):
         """Return the targets of the core's model."""
         return y
 
-    def _learn_further(self, X, y, weight, learning_rate):
-        """Learn from shuffled rows, in batches."""
+    def _learn_further(self, X, y, weight, order, learning_rate):
+        """Learn from the rows `order`, in batches."""
         model = self._model()
-        for first in range(0, len(y), self.batch_size):
-            rows = slice(first, first + self.batch_size)
+        for first in range(0, len(order), self.batch_size):
+            rows = order[first : first + self.batch_size]
             self._state = model.step(
                 self._state,
                 X[rows],

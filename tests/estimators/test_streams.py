@@ -19,6 +19,7 @@ from sparsegpc import (
     StochasticSparseGPRegressor,
 )
 from sparsegpc._core.minibatches.stochastic_model import StochasticModel
+from sparsegpc._core.rows.sources import RowSource
 from sparsegpc._estimators import minibatches
 
 KINDS = pytest.mark.parametrize(
@@ -159,6 +160,26 @@ def test_a_large_first_block_is_more_than_enough(kind):
     model = learn(kind(FIXED, n_inducing=2, selector=POINTS), X, y)
     assert model.history_["n_samples"].tolist() == [300]
     assert model.score(X, y) > 0.8
+
+
+@KINDS
+def test_a_large_block_on_disk_is_read_batch_by_batch(kind, tmp_path, monkeypatch):
+    X, y = waves(kind, 300)
+    on_disk = np.memmap(tmp_path / "rows", dtype=X.dtype, mode="w+", shape=X.shape)
+    on_disk[:] = X
+    read, numbers = RowSource.__getitem__, []
+
+    def recorded(source, rows):
+        numbers.append(len(read(source, rows)))
+        return read(source, rows)
+
+    monkeypatch.setattr(RowSource, "__getitem__", recorded)
+    model = learn(kind(FIXED, n_inducing=2, batch_size=30), on_disk, y)
+    # The values are checked first, by slices that are larger than this file.
+    assert numbers.pop(0) == 300
+    assert max(numbers) == ENOUGH
+    assert numbers.count(30) >= 8
+    assert model.n_samples_seen_ == 300
 
 
 @KINDS
