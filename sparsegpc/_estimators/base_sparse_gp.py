@@ -188,8 +188,6 @@ class BaseSparseGP(*CALLBACK_SUPPORT, Estimator):
         "callback": [callable, None],
     }
 
-    # Whether to start also from length scales much shorter than the distances between rows.
-    _expects_fast = True
     # If the mean of f ranges over less than this, f looks constant.
     _visible_range = 0.2
     # The learned noise, which regressors set, and the likelihood, which other estimators set.

@@ -448,8 +448,6 @@ class SparseGPClassifier(ClassPredictions, BaseSparseGP):
             for k, model in enumerate(self.estimators_)
         ]
 
-    # Labels carry too little information to tell a fast function from noise, and starts cost time.
-    _expects_fast = False
     # If the mean of f ranges over more than this, in log-odds, some predictions are nearly certain.
     _certain_range = 5.0
 

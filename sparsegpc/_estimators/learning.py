@@ -16,7 +16,7 @@ from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.rows.unique_rows import UniqueRows, find_rows
 from sparsegpc._core.selection.selectors import FixedSelector, InducingPoints
 from sparsegpc._estimators.inducing_points import check_inducing_points, make_choice
-from sparsegpc._estimators.kernels.initialization import start_values
+from sparsegpc._estimators.kernels.initialization import start_values, weak_prior
 from sparsegpc._estimators.kernels.sklearn_kernels import AdaptedKernel, kernel_structure
 from sparsegpc._estimators.kernels.spread import Spread
 from sparsegpc._estimators.messages.progress import print_line
@@ -147,7 +147,7 @@ def _search(estimator, problem, rng, choose, warm, starts):
         _check_points_may_move(parameters.kernel, problem.rows.X)
     cold = [parameters.theta]
     if is_learned:
-        cold = start_values(parameters, problem.spread, estimator._expects_fast)
+        cold = start_values(parameters, problem.spread)
     if starts is None:
         starts = [estimator._theta] if warm else cold
     return fit(
@@ -161,6 +161,7 @@ def _search(estimator, problem, rng, choose, warm, starts):
         restarts=_restarts(estimator, problem, rng) if is_learned else [],
         fallbacks=cold if warm and is_learned else [],
         first=_last_points(estimator, choose, problem.rows) if warm else None,
+        prior=weak_prior(parameters, problem.spread),
         report=partial(_report, estimator, problem) if estimator.verbose else None,
         progress=problem.progress,
     )

@@ -1,6 +1,6 @@
 """Fit a model: alternate gradient steps in the hyperparameters with the selection of points.
 
-The starts are ranked on a subset of the rows (`starts`), and the model is fitted from the best one
+The starts are first fitted to few rows (`few_rows`), and the model is fitted from the best end
 (`fit_from`). If there are many rows, growing subsets are fitted first (`growing_subsets`). A fit
 that ends at the trivial optimum, where f is constant, is repeated with the line search of L-BFGS-B
 and then from the other starts. If `move_points` is true, the locations of the points are optimised
@@ -14,9 +14,17 @@ from numpy.linalg import LinAlgError
 
 from sparsegpc._core.learning import inducing_points
 from sparsegpc._core.learning.constant_function import floor, is_worse_than_constant
-from sparsegpc._core.learning.fit_from import Limits, LocalFit, Start, fit_from, out_of_iterations
+from sparsegpc._core.learning.few_rows import learn_starts
+from sparsegpc._core.learning.fit_from import (
+    Climb,
+    Limits,
+    LocalFit,
+    Start,
+    fit_from,
+    out_of_iterations,
+)
+from sparsegpc._core.learning.growing_subsets import climb_subsets
 from sparsegpc._core.learning.progress import Progress
-from sparsegpc._core.learning.starts import order_starts, rank, starts_at
 from sparsegpc._core.models.evaluation import Evaluation
 
 # The last evaluation solves the sites to this fraction of the tolerance of the bound.
@@ -63,6 +71,7 @@ def fit(
     restarts=(),
     fallbacks=(),
     first=None,
+    prior=None,
     report=None,
     progress=None,
 ):
@@ -72,8 +81,8 @@ def fit(
     ----------
     model : SparseModel
     starts : list of ndarray of shape (P,)
-        Candidate values of theta. The fit starts from the one that ranks best on a subset of the
-        rows.
+        Candidate values of theta, of which the first matters most. Learning from few rows shows
+        from which to fit all rows.
     bounds : ndarray of shape (P, 2)
         Lower and upper bounds of theta.
     selector : PivotedSelector or FixedSelector
@@ -86,10 +95,13 @@ def fit(
     restarts : list of ndarray of shape (P,)
         Further starts. The model is fitted from each of them.
     fallbacks : list of ndarray of shape (P,)
-        Starts used only if no fit is better than a constant function, after the candidates that did
-        not rank best.
+        Starts used only if no fit is better than a constant function, after the other candidates.
     first : InducingPoints or None
         The first inducing points; None selects them.
+    prior : NormalPrior or None
+        Prior of theta in fits of a part of the rows, which may say little about some of its
+        entries. Where they prefer an infinite length scale, its gradient vanishes, and more rows
+        could not make it finite.
     report : callable or None
         Called as ``report(n_selections, n_points, bound)`` after each selection of points.
     progress : Progress or None
@@ -103,11 +115,12 @@ def fit(
         be computed.
     """
     limits = Limits(max_iter, max_reselections, Progress() if progress is None else progress)
-    fitting = _Fit(model, bounds, selector, limits, report)
+    fitting = _Fit(model, bounds, prior, selector, limits, report)
     starts = [np.clip(start, *bounds.T) for start in starts] if max_iter else list(starts)
-    ranked = fitting.rank(starts)
-    fitting.fit_all(order_starts(ranked, restarts, [*starts, *fallbacks]), first)
-    fitting.try_constant(ranked[0])
+    climbs, n_needed = fitting.learn_starts(starts)
+    needed = [*climbs[:n_needed], *map(Climb, restarts)]
+    fitting.fit_all(needed, [*climbs[n_needed:], *map(Climb, fallbacks)], first)
+    fitting.try_constant(climbs[0].theta)
     if move_points:
         fitting.move()
     return fitting.result()
@@ -128,35 +141,48 @@ def solve_final(model, theta, points, states, wrt_theta=True):
 class _Fit:
     """The state of a fit: the best `LocalFit` so far, and the last error."""
 
-    def __init__(self, model, bounds, selector, limits, report):
-        self._model, self._bounds, self._selector = model, bounds, selector
+    def __init__(self, model, bounds, prior, selector, limits, report):
+        self._model, self._selector = model, selector
+        self._bounds, self._prior = bounds, prior
         self._limits, self._progress, self._report = limits, limits.progress, report
         self._n_before = model.counts.full_evaluations
         self._floor, self._best, self._failure = floor(model), None, None
 
-    def rank(self, starts):
-        """Return the starts, the best first, or as they are if the fit was stopped."""
+    def learn_starts(self, starts):
+        """Return a `Climb` for each start, the best first, and how many of them matter."""
         if len(starts) < 2 or self._progress.stopped:
-            return starts
+            return [Climb(theta) for theta in starts], 1
         n_points = self._selector.n_points
-        return rank(self._model, starts, self._bounds, n_points, self._progress)
+        return learn_starts(
+            self._model, starts, self._bounds, n_points, self._progress, self._prior
+        )
 
-    def fit_all(self, starts, first):
-        """Fit from each start that is needed. The points `first` belong to the first start."""
-        for theta, needed in starts:
-            has_fit = self._best is not None
-            if has_fit and (self._progress.stopped or not (needed or self._is_trivial(self._best))):
-                break
-            self._fit_at(theta, first)
+    def fit_all(self, needed, others, first):
+        """Fit from the end of each `Climb` that is needed, and from others until a fit is not trivial.
+
+        The points `first` belong to the first of them.
+        """
+        for k, climb in enumerate([*needed, *others]):
+            if self._best is not None:
+                is_enough = k >= len(needed) and not self._is_trivial(self._best)
+                if is_enough or self._progress.stopped:
+                    break
+            self._fit_at(climb, first)
             first = None
 
-    def _fit_at(self, theta, first):
-        for start in starts_at(
-            self._model, theta, self._selector, self._bounds, first, self._limits
-        ):
-            found = self._fit_from(start, first)
-            if found is not None and (self._progress.stopped or not self._is_trivial(found)):
-                break
+    def _fit_at(self, climb, first):
+        """Fit by quasi-Newton steps and, if that finds a constant function, with L-BFGS-B."""
+        limits = self._limits
+        if limits.max_iter and len(climb.theta) and not limits.progress.stopped:
+            # The first points belong to theta, so no fit of subsets must change it.
+            if first is None:
+                climb = climb_subsets(
+                    self._model, climb, self._selector, self._bounds, limits, self._prior
+                )
+            found = self._fit_from(climb.continued_on(self._model), first)
+            if found is not None and (limits.progress.stopped or not self._is_trivial(found)):
+                return
+        self._fit_from(Start(climb.theta), first)
 
     def _fit_from(self, start, first=None):
         """Return the `LocalFit` from a start, or None if it fails. Keep the best one."""

@@ -46,9 +46,26 @@ class Start(NamedTuple):
     hessian: BFGSHessian | None = None
 
 
-def quasi_newton_start(model, theta):
-    """Return the `Start` at `theta` for quasi-Newton steps from an initial guess of the Hessian."""
-    return Start(theta, None, unknown_hessian(model, len(theta)))
+class Climb(NamedTuple):
+    """A search: theta at its start, its best evaluation, and the Hessian that it learned.
+
+    The last two are None if it has not begun.
+    """
+
+    theta: np.ndarray
+    end: Evaluation | None = None
+    hessian: BFGSHessian | None = None
+
+    @property
+    def objective(self):
+        return self.end.objective
+
+    def continued_on(self, model):
+        """Return the `Start` of quasi-Newton steps from the end on a model of other rows."""
+        if self.end is None:
+            return Start(self.theta, None, unknown_hessian(model, len(self.theta)))
+        states = model.states_from(self.end.theta, self.end.posterior)
+        return Start(self.end.theta, states, self.hessian)
 
 
 class LocalFit(NamedTuple):

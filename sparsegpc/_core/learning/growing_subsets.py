@@ -13,7 +13,7 @@ import numpy as np
 from numpy.linalg import LinAlgError
 
 from sparsegpc._core.learning.constant_function import floor
-from sparsegpc._core.learning.fit_from import Start, fit_from, quasi_newton_start
+from sparsegpc._core.learning.fit_from import Climb, fit_from
 from sparsegpc._core.learning.inducing_points import select_points
 from sparsegpc._core.selection.selectors import FixedSelector
 
@@ -22,7 +22,7 @@ from sparsegpc._core.selection.selectors import FixedSelector
 FEWEST_ROWS, SMALLEST_SUBSET, ROWS_PER_POINT, FEWEST_POINTS = 5000, 400, 4, 50
 
 
-def subsets(model, selector, theta):
+def subsets(model, selector, theta, prior=None):
     """Yield a model of each subset of the rows and its selector of points, the smallest first.
 
     The rows are evenly spaced, so that a subset of sorted rows covers the inputs.
@@ -33,6 +33,7 @@ def subsets(model, selector, theta):
     selector : PivotedSelector or FixedSelector
     theta : ndarray of shape (P,)
         Hyperparameters at which a fixed selector chooses its points.
+    prior : NormalPrior or None
     """
     n_rows = len(model.weight)
     if n_rows < FEWEST_ROWS:
@@ -46,7 +47,7 @@ def subsets(model, selector, theta):
             n_points = round(selector.n_points * (size / n_rows) ** 0.5)
             part = selector.limited(max(n_points, FEWEST_POINTS))
         if size >= ROWS_PER_POINT * part.n_points:
-            yield model.subset(np.linspace(0, n_rows - 1, size).astype(np.intp)), part
+            yield model.subset(np.linspace(0, n_rows - 1, size).astype(np.intp), prior), part
 
 
 def _sizes(n_rows, growth=4):
@@ -56,33 +57,22 @@ def _sizes(n_rows, growth=4):
     return sizes[::-1]
 
 
-def start_from_subsets(model, theta, selector, bounds, limits):
-    """Fit growing subsets of the rows and return the `Start` for a fit of all rows.
+def climb_subsets(model, climb, selector, bounds, limits, prior=None):
+    """Fit growing subsets of the rows from the end of a `Climb`, and return the last `Climb`.
 
-    A small subset may give a poor start, so each subset is also fitted from `theta`, and the better
-    fit is passed on. A fit that is no better than a constant function is not passed on.
+    A fit that is no better than a constant function is not passed on.
     """
-    best = hessian = None
+    begin = climb
     try:
-        for small, part in subsets(model, selector, theta):
+        for small, part in subsets(model, selector, climb.theta, prior):
             if limits.progress.stopped:
                 break
-            starts = [quasi_newton_start(small, theta)]
-            if best is not None:
-                starts.append(_carried(best, small, hessian))
-            ends = [fit_from(small, start, part, bounds, limits).best for start in starts]
-            k = int(np.argmax([end.objective for end in ends]))
-            best, hessian = ends[k], starts[k].hessian
-            best = best if best.objective > floor(small) else None
-        if best is not None:
-            return _carried(best, model, hessian)
+            start = climb.continued_on(small)
+            end = fit_from(small, start, part, bounds, limits).best
+            climb = begin
+            if end.objective > floor(small):
+                climb = Climb(begin.theta, end, start.hessian)
     except LinAlgError:
         # Subsets only save time. If the fit of all rows fails too, it raises this error.
-        pass
-    return quasi_newton_start(model, theta)
-
-
-def _carried(evaluation, model, hessian):
-    """Return the `Start` of a fit of `model` from an evaluation on other rows."""
-    theta = evaluation.theta
-    return Start(theta, model.states_from(theta, evaluation.posterior), hessian)
+        return begin
+    return climb

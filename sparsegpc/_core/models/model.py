@@ -73,13 +73,16 @@ class SparseModel:
         self.slack, self.fit_prior_mean = slack, fit_prior_mean
         self.tol = tol * self.total_weight
         self.counts = Counts() if counts is None else counts
-        self._has_all_rows = True
+        self._has_all_rows, self._prior = True, None
         self._row_options = {"n_threads": n_threads, "memory": memory}
 
-    def subset(self, rows):
-        """Return the model of some of the rows, with the same tolerance per unit of weight."""
+    def subset(self, rows, prior=None):
+        """Return the model of some of the rows, with the same tolerance per unit of weight.
+
+        `prior` is a `NormalPrior` of its theta or None.
+        """
         other = copy(self)
-        other._has_all_rows = False
+        other._has_all_rows, other._prior = False, prior
         other.X = take_rows(self.X, rows, self._row_options["memory"])
         other.weight = self.weight[rows]
         other.targets = [y[rows] for y in self.targets]
@@ -248,7 +251,7 @@ class SparseModel:
         if wrt_theta or wrt_Z:
             grad_theta, grad_Z = self._gradient(features, likelihoods, solutions, wrt_Z)
         self.counts.add(solutions, self._has_all_rows)
-        return Evaluation(
+        evaluation = Evaluation(
             theta,
             points,
             solutions,
@@ -258,6 +261,10 @@ class SparseModel:
             grad_Z,
             log_prior=sum(likelihood.log_prior()[0] for likelihood in likelihoods),
         )
+        return self._with_prior(evaluation)
+
+    def _with_prior(self, evaluation):
+        return evaluation if self._prior is None else self._prior.applied_to(evaluation)
 
     def _solve(self, features, likelihoods, states, tol, max_iter):
         """Return the solutions of the functions of all outputs, in the order of the outputs."""

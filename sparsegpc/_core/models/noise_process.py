@@ -267,7 +267,7 @@ class HeteroscedasticModel(SparseModel):
         if wrt_theta or wrt_Z:
             grad_theta, grad_Z = self._noisy_gradient(features, noise_features, solutions, wrt_Z)
         self.counts.add(solutions, self._has_all_rows)
-        return Evaluation(
+        evaluation = Evaluation(
             theta,
             points,
             solutions,
@@ -277,6 +277,7 @@ class HeteroscedasticModel(SparseModel):
             grad_Z,
             posterior_of(noise_features, [solution.noise_posterior for solution in solutions]),
         )
+        return self._with_prior(evaluation)
 
     def _both_features(self, theta, points):
         """Return the `RowFeatures` of f and of g.

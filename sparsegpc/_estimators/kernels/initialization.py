@@ -3,11 +3,15 @@
 import numpy as np
 from sklearn.gaussian_process import kernels as sk
 
+from sparsegpc._core.models.prior import NormalPrior
 from sparsegpc._estimators.kernels.sklearn_kernels import PER_COLUMN, walk
 
 # Bounds of the default kernel. They are wide, as separable classes need variances above 1e6.
 VARIANCE_BOUNDS = (1e-4, 1e9)
 LENGTH_SCALE_RANGE = (1e-3, 1e4)
+# A start needs this fraction of the rows within a length scale of each other.
+CLOSEST = 1 / 20
+PRIOR_DEVIATION = 2.0
 
 
 def default_kernel(spread, variance=1.0):
@@ -39,31 +43,22 @@ def column_relevance(kernel, spread):
     return np.where(spread.varies, spread.columns / np.min(scales, axis=0), 0.0)
 
 
-def start_values(adapted, spread, fast=True):
+def start_values(adapted, spread):
     """Return start values for theta: the kernel's own, then some with data-based length scales.
 
     The latter have the variances of `AdaptedKernel.rescaled`, since the bound may be flat at the
-    kernel's own. Where a length scale is far too short or too long, the bound is flat. The
-    candidates therefore range from the typical distance of two rows down to their distance along a
-    single column or, if `fast`, an eighth of that, for functions that vary fast.
+    kernel's own. Where a length scale is far too short or too long, the bound is flat, too. So the
+    length scales of the candidates are the typical distance of two rows and `SHORTER` fractions of
+    it, as long as some of the rows would be within a length scale of each other.
     """
-    n_varying = max(1, int(spread.varies.sum()))
     starts = [np.clip(adapted.theta, *adapted.bounds.T)]
     if len(adapted.theta) == 0:
         return starts
-    lengths = [k for k, column in enumerate(adapted.columns) if column is not None]
-    typical = np.array(
-        [
-            spread.distance
-            if adapted.columns[k] == "all"
-            else spread.columns[adapted.columns[k]] * np.sqrt(2.0 * n_varying)
-            for k in lengths
-        ]
-    )
-    shortest = (2.0 * n_varying) ** -0.5
-    factors = [1.0, shortest**0.5, shortest] if lengths else [1.0]
-    if fast and lengths:
-        factors += [0.25 * shortest, 0.125 * shortest]
+    lengths, typical = _typical_lengths(adapted, spread)
+    n_varying = max(1, int(spread.varies.sum()))
+    shortest = min(CLOSEST ** (1.0 / n_varying), (2.0 * n_varying) ** -0.5)
+    n_factors = 1 + int(-np.log(shortest) / np.log(3))
+    factors = np.geomspace(1.0, shortest, 1 + n_factors) if lengths else [1.0]
     for factor in factors:
         theta = adapted.rescaled.copy()
         theta[lengths] = np.log(factor * typical)
@@ -71,3 +66,29 @@ def start_values(adapted, spread, fast=True):
         if all(np.abs(theta - start).max() > 0.1 for start in starts):
             starts.append(theta)
     return starts
+
+
+def weak_prior(adapted, spread):
+    """Return a `NormalPrior` of theta, for learning from a part of the rows.
+
+    Length scales are expected near the typical distance of two rows, and other parameters near
+    their start values.
+    """
+    mean = adapted.rescaled.copy()
+    lengths, typical = _typical_lengths(adapted, spread)
+    mean[lengths] = np.log(typical)
+    return NormalPrior(mean, PRIOR_DEVIATION)
+
+
+def _typical_lengths(adapted, spread):
+    """Return the indices of length scales in theta, and the typical distance for each.
+
+    For the length scale of a column it is such that the columns together give distances near one.
+    """
+    lengths = [k for k, column in enumerate(adapted.columns) if column is not None]
+    scale = np.sqrt(2.0 * max(1, int(spread.varies.sum())))
+    typical = [
+        spread.distance if adapted.columns[k] == "all" else spread.columns[adapted.columns[k]] * scale
+        for k in lengths
+    ]
+    return lengths, np.array(typical)
