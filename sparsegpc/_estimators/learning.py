@@ -8,6 +8,7 @@ from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils import check_random_state
 
 from sparsegpc._core.bounds.slacks import SLACKS, sums_over_rows
+from sparsegpc._core.learning.few_rows import FewRows
 from sparsegpc._core.learning.fit import fit
 from sparsegpc._core.learning.number_of_points import grow
 from sparsegpc._core.learning.progress import Progress
@@ -85,6 +86,9 @@ def search(estimator, problem, rng, *, warm=False, starts=None):
         )
         return _search(estimator, problem, rng, choose, warm and starts_then is None, starts_then)
 
+    is_contradicted = None
+    if starts is None and not warm and learns(estimator, problem.parameters):
+        starts, is_contradicted = _learned_from_few_rows(problem)
     growth = grow(
         fit_points,
         partial(_gap, estimator, problem),
@@ -92,10 +96,21 @@ def search(estimator, problem, rng, *, warm=False, starts=None):
         starts=starts,
         tol=estimator.certificate_tol,
         max_points=min(estimator.max_inducing, len(rows.X)),
+        is_contradicted=is_contradicted,
     )
     for step in growth.history:
         step["lower_bound"] += problem.offset
     return growth.result, growth
+
+
+def _learned_from_few_rows(problem):
+    """Return the starts that a few rows suggest, and a function that tells what they contradict."""
+    parameters = problem.parameters
+    prior = weak_prior(parameters, problem.spread)
+    few = FewRows(problem.model, parameters.bounds, problem.progress, prior)
+    climbs, n_needed = few.climbs(start_values(parameters, problem.spread))
+    starts = [climb.end.theta for climb in climbs[:n_needed]]
+    return starts, partial(few.contradicts, best=climbs[0])
 
 
 def with_likelihood(parameters, model):

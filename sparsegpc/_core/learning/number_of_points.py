@@ -1,4 +1,9 @@
-"""Double the number of inducing points until an upper bound certifies that it is enough."""
+"""Double the number of inducing points until they are enough.
+
+A certificate is about the hyperparameters that were learned, and with too few points these are
+others: long length scales, at which few points suffice. So learning with twice as many points must
+confirm it, and a few rows with a point at each must not contradict what was learned.
+"""
 
 from typing import NamedTuple
 
@@ -18,10 +23,11 @@ class Growth(NamedTuple):
     end: str
 
 
-def grow(fit, gap, model, *, starts, tol, max_points, plateau=1e-3):
-    """Fit models with ever more points, each from the theta of the best one, and return a `Growth`.
+def grow(fit, gap, model, *, starts, tol, max_points, is_contradicted=None, plateau=1e-3):
+    """Fit models with ever more points, and return a `Growth`.
 
-    The number of points doubles from one model to the next.
+    The number of points doubles from one model to the next, each of which starts from the theta of
+    the best so far, or from the first start again if that is contradicted.
 
     Parameters
     ----------
@@ -34,8 +40,10 @@ def grow(fit, gap, model, *, starts, tol, max_points, plateau=1e-3):
     starts : list of ndarray of shape (P,) or None
         Starts for the first size.
     tol : float
-        Stop when the gap is at most this many nats per row.
+        Stop when the gap is at most this many nats per row, and twice as many points gain no more.
     max_points : int
+    is_contradicted : callable or None
+        ``is_contradicted(theta)`` returns whether the data contradict theta. If so, growth goes on.
     plateau : float
         Stop when doubling gains less than this fraction of the gain over a constant function.
 
@@ -43,9 +51,10 @@ def grow(fit, gap, model, *, starts, tol, max_points, plateau=1e-3):
     -------
     Growth
         ``end`` is "certified", "full_rank" (the points span all rows), "max_inducing", "plateau"
-        or "stopped" (by the callback).
+        or "stopped" (by the callback). If it is "certified", the result is the fit before the last.
     """
-    size, history, best = min(FIRST_SIZE, max_points), [], None
+    size, history, best, certified = min(FIRST_SIZE, max_points), [], None, None
+    first = starts
     while True:
         result = fit(size, starts)
         found = result.best
@@ -53,17 +62,21 @@ def grow(fit, gap, model, *, starts, tol, max_points, plateau=1e-3):
         history.append(
             {"n_inducing": n_points, "lower_bound": found.elbo, "gap_per_row": gap(found)}
         )
-        if history[-1]["gap_per_row"] <= tol:
-            return Growth(result, history, "certified")
         gained = np.inf if best is None else found.objective - best.best.objective
         if gained > 0.0:
             best = result
         if result.stopped:
             return Growth(best._replace(message=STOPPED), history, "stopped")
-        if n_points < size:
-            return Growth(best, history, "full_rank")
-        if size == max_points:
-            return Growth(best, history, "max_inducing")
-        if gained <= max(plateau * (found.objective - model.constant_bound()), model.tol):
-            return Growth(best, history, "plateau")
-        size, starts = min(2 * size, max_points), [best.best.theta]
+        is_within = history[-1]["gap_per_row"] <= tol
+        if n_points < size or size == max_points:
+            end = "full_rank" if n_points < size else "max_inducing"
+            return Growth(best, history, "certified" if is_within else end)
+        if is_contradicted is not None and is_contradicted(found.theta):
+            certified, starts = None, first
+        else:
+            if certified is not None and gained <= tol * model.total_weight:
+                return Growth(certified, history, "certified")
+            if gained <= max(plateau * (found.objective - model.constant_bound()), model.tol):
+                return Growth(best, history, "plateau")
+            certified, starts = result if is_within else None, [best.best.theta]
+        size = min(2 * size, max_points)
