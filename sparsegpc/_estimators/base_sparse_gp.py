@@ -296,7 +296,7 @@ class BaseSparseGP(*CALLBACK_SUPPORT, Estimator):
             **row_options(),
         }
 
-    def _learn(self, problem, rng=None, starts=None):
+    def _learn(self, problem, rng=None, starts=None, first=None):
         """Learn the hyperparameters and the points, and set the attributes.
 
         Parameters
@@ -305,6 +305,7 @@ class BaseSparseGP(*CALLBACK_SUPPORT, Estimator):
         rng : RandomState or None
             None creates it from `random_state`.
         starts : list of ndarray of shape (P,) or None
+        first : InducingPoints or None
             See `search`.
 
         Returns
@@ -313,7 +314,7 @@ class BaseSparseGP(*CALLBACK_SUPPORT, Estimator):
         """
         rng = check_random_state(self.random_state) if rng is None else rng
         warm = starts is None and self.warm_start and hasattr(self, "_theta")
-        result, growth = search(self, problem, rng, warm=warm, starts=starts)
+        result, growth = search(self, problem, rng, warm=warm, starts=starts, first=first)
         self.growth_ = None if growth is None else growth.history
         self.growth_end_ = None if growth is None else growth.end
         self._store(result, problem)

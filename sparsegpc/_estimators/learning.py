@@ -47,7 +47,7 @@ class Problem(NamedTuple):
         return self.progress.offset * self.model.total_weight
 
 
-def search(estimator, problem, rng, *, warm=False, starts=None):
+def search(estimator, problem, rng, *, warm=False, starts=None, first=None):
     """Learn hyperparameters and points according to the parameters of an estimator.
 
     Parameters
@@ -60,6 +60,9 @@ def search(estimator, problem, rng, *, warm=False, starts=None):
     starts : list of ndarray of shape (P,) or None
         Start values. None means those of the last fit if `warm`, else those of the kernel and some
         derived from the data.
+    first : InducingPoints or None
+        The first points. Without them, or with ``n_inducing="auto"``, those of the last fit are
+        used if `warm`, or else points are selected.
 
     Returns
     -------
@@ -72,7 +75,9 @@ def search(estimator, problem, rng, *, warm=False, starts=None):
         _check_same_parameters(estimator, problem)
     if estimator.n_inducing != "auto":
         choose = _choice(estimator, problem, rng)
-        return _search(estimator, problem, rng, choose, warm, starts), None
+        if warm:
+            first = _last_points(estimator, choose, problem.rows)
+        return _search(estimator, problem, rng, choose, warm, starts, first), None
     rows = problem.rows
 
     def fit_points(n_points, starts_then):
@@ -84,7 +89,9 @@ def search(estimator, problem, rng, *, warm=False, starts=None):
             rows.weight,
             rng,
         )
-        return _search(estimator, problem, rng, choose, warm and starts_then is None, starts_then)
+        is_warm = warm and starts_then is None
+        last = _last_points(estimator, choose, rows) if is_warm else None
+        return _search(estimator, problem, rng, choose, is_warm, starts_then, last)
 
     is_contradicted = None
     if starts is None and not warm and learns(estimator, problem.parameters):
@@ -153,7 +160,7 @@ def learns(estimator, parameters):
     return estimator.optimizer is not None and len(parameters.theta) > 0
 
 
-def _search(estimator, problem, rng, choose, warm, starts):
+def _search(estimator, problem, rng, choose, warm, starts, first):
     """Return the `FitResult` for one choice of points."""
     parameters, max_iter = problem.parameters, estimator.max_iter
     is_learned = learns(estimator, parameters)
@@ -175,7 +182,7 @@ def _search(estimator, problem, rng, choose, warm, starts):
         move_points=moves,
         restarts=_restarts(estimator, problem, rng) if is_learned else [],
         fallbacks=cold if warm and is_learned else [],
-        first=_last_points(estimator, choose, problem.rows) if warm else None,
+        first=first,
         prior=weak_prior(parameters, problem.spread),
         report=partial(_report, estimator, problem) if estimator.verbose else None,
         progress=problem.progress,

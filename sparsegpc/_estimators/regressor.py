@@ -528,9 +528,9 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
         self._visible_range = 0.1 * float(np.sqrt(variance.mean()))
         self._target_variance = variance[targets.y.any(axis=1)]
         setting = NoiseSetting(rows.X, spread, variance, column_names(self))
-        plan, starts = self._begin(make_plan(noise, setting), problem, setting, rng)
+        plan, starts, first = self._begin(make_plan(noise, setting), problem, setting, rng)
         self._plan, self._normalized = plan, self.normalize_y
-        return self._learn(problem(plan), rng, starts)
+        return self._learn(problem(plan), rng, starts, first)
 
     def _kernel_and_noise(self, spread, variance, targets):
         """Return the kernel of f, and the settings of the noise, or None if the noise is known."""
@@ -560,17 +560,21 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
         return kernel, one_variance(whites[0].noise_level, whites[0].noise_level_bounds)
 
     def _begin(self, plan, problem, setting, rng):
-        """Return the plan of the noise, and start values or None if `_learn` chooses them."""
+        """Return the plan of the noise, start values and first points.
+
+        The latter two are None if `_learn` chooses them.
+        """
         if self.warm_start and hasattr(self, "kernel_"):
             self._check_same_noise(plan, len(setting.variance))
-            return plan.going_on(self._noise), None
+            return plan.going_on(self._noise), None, None
         if not plan.varies or self.optimizer is None:
-            return plan, None
+            return plan, None, None
         constant = problem(make_plan(one_variance(), setting))
-        theta = search(self, constant, rng)[0].best.theta
-        theta, log_noise = np.split(theta, [constant.model.kernel.n_params])
+        best = search(self, constant, rng)[0].best
+        theta, log_noise = np.split(best.theta, [constant.model.kernel.n_params])
         plan = plan.starting_at(log_noise)
-        return plan, [np.append(theta, start) for start in plan.starts(setting.spread)]
+        starts = [np.append(theta, start) for start in plan.starts(setting.spread)]
+        return plan, starts, best.points
 
     def _check_same_noise(self, plan, n_outputs):
         """Raise ValueError if the last fit had other noise or another number of outputs."""

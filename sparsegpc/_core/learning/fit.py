@@ -118,6 +118,8 @@ def fit(
     fitting = _Fit(model, bounds, prior, selector, limits, report)
     starts = [np.clip(start, *bounds.T) for start in starts] if max_iter else list(starts)
     climbs, n_needed = fitting.learn_starts(starts)
+    if first is not None:
+        climbs = [Climb(climb.theta) for climb in climbs]
     needed = [*climbs[:n_needed], *map(Climb, restarts)]
     fitting.fit_all(needed, [*climbs[n_needed:], *map(Climb, fallbacks)], first)
     fitting.try_constant(climbs[0].theta)

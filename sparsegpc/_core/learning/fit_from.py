@@ -11,7 +11,12 @@ from typing import NamedTuple
 import numpy as np
 
 from sparsegpc._core.learning.hyperparameters import maximize, unknown_hessian
-from sparsegpc._core.learning.inducing_points import is_fixed, select_points, try_centroids
+from sparsegpc._core.learning.inducing_points import (
+    is_fixed,
+    select_points,
+    try_centroids,
+    with_noise_points,
+)
 from sparsegpc._core.learning.progress import Progress
 from sparsegpc._core.models.evaluation import Evaluation
 from sparsegpc._core.optimisers.bfgs import BFGSHessian
@@ -103,7 +108,9 @@ def fit_from(model, start, selector, bounds, limits, first=None, report=None):
     best, message, history, n_worse = None, "", [], 0
     theta, states, hessian = start
     states = model.initial_state() if states is None else states
-    points, current = first, None
+    points, current = None, None
+    if first is not None:
+        points = with_noise_points(model, first, theta)
     for _ in range(limits.max_reselections + 1):
         if points is None:
             points = select_points(model, selector, theta, states, current)

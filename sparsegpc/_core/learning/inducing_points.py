@@ -23,7 +23,12 @@ def select_points(model, selector, theta, states, last=None):
     """
     kernel_theta, _ = model.split(theta)
     points = selector(model.kernel, kernel_theta, model.rows, model.precision(theta, states))
-    if model.noise_selector is not None:
+    return with_noise_points(model, points, theta)
+
+
+def with_noise_points(model, points, theta):
+    """Return `InducingPoints` with those of the noise process if they lack them."""
+    if model.noise_selector is not None and points.Z_noise is None:
         # At the optimum the sites of the log noise variance have a mean precision of one half.
         noise_theta = model.noise_theta(theta)
         noise_points = model.noise_selector(
