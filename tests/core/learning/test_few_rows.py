@@ -7,11 +7,11 @@ from sparsegpc._core.bounds.slacks import TIGHT
 from sparsegpc._core.kernels.algebra import FreeKernel, Scaled
 from sparsegpc._core.kernels.families import RBF, Constant
 from sparsegpc._core.learning import fit as story
-from sparsegpc._core.learning import starts
+from sparsegpc._core.learning import few_rows
 from sparsegpc._core.learning.fit import fit
 from sparsegpc._core.learning.inducing_points import select_points
 from sparsegpc._core.learning.progress import Progress
-from sparsegpc._core.learning.starts import rank
+from sparsegpc._core.learning.few_rows import FewRows, learn_starts
 from sparsegpc._core.likelihoods.binary import PolyaGammaLogit
 from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.selection.selectors import PivotedSelector
@@ -37,13 +37,13 @@ def test_ranking_passes_over_a_start_where_f_is_constant(bad):
 
 
 def test_starts_are_ranked_on_a_subset(monkeypatch):
-    monkeypatch.setattr(starts, "RANKING_ROWS", 30)
+    monkeypatch.setattr(few_rows, "FEW_ROWS", 30)
     sizes = []
 
     class SubsetModel(RecordingModel):
-        def subset(self, rows):
+        def subset(self, rows, prior=None):
             sizes.append(len(np.unique(rows)))
-            return super().subset(rows)
+            return super().subset(rows, prior)
 
     model = make_model(model=SubsetModel)
     result = learn(model, [HOPELESS[0], START, np.log([0.1, 10.0])])
@@ -98,7 +98,7 @@ def test_a_rare_class_that_the_ranking_hardly_sees_is_found(seed):
 
 
 def test_ranking_is_not_counted_as_evaluations_of_all_rows(monkeypatch):
-    monkeypatch.setattr(starts, "RANKING_ROWS", 100)
+    monkeypatch.setattr(few_rows, "FEW_ROWS", 100)
     model = make_divided()
     result = learn(model, [START, np.log([3.0, 0.5])])
     assert model.sizes == [100]
