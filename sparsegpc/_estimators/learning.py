@@ -103,6 +103,7 @@ def search(estimator, problem, rng, *, warm=False, starts=None, first=None):
         starts=starts,
         tol=estimator.certificate_tol,
         max_points=min(estimator.max_inducing, len(rows.X)),
+        learns=learns(estimator, problem.parameters),
         is_contradicted=is_contradicted,
     )
     for step in growth.history:

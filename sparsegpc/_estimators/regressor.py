@@ -61,7 +61,8 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
     kernel : kernel of sklearn.gaussian_process.kernels or None, default=None
         Covariance of f. Its free hyperparameters are learned within their bounds. The search tries
         a few starts, the kernel's own values and length scales derived from the spread of the data,
-        and continues from the best. None means ConstantKernel times RBF with one length scale, with
+        on 200 rows and continues from the best result. None means ConstantKernel times RBF with one
+        length scale, with
         start and bounds relative to the data. ConstantKernel, RBF, Matern (nu 0.5, 1.5, 2.5, inf),
         RationalQuadratic, ExpSineSquared, DotProduct and their sums and products have analytic
         gradients. Any other kernel is differentiated by finite differences, which take 2
@@ -77,8 +78,8 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
         Maximum number of inducing points; it is silently limited to the number of distinct rows.
         More points bring the bound closer to that of the full Gaussian process, at a cost of O(M^2)
         per row. "auto" doubles the number of points until the certificate is at most
-        `certificate_tol`, doubling hardly raises the bound, or `max_inducing` is reached;
-        ``growth_end_`` gives the reason.
+        `certificate_tol` and doubling once more confirms it, doubling hardly raises the bound, or
+        `max_inducing` is reached; ``growth_end_`` gives the reason.
     selector : str, InducingPointSelector or array (n_points, n_features), default="auto"
         How points are chosen. "auto" chooses rows as "rpcholesky" does, and replaces them by the
         centroids of the rows around them if these have a higher bound; the points are then no
@@ -92,7 +93,8 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
         ``n_inducing="auto"`` the certificate decides instead.
     certificate_tol : float, default=1e-2
         With ``n_inducing="auto"``, the largest gap per row between the upper and the lower bound of
-        `certificate`, in nats, at which the number of points stops growing.
+        `certificate`, in nats, at which the number of points stops growing, and the largest gain
+        per row by twice as many points that confirms it.
     max_inducing : int, default=2000
         With ``n_inducing="auto"``, the maximum number of inducing points.
     bound : {"auto", "tight", "spherical", "standard"}, default="auto"
@@ -183,7 +185,8 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
         "two-moment" where this method would not decide whether to stop.
     growth_end_ : str or None
         With ``n_inducing="auto"``, why the number of points stopped growing: "certified" (the gap
-        is at most `certificate_tol`), "plateau" (doubling hardly raised the bound), "max_inducing"
+        is at most `certificate_tol`, which the last entry of ``growth_`` confirmed unless no more
+        points were possible), "plateau" (doubling hardly raised the bound), "max_inducing"
         (the number of points is at its maximum), "full_rank" (no further row is linearly
         independent of the points) or "stopped" (`callback` returned True).
     n_iter_ : int

@@ -279,6 +279,18 @@ def test_growth_with_targets_stops_when_certified():
     assert_allclose(model.growth_[-1]["lower_bound"], model.lower_bound_, rtol=1e-8)
 
 
+@pytest.mark.parametrize("n_rows", [150, 400])
+def test_growth_that_learns_confirms_a_certificate_by_twice_as_many_points(n_rows):
+    X, y = regression.waves(n_rows)
+    model = regression.model_of(n_inducing="auto", certificate_tol=1e-2).fit(X, y)
+    assert model.growth_end_ == "certified"
+    certified, last = model.growth_[-2:]
+    assert certified["n_inducing"] == len(model.inducing_points_)
+    assert certified["gap_per_row"] <= 1e-2
+    assert last["lower_bound"] <= certified["lower_bound"] + 1e-2 * n_rows
+    assert_allclose(certified["lower_bound"], model.lower_bound_, rtol=1e-6)
+
+
 def test_growth_stops_at_its_cap():
     model, certificate = growing(1e-9, max_inducing=20)
     assert model.growth_end_ == "max_inducing"

@@ -85,7 +85,7 @@ class FewRows:
         That is more than the maximum of the bound on other rows would explain: twice the
         difference has about a chi-squared distribution of as many degrees of freedom.
         """
-        return best.objective - self._evaluated(theta, best.end).objective > len(theta)
+        return best.objective - self._objective_at(theta, best.end) > len(theta)
 
     def _climb(self, theta, start, max_iter):
         limits = Limits(max_iter, 0, self._progress)
@@ -96,20 +96,28 @@ class FewRows:
         if self._progress.stopped:
             return climb
         start = Start(climb.end.theta, climb.end.states, climb.hessian)
-        return self._climb(climb.theta, start, MAX_ITERATIONS)
+        try:
+            return self._climb(climb.theta, start, MAX_ITERATIONS)
+        except LinAlgError:
+            # The bound of newly selected points may fail where that of the last ones did not.
+            return climb
 
     def _matters(self, own, best):
         """Return whether a climb is not too far below the best, and beyond a valley."""
         lower = own.objective
         if self._progress.stopped or best.objective - lower > len(own.theta):
             return False
-        middle = self._evaluated(0.5 * (own.end.theta + best.end.theta), best.end)
-        return middle.objective < lower - self.model.tol
+        middle = self._objective_at(0.5 * (own.end.theta + best.end.theta), best.end)
+        return middle < lower - self.model.tol
 
-    def _evaluated(self, theta, near):
-        evaluation = self.model.evaluate(theta, near.points, near.states, wrt_theta=False)
+    def _objective_at(self, theta, near):
+        """Return the objective at the points of an evaluation, or -inf if it cannot be computed."""
+        try:
+            evaluation = self.model.evaluate(theta, near.points, near.states, wrt_theta=False)
+        except LinAlgError:
+            return -np.inf
         self._progress.evaluated(self.model, evaluation)
-        return evaluation
+        return evaluation.objective
 
 
 def learn_starts(model, starts, bounds, n_points, progress, prior=None):
@@ -121,7 +129,7 @@ def learn_starts(model, starts, bounds, n_points, progress, prior=None):
     """
     few = FewRows(model, bounds, progress, prior)
     climbs, n_needed = few.climbs(starts)
-    if n_points < len(few.model.weight):
+    if n_points < len(few.model.weight) and not progress.stopped:
         ends = [climb.end.theta for climb in climbs[:n_needed]]
         few = FewRows(model, bounds, progress, prior, n_points)
         climbs, n_needed = few.climbs([*ends, *starts])

@@ -160,7 +160,7 @@ class _Fit:
         )
 
     def fit_all(self, needed, others, first):
-        """Fit from the end of each `Climb` that is needed, and from others until a fit is not trivial.
+        """Fit from the end of each needed `Climb`, and from others until a fit is not trivial.
 
         The points `first` belong to the first of them.
         """

@@ -23,7 +23,9 @@ class Growth(NamedTuple):
     end: str
 
 
-def grow(fit, gap, model, *, starts, tol, max_points, is_contradicted=None, plateau=1e-3):
+def grow(
+    fit, gap, model, *, starts, tol, max_points, learns=True, is_contradicted=None, plateau=1e-3
+):
     """Fit models with ever more points, and return a `Growth`.
 
     The number of points doubles from one model to the next, each of which starts from the theta of
@@ -42,6 +44,8 @@ def grow(fit, gap, model, *, starts, tol, max_points, is_contradicted=None, plat
     tol : float
         Stop when the gap is at most this many nats per row, and twice as many points gain no more.
     max_points : int
+    learns : bool
+        Whether the fits learn theta. If not, a certificate needs no confirmation.
     is_contradicted : callable or None
         ``is_contradicted(theta)`` returns whether the data contradict theta. If so, growth goes on.
     plateau : float
@@ -51,7 +55,8 @@ def grow(fit, gap, model, *, starts, tol, max_points, is_contradicted=None, plat
     -------
     Growth
         ``end`` is "certified", "full_rank" (the points span all rows), "max_inducing", "plateau"
-        or "stopped" (by the callback). If it is "certified", the result is the fit before the last.
+        or "stopped" (by the callback). If it is "certified", the last fit confirmed the result, or
+        is the result because nothing can confirm it.
     """
     size, history, best, certified = min(FIRST_SIZE, max_points), [], None, None
     first = starts
@@ -68,14 +73,17 @@ def grow(fit, gap, model, *, starts, tol, max_points, is_contradicted=None, plat
         if result.stopped:
             return Growth(best._replace(message=STOPPED), history, "stopped")
         is_within = history[-1]["gap_per_row"] <= tol
+        if is_within and not learns:
+            return Growth(result, history, "certified")
+        contradicted = is_contradicted is not None and is_contradicted(found.theta)
+        if certified is not None and not contradicted and gained <= tol * model.total_weight:
+            return Growth(certified, history, "certified")
         if n_points < size or size == max_points:
             end = "full_rank" if n_points < size else "max_inducing"
-            return Growth(best, history, "certified" if is_within else end)
-        if is_contradicted is not None and is_contradicted(found.theta):
+            return Growth(best, history, "certified" if is_within and best is result else end)
+        if contradicted:
             certified, starts = None, first
         else:
-            if certified is not None and gained <= tol * model.total_weight:
-                return Growth(certified, history, "certified")
             if gained <= max(plateau * (found.objective - model.constant_bound()), model.tol):
                 return Growth(best, history, "plateau")
             certified, starts = result if is_within else None, [best.best.theta]

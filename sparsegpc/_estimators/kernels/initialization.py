@@ -9,7 +9,7 @@ from sparsegpc._estimators.kernels.sklearn_kernels import PER_COLUMN, walk
 # Bounds of the default kernel. They are wide, as separable classes need variances above 1e6.
 VARIANCE_BOUNDS = (1e-4, 1e9)
 LENGTH_SCALE_RANGE = (1e-3, 1e4)
-# A start needs this fraction of the rows within a length scale of each other.
+# The shortest start is about the distance of a row to this fraction of the others.
 CLOSEST = 1 / 20
 PRIOR_DEVIATION = 2.0
 
@@ -48,8 +48,9 @@ def start_values(adapted, spread):
 
     The latter have the variances of `AdaptedKernel.rescaled`, since the bound may be flat at the
     kernel's own. Where a length scale is far too short or too long, the bound is flat, too. So the
-    length scales of the candidates are the typical distance of two rows and `SHORTER` fractions of
-    it, as long as some of the rows would be within a length scale of each other.
+    length scales of the candidates go from the typical distance of two rows, in factors of at most
+    three, down to the distance within which a row would have `CLOSEST` of the others if they filled
+    a cube, or to about the deviation of a column if that is shorter.
     """
     starts = [np.clip(adapted.theta, *adapted.bounds.T)]
     if len(adapted.theta) == 0:
@@ -88,7 +89,9 @@ def _typical_lengths(adapted, spread):
     lengths = [k for k, column in enumerate(adapted.columns) if column is not None]
     scale = np.sqrt(2.0 * max(1, int(spread.varies.sum())))
     typical = [
-        spread.distance if adapted.columns[k] == "all" else spread.columns[adapted.columns[k]] * scale
+        spread.distance
+        if adapted.columns[k] == "all"
+        else spread.columns[adapted.columns[k]] * scale
         for k in lengths
     ]
     return lengths, np.array(typical)

@@ -74,7 +74,7 @@ def test_length_scales_of_the_starts_scale_along_with_the_data(kernel, scale, rn
     X = rng.randn(20, D)
     moves = [c is not None for c in adapt_kernel(kernel, D).columns]
     original, scaled = starts_of(kernel, X), starts_of(kernel, scale * X)
-    assert len(original) == len(scaled) == 6
+    assert len(original) == len(scaled) > 2
     for one, other in zip(original[1:], scaled[1:], strict=True):
         assert_allclose(other - one, np.where(moves, np.log(scale), 0.0), atol=1e-9)
 
@@ -93,19 +93,21 @@ def test_a_common_offset_does_not_move_the_starts(kernel, rng):
         assert_allclose(other, one, atol=1e-6)
 
 
-@pytest.mark.parametrize("n_features", [1, 2, 30])
+@pytest.mark.parametrize(("n_features", "shortest"), [(1, 0.05), (2, 0.05**0.5), (30, 60**-0.5)])
 @pytest.mark.parametrize("per_column", [False, True])
-def test_starts_go_from_the_distance_of_two_rows_to_an_eighth_of_that_along_a_column(
-    n_features, per_column, rng
+def test_starts_go_from_the_distance_of_two_rows_to_that_of_close_ones(
+    n_features, shortest, per_column, rng
 ):
     X = rng.randn(40, n_features)
     X = (X - X.mean(axis=0)) / X.std(axis=0)
     kernel = RBF(np.full(n_features, 1e-4) if per_column else 1e-4, WIDE)
     starts = np.array(starts_of(kernel, X)[1:])
-    assert_allclose(starts[0], np.log(brute_force_spread(X)[1]))
-    assert_allclose(starts[2], 0.0, atol=1e-12)
-    assert_allclose(starts[-1], np.log(0.125), atol=1e-12)
-    assert (np.diff(starts, axis=0) < 0.0).all()
+    distance = brute_force_spread(X)[1]
+    assert_allclose(starts[0], np.log(distance))
+    assert_allclose(starts[-1], np.log(distance * shortest), atol=1e-12)
+    steps = np.diff(starts, axis=0)
+    assert (steps < 0.0).all()
+    assert (steps >= -np.log(3.0)).all()
 
 
 @EVERY_CASE
@@ -124,9 +126,11 @@ def test_no_start_occurs_twice(name, rng):
 
 
 def test_default_kernel_starts_where_a_start_from_the_data_would(rng):
-    """So that one of the five is not offered again."""
+    """So that start is not offered again."""
     X = rng.randn(20, D)
-    assert len(starts_of(default_kernel(measure_spread(X, np.ones(20))), X)) == 5
+    default = starts_of(default_kernel(measure_spread(X, np.ones(20))), X)
+    other = starts_of(ConstantKernel() * RBF(1e-4, WIDE), X)
+    assert_allclose(default, other[1:])
 
 
 def test_bounds_that_leave_no_room_give_one_start(rng):
@@ -142,15 +146,6 @@ def test_kernels_without_known_length_scales_have_their_own_start_only(name, rng
 def test_starts_of_data_that_do_not_vary_are_finite(kernel):
     for theta in starts_of(kernel, np.full((5, D), 1e9)):
         assert np.isfinite(theta).all()
-
-
-@EVERY_CASE
-def test_without_fast_functions_the_shortest_starts_are_left_out(name, rng):
-    kernel, X = CASES[name].kernel, rng.randn(20, D)
-    spread, adapted = measure_spread(X, np.ones(20)), adapt_kernel(kernel, D)
-    slow, all_ = start_values(adapted, spread, fast=False), start_values(adapted, spread)
-    assert len(slow) <= 4
-    assert_array_equal(slow, all_[: len(slow)])
 
 
 def test_further_parameters_keep_their_start_in_every_start(rng):

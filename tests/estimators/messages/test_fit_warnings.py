@@ -60,8 +60,7 @@ def test_a_poor_bound_of_a_function_that_varies_is_not_called_constant(parameter
     model = two_classes.small_model(likelihood="polya-gamma", **parameters)
     found = warnings_of(model, X, y)
     proba = model.predict_proba(X)[:, 1]
-    assert proba.min() < 0.2
-    assert proba.max() > 0.8
+    assert np.ptp(proba) > 0.6
     assert model.lower_bound_ < 60 * np.log(0.5)
     assert not any("function is constant" in text for _, text, _ in found)
 
