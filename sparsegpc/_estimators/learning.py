@@ -10,6 +10,7 @@ from sklearn.utils import check_random_state
 from sparsegpc._core.bounds.slacks import SLACKS, sums_over_rows
 from sparsegpc._core.learning.few_rows import FewRows
 from sparsegpc._core.learning.fit import fit
+from sparsegpc._core.learning.fit_from import Limits
 from sparsegpc._core.learning.number_of_points import grow
 from sparsegpc._core.learning.progress import Progress
 from sparsegpc._core.models.certification import gap_per_row
@@ -95,7 +96,7 @@ def search(estimator, problem, rng, *, warm=False, starts=None, first=None):
 
     is_contradicted = None
     if starts is None and not warm and learns(estimator, problem.parameters):
-        starts, is_contradicted = _learned_from_few_rows(problem)
+        starts, is_contradicted = _learned_from_few_rows(estimator, problem)
     growth = grow(
         fit_points,
         partial(_gap, estimator, problem),
@@ -111,14 +112,20 @@ def search(estimator, problem, rng, *, warm=False, starts=None, first=None):
     return growth.result, growth
 
 
-def _learned_from_few_rows(problem):
-    """Return the starts that a few rows suggest, and a function that tells what they contradict."""
+def _learned_from_few_rows(estimator, problem):
+    """Return starts that a few rows suggest, and a function that tells if they contradict a theta.
+
+    Both are None if the rows suggest no more than a constant function.
+    """
     parameters = problem.parameters
     prior = weak_prior(parameters, problem.spread)
-    few = FewRows(problem.model, parameters.bounds, problem.progress, prior)
+    limits = Limits(estimator.max_iter, 0, problem.progress)
+    few = FewRows(problem.model, parameters.bounds, limits, prior)
     climbs, n_needed = few.climbs(start_values(parameters, problem.spread))
+    if not few.is_found(climbs[0]):
+        return None, None
     starts = [climb.end.theta for climb in climbs[:n_needed]]
-    return starts, partial(few.contradicts, best=climbs[0])
+    return starts, partial(few.contradict, best=climbs[0])
 
 
 def with_likelihood(parameters, model):

@@ -1,4 +1,4 @@
-"""Learn from few rows, with an inducing point at each, where to start on all rows.
+"""Learn start values from a few rows with an inducing point at every row.
 
 With few inducing points the bound prefers long length scales, at which few points suffice. With a
 point at every row it has no such preference, and 200 rows already say much about theta.
@@ -8,63 +8,75 @@ import numpy as np
 from numpy.linalg import LinAlgError
 
 from sparsegpc._core.learning.constant_function import floor
-from sparsegpc._core.learning.fit_from import Climb, Limits, Start, fit_from
+from sparsegpc._core.learning.fit_from import Climb, Limits, fit_from
 from sparsegpc._core.selection.selectors import FixedSelector, PivotedSelector
 
 FEW_ROWS = 200
-# Iterations from each start, and then from the best. The tolerance is that of the fit of all rows
-# times LOOSE.
+# Iterations from each start, and further ones from the best. The tolerance is LOOSE times that of
+# the fit of all rows.
 RANKING_ITERATIONS, MAX_ITERATIONS, LOOSE = 3, 50, 30.0
 
 
-class FewRows:
-    """A model of a few evenly spaced rows.
+def learn_starts(model, starts, bounds, n_points, limits, prior=None):
+    """Return a list with a `Climb` for each start, the best first, and how many of them matter.
+
+    The bound with an inducing point at every row decides. If `n_points` are fewer than the rows,
+    the maximum of their bound may lie elsewhere, so that bound is maximised next, and it decides. A
+    climb that ended at a constant function has no end, as its start may do better on all rows.
 
     Parameters
     ----------
     model : SparseModel
         The model of all rows.
+    starts : list of ndarray of shape (P,)
     bounds : ndarray of shape (P, 2)
         Lower and upper bounds of theta.
-    progress : Progress
-    prior : NormalPrior or None
     n_points : int
-        Number of inducing points. With `FEW_ROWS` or more there is one at every row.
-    """
+        Number of inducing points of the fit of all rows.
+    limits : Limits
+    prior : NormalPrior or None
 
-    def __init__(self, model, bounds, progress, prior=None, n_points=FEW_ROWS):
-        n_rows = min(len(model.weight), FEW_ROWS)
-        rows = np.linspace(0, len(model.weight) - 1, n_rows).astype(np.intp)
-        self.model = model.subset(rows, prior)
-        self.model.tol *= LOOSE
-        self._selector = FixedSelector(self.model.X)
-        if n_points < n_rows:
+    Raises
+    ------
+    LinAlgError
+        If no start can be evaluated.
+    """
+    few = FewRows(model, bounds, limits, prior)
+    climbs, n_needed = few.climbs(starts)
+    if n_points < few.n_rows and not limits.progress.stopped:
+        ends = [climb.end.theta for climb in climbs[:n_needed]]
+        few = FewRows(model, bounds, limits, prior, n_points)
+        climbs, n_needed = few.climbs([*ends, *starts])
+    found = [climb if few.is_found(climb) else Climb(climb.theta) for climb in climbs]
+    return found, n_needed
+
+
+class FewRows:
+    """A model of a few evenly spaced rows, with a point at each unless `n_points` are fewer."""
+
+    def __init__(self, model, bounds, limits, prior=None, n_points=FEW_ROWS):
+        self.n_rows = min(len(model.weight), FEW_ROWS)
+        rows = np.linspace(0, len(model.weight) - 1, self.n_rows).astype(np.intp)
+        self._model = model.subset(rows, prior)
+        self._model.tol *= LOOSE
+        self._selector = FixedSelector(self._model.X)
+        if n_points < self.n_rows:
             self._selector = PivotedSelector("argmax", n_points)
-        self._bounds, self._progress = bounds, progress
+        self._bounds, self._limits, self._progress = bounds, limits, limits.progress
 
     def climbs(self, starts):
-        """Return a `Climb` from each start, the best first, and how many of them matter.
+        """Return a list of climbs, the best first, and how many of them matter; see `learn_starts`.
 
-        A few iterations are made from each start, then more from the best and from the first. The
-        latter matters beside the best if it ended on another hill, at a bound that is not too far
-        below.
-
-        Parameters
-        ----------
-        starts : list of ndarray of shape (P,)
-
-        Raises
-        ------
-        LinAlgError
-            If no start can be evaluated.
+        A few iterations are made from each start. Then the best one is continued, and the first
+        one, which may be the user's own. The latter matters beside the best if it ends at another
+        maximum that is about as high.
         """
         climbs, failure = [], None
         for theta in starts:
             if climbs and self._progress.stopped:
                 break
             try:
-                start = Climb(theta).continued_on(self.model)
-                climbs.append(self._climb(theta, start, RANKING_ITERATIONS))
+                climbs.append(self._climb(Climb(theta), RANKING_ITERATIONS))
             except LinAlgError as error:
                 failure = error.with_traceback(None)
         if not climbs:
@@ -72,68 +84,55 @@ class FewRows:
         best = max(range(len(climbs)), key=lambda k: climbs[k].objective)
         for k in {0, best}:
             climbs[k] = self._continued(climbs[k])
-        own = climbs[0]
-        climbs.sort(key=lambda climb: -climb.objective)
-        if own is climbs[0] or not self._matters(own, climbs[0]):
-            return climbs, 1
-        others = [climb for climb in climbs[1:] if climb is not own]
-        return [climbs[0], own, *others], 2
+        first = climbs[0]
+        ranked = sorted(climbs, key=lambda climb: -climb.objective)
+        if not self._is_rival(first, ranked[0]):
+            return ranked, 1
+        others = [climb for climb in ranked[1:] if climb is not first]
+        return [ranked[0], first, *others], 2
 
-    def contradicts(self, theta, best):
-        """Return whether `theta` is worse than `best`, a `Climb`, by more than a nat a parameter.
+    def is_found(self, climb):
+        """Return whether a climb ended at a function that is better than a constant one."""
+        return climb.objective > floor(self._model)
 
-        That is more than the maximum of the bound on other rows would explain: twice the
-        difference has about a chi-squared distribution of as many degrees of freedom.
+    def contradict(self, theta, best):
+        """Return whether these rows prefer the end of `best`, a `Climb`, to `theta` by far.
+
+        At the maximum on other rows of the same distribution, twice the loss in nats would have a
+        chi-squared distribution with as many degrees of freedom as theta has entries.
         """
         return best.objective - self._objective_at(theta, best.end) > len(theta)
 
-    def _climb(self, theta, start, max_iter):
-        limits = Limits(max_iter, 0, self._progress)
-        end = fit_from(self.model, start, self._selector, self._bounds, limits).best
-        return Climb(theta, end, start.hessian)
+    def _climb(self, climb, max_iter):
+        """Return the `Climb` after at most `max_iter` further iterations."""
+        start = climb.continued_on(self._model)
+        limits = Limits(min(max_iter, self._limits.max_iter), 0, self._progress)
+        end = fit_from(self._model, start, self._selector, self._bounds, limits).best
+        return Climb(climb.theta, end, start.hessian)
 
     def _continued(self, climb):
         if self._progress.stopped:
             return climb
-        start = Start(climb.end.theta, climb.end.states, climb.hessian)
         try:
-            return self._climb(climb.theta, start, MAX_ITERATIONS)
+            return self._climb(climb, MAX_ITERATIONS)
         except LinAlgError:
             # The bound of newly selected points may fail where that of the last ones did not.
             return climb
 
-    def _matters(self, own, best):
-        """Return whether a climb is not too far below the best, and beyond a valley."""
-        lower = own.objective
-        if self._progress.stopped or best.objective - lower > len(own.theta):
+    def _is_rival(self, climb, best):
+        """Return whether a climb ends about as high as the best, and beyond a valley."""
+        if climb is best or self._progress.stopped:
             return False
-        middle = self._objective_at(0.5 * (own.end.theta + best.end.theta), best.end)
-        return middle < lower - self.model.tol
+        if best.objective - climb.objective > len(climb.theta):
+            return False
+        middle = self._objective_at(0.5 * (climb.end.theta + best.end.theta), best.end)
+        return middle < climb.objective - self._model.tol
 
     def _objective_at(self, theta, near):
         """Return the objective at the points of an evaluation, or -inf if it cannot be computed."""
         try:
-            evaluation = self.model.evaluate(theta, near.points, near.states, wrt_theta=False)
+            evaluation = self._model.evaluate(theta, near.points, near.states, wrt_theta=False)
         except LinAlgError:
             return -np.inf
-        self._progress.evaluated(self.model, evaluation)
+        self._progress.evaluated(self._model, evaluation)
         return evaluation.objective
-
-
-def learn_starts(model, starts, bounds, n_points, progress, prior=None):
-    """Return climbs from starts of shape (P,) on few rows, the best first, and how many matter.
-
-    With few inducing points the maximum of their bound may lie elsewhere, so it is their bound on
-    the few rows that decides. A climb that ended at a constant function has no end, since on all
-    rows its start may do better. Raises LinAlgError if no start can be evaluated.
-    """
-    few = FewRows(model, bounds, progress, prior)
-    climbs, n_needed = few.climbs(starts)
-    if n_points < len(few.model.weight) and not progress.stopped:
-        ends = [climb.end.theta for climb in climbs[:n_needed]]
-        few = FewRows(model, bounds, progress, prior, n_points)
-        climbs, n_needed = few.climbs([*ends, *starts])
-    constant = floor(few.model)
-    return [
-        climb if climb.objective > constant else Climb(climb.theta) for climb in climbs
-    ], n_needed

@@ -97,7 +97,8 @@ def fit(
     fallbacks : list of ndarray of shape (P,)
         Starts used only if no fit is better than a constant function, after the other candidates.
     first : InducingPoints or None
-        The first inducing points; None selects them.
+        The first inducing points; None selects them. The fit then begins at the best start itself,
+        to which they belong, not where it leads on a part of the rows.
     prior : NormalPrior or None
         Prior of theta in fits of a part of the rows, which may say little about some of its
         entries. Where they prefer an infinite length scale, its gradient vanishes, and more rows
@@ -119,6 +120,7 @@ def fit(
     starts = [np.clip(start, *bounds.T) for start in starts] if max_iter else list(starts)
     climbs, n_needed = fitting.learn_starts(starts)
     if first is not None:
+        # The first points belong to the starts.
         climbs = [Climb(climb.theta) for climb in climbs]
     needed = [*climbs[:n_needed], *map(Climb, restarts)]
     fitting.fit_all(needed, [*climbs[n_needed:], *map(Climb, fallbacks)], first)
@@ -156,11 +158,11 @@ class _Fit:
             return [Climb(theta) for theta in starts], 1
         n_points = self._selector.n_points
         return learn_starts(
-            self._model, starts, self._bounds, n_points, self._progress, self._prior
+            self._model, starts, self._bounds, n_points, self._limits, self._prior
         )
 
     def fit_all(self, needed, others, first):
-        """Fit from the end of each needed `Climb`, and from others until a fit is not trivial.
+        """Continue each `Climb` that is needed, and others until a fit is not trivial.
 
         The points `first` belong to the first of them.
         """
@@ -173,10 +175,9 @@ class _Fit:
             first = None
 
     def _fit_at(self, climb, first):
-        """Fit by quasi-Newton steps and, if that finds a constant function, with L-BFGS-B."""
+        """Continue a `Climb`. If that finds a constant function, fit from its start with L-BFGS-B."""
         limits = self._limits
         if limits.max_iter and len(climb.theta) and not limits.progress.stopped:
-            # The first points belong to theta, so no fit of subsets must change it.
             if first is None:
                 climb = climb_subsets(
                     self._model, climb, self._selector, self._bounds, limits, self._prior

@@ -6,6 +6,7 @@ the centroids of the rows around the first points have a higher bound, all point
 centroids.
 """
 
+from copy import copy
 from typing import NamedTuple
 
 import numpy as np
@@ -70,7 +71,8 @@ class Climb(NamedTuple):
         if self.end is None:
             return Start(self.theta, None, unknown_hessian(model, len(self.theta)))
         states = model.states_from(self.end.theta, self.end.posterior)
-        return Start(self.end.theta, states, self.hessian)
+        # A search updates its Hessian, and another one may continue from here, too.
+        return Start(self.end.theta, states, copy(self.hessian))
 
 
 class LocalFit(NamedTuple):

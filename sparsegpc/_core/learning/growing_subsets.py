@@ -57,22 +57,32 @@ def _sizes(n_rows, growth=4):
     return sizes[::-1]
 
 
-def climb_subsets(model, climb, selector, bounds, limits, prior=None):
-    """Fit growing subsets of the rows from the end of a `Climb`, and return the last `Climb`.
+def climb_subsets(model, first, selector, bounds, limits, prior=None):
+    """Fit growing subsets of the rows from the end of a `Climb`, and return the best `Climb`.
 
-    A fit that is no better than a constant function is not passed on.
+    A small subset may lead astray, so each is fitted from the first climb, too, and the better fit
+    is passed on unless it is no better than a constant function.
     """
-    begin = climb
+    climb = first
     try:
-        for small, part in subsets(model, selector, climb.theta, prior):
+        for small, part in subsets(model, selector, first.theta, prior):
             if limits.progress.stopped:
                 break
-            start = climb.continued_on(small)
-            end = fit_from(small, start, part, bounds, limits).best
-            climb = begin
-            if end.objective > floor(small):
-                climb = Climb(begin.theta, end, start.hessian)
+            origins = [first] if climb is first else [climb, first]
+            climb = max(
+                (_climbed(small, origin, part, bounds, limits) for origin in origins),
+                key=lambda climb: climb.objective,
+            )
+            if climb.objective <= floor(small):
+                climb = first
     except LinAlgError:
         # Subsets only save time. If the fit of all rows fails too, it raises this error.
-        return begin
+        return first
     return climb
+
+
+def _climbed(model, climb, selector, bounds, limits):
+    """Return the `Climb` that continues another on a model of other rows."""
+    start = climb.continued_on(model)
+    end = fit_from(model, start, selector, bounds, limits).best
+    return Climb(climb.theta, end, start.hessian)

@@ -58,33 +58,31 @@ def grow(
         or "stopped" (by the callback). If it is "certified", the last fit confirmed the result, or
         is the result because nothing can confirm it.
     """
-    size, history, best, certified = min(FIRST_SIZE, max_points), [], None, None
+    size, history, best, before = min(FIRST_SIZE, max_points), [], None, None
     first = starts
     while True:
         result = fit(size, starts)
         found = result.best
-        n_points = len(found.points.Z)
+        n_points, gap_per_row = len(found.points.Z), gap(found)
         history.append(
-            {"n_inducing": n_points, "lower_bound": found.elbo, "gap_per_row": gap(found)}
+            {"n_inducing": n_points, "lower_bound": found.elbo, "gap_per_row": gap_per_row}
         )
         gained = np.inf if best is None else found.objective - best.best.objective
         if gained > 0.0:
             best = result
         if result.stopped:
             return Growth(best._replace(message=STOPPED), history, "stopped")
-        is_within = history[-1]["gap_per_row"] <= tol
-        if is_within and not learns:
+        is_certified = gap_per_row <= tol
+        if is_certified and not learns:
             return Growth(result, history, "certified")
         contradicted = is_contradicted is not None and is_contradicted(found.theta)
-        if certified is not None and not contradicted and gained <= tol * model.total_weight:
-            return Growth(certified, history, "certified")
-        if n_points < size or size == max_points:
-            end = "full_rank" if n_points < size else "max_inducing"
-            return Growth(best, history, "certified" if is_within and best is result else end)
-        if contradicted:
-            certified, starts = None, first
-        else:
+        if before is not None and not contradicted:
+            if history[-2]["gap_per_row"] <= tol and gained <= tol * model.total_weight:
+                return Growth(before, history, "certified")
             if gained <= max(plateau * (found.objective - model.constant_bound()), model.tol):
                 return Growth(best, history, "plateau")
-            certified, starts = result if is_within else None, [best.best.theta]
+        if n_points < size or size == max_points:
+            end = "full_rank" if n_points < size else "max_inducing"
+            return Growth(best, history, "certified" if is_certified and best is result else end)
+        before, starts = (None, first) if contradicted else (result, [best.best.theta])
         size = min(2 * size, max_points)

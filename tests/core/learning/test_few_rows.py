@@ -1,20 +1,24 @@
-"""Starts: the best is found on a subset, and the others serve for want of better."""
+"""Start values are learned from few rows, and the poorer ones serve for want of better."""
+
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize
 
 from sparsegpc._core.bounds.slacks import TIGHT
 from sparsegpc._core.kernels.algebra import FreeKernel, Scaled
 from sparsegpc._core.kernels.families import RBF, Constant
 from sparsegpc._core.learning import fit as story
-from sparsegpc._core.learning import few_rows
+from sparsegpc._core.learning.few_rows import FEW_ROWS, FewRows
+from sparsegpc._core.learning import few_rows as module
 from sparsegpc._core.learning.fit import fit
-from sparsegpc._core.learning.inducing_points import select_points
+from sparsegpc._core.learning.fit_from import Climb, Limits
 from sparsegpc._core.learning.progress import Progress
-from sparsegpc._core.learning.few_rows import FewRows, learn_starts
 from sparsegpc._core.likelihoods.binary import PolyaGammaLogit
 from sparsegpc._core.models.model import SparseModel
-from sparsegpc._core.selection.selectors import PivotedSelector
+from sparsegpc._core.models.prior import NormalPrior
+from sparsegpc._core.selection.selectors import InducingPoints, PivotedSelector
 from tests.core.learning.fit_cases import (
     BOUNDS,
     HOPELESS,
@@ -29,15 +33,23 @@ from tests.core.learning.fit_cases import (
 
 
 @pytest.mark.parametrize("bad", HOPELESS)
-def test_ranking_passes_over_a_start_where_f_is_constant(bad):
+def test_few_rows_pass_over_a_start_where_f_is_constant(bad):
     good = learn(make_model()).best.objective
     result = learn(make_model(), [bad, START])
     assert not result.trivial
     assert result.best.objective > good - 0.5
 
 
-def test_starts_are_ranked_on_a_subset(monkeypatch):
-    monkeypatch.setattr(few_rows, "FEW_ROWS", 30)
+def as_given(model, starts, *rest):
+    return [Climb(theta) for theta in starts], 1
+
+
+def few_rows(model, n_points=FEW_ROWS, prior=None):
+    return FewRows(model, BOUNDS, Limits(100, 0, Progress()), prior, n_points)
+
+
+def test_starts_are_learned_on_few_rows(monkeypatch):
+    monkeypatch.setattr(module, "FEW_ROWS", 30)
     sizes = []
 
     class SubsetModel(RecordingModel):
@@ -47,39 +59,105 @@ def test_starts_are_ranked_on_a_subset(monkeypatch):
 
     model = make_model(model=SubsetModel)
     result = learn(model, [HOPELESS[0], START, np.log([0.1, 10.0])])
-    assert sizes == [30]
+    # With a point at every row, and with the eight points of the fit.
+    assert sizes == [30, 30]
     assert not result.trivial
-    # The whole of the rows was not used before the ranking was over.
     assert not any(np.array_equal(theta, HOPELESS[0]) for _, theta, _ in model.seen)
 
 
-def test_ranking_improves_the_starts_and_puts_the_best_first():
-    candidates = [HOPELESS[1], START, np.log([0.02, 0.5])]
+def test_few_rows_have_a_point_each_unless_points_are_fewer():
     model = make_model()
-    choose = PivotedSelector("argmax", 50)
-
-    def bound(theta):
-        state = model.initial_state()
-        return model.evaluate(theta, select_points(model, choose, theta, state), state).objective
-
-    ranked = rank(model, candidates, BOUNDS, 50, Progress())
-    after = [bound(theta) for theta in ranked]
-    assert after == sorted(after, reverse=True)
-    assert after[0] > after[-1] + 1.0
-    assert after[0] > max(bound(theta) for theta in candidates) + 1.0
-    assert np.all(np.array(after) >= np.sort([bound(theta) for theta in candidates])[::-1] - 0.1)
+    climbs, _ = few_rows(model).climbs([START])
+    assert len(climbs[0].end.points.Z) == len(model.X)
+    climbs, _ = few_rows(model, 8).climbs([START])
+    assert len(climbs[0].end.points.Z) == 8
 
 
-def test_one_start_is_not_ranked(monkeypatch):
+def test_the_best_climb_reaches_the_optimum_of_the_dense_model():
+    model = make_model()
+    climbs, _ = few_rows(model).climbs([HOPELESS[0], START, np.log([5.0, 5.0])])
+    objectives = [climb.objective for climb in climbs]
+    assert objectives[0] == max(objectives)
+
+    def negative(theta):
+        points, states = InducingPoints(model.X, None, None), model.initial_state()
+        return -model.evaluate(theta, points, states, wrt_theta=False).objective
+
+    best = minimize(negative, climbs[0].end.theta, method="Nelder-Mead", bounds=BOUNDS)
+    assert objectives[0] == pytest.approx(-best.fun, abs=0.02)
+
+
+class TwoHills(FewRows):
+    """Climbs on a function with maxima at -1 and 1, the latter higher by `gap`."""
+
+    gap = 0.5
+
+    def _climb(self, climb, max_iter):
+        top = np.sign(climb.theta)
+        end = SimpleNamespace(theta=top, objective=self._objective_at(top, None))
+        return Climb(climb.theta, end)
+
+    def _objective_at(self, theta, near):
+        return -10.0 * (abs(theta[0]) - 1.0) ** 2 - self.gap * (theta[0] < 0.0)
+
+
+@pytest.mark.parametrize(
+    ("gap", "starts", "ends"),
+    [
+        (0.5, [-2.0, 2.0], [1.0, -1.0]),
+        # Too far below the best.
+        (5.0, [-2.0, 2.0], [1.0]),
+        # The first start leads to the best, and to the same hill as the best.
+        (0.5, [2.0, -2.0], [1.0]),
+        (0.5, [0.5, 2.0], [1.0]),
+    ],
+)
+def test_a_first_start_on_a_hill_about_as_high_matters(gap, starts, ends):
+    few = TwoHills(make_model(), BOUNDS, Limits(100, 0, Progress()))
+    few.gap = gap
+    climbs, n_needed = few.climbs([np.array([start]) for start in starts])
+    assert len(climbs) == len(starts)
+    assert [climb.end.theta[0] for climb in climbs[:n_needed]] == ends
+
+
+def test_a_first_start_on_the_same_hill_does_not_matter():
+    climbs, n_needed = few_rows(make_model()).climbs([START, START + 0.2, START - 0.2])
+    assert n_needed == 1
+    assert len(climbs) == 3
+
+
+def test_few_rows_contradict_a_theta_that_is_far_from_their_optimum():
+    few = few_rows(make_model())
+    best = few.climbs([START])[0][0]
+    assert not few.contradict(best.end.theta, best)
+    assert few.contradict(HOPELESS[0], best)
+
+
+def test_a_prior_keeps_theta_finite_where_the_rows_say_nothing():
+    X = np.linspace(-3.0, 3.0, 60)[:, None]
+    model = make_model(X, np.sign(X[:, 0] + 1e-9))
+    end = few_rows(model).climbs([START])[0][0].end.theta
+    tied = few_rows(model, prior=NormalPrior(np.zeros(2), 1.0)).climbs([START])[0][0].end.theta
+    assert np.abs(tied).max() < 3.0 < np.abs(end).max()
+
+
+def test_the_limit_of_iterations_holds_on_few_rows():
+    progress = Progress()
+    FewRows(make_model(), BOUNDS, Limits(1, 0, progress)).climbs([START])
+    # A start and a step, and the same once more.
+    assert len(progress.history()["lower_bound"]) <= 4
+
+
+def test_one_start_is_not_learned_from_few_rows(monkeypatch):
     def refuse(*args):
         raise AssertionError
 
-    monkeypatch.setattr(story, "rank", refuse)
+    monkeypatch.setattr(story, "learn_starts", refuse)
     assert learn(make_model()).best.objective < 0.0
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
-def test_a_rare_class_that_the_ranking_hardly_sees_is_found(seed):
+def test_a_rare_class_that_few_rows_hardly_show_is_found(seed):
     rng = np.random.RandomState(seed)
     X, y = rng.standard_normal((4000, 2)), np.full(4000, -1.0)
     y[:12] = 1.0
@@ -97,11 +175,11 @@ def test_a_rare_class_that_the_ranking_hardly_sees_is_found(seed):
     assert result.best.objective > constant + 10.0
 
 
-def test_ranking_is_not_counted_as_evaluations_of_all_rows(monkeypatch):
-    monkeypatch.setattr(few_rows, "FEW_ROWS", 100)
+def test_few_rows_are_not_counted_as_evaluations_of_all_rows(monkeypatch):
+    monkeypatch.setattr(module, "FEW_ROWS", 100)
     model = make_divided()
     result = learn(model, [START, np.log([3.0, 0.5])])
-    assert model.sizes == [100]
+    assert model.sizes == [100, 100]
     assert result.full_evaluations == len(model.seen) < model.counts.evaluations
 
 
@@ -112,14 +190,14 @@ def test_a_climb_that_ends_trivially_is_repeated_from_the_other_starts(monkeypat
     bad = np.log([1.0, 1e-6])
     alone = learn(make_model(X, y), [bad], bounds=bounds)
     assert alone.trivial
-    monkeypatch.setattr(story, "rank", lambda model, starts, *rest: list(starts))
+    monkeypatch.setattr(story, "learn_starts", as_given)
     result = learn(make_model(X, y), [bad, bad + 0.1, START], bounds=bounds)
     assert not result.trivial
     assert result.best.objective > constant_log_likelihood(y) + 5.0
 
 
 def test_other_starts_are_left_alone_when_the_first_climb_succeeds(monkeypatch):
-    monkeypatch.setattr(story, "rank", lambda model, starts, *rest: list(starts))
+    monkeypatch.setattr(story, "learn_starts", as_given)
     model = make_model()
     learn(model, [START, np.log([7.0, 0.01])])
     assert not any(np.allclose(theta, np.log([7.0, 0.01])) for _, theta, _ in model.seen)

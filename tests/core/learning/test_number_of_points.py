@@ -34,9 +34,17 @@ class Scripted:
     def gap(self, evaluation):
         return self._gap(len(evaluation.points.Z))
 
-    def grow(self, *, tol=1e-3, max_points=400, starts=None):
-        model = SimpleNamespace(constant_bound=lambda: CONSTANT, tol=1e-5 * 1000)
-        return grow(self.fit, self.gap, model, starts=starts, tol=tol, max_points=max_points)
+    def grow(self, *, tol=1e-3, max_points=400, starts=None, is_contradicted=None):
+        model = SimpleNamespace(constant_bound=lambda: CONSTANT, tol=1e-2, total_weight=1000.0)
+        return grow(
+            self.fit,
+            self.gap,
+            model,
+            starts=starts,
+            tol=tol,
+            max_points=max_points,
+            is_contradicted=is_contradicted,
+        )
 
     @property
     def sizes(self):
@@ -70,19 +78,47 @@ def test_the_last_size_is_the_cap_itself(max_points):
     assert sorted(set(fits.sizes)) == fits.sizes
 
 
+def flat(n_points):
+    """A bound that does not depend on the number of points."""
+    return -500.0
+
+
 @pytest.mark.parametrize("enough", [1, 60, 150])
-def test_growth_ends_once_the_gap_is_certified(enough):
-    fits = Scripted(rising, gap=lambda n: 0.5 if n < enough else 1e-4)
+def test_a_certificate_is_confirmed_by_twice_as_many_points(enough):
+    def bound(n_points):
+        return -500.0 if n_points >= enough else -900.0 + n_points
+
+    fits = Scripted(bound, gap=lambda n: 0.5 if n < enough else 1e-4)
     growth = fits.grow(tol=1e-3)
     assert growth.end == "certified"
-    assert fits.sizes[-1] >= enough
-    assert all(size < enough for size in fits.sizes[:-1])
-    assert growth.history[-1]["gap_per_row"] == 1e-4
+    n_points = len(growth.result.best.points.Z)
+    assert n_points >= enough > n_points / 2 or n_points == FIRST_SIZE
+    assert fits.sizes[-1] == 2 * n_points
+
+
+def test_a_certificate_that_twice_as_many_points_disprove_does_not_end_growth():
+    fits = Scripted(rising, gap=lambda n: 1e-4)
+    growth = fits.grow(tol=1e-3, max_points=800)
+    assert fits.sizes == [50, 100, 200, 400, 800]
+    assert len(growth.result.best.points.Z) == 800
 
 
 def test_a_gap_of_just_the_tolerance_is_enough():
-    assert Scripted(rising, gap=lambda n: 1e-3).grow(tol=1e-3).end == "certified"
-    assert Scripted(rising, gap=lambda n: 1.001e-3).grow(tol=1e-3).end == "max_inducing"
+    assert Scripted(flat, gap=lambda n: 1e-3).grow(tol=1e-3).end == "certified"
+    assert Scripted(flat, gap=lambda n: 1.001e-3).grow(tol=1e-3).end == "plateau"
+
+
+def test_growth_goes_on_while_theta_is_contradicted():
+    """As long as it is, every fit begins at the first start again."""
+    start = np.array([0.5])
+    fits = Scripted(flat, gap=lambda n: 0.0)
+    growth = fits.grow(
+        max_points=800, starts=[start], is_contradicted=lambda theta: theta[0] < 200.0
+    )
+    assert fits.sizes == [50, 100, 200, 400]
+    assert [starts[0][0] for _, starts in fits.calls[:3]] == [0.5, 0.5, 0.5]
+    assert growth.end == "certified"
+    assert len(growth.result.best.points.Z) == 200
 
 
 @pytest.mark.parametrize("rank", [1, 30, FIRST_SIZE + 20])
