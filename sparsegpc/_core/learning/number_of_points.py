@@ -76,13 +76,15 @@ def grow(
         if is_certified and not learns:
             return Growth(result, history, "certified")
         contradicted = is_contradicted is not None and is_contradicted(found.theta)
-        if before is not None and not contradicted:
-            if history[-2]["gap_per_row"] <= tol and gained <= tol * model.total_weight:
+        is_confirmed = before is not None and not contradicted
+        if is_confirmed and history[-2]["gap_per_row"] <= tol:
+            if gained <= tol * model.total_weight:
                 return Growth(before, history, "certified")
-            if gained <= max(plateau * (found.objective - model.constant_bound()), model.tol):
-                return Growth(best, history, "plateau")
         if n_points < size or size == max_points:
             end = "full_rank" if n_points < size else "max_inducing"
             return Growth(best, history, "certified" if is_certified and best is result else end)
+        gain = found.objective - model.constant_bound()
+        if is_confirmed and gained <= max(plateau * gain, model.tol):
+            return Growth(best, history, "plateau")
         before, starts = (None, first) if contradicted else (result, [best.best.theta])
         size = min(2 * size, max_points)

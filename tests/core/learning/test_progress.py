@@ -54,8 +54,11 @@ def test_learning_stops_when_asked_to_with_the_best_on_all_rows(starts, at):
 
     result = learn(model, starts, progress=Progress(stop))
     assert len(told) == at + 1
-    # One choice on all rows if there was none yet, and the end.
-    assert at + 2 <= len(model.seen) <= at + 3
+    if len(starts) == 1:
+        assert at + 2 <= len(model.seen) <= at + 3
+    else:
+        # Few rows were learned from. One choice on all rows follows, and the end.
+        assert 2 <= len(model.seen) <= at + 3
     assert result.stopped
     assert not result.converged
     assert result.message == STOPPED
