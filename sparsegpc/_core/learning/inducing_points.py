@@ -23,7 +23,10 @@ def select_points(model, selector, theta, states, last=None):
     """
     kernel_theta, _ = model.split(theta)
     points = selector(model.kernel, kernel_theta, model.rows, model.precision(theta, states))
-    return with_noise_points(model, points, theta)
+    points = with_noise_points(model, points, theta)
+    if selector.or_centroids and last is not None and last.points.indices is None:
+        points = _centroids(model, points, last)
+    return points
 
 
 def with_noise_points(model, points, theta):
@@ -35,8 +38,6 @@ def with_noise_points(model, points, theta):
             model.noise_kernel, noise_theta, model.rows, 0.5 * model.weight
         )
         points = points._replace(Z_noise=noise_points.Z)
-    if selector.or_centroids and last is not None and last.points.indices is None:
-        points = _centroids(model, points, last)
     return points
 
 
