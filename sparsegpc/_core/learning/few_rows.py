@@ -99,9 +99,11 @@ class FewRows:
         """Return whether these rows prefer the end of `best`, a `Climb`, to `theta` by far.
 
         At the maximum on other rows of the same distribution, twice the loss in nats would have a
-        chi-squared distribution with as many degrees of freedom as theta has entries.
+        chi-squared distribution with as many degrees of freedom as theta has entries. The prior
+        does not count, as theta was learned without it.
         """
-        return best.objective - self._objective_at(theta, best.end) > len(theta)
+        found = self._evaluated(theta, best.end)
+        return found is None or best.end.elbo - found.elbo > len(theta)
 
     def _climb(self, climb, max_iter):
         """Return the `Climb` after at most `max_iter` further iterations."""
@@ -125,14 +127,14 @@ class FewRows:
             return False
         if best.objective - climb.objective > len(climb.theta):
             return False
-        middle = self._objective_at(0.5 * (climb.end.theta + best.end.theta), best.end)
-        return middle < climb.objective - self._model.tol
+        middle = self._evaluated(0.5 * (climb.end.theta + best.end.theta), best.end)
+        return middle is None or middle.objective < climb.objective - self._model.tol
 
-    def _objective_at(self, theta, near):
-        """Return the objective at the points of an evaluation, or -inf if it cannot be computed."""
+    def _evaluated(self, theta, near):
+        """Return the `Evaluation` at the points of another, or None if it cannot be computed."""
         try:
             evaluation = self._model.evaluate(theta, near.points, near.states, wrt_theta=False)
         except LinAlgError:
-            return -np.inf
+            return None
         self._progress.evaluated(self._model, evaluation)
-        return evaluation.objective
+        return evaluation

@@ -157,9 +157,7 @@ class _Fit:
         if len(starts) < 2 or self._progress.stopped:
             return [Climb(theta) for theta in starts], 1
         n_points = self._selector.n_points
-        return learn_starts(
-            self._model, starts, self._bounds, n_points, self._limits, self._prior
-        )
+        return learn_starts(self._model, starts, self._bounds, n_points, self._limits, self._prior)
 
     def fit_all(self, needed, others, first):
         """Continue each `Climb` that is needed, and others until a fit is not trivial.
