@@ -173,7 +173,7 @@ class _Fit:
             first = None
 
     def _fit_at(self, climb, first):
-        """Continue a `Climb`. If that finds a constant function, fit from its start with L-BFGS-B."""
+        """Continue a `Climb`. If that finds a constant, fit from its start with L-BFGS-B."""
         limits = self._limits
         if limits.max_iter and len(climb.theta) and not limits.progress.stopped:
             if first is None:

@@ -9,9 +9,9 @@ from scipy.optimize import minimize
 from sparsegpc._core.bounds.slacks import TIGHT
 from sparsegpc._core.kernels.algebra import FreeKernel, Scaled
 from sparsegpc._core.kernels.families import RBF, Constant
+from sparsegpc._core.learning import few_rows as module
 from sparsegpc._core.learning import fit as story
 from sparsegpc._core.learning.few_rows import FEW_ROWS, FewRows
-from sparsegpc._core.learning import few_rows as module
 from sparsegpc._core.learning.fit import fit
 from sparsegpc._core.learning.fit_from import Climb, Limits
 from sparsegpc._core.learning.progress import Progress
