@@ -77,9 +77,9 @@ def grow(
             return Growth(result, history, "certified")
         contradicted = is_contradicted is not None and is_contradicted(found.theta)
         is_confirmed = before is not None and not contradicted
-        if is_confirmed and history[-2]["gap_per_row"] <= tol:
-            if gained <= tol * model.total_weight:
-                return Growth(before, history, "certified")
+        gains_little = gained <= tol * model.total_weight
+        if is_confirmed and gains_little and history[-2]["gap_per_row"] <= tol:
+            return Growth(before, history, "certified")
         if n_points < size or size == max_points:
             end = "full_rank" if n_points < size else "max_inducing"
             return Growth(best, history, "certified" if is_certified and best is result else end)
