@@ -151,7 +151,7 @@ def test_the_curriculum_of_many_rows_is_that_of_the_array(wrap, monkeypatch):
     model = SparseGPClassifier(**LEARNS)
     bound = model.fit(X, labels(f)).lower_bound_
     given = wrap(X)
-    # A quarter of the rows does not fit, nor the thousand that starts are ranked by.
+    # A quarter of the rows does not fit.
     with config_context(working_memory=0.005):
         found = model.fit(given, labels(f))
     np.testing.assert_allclose(found.lower_bound_, bound, rtol=1e-3)

@@ -40,7 +40,7 @@ def test_the_history_has_an_entry_for_each_evaluation(name):
     assert history["choice"][0] == 0
     assert set(np.diff(history["choice"])) == {0, 1}
     assert (history["n_samples"] == 60).all()
-    # Starts are ranked with more points than the model is to have.
+    # Starts are learned with a point at every row.
     assert history["n_inducing"][-1] == len(model.inducing_points_)
     assert np.isfinite(history["lower_bound"]).all()
     assert (np.diff(history["seconds"]) >= 0.0).all()
