@@ -11,7 +11,7 @@ VARIANCE_BOUNDS = (1e-4, 1e9)
 LENGTH_SCALE_RANGE = (1e-3, 1e4)
 # The shortest start is about the distance of a row to this fraction of the others.
 CLOSEST = 1 / 20
-PRIOR_DEVIATION = 2.0
+PRIOR_DEVIATION = 1.0
 
 
 def default_kernel(spread, variance=1.0):
