@@ -41,7 +41,9 @@ def test_the_history_has_an_entry_for_each_evaluation(name):
     assert set(np.diff(history["choice"])) == {0, 1}
     assert (history["n_samples"] == 60).all()
     # Starts are learned with a point at every row.
-    assert history["n_inducing"][-1] == len(model.inducing_points_)
+    if model.growth_ is None:
+        # Growth may go on after the model that it returns.
+        assert history["n_inducing"][-1] == len(model.inducing_points_)
     assert np.isfinite(history["lower_bound"]).all()
     assert (np.diff(history["seconds"]) >= 0.0).all()
     assert 0.0 < history["seconds"][0] < history["seconds"][-1]
@@ -122,7 +124,7 @@ def test_with_one_model_for_each_class_each_has_a_history(n_jobs):
 
 def test_without_learning_there_is_one_choice():
     model = SparseGPRegressor(optimizer=None, **{**QUICK, "max_reselections": 0})
-    assert_array_equal(model.fit(rows(), targets()).history_["choice"], [0, 0])
+    assert not model.fit(rows(), targets()).history_["choice"].any()
 
 
 @pytest.mark.parametrize("name", FROM_MINIBATCHES)

@@ -105,14 +105,14 @@ def test_a_low_limit_of_the_variance_is_not_taken_for_separability():
 
 def test_too_few_iterations_for_labels_are_said():
     ((category, text, filename),) = warnings_of(
-        two_classes.small_model(max_iter=1), *two_classes.moons()
+        two_classes.small_model(max_iter=1, max_reselections=0), *two_classes.moons()
     )
     assert category is ConvergenceWarning
     assert "stopped before its bound converged" in text
     assert "max_iter=1 " in text
     assert "tol=1e-05" in text
     assert filename == __file__
-    model = two_classes.small_model(max_iter=1)
+    model = two_classes.small_model(max_iter=1, max_reselections=0)
     warnings_of(model, *two_classes.moons())
     assert not model.converged_
 
