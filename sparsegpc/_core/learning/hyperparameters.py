@@ -63,6 +63,8 @@ def maximize(model, start, bounds, *, max_iter, progress, hessian=None, best=-np
     options = {"max_iter": max_iter, "tol": model.tol, "is_stopped": lambda: progress.stopped}
     if hessian is not None:
         scale = model.total_weight
+        # Other rows have this prior with another weight, or none, so the Hessian must not learn it.
+        hessian.known = model.prior_curvature / scale
         found = maximize_bfgs(function, first, bounds, hessian, scale=scale, best=best, **options)
     else:
         free = np.broadcast_to([-np.inf, np.inf], (len(first.x) - len(start.theta), 2))

@@ -91,6 +91,11 @@ class SparseModel:
         return other
 
     @property
+    def prior_curvature(self):
+        """Minus the second derivative of the log prior w.r.t. each entry of theta."""
+        return 0.0 if self._prior is None else self._prior.deviation**-2
+
+    @property
     def n_functions(self):
         """Number of functions f of all outputs together."""
         return len(self.targets) * self.likelihood.n_functions

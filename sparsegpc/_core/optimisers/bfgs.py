@@ -22,7 +22,8 @@ class Maximum(NamedTuple):
 class BFGSHessian:
     """Minus the Hessian of a function of P parameters, learned by damped BFGS updates.
 
-    ``matrix`` (P, P) stays positive definite (Powell 1978).
+    ``matrix`` (P, P) stays positive definite (Powell 1978). ``known`` is the known curvature, in all
+    directions, of a part of the function that is not in ``matrix``.
 
     Parameters
     ----------
@@ -32,7 +33,7 @@ class BFGSHessian:
     """
 
     def __init__(self, n_params, guess):
-        self.matrix = guess * np.eye(n_params)
+        self.matrix, self.known = guess * np.eye(n_params), 0.0
         self._is_guess = True
 
     def step(self, x, slope, bounds, longest):
@@ -48,14 +49,16 @@ class BFGSHessian:
         """
         low = np.maximum(bounds[:, 0] - x, -longest)
         high = np.minimum(bounds[:, 1] - x, longest)
-        step = maximize_quadratic(self.matrix, slope, low, high)
-        return step, float(slope @ step - 0.5 * step @ self.matrix @ step)
+        matrix = self.matrix + self.known * np.eye(len(x))
+        step = maximize_quadratic(matrix, slope, low, high)
+        return step, float(slope @ step - 0.5 * step @ matrix @ step)
 
     def update(self, step, fall, smallest=0.2):
         """Update the matrix from a step and the decrease of the slope over it, shape (P,) each.
 
         The new curvature along the step is at least `smallest` times the old one.
         """
+        fall = fall - self.known * step
         new = float(step @ fall)
         if self._is_guess and new > 0.0:
             self.matrix = float(fall @ fall) / new * np.eye(len(step))
