@@ -21,7 +21,7 @@ WIDE = np.array([[-np.inf, np.inf]] * 2)
 class Hill:
     """A model whose bound is a function of theta, in nats for ten rows."""
 
-    total_weight, tol = 10.0, 1e-4
+    total_weight, tol, prior_curvature = 10.0, 1e-4, 0.0
 
     def __init__(self, hessian, top, refused=None, height=0.0):
         self.hessian, self.top, self.refused, self.height = hessian, top, refused, height
