@@ -22,8 +22,8 @@ class Maximum(NamedTuple):
 class BFGSHessian:
     """Minus the Hessian of a function of P parameters, learned by damped BFGS updates.
 
-    ``matrix`` (P, P) stays positive definite (Powell 1978). ``known`` is the known curvature, in all
-    directions, of a part of the function that is not in ``matrix``.
+    ``matrix`` (P, P) stays positive definite (Powell 1978). It leaves out a part of the function
+    whose curvature is ``known`` and the same in all directions.
 
     Parameters
     ----------
