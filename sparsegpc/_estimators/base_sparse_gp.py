@@ -58,7 +58,8 @@ class BaseSparseGP(*CALLBACK_SUPPORT, Estimator):
         Stop choosing points once the residual variance costs at most this many nats per row, see
         `cost_per_row_`.
     certificate_tol : float, default=1e-2
-        With ``n_inducing="auto"``, the largest gap of the certificate, in nats per row.
+        With ``n_inducing="auto"``, the largest gap of the certificate, and the largest gain by
+        twice as many points, in nats per row.
     max_inducing : int, default=2000
         With ``n_inducing="auto"``, the maximum number of inducing points.
     bound : {"auto", "tight", "spherical", "standard"}, default="auto"

@@ -60,11 +60,11 @@ class SparseGPClassifier(ClassPredictions, BaseSparseGP):
         Covariance of f. Its free hyperparameters are learned within their bounds. The search tries
         a few starts, the kernel's own values and length scales derived from the spread of the data,
         on 200 rows and continues from the best result. None means ConstantKernel times RBF with one
-        length scale, with
-        bounds relative to the spread of the data. ConstantKernel, RBF, Matern (nu 0.5, 1.5, 2.5,
-        inf), RationalQuadratic, ExpSineSquared, DotProduct and their sums and products have
-        analytic gradients. Any other kernel is differentiated by finite differences, which take 2
-        evaluations of the kernel for each hyperparameter. A WhiteKernel raises a ValueError.
+        length scale, with bounds relative to the spread of the data. ConstantKernel, RBF, Matern
+        (nu 0.5, 1.5, 2.5, inf), RationalQuadratic, ExpSineSquared, DotProduct and their sums and
+        products have analytic gradients. Any other kernel is differentiated by finite differences,
+        which take 2 evaluations of the kernel for each hyperparameter. A WhiteKernel raises a
+        ValueError.
     likelihood : str or likelihood, default="auto"
         Distribution of the labels given f, and how the model approximates it. "auto" means
         "bernoulli-logit" for two classes and "softmax" for more.

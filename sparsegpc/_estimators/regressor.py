@@ -62,13 +62,12 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
         Covariance of f. Its free hyperparameters are learned within their bounds. The search tries
         a few starts, the kernel's own values and length scales derived from the spread of the data,
         on 200 rows and continues from the best result. None means ConstantKernel times RBF with one
-        length scale, with
-        start and bounds relative to the data. ConstantKernel, RBF, Matern (nu 0.5, 1.5, 2.5, inf),
-        RationalQuadratic, ExpSineSquared, DotProduct and their sums and products have analytic
-        gradients. Any other kernel is differentiated by finite differences, which take 2
-        evaluations of the kernel for each hyperparameter. A WhiteKernel summand stands for the
-        noise: its ``noise_level`` is the start value of the noise variance, and its bounds are
-        those of the noise variance.
+        length scale, with start and bounds relative to the data. ConstantKernel, RBF, Matern (nu
+        0.5, 1.5, 2.5, inf), RationalQuadratic, ExpSineSquared, DotProduct and their sums and
+        products have analytic gradients. Any other kernel is differentiated by finite differences,
+        which take 2 evaluations of the kernel for each hyperparameter. A WhiteKernel summand stands
+        for the noise: its ``noise_level`` is the start value of the noise variance, and its bounds
+        are those of the noise variance.
     noise : {"homoscedastic", "polynomial", "gp"} or noise, default="homoscedastic"
         Model of the noise variance: the same for all rows; or its logarithm is a quadratic
         polynomial of the columns; or its logarithm is a second sparse Gaussian process. To change

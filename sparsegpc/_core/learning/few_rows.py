@@ -98,8 +98,8 @@ class FewRows:
     def contradict(self, theta, best):
         """Return whether these rows prefer the end of `best`, a `Climb`, to `theta` by far.
 
-        At the maximum on other rows of the same distribution, twice the loss in nats would have a
-        chi-squared distribution with as many degrees of freedom as theta has entries. The prior
+        At the true theta, twice the loss in nats has about a chi-squared distribution with as many
+        degrees of freedom as theta has entries, so half a nat for each entry is usual. The prior
         does not count, as theta was learned without it.
         """
         found = self._evaluated(theta, best.end)

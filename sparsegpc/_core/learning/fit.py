@@ -81,8 +81,8 @@ def fit(
     ----------
     model : SparseModel
     starts : list of ndarray of shape (P,)
-        Candidate values of theta, of which the first matters most. Learning from few rows shows
-        from which to fit all rows.
+        Candidate values of theta, the user's own first. If there are several, fits of a few rows
+        decide from which of them to fit all rows.
     bounds : ndarray of shape (P, 2)
         Lower and upper bounds of theta.
     selector : PivotedSelector or FixedSelector

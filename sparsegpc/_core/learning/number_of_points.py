@@ -29,7 +29,7 @@ def grow(
     """Fit models with ever more points, and return a `Growth`.
 
     The number of points doubles from one model to the next, each of which starts from the theta of
-    the best so far, or from the first start again if that is contradicted.
+    the best so far, or from the first starts again if the last theta is contradicted.
 
     Parameters
     ----------

@@ -6,7 +6,7 @@ import numpy as np
 
 
 class NormalPrior(NamedTuple):
-    """Independent normal distributions of the entries of theta, which are logarithms.
+    """Independent normal distributions of the entries of theta, most of which are logarithms.
 
     ``mean`` (P,); ``deviation``, their standard deviation, in units of theta.
     """

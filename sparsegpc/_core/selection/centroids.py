@@ -5,9 +5,10 @@ row belongs to the point z at the smallest distance
 :math:`k(z, z) - 2 k(x_n, z) + k(x_n, x_n)`, and each point moves to the mean of its rows with
 weights :math:`p_n k(x_n, z)`, site precision times covariance.
 
-Rows and points are in groups, and rows belong to points of their own group only: the class of a
-row, or in regression whether its target is above or below the prior mean. A mean over rows whose
-targets differ would lie where f is close to its prior mean, and say little about f.
+Rows and points are in groups, and rows belong to points of their own group only. The groups are the
+classes, or in regression the rows with centred targets above and below zero; with several outputs,
+the rows in which the same output is largest. A mean over rows whose targets differ would lie where
+f is close to its prior mean, and say little about f.
 """
 
 import numpy as np

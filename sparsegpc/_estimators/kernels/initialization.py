@@ -9,7 +9,7 @@ from sparsegpc._estimators.kernels.sklearn_kernels import PER_COLUMN, walk
 # Bounds of the default kernel. They are wide, as separable classes need variances above 1e6.
 VARIANCE_BOUNDS = (1e-4, 1e9)
 LENGTH_SCALE_RANGE = (1e-3, 1e4)
-# The shortest start is about the distance of a row to this fraction of the others.
+# The shortest start is about the distance within which a row has this fraction of the others.
 CLOSEST = 1 / 20
 PRIOR_DEVIATION = 1.0
 
