@@ -122,7 +122,7 @@ def _learned_from_few_rows(estimator, problem):
     limits = Limits(estimator.max_iter, 0, problem.progress)
     few = FewRows(problem.model, parameters.bounds, limits, prior)
     climbs, n_needed = few.climbs(start_values(parameters, problem.spread))
-    if not few.is_found(climbs[0]):
+    if not few.beats_constant(climbs[0]):
         return None, None
     starts = [climb.end.theta for climb in climbs[:n_needed]]
     return starts, partial(few.contradict, best=climbs[0])
@@ -178,6 +178,7 @@ def _search(estimator, problem, rng, choose, warm, starts, first):
     cold = [parameters.theta]
     if is_learned:
         cold = start_values(parameters, problem.spread)
+    fallbacks = cold if is_learned and (warm or starts is not None) else []
     if starts is None:
         starts = [estimator._theta] if warm else cold
     return fit(
@@ -189,7 +190,7 @@ def _search(estimator, problem, rng, choose, warm, starts, first):
         max_reselections=estimator.max_reselections,
         move_points=moves,
         restarts=_restarts(estimator, problem, rng) if is_learned else [],
-        fallbacks=cold if warm and is_learned else [],
+        fallbacks=fallbacks,
         first=first,
         prior=weak_prior(parameters, problem.spread),
         report=partial(_report, estimator, problem) if estimator.verbose else None,

@@ -20,7 +20,7 @@ from sparsegpc._estimators.inducing_points import METHODS, check_inducing_points
 from sparsegpc._estimators.input.settings import row_options
 from sparsegpc._estimators.input.targets import distinct_rows
 from sparsegpc._estimators.input.validation import refuse_overflow
-from sparsegpc._estimators.kernels.initialization import start_values
+from sparsegpc._estimators.kernels.initialization import start_values, weak_prior
 from sparsegpc._estimators.messages.callbacks import CALLBACK_SUPPORT
 from sparsegpc._estimators.messages.fit_warnings import FRAMES_TO_USER
 
@@ -56,6 +56,7 @@ def learn_theta(model, parameters, spread, n_inducing):
         PivotedSelector("argmax", min(n_inducing, START_POINTS)),
         max_iter=START_ITERATIONS,
         max_reselections=1,
+        prior=weak_prior(parameters, spread),
     )
     return result.best.theta
 
@@ -180,6 +181,12 @@ class BaseMinibatches(*CALLBACK_SUPPORT, Estimator):
         message = f"{type(self).__name__} {what}"
         warnings.warn(message, ConvergenceWarning, stacklevel=FRAMES_TO_USER + 1)
 
+    @property
+    def _n_first_rows(self):
+        """Number of first rows of a stream that are kept; none that `memory` would discount."""
+        enough = n_first_rows(self.n_inducing)
+        return enough if self.memory is None else min(enough, self.memory)
+
     def _learn_block(self, X, y, weight, progress):
         """Learn from a block of a stream, and return warnings."""
         if not hasattr(self, "kernel_"):
@@ -189,7 +196,7 @@ class BaseMinibatches(*CALLBACK_SUPPORT, Estimator):
         order = self._shuffled(y, check_random_state(self.random_state))
         n_first, found = 0, []
         if self._first_rows is not None:
-            n_first = max(0, n_first_rows(self.n_inducing) - len(self._first_rows.y))
+            n_first = max(0, self._n_first_rows - len(self._first_rows.y))
             found = self._learn_first(*(part[order[:n_first]] for part in (X, y, weight)))
         if n_first < len(y):
             self._learn_further(X, y, weight, order[n_first:], self.learning_rate)
@@ -206,9 +213,8 @@ class BaseMinibatches(*CALLBACK_SUPPORT, Estimator):
         are enough, they are no longer kept.
         """
         rows, found = self._first_rows.and_further(X, y, weight), []
-        n_rows, enough = len(rows.y), n_first_rows(self.n_inducing)
-        # No row that `memory` discounts is learned from again.
-        is_last = n_rows >= (enough if self.memory is None else min(enough, self.memory))
+        n_rows = len(rows.y)
+        is_last = n_rows >= self._n_first_rows
         if is_last or n_rows >= 2 * rows.n_learned:
             rng = check_random_state(self.random_state)
             X, y, weight, _, _ = distinct_rows(*rows[:3], None)

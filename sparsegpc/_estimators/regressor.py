@@ -5,6 +5,7 @@ from sklearn.base import _fit_context
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
 
+from sparsegpc._core.learning.growing_subsets import FEWEST_ROWS
 from sparsegpc._core.likelihoods.gaussian import KnownNoise
 from sparsegpc._core.models.evaluation import Counts
 from sparsegpc._core.rows.threads import single_threaded_blas
@@ -576,7 +577,9 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
         theta, log_noise = np.split(best.theta, [constant.model.kernel.n_params])
         plan = plan.starting_at(log_noise)
         starts = [np.append(theta, start) for start in plan.starts(setting.spread)]
-        return plan, starts, best.points
+        # Subsets of many rows choose their own points.
+        first = best.points if len(constant.rows.X) < FEWEST_ROWS else None
+        return plan, starts, first
 
     def _check_same_noise(self, plan, n_outputs):
         """Raise ValueError if the last fit had other noise or another number of outputs."""

@@ -35,20 +35,28 @@ def learn_starts(model, starts, bounds, n_points, limits, prior=None):
         Number of inducing points of the fit of all rows.
     limits : Limits
     prior : NormalPrior or None
-
-    Raises
-    ------
-    LinAlgError
-        If no start can be evaluated.
     """
     few = FewRows(model, bounds, limits, prior)
     climbs, n_needed = few.climbs(starts)
     if n_points < few.n_rows and not limits.progress.stopped:
-        ends = [climb.end.theta for climb in climbs[:n_needed]]
+        ends = [climb.end.theta for climb in climbs[:n_needed] if climb.end is not None]
         few = FewRows(model, bounds, limits, prior, n_points)
-        climbs, n_needed = few.climbs([*ends, *starts])
-    found = [climb if few.is_found(climb) else Climb(climb.theta) for climb in climbs]
+        climbs, n_needed = few.climbs([*starts, *ends])
+    if not few.beats_constant(climbs[0]):
+        return [Climb(theta) for theta in starts], 1
+    found = [climb if few.beats_constant(climb) else Climb(climb.theta) for climb in climbs]
     return found, n_needed
+
+
+def rank_starts(model, starts, bounds, limits, prior=None):
+    """Return starts of shape (P,), the best first after a few iterations on few rows."""
+    climbs = FewRows(model, bounds, limits, prior).first_steps(starts)
+    return [climb.theta for climb in by_objective(climbs)] or starts
+
+
+def by_objective(climbs):
+    """Return a list of climbs in descending order of their objectives."""
+    return sorted(climbs, key=lambda climb: -climb.objective)
 
 
 class FewRows:
@@ -59,7 +67,8 @@ class FewRows:
         rows = np.linspace(0, len(model.weight) - 1, self.n_rows).astype(np.intp)
         self._model = model.subset(rows, prior)
         self._model.tol *= LOOSE
-        self._selector = FixedSelector(self._model.X)
+        # So few rows of a file fit into memory.
+        self._selector = FixedSelector(self._model.X[:])
         if n_points < self.n_rows:
             self._selector = PivotedSelector("argmax", n_points)
         self._bounds, self._limits, self._progress = bounds, limits, limits.progress
@@ -69,31 +78,37 @@ class FewRows:
 
         A few iterations are made from each start. Then the best one is continued, and the first
         one, which may be the user's own. The latter matters beside the best if it ends at another
-        maximum that is about as high.
+        maximum that is about as high. If no start can be evaluated, the climbs have no end.
         """
-        climbs, failure = [], None
-        for theta in starts:
-            if climbs and self._progress.stopped:
-                break
-            try:
-                climbs.append(self._climb(Climb(theta), RANKING_ITERATIONS))
-            except LinAlgError as error:
-                failure = error.with_traceback(None)
+        climbs = self.first_steps(starts)
         if not climbs:
-            raise failure
+            return [Climb(theta) for theta in starts], 1
         best = max(range(len(climbs)), key=lambda k: climbs[k].objective)
         for k in {0, best}:
             climbs[k] = self._continued(climbs[k])
         first = climbs[0]
-        ranked = sorted(climbs, key=lambda climb: -climb.objective)
+        ranked = by_objective(climbs)
         if not self._is_rival(first, ranked[0]):
             return ranked, 1
         others = [climb for climb in ranked[1:] if climb is not first]
         return [ranked[0], first, *others], 2
 
-    def is_found(self, climb):
+    def first_steps(self, starts):
+        """Return a `Climb` of a few iterations from each start that can be evaluated."""
+        climbs = []
+        for theta in starts:
+            if climbs and self._progress.stopped:
+                break
+            try:
+                climbs.append(self._climb(Climb(theta), RANKING_ITERATIONS))
+            except LinAlgError:
+                # The fit of all rows, with points that are further apart, may still succeed.
+                continue
+        return climbs
+
+    def beats_constant(self, climb):
         """Return whether a climb ended at a function that is better than a constant one."""
-        return climb.objective > floor(self._model)
+        return climb.end is not None and climb.objective > floor(self._model)
 
     def contradict(self, theta, best):
         """Return whether these rows prefer the end of `best`, a `Climb`, to `theta` by far.

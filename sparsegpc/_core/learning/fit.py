@@ -14,7 +14,7 @@ from numpy.linalg import LinAlgError
 
 from sparsegpc._core.learning import inducing_points
 from sparsegpc._core.learning.constant_function import floor, is_worse_than_constant
-from sparsegpc._core.learning.few_rows import learn_starts
+from sparsegpc._core.learning.few_rows import learn_starts, rank_starts
 from sparsegpc._core.learning.fit_from import (
     Climb,
     Limits,
@@ -118,10 +118,7 @@ def fit(
     limits = Limits(max_iter, max_reselections, Progress() if progress is None else progress)
     fitting = _Fit(model, bounds, prior, selector, limits, report)
     starts = [np.clip(start, *bounds.T) for start in starts] if max_iter else list(starts)
-    climbs, n_needed = fitting.learn_starts(starts)
-    if first is not None:
-        # The first points belong to the starts.
-        climbs = [Climb(climb.theta) for climb in climbs]
+    climbs, n_needed = fitting.learn_starts(starts, first)
     needed = [*climbs[:n_needed], *map(Climb, restarts)]
     fitting.fit_all(needed, [*climbs[n_needed:], *map(Climb, fallbacks)], first)
     fitting.try_constant(climbs[0].theta)
@@ -152,12 +149,19 @@ class _Fit:
         self._n_before = model.counts.full_evaluations
         self._floor, self._best, self._failure = floor(model), None, None
 
-    def learn_starts(self, starts):
-        """Return a `Climb` for each start, the best first, and how many of them matter."""
+    def learn_starts(self, starts, first):
+        """Return a `Climb` for each start, the best first, and how many of them matter.
+
+        If there are first points, which belong to the starts, the climbs have not begun.
+        """
         if len(starts) < 2 or self._progress.stopped:
             return [Climb(theta) for theta in starts], 1
+        options = self._limits, self._prior
+        if first is not None:
+            ranked = rank_starts(self._model, starts, self._bounds, *options)
+            return [Climb(theta) for theta in ranked], 1
         n_points = self._selector.n_points
-        return learn_starts(self._model, starts, self._bounds, n_points, self._limits, self._prior)
+        return learn_starts(self._model, starts, self._bounds, n_points, *options)
 
     def fit_all(self, needed, others, first):
         """Continue each `Climb` that is needed, and others until a fit is not trivial.
@@ -175,7 +179,7 @@ class _Fit:
     def _fit_at(self, climb, first):
         """Continue a `Climb`. If that finds a constant, fit from its start with L-BFGS-B."""
         limits = self._limits
-        if limits.max_iter and len(climb.theta) and not limits.progress.stopped:
+        if limits.max_iter and len(climb.theta):
             if first is None:
                 climb = climb_subsets(
                     self._model, climb, self._selector, self._bounds, limits, self._prior

@@ -62,10 +62,9 @@ def maximize(model, start, bounds, *, max_iter, progress, hessian=None, best=-np
     function, first = bound_of(model, start, progress, units), point_of(start, units)
     options = {"max_iter": max_iter, "tol": model.tol, "is_stopped": lambda: progress.stopped}
     if hessian is not None:
-        scale = model.total_weight
-        # Other rows have this prior with another weight, or none, so the Hessian must not learn it.
-        hessian.known = model.prior_curvature / scale
-        found = maximize_bfgs(function, first, bounds, hessian, scale=scale, best=best, **options)
+        # On other rows the prior has another weight, or none, so the Hessian must not learn it.
+        options |= {"scale": model.total_weight, "known": model.prior_curvature, "best": best}
+        found = maximize_bfgs(function, first, bounds, hessian, **options)
     else:
         free = np.broadcast_to([-np.inf, np.inf], (len(first.x) - len(start.theta), 2))
         # Points move in many directions, where one or two small gains do not mean convergence.

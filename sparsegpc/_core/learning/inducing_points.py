@@ -1,6 +1,7 @@
 """Select the inducing points of a model, and optimise their locations."""
 
 import numpy as np
+from numpy.linalg import LinAlgError
 
 from sparsegpc._core.learning.constant_function import trivial_gain
 from sparsegpc._core.learning.hyperparameters import maximize
@@ -60,7 +61,11 @@ def try_centroids(model, selector, evaluation, progress):
         return evaluation
     points = _centroids(model, points, evaluation)
     wrt_theta = evaluation.grad_theta is not None
-    other = model.evaluate(theta, points, states, wrt_theta=wrt_theta)
+    try:
+        other = model.evaluate(theta, points, states, wrt_theta=wrt_theta)
+    except LinAlgError:
+        # Centroids may lie too close together.
+        return evaluation
     progress.evaluated(model, other)
     return max(evaluation, other, key=lambda each: each.objective)
 

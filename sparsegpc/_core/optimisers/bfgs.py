@@ -23,7 +23,7 @@ class BFGSHessian:
     """Minus the Hessian of a function of P parameters, learned by damped BFGS updates.
 
     ``matrix`` (P, P) stays positive definite (Powell 1978). It leaves out a part of the function
-    whose curvature is ``known`` and the same in all directions.
+    whose curvature is `known` and the same in all directions, an argument of both methods.
 
     Parameters
     ----------
@@ -33,10 +33,10 @@ class BFGSHessian:
     """
 
     def __init__(self, n_params, guess):
-        self.matrix, self.known = guess * np.eye(n_params), 0.0
+        self.matrix = guess * np.eye(n_params)
         self._is_guess = True
 
-    def step(self, x, slope, bounds, longest):
+    def step(self, x, slope, bounds, longest, known=0.0):
         """Return the step to the maximum of the quadratic model in a box, and its expected gain.
 
         Parameters
@@ -49,16 +49,16 @@ class BFGSHessian:
         """
         low = np.maximum(bounds[:, 0] - x, -longest)
         high = np.minimum(bounds[:, 1] - x, longest)
-        matrix = self.matrix + self.known * np.eye(len(x))
+        matrix = self.matrix + known * np.eye(len(x))
         step = maximize_quadratic(matrix, slope, low, high)
         return step, float(slope @ step - 0.5 * step @ matrix @ step)
 
-    def update(self, step, fall, smallest=0.2):
+    def update(self, step, fall, known=0.0, smallest=0.2):
         """Update the matrix from a step and the decrease of the slope over it, shape (P,) each.
 
         The new curvature along the step is at least `smallest` times the old one.
         """
-        fall = fall - self.known * step
+        fall = fall - known * step
         new = float(step @ fall)
         if self._is_guess and new > 0.0:
             self.matrix = float(fall @ fall) / new * np.eye(len(step))
@@ -114,6 +114,7 @@ def maximize_bfgs(
     max_iter,
     tol,
     scale=1.0,
+    known=0.0,
     best=-np.inf,
     is_stopped=None,
     longest=0.5,
@@ -139,6 +140,8 @@ def maximize_bfgs(
         Stop when the expected gain of the next step is less than this.
     scale : float
         Unit of the function for its Hessian.
+    known : float
+        Known curvature of a part of the function, in all directions, which the Hessian leaves out.
     best : float
         Value reached elsewhere; see `optimism`.
     is_stopped : callable or None
@@ -168,7 +171,9 @@ def maximize_bfgs(
         raise LinAlgError("the gradient of the bound is not finite")
     current, n_small, failed = start, 0, False
     for n_iter in range(max_iter + 1):
-        step, expected = hessian.step(current.x, current.gradient / scale, bounds, longest)
+        step, expected = hessian.step(
+            current.x, current.gradient / scale, bounds, longest, known / scale
+        )
         expected *= scale
         if expected < tol or current.value + optimism * expected < best:
             return Maximum(current, True, failed, n_iter)
@@ -180,7 +185,8 @@ def maximize_bfgs(
             failed, longest = True, 0.5 * length
             continue
         gain = trial.value - current.value
-        hessian.update(step, (current.gradient - trial.gradient) / scale)
+        fall = current.gradient - trial.gradient
+        hessian.update(step, fall / scale, known / scale)
         if gain < poor * expected:
             longest = 0.5 * length
         elif gain > good * expected:

@@ -50,8 +50,9 @@ def centroids(points, kernel, theta, X, sites):
     Z, group_of_point = points.Z.copy(), groups[points.indices]
     for group in np.unique(group_of_point):
         own, rows = group_of_point == group, group_of_row == group
+        X_own, p_own = X[rows], precision[rows]
         for _ in range(N_PASSES):
-            Z[own] = _means(kernel, theta, Z[own], X[rows], precision[rows])
+            Z[own] = _means(kernel, theta, Z[own], X_own, p_own)
     return points._replace(Z=Z, indices=None, selection=None)
 
 

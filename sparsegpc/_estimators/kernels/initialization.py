@@ -78,7 +78,7 @@ def weak_prior(adapted, spread):
     mean = adapted.rescaled.copy()
     lengths, typical = _typical_lengths(adapted, spread)
     mean[lengths] = np.log(typical)
-    return NormalPrior(mean, PRIOR_DEVIATION)
+    return NormalPrior(np.clip(mean, *adapted.bounds.T), PRIOR_DEVIATION)
 
 
 def _typical_lengths(adapted, spread):

@@ -137,13 +137,12 @@ def test_a_known_curvature_is_used_but_not_learned():
     A = rng.randn(3, 3)
     unknown = A @ A.T + np.eye(3)
     known_too, without = BFGSHessian(3, 1.0), BFGSHessian(3, 1.0)
-    known_too.known = 3.0
     for step in rng.randn(4, 3):
-        known_too.update(step, (unknown + 3.0 * np.eye(3)) @ step)
+        known_too.update(step, (unknown + 3.0 * np.eye(3)) @ step, known=3.0)
         without.update(step, unknown @ step)
     np.testing.assert_allclose(known_too.matrix, without.matrix, rtol=1e-9)
     slope, box = rng.randn(3), np.tile([-9.0, 9.0], (3, 1))
-    step, gain = known_too.step(np.zeros(3), slope, box, 9.0)
+    step, gain = known_too.step(np.zeros(3), slope, box, 9.0, known=3.0)
     whole = known_too.matrix + 3.0 * np.eye(3)
     np.testing.assert_allclose(step, np.linalg.solve(whole, slope), rtol=1e-9)
     assert gain == pytest.approx(0.5 * slope @ step)

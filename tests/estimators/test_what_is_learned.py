@@ -1,0 +1,81 @@
+"""What a fit learns: cases in which too few points or rows once decided."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_friedman1
+from sklearn.gaussian_process.kernels import RBF
+
+from sparsegpc import SparseGPClassifier, SparseGPRegressor
+
+
+@pytest.mark.parametrize("seed", [1003, 1004, 1005])
+def test_a_fast_function_of_one_column_is_found_under_labels(seed):
+    rng = np.random.RandomState(seed)
+    X = rng.uniform(-2.0, 2.0, (400, 1))
+    y = np.sin(10.0 * X[:, 0] + 4.0) > 0.0
+    fitted = SparseGPClassifier().fit(X, y)
+    # That of a constant function is -277.
+    assert fitted.lower_bound_ > -70.0
+    assert fitted.score(X, y) > 0.98
+
+
+def test_the_start_of_the_user_is_not_lost_to_a_poorer_one():
+    rng = np.random.RandomState(1)
+    X = rng.uniform(-2.0, 2.0, (800, 3))
+    f = X[:, 0] + np.sin(3.0 * X[:, 1]) * np.cos(2.0 * X[:, 2])
+    y = f + 0.5 * rng.randn(800) > 0.0
+    free = SparseGPClassifier(7.0 * RBF(0.75)).fit(X, y)
+    bounded = SparseGPClassifier(7.0 * RBF(0.75, (0.5, 1.5))).fit(X, y)
+    assert free.lower_bound_ > bounded.lower_bound_ - 1.0
+
+
+def test_auto_is_not_content_with_points_that_favour_a_long_length_scale():
+    """Fifty points certify a length scale at which fifty points suffice."""
+    X, y = make_friedman1(700, 20, noise=1.0, random_state=0)
+    X = (X - X[:400].mean(axis=0)) / X[:400].std(axis=0)
+    few, auto, all_points = (
+        SparseGPRegressor(n_inducing=n).fit(X[:400], y[:400]) for n in (50, "auto", 400)
+    )
+    scores = [fitted.score(X[400:], y[400:]) for fitted in (few, auto, all_points)]
+    assert scores[1] > scores[2] - 0.01 > scores[0] + 0.02
+    assert auto.growth_[0]["gap_per_row"] < 0.01
+
+
+def test_no_column_that_matters_is_pruned_by_a_subset():
+    X, y = make_friedman1(5100, 10, noise=1.0, random_state=0)
+    fitted = SparseGPRegressor(1.0 * RBF(np.ones(10)), n_inducing=60).fit(X, y)
+    assert fitted.feature_relevance_[:5].min() > 10.0 * fitted.feature_relevance_[5:].max()
+
+
+@pytest.mark.parametrize("noise", ["polynomial", "gp"])
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_noise_that_varies_is_no_worse_than_noise_that_does_not(noise, seed):
+    rng = np.random.RandomState(13)
+    X = rng.randint(0, 4, (150, 2)).astype(float)
+    y = np.sin(2.0 * X[:, 0]) + 0.3 * X[:, 1] + 0.3 * rng.randn(150)
+    bounds = [
+        SparseGPRegressor(n_inducing=10, noise=kind, random_state=seed).fit(X, y).lower_bound_
+        for kind in ("homoscedastic", noise)
+    ]
+    # The noise process costs a little even where it is constant.
+    assert bounds[1] > bounds[0] - 0.5
+
+
+def test_rows_on_disk_that_do_not_fit_into_memory_are_learned_from(tmp_path):
+    from sklearn import config_context
+
+    rng = np.random.RandomState(0)
+    X = np.memmap(tmp_path / "X", dtype=np.float64, mode="w+", shape=(250, 80))
+    X[:] = rng.randn(250, 80)
+    with config_context(working_memory=0.1):
+        fitted = SparseGPRegressor(n_inducing=20).fit(X, X[:, 0] + 0.1 * rng.randn(250))
+    assert np.isfinite(fitted.lower_bound_)
+
+
+def test_a_callback_that_stops_on_few_rows_keeps_what_they_taught():
+    rng = np.random.RandomState(0)
+    X = rng.uniform(-2.0, 2.0, (1000, 1))
+    y = np.sin(8.0 * X[:, 0]) + 0.1 * rng.randn(1000)
+    stopped = SparseGPRegressor(callback=lambda step: step.iteration == 25).fit(X, y)
+    assert (stopped.history_["n_samples"][:20] == 200).all()
+    assert stopped.score(X, y) > 0.9
