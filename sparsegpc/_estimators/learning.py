@@ -178,6 +178,8 @@ def _search(estimator, problem, rng, choose, warm, starts, first):
     cold = [parameters.theta]
     if is_learned:
         cold = start_values(parameters, problem.spread)
+    # Few rows may not tell how good the user's own start is.
+    own = cold[:1] if starts is None and not warm and estimator.kernel is not None else []
     fallbacks = cold if is_learned and (warm or starts is not None) else []
     if starts is None:
         starts = [estimator._theta] if warm else cold
@@ -189,7 +191,7 @@ def _search(estimator, problem, rng, choose, warm, starts, first):
         max_iter=max_iter if is_learned or moves else 0,
         max_reselections=estimator.max_reselections,
         move_points=moves,
-        restarts=_restarts(estimator, problem, rng) if is_learned else [],
+        restarts=[*own, *_restarts(estimator, problem, rng)] if is_learned else [],
         fallbacks=fallbacks,
         first=first,
         prior=weak_prior(parameters, problem.spread),

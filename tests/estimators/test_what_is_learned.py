@@ -2,7 +2,9 @@
 
 import numpy as np
 import pytest
+from sklearn import config_context
 from sklearn.datasets import make_friedman1
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RBF
 
 from sparsegpc import SparseGPClassifier, SparseGPRegressor
@@ -62,8 +64,6 @@ def test_noise_that_varies_is_no_worse_than_noise_that_does_not(noise, seed):
 
 
 def test_rows_on_disk_that_do_not_fit_into_memory_are_learned_from(tmp_path):
-    from sklearn import config_context
-
     rng = np.random.RandomState(0)
     X = np.memmap(tmp_path / "X", dtype=np.float64, mode="w+", shape=(250, 80))
     X[:] = rng.randn(250, 80)
@@ -76,6 +76,8 @@ def test_a_callback_that_stops_on_few_rows_keeps_what_they_taught():
     rng = np.random.RandomState(0)
     X = rng.uniform(-2.0, 2.0, (1000, 1))
     y = np.sin(8.0 * X[:, 0]) + 0.1 * rng.randn(1000)
-    stopped = SparseGPRegressor(callback=lambda step: step.iteration == 25).fit(X, y)
+    stopped = SparseGPRegressor(callback=lambda step: step.iteration == 25)
+    with pytest.warns(ConvergenceWarning, match="the callback asked to stop"):
+        stopped.fit(X, y)
     assert (stopped.history_["n_samples"][:20] == 200).all()
     assert stopped.score(X, y) > 0.9

@@ -200,6 +200,7 @@ class _Fit:
                 self._limits,
                 first,
                 self._report,
+                -np.inf if self._best is None else self._best.best.objective,
             )
         except LinAlgError as error:
             self._failure = error.with_traceback(None)

@@ -86,7 +86,7 @@ class LocalFit(NamedTuple):
     message: str
 
 
-def fit_from(model, start, selector, bounds, limits, first=None, report=None):
+def fit_from(model, start, selector, bounds, limits, first=None, report=None, rival=-np.inf):
     """Select points and maximise the bound over theta in turns, and return the `LocalFit`.
 
     At least one selection and one evaluation are made, even if ``limits.progress`` is stopped.
@@ -102,6 +102,9 @@ def fit_from(model, start, selector, bounds, limits, first=None, report=None):
         The first inducing points; None selects them.
     report : callable or None
         Called as ``report(n_selections, n_points, bound)`` after each selection.
+    rival : float
+        Objective that another fit has reached. The search ends early if it is not expected to come
+        near it.
 
     Returns
     -------
@@ -122,7 +125,8 @@ def fit_from(model, start, selector, bounds, limits, first=None, report=None):
         if best is None:
             current = try_centroids(model, selector, current, limits.progress)
         reached = -np.inf if best is None else best.objective
-        current, end = _maximized(model, current, bounds, hessian, reached, limits)
+        goal = max(reached, rival)
+        current, end = _maximized(model, current, bounds, hessian, goal, limits)
         points = None
         history.append(current.elbo)
         if report is not None:
@@ -154,15 +158,15 @@ def _evaluated(model, theta, points, states, limits):
     return evaluation
 
 
-def _maximized(model, start, bounds, hessian, reached, limits):
+def _maximized(model, start, bounds, hessian, goal, limits):
     """Return the evaluation at the maximum over theta, and the message if it did not converge.
 
-    `reached` is the highest objective of earlier selections.
+    `goal` is the highest objective of earlier selections and other fits.
     """
     max_iter, progress = limits.max_iter, limits.progress
     if not max_iter or not len(start.theta) or progress.stopped:
         return start, ""
     found = maximize(
-        model, start, bounds, max_iter=max_iter, progress=progress, hessian=hessian, best=reached
+        model, start, bounds, max_iter=max_iter, progress=progress, hessian=hessian, best=goal
     )
     return found.best, "" if found.converged else out_of_iterations(max_iter)
