@@ -10,7 +10,7 @@ from sklearn.utils import check_random_state
 from sparsegpc._core.bounds.slacks import SLACKS, sums_over_rows
 from sparsegpc._core.learning.few_rows import FewRows
 from sparsegpc._core.learning.fit import fit
-from sparsegpc._core.learning.fit_from import Limits
+from sparsegpc._core.learning.fit_from import Climb, Limits
 from sparsegpc._core.learning.number_of_points import grow
 from sparsegpc._core.learning.progress import Progress
 from sparsegpc._core.models.certification import gap_per_row
@@ -121,7 +121,7 @@ def _learned_from_few_rows(estimator, problem):
     prior = weak_prior(parameters, problem.spread)
     limits = Limits(estimator.max_iter, 0, problem.progress)
     few = FewRows(problem.model, parameters.bounds, limits, prior)
-    climbs, n_needed = few.climbs(start_values(parameters, problem.spread))
+    climbs, n_needed = few.climbs(list(map(Climb, start_values(parameters, problem.spread))))
     if not few.beats_constant(climbs[0]):
         return None, None
     starts = [climb.end.theta for climb in climbs[:n_needed]]

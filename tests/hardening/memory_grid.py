@@ -109,6 +109,14 @@ LONG = [
 
 def formula(case):
     """Return the bytes beyond the input that the user guide allows."""
+    few = min(case.n_rows, 200)
+    if case.method.endswith("fit") and case.model != "selector" and case.n_points < few:
+        # Start values are learned from 200 rows with a point at each.
+        return max(_formula(case), _formula(case._replace(n_rows=few, n_points=few)))
+    return _formula(case)
+
+
+def _formula(case):
     N, M, D, F = case.n_rows, case.n_points, case.n_columns, case.n_functions
     learns = case.method.endswith("fit") and case.model != "selector"
     n_visited = N

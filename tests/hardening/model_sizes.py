@@ -28,7 +28,13 @@ REST, REST_OF_PART = 6_000, 1_500
 ROWS = (1000, 5000)
 NOISE_POINTS = 30
 BATCHES = {"learning_rate": 0.0, "batch_size": 500}
-FIXED = {"optimizer": None, "max_reselections": 0, "selection_tol": 0.0}
+# Points are rows, whose indices are kept.
+FIXED = {
+    "optimizer": None,
+    "max_reselections": 0,
+    "selection_tol": 0.0,
+    "selector": "rpcholesky",
+}
 
 
 class Kind:

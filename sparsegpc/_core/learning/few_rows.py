@@ -37,11 +37,11 @@ def learn_starts(model, starts, bounds, n_points, limits, prior=None):
     prior : NormalPrior or None
     """
     few = FewRows(model, bounds, limits, prior)
-    climbs, n_needed = few.climbs(starts)
+    origins = list(map(Climb, starts))
+    climbs, n_needed = few.climbs(origins)
     if n_points < few.n_rows and not limits.progress.stopped:
-        ends = [climb.end.theta for climb in climbs[:n_needed] if climb.end is not None]
         few = FewRows(model, bounds, limits, prior, n_points)
-        climbs, n_needed = few.climbs([*starts, *ends])
+        climbs, n_needed = few.climbs([*origins, *climbs[:n_needed]])
     if not few.beats_constant(climbs[0]):
         return [Climb(theta) for theta in starts], 1
     found = [climb if few.beats_constant(climb) else Climb(climb.theta) for climb in climbs]
@@ -50,7 +50,7 @@ def learn_starts(model, starts, bounds, n_points, limits, prior=None):
 
 def rank_starts(model, starts, bounds, limits, prior=None):
     """Return starts of shape (P,), the best first after a few iterations on few rows."""
-    climbs = FewRows(model, bounds, limits, prior).first_steps(starts)
+    climbs = FewRows(model, bounds, limits, prior).first_steps(map(Climb, starts))
     return [climb.theta for climb in by_objective(climbs)] or starts
 
 
@@ -73,16 +73,16 @@ class FewRows:
             self._selector = PivotedSelector("argmax", n_points)
         self._bounds, self._limits, self._progress = bounds, limits, limits.progress
 
-    def climbs(self, starts):
-        """Return a list of climbs, the best first, and how many of them matter; see `learn_starts`.
+    def climbs(self, origins):
+        """Continue a list of climbs, and return it, the best first, and how many of them matter.
 
-        A few iterations are made from each start. Then the best one is continued, and the first
+        A few iterations are made in each. Then the best one is continued, and the first
         one, which may be the user's own. The latter matters beside the best if it ends at another
-        maximum that is about as high. If no start can be evaluated, the climbs have no end.
+        maximum that is about as high. If none can be continued, they are returned as they are.
         """
-        climbs = self.first_steps(starts)
+        climbs = self.first_steps(origins)
         if not climbs:
-            return [Climb(theta) for theta in starts], 1
+            return origins, 1
         best = max(range(len(climbs)), key=lambda k: climbs[k].objective)
         for k in {0, best}:
             climbs[k] = self._continued(climbs[k])
@@ -93,14 +93,14 @@ class FewRows:
         others = [climb for climb in ranked[1:] if climb is not first]
         return [ranked[0], first, *others], 2
 
-    def first_steps(self, starts):
-        """Return a `Climb` of a few iterations from each start that can be evaluated."""
+    def first_steps(self, origins):
+        """Return the climbs that can be continued after a few iterations."""
         climbs = []
-        for theta in starts:
+        for origin in origins:
             if climbs and self._progress.stopped:
                 break
             try:
-                climbs.append(self._climb(Climb(theta), RANKING_ITERATIONS))
+                climbs.append(self._climb(origin, RANKING_ITERATIONS))
             except LinAlgError:
                 # The fit of all rows, with points that are further apart, may still succeed.
                 continue

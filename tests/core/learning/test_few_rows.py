@@ -40,6 +40,10 @@ def test_few_rows_pass_over_a_start_where_f_is_constant(bad):
     assert result.best.objective > good - 0.5
 
 
+def climbs_from(starts):
+    return [Climb(theta) for theta in starts]
+
+
 def as_given(model, starts, *rest):
     return [Climb(theta) for theta in starts], 1
 
@@ -67,15 +71,15 @@ def test_starts_are_learned_on_few_rows(monkeypatch):
 
 def test_few_rows_have_a_point_each_unless_points_are_fewer():
     model = make_model()
-    climbs, _ = few_rows(model).climbs([START])
+    climbs, _ = few_rows(model).climbs(climbs_from([START]))
     assert len(climbs[0].end.points.Z) == len(model.X)
-    climbs, _ = few_rows(model, 8).climbs([START])
+    climbs, _ = few_rows(model, 8).climbs(climbs_from([START]))
     assert len(climbs[0].end.points.Z) == 8
 
 
 def test_the_best_climb_reaches_the_optimum_of_the_dense_model():
     model = make_model()
-    climbs, _ = few_rows(model).climbs([HOPELESS[0], START, np.log([5.0, 5.0])])
+    climbs, _ = few_rows(model).climbs(climbs_from([HOPELESS[0], START, np.log([5.0, 5.0])]))
     objectives = [climb.objective for climb in climbs]
     assert objectives[0] == max(objectives)
 
@@ -114,28 +118,28 @@ class TwoHills(FewRows):
 def test_a_first_start_on_a_hill_about_as_high_matters(gap, starts, ends):
     few = TwoHills(make_model(), BOUNDS, Limits(100, 0, Progress()))
     few.gap = gap
-    climbs, n_needed = few.climbs([np.array([start]) for start in starts])
+    climbs, n_needed = few.climbs([Climb(np.array([start])) for start in starts])
     assert len(climbs) == len(starts)
     assert [climb.end.theta[0] for climb in climbs[:n_needed]] == ends
 
 
 def test_a_first_start_on_the_same_hill_does_not_matter():
-    climbs, n_needed = few_rows(make_model()).climbs([START, START + 0.2, START - 0.2])
+    climbs, n_needed = few_rows(make_model()).climbs(climbs_from([START, START + 0.2, START - 0.2]))
     assert n_needed == 1
     assert len(climbs) == 3
 
 
 def test_few_rows_contradict_a_theta_that_is_far_from_their_optimum():
     few = few_rows(make_model())
-    best = few.climbs([START])[0][0]
+    best = few.climbs(climbs_from([START]))[0][0]
     assert not few.contradict(best.end.theta, best)
     assert few.contradict(HOPELESS[0], best)
 
 
 def test_a_prior_contradicts_nothing():
-    best = few_rows(make_model()).climbs([START])[0][0].end.theta
+    best = few_rows(make_model()).climbs(climbs_from([START]))[0][0].end.theta
     few = few_rows(make_model(), prior=NormalPrior(best - 3.0, 0.5))
-    tied = few.climbs([best - 3.0])[0][0]
+    tied = few.climbs(climbs_from([best - 3.0]))[0][0]
     assert np.abs(tied.end.theta - best).max() > 1.0
     assert not few.contradict(best, tied)
 
@@ -143,14 +147,18 @@ def test_a_prior_contradicts_nothing():
 def test_a_prior_keeps_theta_finite_where_the_rows_say_nothing():
     X = np.linspace(-3.0, 3.0, 60)[:, None]
     model = make_model(X, np.sign(X[:, 0] + 1e-9))
-    end = few_rows(model).climbs([START])[0][0].end.theta
-    tied = few_rows(model, prior=NormalPrior(np.zeros(2), 1.0)).climbs([START])[0][0].end.theta
+    end = few_rows(model).climbs(climbs_from([START]))[0][0].end.theta
+    tied = (
+        few_rows(model, prior=NormalPrior(np.zeros(2), 1.0))
+        .climbs(climbs_from([START]))[0][0]
+        .end.theta
+    )
     assert np.abs(tied).max() < 3.0 < np.abs(end).max()
 
 
 def test_the_limit_of_iterations_holds_on_few_rows():
     progress = Progress()
-    FewRows(make_model(), BOUNDS, Limits(1, 0, progress)).climbs([START])
+    FewRows(make_model(), BOUNDS, Limits(1, 0, progress)).climbs(climbs_from([START]))
     # A start and a step, and the same once more.
     assert len(progress.history()["lower_bound"]) <= 4
 

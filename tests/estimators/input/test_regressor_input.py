@@ -152,6 +152,7 @@ CAUSES = (
     "the learned model is poor",
     "the bound still rises where hyperparameters meet their limits",
     "has standard deviation",
+    "blur predictions",
 )
 
 
