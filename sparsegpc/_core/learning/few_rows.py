@@ -63,9 +63,11 @@ class FewRows:
     """A model of a few evenly spaced rows, with a point at each unless `n_points` are fewer."""
 
     def __init__(self, model, bounds, limits, prior=None, n_points=FEW_ROWS):
-        self.n_rows = min(len(model.weight), FEW_ROWS)
-        rows = np.linspace(0, len(model.weight) - 1, self.n_rows).astype(np.intp)
-        self._model = model.subset(rows, prior)
+        n_all = len(model.weight)
+        self.n_rows = min(n_all, FEW_ROWS)
+        rows = np.linspace(0, n_all - 1, self.n_rows).astype(np.intp)
+        # The prior makes up for rows that are left out.
+        self._model = model.subset(rows, prior if self.n_rows < n_all else None)
         self._model.tol *= LOOSE
         # So few rows of a file fit into memory.
         self._selector = FixedSelector(self._model.X[:])

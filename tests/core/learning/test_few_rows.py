@@ -136,7 +136,8 @@ def test_few_rows_contradict_a_theta_that_is_far_from_their_optimum():
     assert few.contradict(HOPELESS[0], best)
 
 
-def test_a_prior_contradicts_nothing():
+def test_a_prior_contradicts_nothing(monkeypatch):
+    monkeypatch.setattr(module, "FEW_ROWS", 50)
     best = few_rows(make_model()).climbs(climbs_from([START]))[0][0].end.theta
     few = few_rows(make_model(), prior=NormalPrior(best - 3.0, 0.5))
     tied = few.climbs(climbs_from([best - 3.0]))[0][0]
@@ -144,16 +145,21 @@ def test_a_prior_contradicts_nothing():
     assert not few.contradict(best, tied)
 
 
-def test_a_prior_keeps_theta_finite_where_the_rows_say_nothing():
+def learned(model, prior):
+    return few_rows(model, prior=prior).climbs(climbs_from([START]))[0][0].end.theta
+
+
+def test_a_prior_keeps_theta_finite_where_the_rows_say_nothing(monkeypatch):
+    monkeypatch.setattr(module, "FEW_ROWS", 50)
     X = np.linspace(-3.0, 3.0, 60)[:, None]
     model = make_model(X, np.sign(X[:, 0] + 1e-9))
-    end = few_rows(model).climbs(climbs_from([START]))[0][0].end.theta
-    tied = (
-        few_rows(model, prior=NormalPrior(np.zeros(2), 1.0))
-        .climbs(climbs_from([START]))[0][0]
-        .end.theta
-    )
-    assert np.abs(tied).max() < 3.0 < np.abs(end).max()
+    tied = learned(model, NormalPrior(np.zeros(2), 1.0))
+    assert np.abs(tied).max() < 3.0 < np.abs(learned(model, None)).max()
+
+
+def test_rows_that_are_all_need_no_prior():
+    model, prior = make_model(), NormalPrior(np.full(2, 5.0), 0.1)
+    np.testing.assert_array_equal(learned(model, prior), learned(model, None))
 
 
 def test_the_limit_of_iterations_holds_on_few_rows():

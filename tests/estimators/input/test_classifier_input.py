@@ -206,9 +206,8 @@ def test_one_far_row_does_not_spoil_the_others():
     plain = SparseGPClassifier(kernel, n_inducing=20).fit(X, Y)
     model = SparseGPClassifier(kernel, n_inducing=20)
     assert_fits(model, rows, labels)
-    # A row that shares nothing with the others costs what its label alone is worth, or a little
-    # more if it takes the search to another maximum.
-    assert plain.lower_bound_ - 2.0 < model.lower_bound_ < plain.lower_bound_ - 0.3
+    # A row that shares nothing with the others costs what its label alone is worth, or so.
+    assert plain.lower_bound_ - 1.0 < model.lower_bound_ < plain.lower_bound_ - 0.3
     assert model.score(X, Y) >= plain.score(X, Y) > 0.7
 
 
