@@ -533,6 +533,7 @@ def test_a_clone_is_not_fitted(learned):
     assert set(vars(copy)) == set(copy.get_params())
 
 
+@pytest.mark.filterwarnings("ignore:.*worse for all rows than a constant function")
 def test_cross_validation_and_grid_search_in_a_pipeline():
     X, y = blobs(200)
     pipeline = make_pipeline(StandardScaler(), model_of(n_inducing=20, batch_size=50, n_epochs=2))

@@ -12,9 +12,8 @@ from sparsegpc._core.learning.fit_from import Climb, Limits, fit_from
 from sparsegpc._core.selection.selectors import FixedSelector, PivotedSelector
 
 FEW_ROWS = 200
-# Iterations from each start, and further ones from the best. The tolerance is LOOSE times that of
-# the fit of all rows.
-RANKING_ITERATIONS, MAX_ITERATIONS, LOOSE = 3, 50, 30.0
+# Iterations from each start, and further ones from the best; the least tolerance in nats per row.
+RANKING_ITERATIONS, MAX_ITERATIONS, LEAST_TOL = 3, 50, 3e-4
 
 
 def learn_starts(model, starts, bounds, n_points, limits, prior=None):
@@ -68,7 +67,7 @@ class FewRows:
         rows = np.linspace(0, n_all - 1, self.n_rows).astype(np.intp)
         # The prior makes up for rows that are left out.
         self._model = model.subset(rows, prior if self.n_rows < n_all else None)
-        self._model.tol *= LOOSE
+        self._model.tol = max(self._model.tol, LEAST_TOL * self._model.total_weight)
         # So few rows of a file fit into memory.
         self._selector = FixedSelector(self._model.X[:])
         if n_points < self.n_rows:
