@@ -43,10 +43,10 @@ def test_auto_is_not_content_with_points_that_favour_a_long_length_scale():
     assert auto.growth_[0]["gap_per_row"] < 0.01
 
 
+@pytest.mark.filterwarnings("ignore:the bound still rises:sklearn.exceptions.ConvergenceWarning")
 def test_no_column_that_matters_is_pruned_by_a_subset():
     X, y = make_friedman1(5100, 10, noise=1.0, random_state=0)
-    kernel = 1.0 * RBF(np.ones(10), (1e-5, 1e9))
-    fitted = SparseGPRegressor(kernel, n_inducing=60).fit(X, y)
+    fitted = SparseGPRegressor(1.0 * RBF(np.ones(10)), n_inducing=60).fit(X, y)
     assert fitted.feature_relevance_[:5].min() > 10.0 * fitted.feature_relevance_[5:].max()
 
 

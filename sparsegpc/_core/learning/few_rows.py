@@ -20,8 +20,9 @@ def learn_starts(model, starts, bounds, n_points, limits, prior=None):
     """Return a list with a `Climb` for each start, the best first, and how many of them matter.
 
     The bound with an inducing point at every row decides. If `n_points` are fewer than the rows,
-    the maximum of their bound may lie elsewhere, so that bound is maximised next, and it decides. A
-    climb that ended at a constant function has no end, as its start may do better on all rows.
+    the maximum of their bound may lie elsewhere. Then that bound decides, and the best theta after
+    a few iterations with a point at every row is one more start. A climb that ended at a constant
+    function has no end, as its start may do better on all rows.
 
     Parameters
     ----------
@@ -35,12 +36,12 @@ def learn_starts(model, starts, bounds, n_points, limits, prior=None):
     limits : Limits
     prior : NormalPrior or None
     """
-    few = FewRows(model, bounds, limits, prior)
     origins = list(map(Climb, starts))
-    climbs, n_needed = few.climbs(origins)
+    few = FewRows(model, bounds, limits, prior)
     if n_points < few.n_rows and not limits.progress.stopped:
+        origins += by_objective(few.first_steps(origins))[:1]
         few = FewRows(model, bounds, limits, prior, n_points)
-        climbs, n_needed = few.climbs([*origins, *climbs[:n_needed]])
+    climbs, n_needed = few.climbs(origins)
     if not few.beats_constant(climbs[0]):
         return [Climb(theta) for theta in starts], 1
     found = [climb if few.beats_constant(climb) else Climb(climb.theta) for climb in climbs]
