@@ -4,11 +4,11 @@ With few inducing points the bound prefers long length scales, at which few poin
 point at every row it has no such preference, and 200 rows already say much about theta.
 """
 
-import numpy as np
 from numpy.linalg import LinAlgError
 
 from sparsegpc._core.learning.constant_function import floor
-from sparsegpc._core.learning.fit_from import Climb, Limits, fit_from
+from sparsegpc._core.learning.fit_from import Climb, Limits, climb_further
+from sparsegpc._core.rows.sources import spaced_rows
 from sparsegpc._core.selection.selectors import FixedSelector, PivotedSelector
 
 FEW_ROWS = 200
@@ -63,11 +63,10 @@ class FewRows:
     """A model of a few evenly spaced rows, with a point at each unless `n_points` are fewer."""
 
     def __init__(self, model, bounds, limits, prior=None, n_points=FEW_ROWS):
-        n_all = len(model.weight)
-        self.n_rows = min(n_all, FEW_ROWS)
-        rows = np.linspace(0, n_all - 1, self.n_rows).astype(np.intp)
+        rows = spaced_rows(model.weight, FEW_ROWS)
+        self.n_rows = len(rows)
         # The prior makes up for rows that are left out.
-        self._model = model.subset(rows, prior if self.n_rows < n_all else None)
+        self._model = model.subset(rows, prior if self.n_rows < len(model.weight) else None)
         self._model.tol = max(self._model.tol, LEAST_TOL * self._model.total_weight)
         # So few rows of a file fit into memory.
         self._selector = FixedSelector(self._model.X[:])
@@ -124,10 +123,8 @@ class FewRows:
 
     def _climb(self, climb, max_iter):
         """Return the `Climb` after at most `max_iter` further iterations."""
-        start = climb.continued_on(self._model)
         limits = Limits(min(max_iter, self._limits.max_iter), 0, self._progress)
-        end = fit_from(self._model, start, self._selector, self._bounds, limits).best
-        return Climb(climb.theta, end, start.hessian)
+        return climb_further(self._model, climb, self._selector, self._bounds, limits)
 
     def _continued(self, climb):
         if self._progress.stopped:

@@ -140,6 +140,13 @@ def fit_from(model, start, selector, bounds, limits, first=None, report=None, ri
     return LocalFit(best, history, message)
 
 
+def climb_further(model, climb, selector, bounds, limits):
+    """Return the `Climb` that continues another on a model, which may have other rows."""
+    start = climb.continued_on(model)
+    end = fit_from(model, start, selector, bounds, limits).best
+    return Climb(climb.theta, end, start.hessian)
+
+
 def out_of_iterations(max_iter):
     """Return the message of a fit that reached its limit of iterations."""
     return f"the optimizer took all of max_iter={max_iter} iterations: raise it, or loosen tol"

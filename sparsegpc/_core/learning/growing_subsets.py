@@ -9,12 +9,12 @@ they are shorter for fewer rows. Among the rules tried, :math:`M \propto \sqrt N
 the optimum on all rows.
 """
 
-import numpy as np
 from numpy.linalg import LinAlgError
 
 from sparsegpc._core.learning.constant_function import floor
-from sparsegpc._core.learning.fit_from import Climb, fit_from
+from sparsegpc._core.learning.fit_from import climb_further
 from sparsegpc._core.learning.inducing_points import select_points
+from sparsegpc._core.rows.sources import spaced_rows
 from sparsegpc._core.selection.selectors import FixedSelector
 
 # With fewer than FEWEST_ROWS rows no subsets are fitted. The other three limit how small a subset
@@ -47,7 +47,7 @@ def subsets(model, selector, theta, prior=None):
             n_points = round(selector.n_points * (size / n_rows) ** 0.5)
             part = selector.limited(max(n_points, FEWEST_POINTS))
         if size >= ROWS_PER_POINT * part.n_points:
-            yield model.subset(np.linspace(0, n_rows - 1, size).astype(np.intp), prior), part
+            yield model.subset(spaced_rows(model.weight, size), prior), part
 
 
 def _sizes(n_rows, growth=4):
@@ -70,7 +70,7 @@ def climb_subsets(model, first, selector, bounds, limits, prior=None):
                 break
             origins = [first] if climb is first else [climb, first]
             climb = max(
-                (_climbed(small, origin, part, bounds, limits) for origin in origins),
+                (climb_further(small, origin, part, bounds, limits) for origin in origins),
                 key=lambda climb: climb.objective,
             )
             if climb.objective <= floor(small):
@@ -79,10 +79,3 @@ def climb_subsets(model, first, selector, bounds, limits, prior=None):
         # Subsets only save time. If the fit of all rows fails too, it raises this error.
         return first
     return climb
-
-
-def _climbed(model, climb, selector, bounds, limits):
-    """Return the `Climb` that continues another on a model of other rows."""
-    start = climb.continued_on(model)
-    end = fit_from(model, start, selector, bounds, limits).best
-    return Climb(climb.theta, end, start.hessian)

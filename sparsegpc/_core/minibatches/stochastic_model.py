@@ -56,8 +56,8 @@ class StochasticState(NamedTuple):
     (M, D) holds the inducing points, with the Cholesky factor ``Luu`` of their covariance and its
     relative ``jitter``. ``sums`` holds the `RowSums` of the window for each function. ``n_rows`` is
     the number of rows in the window, and ``n_seen`` that of all rows so far. ``gradient`` is the
-    gradient w.r.t. theta, then Z, summed over the ``n_gradient`` rows since the last step of Adam
-    (0 if there are none). ``ascent`` is the memory of Adam.
+    sum of the gradients w.r.t. theta, then Z, over the ``n_gradient`` rows since the last step of
+    Adam; without such rows both are 0. ``ascent`` is what Adam remembers of earlier gradients.
     """
 
     theta: np.ndarray
