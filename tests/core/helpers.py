@@ -1,5 +1,6 @@
 """What core test files share: slacks, differences, kernels with textbook formulae, problems."""
 
+import itertools
 import math
 from collections.abc import Callable
 from typing import NamedTuple
@@ -11,6 +12,9 @@ from sparsegpc._core.bounds.features import RowFeatures
 from sparsegpc._core.bounds.slacks import SLACKS
 from sparsegpc._core.kernels import algebra
 from sparsegpc._core.kernels import families as kernels
+from sparsegpc._core.kernels.columns import OnColumns
+from sparsegpc._core.kernels.main_effects import MainEffects
+from sparsegpc._core.kernels.orthogonal_additive import OrthogonalAdditive
 from sparsegpc._core.likelihoods.base import Sites
 from sparsegpc._core.rows.blocks import RowBlocks
 
@@ -59,6 +63,19 @@ def assert_slopes(function, point, gradient, n_directions=2, **tolerances):
         direction = rng.randn(*point.shape)
         slope = central_difference(lambda t, d=direction: function(point + t * d), np.zeros(()))
         np.testing.assert_allclose(np.vdot(gradient, direction), slope, **tolerances)
+
+
+NODES, NODE_WEIGHTS = np.polynomial.legendre.leggauss(40)
+
+
+def integral(function, edges):
+    """Return the integral from the first edge to the last, by a Gauss-Legendre rule between each.
+
+    `function` takes n nodes and returns an array of shape (n, ...).
+    """
+    half = 0.5 * np.diff(edges)[:, None]
+    nodes, weights = edges[:-1, None] + half * (1.0 + NODES), half * NODE_WEIGHTS
+    return np.tensordot(weights.ravel(), function(nodes.ravel()), 1)
 
 
 class KernelCase(NamedTuple):
@@ -132,6 +149,36 @@ def _linear(params, z, x):
     return math.exp(params[0]) ** 2 + sum(a * b for a, b in zip(z, x, strict=True))
 
 
+def _main_effects(params, z, x, n_length_scales):
+    length_scales = [math.exp(entry) for entry in params[:n_length_scales]]
+    variances = [math.exp(entry) for entry in params[n_length_scales:]]
+    if len(length_scales) == 1:
+        length_scales = length_scales * len(z)
+    if len(variances) == 1:
+        variances = variances * len(z)
+    effects = zip(z, x, length_scales, variances, strict=True)
+    return sum(c * math.exp(-(((a - b) / scale) ** 2) / 2) for a, b, scale, c in effects)
+
+
+def _orthogonal(params, z, x, n_length_scales, mean=0.0, deviation=1.0):
+    """Sum over subsets of the columns of products of k(a, b) - E k(a, t) E k(t, b) / E k(t, t')."""
+    length_scales = [math.exp(entry) for entry in params[:n_length_scales]]
+    if len(length_scales) == 1:
+        length_scales = length_scales * len(z)
+    values = []
+    for a, b, scale in zip(z, x, length_scales, strict=True):
+        alone, removed = scale**2 + deviation**2, scale**2 + 2.0 * deviation**2
+        distances = (a - mean) ** 2 + (b - mean) ** 2
+        values.append(
+            math.exp(-(((a - b) / scale) ** 2) / 2)
+            - scale * math.sqrt(removed) / alone * math.exp(-distances / alone / 2)
+        )
+    return sum(
+        math.exp(entry) * sum(map(math.prod, itertools.combinations(values, order)))
+        for order, entry in enumerate(params[n_length_scales:], 1)
+    )
+
+
 def _one(D):
     return 1
 
@@ -169,6 +216,48 @@ LEAVES = [
     *STATIONARY,
     KernelCase("constant", lambda D: kernels.Constant(), _one, _constant),
     KernelCase("linear", lambda D: kernels.DotProduct(), _one, _linear),
+    KernelCase(
+        "main effects",
+        lambda D: MainEffects(),
+        _two,
+        lambda p, z, x: _main_effects(p, z, x, 1),
+    ),
+    KernelCase(
+        "main effects per column",
+        lambda D: MainEffects(D, D),
+        lambda D: 2 * D,
+        lambda p, z, x: _main_effects(p, z, x, len(z)),
+    ),
+    KernelCase(
+        "main effects, common length scale",
+        lambda D: MainEffects(1, D),
+        lambda D: D + 1,
+        lambda p, z, x: _main_effects(p, z, x, 1),
+    ),
+    KernelCase(
+        "main effects, common variance",
+        lambda D: MainEffects(D, 1),
+        lambda D: D + 1,
+        lambda p, z, x: _main_effects(p, z, x, len(z)),
+    ),
+    KernelCase(
+        "orthogonal additive",
+        lambda D: OrthogonalAdditive(1, 3, 0.3, 1.7),
+        lambda D: 4,
+        lambda p, z, x: _orthogonal(p, z, x, 1, 0.3, 1.7),
+    ),
+    KernelCase(
+        "orthogonal additive per column",
+        lambda D: OrthogonalAdditive(D, 2),
+        lambda D: D + 2,
+        lambda p, z, x: _orthogonal(p, z, x, len(z)),
+    ),
+    KernelCase(
+        "orthogonal additive, main effects only",
+        lambda D: OrthogonalAdditive(D, 1),
+        lambda D: D + 1,
+        lambda p, z, x: _orthogonal(p, z, x, len(z)),
+    ),
 ]
 
 COMPOSITES = [
@@ -207,6 +296,14 @@ COMPOSITES = [
         lambda D: algebra.Scaled(kernels.Constant(), kernels.Constant()),
         _two,
         lambda p, z, x: math.exp(p[0]) * math.exp(p[1]),
+    ),
+    KernelCase(
+        "some columns",
+        lambda D: algebra.Sum(
+            OnColumns(kernels.RBF(), range(D - 1, -1, -2)), OnColumns(kernels.DotProduct(), [0])
+        ),
+        _two,
+        lambda p, z, x: _rbf(p[:1], z[::-1][::2], x[::-1][::2]) + _linear(p[1:], z[:1], x[:1]),
     ),
     KernelCase(
         "nested",

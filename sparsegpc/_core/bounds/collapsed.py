@@ -30,6 +30,7 @@ from sparsegpc._core.numerics.linalg import (
     solve_lower,
     weighted_gram,
 )
+from sparsegpc._core.numerics.triangles import reduced
 from sparsegpc._core.rows.blocks import strips
 
 
@@ -56,7 +57,7 @@ class FunctionPosterior(NamedTuple):
         the trace of the part of B - I that is dropped. The bound is NaN, because it needs the rows.
         This takes O(M^2) operations.
         """
-        LB = np.ascontiguousarray(self.LB[:n_points, :n_points])
+        LB = np.asfortranarray(self.LB[:n_points, :n_points])
         h = self.LB[:n_points] @ (self.LB.T @ self.w)
         dropped = (self.LB[n_points:] ** 2).sum() - (len(self.LB) - n_points)
         return FunctionPosterior(
@@ -66,6 +67,9 @@ class FunctionPosterior(NamedTuple):
             mean_cost=self.mean_cost + dropped / self.n_rows,
             n_rows=self.n_rows,
         )
+
+    def __reduce__(self):
+        return reduced(self, "LB")
 
 
 class RowSums(NamedTuple):

@@ -12,8 +12,9 @@ Let :math:`\lambda` be the eigenvalues of E, and :math:`t_1 = \sum \lambda`,
   :math:`\log|I + E| \ge (t_1^2 / t_2) \log(1 + t_2 / t_1)`.
 - No eigenvalue exceeds :math:`s = \sqrt{t_2}`. On :math:`[0, s]` the function g is below its
   chord, so :math:`\log|I + E| \le t_1 - s + \log(1 + s)`.
-- :math:`\log|I + E| \le N \log(1 + t_1 / N)`, as the logarithm is concave, and
-  :math:`\log|I + E| \le \sum_n \log(1 + p_n r_n)`, the cost of the tight slack.
+- :math:`\log|I + E| \le n \log(1 + t_1 / n)`, where n is the number of rows with
+  :math:`p_n > 0`, as E has at most n eigenvalues that are not zero, and the logarithm is concave.
+- :math:`\log|I + E| \le \sum_n \log(1 + p_n r_n)`, the cost of the tight slack.
 
 With :math:`C = L_B^{-1} V P^{1/2}` and :math:`L_B L_B^\top = B = I + V P V^\top`, Woodbury's
 identity is :math:`F^{-1} = I - C^\top C`. So, with Frobenius norms,
@@ -36,7 +37,7 @@ ROUNDING, KERNEL_UNITS, SUM_UNITS = 1e-15, 10.0, 10.0
 class Moments(NamedTuple):
     """The sums of the eigenvalues of E, of their squares, and bounds on the rounding errors.
 
-    ``trace`` is t_1 and ``squares`` is t_2; ``n_rows`` is N.
+    ``trace`` is t_1 and ``squares`` is t_2; ``n_rows`` is n, the number of rows with p > 0.
     """
 
     trace: float
@@ -67,6 +68,7 @@ def moments(cost, cost_norm, projected_norm, projected, prior_cost, n_rows):
     prior_cost : float
         The trace of P K, which rounding errors are relative to.
     n_rows : int
+        The number of rows whose precision is not zero.
     """
     # The Frobenius norm of the errors of R is at most this.
     error = ROUNDING * (KERNEL_UNITS + np.sqrt(len(projected))) * prior_cost
@@ -90,7 +92,7 @@ def log_det_bounds(moments, tight_cost):
     low = t1 * _mean_log(t2 / t1) if t1 > 0.0 else 0.0
     t1 = max(moments.trace, 0.0) + moments.trace_error
     s = np.sqrt(max(moments.squares - moments.squares_error, 0.0))
-    high = min(t1 - s + np.log1p(s), t1 * _mean_log(t1 / moments.n_rows), tight_cost)
+    high = min(t1 - s + np.log1p(s), t1 * _mean_log(t1 / max(moments.n_rows, 1)), tight_cost)
     return LogDetBounds(float(min(low, high)), float(high))
 
 

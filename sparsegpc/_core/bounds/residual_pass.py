@@ -38,17 +38,16 @@ def residual_pass(features, outputs, vectors):
     """
     precision = np.stack([sites.precision for sites, _ in outputs])
     factors = [posterior.LB for _, posterior in outputs]
-    n_rows = features.n_rows
     strip = partial(_strip, features, factors, precision, vectors)
-    inputs = Table(features.X), np.arange(n_rows), features.residual, precision
+    inputs = Table(features.X), np.arange(features.n_rows), features.residual, precision
     (squares, projected_norms, projected), (products,) = features.strips.visit(strip, *inputs)
     cost = precision @ features.residual
     # tr(PK) is tr(PQ) = tr(VPV^T) = tr(B) - M, plus the trace of R.
     prior_cost = cost + [(LB**2).sum() - len(LB) for LB in factors]
-    all_moments = [
-        moments(*values, n_rows)
-        for values in zip(cost, squares, projected_norms, projected, prior_cost, strict=True)
-    ]
+    # E is zero for rows of precision zero.
+    ranks = np.count_nonzero(precision, axis=1)
+    sums = cost, squares, projected_norms, projected, prior_cost, ranks
+    all_moments = [moments(*values) for values in zip(*sums, strict=True)]
     return products.T, all_moments
 
 

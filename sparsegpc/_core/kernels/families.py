@@ -115,18 +115,22 @@ class Stationary:
         # Without a centre the digits of distances would cancel in columns with a large offset. The
         # median is robust to far points, and that of Z is the same for every block of rows.
         centre = np.partition(Z, len(Z) // 2, axis=0)[len(Z) // 2]
-        Zs, Xs = (Z - centre) / length_scale, (X - centre) / length_scale
+        Zs = (Z - centre) / length_scale
+        # The squared distances as one product: -2 z x + |z|^2 1 + 1 |x|^2. Rows of the factors are
+        # contiguous, since a copy of a transpose would take as long as the product.
+        right = np.empty((len(X), X.shape[1] + 2))
+        Xs = right[:, :-2]
+        np.subtract(X, centre, out=Xs)
+        Xs /= length_scale
         zz, xx = np.einsum("md,md->m", Zs, Zs), np.einsum("nd,nd->n", Xs, Xs)
-        # The squared distances as one product: -2 z x + |z|^2 1 + 1 |x|^2.
-        left, right = np.ones((len(Z), Z.shape[1] + 2)), np.ones((X.shape[1] + 2, len(X)))
-        left[:, :-2], left[:, -2] = -2.0 * Zs, zz
-        right[:-2], right[-1] = Xs.T, xx
+        left = np.column_stack([-2.0 * Zs, zz, np.ones(len(Z))])
+        right[:, -2], right[:, -1] = 1.0, xx
         K = np.empty((len(Z), len(X)))
         distances = np.empty(K.shape) if self.keeps_distances else None
         parts = strips(*K.shape)
         near = []
         for part in parts:
-            s = np.matmul(left[part], right, out=(K if distances is None else distances)[part])
+            s = np.matmul(left[part], right.T, out=(K if distances is None else distances)[part])
             np.maximum(s, 0.0, out=s)
             near.append(_near_pairs(s, zz[part], xx, self.far))
             if near[-1] is not None:
@@ -137,7 +141,6 @@ class Stationary:
 
         # The pullback keeps the scaled copy of the rows, not the rows themselves.
         def pullback(adjoint, wrt_Z=False):
-            columns = np.column_stack([Xs, np.ones(len(Xs))])
             by_column, WX = np.zeros(len(Xs)), np.empty((len(Z), Z.shape[1] + 1))
             per_column, half_grad_Z = np.zeros(Z.shape[1]), np.zeros(Z.shape)
             extra_part = np.zeros(self.n_extra)
@@ -153,7 +156,7 @@ class Stationary:
                         per_column[d] += weighted @ difference
                         half_grad_Z[part, d] += np.bincount(pairs[0], weighted, minlength=len(W))
                 by_column += np.ones(len(W)) @ W
-                np.matmul(W, columns, out=WX[part])
+                np.matmul(W, right[:, :-1], out=WX[part])
                 extra_part += self.extra_gradient(s, K[part], extra, adjoint[part])
             WX, by_row = WX[:, :-1], WX[:, -1]
             per_column += by_row @ Zs**2 + by_column @ Xs**2

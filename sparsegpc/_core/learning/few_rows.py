@@ -16,7 +16,7 @@ FEW_ROWS = 200
 RANKING_ITERATIONS, MAX_ITERATIONS, LEAST_TOL = 3, 50, 3e-4
 
 
-def learn_starts(model, starts, bounds, n_points, limits, prior=None):
+def learn_starts(model, starts, bounds, n_points, limits, weak_prior=None):
     """Return a list with a `Climb` for each start, the best first, and how many of them matter.
 
     The bound with an inducing point at every row decides. If `n_points` are fewer than the rows,
@@ -34,13 +34,13 @@ def learn_starts(model, starts, bounds, n_points, limits, prior=None):
     n_points : int
         Number of inducing points of the fit of all rows.
     limits : Limits
-    prior : NormalPrior or None
+    weak_prior : NormalPrior or None
     """
     origins = list(map(Climb, starts))
-    few = FewRows(model, bounds, limits, prior)
+    few = FewRows(model, bounds, limits, weak_prior)
     if n_points < few.n_rows and not limits.progress.stopped:
         origins += by_objective(few.first_steps(origins))[:1]
-        few = FewRows(model, bounds, limits, prior, n_points)
+        few = FewRows(model, bounds, limits, weak_prior, n_points)
     climbs, n_needed = few.climbs(origins)
     if not few.beats_constant(climbs[0]):
         return [Climb(theta) for theta in starts], 1
@@ -48,9 +48,9 @@ def learn_starts(model, starts, bounds, n_points, limits, prior=None):
     return found, n_needed
 
 
-def rank_starts(model, starts, bounds, limits, prior=None):
+def rank_starts(model, starts, bounds, limits, weak_prior=None):
     """Return starts of shape (P,), the best first after a few iterations on few rows."""
-    climbs = FewRows(model, bounds, limits, prior).first_steps(map(Climb, starts))
+    climbs = FewRows(model, bounds, limits, weak_prior).first_steps(map(Climb, starts))
     return [climb.theta for climb in by_objective(climbs)] or starts
 
 
@@ -62,11 +62,11 @@ def by_objective(climbs):
 class FewRows:
     """A model of a few evenly spaced rows, with a point at each unless `n_points` are fewer."""
 
-    def __init__(self, model, bounds, limits, prior=None, n_points=FEW_ROWS):
+    def __init__(self, model, bounds, limits, weak_prior=None, n_points=FEW_ROWS):
         rows = spaced_rows(model.weight, FEW_ROWS)
         self.n_rows = len(rows)
         # The prior makes up for rows that are left out.
-        self._model = model.subset(rows, prior if self.n_rows < len(model.weight) else None)
+        self._model = model.subset(rows, weak_prior if self.n_rows < len(model.weight) else None)
         self._model.tol = max(self._model.tol, LEAST_TOL * self._model.total_weight)
         # So few rows of a file fit into memory.
         self._selector = FixedSelector(self._model.X[:])
@@ -115,8 +115,8 @@ class FewRows:
         """Return whether these rows prefer the end of `best`, a `Climb`, to `theta` by far.
 
         At the true theta, twice the loss in nats has about a chi-squared distribution with as many
-        degrees of freedom as theta has entries, so half a nat for each entry is usual. The prior
-        does not count, as theta was learned without it.
+        degrees of freedom as theta has entries, so half a nat for each entry is usual. The priors
+        do not count, as theta was learned without the one for few rows.
         """
         found = self._evaluated(theta, best.end)
         return found is None or best.end.elbo - found.elbo > len(theta)

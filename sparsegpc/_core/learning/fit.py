@@ -4,7 +4,9 @@ The starts are first fitted to few rows (`few_rows`), and the model is fitted fr
 (`fit_from`). If there are many rows, growing subsets are fitted first (`growing_subsets`). A fit
 that ends at the trivial optimum, where f is constant, is repeated with the line search of L-BFGS-B
 and then from the other starts. If `move_points` is true, the locations of the points are optimised
-afterwards (`inducing_points`). Finally the sites are solved to a tighter tolerance.
+afterwards (`inducing_points`). If there are many rows for each point, all this is done on a quarter
+of the rows, and only a few more moves on all rows. Finally the sites are solved to a tighter
+tolerance.
 """
 
 from typing import NamedTuple
@@ -23,12 +25,18 @@ from sparsegpc._core.learning.fit_from import (
     fit_from,
     out_of_iterations,
 )
-from sparsegpc._core.learning.growing_subsets import climb_subsets
+from sparsegpc._core.learning.growing_subsets import climb_subsets, subset_for_moves
+from sparsegpc._core.learning.hyperparameters import unknown_hessian
 from sparsegpc._core.learning.progress import Progress
+from sparsegpc._core.learning.pruned_columns import bring_back
 from sparsegpc._core.models.evaluation import Evaluation
+from sparsegpc._core.optimisers.lbfgs import CorrectionPairs
 
 # The last evaluation solves the sites to this fraction of the tolerance of the bound.
 FINAL_TOL_SHARE, MAX_FINAL_ITERATIONS = 1e-4, 500
+# After moves on a part of the rows, those on all rows take at most this share of the iterations.
+# N_PAIRS steps of the first ones tell the latter how the gradient changes.
+LAST_SHARE, N_PAIRS = 0.25, 30
 # Messages that state why a fit did not converge.
 STOPPED = "the callback asked to stop"
 TOO_CLOSE = "inducing points came too close to each other: use fewer points"
@@ -44,7 +52,8 @@ class FitResult(NamedTuple):
     ``best`` is the best evaluation and ``bounds`` lists the bound after each selection of points.
     ``trivial`` is true if it is no better than a constant function, and ``stopped`` if the callback
     stopped the fit. ``message`` states why the fit did not converge; it is empty if it did.
-    ``full_evaluations`` counts the evaluations of the bound on all rows.
+    ``full_evaluations`` counts the evaluations of the bound on all rows. ``before_removals`` is
+    the best evaluation before points were removed, or None if none were.
     """
 
     best: Evaluation
@@ -53,10 +62,16 @@ class FitResult(NamedTuple):
     message: str
     full_evaluations: int = 0
     stopped: bool = False
+    before_removals: Evaluation | None = None
 
     @property
     def converged(self):
         return not self.message
+
+    @property
+    def learned(self):
+        """The evaluation where the hyperparameters maximise the objective."""
+        return self.best if self.before_removals is None else self.before_removals
 
 
 def fit(
@@ -71,7 +86,8 @@ def fit(
     restarts=(),
     fallbacks=(),
     first=None,
-    prior=None,
+    weak_prior=None,
+    alternatives=None,
     report=None,
     progress=None,
 ):
@@ -91,7 +107,8 @@ def fit(
     max_reselections : int
         Maximum number of times that points are selected again.
     move_points : bool
-        Whether to maximise over the locations of the points and theta at the end.
+        Whether to maximise over the locations of the points and theta at the end. Without `first`,
+        this may happen on a quarter of the rows, with a few last iterations on all rows.
     restarts : list of ndarray of shape (P,)
         Further starts. The model is fitted from each of them.
     fallbacks : list of ndarray of shape (P,)
@@ -99,10 +116,12 @@ def fit(
     first : InducingPoints or None
         The first inducing points; None selects them. The fit then begins at the best start itself,
         to which they belong, not where it leads on a part of the rows.
-    prior : NormalPrior or None
-        Prior of theta in fits of a part of the rows, which may say little about some of its
-        entries. Where they prefer an infinite length scale, its gradient vanishes, and more rows
-        could not make it finite.
+    weak_prior : NormalPrior or None
+        Prior of theta, beside that of the model, in fits of a part of the rows, which may say
+        little about some entries. Where they prefer an infinite length scale, its gradient
+        vanishes, and more rows could not make it finite.
+    alternatives : dict of ndarray or None
+        Values to try for length scales that are longer, see `bring_back`.
     report : callable or None
         Called as ``report(n_selections, n_points, bound)`` after each selection of points.
     progress : Progress or None
@@ -116,14 +135,15 @@ def fit(
         be computed.
     """
     limits = Limits(max_iter, max_reselections, Progress() if progress is None else progress)
-    fitting = _Fit(model, bounds, prior, selector, limits, report)
+    fitting = _Fit(model, bounds, weak_prior, alternatives, selector, limits, report)
     starts = [np.clip(start, *bounds.T) for start in starts] if max_iter else list(starts)
-    climbs, n_needed = fitting.learn_starts(starts, first)
-    needed = [*climbs[:n_needed], *map(Climb, restarts)]
-    fitting.fit_all(needed, [*climbs[n_needed:], *map(Climb, fallbacks)], first)
-    fitting.try_constant(climbs[0].theta)
-    if move_points:
-        fitting.move()
+    candidates = starts, restarts, fallbacks
+    if move_points and max_iter and first is None:
+        fitting.learn_on_subset(*candidates)
+    if not fitting.is_done:
+        fitting.learn(*candidates, first)
+        if move_points:
+            fitting.move()
     return fitting.result()
 
 
@@ -142,12 +162,51 @@ def solve_final(model, theta, points, states, wrt_theta=True):
 class _Fit:
     """The state of a fit: the best `LocalFit` so far, and the last error."""
 
-    def __init__(self, model, bounds, prior, selector, limits, report):
+    def __init__(self, model, bounds, weak_prior, alternatives, selector, limits, report):
         self._model, self._selector = model, selector
-        self._bounds, self._prior = bounds, prior
+        self._bounds, self._weak_prior = bounds, weak_prior
+        self._alternatives = alternatives or {}
         self._limits, self._progress, self._report = limits, limits.progress, report
         self._n_before = model.counts.full_evaluations
         self._floor, self._best, self._failure = floor(model), None, None
+
+    @property
+    def is_done(self):
+        """Whether a fit is better than a constant function, or the last one before a stop."""
+        if self._best is None:
+            return False
+        return self._progress.stopped or not self._is_trivial(self._best)
+
+    def learn_on_subset(self, starts, restarts, fallbacks):
+        """Learn, and move the points, on a part of the rows and then move them on all rows.
+
+        Do nothing if there are too few rows for each point.
+        """
+        part = subset_for_moves(self._model, self._selector, starts[0], self._weak_prior)
+        if part is None:
+            return
+        small, selector = part
+        fitting = _Fit(
+            small, self._bounds, self._weak_prior, self._alternatives, selector, self._limits, None
+        )
+        pairs = CorrectionPairs(N_PAIRS)
+        try:
+            fitting.learn(starts, restarts, fallbacks)
+            if fitting.is_done:
+                fitting.move(pairs)
+                pairs = pairs.scaled(self._model.total_weight / small.total_weight)
+                self._move_further(fitting, pairs)
+        except LinAlgError:
+            # Subsets only save time. If the fit of all rows fails too, it raises this error.
+            return
+
+    def learn(self, starts, restarts, fallbacks, first=None):
+        """Fit from the starts; see `fit`."""
+        climbs, n_needed = self.learn_starts(starts, first)
+        needed = [*climbs[:n_needed], *map(Climb, restarts)]
+        self.fit_all(needed, [*climbs[n_needed:], *map(Climb, fallbacks)], first)
+        self.bring_back()
+        self.try_constant(climbs[0].theta)
 
     def learn_starts(self, starts, first):
         """Return a `Climb` for each start, the best first, and how many of them matter.
@@ -156,7 +215,7 @@ class _Fit:
         """
         if len(starts) < 2 or self._progress.stopped:
             return [Climb(theta) for theta in starts], 1
-        options = self._limits, self._prior
+        options = self._limits, self._weak_prior
         if first is not None:
             ranked = rank_starts(self._model, starts, self._bounds, *options)
             return [Climb(theta) for theta in ranked], 1
@@ -182,7 +241,7 @@ class _Fit:
         if limits.max_iter and len(climb.theta):
             if first is None:
                 climb = climb_subsets(
-                    self._model, climb, self._selector, self._bounds, limits, self._prior
+                    self._model, climb, self._selector, self._bounds, limits, self._weak_prior
                 )
             found = self._fit_from(climb.continued_on(self._model), first)
             if found is not None and (limits.progress.stopped or not self._is_trivial(found)):
@@ -212,6 +271,15 @@ class _Fit:
     def _is_trivial(self, found):
         return not found.best.objective > self._floor
 
+    def bring_back(self):
+        """Fit once more if columns that were pruned raise the objective."""
+        if self._best is None or not self._limits.max_iter or self._progress.stopped:
+            return
+        best = self._best.best
+        theta = bring_back(self._model, best, self._alternatives, self._progress)
+        if theta is not None:
+            self._fit_from(Start(theta, best.states, unknown_hessian(self._model, len(theta))))
+
     def try_constant(self, theta):
         """Fit from a nearly constant f if the best fit is worse than a constant function.
 
@@ -225,18 +293,32 @@ class _Fit:
         if self._best is None:
             raise self._failure
 
-    def move(self):
-        """Maximise the bound over the locations of the points and theta, from the best fit."""
+    def move(self, pairs=None):
+        """Maximise the bound over the locations of the points and theta, from the best fit.
+
+        `pairs` are `CorrectionPairs` to which those of the search are added.
+        """
         max_iter = self._limits.max_iter
         if not max_iter or self._progress.stopped:
             return
         found = inducing_points.move(
-            self._model, self._best.best, self._bounds, max_iter, self._progress
+            self._model, self._best.best, self._bounds, max_iter, self._progress, pairs
         )
         message = TOO_CLOSE if found.failed else ""
         if not found.converged:
             message = out_of_iterations(max_iter)
         self._best = LocalFit(found.best, [*self._best.bounds, found.best.elbo], message)
+
+    def _move_further(self, small, pairs):
+        """Continue the moves of the `_Fit` of a part of the rows, on all rows."""
+        best, _, message = small._best
+        max_iter = max(1, round(LAST_SHARE * self._limits.max_iter))
+        start, end = inducing_points.move_further(
+            self._model, best, self._bounds, max_iter, self._progress, pairs
+        )
+        self._best = LocalFit(end, [start.elbo, end.elbo], message)
+        if self._report is not None:
+            self._report(1, len(end.points.Z), end.elbo)
 
     def result(self):
         """Solve the sites of the best evaluation and return the `FitResult`."""

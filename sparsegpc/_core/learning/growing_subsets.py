@@ -20,9 +20,13 @@ from sparsegpc._core.selection.selectors import FixedSelector
 # With fewer than FEWEST_ROWS rows no subsets are fitted. The other three limit how small a subset
 # may be, as smaller ones led to poor starts.
 FEWEST_ROWS, SMALLEST_SUBSET, ROWS_PER_POINT, FEWEST_POINTS = 5000, 400, 4, 50
+# Subsets are this many times smaller than the next ones.
+GROWTH = 4
+# Points that moved for fewer rows than this for each of them suit only these rows.
+ROWS_PER_MOVED_POINT = 40
 
 
-def subsets(model, selector, theta, prior=None):
+def subsets(model, selector, theta, weak_prior=None):
     """Yield a model of each subset of the rows and its selector of points, the smallest first.
 
     The rows are evenly spaced, so that a subset of sorted rows covers the inputs.
@@ -33,31 +37,49 @@ def subsets(model, selector, theta, prior=None):
     selector : PivotedSelector or FixedSelector
     theta : ndarray of shape (P,)
         Hyperparameters at which a fixed selector chooses its points.
-    prior : NormalPrior or None
+    weak_prior : NormalPrior or None
     """
     n_rows = len(model.weight)
     if n_rows < FEWEST_ROWS:
         return
-    if selector.fixed:
-        # The selector may hold indices into all rows, which are not valid in a subset.
-        selector = FixedSelector(select_points(model, selector, theta, model.initial_state()).Z)
+    selector = _of_any_rows(model, selector, theta)
     for size in _sizes(n_rows):
         part = selector
         if not selector.fixed:
             n_points = round(selector.n_points * (size / n_rows) ** 0.5)
             part = selector.limited(max(n_points, FEWEST_POINTS))
         if size >= ROWS_PER_POINT * part.n_points:
-            yield model.subset(spaced_rows(model.weight, size), prior), part
+            yield model.subset(spaced_rows(model.weight, size), weak_prior), part
 
 
-def _sizes(n_rows, growth=4):
-    sizes = [n_rows // growth]
-    while sizes[-1] // growth >= SMALLEST_SUBSET:
-        sizes.append(sizes[-1] // growth)
+def subset_for_moves(model, selector, theta, weak_prior=None):
+    """Return the largest of the `subsets` and a selector of as many points as for all rows.
+
+    Returns None if there are too few rows for each point. The arguments are those of `subsets`.
+    """
+    n_rows = len(model.weight)
+    size = n_rows // GROWTH
+    if n_rows < FEWEST_ROWS or size < ROWS_PER_MOVED_POINT * selector.n_points:
+        return None
+    rows = spaced_rows(model.weight, size)
+    return model.subset(rows, weak_prior), _of_any_rows(model, selector, theta)
+
+
+def _of_any_rows(model, selector, theta):
+    """Return the selector without the indices into all rows that a fixed one may hold."""
+    if not selector.fixed:
+        return selector
+    return FixedSelector(select_points(model, selector, theta, model.initial_state()).Z)
+
+
+def _sizes(n_rows):
+    sizes = [n_rows // GROWTH]
+    while sizes[-1] // GROWTH >= SMALLEST_SUBSET:
+        sizes.append(sizes[-1] // GROWTH)
     return sizes[::-1]
 
 
-def climb_subsets(model, first, selector, bounds, limits, prior=None):
+def climb_subsets(model, first, selector, bounds, limits, weak_prior=None):
     """Fit growing subsets of the rows from the end of a `Climb`, and return the best `Climb`.
 
     A small subset may lead astray, so each is fitted from the first climb, too, and the better fit
@@ -65,7 +87,7 @@ def climb_subsets(model, first, selector, bounds, limits, prior=None):
     """
     climb = first
     try:
-        for small, part in subsets(model, selector, first.theta, prior):
+        for small, part in subsets(model, selector, first.theta, weak_prior):
             if limits.progress.stopped:
                 break
             origins = [first] if climb is first else [climb, first]

@@ -82,6 +82,9 @@ class Likelihood:
         Whether `expect` includes the slack; then the argument `v` of `expect` is 1.
     has_prior_mean : bool
         Whether the prior means of the functions can be learned; otherwise they are zero.
+    merges_unequal_targets : bool
+        Whether `targets` can sum up rows with equal X and different y. Otherwise only rows that
+        agree in both are merged.
 
     See Also
     --------
@@ -96,7 +99,7 @@ class Likelihood:
     --------
     >>> import numpy as np
     >>> from sparsegpc.likelihoods import Expectation, Likelihood
-    >>> class Poisson(Likelihood):
+    >>> class OwnPoisson(Likelihood):
     ...     '''Counts with the rate exp(f), without the constants log y!.'''
     ...
     ...     def targets(self, y, weight, rows):
@@ -107,7 +110,7 @@ class Likelihood:
     ...         rate = weight * np.exp(np.minimum(log_rate, 600.0))
     ...         value, slope = weight * y * mean[0] - rate, weight * y - rate
     ...         return Expectation(value, slope[None], rate[None], v * rate)
-    >>> bound = Poisson().constant_bound(np.array([1.0, 3.0]), np.ones(2))
+    >>> bound = OwnPoisson().constant_bound(np.array([1.0, 3.0]), np.ones(2))
     >>> bool(abs(bound - (4 * np.log(2) - 4)) < 1e-6)
     True
     """
@@ -118,6 +121,7 @@ class Likelihood:
     has_fixed_sites = False
     has_own_slack = False
     has_prior_mean = True
+    merges_unequal_targets = True
 
     def __repr__(self):
         return f"{type(self).__name__}()"

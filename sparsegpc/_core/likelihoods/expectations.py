@@ -71,7 +71,7 @@ def _by_rule(kind, is_narrow, narrow, wide, rows, chunk=256):
     return kind(*(field.reshape(shape) for field in fields))
 
 
-def _standard_trapezoid(step, reach):
+def standard_trapezoid(step, reach):
     """Return equally spaced nodes up to +-reach, (J, 1), and standard Gaussian weights, (J,)."""
     n = round(reach / step)
     nodes = step * np.arange(-n, n + 1)
@@ -80,7 +80,7 @@ def _standard_trapezoid(step, reach):
 
 
 # The 29 nodes of the sums that move with the mean.
-_NODES, _WEIGHTS = _standard_trapezoid(step=0.54, reach=7.56)
+_NODES, _WEIGHTS = standard_trapezoid(step=0.54, reach=7.56)
 
 
 def _moving_nodes(mean, variance):

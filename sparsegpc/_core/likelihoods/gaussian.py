@@ -8,7 +8,6 @@ not depend on f, so the bound needs no iteration.
 
 import numpy as np
 from numpy.linalg import LinAlgError
-from scipy.special import logsumexp
 
 from sparsegpc._core.likelihoods.base import Likelihood, Sites
 from sparsegpc._core.numerics.floats import TINY
@@ -17,8 +16,6 @@ LOG_2PI = np.log(2.0 * np.pi)
 # Largest log ratio of the mean square of the targets to the noise variance: beyond it rounding
 # errors dominate the bound.
 LARGEST_LOG_RATIO = 28.0
-# Rows of a block in the quadrature over the noise, whose temporary arrays take 2 MB.
-_DENSITY_ROWS = 1024
 
 
 class KnownNoise(Likelihood):
@@ -198,72 +195,9 @@ def noisy_targets(y, weight, basis, rows):
     return _records(mean=mean, scatter=scatter, basis=basis)
 
 
-def log_predictive_density(y, mean, variance, noise_mean, noise_variance):
-    """Return log p(y) for y = f + noise, elementwise over arrays of one shape.
-
-    Parameters
-    ----------
-    y : ndarray
-    mean, variance : ndarray
-        Moments of f, which is Gaussian.
-    noise_mean, noise_variance : ndarray
-        Moments of the log noise variance, which is Gaussian. Where `noise_variance` is positive,
-        the density is a mixture, with heavier tails than a Gaussian of the same variance.
-
-    Notes
-    -----
-    A mixture takes about a thousand logarithms.
-    """
-    with np.errstate(over="ignore"):
-        squared_error = (y - mean) ** 2
-    result = _log_normal(squared_error, variance + limited_exp(noise_mean))
-    uncertain = noise_variance > 0.0
-    parts = [squared_error, variance, noise_mean, np.sqrt(noise_variance)]
-    parts = [np.broadcast_to(part, result.shape)[uncertain] for part in parts]
-    blocks = range(0, len(parts[0]), _DENSITY_ROWS)
-    if blocks:
-        result[uncertain] = np.concatenate(
-            [_log_mixture(*(part[k : k + _DENSITY_ROWS] for part in parts)) for k in blocks]
-        )
-    return result
-
-
 def limited_exp(log_variance, largest=600.0):
     """Return exp(log_variance), at most exp(largest) to avoid overflow in later products."""
     return np.exp(np.minimum(log_variance, largest))
-
-
-def _log_normal(squared_error, variance):
-    with np.errstate(over="ignore"):
-        return -0.5 * (LOG_2PI + np.log(variance) + squared_error / variance)
-
-
-def _log_mixture(squared_error, variance, noise_mean, noise_deviation, n_nodes=200, n_zooms=3):
-    """Integrate over the log noise variance by the trapezoidal rule around the integrand's peak.
-
-    For targets far from their mean the peak is narrow and lies where the noise explains them, far
-    from `noise_mean`, so fixed nodes around `noise_mean` would miss it. The interval of the
-    `n_nodes` nodes is narrowed `n_zooms` times to where the integrand is within 45 nats of its
-    maximum.
-    """
-    spread = 9.0 * noise_deviation
-    low = noise_mean - 0.5 * noise_deviation**2 - spread
-    high = np.maximum(noise_mean, np.log(np.maximum(squared_error, TINY))) + spread
-    steps = np.linspace(0.0, 1.0, n_nodes)
-
-    def integrand():
-        g = low[:, None] + (high - low)[:, None] * steps
-        standard = (g - noise_mean[:, None]) / noise_deviation[:, None]
-        likelihood = _log_normal(squared_error[:, None], variance[:, None] + limited_exp(g))
-        return likelihood - 0.5 * (standard**2 + LOG_2PI) - np.log(noise_deviation)[:, None]
-
-    for _ in range(n_zooms):
-        values = integrand()
-        is_relevant = values > values.max(axis=1, keepdims=True) - 45.0
-        first = np.maximum(is_relevant.argmax(axis=1) - 1, 0)
-        last = np.minimum(n_nodes - is_relevant[:, ::-1].argmax(axis=1), n_nodes - 1)
-        low, high = low + (high - low) * steps[first], low + (high - low) * steps[last]
-    return logsumexp(integrand(), axis=1) + np.log((high - low) * steps[1])
 
 
 def _records(**fields):

@@ -45,10 +45,7 @@ class _JointLikelihood(LabelLikelihood):
         return likelihood
 
     def targets(self, codes, weight, rows):
-        shares = np.empty((len(rows.weight), self.n_functions))
-        for k, share in enumerate(shares.T):
-            share[:] = rows.mean((codes == k).astype(float), weight)
-        return [shares]
+        return [class_shares(codes, weight, rows, self.n_functions)]
 
     def constant_bound(self, y, weight, fit_prior_mean=True):
         total = float(weight.sum())
@@ -209,6 +206,17 @@ class DirichletTargets(_SoftmaxLink, KnownNoise, LabelLikelihood):
             y = np.log(alpha) - 0.5 * variance
             result.append(known_noise_targets(y, weight, variance, rows))
         return result
+
+
+def class_shares(codes, weight, rows, n_classes):
+    """Return the share of each class among the copies of each row, shape (N', C).
+
+    See `Likelihood.targets` for the arguments.
+    """
+    shares = np.empty((len(rows.weight), n_classes))
+    for k, share in enumerate(shares.T):
+        share[:] = rows.mean((codes == k).astype(float), weight)
+    return shares
 
 
 def _log(probabilities):

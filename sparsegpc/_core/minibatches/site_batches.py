@@ -128,7 +128,9 @@ class SiteBatches(StochasticModel):
     def solve(self, state, X, y, weight, batch_size):
         """Return the optimal state for the given rows at its theta and Z.
 
-        `batch_size` is not used. Cost about 2 N M^2 for each visit and function.
+        All rows are one batch: `batch_size` is not used, and the features of as many rows as the
+        limit `memory` allows are kept from visit to visit. Cost about 2 N M^2 for each visit and
+        function.
         """
         kept = (no_rows(len(state.Z)),) * self.n_functions
         tol = self.tol * float(weight.sum())
@@ -144,10 +146,11 @@ class SiteBatches(StochasticModel):
         )
 
     def log_prior(self, theta):
-        priors = [likelihood.log_prior() for likelihood in self._likelihoods(theta)]
+        value, gradient = super().log_prior(theta)
+        priors = [likelihood.log_prior() for likelihood in self.likelihoods(theta)]
         slopes = [slope for _, slope in priors]
-        value = sum(value for value, _ in priors)
-        return value, np.concatenate([np.zeros(self.kernel.n_params), *slopes])
+        value += sum(value for value, _ in priors)
+        return value, gradient + np.concatenate([np.zeros(self.kernel.n_params), *slopes])
 
     def _constant_params(self, y, weight):
         learned = self.prior_mean is None
@@ -177,7 +180,7 @@ class SiteBatches(StochasticModel):
         ]
         return np.concatenate([by_kernel, *by_params]), by_Z
 
-    def _likelihoods(self, theta):
+    def likelihoods(self, theta):
         """Return the likelihood of each output at its parameters."""
         params = theta[self.kernel.n_params :]
         shape = self._n_outputs, self.likelihood.n_params
@@ -188,7 +191,7 @@ class SiteBatches(StochasticModel):
         return self.likelihood.targets(y, weight, SeparateRows(None, weight))
 
     def _batch(self, state, features, y, weight):
-        likelihoods = self._likelihoods(state.theta)
+        likelihoods = self.likelihoods(state.theta)
         return Batch(features, likelihoods, self._targets(y, weight), weight)
 
     def _posteriors(self, sums):

@@ -44,7 +44,9 @@ from sparsegpc._core.bounds.features import RowFeatures, factor_inducing
 from sparsegpc._core.bounds.slacks import SLACKS, sums_over_rows
 from sparsegpc._core.minibatches.running_sums import no_rows, scaled, window
 from sparsegpc._core.models.posterior import Posterior
+from sparsegpc._core.models.prior import ProductPrior
 from sparsegpc._core.numerics.linalg import solve_lower
+from sparsegpc._core.numerics.triangles import reduced
 from sparsegpc._core.optimisers.adam import AdamMemory, adam_step, no_steps
 from sparsegpc._core.rows.blocks import DEFAULT_MEMORY, RowBlocks
 
@@ -71,6 +73,9 @@ class StochasticState(NamedTuple):
     n_gradient: int
     ascent: AdamMemory
 
+    def __reduce__(self):
+        return reduced(self, "Luu")
+
 
 class StochasticModel:
     """Base class of models that learn from batches: the kernel and settings of a model.
@@ -89,6 +94,8 @@ class StochasticModel:
         Whether the inducing points move with the hyperparameters.
     bounds : ndarray of shape (P, 2) or None
         Bounds of theta, including the parameters of the likelihood.
+    prior : prior of `models/prior` or None
+        Prior of theta.
     n_threads, memory
         See `RowBlocks`.
     """
@@ -104,6 +111,7 @@ class StochasticModel:
         fit_prior_mean=True,
         learn_Z=False,
         bounds=None,
+        prior=None,
         n_threads=1,
         memory=DEFAULT_MEMORY,
     ):
@@ -115,6 +123,7 @@ class StochasticModel:
         self.kernel, self.slack = kernel, slack
         self.fit_prior_mean, self.learn_Z = fit_prior_mean, learn_Z
         self.bounds = bounds
+        self._prior = ProductPrior() if prior is None else prior
         self._row_options = {"n_threads": n_threads, "memory": memory}
 
     @property
@@ -203,7 +212,8 @@ class StochasticModel:
     def solve(self, state, X, y, weight, batch_size):
         """Return the optimal state for the given rows at its theta and Z.
 
-        Its posteriors and their bounds are the collapsed ones.
+        Its posteriors and their bounds are the collapsed ones. A model that visits each row once
+        takes `batch_size` rows at a time.
         """
         raise NotImplementedError
 
@@ -225,8 +235,8 @@ class StochasticModel:
         return []
 
     def log_prior(self, theta):
-        """Return the log prior of the likelihood's parameters, in nats, and its gradient (P,)."""
-        return 0.0, np.zeros(len(theta))
+        """Return the log prior of theta, in nats, and its gradient (P,)."""
+        return self._prior.log_density(theta), self._prior.gradient(theta)
 
     def _absorb(self, state, features, y, weight, kept):
         """Return the sums after a batch, and a tuple that `_gradient` needs.

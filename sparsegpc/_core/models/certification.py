@@ -35,7 +35,7 @@ def certificate_of(model, evaluation, method="auto"):
     Cost N M^2 for each function, and that in `UPPER_BOUNDS`.
     """
     methods = _auto(model, "one-pass", "two-moment") if method == "auto" else (method,)
-    return _certificate(model, evaluation, *_at_fixed_sites(model, evaluation), methods)
+    return _certificate(model, evaluation, *at_fixed_sites(model, evaluation), methods)
 
 
 def gap_per_row(model, evaluation, tol, before_pass):
@@ -45,7 +45,7 @@ def gap_per_row(model, evaluation, tol, before_pass):
     or if the gap with it would exceed `tol` for any log determinant that the tight slack allows.
     ``before_pass()`` is called before "two-moment".
     """
-    features, outputs = _at_fixed_sites(model, evaluation)
+    features, outputs = at_fixed_sites(model, evaluation)
     first = _certificate(model, evaluation, features, outputs, _auto(model, "one-pass"))
     largest_log_det = sum(
         float(TIGHT.row_term(sites.precision * features.residual).sum()) for sites, _ in outputs
@@ -64,7 +64,7 @@ def _auto(model, *with_pass):
     return (*FAST_METHODS, *with_pass) if len(model.weight) <= PASS_ROWS else FAST_METHODS
 
 
-def _at_fixed_sites(model, evaluation):
+def at_fixed_sites(model, evaluation):
     """Return the `RowFeatures`, and the sites of each function with their optimal q(u)."""
     features = features_at(model, evaluation)
     outputs = [(solution.sites, solution.posterior) for solution in evaluation.solutions]

@@ -11,6 +11,7 @@ from sparsegpc._core.bounds.slacks import scales_for, settle_scales
 from sparsegpc._core.likelihoods.base import SiteState, best_constant_bound, by_output
 from sparsegpc._core.models.evaluation import Counts, Evaluation
 from sparsegpc._core.models.posterior import Posterior
+from sparsegpc._core.models.prior import ProductPrior
 from sparsegpc._core.models.sites import SMALLEST_PRECISION, solve_sites
 from sparsegpc._core.rows.blocks import DEFAULT_MEMORY, Table, row_blocks
 from sparsegpc._core.rows.sources import spaced_rows, take_rows
@@ -47,6 +48,8 @@ class SparseModel:
         See `RowBlocks`.
     counts : Counts or None
         Counters to which the work is added; None creates new ones.
+    prior : prior of `models/prior` or None
+        Prior of theta.
     """
 
     # The selector of the inducing points of a noise process, if the model has one.
@@ -66,6 +69,7 @@ class SparseModel:
         n_threads=1,
         memory=DEFAULT_MEMORY,
         counts=None,
+        prior=None,
     ):
         self.kernel, self.likelihood = kernel, likelihood
         self.X, self.targets, self.weight = X, targets, weight
@@ -73,16 +77,19 @@ class SparseModel:
         self.slack, self.fit_prior_mean = slack, fit_prior_mean
         self.tol = tol * self.total_weight
         self.counts = Counts() if counts is None else counts
-        self._has_all_rows, self._prior = True, None
+        self._has_all_rows = True
+        self.prior = ProductPrior() if prior is None else prior
         self._row_options = {"n_threads": n_threads, "memory": memory}
 
-    def subset(self, rows, prior=None):
+    def subset(self, rows, weak_prior=None):
         """Return the model of some of the rows, with the same tolerance per unit of weight.
 
-        `prior` is a `NormalPrior` of its theta or None.
+        Its prior of theta is multiplied by `weak_prior` unless that is None.
         """
         other = copy(self)
-        other._has_all_rows, other._prior = False, prior
+        other._has_all_rows = False
+        if weak_prior is not None:
+            other.prior = ProductPrior((self.prior, weak_prior))
         other.X = take_rows(self.X, rows, self._row_options["memory"])
         other.weight = self.weight[rows]
         other.targets = [y[rows] for y in self.targets]
@@ -90,10 +97,11 @@ class SparseModel:
         other.tol = self.tol * other.total_weight / self.total_weight
         return other
 
-    @property
-    def prior_curvature(self):
-        """Minus the second derivative of the log prior w.r.t. each entry of theta."""
-        return 0.0 if self._prior is None else self._prior.deviation**-2
+    def at_most(self, n_rows):
+        """Return this model or, if it has more rows, that of so many evenly spaced ones."""
+        if len(self.weight) <= n_rows:
+            return self
+        return self.subset(spaced_rows(self.weight, n_rows))
 
     @property
     def n_functions(self):
@@ -269,7 +277,12 @@ class SparseModel:
         return self._with_prior(evaluation)
 
     def _with_prior(self, evaluation):
-        return evaluation if self._prior is None else self._prior.applied_to(evaluation)
+        """Return an `Evaluation` of the bound with the prior of theta."""
+        theta, grad_theta = evaluation.theta, evaluation.grad_theta
+        if grad_theta is not None:
+            grad_theta = grad_theta + self.prior.gradient(theta)
+        log_prior = evaluation.log_prior + self.prior.log_density(theta)
+        return evaluation._replace(log_prior=log_prior, grad_theta=grad_theta)
 
     def _solve(self, features, likelihoods, states, tol, max_iter):
         """Return the solutions of the functions of all outputs, in the order of the outputs."""

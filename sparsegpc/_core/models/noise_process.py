@@ -67,11 +67,6 @@ def expected_precision(mean, variance):
     return limited_exp(-mean + 0.5 * variance)
 
 
-def expected_variance(mean, variance):
-    """Return E[exp(g)] from the mean and the variance of g, shape (N,)."""
-    return limited_exp(mean + 0.5 * variance)
-
-
 class NoisePoint(NamedTuple):
     """The solution at given sites of g, and its ``target``: the next precision and shift of g."""
 

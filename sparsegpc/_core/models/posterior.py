@@ -10,6 +10,8 @@ import numpy as np
 
 from sparsegpc._core.bounds.collapsed import covariance, marginals, moments
 from sparsegpc._core.bounds.features import features
+from sparsegpc._core.numerics.linalg import column_squares, solve_lower
+from sparsegpc._core.numerics.triangles import reduced
 from sparsegpc._core.rows.blocks import RowBlocks, Table, row_blocks
 
 
@@ -55,6 +57,33 @@ class Posterior(NamedTuple):
         X = X.view() if isinstance(X, np.ndarray) else X
         return row_blocks(X, len(self.Z), **row_options).visit(block, Table(X))[1]
 
+    def part_moments(self, cross, variance):
+        """Return the mean and the variance of a part of each f, shape (K, n) each.
+
+        A part is anything that is jointly Gaussian with f in the prior and depends on the data
+        through f only, such as a summand of f; without the constant prior mean.
+
+        Parameters
+        ----------
+        cross : ndarray of shape (M, n)
+            Prior covariance of f at the inducing points with the n values of the part. It is
+            overwritten.
+        variance : ndarray of shape (n,)
+            Prior variance of these values.
+        """
+        V = solve_lower(self.Luu, cross, overwrite=True)
+        residual = np.maximum(variance - column_squares(V), 0.0)
+        parts = [marginals(V, residual, q._replace(prior_mean=0.0)) for q in self.functions]
+        return tuple(map(np.stack, zip(*parts, strict=True)))
+
+    def weights(self):
+        """Return the weights of the covariances with the points in each posterior mean, (K, M).
+
+        The mean of f at x is its prior mean plus the sum over i of weight i times k(z_i, x).
+        """
+        w = np.stack([q.w for q in self.functions], axis=1)
+        return solve_lower(self.Luu, w, transposed=True).T
+
     def covariance(self, X):
         """Return the mean and the covariance of each f at N rows, shape (K, N) and (K, N, N).
 
@@ -74,9 +103,12 @@ class Posterior(NamedTuple):
         """Return the posterior on the first inducing points, at the same sites and prior means."""
         return self._replace(
             Z=self.Z[:n_points],
-            Luu=np.ascontiguousarray(self.Luu[:n_points, :n_points]),
+            Luu=np.asfortranarray(self.Luu[:n_points, :n_points]),
             functions=tuple(q.truncated(n_points) for q in self.functions),
         )
+
+    def __reduce__(self):
+        return reduced(self, "Luu")
 
     def _features(self, X):
         return features(self.kernel, self.theta, self.Z, self.Luu, X)

@@ -1,4 +1,12 @@
-"""A prior of the hyperparameters."""
+r"""Priors of the hyperparameters.
+
+A prior has three methods, which leave out the constant of the density:
+
+- ``log_density(theta)``;
+- ``gradient(theta)``, shape (P,);
+- ``curvature(theta)``, a positive semi-definite matrix of shape (P, P): minus the Hessian of the
+  log density, or of a quadratic lower bound on it that touches it at theta.
+"""
 
 from typing import NamedTuple
 
@@ -14,14 +22,76 @@ class NormalPrior(NamedTuple):
     mean: np.ndarray
     deviation: float
 
-    def applied_to(self, evaluation):
-        """Return an `Evaluation` with the log density added to its log prior.
+    def log_density(self, theta):
+        distance = (theta - self.mean) / self.deviation
+        return -0.5 * float(distance @ distance)
 
-        The constant of the density is left out. It would not change where the maximum is.
-        """
-        distance = (evaluation.theta - self.mean) / self.deviation
-        grad_theta = evaluation.grad_theta
-        if grad_theta is not None:
-            grad_theta = grad_theta - distance / self.deviation
-        log_prior = evaluation.log_prior - 0.5 * float(distance @ distance)
-        return evaluation._replace(log_prior=log_prior, grad_theta=grad_theta)
+    def gradient(self, theta):
+        return (self.mean - theta) / self.deviation**2
+
+    def curvature(self, theta):
+        return np.eye(len(theta)) / self.deviation**2
+
+
+class TyingPrior(NamedTuple):
+    r"""A prior that ties some entries of theta to each other, as strongly as the data suggest.
+
+    The n entries at ``indices`` minus their ``units`` (n,) have a normal distribution about a
+    common mean, of which nothing is assumed. Its variance has an inverse gamma distribution with
+    the constants `SHAPE`, a, and `SCALE`, b, and is integrated out:
+
+    .. math:: \log p = -\left(\tfrac{n - 1}{2} + a\right)
+        \log\left(1 + \tfrac{1}{2 b} \sum_i \delta_i^2\right),
+
+    where :math:`\delta_i` are the differences from the mean of the n entries.
+    """
+
+    indices: np.ndarray
+    units: np.ndarray
+
+    SHAPE = 1.0
+    SCALE = 0.1
+
+    def _differences(self, theta):
+        tied = theta[self.indices] - self.units
+        return tied - tied.mean()
+
+    def _weights(self, differences):
+        """Return the factor of the log in the log density, and minus its slope in delta^2 / 2."""
+        count = 0.5 * (len(self.indices) - 1) + self.SHAPE
+        return count, count / (self.SCALE + 0.5 * float(differences @ differences))
+
+    def log_density(self, theta):
+        differences = self._differences(theta)
+        count, slope = self._weights(differences)
+        return -count * float(np.log(count / (self.SCALE * slope)))
+
+    def gradient(self, theta):
+        differences = self._differences(theta)
+        gradient = np.zeros(len(theta))
+        gradient[self.indices] = -self._weights(differences)[1] * differences
+        return gradient
+
+    def curvature(self, theta):
+        # The log is concave in delta^2, so its tangent gives a quadratic lower bound.
+        slope = self._weights(self._differences(theta))[1]
+        n = len(self.indices)
+        curvature = np.zeros((len(theta), len(theta)))
+        curvature[np.ix_(self.indices, self.indices)] = slope * (np.eye(n) - 1.0 / n)
+        return curvature
+
+
+class ProductPrior(NamedTuple):
+    """The product of several priors, ``factors``; with none of them, no prior at all."""
+
+    factors: tuple = ()
+
+    def log_density(self, theta):
+        return sum((factor.log_density(theta) for factor in self.factors), 0.0)
+
+    def gradient(self, theta):
+        return sum((factor.gradient(theta) for factor in self.factors), np.zeros(len(theta)))
+
+    def curvature(self, theta):
+        none = np.zeros((len(theta), len(theta)))
+        return sum((factor.curvature(theta) for factor in self.factors), none)

@@ -49,6 +49,8 @@ from sparsegpc._core.rows.blocks import Table
 SHORTEST_STEP = 1.0 / 1024.0
 # Lower limit of precisions, which keeps their logarithms finite.
 SMALLEST_PRECISION = 1e-100
+# Precisions this many times too large or too small are useless as curvatures.
+ASTRAY = 1e3
 # A decrease of the bound by less than this, in nats per row, counts as rounding error.
 ROUNDING = 1e-12
 
@@ -200,6 +202,29 @@ class SitesPoint(NamedTuple):
         ]
 
 
+class Beginning(NamedTuple):
+    """Where the search for the means at given site precisions begins.
+
+    ``functions`` are `Covariance` objects; ``precision`` and ``scales`` have the shape (K, N), as
+    has ``inducing_variance`` at the means of ``first``, a `MeansPoint`.
+    """
+
+    functions: list
+    precision: np.ndarray
+    scales: np.ndarray
+    first: MeansPoint
+    inducing_variance: np.ndarray
+
+    def is_astray(self):
+        """Return whether the precisions say nothing about the curvature at the means.
+
+        Sites of other hyperparameters can do this where the log likelihood grows exponentially on
+        one side, as that of counts does.
+        """
+        new, old = self.first.expected.precision, self.precision
+        return new.max() > ASTRAY * old.max() or new.sum() < old.sum() / ASTRAY
+
+
 class _Problem:
     """The bound as a function of the site precisions."""
 
@@ -214,14 +239,11 @@ class _Problem:
         The search for the mean of q(u) starts from that of `start`, a `SitesPoint`. If `start` is
         None, it starts from the mean that the shifts of the states give.
         """
-        functions = [Covariance(self._features, state, self._prior_mean) for state in states]
-        precision = np.stack([state.precision for state in states])
-        if start is None:
-            means = np.stack([function.mean() for function in functions])
-        else:
-            means = start.means
-        v = self._scales_at(precision)
-        first, inducing_variance = self._evaluate_first(functions, means, v)
+        begin = self._begin(states, None if start is None else start.means)
+        if start is None and begin.is_astray():
+            fresh = self._begin(self._likelihood.initial_states(self._y, self._weight))
+            begin = max(begin, fresh, key=lambda begin: begin.first.value)
+        functions, precision, v, first, inducing_variance = begin
         best, solved = maximize_lbfgs(
             lambda means: self._evaluate_means(means, inducing_variance, v),
             first,
@@ -249,6 +271,16 @@ class _Problem:
             rest + value,
             next_gain,
         )
+
+    def _begin(self, states, means=None):
+        """Return the `Beginning` at means (K, M + 1), None for those that the shifts give."""
+        functions = [Covariance(self._features, state, self._prior_mean) for state in states]
+        precision = np.stack([state.precision for state in states])
+        np.maximum(precision, SMALLEST_PRECISION, out=precision)
+        if means is None:
+            means = np.stack([function.mean() for function in functions])
+        v = self._scales_at(precision)
+        return Beginning(functions, precision, v, *self._evaluate_first(functions, means, v))
 
     def _metric(self, target, inducing_variance, v):
         """Return four times the second-order gain of a row by unit changes of its log precision."""

@@ -22,8 +22,9 @@ class Maximum(NamedTuple):
 class BFGSHessian:
     """Minus the Hessian of a function of P parameters, learned by damped BFGS updates.
 
-    ``matrix`` (P, P) stays positive definite (Powell 1978). It leaves out a part of the function
-    whose curvature is `known` and the same in all directions, an argument of both methods.
+    ``matrix`` (P, P) stays positive definite (Powell 1978). It may leave out a part of the function
+    with known derivatives: `step` takes the curvature of that part, and `update` the slope without
+    it.
 
     Parameters
     ----------
@@ -46,19 +47,20 @@ class BFGSHessian:
             Lower and upper bounds of x.
         longest : float
             Maximum change of each parameter.
+        known : float or ndarray of shape (P, P)
+            Curvature of the part that the matrix leaves out.
         """
         low = np.maximum(bounds[:, 0] - x, -longest)
         high = np.minimum(bounds[:, 1] - x, longest)
-        matrix = self.matrix + known * np.eye(len(x))
+        matrix = self.matrix + known
         step = maximize_quadratic(matrix, slope, low, high)
         return step, float(slope @ step - 0.5 * step @ matrix @ step)
 
-    def update(self, step, fall, known=0.0, smallest=0.2):
+    def update(self, step, fall, smallest=0.2):
         """Update the matrix from a step and the decrease of the slope over it, shape (P,) each.
 
         The new curvature along the step is at least `smallest` times the old one.
         """
-        fall = fall - known * step
         new = float(step @ fall)
         if self._is_guess and new > 0.0:
             self.matrix = float(fall @ fall) / new * np.eye(len(step))
@@ -79,11 +81,21 @@ def maximize_quadratic(matrix, slope, low, high):
     change of the active set.
     """
     step, active = np.zeros(len(slope)), low >= high
-    # Each round fixes or frees one parameter. The limit ends cycles that rounding may cause.
+    # At first all parameters that would leave the box are fixed at once, as they may be many. Then
+    # each round fixes or frees one of them. The limit ends cycles that rounding may cause.
+    are_fixed_at_once = True
     for _ in range(10 * len(slope)):
         free = ~active
         residual = slope - matrix @ step
         newton = np.linalg.solve(matrix[np.ix_(free, free)], residual[free])
+        if are_fixed_at_once:
+            end = step[free] + newton
+            inside = np.clip(end, low[free], high[free])
+            leave = np.flatnonzero(free)[inside != end]
+            step[leave], active[leave] = inside[inside != end], True
+            are_fixed_at_once = len(leave) > 0
+            if are_fixed_at_once:
+                continue
         room = np.where(newton > 0.0, high[free] - step[free], low[free] - step[free])
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             lengths = np.where(newton == 0.0, np.inf, room / newton)
@@ -114,7 +126,7 @@ def maximize_bfgs(
     max_iter,
     tol,
     scale=1.0,
-    known=0.0,
+    known=None,
     best=-np.inf,
     is_stopped=None,
     longest=0.5,
@@ -133,15 +145,16 @@ def maximize_bfgs(
     start : point
     bounds : ndarray of shape (P, 2)
     hessian : BFGSHessian
-        Hessian of the function divided by `scale`. It is updated.
+        Hessian of the function without its known part, divided by `scale`. It is updated.
     max_iter : int
         Maximum number of evaluations.
     tol : float
         Stop when the expected gain of the next step is less than this.
     scale : float
         Unit of the function for its Hessian.
-    known : float
-        Known curvature of a part of the function, in all directions, which the Hessian leaves out.
+    known : object or None
+        A part of the function with ``gradient(x)`` (P,) and ``curvature(x)`` (P, P), which is
+        positive semi-definite.
     best : float
         Value reached elsewhere; see `optimism`.
     is_stopped : callable or None
@@ -171,8 +184,9 @@ def maximize_bfgs(
         raise LinAlgError("the gradient of the bound is not finite")
     current, n_small, failed = start, 0, False
     for n_iter in range(max_iter + 1):
+        curvature = 0.0 if known is None else known.curvature(current.x) / scale
         step, expected = hessian.step(
-            current.x, current.gradient / scale, bounds, longest, known / scale
+            current.x, current.gradient / scale, bounds, longest, curvature
         )
         expected *= scale
         if expected < tol or current.value + optimism * expected < best:
@@ -186,7 +200,9 @@ def maximize_bfgs(
             continue
         gain = trial.value - current.value
         fall = current.gradient - trial.gradient
-        hessian.update(step, fall / scale, known / scale)
+        if known is not None:
+            fall = fall - (known.gradient(current.x) - known.gradient(trial.x))
+        hessian.update(step, fall / scale)
         if gain < poor * expected:
             longest = 0.5 * length
         elif gain > good * expected:

@@ -1,17 +1,79 @@
-"""Maximisation of a concave function by L-BFGS, with a given approximation of the Newton step.
+"""Maximisation by L-BFGS, with a given approximation of the Newton step.
+
+It suits concave functions, and others if what an earlier search learned about them is passed on.
 
 References
 ----------
 Nocedal 1980, the two-loop recursion.
 """
 
+from collections import deque
+
 import numpy as np
 
 from sparsegpc._core.numerics.floats import EPSILON
 
 
-def maximize_lbfgs(evaluate, start, newton_step, tol, max_iter=20, shortest=2.0**-40):
-    """Maximise a concave function of an array of any shape.
+class CorrectionPairs:
+    """Steps of a search and the decreases of the gradient over them, from which L-BFGS learns.
+
+    Parameters
+    ----------
+    longest : int or None
+        Maximum number of pairs; the oldest are dropped. None keeps all.
+    """
+
+    def __init__(self, longest=None):
+        self._pairs = deque(maxlen=longest)
+
+    def add(self, step, fall):
+        """Append a step and the decrease of the gradient along it, two arrays of one shape.
+
+        Do nothing if their product is not finite or no larger than rounding.
+        """
+        # The first steps may be so long that the products overflow.
+        with np.errstate(over="ignore", invalid="ignore"):
+            curvature = float((step * fall).sum())
+            size = float(np.linalg.norm(step) * np.linalg.norm(fall))
+        if np.inf > curvature > EPSILON * size:
+            self._pairs.append((step, fall, curvature))
+
+    def direction(self, gradient, newton_step):
+        """Return the L-BFGS step for a gradient, of the same shape."""
+        gradient, weights = gradient.copy(), []
+        for step, fall, curvature in reversed(self._pairs):
+            weights.append(float((step * gradient).sum()) / curvature)
+            gradient -= weights[-1] * fall
+        direction = newton_step(gradient)
+        for (step, fall, curvature), weight in zip(self._pairs, reversed(weights), strict=True):
+            direction += (weight - float((fall * direction).sum()) / curvature) * step
+        return direction
+
+    def plain_step(self, gradient):
+        """Return the Newton step for the curvature along the last step in all directions."""
+        if not self._pairs:
+            return gradient.copy()
+        _, fall, curvature = self._pairs[-1]
+        return curvature / float((fall * fall).sum()) * gradient
+
+    def scaled(self, factor):
+        """Return the pairs of the function multiplied by a factor."""
+        other = CorrectionPairs(self._pairs.maxlen)
+        other._pairs.extend((step, factor * fall, factor * c) for step, fall, c in self._pairs)
+        return other
+
+
+def maximize_lbfgs(
+    evaluate,
+    start,
+    newton_step,
+    tol,
+    max_iter=20,
+    shortest=2.0**-40,
+    pairs=None,
+    is_stopped=lambda: False,
+):
+    """Maximise a function of an array of any shape.
 
     Parameters
     ----------
@@ -29,6 +91,10 @@ def maximize_lbfgs(evaluate, start, newton_step, tol, max_iter=20, shortest=2.0*
         Maximum number of steps. A step takes one evaluation, and one more each time it is halved.
     shortest : float
         Stop if a step still lowers the value at this fraction of its full length.
+    pairs : CorrectionPairs or None
+        Those of an earlier search, to which this one adds its own.
+    is_stopped : callable
+        ``is_stopped()`` is called before each evaluation and returns whether to stop.
 
     Returns
     -------
@@ -36,45 +102,21 @@ def maximize_lbfgs(evaluate, start, newton_step, tol, max_iter=20, shortest=2.0*
     converged : bool
         Whether the next step would gain less than `tol`.
     """
-    best, pairs = start, []
+    best = start
+    pairs = CorrectionPairs() if pairs is None else pairs
     for _ in range(max_iter):
-        step = _direction(best.gradient, pairs, newton_step)
+        step = pairs.direction(best.gradient, newton_step)
         converged = not 0.5 * float((best.gradient * step).sum()) > tol
         if converged:
             break
         length, gain = 1.0, -np.inf
         # Where the curvature is nearly zero, full steps are far too long.
-        while gain < 0.0 and length >= shortest:
+        while gain < 0.0 and length >= shortest and not is_stopped():
             trial = evaluate(best.x + length * step)
             gain = trial.value - best.value
             length *= 0.5
         if not gain >= 0.0:
             break
-        _remember(pairs, trial.x - best.x, best.gradient - trial.gradient)
+        pairs.add(trial.x - best.x, best.gradient - trial.gradient)
         best = trial
     return best, converged
-
-
-def _remember(pairs, step, change):
-    """Append a step, the decrease of the gradient along it and their product to the pairs.
-
-    Do nothing if the product is not finite or no larger than rounding.
-    """
-    # The first steps may be so long that the products overflow.
-    with np.errstate(over="ignore", invalid="ignore"):
-        curvature = float((step * change).sum())
-        size = float(np.linalg.norm(step) * np.linalg.norm(change))
-    if np.inf > curvature > EPSILON * size:
-        pairs.append((step, change, curvature))
-
-
-def _direction(gradient, pairs, newton_step):
-    """Return the L-BFGS step for a gradient, of the same shape."""
-    gradient, weights = gradient.copy(), []
-    for step, change, curvature in reversed(pairs):
-        weights.append(float((step * gradient).sum()) / curvature)
-        gradient -= weights[-1] * change
-    direction = newton_step(gradient)
-    for (step, change, curvature), weight in zip(pairs, reversed(weights), strict=True):
-        direction += (weight - float((change * direction).sum()) / curvature) * step
-    return direction

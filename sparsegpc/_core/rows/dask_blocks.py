@@ -2,9 +2,9 @@
 
 The rows are divided into parts, which depend on the data but not on the workers. The workers hold
 the rows of each part and the arrays that are kept. One task visits one part, in cache-sized blocks.
-Sums are added in a tree of fixed shape, so results do not depend on the assignment of parts to
-workers. The scheduler keeps everything that is sent, so if a worker dies, others can repeat its
-work.
+Sums are added in a tree of fixed shape, so the assignment of parts to workers changes their last
+digits at most. The scheduler keeps everything that is sent, so if a worker dies, others can repeat
+its work.
 """
 
 from contextlib import contextmanager
@@ -33,8 +33,8 @@ def distribute(client):
     Within this context, fits and predictions of the estimators send the rows to the workers once.
     The workers keep the rows and what is computed for each row, and return sums over rows. Fewer
     than about 33 000 rows are processed locally. The chunks of a Dask array are computed on the
-    workers. Results agree with those outside the context up to rounding, and do not depend on the
-    number of workers. If a worker dies, the others compute its parts again.
+    workers. Results agree with those outside the context, and for any number of workers, up to
+    rounding. If a worker dies, the others compute its parts again.
 
     Parameters
     ----------

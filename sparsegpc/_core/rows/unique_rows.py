@@ -77,8 +77,10 @@ class SeparateRows(NamedTuple):
         return np.asarray(values)
 
 
-def unique_rows(X, weight, is_sorted=False):
+def unique_rows(X, weight, is_sorted=False, targets=None):
     """Sort the rows of `X` (N, D) and merge equal ones, adding their `weight` (N,).
+
+    With `targets` (N,), numbers or records of numbers, only rows with equal targets are merged.
 
     Returns `UniqueRows`, or `SeparateRows` for a `RowSource`. Cost N log N for continuous columns,
     up to D times as much if rows agree in many leading columns, and nothing for a source. With
@@ -87,6 +89,9 @@ def unique_rows(X, weight, is_sorted=False):
     """
     if isinstance(X, RowSource):
         return SeparateRows(X, weight)
+    if targets is not None:
+        (rows, _), *others = unique_tables([X, _fields(targets)], weight)
+        return UniqueRows(rows, *others)
     if not is_sorted:
         (rows,), *others = unique_tables([X], weight)
         return UniqueRows(rows, *others)
@@ -94,6 +99,22 @@ def unique_rows(X, weight, is_sorted=False):
     starts = np.flatnonzero(_differs_from_last([X], order))
     rows = X if len(starts) == len(X) else _take(X, starts)
     return UniqueRows(rows, _sum_copies(weight, starts), order, starts)
+
+
+def merged_rows(X, y, weight):
+    """Merge rows that agree in X (N, D) and y (N,), numbers or records of numbers.
+
+    Returns X, y and weight of the distinct rows.
+    """
+    rows = unique_rows(X, weight, targets=y)
+    return rows.X, y[rows.first], rows.weight
+
+
+def _fields(targets):
+    """Return numbers (N,) or (N, C), or records of floats (N,), as a table of floats."""
+    if targets.dtype.names is None:
+        return np.asarray(targets, dtype=np.float64).reshape(len(targets), -1)
+    return np.ascontiguousarray(targets).view(np.float64).reshape(len(targets), -1)
 
 
 def unique_tables(tables, weight):

@@ -14,7 +14,7 @@ f is close to its prior mean, and say little about f.
 import numpy as np
 from scipy.sparse import csr_array
 
-from sparsegpc._core.rows.blocks import strips
+from sparsegpc._core.rows.blocks import RowBlocks
 from sparsegpc._core.rows.sources import spaced_rows
 
 # More rows or passes hardly raised the bound any more.
@@ -69,8 +69,7 @@ def _means(kernel, theta, Z, X, precision):
     """Return the weighted mean of the rows nearest to each point, or the point if it has none."""
     total, weight = np.zeros(Z.shape), np.zeros(len(Z))
     half_variance = 0.5 * kernel.diag(theta, Z)[:, None]
-    # A strip of the kernel matrix is as small as the matrix of all pairs of points.
-    for part in strips(len(X), len(Z), len(Z) ** 2):
+    for part in RowBlocks(len(X), len(Z), n_read=X.shape[1]).slices:
         K = kernel.value(theta, Z, X[part])
         nearest = (K - half_variance).argmax(axis=0)
         rows = np.arange(len(nearest))

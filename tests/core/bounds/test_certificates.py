@@ -10,7 +10,7 @@ from operator import add
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.integrate import quad
@@ -318,6 +318,7 @@ def _with_silent_rows(problem, silent, shift=0.0):
 
 
 @given(seed=SEED, silent=st.lists(st.integers(0, 14), min_size=1, max_size=14))
+@example(seed=27512, silent=[1]).via("the number of rows entered a bound of the log determinant")
 def test_rows_without_precision_and_shift_do_not_count(seed, silent):
     problem = _with_silent_rows(random_problem(seed), silent)
     active = problem.sites.precision > 0.0

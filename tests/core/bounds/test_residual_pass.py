@@ -10,6 +10,7 @@ from scipy.linalg import eigh
 from sparsegpc._core.bounds import features as room
 from sparsegpc._core.bounds.collapsed import collapse
 from sparsegpc._core.bounds.features import RowFeatures
+from sparsegpc._core.bounds.log_determinants import log_det_bounds
 from sparsegpc._core.bounds.residual_pass import residual_pass
 from sparsegpc._core.bounds.slacks import TIGHT
 from sparsegpc._core.bounds.upper_bounds import upper_bounds
@@ -73,12 +74,14 @@ def test_outputs_with_other_precisions_share_the_pass(rng):
     _, all_moments = _pass(problem, precisions, block_rows=9)
     for found, precision in zip(all_moments, precisions, strict=True):
         _assert_moments(found, _eigenvalues(problem, precision))
+    assert [found.n_rows for found in all_moments] == [24, 16, 24]
 
 
 def test_rows_without_precision_add_nothing():
     problem = random_problem(0, n=24)
     _, (found,) = _pass(problem, [np.zeros(24)])
-    assert found[:4] == (0.0, 0.0, 0.0, 0.0)
+    assert found == (0.0, 0.0, 0.0, 0.0, 0)
+    assert log_det_bounds(found, 0.0) == (0.0, 0.0)
 
 
 @pytest.mark.parametrize("scale", [1e-140, 1e140])

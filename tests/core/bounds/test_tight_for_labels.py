@@ -26,7 +26,7 @@ from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.rows.unique_rows import SeparateRows, unique_rows
 from sparsegpc._core.selection.selectors import InducingPoints
 from tests.core.helpers import free
-from tests.core.likelihoods.counts import Poisson
+from tests.core.likelihoods.own_counts import OwnPoisson
 
 # A point where the kernel has vanished tells as much as none.
 NO_POINTS = np.full((1, 2), 100.0)
@@ -57,7 +57,12 @@ CASES = [
     Case("probit", BernoulliProbit(), lambda y, f: log_ndtr(signs(y) * f[0])),
     Case("softmax-2", Softmax(), lambda y, f: log_softmax(f, axis=0)[y]),
     Case("softmax-3", Softmax(), lambda y, f: log_softmax(f, axis=0)[y], largest=2),
-    Case("poisson", Poisson(), lambda y, f: y * f[0] - np.exp(f[0]) - gammaln(y + 1.0), largest=4),
+    Case(
+        "poisson",
+        OwnPoisson(),
+        lambda y, f: y * f[0] - np.exp(f[0]) - gammaln(y + 1.0),
+        largest=4,
+    ),
 ]
 EVERY = pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
 
@@ -138,7 +143,7 @@ class Problem:
 def test_bounds_are_ordered_up_to_the_one_with_a_point_at_every_row(case):
     """In most problems by far more than rounding."""
     gains = []
-    for seed in range(40):
+    for seed in range(12):
         problem = Problem(case, seed, n=4 + seed % 5)
         Z = problem.points[: 1 + seed % 3]
         bounds = [problem.bound(Z, slack) for slack in ("standard", "spherical", "tight")]
@@ -150,7 +155,7 @@ def test_bounds_are_ordered_up_to_the_one_with_a_point_at_every_row(case):
 
 def test_tight_is_above_conditional_polya_gamma():
     gains = []
-    for seed in range(40):
+    for seed in range(12):
         problem = Problem(LOGIT, seed, n=4 + seed % 5)
         Z = problem.points[: 1 + seed % 3]
         gains.append(problem.bound(Z) - problem.bound(Z, likelihood=ConditionalPolyaGamma()))
@@ -166,7 +171,7 @@ def test_tight_is_above_conditional_polya_gamma():
 )
 def test_the_bound_is_below_the_log_marginal_likelihood(case, n):
     """With no points, or one, or two, or one at every row, where little is missing."""
-    for seed in range(4):
+    for seed in range(2):
         problem = Problem(case, seed, n)
         points = problem.points
         for Z in (NO_POINTS, points[:1], points[:2], problem.X):

@@ -32,8 +32,8 @@ class RecordingModel(SparseModel):
         self.seen.append((evaluation.objective, np.array(theta), len(points.Z)))
         return evaluation
 
-    def subset(self, rows, prior=None):
-        other = super().subset(rows, prior)
+    def subset(self, rows, weak_prior=None):
+        other = super().subset(rows, weak_prior)
         other.seen = []
         return other
 
@@ -96,8 +96,8 @@ class DividedModel(RecordingModel):
         super().__init__(*args, **options)
         self.parts = []
 
-    def subset(self, rows, prior=None):
-        other = super().subset(rows, prior)
+    def subset(self, rows, weak_prior=None):
+        other = super().subset(rows, weak_prior)
         self.parts.append(other)
         return other
 

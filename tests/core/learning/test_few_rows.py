@@ -48,8 +48,8 @@ def as_given(model, starts, *rest):
     return [Climb(theta) for theta in starts], 1
 
 
-def few_rows(model, n_points=FEW_ROWS, prior=None):
-    return FewRows(model, BOUNDS, Limits(100, 0, Progress()), prior, n_points)
+def few_rows(model, n_points=FEW_ROWS, weak_prior=None):
+    return FewRows(model, BOUNDS, Limits(100, 0, Progress()), weak_prior, n_points)
 
 
 def test_starts_are_learned_on_few_rows(monkeypatch):
@@ -57,9 +57,9 @@ def test_starts_are_learned_on_few_rows(monkeypatch):
     sizes = []
 
     class SubsetModel(RecordingModel):
-        def subset(self, rows, prior=None):
+        def subset(self, rows, weak_prior=None):
             sizes.append(len(np.unique(rows)))
-            return super().subset(rows, prior)
+            return super().subset(rows, weak_prior)
 
     model = make_model(model=SubsetModel)
     result = learn(model, [HOPELESS[0], START, np.log([0.1, 10.0])])
@@ -139,14 +139,14 @@ def test_few_rows_contradict_a_theta_that_is_far_from_their_optimum():
 def test_a_prior_contradicts_nothing(monkeypatch):
     monkeypatch.setattr(module, "FEW_ROWS", 50)
     best = few_rows(make_model()).climbs(climbs_from([START]))[0][0].end.theta
-    few = few_rows(make_model(), prior=NormalPrior(best - 3.0, 0.5))
+    few = few_rows(make_model(), weak_prior=NormalPrior(best - 3.0, 0.5))
     tied = few.climbs(climbs_from([best - 3.0]))[0][0]
     assert np.abs(tied.end.theta - best).max() > 1.0
     assert not few.contradict(best, tied)
 
 
 def learned(model, prior):
-    return few_rows(model, prior=prior).climbs(climbs_from([START]))[0][0].end.theta
+    return few_rows(model, weak_prior=prior).climbs(climbs_from([START]))[0][0].end.theta
 
 
 def test_a_prior_keeps_theta_finite_where_the_rows_say_nothing(monkeypatch):

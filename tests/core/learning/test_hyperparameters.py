@@ -10,6 +10,7 @@ from scipy.optimize import minimize
 
 from sparsegpc._core.learning.hyperparameters import bound_of, maximize, point_of
 from sparsegpc._core.learning.progress import Progress
+from sparsegpc._core.models.prior import ProductPrior
 from sparsegpc._core.optimisers.bfgs import BFGSHessian
 from sparsegpc._core.selection.selectors import InducingPoints
 from tests.core.helpers import central_difference
@@ -21,7 +22,7 @@ WIDE = np.array([[-np.inf, np.inf]] * 2)
 class Hill:
     """A model whose bound is a function of theta, in nats for ten rows."""
 
-    total_weight, tol, prior_curvature = 10.0, 1e-4, 0.0
+    total_weight, tol, prior = 10.0, 1e-4, ProductPrior()
 
     def __init__(self, hessian, top, refused=None, height=0.0):
         self.hessian, self.top, self.refused, self.height = hessian, top, refused, height

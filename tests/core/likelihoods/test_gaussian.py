@@ -3,7 +3,6 @@
 The oracles see every copy of a row on its own: they know no merging, no sites and no features.
 """
 
-from itertools import pairwise
 from types import SimpleNamespace
 
 import numpy as np
@@ -12,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.linalg import LinAlgError
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy.integrate import quad
 from scipy.optimize import minimize
 from scipy.stats import multivariate_normal, norm
 
@@ -24,7 +22,6 @@ from sparsegpc._core.likelihoods.gaussian import (
     GaussianNoise,
     KnownNoise,
     known_noise_targets,
-    log_predictive_density,
     noisy_targets,
 )
 from sparsegpc._core.models.model import SparseModel
@@ -425,99 +422,3 @@ def test_scatter_of_far_targets_is_not_lost_in_rounding():
     rows = unique_rows(np.zeros((2, 1)), np.ones(2))
     target = noisy_targets(1e8 + np.array([-1e-3, 1e-3]), np.ones(2), np.ones((1, 1)), rows)
     assert_allclose(target["scatter"], 1e-6, rtol=1e-4)
-
-
-# --------------------------------------------------------------------------------------------------
-# The predictive density
-
-
-def density_by_quadrature(y, mean, variance, noise_mean, noise_variance):
-    """Return log of the integral of N(y; mean, variance + e^g) over g, split where it matters."""
-    spread = np.sqrt(noise_variance)
-
-    def log_integrand(g):
-        total = variance + np.exp(g)
-        likelihood = -0.5 * (np.log(2.0 * np.pi * total) + (y - mean) ** 2 / total)
-        return likelihood + norm.logpdf(g, noise_mean, spread)
-
-    # The likelihood pulls g towards log (y - mean)^2, however far that is.
-    ends = noise_mean - 30.0 * spread, noise_mean + 30.0 * spread + 2.0 * np.log1p(abs(y - mean))
-    for _ in range(3):
-        grid = np.linspace(*ends, 2001)
-        values = log_integrand(grid)
-        top = values.max()
-        inside = np.flatnonzero(values > top - 50.0)
-        ends = grid[max(inside[0] - 1, 0)], grid[min(inside[-1] + 1, 2000)]
-    parts = [
-        quad(lambda g: np.exp(log_integrand(g) - top), a, b, epsabs=1e-15, epsrel=1e-12)[0]
-        for a, b in pairwise(np.linspace(*ends, 9))
-    ]
-    return top + np.log(sum(parts))
-
-
-def log_density(*arguments):
-    return log_predictive_density(*(np.array([value]) for value in arguments))[0]
-
-
-@pytest.mark.parametrize("variance", [1e-6, 0.1, 3.0])
-@pytest.mark.parametrize("error", [0.0, 0.3, -1.0, 3.0, -10.0])
-@pytest.mark.parametrize("noise_variance", [1e-8, 0.01, 0.3, 1.0])
-def test_predictive_density_is_the_integral_over_the_noise(noise_variance, error, variance):
-    expected = density_by_quadrature(2.0 + error, 2.0, variance, 0.3, noise_variance)
-    ours = log_density(2.0 + error, 2.0, variance, 0.3, noise_variance)
-    assert_allclose(ours, expected, rtol=1e-6, atol=1e-6)
-
-
-@pytest.mark.parametrize("noise_variance", [4.0, 25.0, 100.0])
-@pytest.mark.parametrize("error", [0.0, 0.3, 3.0, 100.0])
-def test_predictive_density_where_the_noise_is_all_but_unknown(noise_variance, error):
-    expected = density_by_quadrature(error, 0.0, 0.01, 0.0, noise_variance)
-    ours = log_density(error, 0.0, 0.01, 0.0, noise_variance)
-    assert_allclose(ours, expected, rtol=1e-6, atol=1e-6)
-
-
-@pytest.mark.parametrize("noise_variance", [1e-4, 0.01, 0.3, 1.0])
-@pytest.mark.parametrize("error", [100.0, 1e4])
-def test_predictive_density_of_far_targets(noise_variance, error):
-    expected = density_by_quadrature(error, 0.0, 0.01, 0.0, noise_variance)
-    ours = log_density(error, 0.0, 0.01, 0.0, noise_variance)
-    assert_allclose(ours, expected, rtol=1e-6)
-
-
-def test_predictive_density_of_known_noise_is_gaussian(rng):
-    y, mean = rng.randn(2, 7)
-    variance, log_noise = rng.uniform(0.1, 2.0, 7), rng.randn(7)
-    expected = norm.logpdf(y, mean, np.sqrt(variance + np.exp(log_noise)))
-    ours = log_predictive_density(y, mean, variance, log_noise, np.zeros(7))
-    assert_allclose(ours, expected, rtol=1e-12)
-    mixed = log_predictive_density(y, mean, variance, log_noise, np.append(0.5, np.zeros(6)))
-    assert_allclose(mixed[1:], expected[1:], rtol=1e-12)
-    assert mixed[0] != expected[0]
-
-
-def test_predictive_density_integrates_to_one():
-    def density(y):
-        return np.exp(log_density(y, 0.3, 0.2, -1.0, 1.5))
-
-    total = quad(density, -np.inf, 0.3)[0] + quad(density, 0.3, np.inf)[0]
-    assert_allclose(total, 1.0, rtol=1e-6)
-
-
-@pytest.mark.parametrize("n_rows", [5, 1024])
-def test_predictive_density_is_elementwise(rng, monkeypatch, n_rows):
-    monkeypatch.setattr("sparsegpc._core.likelihoods.gaussian._DENSITY_ROWS", n_rows)
-    shape = (3, 4)
-    arguments = [rng.randn(*shape), rng.randn(*shape), rng.uniform(0.1, 1.0, shape)]
-    arguments += [rng.randn(*shape), rng.uniform(0.1, 1.0, shape)]
-    whole = log_predictive_density(*arguments)
-    assert whole.shape == shape
-    for index in np.ndindex(shape):
-        assert_allclose(whole[index], log_density(*(part[index] for part in arguments)))
-
-
-def test_unknown_noise_has_heavier_tails_than_a_gaussian_of_the_same_variance():
-    variance, noise_mean, noise_variance = 0.1, 0.0, 1.0
-    total = variance + np.exp(noise_mean + 0.5 * noise_variance)
-    for error in (6.0, 20.0):
-        ours = log_density(error, 0.0, variance, noise_mean, noise_variance)
-        assert ours > norm.logpdf(error, 0.0, np.sqrt(total)) + 1.0

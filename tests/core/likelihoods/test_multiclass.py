@@ -25,7 +25,7 @@ from sparsegpc._core.selection.selectors import InducingPoints
 from tests.core.helpers import assert_slopes, central_difference, free
 
 # Nodes per dimension of the brute rule: equally spaced, up to 8 deviations.
-NODES = np.linspace(-8.0, 8.0, 65)
+NODES = np.linspace(-8.0, 8.0, 49)
 
 
 def gaussian_mean(function, mean, variance):
@@ -153,8 +153,8 @@ def test_the_value_is_the_defined_one(case, n_classes):
 @LIKELIHOODS
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_the_value_never_exceeds_the_expected_log_likelihood(case, n_classes):
-    for seed in range(4):
-        rows = random_rows(seed, n_classes, deviation=[0.5, 2.0, 4.0, 8.0][seed])
+    for seed, deviation in enumerate([0.5, 4.0, 8.0]):
+        rows = random_rows(seed, n_classes, deviation=deviation)
         value = expect(case, rows).value
         exact = [
             weight * gaussian_mean(lambda f, y=y: y @ case.log_likelihood(f), mean, variance)
@@ -385,24 +385,27 @@ def make_model(case, slack, *, n=30, n_classes=3, n_inducing=4, fit_prior_mean=T
     return model, theta, X[3 : 3 + n_inducing] + 0.3 * rng.randn(n_inducing, 2)
 
 
-def evaluate(model, theta, Z, **options):
+def evaluate(model, theta, Z, states=None, **options):
     options = {"tol": 1e-12, "max_iter": 1000, **options}
-    return model.evaluate(theta, InducingPoints(Z, None, None), model.initial_state(), **options)
+    states = model.initial_state() if states is None else states
+    return model.evaluate(theta, InducingPoints(Z, None, None), states, **options)
 
 
 @PAIRS
-@pytest.mark.parametrize("fit_prior_mean", [True, False])
-def test_gradients_are_those_of_the_profile_bound(case, slack, fit_prior_mean):
+def test_gradients_are_those_of_the_profile_bound(case, slack):
+    fit_prior_mean = slack is not STANDARD
     model, theta, Z = make_model(case, slack, fit_prior_mean=fit_prior_mean)
     evaluation = evaluate(model, theta, Z, wrt_Z=True)
     assert evaluation.converged
     means = [solution.posterior.prior_mean for solution in evaluation.solutions]
     assert np.abs(means).max() < 10.0
     assert np.any(means) == fit_prior_mean
-    by_theta = central_difference(lambda t: evaluate(model, t, Z).objective, theta)
+    states, tolerances = evaluation.states, {"rtol": 1e-5, "atol": 1e-5}
+    by_theta = central_difference(lambda t: evaluate(model, t, Z, states).objective, theta)
     assert_allclose(evaluation.grad_theta, by_theta, rtol=1e-5, atol=3e-6)
-    tolerances = {"rtol": 1e-5, "atol": 1e-5}
-    assert_slopes(lambda z: evaluate(model, theta, z).objective, Z, evaluation.grad_Z, **tolerances)
+    assert_slopes(
+        lambda z: evaluate(model, theta, z, states).objective, Z, evaluation.grad_Z, **tolerances
+    )
 
 
 @LIKELIHOODS
@@ -484,12 +487,12 @@ def test_the_bound_is_below_the_log_marginal_likelihood(case, n_inducing, rng):
     bound = evaluate(model, theta, X[:n_inducing]).objective
     root = np.linalg.cholesky(kernel.value(theta, X, X) + 1e-9 * np.eye(n))
     # By prior draws of all functions, in pairs of opposite signs; the error is measured.
-    draws = rng.randn(100_000, n_classes, n) @ root.T
+    draws = rng.randn(40_000, n_classes, n) @ root.T
     draws = np.concatenate([draws, -draws])
     log_p = np.moveaxis(case.log_likelihood(np.moveaxis(draws, 1, 0)), 0, -1)
     joint = np.exp(np.take_along_axis(log_p, codes[None, :, None], axis=2)[..., 0].sum(axis=1))
     marginal, error = joint.mean(), joint.std() / np.sqrt(len(joint))
-    assert error < 0.02 * marginal
+    assert error < 0.03 * marginal
     assert bound < np.log(marginal + 4.0 * error)
     if n_inducing == n:
         assert bound > np.log(marginal) - 2.0

@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
-from scipy.stats import norm
+from numpy.testing import assert_allclose
+from scipy.integrate import quad
+from scipy.stats import invgamma, norm
 
 from sparsegpc._core.learning.inducing_points import select_points
-from sparsegpc._core.models.prior import NormalPrior
+from sparsegpc._core.models.prior import NormalPrior, ProductPrior, TyingPrior
 from sparsegpc._core.selection.selectors import PivotedSelector
 from tests.core.learning.fit_cases import START, make_model
 
@@ -40,7 +42,70 @@ def test_the_gradient_is_that_of_the_objective():
         assert evaluate(model, theta).grad_theta[k] == pytest.approx(slope, rel=1e-4, abs=1e-5)
 
 
-def test_all_rows_have_no_prior():
+def test_the_prior_of_a_subset_is_not_that_of_all_rows():
     model = make_model()
     model.subset(np.arange(10), PRIOR)
     assert evaluate(model, START).log_prior == 0.0
+
+
+def test_a_subset_keeps_the_prior_of_all_rows():
+    model = make_model()
+    model.prior = tying = TyingPrior(np.array([0, 1]), np.zeros(2))
+    part, theta = model.subset(np.arange(10), PRIOR), np.array([0.7, -0.4])
+    expected = tying.log_density(theta) + PRIOR.log_density(theta)
+    assert evaluate(part, theta).log_prior == pytest.approx(expected)
+
+
+# Each prior by itself
+
+TYING = TyingPrior(np.array([0, 2, 3]), np.array([0.5, -1.0, 2.0]))
+NORMAL = NormalPrior(np.array([0.3, -1.2, 0.0, 1.0]), 1.7)
+PRIORS = [NORMAL, TYING, ProductPrior((NORMAL, TYING)), ProductPrior()]
+
+
+@pytest.mark.parametrize("prior", PRIORS, ids=lambda prior: type(prior).__name__)
+def test_gradient_by_finite_differences(prior, rng):
+    for theta in rng.randn(20, 4):
+        differences = [
+            (prior.log_density(theta + step) - prior.log_density(theta - step)) / 2e-6
+            for step in 1e-6 * np.eye(4)
+        ]
+        assert_allclose(prior.gradient(theta), differences, rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("prior", PRIORS, ids=lambda prior: type(prior).__name__)
+def test_the_curvature_gives_a_quadratic_lower_bound(prior, rng):
+    for theta in rng.randn(20, 4):
+        curvature = prior.curvature(theta)
+        assert np.linalg.eigvalsh(curvature).min() > -1e-12
+        for step in rng.randn(20, 4) * 10.0 ** rng.uniform(-2, 1, (20, 1)):
+            bound = prior.log_density(theta) + prior.gradient(theta) @ step
+            bound -= 0.5 * step @ curvature @ step
+            assert prior.log_density(theta + step) >= bound - 1e-9 * (1.0 + abs(bound))
+
+
+def test_the_tying_prior_is_a_normal_one_with_its_variance_integrated_out():
+    """The mean of the entries, of which nothing is assumed, is integrated out, too."""
+
+    def density(theta):
+        tied = theta[TYING.indices] - TYING.units
+        centre, n = tied.mean(), len(tied)
+
+        def at(log_variance):
+            variance = np.exp(log_variance)
+            # For a normal distribution the integral over the mean is known.
+            entries = norm.pdf(tied, centre, np.sqrt(variance)).prod() * np.sqrt(variance / n)
+            prior = invgamma.pdf(variance, TyingPrior.SHAPE, scale=TyingPrior.SCALE)
+            return entries * prior * variance
+
+        return quad(at, -15.0, 15.0, points=[-2.0], epsabs=0.0, epsrel=1e-10, limit=500)[0]
+
+    theta, other = np.array([0.4, 9.0, -0.8, 2.1]), np.array([1.0, 9.0, -0.3, 1.9])
+    ratio = density(theta) / density(other)
+    expected = np.exp(TYING.log_density(theta) - TYING.log_density(other))
+    assert ratio == pytest.approx(expected, rel=1e-8)
+
+
+def test_the_tying_prior_says_nothing_of_the_common_mean():
+    theta = np.array([0.4, 9.0, -0.8, 2.1])
+    assert TYING.log_density(theta + 5.0) == pytest.approx(TYING.log_density(theta))

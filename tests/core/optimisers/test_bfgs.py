@@ -131,21 +131,37 @@ def test_a_known_hessian_solves_a_quadratic_in_one_step():
     assert len(function.seen) == 2
 
 
-def test_a_known_curvature_is_used_but_not_learned():
-    """A quadratic is the sum of a part of curvature 3 and an unknown part."""
+class Quartic:
+    """The concave function -sum(x^4) / 4."""
+
+    def gradient(self, x):
+        return -(x**3)
+
+    def curvature(self, x):
+        return np.diag(3.0 * x**2)
+
+
+def test_a_known_part_is_used_but_not_learned():
     rng = np.random.RandomState(0)
-    A = rng.randn(3, 3)
-    unknown = A @ A.T + np.eye(3)
-    known_too, without = BFGSHessian(3, 1.0), BFGSHessian(3, 1.0)
-    for step in rng.randn(4, 3):
-        known_too.update(step, (unknown + 3.0 * np.eye(3)) @ step, known=3.0)
-        without.update(step, unknown @ step)
-    np.testing.assert_allclose(known_too.matrix, without.matrix, rtol=1e-9)
-    slope, box = rng.randn(3), np.tile([-9.0, 9.0], (3, 1))
-    step, gain = known_too.step(np.zeros(3), slope, box, 9.0, known=3.0)
-    whole = known_too.matrix + 3.0 * np.eye(3)
-    np.testing.assert_allclose(step, np.linalg.solve(whole, slope), rtol=1e-9)
-    assert gain == pytest.approx(0.5 * slope @ step)
+    root = rng.randn(3, 3) + 3.0 * np.eye(3)
+    quadratic, known = Quadratic(root, root @ np.ones(3)), Quartic()
+
+    def function(x, near=None):
+        point = quadratic(x)
+        value = point.value - 0.25 * float((x**4).sum())
+        gradient = point.gradient + known.gradient(x)
+        return SimpleNamespace(x=x, value=value, gradient=gradient)
+
+    hessian = BFGSHessian(3, 1.0)
+    # The first update replaces the guess.
+    hessian.update(np.ones(3), np.ones(3))
+    hessian.matrix = root.T @ root
+    options, box = {"max_iter": 50, "tol": 1e-12}, np.array([[-np.inf, np.inf]] * 3)
+    found = maximize_bfgs(function, function(np.full(3, 0.1)), box, hessian, known=known, **options)
+    assert found.converged
+    np.testing.assert_allclose(function(found.best.x).gradient, 0.0, atol=1e-5)
+    # The matrix of the quadratic part was right from the beginning.
+    np.testing.assert_allclose(hessian.matrix, root.T @ root, rtol=1e-6)
 
 
 def test_the_function_is_given_the_best_point_so_far():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from sparsegpc._core.optimisers.lbfgs import _direction, _remember, maximize_lbfgs
+from sparsegpc._core.optimisers.lbfgs import CorrectionPairs, maximize_lbfgs
 
 
 class Concave:
@@ -91,10 +91,87 @@ def test_a_function_that_is_lost_in_nans_is_given_up():
 def test_a_search_reproduces_the_last_change_of_its_gradient():
     """The secant equation, whatever the metric."""
     rng = np.random.RandomState(5)
-    pairs, A = [], rng.randn(6, 6)
+    pairs, A = CorrectionPairs(), rng.randn(6, 6)
     for _ in range(3):
         step = rng.randn(2, 3)
         change = ((A @ A.T + np.eye(6)) @ step.ravel()).reshape(2, 3)
-        _remember(pairs, step, change)
-        found = _direction(change, pairs, lambda gradient: np.array([2.0, 0.5, 1.0]) * gradient)
+        pairs.add(step, change)
+        found = pairs.direction(change, lambda gradient: np.array([2.0, 0.5, 1.0]) * gradient)
         assert_allclose(found, step, rtol=1e-10)
+
+
+def learned_pairs(problem, longest=None):
+    """Return the end of a search and its pairs."""
+    pairs, start = CorrectionPairs(longest), problem.evaluate(np.zeros(problem.shape))
+    best, _ = maximize_lbfgs(problem.evaluate, start, lambda g: 0.01 * g, 1e-6, 40, pairs=pairs)
+    return best, pairs
+
+
+def test_a_search_goes_on_from_the_pairs_of_another_function():
+    """Of a function whose top is elsewhere, a hundred times as high."""
+    near, far = (Concave(6, (2, 3), 0.05) for _ in range(2))
+    best, pairs = learned_pairs(near)
+    far.top = near.top + 0.1
+    lost = {}
+    for name, own in (("new", CorrectionPairs()), ("old", pairs.scaled(100.0))):
+        found, _ = maximize_lbfgs(
+            lambda x: scaled_point(far.evaluate(x), 100.0),
+            scaled_point(far.evaluate(best.x), 100.0),
+            own.plain_step,
+            1e-9,
+            3,
+            pairs=own,
+        )
+        lost[name] = -found.value
+    assert lost["old"] < 0.01 * lost["new"]
+
+
+def scaled_point(point, factor):
+    return SimpleNamespace(x=point.x, value=factor * point.value, gradient=factor * point.gradient)
+
+
+def test_scaled_pairs_are_those_of_the_scaled_function():
+    problem, gradient = Concave(7, (2, 3), 0.1), np.arange(6.0).reshape(2, 3)
+    _, pairs = learned_pairs(problem)
+    step = pairs.direction(gradient, pairs.plain_step)
+    scaled = pairs.scaled(8.0)
+    assert_allclose(scaled.direction(8.0 * gradient, scaled.plain_step), step, rtol=1e-10)
+    assert_allclose(pairs.direction(gradient, pairs.plain_step), step, rtol=1e-15)
+
+
+def test_only_the_last_pairs_are_kept():
+    """With one pair, L-BFGS is the memoryless BFGS update."""
+    rng = np.random.RandomState(8)
+    pairs, A = CorrectionPairs(1), rng.randn(4, 4)
+    hessian = A @ A.T + np.eye(4)
+    for _ in range(3):
+        s = rng.randn(4)
+        y = hessian @ s
+        pairs.add(s, y)
+    rho, gamma, gradient = 1.0 / (s @ y), (s @ y) / (y @ y), rng.randn(4)
+    V = np.eye(4) - rho * np.outer(y, s)
+    expected = (gamma * V.T @ V + rho * np.outer(s, s)) @ gradient
+    assert_allclose(pairs.direction(gradient, pairs.plain_step), expected, rtol=1e-10)
+
+
+def test_without_pairs_the_plain_step_is_the_gradient():
+    gradient = np.array([1.0, -2.0])
+    step = CorrectionPairs().plain_step(gradient)
+    assert_allclose(step, gradient)
+    assert step is not gradient
+
+
+@pytest.mark.parametrize("n_evaluations", [0, 1, 3])
+def test_a_search_stops_when_asked_to(n_evaluations):
+    problem = Concave(9, (3,), 0.1)
+    start = problem.evaluate(np.zeros(3))
+    problem.n_evaluations = 0
+    best, _ = maximize_lbfgs(
+        problem.evaluate,
+        start,
+        lambda gradient: 0.01 * gradient,
+        1e-12,
+        is_stopped=lambda: problem.n_evaluations == n_evaluations,
+    )
+    assert problem.n_evaluations == n_evaluations
+    assert best.value >= start.value

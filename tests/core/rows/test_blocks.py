@@ -21,7 +21,7 @@ from sparsegpc._core.rows.blocks import (
 )
 from sparsegpc._core.rows.threads import single_threaded_blas
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 
 
 class Counter:

@@ -23,7 +23,7 @@ from sparsegpc._core.selection.selectors import InducingPoints
 distributed = pytest.importorskip("distributed")
 da = pytest.importorskip("dask.array")
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 
 
 @pytest.fixture(scope="module")
@@ -331,8 +331,9 @@ def test_an_evaluation_is_that_of_one_machine(client, model):
     assert found.objective == pytest.approx(expected.objective, rel=1e-11)
     assert_allclose(found.grad_theta, expected.grad_theta, rtol=1e-7, atol=1e-8)
     assert_allclose(found.grad_Z, expected.grad_Z, rtol=1e-6, atol=1e-7)
-    assert again.objective == found.objective
-    assert_array_equal(again.grad_theta, found.grad_theta)
+    # A message may end up anywhere in memory, which can change the last digit of a sum.
+    assert again.objective == pytest.approx(found.objective, rel=1e-13)
+    assert_allclose(again.grad_theta, found.grad_theta, rtol=1e-12, atol=1e-12)
 
 
 def test_predictions_are_those_of_one_machine(client, model):

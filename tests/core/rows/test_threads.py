@@ -14,7 +14,7 @@ from sparsegpc._core.rows.threads import (
     single_threaded_blas,
 )
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 
 
 def blas_threads():

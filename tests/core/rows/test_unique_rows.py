@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from sparsegpc._core.rows.unique_rows import find_rows, unique_rows
+from sparsegpc._core.rows.unique_rows import find_rows, merged_rows, unique_rows
 from tests.core.helpers import read_only
 
 
@@ -268,3 +268,23 @@ def test_means_of_copies_are_within_the_range_of_their_values(seed):
     rows = unique_rows(X, weight)
     for value in (1.0, -1.0):
         np.testing.assert_array_equal(rows.mean(np.full(5000, value), weight), value)
+
+
+@pytest.mark.parametrize(
+    "y",
+    [
+        np.array([2, 1, 2, 1, 2]),
+        np.array([[2.5], [1.0], [2.5], [1.0], [2.5]]),
+        np.array(
+            [(2.0, 1.0), (2.0, 0.5), (2.0, 1.0), (2.0, 0.5), (2.0, 1.0)],
+            dtype=[("y", float), ("exposure", float)],
+        ),
+    ],
+    ids=["integers", "a column", "records"],
+)
+def test_only_rows_with_equal_targets_are_merged(y):
+    X = np.array([[1.0], [1.0], [1.0], [0.0], [0.0]])
+    found, targets, weight = merged_rows(X, y, np.array([1.0, 2.0, 4.0, 8.0, 16.0]))
+    assert targets.dtype == y.dtype
+    expected = [(0.0, y[3], 8.0), (0.0, y[4], 16.0), (1.0, y[1], 2.0), (1.0, y[0], 5.0)]
+    assert list(zip(found[:, 0], targets, weight, strict=True)) == expected

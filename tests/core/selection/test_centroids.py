@@ -1,5 +1,7 @@
 """Centroids of the rows around chosen rows, beside sums over all pairs."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -7,6 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sparsegpc._core.kernels.algebra import FreeKernel, Scaled
 from sparsegpc._core.kernels.families import RBF, Constant, DotProduct
 from sparsegpc._core.likelihoods.base import Sites
+from sparsegpc._core.rows.blocks import RowBlocks
 from sparsegpc._core.selection import centroids as module
 from sparsegpc._core.selection.centroids import centroids
 from sparsegpc._core.selection.selectors import InducingPoints
@@ -94,10 +97,10 @@ def test_a_point_stays_if_its_rows_have_no_covariance_with_it():
     assert_allclose(both.Z, [[5.0 / 3.0]])
 
 
-def test_strips_of_rows_do_not_matter(monkeypatch):
+def test_blocks_of_rows_do_not_matter(monkeypatch):
     points, X, sites = problem()
     whole = centroids(points, KERNEL, THETA, X, sites).Z
-    monkeypatch.setattr(module, "strips", lambda n, *_: [slice(k, k + 3) for k in range(0, n, 3)])
+    monkeypatch.setattr(module, "RowBlocks", partial(RowBlocks, block_rows=3))
     assert_allclose(centroids(points, KERNEL, THETA, X, sites).Z, whole, rtol=1e-12)
 
 

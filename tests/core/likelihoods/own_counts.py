@@ -6,7 +6,7 @@ from scipy.special import gammaln
 from sparsegpc.likelihoods import Expectation, Likelihood
 
 
-class Poisson(Likelihood):
+class OwnPoisson(Likelihood):
     """Counts of mean exp(f)."""
 
     def targets(self, y, weight, rows):

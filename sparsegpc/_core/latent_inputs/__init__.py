@@ -1,0 +1,1 @@
+"""Gaussian processes whose inputs are latent: the Bayesian GP-LVM."""

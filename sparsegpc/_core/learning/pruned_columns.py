@@ -1,0 +1,62 @@
+"""Bring back columns that a search has pruned by a length scale far beyond their values.
+
+There the gradient with respect to the length scale vanishes. A column whose effect changes fast may
+be pruned while other length scales are still poor, and no step would bring it back. So shorter
+length scales are tried, one column at a time, on a part of the rows.
+"""
+
+import numpy as np
+from numpy.linalg import LinAlgError
+
+from sparsegpc._core.learning.fit_from import Climb
+
+# A column is taken for pruned if its length scale is this many times the shortest one, and brought
+# back if that raises the objective by so many nats. Sites are solved to the tolerance SITES_TOL.
+MOST_ROWS, PRUNED, LEAST_GAIN, SITES_TOL = 500, 5.0, 1.0, 0.1
+
+
+def bring_back(model, best, alternatives, progress):
+    """Return theta with the columns brought back that raise the objective, or None.
+
+    Parameters
+    ----------
+    model : SparseModel
+    best : Evaluation
+    alternatives : dict of ndarray
+        For the index of each length scale in theta, values to try if it is longer than all of them;
+        the first one is the unit in which length scales are compared.
+    progress : Progress
+    """
+    relative = {k: best.theta[k] - values[0] for k, values in alternatives.items()}
+    limit = min(relative.values(), default=0.0) + np.log(PRUNED)
+    pruned = [
+        k
+        for k, values in alternatives.items()
+        if relative[k] > limit and best.theta[k] > values.max()
+    ]
+    if not pruned:
+        return None
+    part = model.at_most(MOST_ROWS)
+    start = Climb(best.theta, best).continued_on(part)
+
+    def objective(theta):
+        if progress.stopped:
+            return -np.inf
+        try:
+            found = part.evaluate(theta, best.points, start.states, tol=SITES_TOL, wrt_theta=False)
+        except LinAlgError:
+            return -np.inf
+        progress.evaluated(part, found)
+        return found.objective
+
+    def with_length(k, value):
+        theta = best.theta.copy()
+        theta[k] = value
+        return theta
+
+    least, result = objective(best.theta) + LEAST_GAIN, best.theta.copy()
+    for k in pruned:
+        objectives = [objective(with_length(k, value)) for value in alternatives[k]]
+        if max(objectives) > least:
+            result[k] = alternatives[k][int(np.argmax(objectives))]
+    return None if np.array_equal(result, best.theta) else result

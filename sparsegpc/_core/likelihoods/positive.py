@@ -1,0 +1,250 @@
+r"""Likelihoods of positive numbers; those of durations take censored values.
+
+The event d of a row is 1 if the duration y was observed, and 0 if y is only a lower limit of it. A
+censored row contributes the probability of a longer duration.
+"""
+
+import numpy as np
+from scipy.special import digamma, gammainc, gammaln, log_ndtr, ndtr
+
+from sparsegpc._core.likelihoods.base import Expectation
+from sparsegpc._core.likelihoods.expectations import expected_log_normal_cdf
+from sparsegpc._core.likelihoods.responses import (
+    LARGEST_LOG_RATIO,
+    Peak,
+    ResponseLikelihood,
+    finite_exp,
+    tamed_exp,
+)
+
+# What it means if a parameter is at its limit.
+NO_NOISE = "targets are nearly a function of X, without noise"
+MUCH_NOISE = "targets vary by many orders of magnitude among rows that X does not tell apart"
+_LOG_2PI = np.log(2.0 * np.pi)
+
+
+class _Positive(ResponseLikelihood):
+    """Base class of likelihoods of positive numbers, with the logarithm of a shape as parameter."""
+
+    n_params = 1
+    at_limit = {"lower": MUCH_NOISE, "upper": NO_NOISE}
+    _prior_mean, _prior_deviation = 1.0, 3.0
+
+    def __init__(self, log_shape=None):
+        self.log_shape = log_shape
+
+    def at(self, params):
+        return type(self)(float(params[0]))
+
+    @property
+    def shape(self):
+        """The shape, None before it is learned."""
+        return None if self.log_shape is None else float(np.exp(self.log_shape))
+
+    def params_bounds(self, y, weight):
+        # Beyond the upper limit the rounding errors of the value would grow.
+        return np.array([[-6.0, 18.0]])
+
+    def log_prior(self):
+        step = (self.log_shape - self._prior_mean) / self._prior_deviation
+        return -0.5 * step**2, np.array([-step / self._prior_deviation])
+
+
+class Gamma(_Positive):
+    r"""The gamma likelihood of positive numbers, whose shape a is learned.
+
+    The mean is :math:`\mu = e^f` and the variance :math:`\mu^2 / a`:
+
+    .. math:: \log p(y|f) = a \log a - \log\Gamma(a) + (a - 1) \log y - a (f + y e^{-f}).
+
+    The parameter log a has a normal prior with mean 1 and deviation 3.
+
+    Parameters
+    ----------
+    log_shape : float or None, default=None
+        Logarithm of the shape a; None before it is learned.
+    """
+
+    def variance_coefficients(self):
+        return 0.0, 1.0 / self.shape
+
+    def params_names(self):
+        return ["the shape of the gamma distribution"]
+
+    def expect(self, y, weight, mean, inducing_variance, residual, v):
+        log_ratio = np.log(y["y"]) - mean[0]
+        variance = inducing_variance[0] + v[0] * residual
+        ratio, by_ratio = tamed_exp(log_ratio + 0.5 * variance, LARGEST_LOG_RATIO)
+        value = self._constant() - np.log(y["y"]) + self.shape * (log_ratio - ratio)
+        precision = weight * self.shape * by_ratio
+        slope = precision - weight * self.shape
+        return Expectation(weight * value, slope[None], precision[None], v * precision)
+
+    def _constant(self):
+        return self.shape * self.log_shape - gammaln(self.shape)
+
+    def params_gradient(self, y, weight, mean, variance):
+        log_ratio = np.log(y["y"]) - mean[0]
+        ratio = tamed_exp(log_ratio + 0.5 * variance[0], LARGEST_LOG_RATIO)[0]
+        slope = self.log_shape + 1.0 - digamma(self.shape) + log_ratio - ratio
+        return np.array([self.shape * (weight @ slope)])
+
+    def log_density(self, y, f):
+        log_ratio = np.log(y["y"]) - f
+        with np.errstate(over="ignore"):
+            return self._constant() - np.log(y["y"]) + self.shape * (log_ratio - np.exp(log_ratio))
+
+    def cdf(self, y, f):
+        with np.errstate(over="ignore"):
+            return gammainc(self.shape, self.shape * np.exp(np.log(y["y"]) - f))
+
+    def sample(self, f, exposure, rng):
+        return finite_exp(f) * rng.gamma(self.shape, size=f.shape) / self.shape
+
+    def peak(self, y):
+        return Peak(np.log(y["y"]), np.full(len(y), 1.0 / np.sqrt(self.shape)))
+
+
+class Weibull(_Positive):
+    r"""The Weibull likelihood of durations, whose shape k is learned.
+
+    The survival function is :math:`P(Y > y | f) = \exp(-t)`, where :math:`t = (y e^{-f})^k` is the
+    cumulative hazard. With the event d,
+
+    .. math:: \log p(y|f) = d\,(\log k - \log y + k (\log y - f)) - t.
+
+    For k = 1 the hazard is constant; for k > 1 it grows with time. The parameter log k has a normal
+    prior with mean 1 and deviation 3.
+
+    Parameters
+    ----------
+    log_shape : float or None, default=None
+        Logarithm of the shape k; None before it is learned.
+    """
+
+    row_argument = "event"
+
+    def log_mean_factor(self):
+        return gammaln(1.0 + 1.0 / self.shape)
+
+    def variance_coefficients(self):
+        return 0.0, np.expm1(gammaln(1.0 + 2.0 / self.shape) - 2.0 * self.log_mean_factor())
+
+    def params_names(self):
+        return ["the shape of the Weibull distribution"]
+
+    def params_bounds(self, y, weight):
+        return np.array([[-3.0, 9.0]])
+
+    def _hazard(self, y, mean, variance):
+        """Return E[t], with its growth limited, its derivative by E[log t] + Var / 2, and log t."""
+        log_hazard = self.shape * (np.log(y["y"]) - mean)
+        half_variance = 0.5 * self.shape**2 * variance
+        return *tamed_exp(log_hazard + half_variance, LARGEST_LOG_RATIO), log_hazard
+
+    def expect(self, y, weight, mean, inducing_variance, residual, v):
+        variance = inducing_variance[0] + v[0] * residual
+        hazard, by_log, log_hazard = self._hazard(y, mean[0], variance)
+        value = y["event"] * (self.log_shape - np.log(y["y"]) + log_hazard) - hazard
+        slope = weight * self.shape * (by_log - y["event"])
+        precision = weight * self.shape**2 * by_log
+        return Expectation(weight * value, slope[None], precision[None], v * precision)
+
+    def params_gradient(self, y, weight, mean, variance):
+        _, by_log, log_hazard = self._hazard(y, mean[0], variance[0])
+        slope = y["event"] * (1.0 + log_hazard)
+        slope -= by_log * (log_hazard + self.shape**2 * variance[0])
+        return np.array([weight @ slope])
+
+    def log_density(self, y, f):
+        log_hazard = self.shape * (np.log(y["y"]) - f)
+        with np.errstate(over="ignore"):
+            hazard = np.exp(log_hazard)
+        return y["event"] * (self.log_shape - np.log(y["y"]) + log_hazard) - hazard
+
+    def cdf(self, y, f):
+        with np.errstate(over="ignore"):
+            return -np.expm1(-np.exp(self.shape * (np.log(y["y"]) - f)))
+
+    def sample(self, f, exposure, rng):
+        return finite_exp(f) * rng.weibull(self.shape, size=f.shape)
+
+    def peak(self, y):
+        place = np.log(y["y"]) - np.log(np.maximum(y["event"], 0.5)) / self.shape
+        return Peak(place, np.full(len(y), 1.0 / self.shape))
+
+    def saturated_log_density(self, y):
+        return y["event"] * (self.log_shape - np.log(y["y"]) - 1.0)
+
+
+class LogNormal(_Positive):
+    r"""The log-normal likelihood of positive numbers or durations: log y is Gaussian around f.
+
+    Its standard deviation :math:`\sigma` is learned. A censored row contributes
+    :math:`\log\Phi((f - \log y) / \sigma)`. The parameter :math:`\log\sigma` has a normal prior
+    with mean 0 and deviation 3.
+
+    Parameters
+    ----------
+    log_shape : float or None, default=None
+        Logarithm of the deviation; None before it is learned.
+    """
+
+    row_argument = "event"
+    at_limit = {"lower": NO_NOISE, "upper": MUCH_NOISE}
+    _prior_mean = 0.0
+
+    def log_mean_factor(self):
+        return 0.5 * self.shape**2
+
+    def variance_coefficients(self):
+        return 0.0, np.expm1(self.shape**2)
+
+    def params_names(self):
+        return ["the deviation of the logarithms"]
+
+    def params_bounds(self, y, weight):
+        return np.array([[-12.0, 3.0]])
+
+    def _standardized(self, y, mean, variance):
+        """Return mean and variance of (f - log y) / sigma."""
+        return (mean - np.log(y["y"])) / self.shape, variance / self.shape**2
+
+    def expect(self, y, weight, mean, inducing_variance, residual, v):
+        variance = inducing_variance[0] + v[0] * residual
+        z, spread = self._standardized(y, mean[0], variance)
+        is_censored = y["event"] == 0.0
+        value = -np.log(y["y"]) - self.log_shape - 0.5 * (_LOG_2PI + z**2 + spread)
+        slope, precision = -z, np.ones(len(z))
+        survived = expected_log_normal_cdf(z[is_censored], spread[is_censored])
+        value[is_censored], slope[is_censored], precision[is_censored] = survived
+        slope, precision = weight * slope / self.shape, weight * precision / self.shape**2
+        return Expectation(weight * value, slope[None], precision[None], v * precision)
+
+    def params_gradient(self, y, weight, mean, variance):
+        z, spread = self._standardized(y, mean[0], variance[0])
+        is_censored = y["event"] == 0.0
+        gradient = z**2 + spread - 1.0
+        z, spread = z[is_censored], spread[is_censored]
+        _, slope, curvature = expected_log_normal_cdf(z, spread)
+        # By Stein's lemma E[z g'(z)] = E[z] E[g'] + Var[z] E[g''].
+        gradient[is_censored] = spread * curvature - z * slope
+        return np.array([weight @ gradient])
+
+    def log_density(self, y, f):
+        z = (f - np.log(y["y"])) / self.shape
+        observed = -np.log(y["y"]) - self.log_shape - 0.5 * (_LOG_2PI + z**2)
+        return np.where(y["event"] == 0.0, log_ndtr(z), observed)
+
+    def cdf(self, y, f):
+        return ndtr((np.log(y["y"]) - f) / self.shape)
+
+    def sample(self, f, exposure, rng):
+        return finite_exp(f + self.shape * rng.standard_normal(f.shape))
+
+    def peak(self, y):
+        return Peak(np.log(y["y"]), np.full(len(y), self.shape))
+
+    def saturated_log_density(self, y):
+        observed = -np.log(y["y"]) - self.log_shape - 0.5 * _LOG_2PI
+        return np.where(y["event"] == 0.0, 0.0, observed)

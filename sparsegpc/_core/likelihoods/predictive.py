@@ -1,0 +1,209 @@
+r"""Predictive densities, distribution functions and quantiles of a `ResponseLikelihood`.
+
+They integrate over a Gaussian f, in units z of its deviation from its mean. As a function of f the
+density of a target is unimodal, and may be much narrower than the Gaussian or lie in its far tail;
+its distribution function falls from one to zero around the same place. The nodes follow both.
+"""
+
+from itertools import pairwise
+
+import numpy as np
+from scipy.special import logsumexp, ndtri
+
+from sparsegpc._core.likelihoods.expectations import standard_trapezoid
+from sparsegpc._core.likelihoods.responses import LARGEST_LOG, observations
+
+# Deviations of f beyond which its density is negligible, and widths beyond which a function of f
+# has come close to its limits.
+REACH, WIDTHS = 9.0, 16.0
+# Nats below the maximum at which an integrand is negligible.
+NEGLIGIBLE = 45.0
+# Rows integrated at a time, so that the temporary arrays stay small.
+CHUNK = 256
+# Deviations of f are at least so large, relative to its mean: then f still has digits enough.
+SMALLEST_DEVIATION = 1e-10
+# Largest probit in the search for quantiles.
+LARGEST_PROBIT = 40.0
+_HALF_LOG_2PI = 0.5 * np.log(2.0 * np.pi)
+
+# Functions of f whose peak is wider still change on this scale somewhere.
+LARGEST_WIDTH = 1.4
+# Moving nodes suffice if the deviation of f is at most this share of the width.
+_NARROW = 0.5
+_NODES, _WEIGHTS = standard_trapezoid(step=0.54, reach=7.56)
+
+
+def _unit_legendre(n):
+    nodes, weights = np.polynomial.legendre.leggauss(n)
+    return 0.5 * (1.0 + nodes)[:, None], 0.5 * weights[:, None]
+
+
+_PANEL_NODES, _PANEL_WEIGHTS = _unit_legendre(48)
+_GRID = np.linspace(0.0, 1.0, 65)[:, None]
+
+
+def _by_chunk(function, *rows):
+    """Return the results of a function of at most `CHUNK` rows at a time."""
+    starts = range(0, len(rows[0]), CHUNK)
+    parts = [function(*(row[start : start + CHUNK] for row in rows)) for start in starts]
+    return np.concatenate(parts) if parts else np.empty(0)
+
+
+def _deviation(mean, variance):
+    return np.maximum(np.sqrt(variance), SMALLEST_DEVIATION * (1.0 + np.abs(mean)))
+
+
+def _panels(likelihood, y, mean, deviation, low, high):
+    """Return nodes z and weights (J, n) of rules on panels of the intervals from `low` to `high`.
+
+    The panels meet at the place of the peak of log p(y | f), and some widths below and above it.
+    """
+    place, width = (part / deviation for part in _peak_from(likelihood, y, mean))
+    inner = [np.clip(place + side * WIDTHS * width, low, high) for side in (-1.0, 0.0, 1.0)]
+    pairs = list(pairwise([low, *inner, high]))
+    nodes = [start + (end - start) * _PANEL_NODES for start, end in pairs]
+    weights = [(end - start) * _PANEL_WEIGHTS for start, end in pairs]
+    return np.concatenate(nodes), np.concatenate(weights)
+
+
+def _peak_from(likelihood, y, mean):
+    """Return the place of the peak relative to the mean of f, and its width, limited."""
+    place, width = likelihood.peak(y)
+    return place - mean, np.minimum(width, LARGEST_WIDTH)
+
+
+def log_predictive_density(likelihood, y, mean, variance, n_zooms=20):
+    """Return log E[p(y | f)], in nats, for targets, means and variances of f of shape (n,).
+
+    Notes
+    -----
+    Gauss-Legendre rules on panels of the interval where the integrand is not negligible. As the
+    integrand is unimodal, narrowing an interval to the relevant part of a grid finds it.
+    """
+
+    def integrate(y, mean, variance):
+        deviation = _deviation(mean, variance)
+        peak = _peak_from(likelihood, y, mean)[0] / deviation
+        low, high = np.minimum(0.0, peak) - REACH, np.maximum(0.0, peak) + REACH
+
+        def log_integrand(z):
+            return likelihood.log_density(y, mean + deviation * z) - 0.5 * z**2 - _HALF_LOG_2PI
+
+        for _ in range(n_zooms):
+            values = log_integrand(low + (high - low) * _GRID)
+            is_relevant = values > values.max(axis=0) - NEGLIGIBLE
+            first = np.maximum(is_relevant.argmax(axis=0) - 1, 0)
+            last = np.minimum(len(_GRID) - is_relevant[::-1].argmax(axis=0), len(_GRID) - 1)
+            low, high = low + (high - low) * _GRID[first, 0], low + (high - low) * _GRID[last, 0]
+            if (last - first >= len(_GRID) // 4).all():
+                break
+        nodes, weights = _panels(likelihood, y, mean, deviation, low, high)
+        return logsumexp(log_integrand(nodes), axis=0, b=weights)
+
+    return _by_chunk(integrate, y, mean, variance)
+
+
+def predictive_cdf(likelihood, y, mean, variance):
+    """Return E[P(Y <= y | f)] for targets, means and variances of f of shape (n,).
+
+    Notes
+    -----
+    A trapezoidal rule of 29 nodes where f varies little; otherwise Gauss-Legendre rules on panels.
+    """
+
+    def narrow(y, mean, deviation):
+        return _WEIGHTS @ likelihood.cdf(y, mean + deviation * _NODES)
+
+    def wide(y, mean, deviation):
+        ends = np.full(len(y), -REACH), np.full(len(y), REACH)
+        z, weights = _panels(likelihood, y, mean, deviation, *ends)
+        weights *= np.exp(-0.5 * z**2 - _HALF_LOG_2PI)
+        return (weights * likelihood.cdf(y, mean + deviation * z)).sum(axis=0)
+
+    deviation = _deviation(mean, variance)
+    is_narrow = deviation <= _NARROW * _peak_from(likelihood, y, mean)[1]
+    probability = np.empty(len(y))
+    for rule, rows in ((narrow, is_narrow), (wide, ~is_narrow)):
+        probability[rows] = _by_chunk(rule, y[rows], mean[rows], deviation[rows])
+    return np.clip(probability, 0.0, 1.0)
+
+
+def predictive_quantiles(likelihood, level, mean, variance, exposure):
+    """Return the smallest y with P(Y <= y) >= level, for moments of f and exposures (n,).
+
+    They are limited to about 1e304 and, if they are not counts, 1e-304.
+    """
+    target = ndtri(level)
+
+    def search(mean, variance, exposure):
+        def excess(y, rows):
+            targets = observations(y, exposure[rows])
+            probability = predictive_cdf(likelihood, targets, mean[rows], variance[rows])
+            return np.clip(ndtri(probability), -LARGEST_PROBIT, LARGEST_PROBIT) - target
+
+        first, scale = _log_normal_guess(likelihood, target, mean, variance, exposure)
+        return _roots(excess, first, scale, likelihood.is_discrete)
+
+    return _by_chunk(search, mean, variance, exposure)
+
+
+def _log_normal_guess(likelihood, target, mean, variance, exposure):
+    """Return guesses of the logarithms of quantiles, (n,), and of their slopes in the probit."""
+    linear, quadratic = likelihood.variance_coefficients()
+    centre = likelihood.log_mean_factor() + mean + np.log(exposure)
+    relative_variance = linear * np.exp(np.clip(-centre, -LARGEST_LOG, LARGEST_LOG)) + quadratic
+    spread = np.log1p(relative_variance)
+    scale = np.sqrt(variance + spread)
+    return centre - 0.5 * spread + target * scale, scale
+
+
+def _roots(excess, first, scale, is_discrete, tol=1e-10, max_steps=200):
+    """Return the smallest y at which each of n increasing functions is not negative, shape (n,).
+
+    ``excess(y, rows)`` are the values of the functions `rows` at y. They are nearly linear in x,
+    the logarithm of y, or of 1 + y for counts, with the slope ``1 / scale``; `first` guesses log y.
+    The Illinois method, a secant method with a bracket, finds their roots in x. For counts it
+    visits only whole numbers.
+    """
+    n, shift = len(first), 1.0 if is_discrete else 0.0
+    floor, ceiling = np.exp([-LARGEST_LOG, LARGEST_LOG])
+    low, high = np.full(n, -1.0 if is_discrete else floor), np.full(n, ceiling)
+    below, above = np.full(n, -np.inf), np.full(n, np.inf)
+    x, last_side = np.logaddexp(0.0, first) if is_discrete else first, np.zeros(n)
+
+    def log(y):
+        return np.log(np.maximum(y + shift, floor))
+
+    rows = np.arange(n)
+    for step in range(max_steps):
+        y = np.exp(np.clip(x[rows], -LARGEST_LOG, LARGEST_LOG)) - shift
+        if is_discrete:
+            y = np.clip(np.rint(y), low[rows] + 1.0, high[rows] - 1.0)
+        value = excess(y, rows)
+        is_low = value < 0.0
+        # The value at an end that stays a second time is halved, so that a later step replaces it.
+        side = np.where(is_low, -1.0, 1.0)
+        share = np.where(side == last_side[rows], 0.5, 1.0)
+        last_side[rows] = side
+        low[rows], high[rows] = np.where(is_low, y, low[rows]), np.where(is_low, high[rows], y)
+        below[rows] = np.where(is_low, value, share * below[rows])
+        above[rows] = np.where(is_low, share * above[rows], value)
+
+        x_low, x_high = log(low[rows]), log(high[rows])
+        is_open = x_high - x_low > 1e-12
+        if is_discrete:
+            is_open &= high[rows] - low[rows] > 1.0
+        else:
+            is_root = np.abs(value) < tol
+            high[rows[is_root]] = y[is_root]
+            is_open &= ~is_root
+        with np.errstate(invalid="ignore"):
+            secant = x_low - below[rows] * (x_high - x_low) / (above[rows] - below[rows])
+        # Until there are values at both ends, ever longer steps by the guess of the slope.
+        outwards = log(y) - 1.5 * 2.0**step * scale[rows] * value
+        is_bracketed = np.isfinite(below[rows]) & np.isfinite(above[rows])
+        x[rows] = np.where(is_bracketed, secant, outwards)
+        rows = rows[is_open]
+        if not len(rows):
+            break
+    return high

@@ -1,0 +1,114 @@
+r"""The posterior of f at a row, given the inducing points and the sites of the nearest rows.
+
+The inducing points leave a part of f unexplained at each row, with the prior covariance
+:math:`\tilde K`. A prediction can also use what the sites of k training rows S near the row tell of
+this part. Given q(u), f at the new row and at S are jointly Gaussian, and S have the
+pseudo-targets :math:`\tilde y = b / p` with the noise variances 1 / p. With
+:math:`\kappa = (\tilde K_{SS} + P_S^{-1})^{-1} \tilde K_{S*}` and
+:math:`g = v_* - V_S \kappa`,
+
+.. math::
+    E[f_*] = \mu + w^\top v_* + \kappa^\top (\tilde y_S - \mu - V_S^\top w), \quad
+    \mathrm{Var}[f_*] = \tilde k_{**} - \kappa^\top \tilde K_{S*} + g^\top B^{-1} g.
+
+Each row has its own neighbours, so the predictions of several rows have no joint distribution.
+"""
+
+import numpy as np
+
+from sparsegpc._core.bounds.features import features
+from sparsegpc._core.numerics.linalg import column_squares, solve_lower
+from sparsegpc._core.rows.blocks import RowBlocks, Table
+
+# Rows predicted at a time; the features of their neighbours are k times as many.
+BLOCK_ROWS = 128
+# Site precisions below this share of the largest tell nothing.
+LEAST_PRECISION = 1e-12
+
+
+class LocalPosterior:
+    """The posterior of K functions at a row, given inducing points and nearest training rows.
+
+    Parameters
+    ----------
+    posterior : Posterior
+    X : ndarray of shape (N, D)
+        The training rows.
+    sites : list of Sites
+        The sites of each function.
+    nearest : callable
+        ``nearest(X)`` returns the indices (n, k) of the training rows to use at n rows.
+    uses_points : bool
+        Whether the inducing points contribute. Otherwise f is predicted from the nearest rows
+        alone.
+    """
+
+    def __init__(self, posterior, X, sites, nearest, uses_points=True):
+        self._posterior, self._X, self._nearest = posterior, X, nearest
+        self._uses_points = uses_points
+        precision = np.stack([site.precision for site in sites])
+        shift = np.stack([site.shift for site in sites])
+        is_silent = precision < LEAST_PRECISION * precision.max(axis=1, keepdims=True)
+        self._root = np.sqrt(np.where(is_silent, 0.0, precision))
+        # P^(-1/2) b, so that kappa' y is a product of moderate numbers.
+        self._target = np.divide(shift, self._root, out=np.zeros_like(shift), where=~is_silent)
+
+    @property
+    def functions(self):
+        """The `FunctionPosterior` of each function, given the inducing points alone."""
+        return self._posterior.functions
+
+    def _refuse(self, *arguments):
+        """Raise ValueError."""
+        raise ValueError(
+            "predictions from nearest rows have no joint distribution, since each row has its own, "
+            "and so no draws, covariances, bounds and effects: ask the attribute estimator_ for "
+            "those from the inducing points"
+        )
+
+    covariance = _refuse
+    # What bounds and effects start from.
+    kernel = Z = property(_refuse)
+
+    def moments(self, X, **row_options):
+        """Return the mean and the variance of each f at N rows, shape (K, N) each.
+
+        Cost k M^2 + k^3 for each row and function.
+        """
+        blocks = RowBlocks(
+            len(X), len(self._posterior.Z), n_read=X.shape[1], block_rows=BLOCK_ROWS, **row_options
+        )
+        return blocks.visit(lambda X: ((), self._block(X)), Table(X))[1]
+
+    def _block(self, X):
+        kernel, theta, Z, Luu, _, functions = self._posterior
+        index = self._nearest(X)
+        (n, k), M = index.shape, len(Z)
+        rows = self._X[index.ravel()]
+        apart = rows.reshape(n, k, -1)
+        K = np.stack([kernel.value(theta, near, near) for near in apart])
+        cross = np.concatenate(
+            [kernel.value(theta, near, x[None]) for near, x in zip(apart, X, strict=True)], axis=1
+        ).T
+        V_near = np.zeros((M, n, k))
+        V, variance = np.zeros((M, n)), kernel.diag(theta, X)
+        if self._uses_points:
+            V, variance = features(kernel, theta, Z, Luu, X)
+            V_near = features(kernel, theta, Z, Luu, rows)[0].reshape(M, n, k)
+            by_row = np.ascontiguousarray(V_near.transpose(1, 2, 0))
+            K -= by_row @ by_row.transpose(0, 2, 1)
+            cross -= (by_row @ V.T[:, :, None])[..., 0]
+        means, variances = [], []
+        for q, root, target in zip(functions, self._root, self._target, strict=True):
+            root, target = root[index], target[index]
+            scaled = root * cross
+            A = K * root[:, :, None] * root[:, None, :]
+            np.einsum("nkk->nk", A)[...] += 1.0
+            solved = np.linalg.solve(A, scaled[..., None])[..., 0]
+            known = q.prior_mean + np.tensordot(q.w, V_near, 1)
+            mean = q.prior_mean + q.w @ V + ((target - root * known) * solved).sum(axis=1)
+            g = V - np.einsum("mnk,nk->mn", V_near, root * solved)
+            left = np.maximum(variance - (scaled * solved).sum(axis=1), 0.0)
+            means.append(mean)
+            variances.append(left + column_squares(solve_lower(q.LB, g)))
+        return np.stack(means), np.stack(variances)

@@ -1,0 +1,187 @@
+"""Draws of hyperparameters, against objectives whose integrals are known."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.linalg import LinAlgError
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.integrate import quad
+
+from sparsegpc._core.bounds.slacks import TIGHT
+from sparsegpc._core.kernels.algebra import FreeKernel, Scaled
+from sparsegpc._core.kernels.families import RBF, Constant
+from sparsegpc._core.learning import hyperparameter_draws as module
+from sparsegpc._core.learning.hyperparameter_draws import (
+    FEWEST_EFFECTIVE,
+    N_DRAWS,
+    draw_hyperparameters,
+    truncated_weights,
+)
+from sparsegpc._core.likelihoods.binary import BernoulliLogit
+from sparsegpc._core.models.model import SparseModel
+from sparsegpc._core.models.prior import NormalPrior
+from sparsegpc._core.selection.selectors import InducingPoints
+
+WIDE = np.array([-50.0, 50.0])
+PRECISION = np.array([[4.0, 1.0, 0.5], [1.0, 2.0, -0.3], [0.5, -0.3, 1.0]])
+
+
+def model_of(objective, gradient):
+    """Return a model with this objective of theta."""
+
+    def evaluate(theta, points, states, **options):
+        value, slope = objective(theta), gradient(theta)
+        return SimpleNamespace(
+            theta=theta, objective=value, grad_theta=slope, points=points, states=states
+        )
+
+    return SimpleNamespace(tol=1.0, evaluate=evaluate)
+
+
+def quadratic(precision=PRECISION):
+    return model_of(
+        lambda theta: -0.5 * theta @ precision @ theta, lambda theta: -precision @ theta
+    )
+
+
+def draws_of(model, maximum, bounds=WIDE, seed=0):
+    best = model.evaluate(np.array(maximum, dtype=float), None, None)
+    bounds = np.broadcast_to(bounds, (len(maximum), 2))
+    return draw_hyperparameters(model, best, bounds, np.random.RandomState(seed), lambda e: e.theta)
+
+
+def test_draws_from_a_normal_posterior_have_equal_weights_and_its_moments():
+    draws = draws_of(quadratic(), np.zeros(3))
+    assert draws.theta.shape == (N_DRAWS, 3)
+    assert_allclose(draws.weights, 1.0 / N_DRAWS, rtol=1e-6)
+    assert_allclose(draws.ess, N_DRAWS, rtol=1e-6)
+    many = np.concatenate([draws_of(quadratic(), np.zeros(3), seed=k).theta for k in range(300)])
+    assert_allclose(many.mean(axis=0), 0.0, atol=0.05)
+    assert_allclose(np.cov(many.T), np.linalg.inv(PRECISION), atol=0.05)
+
+
+def test_weights_correct_a_skewed_posterior():
+    # theta is the logarithm of a gamma variable of shape a.
+    a = 3.0
+    model = model_of(lambda t: a * t[0] - np.exp(t[0]), lambda t: a - np.exp(t))
+    draws = [draws_of(model, [np.log(a)], seed=k) for k in range(20)]
+    weighted = np.mean([d.weights @ d.theta[:, 0] for d in draws])
+    plain = np.mean([d.theta[:, 0].mean() for d in draws])
+    total = quad(lambda t: np.exp(a * t - np.exp(t)), -20.0, 5.0)[0]
+    exact = quad(lambda t: t * np.exp(a * t - np.exp(t)), -20.0, 5.0)[0] / total
+    # The split normal distribution is nearer than Laplace's, and the weights correct the rest.
+    assert abs(plain - exact) < 0.8 * abs(np.log(a) - exact)
+    assert abs(weighted - exact) < 0.2 * abs(np.log(a) - exact)
+
+
+def test_draws_outside_the_bounds_have_no_weight():
+    bounds = np.array([[-0.5, 50.0], [-50.0, 50.0], [-50.0, 0.4]])
+    draws = draws_of(quadratic(), np.zeros(3), bounds)
+    outside = (draws.theta[:, 0] < -0.5) | (draws.theta[:, 2] > 0.4)
+    assert 0 < outside.sum() < N_DRAWS
+    assert_array_equal(draws.weights > 0.0, ~outside)
+    assert_allclose(draws.weights.sum(), 1.0)
+    for theta, weight, kept in zip(draws.theta, draws.weights, draws.kept, strict=True):
+        assert weight == 0.0 or kept is not None
+        if kept is not None:
+            assert_array_equal(kept, theta)
+
+
+def test_parameters_at_a_bound_keep_their_values():
+    draws = draws_of(quadratic(), np.zeros(3), np.array([[-9.0, 9.0], [0.0, 9.0], [-9.0, 9.0]]))
+    assert_array_equal(draws.theta[:, 1], 0.0)
+    assert (draws.weights > 0.0).all()
+    others = draws_of(quadratic(PRECISION[np.ix_([0, 2], [0, 2])]), np.zeros(2))
+    assert_allclose(draws.theta[:, [0, 2]], others.theta)
+
+
+def test_without_free_parameters_there_is_one_draw():
+    draws = draws_of(quadratic(), np.zeros(3), np.zeros(2))
+    assert_array_equal(draws.theta, np.zeros((1, 3)))
+    assert_array_equal(draws.weights, [1.0])
+    assert_array_equal(draws.kept, np.zeros((1, 3)))
+
+
+def test_directions_without_curvature_are_wide_but_finite():
+    draws = draws_of(quadratic(np.diag([1.0, 0.0])), np.zeros(2))
+    assert 2.0 < draws.theta[:, 1].std() < 7.0
+
+
+def test_failed_evaluations_have_no_weight():
+    model = quadratic()
+    evaluate = model.evaluate
+
+    def fails_above(theta, *args, **options):
+        if theta[0] > 0.2:
+            raise LinAlgError("not positive definite")
+        return evaluate(theta, *args, **options)
+
+    model.evaluate = fails_above
+    draws = draws_of(model, np.zeros(3))
+    assert_array_equal(draws.weights > 0.0, draws.theta[:, 0] <= 0.2)
+
+
+def test_a_posterior_that_is_flat_at_its_maximum_gets_no_wide_draws():
+    model = model_of(lambda t: -(t[0] ** 4), lambda t: -4.0 * t**3)
+    draws = draws_of(model, [0.0])
+    assert 0.3 < draws.theta.std() < 0.9
+    assert draws.ess > 10.0
+
+
+def test_weights_that_few_draws_dominate_are_not_used():
+    # A narrow ridge along the diagonal of a wide box, which is round at its maximum.
+    def objective(theta):
+        return -0.5 * theta @ theta - 1e4 * np.prod(theta) ** 2
+
+    def gradient(theta):
+        return -theta - 2e4 * np.prod(theta) * theta[::-1]
+
+    draws = draws_of(model_of(objective, gradient), np.zeros(2))
+    assert draws.ess < FEWEST_EFFECTIVE
+    assert_array_equal(draws.weights, np.full(N_DRAWS, 1.0 / N_DRAWS))
+
+
+def test_the_seed_decides():
+    one, same, other = (draws_of(quadratic(), np.zeros(3), seed=k) for k in (0, 0, 1))
+    assert_array_equal(one.theta, same.theta)
+    assert np.abs(one.theta - other.theta).min() > 0.0
+
+
+@given(st.lists(st.floats(-800.0, 800.0) | st.just(-np.inf), min_size=2, max_size=40))
+def test_truncated_weights_are_probabilities_in_the_order_of_the_weights(log_weights):
+    log_weights = np.append(log_weights, 0.0)
+    weights = truncated_weights(log_weights)
+    assert_allclose(weights.sum(), 1.0)
+    order = np.argsort(log_weights)
+    assert (np.diff(weights[order]) >= 0.0).all()
+    assert (weights[np.isneginf(log_weights)] == 0.0).all()
+
+
+def test_the_hessian_is_that_of_the_objective():
+    rng = np.random.RandomState(0)
+    X = rng.uniform(-3.0, 3.0, (40, 1))
+    y = np.where(np.sin(X[:, 0]) + 0.3 * rng.randn(40) > 0.0, 1.0, -1.0)
+    kernel = FreeKernel(Scaled(Constant(), RBF()), np.zeros(2), np.ones(2, dtype=bool))
+    prior = NormalPrior(np.zeros(2), 0.7)
+    model = SparseModel(
+        kernel, BernoulliLogit(), X, [y], np.ones(40), slack=TIGHT, prior=prior, tol=1e-8
+    )
+    points = InducingPoints(X[::4], None, None)
+    theta = np.array([0.8, 0.1])
+
+    def objective(theta):
+        return model.evaluate(theta, points, model.initial_state(), max_iter=500).objective
+
+    def second(i, j, h=0.05):
+        e = h * np.eye(2)
+        ends = ((1.0, 1.0), (1.0, -1.0), (-1.0, 1.0), (-1.0, -1.0))
+        return sum(a * b * objective(theta + a * e[i] + b * e[j]) for a, b in ends) / (4.0 * h**2)
+
+    best = model.evaluate(theta, points, model.initial_state(), max_iter=500)
+    expected = [[-second(i, j) for j in range(2)] for i in range(2)]
+    found = module._hessian(model, best, np.ones(2, dtype=bool))
+    assert_allclose(found, expected, atol=0.02)
+    assert found[0, 0] == pytest.approx(module._hessian(model, best, np.array([True, False]))[0, 0])

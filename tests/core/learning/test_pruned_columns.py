@@ -1,0 +1,82 @@
+"""Columns that a search has pruned are brought back where they raise the objective."""
+
+import numpy as np
+import pytest
+
+from sparsegpc._core.bounds.slacks import TIGHT
+from sparsegpc._core.kernels.algebra import FreeKernel, Scaled
+from sparsegpc._core.kernels.families import RBF, Constant
+from sparsegpc._core.learning import pruned_columns as module
+from sparsegpc._core.learning.fit import fit
+from sparsegpc._core.learning.inducing_points import select_points
+from sparsegpc._core.learning.progress import Progress
+from sparsegpc._core.learning.pruned_columns import bring_back
+from sparsegpc._core.likelihoods.binary import PolyaGammaLogit
+from sparsegpc._core.models.model import SparseModel
+from sparsegpc._core.selection.selectors import PivotedSelector
+
+LONG, SHORT = np.log(200.0), np.log([1.0, 3.0])
+ALTERNATIVES = {1: SHORT, 2: SHORT, 3: SHORT}
+BOUNDS = np.log([[1e-3, 1e3]] * 4)
+SELECTOR = PivotedSelector("argmax", 40)
+
+
+def make_model(function, n_rows=300):
+    """Return a model of labels of three columns; theta holds a variance and three length scales."""
+    rng = np.random.RandomState(0)
+    X = rng.uniform(-3.0, 3.0, size=(n_rows, 3))
+    y = np.where(function(X) + 0.1 * rng.randn(n_rows) > 0.0, 1.0, -1.0)
+    kernel = FreeKernel(Scaled(Constant(), RBF(3)), np.zeros(4), np.ones(4, dtype=bool))
+    return SparseModel(kernel, PolyaGammaLogit(), X, [y], np.ones(n_rows), slack=TIGHT)
+
+
+def evaluated(model, lengths):
+    theta = np.array([np.log(4.0), *lengths])
+    points = select_points(model, SELECTOR, theta, model.initial_state())
+    return model.evaluate(theta, points, model.initial_state())
+
+
+def fast_and_slow(X):
+    """The first column changes the label several times, the second once, the third never."""
+    return np.sin(2.0 * X[:, 0]) + 0.5 * X[:, 1]
+
+
+@pytest.mark.parametrize("most_rows", [100, 1000])
+def test_only_the_column_that_matters_is_brought_back(monkeypatch, most_rows):
+    monkeypatch.setattr(module, "MOST_ROWS", most_rows)
+    model = make_model(fast_and_slow)
+    best = evaluated(model, [LONG, SHORT[1], LONG])
+    theta = bring_back(model, best, ALTERNATIVES, Progress())
+    assert theta[1] in SHORT
+    np.testing.assert_array_equal(theta[[0, 2, 3]], best.theta[[0, 2, 3]])
+
+
+def test_without_a_column_to_bring_back_there_is_no_theta():
+    model = make_model(lambda X: X[:, 0] + 0.5 * X[:, 1])
+    best = evaluated(model, [SHORT[1], SHORT[1], LONG])
+    assert bring_back(model, best, ALTERNATIVES, Progress()) is None
+
+
+def test_length_scales_that_are_all_long_are_not_pruned():
+    model, progress = make_model(fast_and_slow), Progress()
+    best = evaluated(model, [LONG, LONG, LONG])
+    assert bring_back(model, best, ALTERNATIVES, progress) is None
+    assert not progress.history()["n_samples"].size
+
+
+def test_a_stop_ends_the_trials():
+    model, progress = make_model(fast_and_slow), Progress()
+    progress.stopped = True
+    best = evaluated(model, [LONG, SHORT[1], LONG])
+    assert bring_back(model, best, ALTERNATIVES, progress) is None
+
+
+def test_a_fit_that_starts_with_a_pruned_column_finds_it():
+    model = make_model(fast_and_slow)
+    start = np.array([np.log(4.0), LONG, SHORT[1], SHORT[1]])
+    options = {"max_iter": 60, "max_reselections": 3}
+    without = fit(model, [start], BOUNDS, SELECTOR, **options).best
+    found = fit(model, [start], BOUNDS, SELECTOR, alternatives=ALTERNATIVES, **options).best
+    assert without.theta[1] > np.log(10.0)
+    assert found.theta[1] < np.log(3.0)
+    assert found.objective > without.objective + 10.0
