@@ -1,9 +1,10 @@
 """Likelihoods, and base classes of user-defined likelihoods.
 
-Pass an instance to the parameter ``likelihood`` of a classifier. A name, such as "softmax", selects
-the likelihood with its default settings.
+Pass an instance to the parameter ``likelihood`` of a classifier or a generalised regressor. A name,
+such as "softmax" or "poisson", selects the likelihood with its default settings.
 """
 
+import numpy as np
 from sklearn.base import BaseEstimator
 
 from sparsegpc._core.likelihoods import multiclass
@@ -20,7 +21,12 @@ from sparsegpc._core.likelihoods.binary import (
     ConditionalPolyaGamma,
     PolyaGammaLogit,
 )
+from sparsegpc._core.likelihoods.counts import NegativeBinomial, Poisson
 from sparsegpc._core.likelihoods.multiclass import LogisticSoftmax, Softmax
+from sparsegpc._core.likelihoods.ordinal import OrdinalLogit
+from sparsegpc._core.likelihoods.positive import Gamma, LogNormal, Weibull
+from sparsegpc._core.likelihoods.responses import Peak, ResponseLikelihood
+from sparsegpc._core.likelihoods.student_t import StudentT
 
 __all__ = [
     "BernoulliLogit",
@@ -28,13 +34,22 @@ __all__ = [
     "ConditionalPolyaGamma",
     "DirichletTargets",
     "Expectation",
+    "Gamma",
     "LabelLikelihood",
     "Likelihood",
+    "LogNormal",
     "LogisticSoftmax",
+    "NegativeBinomial",
+    "OrdinalLogit",
+    "Peak",
+    "Poisson",
     "PolyaGammaLogit",
+    "ResponseLikelihood",
     "SiteState",
     "Sites",
     "Softmax",
+    "StudentT",
+    "Weibull",
 ]
 
 
@@ -52,7 +67,16 @@ NAMES = {
     "polya-gamma": PolyaGammaLogit,
     "softmax": Softmax,
     "logistic-softmax": LogisticSoftmax,
+    "ordinal-logit": OrdinalLogit,
     "dirichlet": DirichletTargets,
+}
+
+RESPONSES = {
+    "poisson": Poisson,
+    "negative-binomial": NegativeBinomial,
+    "gamma": Gamma,
+    "weibull": Weibull,
+    "log-normal": LogNormal,
 }
 
 
@@ -62,4 +86,15 @@ def resolve_likelihood(likelihood, n_classes):
         if likelihood == "auto":
             likelihood = "bernoulli-logit" if n_classes == 2 else "softmax"
         return NAMES[likelihood]()
+    return likelihood
+
+
+def resolve_response(likelihood, y, event):
+    """Return the likelihood selected by the parameter `likelihood` of a generalised regressor."""
+    if isinstance(likelihood, str):
+        if likelihood == "auto":
+            continuous = "gamma" if event is None else "weibull"
+            is_counts = event is None and bool((y == np.floor(y)).all())
+            likelihood = "negative-binomial" if is_counts else continuous
+        return RESPONSES[likelihood]()
     return likelihood

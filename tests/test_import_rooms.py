@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import sparsegpc
+from tests.for_each import for_each
 
 PACKAGE = Path(sparsegpc.__file__).parent
 
@@ -20,6 +21,7 @@ CORE = {
     "kernels": {"numerics", "rows"},
     "likelihoods": {"numerics", "rows"},
     "optimisers": {"numerics"},
+    "latent_inputs": {"numerics", "rows", "optimisers"},
     "bounds": {"numerics", "rows"},
     "selection": {"numerics", "rows"},
     "models": {"numerics", "rows", "likelihoods", "optimisers", "bounds", "selection"},
@@ -40,6 +42,7 @@ OPTIONAL = {
     "_core.rows.dask_blocks": {"distributed"},
     "_core.rows.dask_client": {"dask", "cloudpickle"},
     "displays._drawing": {"matplotlib"},
+    "displays._effects": {"matplotlib"},
     "displays._inducing_points": {"matplotlib"},
     "displays._sparsity": {"matplotlib"},
 }
@@ -138,27 +141,30 @@ def test_the_table_itself_only_points_down():
         seen.add(package)
 
 
-@pytest.mark.parametrize("room", ROOMS)
+@for_each(ROOMS)
 def test_core_room_imports_only_the_packages_that_it_may(room):
     rooms, _ = rooms_and_externals(room)
     own = package_of(room)
     assert {package_of(other) for other in rooms} <= CORE[own] | {own}
 
 
-@pytest.mark.parametrize("room", ROOMS)
+@for_each(ROOMS)
 def test_core_room_imports_numpy_and_scipy_only(room):
     _, externals = rooms_and_externals(room)
     assert externals <= CORE_EXTERNALS | OPTIONAL.get(room, set())
 
 
-@pytest.mark.parametrize("name", sorted(set(FILES) - set(ROOMS)))
+@for_each(sorted(set(FILES) - set(ROOMS)))
 def test_estimator_layer_imports_the_core_and_scikit_learn_only(name):
     rooms, externals = rooms_and_externals(name)
     assert externals <= ESTIMATOR_EXTERNALS | OPTIONAL.get(name, set())
     assert name == "__init__" or "__init__" not in rooms, "import the room, not the package"
+    # The latent variable model stands alone.
+    assert "decomposition" not in rooms
+    assert name == "decomposition" or "latent_inputs" not in {package_of(room) for room in rooms}
 
 
-@pytest.mark.parametrize("name", FILES)
+@for_each(FILES)
 def test_imports_are_absolute(name):
     assert not imports_of(FILES[name].read_text(encoding="utf-8"))[1]
 

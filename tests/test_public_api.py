@@ -11,17 +11,25 @@ import pytest
 import sparsegpc
 from sparsegpc import (
     BaseSparseGP,
+    BoundSearch,
     Certificate,
     GPNoise,
     HomoscedasticNoise,
     InducingPointSelector,
+    LocalCorrection,
+    NormalScores,
     PolynomialNoise,
     SparseGPClassifier,
+    SparseGPGeneralizedRegressor,
     SparseGPRegressor,
     StochasticSparseGPClassifier,
+    StochasticSparseGPGeneralizedRegressor,
     StochasticSparseGPRegressor,
+    StudentTNoise,
+    decomposition,
     displays,
 )
+from sparsegpc.decomposition import BayesianGPLVM
 
 REQUIRED = inspect.Parameter.empty
 BY_EITHER = inspect.Parameter.POSITIONAL_OR_KEYWORD
@@ -31,11 +39,14 @@ ANY = object()
 CONSTRUCTORS = {
     BaseSparseGP: {
         "kernel": None,
+        "length_scales": "auto",
+        "main_effects": "auto",
         "n_inducing": 200,
         "selector": "auto",
         "selection_tol": 1e-5,
         "certificate_tol": ANY,
         "max_inducing": ANY,
+        "point_cost": 0.0,
         "bound": "auto",
         "fit_prior_mean": True,
         "optimizer": "bfgs",
@@ -51,15 +62,19 @@ CONSTRUCTORS = {
     },
     SparseGPClassifier: {
         "kernel": None,
+        "length_scales": "auto",
+        "main_effects": "auto",
         "likelihood": "auto",
         "n_inducing": 200,
         "selector": "auto",
         "selection_tol": 1e-5,
         "certificate_tol": ANY,
         "max_inducing": ANY,
+        "point_cost": 0.0,
         "bound": "auto",
         "fit_prior_mean": True,
         "class_weight": None,
+        "hyperparameters": "best",
         "optimizer": "bfgs",
         "n_restarts_optimizer": 0,
         "max_iter": ANY,
@@ -72,17 +87,45 @@ CONSTRUCTORS = {
         "verbose": 0,
         "callback": None,
     },
+    SparseGPGeneralizedRegressor: {
+        "kernel": None,
+        "length_scales": "auto",
+        "main_effects": "auto",
+        "likelihood": "auto",
+        "n_inducing": 200,
+        "selector": "auto",
+        "selection_tol": 1e-5,
+        "certificate_tol": ANY,
+        "max_inducing": ANY,
+        "point_cost": 0.0,
+        "bound": "auto",
+        "fit_prior_mean": True,
+        "optimizer": "bfgs",
+        "n_restarts_optimizer": 0,
+        "max_iter": ANY,
+        "tol": ANY,
+        "max_reselections": 10,
+        "optimize_inducing": False,
+        "warm_start": False,
+        "random_state": 0,
+        "verbose": 0,
+        "callback": None,
+    },
     SparseGPRegressor: {
         "kernel": None,
+        "length_scales": "auto",
+        "main_effects": "auto",
         "noise": "homoscedastic",
         "n_inducing": 200,
         "selector": "auto",
         "selection_tol": 1e-5,
         "certificate_tol": ANY,
         "max_inducing": ANY,
+        "point_cost": 0.0,
         "bound": "auto",
         "fit_prior_mean": True,
         "normalize_y": False,
+        "hyperparameters": "best",
         "optimizer": "bfgs",
         "n_restarts_optimizer": 0,
         "max_iter": ANY,
@@ -96,6 +139,8 @@ CONSTRUCTORS = {
     },
     StochasticSparseGPClassifier: {
         "kernel": None,
+        "length_scales": "auto",
+        "main_effects": False,
         "likelihood": "auto",
         "n_inducing": 200,
         "selector": "rpcholesky",
@@ -111,8 +156,28 @@ CONSTRUCTORS = {
         "verbose": 0,
         "callback": None,
     },
+    StochasticSparseGPGeneralizedRegressor: {
+        "kernel": None,
+        "length_scales": "auto",
+        "main_effects": False,
+        "likelihood": "auto",
+        "n_inducing": 200,
+        "selector": "rpcholesky",
+        "bound": "auto",
+        "fit_prior_mean": True,
+        "batch_size": ANY,
+        "n_epochs": ANY,
+        "learning_rate": ANY,
+        "memory": None,
+        "optimize_inducing": False,
+        "random_state": 0,
+        "verbose": 0,
+        "callback": None,
+    },
     StochasticSparseGPRegressor: {
         "kernel": None,
+        "length_scales": "auto",
+        "main_effects": False,
         "n_inducing": 200,
         "selector": "rpcholesky",
         "bound": "tight",
@@ -129,6 +194,7 @@ CONSTRUCTORS = {
     HomoscedasticNoise: {"variance": None, "variance_bounds": None},
     PolynomialNoise: {"degree": 2, "interactions": False},
     GPNoise: {"kernel": None, "n_inducing": 100, "selection_tol": 1e-3},
+    StudentTNoise: {"df": None},
     InducingPointSelector: {
         "kernel": None,
         "method": "hgv",
@@ -136,6 +202,30 @@ CONSTRUCTORS = {
         "tol": ANY,
         "weighting": None,
         "random_state": None,
+    },
+    BoundSearch: {
+        "estimator": REQUIRED,
+        "param_grid": REQUIRED,
+        "n_screening_rows": ANY,
+        "n_finalists": 2,
+        "tol": ANY,
+        "n_jobs": None,
+    },
+    LocalCorrection: {
+        "estimator": REQUIRED,
+        "n_neighbors": 40,
+        "mode": "auto",
+        "n_validation": 500,
+        "random_state": 0,
+    },
+    NormalScores: {"max_values": ANY},
+    BayesianGPLVM: {
+        "n_components": 2,
+        "n_inducing": ANY,
+        "bound": "tight",
+        "max_iter": ANY,
+        "tol": ANY,
+        "random_state": 0,
     },
 }
 # What users read, but do not make: numbers in nats or ratios, by name.
@@ -157,10 +247,18 @@ RESULTS = {
 # With other arguments than the kernel that may be given by position.
 BY_POSITION = {
     HomoscedasticNoise: ["variance", "variance_bounds"],
+    StudentTNoise: ["df"],
     PolynomialNoise: ["degree", "interactions"],
+    BoundSearch: ["estimator", "param_grid"],
+    LocalCorrection: ["estimator"],
+    NormalScores: [],
+    BayesianGPLVM: ["n_components"],
 }
+ROWS = {"X": REQUIRED, "y": REQUIRED, "sample_weight": None}
+ROW_ARGUMENTS = {"exposure": None, "event": None}
 METHODS = {
     BaseSparseGP.latent_mean_and_variance: {"X": REQUIRED},
+    BaseSparseGP.effects: {"X": REQUIRED, "features": None, "reference": None},
     BaseSparseGP.lower_bound: {
         "theta": None,
         "X": None,
@@ -173,6 +271,12 @@ METHODS = {
         "y": REQUIRED,
         "sample_weight": None,
         "method": "auto",
+    },
+    BaseSparseGP.point_gains: {
+        "X": REQUIRED,
+        "y": REQUIRED,
+        "sample_weight": None,
+        "candidates": None,
     },
     BaseSparseGP.truncate: {
         "n_inducing": REQUIRED,
@@ -205,6 +309,16 @@ METHODS = {
         "y": REQUIRED,
         "noise_variance": None,
     },
+    SparseGPRegressor.predict_quantiles: {
+        "X": REQUIRED,
+        "q": REQUIRED,
+        "noise_variance": None,
+    },
+    SparseGPRegressor.predict_interval: {
+        "X": REQUIRED,
+        "coverage": 0.9,
+        "noise_variance": None,
+    },
     SparseGPRegressor.sample_y: {
         "X": REQUIRED,
         "n_samples": 1,
@@ -226,6 +340,13 @@ METHODS = {
         "sample_weight": None,
         "noise_variance": None,
         "method": "auto",
+    },
+    SparseGPRegressor.point_gains: {
+        "X": REQUIRED,
+        "y": REQUIRED,
+        "sample_weight": None,
+        "noise_variance": None,
+        "candidates": None,
     },
     SparseGPRegressor.truncate: {
         "n_inducing": REQUIRED,
@@ -262,6 +383,16 @@ METHODS = {
         "y": REQUIRED,
         "noise_variance": None,
     },
+    StochasticSparseGPRegressor.predict_quantiles: {
+        "X": REQUIRED,
+        "q": REQUIRED,
+        "noise_variance": None,
+    },
+    StochasticSparseGPRegressor.predict_interval: {
+        "X": REQUIRED,
+        "coverage": 0.9,
+        "noise_variance": None,
+    },
     StochasticSparseGPRegressor.sample_y: {
         "X": REQUIRED,
         "n_samples": 1,
@@ -269,8 +400,61 @@ METHODS = {
         "noise_variance": None,
     },
     StochasticSparseGPRegressor.score: {"X": REQUIRED, "y": REQUIRED, "sample_weight": None},
+    SparseGPGeneralizedRegressor.fit: {**ROWS, **ROW_ARGUMENTS},
+    SparseGPGeneralizedRegressor.predict: {
+        "X": REQUIRED,
+        "exposure": None,
+        "return_std": False,
+    },
+    SparseGPGeneralizedRegressor.predict_quantiles: {
+        "X": REQUIRED,
+        "q": REQUIRED,
+        "exposure": None,
+    },
+    SparseGPGeneralizedRegressor.predict_interval: {
+        "X": REQUIRED,
+        "coverage": 0.9,
+        "exposure": None,
+    },
+    SparseGPGeneralizedRegressor.log_predictive_density: {
+        "X": REQUIRED,
+        "y": REQUIRED,
+        "exposure": None,
+        "event": None,
+    },
+    SparseGPGeneralizedRegressor.score: {**ROWS, **ROW_ARGUMENTS},
+    SparseGPGeneralizedRegressor.sample_y: {
+        "X": REQUIRED,
+        "n_samples": 1,
+        "random_state": 0,
+        "exposure": None,
+    },
+    SparseGPGeneralizedRegressor.survival_function: {"X": REQUIRED, "times": REQUIRED},
+    SparseGPGeneralizedRegressor.latent_mean_and_variance: {"X": REQUIRED},
+    SparseGPGeneralizedRegressor.certificate: {**ROWS, **ROW_ARGUMENTS, "method": "auto"},
+    SparseGPGeneralizedRegressor.lower_bound: {
+        "theta": None,
+        **dict.fromkeys(ROWS),
+        **ROW_ARGUMENTS,
+        "eval_gradient": False,
+    },
+    SparseGPGeneralizedRegressor.point_gains: {**ROWS, **ROW_ARGUMENTS, "candidates": None},
+    SparseGPGeneralizedRegressor.truncate: {"n_inducing": REQUIRED, **ROWS, **ROW_ARGUMENTS},
+    StochasticSparseGPGeneralizedRegressor.fit: {**ROWS, **ROW_ARGUMENTS},
+    StochasticSparseGPGeneralizedRegressor.partial_fit: {**ROWS, **ROW_ARGUMENTS},
     InducingPointSelector.fit: {"X": REQUIRED, "y": None},
     InducingPointSelector.transform: {"X": REQUIRED},
+    BoundSearch.fit: {"X": REQUIRED, "y": REQUIRED, "sample_weight": None, "params": REQUIRED},
+    BoundSearch.predict_quantiles: {"X": REQUIRED, "q": REQUIRED, "params": REQUIRED},
+    BoundSearch.predict_interval: {"X": REQUIRED, "coverage": 0.9, "params": REQUIRED},
+    LocalCorrection.fit: {**ROWS, "params": REQUIRED},
+    BayesianGPLVM.fit: {"X": REQUIRED, "y": None},
+    BayesianGPLVM.transform: {"X": REQUIRED, "return_std": False},
+    BayesianGPLVM.inverse_transform: {"X": REQUIRED, "return_std": False},
+    BayesianGPLVM.score_samples: {"X": REQUIRED},
+    BayesianGPLVM.score: {"X": REQUIRED, "y": None},
+    NormalScores.fit: {"X": REQUIRED, "y": None},
+    NormalScores.transform: {"X": REQUIRED},
 }
 # Of each display what from_estimator is about, what is said of drawing, and of computing.
 DRAWING = {"ax": None, "legend_kw": None}
@@ -285,6 +469,11 @@ DISPLAYS = {
             "choice_kw": None,
         },
         {},
+    ),
+    displays.EffectsDisplay: (
+        {"estimator": REQUIRED, "X": REQUIRED},
+        {"confidence": 0.95, "line_kw": None, "band_kw": None, "decile_kw": None},
+        {"features": None, "target": None, "grid_resolution": ANY},
     ),
     displays.InducingPointsDisplay: (
         {"estimator": REQUIRED, "X": REQUIRED, "y": REQUIRED},
@@ -312,7 +501,7 @@ DISPLAYS = {
     displays.SparsityDisplay: (
         {"estimator": REQUIRED, "X": REQUIRED, "y": REQUIRED},
         {"bound_kw": None, "cost_kw": None, "gap_kw": None},
-        {"n_inducing": None, "sample_weight": None, "noise_variance": None},
+        {"n_inducing": None, "sample_weight": None, "noise_variance": None, **ROW_ARGUMENTS},
     ),
 }
 OPTIONAL_PACKAGES = ("matplotlib", "pandas", "polars", "pyarrow", "dask", "distributed")
@@ -349,13 +538,16 @@ def test_star_import_gives_what_all_lists():
 
 def test_all_lists_every_public_name():
     public = {name for name in vars(sparsegpc) if not name.startswith("_")}
+    # Importing this module, which the package does not do itself, makes it a name of the package.
+    public -= {"decomposition"}
     assert public == {name for name in sparsegpc.__all__ if not name.startswith("_")}
 
 
 def test_rooms_are_private():
     modules = {name for name in sys.modules if name.startswith("sparsegpc.")}
     public = {name for name in modules if not re.search(r"\._", name)}
-    assert public == {"sparsegpc.displays", "sparsegpc.likelihoods"}
+    names = ("decomposition", "displays", "kernels", "likelihoods")
+    assert public == {f"sparsegpc.{name}" for name in names}
 
 
 def test_version_is_a_string_of_numbers():
@@ -371,7 +563,7 @@ def test_constructor_holds_its_contract(cls):
         if default is not ANY:
             assert actual[name].default == default
             assert type(actual[name].default) is type(default)
-        assert actual[name].default is not REQUIRED
+        assert (actual[name].default is REQUIRED) == (default is REQUIRED)
 
 
 @pytest.mark.parametrize("cls", CONSTRUCTORS, ids=lambda cls: cls.__name__)
@@ -399,12 +591,23 @@ def test_defaults_cannot_be_modified_by_an_instance(cls):
 
 
 def test_every_public_class_has_a_contract():
-    classes = {getattr(sparsegpc, name) for name in sparsegpc.__all__}
+    modules = sparsegpc, decomposition
+    classes = {getattr(module, name) for module in modules for name in module.__all__}
     assert {cls for cls in classes if inspect.isclass(cls)} == {*CONSTRUCTORS, *RESULTS}
 
 
 def test_the_context_of_a_cluster_holds_its_contract():
     assert parameters(sparsegpc.distribute) == {"client": inspect.Parameter("client", BY_EITHER)}
+
+
+def test_the_pipeline_of_tables_holds_its_contract():
+    actual = parameters(sparsegpc.tabular_pipeline)
+    assert {name: parameter.default for name, parameter in actual.items()} == {
+        "estimator": REQUIRED,
+        "search": True,
+        "n_jobs": None,
+    }
+    assert [name for name, p in actual.items() if p.kind is BY_EITHER] == ["estimator"]
 
 
 def test_a_certificate_holds_its_contract():
@@ -430,7 +633,7 @@ def test_method_holds_its_contract(method):
     assert actual == METHODS[method]
 
 
-@pytest.mark.parametrize("name", ["lower_bound", "certificate", "truncate"])
+@pytest.mark.parametrize("name", ["lower_bound", "certificate", "truncate", "point_gains"])
 def test_the_classifier_holds_the_contract_of_the_base(name):
     assert getattr(SparseGPClassifier, name) is getattr(BaseSparseGP, name)
 

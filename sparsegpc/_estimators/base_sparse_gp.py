@@ -3,20 +3,28 @@
 import numbers
 
 import numpy as np
-from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from sparsegpc._core.bounds.slacks import SLACKS
+from sparsegpc._core.models.evaluation import Counts
 from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.rows.threads import single_threaded_blas
 from sparsegpc._core.rows.unique_rows import unique_rows
 from sparsegpc._estimators.base_estimator import Estimator
-from sparsegpc._estimators.fitted_bounds import Restated, bound_at, certified, truncated
+from sparsegpc._estimators.effects import ColumnEffects
+from sparsegpc._estimators.fitted_bounds import (
+    Restated,
+    bound_at,
+    certified,
+    gains,
+    truncated,
+)
 from sparsegpc._estimators.inducing_points import AUTO, METHODS
 from sparsegpc._estimators.input.settings import row_options
 from sparsegpc._estimators.input.validation import checked_targets, present_rows, validated_rows
-from sparsegpc._estimators.kernels.initialization import column_relevance, default_kernel
+from sparsegpc._estimators.kernels.initialization import column_relevance
+from sparsegpc._estimators.kernels.named_kernels import KERNEL_CONSTRAINTS
 from sparsegpc._estimators.kernels.sklearn_kernels import NO_WHITE_NOISE, adapt_kernel
 from sparsegpc._estimators.kernels.spread import measure_spread
 from sparsegpc._estimators.latent import by_row, latent_moments
@@ -24,17 +32,19 @@ from sparsegpc._estimators.learning import (
     Problem,
     check_auto,
     learns,
+    pay_for_points,
     resolve_slack,
     search,
     with_likelihood,
 )
+from sparsegpc._estimators.main_effects import decide_main_effects
 from sparsegpc._estimators.messages.callbacks import CALLBACK_SUPPORT, fit_task
 from sparsegpc._estimators.messages.fit_warnings import fit_warnings, weight_warnings
 from sparsegpc._estimators.messages.progress import evaluation_progress
 from sparsegpc._estimators.selector import InducingPointSelector
 
 
-class BaseSparseGP(*CALLBACK_SUPPORT, Estimator):
+class BaseSparseGP(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
     """Base class of estimators: a sparse Gaussian process with any likelihood.
 
     It has the parameters that all estimators share, and learns the hyperparameters, the inducing
@@ -45,9 +55,12 @@ class BaseSparseGP(*CALLBACK_SUPPORT, Estimator):
 
     Parameters
     ----------
-    kernel : kernel of sklearn.gaussian_process.kernels or None, default=None
-        Covariance of f, as in :class:`SparseGPRegressor`. None means ConstantKernel times RBF with
-        one length scale, with bounds relative to the spread of the data.
+    kernel : kernel of sklearn.gaussian_process.kernels, str or None, default=None
+        Covariance of f, an object or a name as in :class:`SparseGPRegressor`.
+    length_scales : {"auto", "tied", "free", "common"}, default="auto"
+        Whether the columns have length scales of their own, as in :class:`SparseGPRegressor`.
+    main_effects : bool or "auto", default="auto"
+        Whether to add a function of each column to the kernel, as in :class:`SparseGPRegressor`.
     n_inducing : int or "auto", default=200
         Maximum number of inducing points. :class:`SparseGPRegressor` describes this and the other
         parameters in detail.
@@ -62,6 +75,8 @@ class BaseSparseGP(*CALLBACK_SUPPORT, Estimator):
         twice as many points, in nats per row.
     max_inducing : int, default=2000
         With ``n_inducing="auto"``, the maximum number of inducing points.
+    point_cost : float, default=0.0
+        Cost of an inducing point in nats; points that add less to the bound are removed.
     bound : {"auto", "tight", "spherical", "standard"}, default="auto"
         How the bound accounts for the residual variance; "auto" selects the highest bound that the
         likelihood allows, "tight" unless it says otherwise.
@@ -78,7 +93,8 @@ class BaseSparseGP(*CALLBACK_SUPPORT, Estimator):
     max_reselections : int, default=10
         Maximum number of times that the points are chosen again.
     optimize_inducing : bool, default=False
-        Finally maximise the bound over the locations of the points.
+        Finally maximise the bound over the locations of the points, first on a quarter of the rows
+        if they are many.
     warm_start : bool, default=False
         Start from the hyperparameters and the points of the last fit.
     random_state : int, RandomState instance or None, default=0
@@ -96,7 +112,7 @@ class BaseSparseGP(*CALLBACK_SUPPORT, Estimator):
     prior_mean_ : float or ndarray
         Constant mean of f, or of each function if there are several.
     inducing_points_ : ndarray of shape (n_points, `n_features_in_`)
-        Inducing points in the order of their choice.
+        Inducing points in the order of their choice, or with `point_cost` of their worth.
     inducing_indices_ : ndarray of shape (n_points,) or None
         Indices of the inducing points among the rows of the X given to `fit`; None if some point is
         not a row.
@@ -104,6 +120,8 @@ class BaseSparseGP(*CALLBACK_SUPPORT, Estimator):
         Standard deviation of each column divided by its length scale.
     lower_bound_ : float
         Lower bound on the log marginal likelihood of the training data, in nats.
+    log_prior_ : float
+        Log density of the prior of the hyperparameters, in nats, up to a constant.
     cost_per_row_ : float
         Cost of the residual variance, in nats per row: half the mean of site precision times
         residual.
@@ -169,12 +187,13 @@ class BaseSparseGP(*CALLBACK_SUPPORT, Estimator):
     """
 
     _parameter_constraints = {
-        "kernel": [Kernel, None],
+        **KERNEL_CONSTRAINTS,
         "n_inducing": [Interval(numbers.Integral, 1, None, closed="left"), StrOptions({"auto"})],
         "selector": [StrOptions({AUTO, *METHODS}), InducingPointSelector, "array-like"],
         "selection_tol": [Interval(numbers.Real, 0, None, closed="left")],
         "certificate_tol": [Interval(numbers.Real, 0, None, closed="neither")],
         "max_inducing": [Interval(numbers.Integral, 1, None, closed="left")],
+        "point_cost": [Interval(numbers.Real, 0, None, closed="left")],
         "bound": [StrOptions({"auto", *SLACKS})],
         "fit_prior_mean": ["boolean"],
         "optimizer": [StrOptions({"bfgs"}), None],
@@ -198,11 +217,14 @@ class BaseSparseGP(*CALLBACK_SUPPORT, Estimator):
         self,
         kernel=None,
         *,
+        length_scales="auto",
+        main_effects="auto",
         n_inducing=200,
         selector="auto",
         selection_tol=1e-5,
         certificate_tol=1e-2,
         max_inducing=2000,
+        point_cost=0.0,
         bound="auto",
         fit_prior_mean=True,
         optimizer="bfgs",
@@ -217,11 +239,14 @@ class BaseSparseGP(*CALLBACK_SUPPORT, Estimator):
         callback=None,
     ):
         self.kernel = kernel
+        self.length_scales = length_scales
+        self.main_effects = main_effects
         self.n_inducing = n_inducing
         self.selector = selector
         self.selection_tol = selection_tol
         self.certificate_tol = certificate_tol
         self.max_inducing = max_inducing
+        self.point_cost = point_cost
         self.bound = bound
         self.fit_prior_mean = fit_prior_mean
         self.optimizer = optimizer
@@ -237,7 +262,7 @@ class BaseSparseGP(*CALLBACK_SUPPORT, Estimator):
 
     # Learning: the methods that `fit` of a subclass calls.
 
-    def _fit_likelihood(self, likelihood, X, y, sample_weight=None):
+    def _fit_likelihood(self, likelihood, X, y, sample_weight=None, **row_arguments):
         """Check the input of `fit`, and learn a model of numerical targets with a likelihood.
 
         Parameters
@@ -249,6 +274,8 @@ class BaseSparseGP(*CALLBACK_SUPPORT, Estimator):
         sample_weight : array-like of shape (n_samples,), float or None
             Each row's log-likelihood is multiplied by its weight: a weight of k has the effect of k
             copies of the row.
+        **row_arguments
+            Further arguments of `_checked_rows`.
 
         Returns
         -------
@@ -257,11 +284,11 @@ class BaseSparseGP(*CALLBACK_SUPPORT, Estimator):
         with fit_task(self, X, y, sample_weight) as context:
             self._validate_params()
             progress = evaluation_progress(self, context)
-            rows = self._checked_rows(X, y, sample_weight, reset=True)
-            check_auto(self)
             self._likelihood = likelihood
+            rows = self._checked_rows(X, y, sample_weight, reset=True, **row_arguments)
+            check_auto(self)
             with single_threaded_blas():
-                found_warnings = self._learn(self._problem(rows, progress))
+                found_warnings = self._learn_rows(rows, progress)
             self._warn(weight_warnings(sample_weight) + found_warnings)
         return self
 
@@ -271,21 +298,33 @@ class BaseSparseGP(*CALLBACK_SUPPORT, Estimator):
         X, y = validated_rows(self, X, y, y_numeric=True, reset=reset)
         return present_rows(X, y, sample_weight)
 
-    def _problem(self, rows, progress):
-        """Return the `Problem` of `PresentRows`."""
-        merged = unique_rows(rows.X, rows.weight)
+    def _learn_rows(self, rows, progress, rng=None):
+        """Learn from `PresentRows`, and return a list of `FitWarning`."""
+        merged, counts = self._merged(rows), Counts()
         spread = measure_spread(merged.X, merged.weight)
-        kernel = default_kernel(spread) if self.kernel is None else self.kernel
-        parameters = adapt_kernel(kernel, self.n_features_in_, refuse_white=NO_WHITE_NOISE)
-        model = self._model(parameters.kernel, rows, merged)
-        parameters = with_likelihood(parameters, model)
-        return Problem(merged, rows.places, spread, kernel, parameters, model, progress)
 
-    def _model(self, kernel, rows, merged):
+        def problem(choice):
+            kernel = choice.resolve(spread)
+            parameters = adapt_kernel(kernel, self.n_features_in_, refuse_white=NO_WHITE_NOISE)
+            prior = choice.prior(parameters, spread)
+            model = self._model(parameters.kernel, rows, merged, prior=prior, counts=counts)
+            parameters = with_likelihood(parameters, model)
+            return Problem(merged, rows.places, spread, kernel, parameters, model, progress)
+
+        rng = check_random_state(self.random_state) if rng is None else rng
+        decision = decide_main_effects(self, problem, rng)
+        return self._learn(problem(decision.choice), rng, decision)
+
+    def _merged(self, rows):
+        """Return the merged rows of `PresentRows`."""
+        targets = None if self._likelihood.merges_unequal_targets else rows.y
+        return unique_rows(rows.X, rows.weight, targets=targets)
+
+    def _model(self, kernel, rows, merged, **options):
         """Return the core's model of `PresentRows`, given the merged `UniqueRows`."""
         likelihood = self._likelihood
         targets = likelihood.targets(rows.y, rows.weight, merged)
-        options = self._model_options(likelihood)
+        options = {**self._model_options(likelihood), **options}
         return SparseModel(kernel, likelihood, merged.X, targets, merged.weight, **options)
 
     def _model_options(self, likelihood):
@@ -297,25 +336,26 @@ class BaseSparseGP(*CALLBACK_SUPPORT, Estimator):
             **row_options(),
         }
 
-    def _learn(self, problem, rng=None, starts=None, first=None):
+    def _learn(self, problem, rng, decision):
         """Learn the hyperparameters and the points, and set the attributes.
 
         Parameters
         ----------
         problem : Problem
-        rng : RandomState or None
-            None creates it from `random_state`.
-        starts : list of ndarray of shape (P,) or None
-        first : InducingPoints or None
-            See `search`.
+        rng : RandomState
+        decision : Decision
+            What has been learned already.
 
         Returns
         -------
         list of FitWarning
         """
-        rng = check_random_state(self.random_state) if rng is None else rng
-        warm = starts is None and self.warm_start and hasattr(self, "_theta")
-        result, growth = search(self, problem, rng, warm=warm, starts=starts, first=first)
+        _, starts, first, found = decision
+        if found is None:
+            warm = starts is None and self.warm_start and hasattr(self, "_theta")
+            found = search(self, problem, rng, warm=warm, starts=starts, first=first)
+        result, growth = found
+        result = pay_for_points(self, problem, result)
         self.growth_ = None if growth is None else growth.history
         self.growth_end_ = None if growth is None else growth.end
         self._store(result, problem)
@@ -324,15 +364,16 @@ class BaseSparseGP(*CALLBACK_SUPPORT, Estimator):
     def _store(self, result, problem):
         best, counts = result.best, problem.model.counts
         self._theta = best.theta
-        if self._likelihood is not None and self._likelihood.n_params:
+        if self._likelihood is not None:
             # Predictions use the learned parameters of the likelihood.
-            self._likelihood = self._likelihood.at(problem.model.split(best.theta)[1][0])
+            self._likelihood = self._likelihood_at(best, problem)
         self.kernel_ = problem.kernel.clone_with_theta(best.posterior.theta)
         indices = best.points.indices
         self.inducing_indices_ = (
             None if indices is None else problem.places[problem.rows.first[indices]]
         )
         self.lower_bounds_ = np.array(result.bounds) + problem.offset
+        self.log_prior_ = best.log_prior
         self.history_ = problem.progress.history()
         self.converged_ = result.converged
         # A search that starts at the optimum counts as one step.
@@ -341,6 +382,10 @@ class BaseSparseGP(*CALLBACK_SUPPORT, Estimator):
         self.n_site_iterations_ = counts.site_iterations
         self.feature_relevance_ = column_relevance(self.kernel_, problem.spread)
         self._store_posterior(best, problem.model, problem.offset)
+
+    def _likelihood_at(self, evaluation, problem):
+        """Return the likelihood with the parameters that it has in an evaluation."""
+        return self._likelihood.at(problem.model.split(evaluation.theta)[1][0])
 
     def _store_posterior(self, evaluation, model, offset):
         """Set the attributes that depend on the posterior, which `truncate` sets again."""
@@ -489,11 +534,49 @@ class BaseSparseGP(*CALLBACK_SUPPORT, Estimator):
         """
         return truncated(self, n_inducing, X, y, sample_weight)
 
-    def _restated(self, X, y, sample_weight):
+    def point_gains(self, X, y, sample_weight=None, candidates=None):
+        """Return what each inducing point adds to the bound, or what further points would add.
+
+        The gain of a point is the bound with it minus the bound without it, at the same
+        hyperparameters, in nats. It is computed at the sites of the fit (the Gaussian
+        approximations of the likelihood), which would change a little. The gains of several points
+        do not add up: of two points that are close together, each gains little.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            The rows given to `fit`, which are not kept.
+        y : array-like of shape (n_samples,)
+            Their labels or targets.
+        sample_weight : array-like of shape (n_samples,), float or None, default=None
+            As in `fit`.
+        candidates : array-like of shape (n_candidates, n_features) or None, default=None
+            Rows to try as further inducing points, each by itself.
+
+        Returns
+        -------
+        gains : ndarray of shape (n_points,) or (n_candidates,)
+            Those of `inducing_points_`, or of the candidates.
+
+        Raises
+        ------
+        ValueError
+            If the data are not those of `fit`, or the candidates have other columns,
+            or the classifier consists of a model for each class.
+
+        Notes
+        -----
+        Cost O(N M (M + C)) for N rows, M points and C candidates, about that of an evaluation of
+        the bound. With `point_cost` a fit removes the points that gain less.
+        """
+        return gains(self, candidates, X, y, sample_weight)
+
+    def _restated(self, X, y, sample_weight, **row_arguments):
         """Return a list with a `Restated` for each model (one, or one per class) at given rows."""
-        return [self._restate(self._checked_rows(X, y, sample_weight, reset=False))]
+        rows = self._checked_rows(X, y, sample_weight, reset=False, **row_arguments)
+        return [self._restate(rows)]
 
     def _restate(self, rows):
         """Return the `Restated` of this model at `PresentRows`."""
-        merged = unique_rows(rows.X, rows.weight)
-        return Restated(self, self._model(self._posterior.kernel, rows, merged), self._theta)
+        model = self._model(self._posterior.kernel, rows, self._merged(rows))
+        return Restated(self, model, self._theta)

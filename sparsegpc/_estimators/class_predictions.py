@@ -6,15 +6,24 @@ They combine the posterior of f at each row with the likelihood of y.
 import numbers
 
 import numpy as np
-from scipy.special import log_expit, log_softmax, ndtri
+from scipy.special import log_expit, log_softmax
 from sklearn.base import ClassifierMixin
 from sklearn.utils import check_random_state, check_scalar
 from sklearn.utils.validation import check_is_fitted
 
+from sparsegpc._core.likelihoods.multiclass import DirichletTargets
 from sparsegpc._core.numerics.quadrature import N_NODES
 from sparsegpc._core.rows.blocks import RowBlocks
 from sparsegpc._core.rows.threads import available_threads, single_threaded_blas
+from sparsegpc._estimators.input.validation import central_levels
 from sparsegpc._estimators.latent import by_row, latent_moments, latent_samples
+from sparsegpc._estimators.mixtures import (
+    Component,
+    mixture_log_probabilities,
+    mixture_moments,
+    mixture_quantiles,
+    mixture_samples,
+)
 
 
 class ClassPredictions(ClassifierMixin):
@@ -22,24 +31,44 @@ class ClassPredictions(ClassifierMixin):
 
     The classifier has a ``_posterior``, or binary models in ``estimators_``; a ``_likelihood``,
     which turns f into probabilities; and factors ``class_weight_``, by which these are multiplied.
+    ``_mixture`` is a list of `Component` if it averages over hyperparameters, else None.
     """
 
+    _mixture = None
+
     @property
-    def _fitted(self):
-        """Return a list of (posterior, kernel): of this model, or of each binary model."""
+    def _components(self):
+        """Return a list of `Component`: of the mixture, or of this model or the binary models."""
+        if self._mixture is not None:
+            return self._mixture
         models = getattr(self, "estimators_", None) or [self]
-        return [(model._posterior, model.kernel_) for model in models]
+        fitted = [(model._posterior, model.kernel_) for model in models]
+        return [Component(1.0, fitted, self._likelihood)]
+
+    @property
+    def _bounded_values(self):
+        """The values whose density `lower_bound_` bounds; only the same ones are comparable."""
+        if getattr(self, "estimators_", None):
+            return "labels of each class against the rest"
+        if isinstance(self._likelihood, DirichletTargets):
+            return f"Dirichlet targets of concentration {self._likelihood.concentration:g}"
+        return "labels"
 
     def _moments(self, X):
-        """Return mean and variance of all functions at validated rows, shape (K, N) each."""
+        """Return weights (S,), means and variances of the components at validated rows.
+
+        The latter are lists of S arrays of shape (K, N).
+        """
+        components = self._components
         with single_threaded_blas():
-            return latent_moments(self._fitted, X)
+            moments = [latent_moments(component.fitted, X) for component in components]
+        return [component.weight for component in components], *zip(*moments, strict=True)
 
     def predict_log_proba(self, X):
         """Return the logarithms of the class probabilities.
 
-        With a binary likelihood and two classes they are accurate for probabilities of any size,
-        else for probabilities down to 1e-308.
+        With "ordinal-logit", and with a binary likelihood and two classes, they are accurate for
+        probabilities of any size, else for probabilities down to 1e-308.
 
         Parameters
         ----------
@@ -50,16 +79,12 @@ class ClassPredictions(ClassifierMixin):
         log_proba : ndarray of shape (n_samples, n_classes)
             Columns as in `classes_`.
         """
-        mean, variance = self._moments(self._check_rows(X))
-        likelihood, n_columns = self._likelihood, len(mean) * N_NODES
-
-        def block(mean, variance):
-            return (), (likelihood.log_probabilities(mean, variance).T,)
-
-        with single_threaded_blas():
-            blocks = RowBlocks(mean.shape[1], n_columns, n_threads=available_threads())
-            log_proba = blocks.visit(block, mean, variance)[1][0].T
-        return reweighted_log(log_proba, self.class_weight_)
+        weights, means, variances = self._moments(self._check_rows(X))
+        parts = [
+            _log_probabilities(component.observation, mean, variance)
+            for component, mean, variance in zip(self._components, means, variances, strict=True)
+        ]
+        return reweighted_log(mixture_log_probabilities(weights, parts), self.class_weight_)
 
     def predict_proba(self, X):
         """Return the class probabilities, integrated over the posterior of f.
@@ -121,7 +146,8 @@ class ClassPredictions(ClassifierMixin):
         of each of them. The interval is wide far from the data, and narrow where there are many
         rows, even if their labels are noisy. In simulations its coverage of the true probability
         was close to `confidence` for the Bernoulli likelihoods, and too low for "logistic-softmax",
-        "dirichlet", and "softmax" with many overlapping classes.
+        "dirichlet", and "softmax" with many overlapping classes. The cut points of "ordinal-logit"
+        are taken as known, unless ``hyperparameters="average"``, so its coverage is too low.
 
         Parameters
         ----------
@@ -129,7 +155,7 @@ class ClassPredictions(ClassifierMixin):
         confidence : float, default=0.95
             Posterior probability of each interval, in (0, 1).
         random_state : int, RandomState instance or None, default=0
-            Seed. With more than one function the intervals are quantiles of 1000 draws.
+            Seed. With more than two classes the intervals are quantiles of 1000 draws.
 
         Returns
         -------
@@ -143,35 +169,43 @@ class ClassPredictions(ClassifierMixin):
         ValueError
             If `confidence` is not between 0 and 1, or `random_state` is not a seed.
         """
-        if not isinstance(confidence, numbers.Real) or not 0.0 < confidence < 1.0:
-            raise ValueError(
-                f"confidence must be a number between 0 and 1, got {confidence!r}: for example 0.95"
-            )
+        tails = central_levels(confidence, "confidence")
         rng = check_random_state(random_state)
-        mean, variance = self._moments(self._check_rows(X))
-        tails = np.array([0.5 * (1.0 - confidence), 0.5 * (1.0 + confidence)])
+        weights, means, variances = self._moments(self._check_rows(X))
         with np.errstate(under="ignore"):
-            return self._intervals(mean, variance, tails, rng)
+            return self._intervals(weights, means, variances, tails, rng)
 
-    def _intervals(self, mean, variance, tails, rng, n_draws=1000):
-        """Return the quantiles of all classes, (low, high), from moments of f."""
-        if len(mean) == 1:
+    def _intervals(self, weights, means, variances, tails, rng, n_draws=1000):
+        """Return the quantiles of all classes, (low, high), from moments of f by component."""
+        n_functions, n_rows = means[0].shape
+        if n_functions == 1 and len(self.classes_) == 2:
             # The probability of the second class rises with f.
-            ends = mean[0] + ndtri(tails)[:, None] * np.sqrt(variance[0])
-            low, high = (self._probabilities(f[None])[:, 1] for f in ends)
+            ends = [mixture_quantiles(weights, means, variances, tail) for tail in tails]
+            low, high = (self._probabilities(self._likelihood, f)[:, 1] for f in ends)
             return np.stack([1.0 - high, low], axis=1), np.stack([1.0 - low, high], axis=1)
         # With the same draws at all rows, an interval does not depend on the other rows.
-        draws = rng.standard_normal((len(mean), n_draws))
-        low, high = np.empty((2, mean.shape[1], len(self.classes_)))
-        for row, (m, std) in enumerate(zip(mean.T, np.sqrt(variance.T), strict=True)):
-            f = m[:, None] + std[:, None] * draws
-            proba = self._probabilities(f)
+        which = np.zeros(n_draws, dtype=np.intp)
+        if len(weights) > 1:
+            which = rng.choice(len(weights), size=n_draws, p=weights)
+        draws = rng.standard_normal((n_functions, n_draws))
+        parts = [
+            (component.observation, np.flatnonzero(which == k))
+            for k, component in enumerate(self._components)
+        ]
+        means, deviations = np.stack(means), np.sqrt(np.stack(variances))
+        low, high = np.empty((2, n_rows, len(self.classes_)))
+        proba = np.empty((n_draws, len(self.classes_)))
+        for row in range(n_rows):
+            # From (S, K) to the component of each draw, (n_draws, K).
+            f = means[which, :, row].T + deviations[which, :, row].T * draws
+            for likelihood, drawn in parts:
+                proba[drawn] = self._probabilities(likelihood, f[:, drawn])
             low[row], high[row] = np.quantile(proba, tails, axis=0)
         return low, high
 
-    def _probabilities(self, f):
-        """Return the class probabilities (n, C) at given f, shape (K, n)."""
-        weighted = self.class_weight_ * self._likelihood.probabilities(f)
+    def _probabilities(self, likelihood, f):
+        """Return the class probabilities (n, C) of a likelihood at given f, shape (K, n)."""
+        weighted = self.class_weight_ * likelihood.probabilities(f)
         return weighted / weighted.sum(axis=1, keepdims=True)
 
     def latent_mean_and_variance(self, X):
@@ -185,13 +219,14 @@ class ClassPredictions(ClassifierMixin):
         -------
         mean : ndarray of shape (n_samples,) or (n_samples, n_classes)
             With two classes and a binary likelihood, that of the single function: the log-odds of
-            ``classes_[1]`` (with the probit, the normal quantile of its probability). With more
-            classes, and always with "softmax", "logistic-softmax" and "dirichlet", that of one
-            function per class. f does not depend on `class_weight`.
+            ``classes_[1]`` (with the probit, the normal quantile of its probability). With
+            "ordinal-logit" that of the single function, too, whose cut points `likelihood_` has.
+            With more classes, and always with "softmax", "logistic-softmax" and "dirichlet", that
+            of one function per class. f does not depend on `class_weight`.
         variance : ndarray of the shape of `mean`
             Variance of f at each row; far from the data it approaches that of the prior.
         """
-        return by_row(*self._moments(self._check_rows(X)))
+        return by_row(*mixture_moments(*self._moments(self._check_rows(X))))
 
     def sample_f(self, X, n_samples=1, random_state=0):
         """Return joint draws of f at all rows from its posterior.
@@ -224,10 +259,25 @@ class ClassPredictions(ClassifierMixin):
             check_scalar(n_samples, "n_samples", numbers.Integral, min_val=1),
             check_random_state(random_state),
         )
+
+        def sample(component, n):
+            return latent_samples(component.fitted, X, n, rng)
+
         with single_threaded_blas():
-            samples = latent_samples(self._fitted, X, n_samples, rng)
+            samples = mixture_samples(self._components, n_samples, rng, sample)
         samples = np.moveaxis(samples, -1, 0)
         return samples[:, 0] if samples.shape[1] == 1 else samples
+
+
+def _log_probabilities(likelihood, mean, variance):
+    """Return the log probabilities (N, C) of a likelihood, from moments (K, N) of f."""
+
+    def block(mean, variance):
+        return (), (likelihood.log_probabilities(mean, variance).T,)
+
+    with single_threaded_blas():
+        blocks = RowBlocks(mean.shape[1], len(mean) * N_NODES, n_threads=available_threads())
+        return blocks.visit(block, mean, variance)[1][0].T
 
 
 def reweighted_log(log_proba, factors):

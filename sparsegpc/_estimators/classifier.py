@@ -27,11 +27,23 @@ from sparsegpc._estimators.messages.fit_warnings import (
     weight_warnings,
 )
 from sparsegpc._estimators.messages.progress import evaluation_progress
+from sparsegpc._estimators.mixtures import (
+    HYPERPARAMETERS,
+    average_over_draws,
+    keep_single_draw,
+)
 from sparsegpc._estimators.one_vs_rest import OneVsRestLink, fit_one_vs_rest
 from sparsegpc.likelihoods import NAMES, resolve_likelihood
 
 # With one model per class: attributes that are summed over the models, and those that are listed.
-SUMMED = ("lower_bound_", "cost_per_row_", "n_iter_", "n_evaluations_", "n_site_iterations_")
+SUMMED = (
+    "lower_bound_",
+    "log_prior_",
+    "cost_per_row_",
+    "n_iter_",
+    "n_evaluations_",
+    "n_site_iterations_",
+)
 LISTED = (
     "inducing_points_",
     "inducing_indices_",
@@ -39,6 +51,10 @@ LISTED = (
     "history_",
     "growth_",
     "growth_end_",
+    "likelihood_",
+    "hyperparameter_draws_",
+    "hyperparameter_weights_",
+    "ess_",
 )
 
 
@@ -47,24 +63,44 @@ class SparseGPClassifier(ClassPredictions, BaseSparseGP):
 
     With two classes the log-odds f of the second one has a Gaussian process prior with a constant
     mean, and labels follow the logistic likelihood :math:`p(y = \pm 1 | f) = \sigma(y f)`; with
-    more classes, there is one function per class. M inducing points determine the approximate
-    posterior: its distribution at these points is the optimal Gaussian one (with several classes,
-    the optimal one with independent functions). A few passes over the data find it, without a
-    learning rate or a number of epochs. Hyperparameters maximise a lower bound on the log marginal
-    likelihood. The model chooses the points among the rows, and chooses them again when the
-    hyperparameters have changed.
+    more classes, there is one function per class, or a single one if they are ordered. M inducing
+    points determine the approximate posterior: its distribution at these points is the optimal
+    Gaussian one (with several functions, the optimal one with independent functions). A few passes
+    over the data find it, without a learning rate or a number of epochs. Hyperparameters maximise a
+    lower bound on the log marginal likelihood. The model chooses the points among the rows, and
+    chooses them again when the hyperparameters have changed.
 
     Parameters
     ----------
-    kernel : kernel of sklearn.gaussian_process.kernels or None, default=None
-        Covariance of f. Its free hyperparameters are learned within their bounds. The search tries
-        a few starts, the kernel's own values and length scales derived from the spread of the data,
-        on 200 rows and continues from the best result. None means ConstantKernel times RBF with one
-        length scale, with bounds relative to the spread of the data. ConstantKernel, RBF, Matern
-        (nu 0.5, 1.5, 2.5, inf), RationalQuadratic, ExpSineSquared, DotProduct and their sums and
-        products have analytic gradients. Any other kernel is differentiated by finite differences,
-        which take 2 evaluations of the kernel for each hyperparameter. A WhiteKernel raises a
-        ValueError.
+    kernel : kernel of sklearn.gaussian_process.kernels, str or None, default=None
+        Covariance of f. Names stand for ConstantKernel times a stationary kernel: "rbf" or None for
+        RBF; "matern12", "matern32" and "matern52" for Matern with nu 0.5, 1.5 and 2.5. Their start
+        values and bounds are relative to the spread of the data. In an object, ConstantKernel, RBF,
+        Matern (nu 0.5, 1.5, 2.5, inf), RationalQuadratic, ExpSineSquared, DotProduct,
+        :class:`sparsegpc.kernels.MainEffects`, :class:`sparsegpc.kernels.OrthogonalAdditive` and
+        their sums and products have analytic gradients.
+        Any other kernel is differentiated by finite differences, which take 2 evaluations of the
+        kernel for each hyperparameter. Free hyperparameters are learned within their bounds. The
+        search tries a few starts, the kernel's own values and length scales derived from the spread
+        of the data, on 200 rows and continues from the best result. A
+        WhiteKernel raises a ValueError.
+    length_scales : {"auto", "tied", "free", "common"}, default="auto"
+        "tied" means one length scale for each column, with a prior that draws them to a common
+        multiple of the columns' standard deviations. How strongly it does so is learned, too: the
+        length scales stay about equal where the data say little, and differ where they say much.
+        "free" means one for each column without a prior, and "common" one for all columns, in units
+        of X. "auto" leaves an object as it is, and for a kernel by name means "tied", or "common"
+        if more than 100 columns vary. An object must have the length scales that "tied", "free" or
+        "common" demands.
+    main_effects : bool or "auto", default="auto"
+        Whether to add :class:`sparsegpc.kernels.MainEffects`, a function of each column by itself,
+        to a kernel by name. It often helps where columns have strong effects of their own, and
+        makes each evaluation of the bound two to four times as expensive. With tied length scales,
+        the variances and the length scales of the effects are tied in the same way. "auto" fits
+        both kernels to N rows, at most 2000, adds main effects if they raise the bound by more than
+        log N nats, and goes on from the better fit. It leaves them out if `kernel` is an object, if
+        more than 100 columns vary, and with ``optimizer=None``. To a kernel of a single column
+        there is nothing to add, even with True.
     likelihood : str or likelihood, default="auto"
         Distribution of the labels given f, and how the model approximates it. "auto" means
         "bernoulli-logit" for two classes and "softmax" for more.
@@ -78,8 +114,13 @@ class SparseGPClassifier(ClassPredictions, BaseSparseGP):
         For any number of classes, in one model whose functions share kernel and points: "softmax"
         [5]_; "logistic-softmax" [6]_, another likelihood, bounded in closed form; "dirichlet" [7]_,
         regression on transformed labels, the fastest with many classes, but overconfident where
-        classes overlap. To change settings, pass an instance of a class in
-        :mod:`sparsegpc.likelihoods`.
+        classes overlap.
+
+        For ordered classes, such as grades: "ordinal-logit" [8]_, one function f and learned cut
+        points, at which f passes from one class to the next. The order is that of the sorted
+        labels, so strings that sort otherwise must be replaced by codes.
+
+        To change settings, pass an instance of a class in :mod:`sparsegpc.likelihoods`.
     n_inducing : int or "auto", default=200
         Maximum number of inducing points; it is silently limited to the number of distinct rows.
         More points bring the bound closer to that of the full Gaussian process, at a cost of O(M^2)
@@ -104,6 +145,11 @@ class SparseGPClassifier(ClassPredictions, BaseSparseGP):
         per row by twice as many points that confirms it.
     max_inducing : int, default=2000
         With ``n_inducing="auto"``, the maximum number of inducing points.
+    point_cost : float, default=0.0
+        Cost of an inducing point in nats. If it is positive, a fit ends by removing points until
+        each adds at least this much to the bound. Kept are about the points of highest ``bound -
+        point_cost * n_points``, at the hyperparameters that were learned with all points. 0.3 to 1
+        often saves a third of the points or more at little loss: :ref:`user guide <point-cost>`.
     bound : {"auto", "tight", "spherical", "standard"}, default="auto"
         How the bound accounts for the residual variance, the part of the prior variance of f that
         the inducing points do not explain: "standard" as in [1]_ and [3]_, "spherical" as in
@@ -119,9 +165,18 @@ class SparseGPClassifier(ClassPredictions, BaseSparseGP):
         data, up to a common factor: p(c | x) is replaced by w_c p(c | x), divided by the sum over
         classes. "balanced" makes all classes equally frequent. Factors can also be costs:
         `predict` minimises the expected cost if missing a row of class c costs w_c.
+    hyperparameters : {"best", "average"}, default="best"
+        "best" predicts with the learned hyperparameters. "average" averages predictions over 16
+        draws from their approximate posterior, so that intervals are wide enough if few rows leave
+        the hyperparameters uncertain. The inducing points are those of the learned hyperparameters.
+        With P hyperparameters this takes up to 4 P + 16 evaluations of the bound more, and
+        predictions take 16 times the time and the model 16 times the memory. All attributes except
+        the last three, and `certificate`, `lower_bound`, `effects` and `truncate`, refer to the
+        learned hyperparameters. One model per class raises a ValueError.
     optimizer : {"bfgs"} or None, default="bfgs"
         "bfgs" learns the hyperparameters within their bounds, by quasi-Newton steps on the bound's
-        gradient. None keeps the values of `kernel` or, with `warm_start`, those of the last fit.
+        gradient. None keeps the values of `kernel` or, with `warm_start`, those of the last fit;
+        the cut points of "ordinal-logit" are then those that suit a constant f.
     n_restarts_optimizer : int, default=0
         Number of further runs, each from hyperparameters drawn log-uniformly within their bounds.
     max_iter : int, default=100
@@ -134,7 +189,9 @@ class SparseGPClassifier(ClassPredictions, BaseSparseGP):
     optimize_inducing : bool, default=False
         Finally maximise the bound over the locations of the points, together with the
         hyperparameters. The points are then no longer rows. This raises the bound when there are
-        few points, and takes up to `max_iter` further evaluations.
+        few points, and takes up to `max_iter` further evaluations. With 5000 rows or more, and 160
+        or more for each point, a quarter of the rows serve to choose and to move the points, which
+        then move for at most ``max_iter / 4`` iterations on all rows.
     warm_start : bool, default=False
         Start from the hyperparameters of the last fit, and from its inducing points if `selector`
         does not fix the points and there are at most `n_inducing` of them. The kernel may have
@@ -162,7 +219,8 @@ class SparseGPClassifier(ClassPredictions, BaseSparseGP):
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-        Class labels, sorted. With a likelihood for two classes, a large f favours ``classes_[1]``.
+        Class labels, sorted. With a likelihood for two classes, a large f favours ``classes_[1]``;
+        with "ordinal-logit" it favours the last class.
     class_weight_ : ndarray of shape (n_classes,)
         Factors of the class probabilities, from `class_weight`; ones if it is None.
     estimators_ : list of SparseGPClassifier or None
@@ -173,8 +231,12 @@ class SparseGPClassifier(ClassPredictions, BaseSparseGP):
         Kernel with the learned hyperparameters. [A CompoundKernel of all kernels.]
     prior_mean_ : float or ndarray of shape (n_classes,)
         Constant mean of f, or of each function if there is one function per class.
+    likelihood_ : likelihood
+        Likelihood with its learned parameters. With "ordinal-logit" its attribute `cut_points`
+        holds the cut points. [A list.]
     inducing_points_ : ndarray of shape (n_points, `n_features_in_`)
-        Inducing points in the order of their choice. [A list.]
+        Inducing points in the order of their choice, or with `point_cost` of their worth: the last
+        one is the first that a higher cost would remove. [A list.]
     inducing_indices_ : ndarray of shape (n_points,) or None
         Indices of the inducing points among the rows of the X given to `fit`; None if some point is
         not a row. [A list.]
@@ -186,6 +248,9 @@ class SparseGPClassifier(ClassPredictions, BaseSparseGP):
         Lower bound on the log marginal likelihood of the training data, in nats; with "dirichlet"
         that of the transformed labels. Use it to compare kernels and points, not likelihoods. [The
         sum, which does not bound the likelihood of the original labels.]
+    log_prior_ : float
+        Log density of the prior of the hyperparameters, in nats, up to a constant; 0 without one.
+        Learning maximises its sum with `lower_bound_`. [The sum.]
     cost_per_row_ : float
         Cost of the residual variance, in nats per row: half the mean of site precision times
         residual, which `selection_tol` limits; summed over functions. Use it to compare choices of
@@ -212,7 +277,8 @@ class SparseGPClassifier(ClassPredictions, BaseSparseGP):
     n_iter_ : int
         Total number of optimiser steps.
     n_evaluations_ : int
-        Total number of evaluations of the bound, including those on subsets of the rows.
+        Total number of evaluations of the bound, including those on subsets of the rows, but not
+        those of ``hyperparameters="average"``.
     n_site_iterations_ : int
         Total number of passes of the site solver, each of which takes about 2 N M^2 operations per
         function.
@@ -225,6 +291,16 @@ class SparseGPClassifier(ClassPredictions, BaseSparseGP):
         Number of columns seen in `fit`.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Names of the columns, if X had column names that are strings.
+    hyperparameter_draws_ : ndarray of shape (n_draws, n_parameters)
+        The draws over which predictions are averaged: logarithms of the free hyperparameters of
+        `kernel_` and of the gaps between cut points of "ordinal-logit". A single draw, the learned
+        hyperparameters, unless ``hyperparameters="average"`` and some are learned. [A list.]
+    hyperparameter_weights_ : ndarray of shape (n_draws,)
+        Weights of the draws in predictions; they sum to one. [A list.]
+    ess_ : float
+        Effective number of draws, one over the sum of squares of their importance weights. If it is
+        below 4, these are not trusted, and all draws within the bounds have the same weight. [A
+        list.]
 
     See Also
     --------
@@ -235,15 +311,16 @@ class SparseGPClassifier(ClassPredictions, BaseSparseGP):
     Notes
     -----
     With N rows, M points and D columns, each evaluation of the bound takes O(N M (M + D)) time, and
-    C times that for C functions; a fit typically needs 20 to 60 evaluations. It takes O(N) memory,
-    and arrays of shape (M, N) up to scikit-learn's ``working_memory``. Predictions cost O(M (M +
-    D)) per row. The model keeps no training rows except the inducing points: whatever the number of
-    rows, a saved model takes about 8 (C + 1) M^2 + 8 M D bytes for C functions; with one model per
-    class, each model takes about 16 M^2 + 8 M D bytes. Rows are sorted and equal rows are merged.
-    The result therefore does not depend on the order of the rows, and two copies of a row give the
-    same model as one row of weight two. Rows of a `numpy.memmap`, or of another array that is read
-    by slices, are not copied, sorted or merged: see "Rows that do not fit in memory" in the user
-    guide. For the peak memory see "How much memory" there.
+    C times that for C functions; a fit typically needs 30 to 200 evaluations, some of them of parts
+    of the rows. It takes O(N) memory, and arrays of shape (M, N) up to scikit-learn's
+    ``working_memory``. Predictions cost O(M (M + D)) per row. The model keeps no training rows
+    except the inducing points: whatever the number of rows, a saved model takes about 8 (C + 1) M^2
+    + 8 M D bytes for C functions; with one model per class, each model takes about 16 M^2 + 8 M D
+    bytes. Rows are sorted and equal rows are merged. The result therefore does not depend on the
+    order of the rows, and two copies of a row give the same model as one row of weight two. Rows of
+    a `numpy.memmap`, or of another array that is read by slices, are not copied, sorted or merged:
+    see "Rows that do not fit in memory" in the user guide. For the peak of memory see "Peak memory"
+    there.
 
     References
     ----------
@@ -261,6 +338,7 @@ class SparseGPClassifier(ClassPredictions, BaseSparseGP):
        conjugate", UAI 2019.
     .. [7] Milios, Camoriano, Michiardi, Rosasco, Filippone, "Dirichlet-based Gaussian processes for
        large-scale calibrated classification", NeurIPS 2018.
+    .. [8] McCullagh, "Regression models for ordinal data", JRSS B 42, 1980.
 
     Examples
     --------
@@ -281,6 +359,7 @@ class SparseGPClassifier(ClassPredictions, BaseSparseGP):
     _parameter_constraints = {
         **BaseSparseGP._parameter_constraints,
         "likelihood": [StrOptions({"auto", *NAMES}), LabelLikelihood],
+        "hyperparameters": [StrOptions(HYPERPARAMETERS)],
         "class_weight": [dict, StrOptions({"balanced"}), None],
         "n_jobs": [
             Interval(numbers.Integral, 1, None, closed="left"),
@@ -293,15 +372,19 @@ class SparseGPClassifier(ClassPredictions, BaseSparseGP):
         self,
         kernel=None,
         *,
+        length_scales="auto",
+        main_effects="auto",
         likelihood="auto",
         n_inducing=200,
         selector="auto",
         selection_tol=1e-5,
         certificate_tol=1e-2,
         max_inducing=2000,
+        point_cost=0.0,
         bound="auto",
         fit_prior_mean=True,
         class_weight=None,
+        hyperparameters="best",
         optimizer="bfgs",
         n_restarts_optimizer=0,
         max_iter=100,
@@ -315,15 +398,19 @@ class SparseGPClassifier(ClassPredictions, BaseSparseGP):
         callback=None,
     ):
         self.kernel = kernel
+        self.length_scales = length_scales
+        self.main_effects = main_effects
         self.likelihood = likelihood
         self.n_inducing = n_inducing
         self.selector = selector
         self.selection_tol = selection_tol
         self.certificate_tol = certificate_tol
         self.max_inducing = max_inducing
+        self.point_cost = point_cost
         self.bound = bound
         self.fit_prior_mean = fit_prior_mean
         self.class_weight = class_weight
+        self.hyperparameters = hyperparameters
         self.optimizer = optimizer
         self.n_restarts_optimizer = n_restarts_optimizer
         self.max_iter = max_iter
@@ -401,13 +488,35 @@ class SparseGPClassifier(ClassPredictions, BaseSparseGP):
         likelihood = resolve_likelihood(self.likelihood, n_classes)
         self.n_features_in_ = rows.X.shape[1]
         rng = check_random_state(self.random_state)
+        self._check_average(likelihood, n_classes)
         if n_classes > 2 and not likelihood.takes_many_classes:
             return self._fit_one_vs_rest(rows, rng, context)
         if not hasattr(self, "classes_"):
             self.classes_, self.class_weight_ = np.arange(n_classes), np.ones(n_classes)
         self.estimators_ = None
         self._likelihood = likelihood.for_classes(n_classes)
-        return self._learn(self._problem(rows, progress), rng)
+        return self._learn_rows(rows, progress, rng)
+
+    def _store(self, result, problem):
+        super()._store(result, problem)
+        self.likelihood_ = self._likelihood
+        average_over_draws(
+            self, result, problem, lambda evaluation: self._likelihood_at(evaluation, problem)
+        )
+
+    def _store_posterior(self, evaluation, model, offset):
+        super()._store_posterior(evaluation, model, offset)
+        keep_single_draw(self, evaluation.theta)
+
+    def _check_average(self, likelihood, n_classes):
+        """Raise ValueError if this model cannot average over hyperparameters."""
+        is_split = n_classes > 2 and not likelihood.takes_many_classes
+        if self.hyperparameters == "average" and is_split:
+            raise ValueError(
+                "hyperparameters='average' needs a single model for all classes, got likelihood="
+                f"{self.likelihood!r}, which fits one for each of {n_classes} classes: choose "
+                "'softmax', or hyperparameters='best'"
+            )
 
     def _fit_one_vs_rest(self, rows, rng, context):
         estimators, warnings_by_class = fit_one_vs_rest(
@@ -422,7 +531,7 @@ class SparseGPClassifier(ClassPredictions, BaseSparseGP):
         self.estimators_ = estimators
         self._likelihood = OneVsRestLink([model._likelihood for model in estimators])
         # Remove what an earlier fit of a single model has set.
-        for name in ("_theta", "_posterior"):
+        for name in ("_theta", "_posterior", "_mixture"):
             vars(self).pop(name, None)
         self.kernel_ = CompoundKernel([model.kernel_ for model in estimators])
         for name in SUMMED:
@@ -455,7 +564,7 @@ class SparseGPClassifier(ClassPredictions, BaseSparseGP):
     _certain_range = 5.0
 
     def _limit_meaning(self, name, side, best):
-        variance = name.endswith("constant_value") and side == "upper"
-        if variance and latent_range(best) > self._certain_range:
+        is_scale = name.endswith("constant_value") or name.startswith("gap between cut points")
+        if is_scale and side == "upper" and latent_range(best) > self._certain_range:
             return "the classes look separable, probabilities approach 0 and 1"
         return ""

@@ -10,11 +10,14 @@ from sklearn.utils.validation import check_is_fitted
 from sparsegpc._core.learning.fit import solve_final
 from sparsegpc._core.models.certification import certificate_of
 from sparsegpc._core.models.model import SparseModel
+from sparsegpc._core.models.point_gains import gains_of_rows, point_gains
 from sparsegpc._core.rows.threads import single_threaded_blas
 from sparsegpc._core.selection.selectors import InducingPoints
 from sparsegpc._estimators.input.fitted_model import (
     check_as_many_rows,
+    check_candidates,
     check_method,
+    check_one_model,
     check_same_rows,
     check_size,
     check_theta,
@@ -56,8 +59,25 @@ def certified(estimator, method, *data):
 
 def _certified(part, method):
     evaluation = part.solved(part.theta, part.estimator._posterior)
-    check_same_rows(part.estimator, evaluation.elbo + part.offset, part.model.tol)
+    check_same_rows("certificate", part, evaluation)
     return certificate_of(part.model, evaluation, method).shifted(part.offset)
+
+
+def gains(estimator, candidates, *data):
+    """Return the gains of the points of a fitted estimator, or of candidates for further points.
+
+    `candidates` are rows or None; `data` are those of its fit.
+    """
+    check_is_fitted(estimator)
+    check_one_model("point_gains", estimator)
+    Z = None if candidates is None else check_candidates(candidates, estimator.n_features_in_)
+    with single_threaded_blas():
+        (part,) = estimator._restated(*data)
+        evaluation = part.solved(part.theta, estimator._posterior)
+        check_same_rows("point_gains", part, evaluation)
+        if Z is None:
+            return point_gains(part.model, evaluation).gains()
+        return gains_of_rows(part.model, evaluation, Z)
 
 
 def bound_at(estimator, theta, eval_gradient, X, y, **others):
@@ -100,6 +120,7 @@ def _sum_of_bounds(parts, theta, eval_gradient):
 def truncated(estimator, n_points, *data):
     """Return a copy of a fitted estimator with its first points; `data` are those of its fit."""
     check_is_fitted(estimator)
+    check_one_model("truncate", estimator)
     check_size(n_points, estimator)
     with single_threaded_blas():
         (part,) = estimator._restated(*data)

@@ -9,16 +9,17 @@ from sklearn.utils import check_random_state
 
 from sparsegpc._core.bounds.slacks import SLACKS, sums_over_rows
 from sparsegpc._core.learning.few_rows import FewRows
-from sparsegpc._core.learning.fit import fit
+from sparsegpc._core.learning.fit import FitResult, fit, solve_final
 from sparsegpc._core.learning.fit_from import Climb, Limits
-from sparsegpc._core.learning.number_of_points import grow
+from sparsegpc._core.learning.number_of_points import Growth, grow
+from sparsegpc._core.learning.point_cost import keep_worthwhile_points
 from sparsegpc._core.learning.progress import Progress
 from sparsegpc._core.models.certification import gap_per_row
 from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.rows.unique_rows import UniqueRows, find_rows
 from sparsegpc._core.selection.selectors import FixedSelector, InducingPoints
 from sparsegpc._estimators.inducing_points import check_inducing_points, make_choice
-from sparsegpc._estimators.kernels.initialization import start_values, weak_prior
+from sparsegpc._estimators.kernels.initialization import shorter_lengths, start_values, weak_prior
 from sparsegpc._estimators.kernels.sklearn_kernels import AdaptedKernel, kernel_structure
 from sparsegpc._estimators.kernels.spread import Spread
 from sparsegpc._estimators.messages.progress import print_line
@@ -48,6 +49,24 @@ class Problem(NamedTuple):
         return self.progress.offset * self.model.total_weight
 
 
+class Found(NamedTuple):
+    """The result of a search, and how the number of points grew if ``n_inducing="auto"``."""
+
+    result: FitResult
+    growth: Growth | None = None
+
+
+def evaluated_last(found, problem):
+    """Return what was `Found`, evaluated again after other models were tried.
+
+    The last evaluation that a fit reports is that of its result.
+    """
+    best = found.result.best
+    best = solve_final(problem.model, best.theta, best.points, best.states)
+    problem.progress.evaluated(problem.model, best)
+    return found._replace(result=found.result._replace(best=best))
+
+
 def search(estimator, problem, rng, *, warm=False, starts=None, first=None):
     """Learn hyperparameters and points according to the parameters of an estimator.
 
@@ -67,18 +86,16 @@ def search(estimator, problem, rng, *, warm=False, starts=None, first=None):
 
     Returns
     -------
-    result : FitResult
-    growth : Growth or None
-        None unless ``n_inducing="auto"``.
+    Found
     """
     if warm:
         _check_same_kernel(estimator, problem)
         _check_same_parameters(estimator, problem)
     if estimator.n_inducing != "auto":
-        choose = _choice(estimator, problem, rng)
+        choose = point_selector(estimator, problem, rng)
         if warm:
             first = _last_points(estimator, choose, problem.rows)
-        return _search(estimator, problem, rng, choose, warm, starts, first), None
+        return Found(_search(estimator, problem, rng, choose, warm, starts, first))
     rows = problem.rows
 
     def fit_points(n_points, starts_then):
@@ -95,8 +112,8 @@ def search(estimator, problem, rng, *, warm=False, starts=None, first=None):
         return _search(estimator, problem, rng, choose, is_warm, starts_then, last)
 
     is_contradicted = None
-    if starts is None and not warm and learns(estimator, problem.parameters):
-        starts, is_contradicted = _learned_from_few_rows(estimator, problem)
+    if not warm and learns(estimator, problem.parameters):
+        starts, is_contradicted = _learned_from_few_rows(estimator, problem, starts)
     growth = grow(
         fit_points,
         partial(_gap, estimator, problem),
@@ -109,35 +126,74 @@ def search(estimator, problem, rng, *, warm=False, starts=None, first=None):
     )
     for step in growth.history:
         step["lower_bound"] += problem.offset
-    return growth.result, growth
+    return Found(growth.result, growth)
 
 
-def _learned_from_few_rows(estimator, problem):
+def pay_for_points(estimator, problem, result):
+    """Return the `FitResult` without the points that gain less than ``point_cost``."""
+    if estimator.point_cost == 0.0:
+        return result
+    cost, progress = float(estimator.point_cost), problem.progress
+    smaller = keep_worthwhile_points(problem.model, result, cost, progress)
+    if estimator.verbose:
+        sizes = [len(each.best.points.Z) for each in (smaller, result)]
+        bound = smaller.best.elbo + problem.offset
+        text = f"{sizes[0]} of {sizes[1]} points gain at least {cost:g} nats, bound {bound:.4f}"
+        print_line(estimator, text, progress.label)
+    return smaller
+
+
+def _learned_from_few_rows(estimator, problem, starts):
     """Return starts that a few rows suggest, and a function that tells if they contradict a theta.
 
-    Both are None if the rows suggest no more than a constant function.
+    The function is None, and `starts` are returned, if the rows suggest no more than a constant
+    function.
     """
     parameters = problem.parameters
+    given = start_values(parameters, problem.spread) if starts is None else starts
     prior = weak_prior(parameters, problem.spread)
     limits = Limits(estimator.max_iter, 0, problem.progress)
     few = FewRows(problem.model, parameters.bounds, limits, prior)
-    climbs, n_needed = few.climbs(list(map(Climb, start_values(parameters, problem.spread))))
+    climbs, n_needed = few.climbs(list(map(Climb, given)))
     if not few.beats_constant(climbs[0]):
-        return None, None
+        return starts, None
     starts = [climb.end.theta for climb in climbs[:n_needed]]
     return starts, partial(few.contradict, best=climbs[0])
 
 
 def with_likelihood(parameters, model):
-    """Return an `AdaptedKernel` extended by the likelihood's parameters for each output."""
+    """Return an `AdaptedKernel` extended by the likelihood's parameters for each output.
+
+    Raises ValueError if the initial values of a likelihood are not within its bounds.
+    """
     likelihood, weight = model.likelihood, model.weight
-    for y in model.targets:
-        parameters = parameters.extended(
-            likelihood.initial_params(y, weight),
-            likelihood.params_bounds(y, weight),
-            likelihood.params_names(),
-        )
+    for k, y in enumerate(model.targets):
+        start, bounds = likelihood.initial_params(y, weight), likelihood.params_bounds(y, weight)
+        _check_start(likelihood, start, bounds)
+        suffix = "" if len(model.targets) == 1 else f" of output {k}"
+        names = [name + suffix for name in likelihood.params_names()]
+        parameters = parameters.extended(start, bounds, names)
     return parameters
+
+
+def _check_start(likelihood, start, bounds):
+    """Raise ValueError if initial parameters of a likelihood are not within their bounds."""
+    name, n_params = type(likelihood).__name__, likelihood.n_params
+    for method, value, shape in (
+        ("initial_params", start, (n_params,)),
+        ("params_bounds", bounds, (n_params, 2)),
+    ):
+        if np.shape(value) != shape:
+            raise ValueError(
+                f"{name}.{method} must return an array of shape {shape}, as {name}.n_params is "
+                f"{n_params}, got shape {np.shape(value)}"
+            )
+    start, (low, high) = np.asarray(start), np.asarray(bounds).T
+    if not ((low <= start) & (start <= high) & np.isfinite(start)).all():
+        raise ValueError(
+            f"{name}.initial_params must be finite and within {name}.params_bounds, got "
+            f"{start.tolist()} for the bounds {np.asarray(bounds).tolist()}: change one of them"
+        )
 
 
 def resolve_slack(bound, likelihood, *, in_batches=False):
@@ -178,9 +234,12 @@ def _search(estimator, problem, rng, choose, warm, starts, first):
     cold = [parameters.theta]
     if is_learned:
         cold = start_values(parameters, problem.spread)
+    is_cold = starts is None and not warm
     # Few rows may not tell how good the user's own start is.
-    own = cold[:1] if starts is None and not warm and estimator.kernel is not None else []
-    fallbacks = cold if is_learned and (warm or starts is not None) else []
+    own = cold[:1] if is_cold and isinstance(estimator.kernel, Kernel) else []
+    fallbacks = cold if is_learned and not is_cold else []
+    # Other starts come from a fit that has tried them.
+    alternatives = shorter_lengths(parameters, problem.spread) if is_cold else None
     if starts is None:
         starts = [estimator._theta] if warm else cold
     return fit(
@@ -194,7 +253,8 @@ def _search(estimator, problem, rng, choose, warm, starts, first):
         restarts=[*own, *_restarts(estimator, problem, rng)] if is_learned else [],
         fallbacks=fallbacks,
         first=first,
-        prior=weak_prior(parameters, problem.spread),
+        weak_prior=weak_prior(parameters, problem.spread),
+        alternatives=alternatives,
         report=partial(_report, estimator, problem) if estimator.verbose else None,
         progress=problem.progress,
     )
@@ -212,7 +272,7 @@ def _restarts(estimator, problem, rng):
     return [rng.uniform(*bounds.T) for _ in range(n_restarts)]
 
 
-def _choice(estimator, problem, rng):
+def point_selector(estimator, problem, rng):
     """Return the selector of points that the parameter `selector` specifies."""
     selector, rows = estimator.selector, problem.rows
     if isinstance(selector, str):
@@ -282,7 +342,7 @@ def _free(kernel):
 def _last_points(estimator, choose, rows):
     """Return the points of the last fit, or None if the parameters do not allow them."""
     points = estimator.inducing_points_
-    if choose.fixed or len(points) > choose.n_points:
+    if choose.fixed or len(points) > choose.n_points or estimator.point_cost > 0.0:
         return None
     Z_noise = None if estimator._noise is None else estimator._noise.points
     return InducingPoints(points, find_rows(points, rows.X), None, Z_noise)

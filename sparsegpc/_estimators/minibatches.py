@@ -6,25 +6,25 @@ from typing import NamedTuple
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from sparsegpc._core.learning.fit import fit
 from sparsegpc._core.minibatches.epochs import learn, solve_best
 from sparsegpc._core.optimisers.learning_rates import halving
-from sparsegpc._core.rows.unique_rows import unique_rows
+from sparsegpc._core.rows.unique_rows import merged_rows, unique_rows
 from sparsegpc._core.selection.selectors import CandidateRows, PivotedSelector
 from sparsegpc._estimators.base_estimator import Estimator
+from sparsegpc._estimators.effects import ColumnEffects
 from sparsegpc._estimators.inducing_points import METHODS, check_inducing_points, make_choice
 from sparsegpc._estimators.input.settings import row_options
-from sparsegpc._estimators.input.targets import distinct_rows
 from sparsegpc._estimators.input.validation import refuse_overflow
-from sparsegpc._estimators.kernels.initialization import start_values, weak_prior
+from sparsegpc._estimators.kernels.initialization import shorter_lengths, start_values, weak_prior
+from sparsegpc._estimators.kernels.named_kernels import KERNEL_CONSTRAINTS
 from sparsegpc._estimators.messages.callbacks import CALLBACK_SUPPORT
 from sparsegpc._estimators.messages.fit_warnings import FRAMES_TO_USER
 
-# Rows, points and steps of the fit that gives start values; it takes about a second.
+# Rows, points and steps of the fit that gives start values; it takes a second or two.
 START_ROWS, START_POINTS, START_ITERATIONS = 2000, 200, 30
 # `history_` keeps so many calls of partial_fit, so that a model of an endless stream stays small.
 LONGEST_HISTORY = 1000
@@ -56,7 +56,8 @@ def learn_theta(model, parameters, spread, n_inducing):
         PivotedSelector("argmax", min(n_inducing, START_POINTS)),
         max_iter=START_ITERATIONS,
         max_reselections=1,
-        prior=weak_prior(parameters, spread),
+        weak_prior=weak_prior(parameters, spread),
+        alternatives=shorter_lengths(parameters, spread),
     )
     return result.best.theta
 
@@ -85,7 +86,7 @@ def choose_points(kernel, theta, X, weight, *, selector, n_inducing, rng):
 
 
 class FirstRows(NamedTuple):
-    """The first rows of a stream: X (N, D), y and weight, shape (N,) each.
+    """The first rows of a stream: X (N, D), y and weight, shape (N,) each; y may hold records.
 
     Points and hyperparameters were last learned when there were ``n_learned`` rows.
     """
@@ -101,11 +102,12 @@ class FirstRows(NamedTuple):
         return FirstRows(*map(np.concatenate, both), self.n_learned)
 
 
-class BaseMinibatches(*CALLBACK_SUPPORT, Estimator):
+class BaseMinibatches(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
     """Implement the steps of `fit` and `partial_fit`, given the core's model and distinct rows."""
 
     _parameter_constraints = {
-        "kernel": [Kernel, None],
+        **KERNEL_CONSTRAINTS,
+        "main_effects": ["boolean"],
         "n_inducing": [Interval(numbers.Integral, 1, None, closed="left")],
         "selector": [StrOptions(set(METHODS)), "array-like"],
         "fit_prior_mean": ["boolean"],
@@ -173,8 +175,7 @@ class BaseMinibatches(*CALLBACK_SUPPORT, Estimator):
             self._warn_user(
                 "learned hyperparameters from batches of rows that are worse for all rows than a "
                 "constant function: the model is that of the first rows, or constant. If X is "
-                "informative, raise batch_size or n_epochs, lower learning_rate, or scale the "
-                "columns"
+                "informative, raise batch_size or n_epochs, or lower learning_rate"
             )
 
     def _warn_user(self, what):
@@ -217,9 +218,9 @@ class BaseMinibatches(*CALLBACK_SUPPORT, Estimator):
         is_last = n_rows >= self._n_first_rows
         if is_last or n_rows >= 2 * rows.n_learned:
             rng = check_random_state(self.random_state)
-            X, y, weight, _, _ = distinct_rows(*rows[:3], None)
+            X, y, weight = merged_rows(*rows[:3])
             order = self._shuffled(y, rng)
-            X, y, weight = X[order], y[order].astype(rows.y.dtype), weight[order]
+            X, y, weight = X[order], y[order], weight[order]
             self._state, found = self._start(X, y, weight, rng)
             rows = rows._replace(n_learned=n_rows)
         # Until then the hyperparameters are learned anew so soon that steps would not pay.

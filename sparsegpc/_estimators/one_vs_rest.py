@@ -3,13 +3,11 @@
 from copy import copy, deepcopy
 
 import numpy as np
-from joblib import effective_n_jobs
 from scipy.special import logsumexp
-from sklearn import config_context, get_config
 from sklearn.base import clone
-from sklearn.utils.parallel import Parallel, delayed
 
-from sparsegpc._core.rows.threads import available_threads, shared_threads, single_threaded_blas
+from sparsegpc._core.rows.threads import single_threaded_blas
+from sparsegpc._estimators.concurrent_fits import fit_concurrently
 from sparsegpc._estimators.messages.callbacks import class_task
 from sparsegpc._estimators.messages.progress import evaluation_progress
 
@@ -38,13 +36,6 @@ def fit_one_vs_rest(template, rows, labels, seeds, *, previous, n_jobs, context=
     estimators : list of SparseGPClassifier
     warnings_by_class : list of list of FitWarning
     """
-    if n_jobs is not None:
-        # joblib would start more processes than there are classes, or fail to start so many.
-        n_jobs = min(effective_n_jobs(n_jobs), len(seeds))
-    n_at_once = min(effective_n_jobs(n_jobs), len(seeds))
-    n_threads = max(1, available_threads() // n_at_once)
-    # The models share the working memory that a single model may use.
-    memory = get_config()["working_memory"] / n_at_once
     # The models share the callback, as it may be impossible to copy.
     callback, template = template.callback, copy(template).set_params(callback=None)
     # scikit-learn's callbacks are called through `context`.
@@ -60,21 +51,19 @@ def fit_one_vs_rest(template, rows, labels, seeds, *, previous, n_jobs, context=
         if context is not None:
             class_context = context.subcontext(f"class {label} against the rest", max_subtasks=None)
         class_rows = rows._replace(y=(rows.y == k).astype(int))
-        jobs.append(
-            delayed(_fit_one)(estimator, class_rows, n_threads, memory, class_context, label)
-        )
-    estimators, warnings_by_class = zip(*Parallel(n_jobs=n_jobs)(jobs), strict=True)
+        jobs.append((estimator, class_rows, class_context, label))
+    fits = fit_concurrently(_fit_one, jobs, n_jobs)
+    estimators, warnings_by_class = zip(*fits, strict=True)
     # Without the callback, models can be saved even if the callback cannot.
     for estimator in estimators:
         estimator.callback = None
     return list(estimators), list(warnings_by_class)
 
 
-def _fit_one(estimator, rows, n_threads, memory, context, label):
+def _fit_one(estimator, rows, context, label):
     progress = evaluation_progress(estimator, context, label)
     # The caller's limit on BLAS threads does not apply in another process.
-    limits = shared_threads(n_threads), config_context(working_memory=memory)
-    with limits[0], limits[1], single_threaded_blas(), class_task(estimator, context):
+    with single_threaded_blas(), class_task(estimator, context):
         return estimator, estimator._fit_classes(rows, progress)
 
 

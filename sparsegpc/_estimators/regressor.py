@@ -5,16 +5,17 @@ from sklearn.base import _fit_context
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
 
-from sparsegpc._core.learning.growing_subsets import FEWEST_ROWS
 from sparsegpc._core.likelihoods.gaussian import KnownNoise
 from sparsegpc._core.models.evaluation import Counts
 from sparsegpc._core.rows.threads import single_threaded_blas
 from sparsegpc._core.rows.unique_rows import unique_rows
 from sparsegpc._estimators.base_sparse_gp import BaseSparseGP
-from sparsegpc._estimators.fitted_bounds import Restated, bound_at, certified, truncated
+from sparsegpc._estimators.fitted_bounds import Restated, bound_at, certified, gains, truncated
 from sparsegpc._estimators.input.targets import (
     Targets,
     centred,
+    centres,
+    deviations,
     distinct_rows,
     second_moments,
 )
@@ -23,27 +24,30 @@ from sparsegpc._estimators.input.validation import (
     column_names,
     validated_rows,
 )
-from sparsegpc._estimators.kernels.initialization import default_kernel
-from sparsegpc._estimators.kernels.sklearn_kernels import adapt_kernel, check_white, split_white
+from sparsegpc._estimators.kernels.named_kernels import KernelChoice
+from sparsegpc._estimators.kernels.sklearn_kernels import adapt_kernel
 from sparsegpc._estimators.kernels.spread import measure_spread
-from sparsegpc._estimators.learning import Problem, check_auto, search
+from sparsegpc._estimators.learning import Problem, check_auto
 from sparsegpc._estimators.messages.callbacks import fit_task
-from sparsegpc._estimators.messages.fit_warnings import weight_warnings
+from sparsegpc._estimators.messages.fit_warnings import repetition_warnings, weight_warnings
 from sparsegpc._estimators.messages.progress import evaluation_progress
 from sparsegpc._estimators.messages.target_scale import describe_mismatch
+from sparsegpc._estimators.mixtures import (
+    HYPERPARAMETERS,
+    average_over_draws,
+    keep_single_draw,
+)
 from sparsegpc._estimators.noise.base import NoiseSetting
 from sparsegpc._estimators.noise.registry import (
+    AUTO,
     DEFAULT,
     NOISES,
     make_plan,
-    one_variance,
     resolve_noise,
 )
+from sparsegpc._estimators.noise.white_kernels import WHITE_IN_PRODUCT, kernel_and_noise
+from sparsegpc._estimators.noise_choice import decide_noise
 from sparsegpc._estimators.regression_predictions import GaussianPredictions
-
-WHITE_IN_PRODUCT = (
-    "a WhiteKernel may only be a summand of a regressor's kernel, where it stands for the noise"
-)
 
 
 class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
@@ -51,29 +55,53 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
 
     Targets are :math:`y_n = f(x_n) + \epsilon_n` where f has a Gaussian process prior with a
     constant mean and the Gaussian noise :math:`\epsilon_n` has one variance for all rows, one that
-    is known at each row, or one that depends on the row and is learned. M inducing points determine
-    the approximate posterior, which has a closed form [1]_. Hyperparameters maximise a lower bound
-    on the log marginal likelihood. The model chooses the points among the rows, and chooses them
-    again when the hyperparameters have changed. `certificate` bounds the distance to the exact
+    is known at each row, or one that depends on the row and is learned; or the noise has a
+    Student-t distribution, for targets with outliers. M inducing points determine the approximate
+    posterior, which has a closed form for Gaussian noise [1]_. Hyperparameters maximise a lower
+    bound on the log marginal likelihood. The model chooses the points among the rows, and chooses
+    them again when the hyperparameters have changed. `certificate` bounds the distance to the exact
     posterior.
 
     Parameters
     ----------
-    kernel : kernel of sklearn.gaussian_process.kernels or None, default=None
-        Covariance of f. Its free hyperparameters are learned within their bounds. The search tries
-        a few starts, the kernel's own values and length scales derived from the spread of the data,
-        on 200 rows and continues from the best result. None means ConstantKernel times RBF with one
-        length scale, with start and bounds relative to the data. ConstantKernel, RBF, Matern (nu
-        0.5, 1.5, 2.5, inf), RationalQuadratic, ExpSineSquared, DotProduct and their sums and
-        products have analytic gradients. Any other kernel is differentiated by finite differences,
-        which take 2 evaluations of the kernel for each hyperparameter. A WhiteKernel summand stands
+    kernel : kernel of sklearn.gaussian_process.kernels, str or None, default=None
+        Covariance of f. Names stand for ConstantKernel times a stationary kernel: "rbf" or None for
+        RBF; "matern12", "matern32" and "matern52" for Matern with nu 0.5, 1.5 and 2.5. Their start
+        values and bounds are relative to the spread of the data. In an object, ConstantKernel, RBF,
+        Matern (nu 0.5, 1.5, 2.5, inf), RationalQuadratic, ExpSineSquared, DotProduct,
+        :class:`sparsegpc.kernels.MainEffects`, :class:`sparsegpc.kernels.OrthogonalAdditive` and
+        their sums and products have analytic gradients.
+        Any other kernel is differentiated by finite differences, which take 2 evaluations of the
+        kernel for each hyperparameter. Free hyperparameters are learned within their bounds. The
+        search tries a few starts, the kernel's own values and length scales derived from the spread
+        of the data, on 200 rows and continues from the best result. A WhiteKernel summand stands
         for the noise: its ``noise_level`` is the start value of the noise variance, and its bounds
         are those of the noise variance.
-    noise : {"homoscedastic", "polynomial", "gp"} or noise, default="homoscedastic"
-        Model of the noise variance: the same for all rows; or its logarithm is a quadratic
-        polynomial of the columns; or its logarithm is a second sparse Gaussian process. To change
-        settings, pass an instance of :class:`HomoscedasticNoise`, :class:`PolynomialNoise` or
-        :class:`GPNoise`. It is ignored if `fit` gets `noise_variance`.
+    length_scales : {"auto", "tied", "free", "common"}, default="auto"
+        "tied" means one length scale for each column, with a prior that draws them to a common
+        multiple of the columns' standard deviations. How strongly it does so is learned, too: the
+        length scales stay about equal where the data say little, and differ where they say much.
+        "free" means one for each column without a prior, and "common" one for all columns, in units
+        of X. "auto" leaves an object as it is, and for a kernel by name means "tied", or "common"
+        if more than 100 columns vary. An object must have the length scales that "tied", "free" or
+        "common" demands.
+    main_effects : bool or "auto", default="auto"
+        Whether to add :class:`sparsegpc.kernels.MainEffects`, a function of each column by itself,
+        to a kernel by name. It often helps where columns have strong effects of their own, and
+        makes each evaluation of the bound two to four times as expensive. With tied length scales,
+        the variances and the length scales of the effects are tied in the same way. "auto" fits
+        both kernels to N rows, at most 2000, adds main effects if they raise the bound by more than
+        log N nats, and goes on from the better fit. It leaves them out if `kernel` is an object, if
+        more than 100 columns vary, and with ``optimizer=None``. To a kernel of a single column
+        there is nothing to add, even with True.
+    noise : str or noise, default="homoscedastic"
+        Model of the noise. Gaussian noise has a variance that is the same for all rows,
+        "homoscedastic"; or whose logarithm is a quadratic polynomial of the columns, "polynomial";
+        or whose logarithm is a second sparse Gaussian process, "gp". "auto" learns both
+        "homoscedastic" and "gp", and takes the latter if it raises the bound by more than log N
+        nats. "student-t" is noise with outliers, at a higher cost. To change settings, pass an
+        instance of :class:`HomoscedasticNoise`, :class:`PolynomialNoise`, :class:`GPNoise` or
+        :class:`StudentTNoise`. It is ignored if `fit` gets `noise_variance`.
     n_inducing : int or "auto", default=200
         Maximum number of inducing points; it is silently limited to the number of distinct rows.
         More points bring the bound closer to that of the full Gaussian process, at a cost of O(M^2)
@@ -97,6 +125,11 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
         per row by twice as many points that confirms it.
     max_inducing : int, default=2000
         With ``n_inducing="auto"``, the maximum number of inducing points.
+    point_cost : float, default=0.0
+        Cost of an inducing point in nats. If it is positive, a fit ends by removing points until
+        each adds at least this much to the bound. Kept are about the points of highest ``bound -
+        point_cost * n_points``, at the hyperparameters that were learned with all points. 0.3 to 1
+        often saves a third of the points or more at little loss: :ref:`user guide <point-cost>`.
     bound : {"auto", "tight", "spherical", "standard"}, default="auto"
         How the bound accounts for the residual variance, the part of the prior variance of f that
         the inducing points do not explain: "standard" as in [2]_, "spherical" as in [3]_, "tight"
@@ -108,7 +141,16 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
         Whether to subtract the mean of each output and divide by its standard deviation before
         learning. Hyperparameters then refer to the normalised targets. Several outputs share a
         kernel, so they are always divided by their standard deviations if nothing else has their
-        units, that is with ``kernel=None`` and a `noise` by name.
+        units, that is with a kernel and a `noise` by name. With Student-t noise the median and the
+        median absolute deviation, times 1.4826, take the place of mean and standard deviation.
+    hyperparameters : {"best", "average"}, default="best"
+        "best" predicts with the learned hyperparameters. "average" averages predictions over 16
+        draws from their approximate posterior, so that intervals are wide enough if few rows leave
+        the hyperparameters uncertain. The inducing points are those of the learned hyperparameters.
+        With P hyperparameters this takes up to 4 P + 16 evaluations of the bound more, and
+        predictions take 16 times the time and the model 16 times the memory. All attributes except
+        the last three, and `certificate`, `lower_bound`, `effects` and `truncate`, refer to the
+        learned hyperparameters.
     optimizer : {"bfgs"} or None, default="bfgs"
         "bfgs" learns the hyperparameters within their bounds, by quasi-Newton steps on the bound's
         gradient. None keeps the values of `kernel` and `noise` or, with `warm_start`, those of the
@@ -125,7 +167,9 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
     optimize_inducing : bool, default=False
         Finally maximise the bound over the locations of the points, together with the
         hyperparameters. The points are then no longer rows. This raises the bound when there are
-        few points, and takes up to `max_iter` further evaluations.
+        few points, and takes up to `max_iter` further evaluations. With 5000 rows or more, and 160
+        or more for each point, a quarter of the rows serve to choose and to move the points, which
+        then move for at most ``max_iter / 4`` iterations on all rows.
     warm_start : bool, default=False
         Start from the hyperparameters of the last fit, and from its inducing points if `selector`
         does not fix the points and there are at most `n_inducing` of them. The kernel may have
@@ -151,12 +195,21 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
     kernel_ : kernel
         Kernel of f with the learned hyperparameters, without noise.
     noise_variance_ : float, ndarray of shape (n_outputs,) or None
-        Variance of homoscedastic noise, in squared units of y; None for other noise, see
-        `predict_noise_std`.
+        Variance of homoscedastic or Student-t noise, in squared units of y; None for other noise,
+        see `predict_noise_std`. It is infinite for Student-t noise with at most two degrees of
+        freedom.
+    noise_df_ : float, ndarray of shape (n_outputs,) or None
+        Degrees of freedom of Student-t noise; None for other noise.
+    noise_scale_ : float, ndarray of shape (n_outputs,) or None
+        Scale of Student-t noise, in units of y; None for other noise.
+    noise_bounds_ : dict or None
+        With ``noise="auto"``, the lower bound with each kind of noise, in nats, for targets in
+        their original units. None if nothing was compared.
     prior_mean_ : float or ndarray of shape (n_outputs,)
         Constant mean of f, in units of y.
     inducing_points_ : ndarray of shape (n_points, `n_features_in_`)
-        Inducing points in the order of their choice.
+        Inducing points in the order of their choice, or with `point_cost` of their worth: the last
+        one is the first that a higher cost would remove.
     inducing_indices_ : ndarray of shape (n_points,) or None
         Indices of the inducing points among the rows of the X given to `fit`; None if some point is
         not a row.
@@ -167,6 +220,9 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
     lower_bound_ : float
         Lower bound on the log marginal likelihood of the training data, in nats, for targets in
         their original units; summed over outputs.
+    log_prior_ : float
+        Log density of the prior of the hyperparameters, in nats, up to a constant; 0 without one.
+        Learning maximises its sum with `lower_bound_`.
     cost_per_row_ : float
         Cost of the residual variance, in nats per row: half the mean of site precision times
         residual, which `selection_tol` limits; summed over outputs. Use it to compare choices of
@@ -192,10 +248,11 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
     n_iter_ : int
         Total number of optimiser steps.
     n_evaluations_ : int
-        Total number of evaluations of the bound, including those on subsets of the rows.
+        Total number of evaluations of the bound, including those on subsets of the rows, but not
+        those of ``hyperparameters="average"``.
     n_site_iterations_ : int
-        Total number of passes of the site solver, one pass for each evaluation unless
-        ``noise="gp"``.
+        Total number of passes of the site solver, one pass for each evaluation unless `noise` is
+        "gp" or "student-t".
     converged_ : bool
         Whether the optimiser reached its tolerance.
     jitter_ : float
@@ -205,6 +262,16 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
         Number of columns seen in `fit`.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Names of the columns, if X had column names that are strings.
+    hyperparameter_draws_ : ndarray of shape (n_draws, n_parameters)
+        The draws over which predictions are averaged: logarithms of the free hyperparameters of
+        `kernel_`, then the parameters of the noise in the units in which they are learned (the
+        logarithm of the variance, if it is the same for all rows). A single draw, the learned
+        hyperparameters, unless ``hyperparameters="average"`` and some are learned.
+    hyperparameter_weights_ : ndarray of shape (n_draws,)
+        Weights of the draws in predictions; they sum to one.
+    ess_ : float
+        Effective number of draws, one over the sum of squares of their importance weights. If it is
+        below 4, these are not trusted, and all draws within the bounds have the same weight.
 
     See Also
     --------
@@ -216,15 +283,16 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
     Notes
     -----
     With N rows, M points and D columns, each evaluation of the bound takes O(N M (M + D)) time; a
-    fit typically needs 20 to 80 evaluations. It takes O(N) memory, and arrays of shape (M, N) up to
-    scikit-learn's ``working_memory``. Predictions cost O(M (M + D)) per row. The model keeps no
-    training rows except the inducing points: whatever the number of rows, a saved model takes about
-    8 (C + 1) M^2 + 8 M D bytes for C outputs, and 8 (C + 1) m^2 + 8 m D more for the m points of a
-    noise process. Rows are sorted and equal rows are merged. The result therefore does not depend
-    on the order of the rows, and two copies of a row give the same model as one row of weight two.
-    Rows of a `numpy.memmap`, or of another array that is read by slices, are not copied, sorted or
-    merged: see "Rows that do not fit in memory" in the user guide. For the peak memory see "How
-    much memory" there.
+    fit typically needs 30 to 200 evaluations, some of them of parts of the rows. It takes O(N)
+    memory, and arrays of shape (M, N) up to scikit-learn's ``working_memory``. Predictions cost O(M
+    (M + D)) per row. The model keeps no training rows except the inducing points: whatever the
+    number of rows, a saved model takes about 8 (C + 1) M^2 + 8 M D bytes for C outputs, and 8 (C +
+    1) m^2 + 8 m D more for the m points of a noise process. Rows are sorted and equal rows are
+    merged, with Student-t noise only if their targets are equal, too. The result therefore does not
+    depend on the order of the rows, and two copies of a row give the same model as one row of
+    weight two. Rows of a `numpy.memmap`, or of another array that
+    is read by slices, are not copied, sorted or merged: see "Rows that do not fit in memory" in the
+    user guide. For the peak of memory see "Peak memory" there.
 
     Several outputs share kernel and inducing points; each has its own noise parameters.
 
@@ -254,7 +322,8 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
 
     _parameter_constraints = {
         **BaseSparseGP._parameter_constraints,
-        "noise": [StrOptions(set(NOISES)), *NOISES.values()],
+        "noise": [StrOptions({AUTO, *NOISES}), *NOISES.values()],
+        "hyperparameters": [StrOptions(HYPERPARAMETERS)],
         "normalize_y": ["boolean"],
     }
 
@@ -262,15 +331,19 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
         self,
         kernel=None,
         *,
+        length_scales="auto",
+        main_effects="auto",
         noise=DEFAULT,
         n_inducing=200,
         selector="auto",
         selection_tol=1e-5,
         certificate_tol=1e-2,
         max_inducing=2000,
+        point_cost=0.0,
         bound="auto",
         fit_prior_mean=True,
         normalize_y=False,
+        hyperparameters="best",
         optimizer="bfgs",
         n_restarts_optimizer=0,
         max_iter=100,
@@ -283,15 +356,19 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
         callback=None,
     ):
         self.kernel = kernel
+        self.length_scales = length_scales
+        self.main_effects = main_effects
         self.noise = noise
         self.n_inducing = n_inducing
         self.selector = selector
         self.selection_tol = selection_tol
         self.certificate_tol = certificate_tol
         self.max_inducing = max_inducing
+        self.point_cost = point_cost
         self.bound = bound
         self.fit_prior_mean = fit_prior_mean
         self.normalize_y = normalize_y
+        self.hyperparameters = hyperparameters
         self.optimizer = optimizer
         self.n_restarts_optimizer = n_restarts_optimizer
         self.max_iter = max_iter
@@ -343,8 +420,9 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
         UserWarning
             If one column varies so much more than the others that, with a common length scale, the
             others have hardly any effect; if the limits of the kernel keep f far below the scale of
-            the targets, or outputs of unlike scale share a kernel; or if the weights do not look
-            like counts: they are not whole numbers, and their mean is below a half or above two.
+            the targets, or outputs of unlike scale share a kernel; if more than 30 % of the targets
+            are equal, with Student-t noise; or if the weights do not look like counts: they are not
+            whole numbers, and their mean is below a half or above two.
         """
         with fit_task(self, X, y, sample_weight) as context:
             progress = evaluation_progress(self, context)
@@ -387,7 +465,9 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
             Gaussian process, and the largest errors of posterior means, variances and probabilities
             that the bounds allow; ``print`` gives a summary. With several outputs the
             bounds are sums over the outputs. With ``noise="gp"`` the exact model uses the learned
-            noise.
+            noise. With ``noise="student-t"`` the certificate compares with the dense Gaussian
+            process at the same hyperparameters *and the same sites*, see
+            `SparseGPClassifier.certificate`.
 
         Raises
         ------
@@ -484,18 +564,55 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
         """
         return truncated(self, n_inducing, X, y, sample_weight, noise_variance)
 
+    def point_gains(self, X, y, sample_weight=None, noise_variance=None, candidates=None):
+        """Return what each inducing point adds to the bound, or what further points would add.
+
+        The gain of a point is the bound with it minus the bound without it, at the same
+        hyperparameters, in nats. It is exact, except that Student-t noise and the noise
+        process of ``noise="gp"`` would change a little. The gains of several points do not add up:
+        of two points that are close together, each gains little.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            The rows given to `fit`, which are not kept.
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+            Their targets.
+        sample_weight : array-like of shape (n_samples,), float or None, default=None
+            As in `fit`.
+        noise_variance : float, array-like of shape (n_samples,) or of that of y, default=None
+            As in `fit`.
+        candidates : array-like of shape (n_candidates, n_features) or None, default=None
+            Rows to try as further inducing points, each by itself.
+
+        Returns
+        -------
+        gains : ndarray of shape (n_points,) or (n_candidates,)
+            Those of `inducing_points_`, or of the candidates.
+
+        Raises
+        ------
+        ValueError
+            If the data are not those of `fit`, or the candidates have other columns.
+
+        Notes
+        -----
+        Cost O(N M (M + C)) for N rows, M points and C candidates, about that of an evaluation of
+        the bound. With `point_cost` a fit removes the points that gain less.
+        """
+        return gains(self, candidates, X, y, sample_weight, noise_variance)
+
     def _scale_targets(self, X, y, weight, noise):
         """Set the centre and the scale of the targets, and return the scaled `Targets`."""
         y = y.reshape(len(y), -1).T
-        total = weight.sum()
-        centre, scale = y @ weight / total, np.ones(len(y))
+        robust = noise is None and resolve_noise(self.noise).has_outliers
+        centre, scale = centres(y, weight, robust), np.ones(len(y))
         if not (self.fit_prior_mean or self.normalize_y):
             centre = np.zeros(len(y))
         # Without numbers in units of y, outputs that share a kernel can have units of their own.
-        unitless = self.kernel is None and isinstance(self.noise, str)
+        unitless = KernelChoice.of(self).is_named and isinstance(self.noise, str)
         if self.normalize_y or (unitless and len(y) > 1):
-            deviation = np.sqrt((y - centre[:, None]) ** 2 @ weight / total)
-            scale = np.where(deviation > 0.0, deviation, 1.0)
+            scale = deviations(y, weight, centre, robust)
         self._y_centre, self._y_scale = centre, scale
         return self._in_units(X, y, weight, noise)
 
@@ -513,73 +630,37 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
         """Fit to `Targets`, which are the user's rows `places`; return the warnings."""
         progress.offset = self._units_offset(1.0)
         rng = check_random_state(self.random_state)
-        rows = unique_rows(targets.X, targets.weight, is_sorted=True)
-        spread = measure_spread(rows.X, rows.weight)
-        variance = second_moments(targets.y, targets.weight)
-        kernel, noise = self._kernel_and_noise(spread, variance, targets)
-        parameters = adapt_kernel(kernel, self.n_features_in_, refuse_white=WHITE_IN_PRODUCT)
-        parameters = parameters.rescaled_to(float(variance.mean()), rows.X)
+        merged = unique_rows(targets.X, targets.weight, is_sorted=True)
+        spread = measure_spread(merged.X, merged.weight)
+        is_known = targets.noise_variance is not None
+        given, noise = kernel_and_noise(self.kernel, self.noise, is_known)
+        robust = noise is not None and noise.has_outliers
+        variance = second_moments(targets.y, targets.weight, robust)
         options = {**self._model_options(KnownNoise()), "counts": Counts()}
 
-        def problem(plan):
-            model = plan.model(parameters.kernel, targets, rows, options)
-            extended = plan.extend(parameters)
+        def problem(choice, plan):
+            kernel = choice._replace(kernel=given).resolve(spread, variance)
+            parameters = adapt_kernel(kernel, self.n_features_in_, refuse_white=WHITE_IN_PRODUCT)
+            rows = plan.rows_of(targets, merged)
+            parameters = parameters.rescaled_to(float(variance.mean()), rows.X)
+            prior = choice.prior(parameters, spread)
+            model = plan.model(parameters.kernel, targets, rows, {**options, "prior": prior})
+            extended = plan.extend(parameters, model)
             return Problem(rows, places, spread, kernel, extended, model, progress)
 
         # If the mean of f ranges over less than a tenth of the targets' deviation, f looks
         # constant.
         self._visible_range = 0.1 * float(np.sqrt(variance.mean()))
         self._target_variance = variance[targets.y.any(axis=1)]
-        setting = NoiseSetting(rows.X, spread, variance, column_names(self))
-        plan, starts, first = self._begin(make_plan(noise, setting), problem, setting, rng)
-        self._plan, self._normalized = plan, self.normalize_y
-        return self._learn(problem(plan), rng, starts, first)
-
-    def _kernel_and_noise(self, spread, variance, targets):
-        """Return the kernel of f, and the settings of the noise, or None if the noise is known."""
-        noise, known = resolve_noise(self.noise), targets.noise_variance is not None
-        if self.kernel is None:
-            return default_kernel(spread, variance), None if known else noise
-        kernel, whites = split_white(self.kernel)
-        if not whites:
-            return self.kernel, None if known else noise
-        for white in whites:
-            check_white(white)
-        if known or self.noise != DEFAULT:
-            other = "noise_variance" if known else f"noise={self.noise!r}"
-            raise ValueError(
-                f"kernel {self.kernel} holds a WhiteKernel, which stands for homoscedastic noise, "
-                f"beside {other}: leave one of them out"
-            )
-        if kernel is None:
-            raise ValueError(
-                f"kernel {self.kernel} is noise only: add a covariance of f, for example "
-                "ConstantKernel() * RBF()"
-            )
-        if len(whites) > 1:
-            raise ValueError(
-                f"kernel {self.kernel} must have one WhiteKernel at most: add their noise levels up"
-            )
-        return kernel, one_variance(whites[0].noise_level, whites[0].noise_level_bounds)
-
-    def _begin(self, plan, problem, setting, rng):
-        """Return the plan of the noise, start values and first points.
-
-        The latter two are None if `_learn` chooses them.
-        """
+        setting = NoiseSetting(merged.X, spread, variance, column_names(self))
+        decided = decide_noise(self, make_plan(noise, setting), problem, setting, rng)
+        plan, decision, self.noise_bounds_ = decided
         if self.warm_start and hasattr(self, "kernel_"):
-            self._check_same_noise(plan, len(setting.variance))
-            return plan.going_on(self._noise), None, None
-        if not plan.varies or self.optimizer is None:
-            return plan, None, None
-        constant = problem(make_plan(one_variance(), setting))
-        best = search(self, constant, rng)[0].best
-        theta, log_noise = np.split(best.theta, [constant.model.kernel.n_params])
-        plan = plan.starting_at(log_noise)
-        starts = [np.append(theta, start) for start in plan.starts(setting.spread)]
-        # Subsets of many rows choose their own points.
-        first = best.points if len(constant.rows.X) < FEWEST_ROWS else None
-        return plan, starts, first
+            self._check_same_noise(plan, len(variance))
+            plan = plan.going_on(self._noise)
+        self._plan, self._normalized = plan, self.normalize_y
+        found = self._learn(problem(decision.choice, plan), rng, decision)
+        return found + repetition_warnings(targets.y, targets.weight) if robust else found
 
     def _check_same_noise(self, plan, n_outputs):
         """Raise ValueError if the last fit had other noise or another number of outputs."""
@@ -592,15 +673,26 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
 
     def _store(self, result, problem):
         super()._store(result, problem)
+        average_over_draws(self, result, problem, self._plan.learned)
         self._noise = self._plan.learned(result.best)
         self.noise_variance_ = None
         if self._noise is not None and self._noise.constant is not None:
-            noise = self._noise.constant * self._y_scale**2
-            self.noise_variance_ = float(noise[0]) if self._one_output else noise
+            self.noise_variance_ = self._by_output(self._noise.constant * self._y_scale**2)
+        self.noise_df_ = self.noise_scale_ = None
+        if self._noise is not None and self._noise.df is not None:
+            self.noise_df_ = self._by_output(self._noise.df)
+            self.noise_scale_ = self._by_output(self._noise.scale * self._y_scale)
+
+    def _by_output(self, values):
+        """Return numbers of each output as an attribute: a float for a y of one dimension."""
+        return float(values[0]) if self._one_output else values
+
+    def _store_posterior(self, evaluation, model, offset):
+        super()._store_posterior(evaluation, model, offset)
+        keep_single_draw(self, evaluation.theta)
 
     def _prior_mean(self, means):
-        means = self._y_centre + self._y_scale * means
-        return float(means[0]) if self._one_output else means
+        return self._by_output(self._y_centre + self._y_scale * means)
 
     def _describe_mismatch(self, problem, constant):
         variance, remedy = self._target_variance, "set normalize_y=True"
@@ -609,7 +701,7 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
     def _limit_meaning(self, name, side, best):
         return self._plan.limit_meaning(name, side)
 
-    def _restated(self, X, y, sample_weight, noise_variance):
+    def _restated(self, X, y, sample_weight, noise_variance=None):
         y = checked_targets(y)
         X, y = validated_rows(self, X, y, multi_output=True, y_numeric=True, reset=False)
         self._check_outputs(y)
@@ -623,7 +715,7 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
             )
         X, y, weight, noise, _ = distinct_rows(X, y, sample_weight, noise_variance)
         targets = self._in_units(X, y.reshape(len(y), -1).T, weight, noise)
-        rows = unique_rows(X, weight, is_sorted=True)
+        rows = self._plan.rows_of(targets, unique_rows(X, weight, is_sorted=True))
         options, kernel = self._model_options(KnownNoise()), self._posterior.kernel
         model, offset = self._plan.restated(kernel, targets, rows, options, self._noise)
         n_params = kernel.n_params + model.likelihood.n_params * len(targets.y)

@@ -9,7 +9,6 @@ from sklearn.base import (
     _fit_context,
     clone,
 )
-from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
@@ -29,7 +28,7 @@ from sparsegpc._estimators.input.validation import (
     check_weights,
     validated_rows,
 )
-from sparsegpc._estimators.kernels.initialization import default_kernel
+from sparsegpc._estimators.kernels.named_kernels import KERNEL_CONSTRAINTS, KernelChoice
 from sparsegpc._estimators.kernels.sklearn_kernels import adapt_kernel
 from sparsegpc._estimators.kernels.spread import measure_spread
 
@@ -45,9 +44,10 @@ class InducingPointSelector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, E
 
     Parameters
     ----------
-    kernel : kernel of sklearn.gaussian_process.kernels or None, default=None
-        Covariance function. Its hyperparameters are not learned. None means RBF with variance 1
-        and, as its length scale, the root mean square distance between two rows.
+    kernel : kernel of sklearn.gaussian_process.kernels, str or None, default=None
+        Covariance function. Its hyperparameters are not learned. Names are those of
+        :class:`SparseGPClassifier`, and None means "rbf". They mean variance 1 and, as the length
+        scale, the root mean square distance between two rows.
     method : {"hgv", "rpcholesky", "greedy-variance", "kmeans", "uniform"}, default="hgv"
         How points are chosen, given the residual variance and the weight p (see `weighting`) of
         each row:
@@ -134,7 +134,7 @@ class InducingPointSelector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, E
     """
 
     _parameter_constraints = {
-        "kernel": [Kernel, None],
+        "kernel": KERNEL_CONSTRAINTS["kernel"],
         "method": [StrOptions(set(METHODS))],
         "n_components": [Interval(numbers.Integral, 1, None, closed="left")],
         "tol": [Interval(numbers.Real, 0, None, closed="left")],
@@ -202,7 +202,7 @@ class InducingPointSelector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, E
         unit = np.ones(len(X))
         rows = unique_rows(X, unit)
         spread = measure_spread(rows.X, rows.weight)
-        self.kernel_ = default_kernel(spread) if self.kernel is None else clone(self.kernel)
+        self.kernel_ = clone(KernelChoice(self.kernel, "common").resolve(spread))
         adapted = adapt_kernel(
             self.kernel_, self.n_features_in_, refuse_white="features of a row cannot be noisy"
         )

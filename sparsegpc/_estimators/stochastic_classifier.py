@@ -6,13 +6,10 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.multiclass import _check_partial_fit_first_call
 
-from sparsegpc._core.bounds.slacks import SLACKS, sums_over_rows
 from sparsegpc._core.learning.progress import Progress
 from sparsegpc._core.likelihoods.base import LabelLikelihood
-from sparsegpc._core.minibatches.site_batches import SiteBatches
-from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.rows.threads import single_threaded_blas
-from sparsegpc._core.rows.unique_rows import unique_rows
+from sparsegpc._core.rows.unique_rows import merged_rows
 from sparsegpc._estimators.base_estimator import all_or_nothing
 from sparsegpc._estimators.class_predictions import ClassPredictions
 from sparsegpc._estimators.input.labels import (
@@ -21,27 +18,15 @@ from sparsegpc._estimators.input.labels import (
     class_factors,
     validated_labels,
 )
-from sparsegpc._estimators.input.settings import row_options
-from sparsegpc._estimators.input.targets import distinct_rows
 from sparsegpc._estimators.input.validation import present_rows
-from sparsegpc._estimators.kernels.initialization import default_kernel
-from sparsegpc._estimators.kernels.sklearn_kernels import NO_WHITE_NOISE, adapt_kernel
-from sparsegpc._estimators.kernels.spread import measure_spread
-from sparsegpc._estimators.learning import resolve_slack, with_likelihood
 from sparsegpc._estimators.messages.callbacks import fit_task
 from sparsegpc._estimators.messages.fit_warnings import weight_warnings
 from sparsegpc._estimators.messages.progress import epoch_progress
-from sparsegpc._estimators.minibatches import (
-    START_ROWS,
-    BaseMinibatches,
-    choose_points,
-    learn_theta,
-    n_first_rows,
-)
+from sparsegpc._estimators.site_minibatches import SiteMinibatches
 from sparsegpc.likelihoods import NAMES, resolve_likelihood
 
 
-class StochasticSparseGPClassifier(ClassPredictions, BaseMinibatches):
+class StochasticSparseGPClassifier(ClassPredictions, SiteMinibatches):
     r"""Sparse Gaussian process classification from minibatches of rows.
 
     The model of :class:`SparseGPClassifier` learned from one batch of rows at a time: for data sets
@@ -53,13 +38,18 @@ class StochasticSparseGPClassifier(ClassPredictions, BaseMinibatches):
 
     Parameters
     ----------
-    kernel : kernel of sklearn.gaussian_process.kernels or None, default=None
+    kernel : kernel of sklearn.gaussian_process.kernels, str or None, default=None
         Covariance of f, as in :class:`SparseGPClassifier`. Its free hyperparameters start from a
         fit to a few thousand rows.
+    length_scales : {"auto", "tied", "free", "common"}, default="auto"
+        Whether the columns have length scales of their own, as in :class:`SparseGPClassifier`.
+    main_effects : bool, default=False
+        Whether to add a function of each column to the kernel, as in :class:`SparseGPClassifier`.
     likelihood : str or likelihood, default="auto"
         Distribution of the labels given f, as in :class:`SparseGPClassifier`: "bernoulli-logit"
         ("auto" for two classes), "bernoulli-probit", "polya-gamma" or "conditional-polya-gamma" for
-        two classes; "softmax" ("auto" for more), "logistic-softmax" or "dirichlet" for any number.
+        two classes; "softmax" ("auto" for more), "ordinal-logit", "logistic-softmax" or "dirichlet"
+        for any number.
     n_inducing : int, default=200
         Maximum number of inducing points. It is silently limited to the number of distinct rows
         among which the points are chosen: 20 random rows for each point, or as many first rows of a
@@ -108,18 +98,24 @@ class StochasticSparseGPClassifier(ClassPredictions, BaseMinibatches):
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-        Class labels, sorted. With a likelihood for two classes, a large f favours ``classes_[1]``.
+        Class labels, sorted. With a likelihood for two classes, a large f favours ``classes_[1]``;
+        with "ordinal-logit" it favours the last class.
     class_weight_ : ndarray of shape (n_classes,)
         Factors of the class probabilities, from `class_weight`; ones if it is None.
     kernel_ : kernel
         Kernel of f with the learned hyperparameters.
     prior_mean_ : float or ndarray of shape (n_classes,)
         Constant mean of f, or of each function if there is one function per class.
+    likelihood_ : likelihood
+        Likelihood with its learned parameters. With "ordinal-logit" its attribute `cut_points`
+        holds the cut points.
     inducing_points_ : ndarray of shape (n_points, `n_features_in_`)
         Inducing points.
     lower_bound_ : float
         After `fit`, a lower bound on the log marginal likelihood of all rows, in nats. After
         `partial_fit`, an estimate for about the last `memory` rows, which is not a bound.
+    log_prior_ : float
+        Log density of the prior of the hyperparameters, in nats, up to a constant.
     history_ : dict of ndarray
         One entry after each epoch of `fit` and at its end, or for each of the last 1000 calls of
         `partial_fit`: "choice" (of inducing points, always 0); "n_samples", the effective number of
@@ -149,7 +145,7 @@ class StochasticSparseGPClassifier(ClassPredictions, BaseMinibatches):
     `numpy.memmap`, or of another array that is read by slices, are read batch by batch and, except
     for the first rows of a stream, never merged. The model keeps sums over the rows, but no rows
     except the first ones of a stream, as long as there are not enough of them. A saved model takes
-    about 8 (2 C + 1) M^2 + 32 M D bytes, and 8 (D + 2) bytes for each row that it keeps.
+    about (12 C + 8) M^2 + 32 M D bytes, and 8 (D + 2) bytes for each row that it keeps.
 
     References
     ----------
@@ -174,9 +170,8 @@ class StochasticSparseGPClassifier(ClassPredictions, BaseMinibatches):
     """
 
     _parameter_constraints = {
-        **BaseMinibatches._parameter_constraints,
+        **SiteMinibatches._parameter_constraints,
         "likelihood": [StrOptions({"auto", *NAMES}), LabelLikelihood],
-        "bound": [StrOptions({"auto", *sums_over_rows(SLACKS)})],
         "class_weight": [dict, StrOptions({"balanced"}), None],
     }
 
@@ -184,6 +179,8 @@ class StochasticSparseGPClassifier(ClassPredictions, BaseMinibatches):
         self,
         kernel=None,
         *,
+        length_scales="auto",
+        main_effects=False,
         likelihood="auto",
         n_inducing=200,
         selector="rpcholesky",
@@ -200,6 +197,8 @@ class StochasticSparseGPClassifier(ClassPredictions, BaseMinibatches):
         callback=None,
     ):
         self.kernel = kernel
+        self.length_scales = length_scales
+        self.main_effects = main_effects
         self.likelihood = likelihood
         self.n_inducing = n_inducing
         self.selector = selector
@@ -260,12 +259,10 @@ class StochasticSparseGPClassifier(ClassPredictions, BaseMinibatches):
             rows = self._checked(X, y, sample_weight, reset=True)
             self.classes_, codes = np.unique(rows.y, return_inverse=True)
             check_classes(self.classes_)
-            X, codes, weight = _distinct(rows, codes)
+            X, codes, weight = merged_rows(rows.X, codes, rows.weight)
             self.class_weight_ = class_factors(self.class_weight, self.classes_, codes, weight)
             rng = check_random_state(self.random_state)
-            order = _one_of_each_class_first(rng.permutation(len(codes)), codes)
-            first = order[: n_first_rows(self.n_inducing)]
-            state, _ = self._start(X[first], codes[first], weight[first], rng)
+            state = self._start_anywhere(X, codes, weight, rng)
             self._learn_all(state, X, codes, weight, rng, progress)
             self._warn(weight_warnings(sample_weight))
         return self
@@ -308,14 +305,22 @@ class StochasticSparseGPClassifier(ClassPredictions, BaseMinibatches):
             rows = self._checked(X, y, sample_weight, reset=first)
             _check_partial_fit_first_call(self, classes)
             check_classes(self.classes_)
-            X, codes, weight = _distinct(rows, class_codes(rows.y, self.classes_))
+            codes = class_codes(rows.y, self.classes_)
+            X, codes, weight = merged_rows(rows.X, codes, rows.weight)
             self.class_weight_ = class_factors(self.class_weight, self.classes_, codes, weight)
             self._learn_block(X, codes, weight, progress)
             self._warn(weight_warnings(sample_weight))
         return self
 
-    def _shuffled(self, y, rng):
-        return _one_of_each_class_first(rng.permutation(len(y)), y)
+    def _shuffled(self, codes, rng):
+        # The rows that come first have all classes.
+        order = rng.permutation(len(codes))
+        firsts = np.unique(codes[order], return_index=True)[1]
+        return np.concatenate([order[np.sort(firsts)], np.delete(order, firsts)])
+
+    def _suffice(self, codes):
+        # With rows of one class the search would learn a constant f.
+        return len(np.unique(codes)) > 1
 
     def _checked(self, X, y, sample_weight, reset):
         """Return `PresentRows`."""
@@ -330,88 +335,13 @@ class StochasticSparseGPClassifier(ClassPredictions, BaseMinibatches):
                 "blocks: give a dict of a factor for each class, or use fit"
             )
 
-    def _start(self, X, codes, weight, rng):
-        """Return the state before any batch, from some shuffled rows, and no warnings."""
-        self._likelihood = self._resolved_likelihood()
-        some = unique_rows(X[:START_ROWS], weight[:START_ROWS])
-        spread = measure_spread(some.X, some.weight)
-        kernel = default_kernel(spread) if self.kernel is None else self.kernel
-        parameters = adapt_kernel(kernel, self.n_features_in_, refuse_white=NO_WHITE_NOISE)
-        targets = self._likelihood.targets(codes[:START_ROWS], weight[:START_ROWS], some)
-        model = SparseModel(
-            parameters.kernel,
-            self._likelihood,
-            some.X,
-            targets,
-            some.weight,
-            slack=self._slack(),
-            fit_prior_mean=self.fit_prior_mean and self._likelihood.has_prior_mean,
-            **row_options(),
-        )
-        parameters = with_likelihood(parameters, model)
-        theta = parameters.theta
-        # With rows of one class the search would learn a constant f.
-        if self.learning_rate > 0.0 and len(np.unique(codes[:START_ROWS])) > 1:
-            theta = learn_theta(model, parameters, spread, self.n_inducing)
-        Z = choose_points(
-            parameters.kernel,
-            theta[: parameters.kernel.n_params],
-            X,
-            weight,
-            selector=self.selector,
-            n_inducing=self.n_inducing,
-            rng=rng,
-        )
-        self._bounds, self.kernel_ = parameters.bounds, kernel
-        return self._model().start(theta, Z), []
-
-    def _resolved_likelihood(self):
+    def _initial_likelihood(self):
         n_classes = len(self.classes_)
         likelihood = resolve_likelihood(self.likelihood, n_classes)
         if n_classes > 2 and not likelihood.takes_many_classes:
             raise ValueError(
                 f"likelihood={self.likelihood!r} is for two classes, got {n_classes}: use "
-                '"softmax", "logistic-softmax" or "dirichlet", or SparseGPClassifier, which fits '
-                "one model for each class"
+                '"softmax", "ordinal-logit", "logistic-softmax" or "dirichlet", or '
+                "SparseGPClassifier, which fits one model for each class"
             )
         return likelihood.for_classes(n_classes)
-
-    def _slack(self):
-        return resolve_slack(self.bound, self._likelihood, in_batches=True)
-
-    def _model(self):
-        """Return the core's model for the current kernel."""
-        return SiteBatches(
-            adapt_kernel(self.kernel_, self.n_features_in_).kernel,
-            self._likelihood,
-            slack=self._slack(),
-            fit_prior_mean=self.fit_prior_mean,
-            learn_Z=self.optimize_inducing,
-            bounds=self._bounds,
-            **row_options(),
-        )
-
-    def _store(self, model):
-        state = self._state
-        if self._likelihood.n_params:
-            # Predictions use the learned parameters of the likelihood.
-            params = state.theta[model.kernel.n_params :][: self._likelihood.n_params]
-            self._likelihood = self._likelihood.at(params)
-        self._posterior = posterior = model.posterior(state)
-        self.kernel_ = self.kernel_.clone_with_theta(posterior.theta)
-        means = posterior.prior_means
-        self.prior_mean_ = float(means[0]) if len(means) == 1 else means
-        self.inducing_points_ = posterior.Z
-        self.lower_bound_ = sum(q.bound for q in posterior.functions)
-
-
-def _distinct(rows, codes):
-    """Return X, class numbers and weights of the distinct rows among `PresentRows`."""
-    X, codes, weight, _, _ = distinct_rows(rows.X, codes, rows.weight, None)
-    return X, codes.astype(np.intp), weight
-
-
-def _one_of_each_class_first(order, codes):
-    """Return the permutation `order` with the first row of each class moved to the front."""
-    firsts = np.unique(codes[order], return_index=True)[1]
-    return np.concatenate([order[np.sort(firsts)], np.delete(order, firsts)])

@@ -19,7 +19,7 @@ from sparsegpc._estimators.input.validation import (
     checked_targets,
     validated_rows,
 )
-from sparsegpc._estimators.kernels.initialization import default_kernel
+from sparsegpc._estimators.kernels.named_kernels import KernelChoice
 from sparsegpc._estimators.kernels.sklearn_kernels import adapt_kernel
 from sparsegpc._estimators.kernels.spread import measure_spread
 from sparsegpc._estimators.messages.callbacks import fit_task
@@ -52,9 +52,13 @@ class StochasticSparseGPRegressor(GaussianPredictions, BaseMinibatches):
 
     Parameters
     ----------
-    kernel : kernel of sklearn.gaussian_process.kernels or None, default=None
+    kernel : kernel of sklearn.gaussian_process.kernels, str or None, default=None
         Covariance of f, as in :class:`SparseGPRegressor`, but a WhiteKernel raises a ValueError.
         Its free hyperparameters start from a fit to a few thousand rows.
+    length_scales : {"auto", "tied", "free", "common"}, default="auto"
+        Whether the columns have length scales of their own, as in :class:`SparseGPRegressor`.
+    main_effects : bool, default=False
+        Whether to add a function of each column to the kernel, as in :class:`SparseGPRegressor`.
     n_inducing : int, default=200
         Maximum number of inducing points. It is silently limited to the number of distinct rows
         among which the points are chosen: 20 random rows for each point, or as many first rows of a
@@ -108,6 +112,8 @@ class StochasticSparseGPRegressor(GaussianPredictions, BaseMinibatches):
         After `fit`, a lower bound on the log marginal likelihood of all rows, in nats. After
         `partial_fit`, an estimate for about the last `memory` rows, which is exact only if the
         hyperparameters have not changed.
+    log_prior_ : float
+        Log density of the prior of the hyperparameters, in nats, up to a constant.
     history_ : dict of ndarray
         One entry after each epoch of `fit` and at its end, or for each of the last 1000 calls of
         `partial_fit`: "choice" (of inducing points, always 0); "n_samples", the effective number of
@@ -134,7 +140,7 @@ class StochasticSparseGPRegressor(GaussianPredictions, BaseMinibatches):
     targets are not merged. Rows of a `numpy.memmap`, or of another array that is read by slices,
     are read batch by batch and, except for the first rows of a stream, never merged. The model
     keeps sums over the rows, but no rows except the first ones of a stream, as long as there are
-    not enough of them. A saved model takes about 24 M^2 + 32 M D bytes, and 8 (D + 2) bytes for
+    not enough of them. A saved model takes about 20 M^2 + 32 M D bytes, and 8 (D + 2) bytes for
     each row that it keeps.
 
     References
@@ -165,6 +171,8 @@ class StochasticSparseGPRegressor(GaussianPredictions, BaseMinibatches):
         self,
         kernel=None,
         *,
+        length_scales="auto",
+        main_effects=False,
         n_inducing=200,
         selector="rpcholesky",
         bound="tight",
@@ -179,6 +187,8 @@ class StochasticSparseGPRegressor(GaussianPredictions, BaseMinibatches):
         callback=None,
     ):
         self.kernel = kernel
+        self.length_scales = length_scales
+        self.main_effects = main_effects
         self.n_inducing = n_inducing
         self.selector = selector
         self.bound = bound
@@ -302,11 +312,11 @@ class StochasticSparseGPRegressor(GaussianPredictions, BaseMinibatches):
         spread = measure_spread(some.X, some.weight)
         target = centred(y[None], self._y_centre)
         variance = second_moments(target, weight)
-        kernel = self.kernel
-        if kernel is None:
-            kernel = default_kernel(spread, float(variance[0]))
+        choice = KernelChoice.of(self)
+        kernel = choice.resolve(spread, float(variance[0]))
         adapted = adapt_kernel(kernel, self.n_features_in_, refuse_white=WHITE_NOISE)
         adapted = adapted.rescaled_to(float(variance[0]), some.X)
+        prior = choice.prior(adapted, spread)
         parameters = adapted.extended(
             np.log(START * variance), np.log(variance[:, None] * LIMITS), ["noise variance"]
         )
@@ -314,7 +324,8 @@ class StochasticSparseGPRegressor(GaussianPredictions, BaseMinibatches):
         if self.learning_rate > 0.0:
             text = describe_mismatch(kernel, some.X, variance[target.any(axis=1)], SCALE_THEM)
             found = [FitWarning(UserWarning, text, text)] if text else []
-            theta = self._theta_of_some(parameters, some, target[0, :START_ROWS], weight, spread)
+            model = self._model_of_some(parameters, some, target[0, :START_ROWS], weight, prior)
+            theta = learn_theta(model, parameters, spread, self.n_inducing)
         Z = choose_points(
             adapted.kernel,
             theta[:-1],
@@ -324,14 +335,14 @@ class StochasticSparseGPRegressor(GaussianPredictions, BaseMinibatches):
             n_inducing=self.n_inducing,
             rng=rng,
         )
-        self._bounds, self.kernel_ = parameters.bounds, kernel
+        self._bounds, self._prior, self.kernel_ = parameters.bounds, prior, kernel
         return self._model().start(theta, Z), found
 
-    def _theta_of_some(self, parameters, rows, y, weight, spread):
-        """Return the parameters learned from the first rows alone."""
+    def _model_of_some(self, parameters, rows, y, weight, prior):
+        """Return the `SparseModel` of the first rows."""
         basis = np.ones((len(rows.X), 1))
         targets = noisy_targets(y, weight[: len(y)], basis, rows)
-        model = SparseModel(
+        return SparseModel(
             parameters.kernel,
             GaussianNoise(1),
             rows.X,
@@ -339,9 +350,9 @@ class StochasticSparseGPRegressor(GaussianPredictions, BaseMinibatches):
             rows.weight,
             slack=SLACKS[self.bound],
             fit_prior_mean=self.fit_prior_mean,
+            prior=prior,
             **row_options(),
         )
-        return learn_theta(model, parameters, spread, self.n_inducing)
 
     def _model(self):
         """Return the core's model for the current kernel."""
@@ -351,6 +362,7 @@ class StochasticSparseGPRegressor(GaussianPredictions, BaseMinibatches):
             fit_prior_mean=self.fit_prior_mean,
             learn_Z=self.optimize_inducing,
             bounds=self._bounds,
+            prior=self._prior,
             **row_options(),
         )
 
@@ -364,6 +376,7 @@ class StochasticSparseGPRegressor(GaussianPredictions, BaseMinibatches):
         self.prior_mean_ = self._y_centre[0] + q.prior_mean
         self.inducing_points_ = posterior.Z
         self.lower_bound_ = q.bound
+        self.log_prior_ = model.log_prior(state.theta)[0]
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

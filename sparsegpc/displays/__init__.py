@@ -5,12 +5,14 @@ displays need matplotlib, which they import when they draw.
 """
 
 from sparsegpc.displays._convergence import ConvergenceDisplay
+from sparsegpc.displays._effects import EffectsDisplay
 from sparsegpc.displays._inducing_points import InducingPointsDisplay
 from sparsegpc.displays._regression import RegressionDisplay
 from sparsegpc.displays._sparsity import SparsityDisplay
 
 __all__ = [
     "ConvergenceDisplay",
+    "EffectsDisplay",
     "InducingPointsDisplay",
     "RegressionDisplay",
     "SparsityDisplay",

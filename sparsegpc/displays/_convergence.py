@@ -3,8 +3,12 @@
 import numpy as np
 
 from sparsegpc._estimators.classifier import SparseGPClassifier
+from sparsegpc._estimators.generalized_regressor import SparseGPGeneralizedRegressor
 from sparsegpc._estimators.regressor import SparseGPRegressor
 from sparsegpc._estimators.stochastic_classifier import StochasticSparseGPClassifier
+from sparsegpc._estimators.stochastic_generalized_regressor import (
+    StochasticSparseGPGeneralizedRegressor,
+)
 from sparsegpc._estimators.stochastic_regressor import StochasticSparseGPRegressor
 from sparsegpc.displays._drawing import (
     BLUE,
@@ -20,7 +24,9 @@ from sparsegpc.displays._inputs import fitted_model, refuse_one_vs_rest
 KINDS = (
     SparseGPClassifier,
     SparseGPRegressor,
+    SparseGPGeneralizedRegressor,
     StochasticSparseGPClassifier,
+    StochasticSparseGPGeneralizedRegressor,
     StochasticSparseGPRegressor,
 )
 AXES = {"evaluations": "evaluations of the bound", "seconds": "time since the start of the fit, s"}
@@ -109,8 +115,7 @@ class ConvergenceDisplay:
         Parameters
         ----------
         estimator : estimator with ``history_``, or Pipeline
-            A fitted SparseGPClassifier, SparseGPRegressor, StochasticSparseGPClassifier or
-            StochasticSparseGPRegressor, or a pipeline that ends in one of them.
+            A fitted estimator of this package, or a pipeline that ends in one.
         against : {"evaluations", "seconds"}, default="evaluations"
             Quantity on the horizontal axis.
         subsets : bool, default=True

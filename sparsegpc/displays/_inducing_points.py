@@ -29,6 +29,7 @@ from sparsegpc.displays._inputs import (
 from sparsegpc.likelihoods import (
     BernoulliLogit,
     ConditionalPolyaGamma,
+    OrdinalLogit,
     PolyaGammaLogit,
     resolve_likelihood,
 )
@@ -39,7 +40,7 @@ LABELS = {
     "latent_std": "standard deviation of f",
 }
 # Likelihoods for which f is the log-odds, to which the augmentation applies.
-LOGISTIC = (BernoulliLogit, ConditionalPolyaGamma, PolyaGammaLogit)
+LOGISTIC = (BernoulliLogit, ConditionalPolyaGamma, OrdinalLogit, PolyaGammaLogit)
 # Shades against which rows and points are visible.
 LIGHT_BLUE, LIGHT_VERMILION, LIGHT_GREY = "#7FB8D8", "#EAAE7F", "#8C8C8C"
 
@@ -396,10 +397,10 @@ def _check_response(response, model):
     if response == "pg_variance" and not isinstance(likelihood, LOGISTIC):
         raise ValueError(
             "response='pg_variance' needs a likelihood of two classes of which f is the log-odds, "
-            "'bernoulli-logit', 'polya-gamma' or 'conditional-polya-gamma', got "
+            "'bernoulli-logit', 'ordinal-logit', 'polya-gamma' or 'conditional-polya-gamma', got "
             f"{model.likelihood!r}: choose another response"
         )
-    if response == "latent_std" and likelihood.takes_many_classes:
+    if response == "latent_std" and np.size(model.prior_mean_) > 1:
         raise ValueError(
             "response='latent_std' needs a likelihood with one function f for two classes, such as "
             f"'bernoulli-logit', got {model.likelihood!r}: choose another response"

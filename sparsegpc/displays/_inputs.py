@@ -4,11 +4,12 @@ import numbers
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import ndtri
 from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from sparsegpc._estimators.input.validation import refuse_masked
+from sparsegpc._estimators.input.validation import central_levels, refuse_masked
 
 
 class FittedModel(NamedTuple):
@@ -22,6 +23,12 @@ class FittedModel(NamedTuple):
         for _, step in self.steps:
             X = step.transform(X)
         return X
+
+    def transform_along(self, X, origin, column, grid):
+        """Return rows that differ from `origin` (D,) in one column of X, after the steps."""
+        points = np.tile(origin, (len(grid), 1))
+        points[:, column] = grid
+        return self.transform(like_rows(X, points))
 
     def inverse_transform(self, points):
         """Return points in the columns of the pipeline's input X."""
@@ -103,6 +110,11 @@ def grid_size(grid_resolution):
     return int(grid_resolution)
 
 
+def gaussian_quantile(confidence):
+    """Return the half-width, in standard deviations, of a central Gaussian interval."""
+    return float(ndtri(central_levels(confidence, "confidence")[1]))
+
+
 def along(values, n_points, margin=0.05):
     """Return evenly spaced points over the range of values, extended by a margin on either side."""
     low, high = values.min(), values.max()
@@ -128,7 +140,7 @@ def sizes_of_prefixes(n_inducing, n_points, n_default):
 
 
 def which_column(feature, names):
-    """Return the number of a column, given its number or its name."""
+    """Return the number of a column, given its number or its name; None is that of a single one."""
     if feature is None:
         if len(names) == 1:
             return 0

@@ -1,13 +1,16 @@
 """Plot of a regressor along one column: mean, band of f and band of y."""
 
-import numbers
+from functools import partial
 
 import numpy as np
-from scipy.special import ndtri
 from sklearn.utils.validation import check_array, check_consistent_length
 
+from sparsegpc._estimators.generalized_regressor import SparseGPGeneralizedRegressor
 from sparsegpc._estimators.input.validation import checked_targets
 from sparsegpc._estimators.regressor import SparseGPRegressor
+from sparsegpc._estimators.stochastic_generalized_regressor import (
+    StochasticSparseGPGeneralizedRegressor,
+)
 from sparsegpc._estimators.stochastic_regressor import StochasticSparseGPRegressor
 from sparsegpc.displays._drawing import (
     BLUE,
@@ -22,19 +25,23 @@ from sparsegpc.displays._inputs import (
     along,
     column_names,
     fitted_model,
+    gaussian_quantile,
     grid_size,
-    like_rows,
     numeric_rows,
     which_column,
 )
+
+GENERALIZED = (SparseGPGeneralizedRegressor, StochasticSparseGPGeneralizedRegressor)
+KINDS = (SparseGPRegressor, StochasticSparseGPRegressor, *GENERALIZED)
 
 
 class RegressionDisplay:
     r"""Plot of a regressor along one column: mean, bands of f and of y, rows and inducing points.
 
-    Both bands are central intervals, of probability `confidence`, of a Gaussian. The band of f
-    describes the uncertainty of the function and shrinks as rows are added. The band of y includes
-    the noise, whose variance may depend on the row, and should contain a proportion `confidence` of
+    Both bands are central intervals of probability `confidence`. The band of f describes the
+    uncertainty of the function and shrinks as rows are added; for a
+    :class:`SparseGPGeneralizedRegressor` it is that of the mean of y given f. The band of y
+    includes the noise, as in `predict_interval`, and should contain a proportion `confidence` of
     the targets. All other columns are fixed at reference values. As rows and inducing points have
     other values in these columns, they need not follow the bands.
 
@@ -46,10 +53,11 @@ class RegressionDisplay:
         Values of the column, in ascending order.
     mean : ndarray of shape (grid_resolution,)
         Predictive mean, in units of y.
-    f_std : ndarray of shape (grid_resolution,)
-        Standard deviation of f, in units of y.
-    y_std : ndarray of shape (grid_resolution,) or None
-        Standard deviation of y, in units of y; None if the noise on the grid is unknown.
+    f_interval : callable
+        ``f_interval(confidence)`` returns the lower and the upper end of the band of f, in units of
+        y, two arrays of shape (grid_resolution,).
+    y_interval : callable or None
+        The same for the band of y. None if the noise on the grid is unknown.
     x : ndarray of shape (n_samples,)
         The column of the rows to draw.
     y : ndarray of shape (n_samples,)
@@ -96,15 +104,18 @@ class RegressionDisplay:
     >>> display = RegressionDisplay.from_estimator(model, X, y)
     >>> display.ax_.get_xlabel()
     'bmi'
-    >>> bool((display.y_std > display.f_std).all())
+    >>> lower, upper = display.y_interval(0.5)
+    >>> bool((lower < display.mean).all() and (display.mean < upper).all())
     True
     """
 
-    def __init__(self, *, grid, mean, f_std, y_std, x, y, inducing_points, xlabel, ylabel):
+    def __init__(
+        self, *, grid, mean, f_interval, y_interval, x, y, inducing_points, xlabel, ylabel
+    ):
         self.grid = grid
         self.mean = mean
-        self.f_std = f_std
-        self.y_std = y_std
+        self.f_interval = f_interval
+        self.y_interval = y_interval
         self.x = x
         self.y = y
         self.inducing_points = inducing_points
@@ -135,13 +146,15 @@ class RegressionDisplay:
 
         Parameters
         ----------
-        estimator : SparseGPRegressor, StochasticSparseGPRegressor or Pipeline
-            Fitted to one output. Pipeline steps before the regressor need ``inverse_transform``, so
+        estimator : estimator or Pipeline
+            A SparseGPRegressor or SparseGPGeneralizedRegressor, or its stochastic version, fitted
+            to one output. Pipeline steps before the regressor need ``inverse_transform``, so
             that the inducing points can be drawn in the columns of X.
         X : array-like of shape (n_samples, n_features)
             Rows to draw, not necessarily those of `fit`. The grid spans their range.
         y : array-like of shape (n_samples,)
-            Their targets.
+            Their targets; for counts with exposures the counts divided by these, since the model is
+            drawn for an exposure of 1.
         feature : int, str or None, default=None
             The number of the column or, in a data frame, its name. None is allowed if there is only
             one column.
@@ -181,9 +194,9 @@ class RegressionDisplay:
             invalid.
         """
         need_matplotlib(f"{cls.__name__}.from_estimator")
-        fitted = fitted_model(estimator, (SparseGPRegressor, StochasticSparseGPRegressor))
+        fitted = fitted_model(estimator, KINDS)
         model = fitted.estimator
-        _quantile(confidence)
+        gaussian_quantile(confidence)
         rows, size, names = numeric_rows(X), grid_size(grid_resolution), column_names(X)
         targets = checked_targets(y)
         check_consistent_length(rows, targets)
@@ -195,18 +208,14 @@ class RegressionDisplay:
             )
         column = which_column(feature, names)
         inducing_points = fitted.inverse_transform(model.inducing_points_)[:, column]
-        points = np.tile(_reference(reference, rows), (size, 1))
-        points[:, column] = grid = along(rows[:, column], size)
-        rows_on_grid = fitted.transform(like_rows(X, points))
-        mean, variance = model.latent_mean_and_variance(rows_on_grid)
-        y_std = None
-        if noise_variance is not None or not _has_known_noise(model):
-            y_std = model.predict(rows_on_grid, return_std=True, noise_variance=noise_variance)[1]
+        grid = along(rows[:, column], size)
+        rows_on_grid = fitted.transform_along(X, _reference(reference, rows), column, grid)
+        mean, f_interval, y_interval = _along_grid(model, rows_on_grid, noise_variance)
         return cls(
             grid=grid,
             mean=mean,
-            f_std=np.sqrt(variance),
-            y_std=y_std,
+            f_interval=f_interval,
+            y_interval=y_interval,
             x=rows[:, column],
             y=targets,
             inducing_points=inducing_points,
@@ -262,12 +271,11 @@ class RegressionDisplay:
             The display itself.
         """
         need_matplotlib(f"{type(self).__name__}.plot")
-        quantile = _quantile(confidence)
+        f_ends = self.f_interval(confidence)
         self.ax_ = ax = axes_or_new(ax)
         self.figure_ = ax.figure
 
-        def band(std, name, given, **style):
-            ends = self.mean - quantile * std, self.mean + quantile * std
+        def band(ends, name, given, **style):
             label = f"{100.0 * confidence:.4g} % band of {name.partition('_')[0]}"
             return ax.fill_between(
                 self.grid,
@@ -276,9 +284,10 @@ class RegressionDisplay:
             )
 
         self.y_band_ = None
-        if self.y_std is not None:
-            self.y_band_ = band(self.y_std, "y_band_kw", y_band_kw, facecolor=SKY, alpha=0.25)
-        self.f_band_ = band(self.f_std, "f_band_kw", f_band_kw, facecolor=BLUE, alpha=0.35)
+        if self.y_interval is not None:
+            ends = self.y_interval(confidence)
+            self.y_band_ = band(ends, "y_band_kw", y_band_kw, facecolor=SKY, alpha=0.25)
+        self.f_band_ = band(f_ends, "f_band_kw", f_band_kw, facecolor=BLUE, alpha=0.35)
         [self.line_] = ax.plot(
             self.grid,
             self.mean,
@@ -319,15 +328,6 @@ class RegressionDisplay:
         return self
 
 
-def _quantile(confidence):
-    """Return the half-width, in standard deviations, of a central Gaussian interval."""
-    if not isinstance(confidence, numbers.Real) or not 0.0 < confidence < 1.0:
-        raise ValueError(
-            f"confidence must be a number between 0 and 1, got {confidence!r}: for example 0.95"
-        )
-    return float(ndtri(0.5 + 0.5 * confidence))
-
-
 def _reference(reference, rows):
     if reference is None:
         return np.median(rows, axis=0)
@@ -338,6 +338,35 @@ def _reference(reference, rows):
             f"array of shape {reference.shape}: None is the median of each"
         )
     return reference
+
+
+def _along_grid(model, rows, noise_variance):
+    """Return the mean of y, `f_interval` and `y_interval` at rows, see `RegressionDisplay`."""
+    mean, variance = model.latent_mean_and_variance(rows)
+    std = np.sqrt(variance)
+    if isinstance(model, GENERALIZED):
+        if noise_variance is not None:
+            raise ValueError(
+                f"noise_variance must be None for a {type(model).__name__}, got "
+                f"{noise_variance!r}: leave it out"
+            )
+        # The band of E[y | f], which is proportional to exp(f).
+        log_mean = model.likelihood_.log_mean_factor() + mean
+        f_interval = partial(_log_normal_interval, log_mean, std)
+        return model.predict(rows), f_interval, partial(model.predict_interval, rows)
+    y_interval = None
+    if noise_variance is not None or not _has_known_noise(model):
+        y_interval = partial(model.predict_interval, rows, noise_variance=noise_variance)
+    return mean, partial(_gaussian_interval, mean, std), y_interval
+
+
+def _gaussian_interval(mean, std, confidence):
+    half_width = gaussian_quantile(confidence) * std
+    return mean - half_width, mean + half_width
+
+
+def _log_normal_interval(mean, std, confidence):
+    return tuple(map(np.exp, _gaussian_interval(mean, std, confidence)))
 
 
 def _has_known_noise(model):

@@ -1,8 +1,11 @@
 """Plot of the bound and the certificate against the number of inducing points."""
 
+from inspect import signature
+
 import numpy as np
 
 from sparsegpc._estimators.classifier import SparseGPClassifier
+from sparsegpc._estimators.generalized_regressor import SparseGPGeneralizedRegressor
 from sparsegpc._estimators.regressor import SparseGPRegressor
 from sparsegpc._estimators.selector import InducingPointSelector
 from sparsegpc.displays._drawing import (
@@ -15,6 +18,8 @@ from sparsegpc.displays._drawing import (
     settings,
 )
 from sparsegpc.displays._inputs import fitted_model, refuse_one_vs_rest, sizes_of_prefixes
+
+KINDS = (SparseGPClassifier, SparseGPRegressor, SparseGPGeneralizedRegressor)
 
 
 class SparsityDisplay:
@@ -91,6 +96,8 @@ class SparsityDisplay:
         n_inducing=None,
         sample_weight=None,
         noise_variance=None,
+        exposure=None,
+        event=None,
         ax=None,
         bound_kw=None,
         cost_kw=None,
@@ -101,8 +108,9 @@ class SparsityDisplay:
 
         Parameters
         ----------
-        estimator : SparseGPClassifier, SparseGPRegressor or Pipeline
-            A fitted estimator, or a pipeline that ends in one.
+        estimator : estimator or Pipeline
+            A fitted SparseGPClassifier, SparseGPRegressor or SparseGPGeneralizedRegressor, or a
+            pipeline that ends in one.
         X : array-like of shape (n_samples, n_features)
             The rows given to `fit`, which are not kept.
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
@@ -113,7 +121,11 @@ class SparsityDisplay:
         sample_weight : array-like of shape (n_samples,), float or None, default=None
             As in `fit`.
         noise_variance : float, array-like of the shape of y or None, default=None
-            As in `fit` of a regressor.
+            As in `fit` of :class:`SparseGPRegressor`.
+        exposure : float, array-like of shape (n_samples,) or None, default=None
+            As in `fit` of :class:`SparseGPGeneralizedRegressor`.
+        event : array-like of shape (n_samples,) or None, default=None
+            As in `fit` of :class:`SparseGPGeneralizedRegressor`.
         ax : array-like of two matplotlib Axes or None, default=None
             Where to draw; None makes a figure.
         bound_kw : dict or None, default=None
@@ -143,19 +155,13 @@ class SparsityDisplay:
         the N x N kernel matrix with m columns, O(N^2 m).
         """
         need_matplotlib(f"{cls.__name__}.from_estimator")
-        fitted = fitted_model(estimator, (SparseGPClassifier, SparseGPRegressor))
+        fitted = fitted_model(estimator, KINDS)
         model = fitted.estimator
         refuse_one_vs_rest(model, cls.__name__)
         _refuse_unordered(model)
         sizes = sizes_of_prefixes(n_inducing, len(model.inducing_points_), 8)
         data = {"X": fitted.transform(X), "y": y, "sample_weight": sample_weight}
-        if isinstance(model, SparseGPRegressor):
-            data["noise_variance"] = noise_variance
-        elif noise_variance is not None:
-            raise ValueError(
-                "noise_variance must be None for a classifier, whose labels have no such noise, "
-                f"got {noise_variance!r}: leave it out"
-            )
+        data |= _row_arguments(model, noise_variance=noise_variance, exposure=exposure, event=event)
         # This raises ValueError if the data are not those of fit.
         whole = model.certificate(**data)
         n_points = len(model.inducing_points_)
@@ -238,9 +244,22 @@ class SparsityDisplay:
         return self
 
 
+def _row_arguments(model, **given):
+    """Return the given arguments that are not None; raise ValueError if `fit` lacks one."""
+    given = {name: value for name, value in given.items() if value is not None}
+    for name in given:
+        if name not in signature(model.fit).parameters:
+            raise ValueError(
+                f"{name} must be None for a {type(model).__name__}, whose method fit does not take "
+                f"it, got {given[name]!r}: leave it out"
+            )
+    return given
+
+
 def _refuse_unordered(model):
     """Raise ValueError if the first m points are not a choice of m points."""
-    if model.inducing_indices_ is not None:
+    # With a cost they are in the order of their worth.
+    if model.inducing_indices_ is not None or model.point_cost > 0.0:
         return
     selector = model.selector
     if isinstance(selector, InducingPointSelector):

@@ -183,7 +183,7 @@ def test_the_limit_counts_seconds_of_the_processor():
         time.sleep(seconds)
         return "awake"
 
-    assert measure.in_fork(sleep_within_limit, 2.5) == "awake"
+    assert measure.in_fork(sleep_within_limit, 1.3) == "awake"
 
 
 def test_missing_libraries_are_named(monkeypatch, capsys):

@@ -9,8 +9,10 @@ from sklearn.preprocessing import StandardScaler
 
 from sparsegpc import (
     SparseGPClassifier,
+    SparseGPGeneralizedRegressor,
     SparseGPRegressor,
     StochasticSparseGPClassifier,
+    StochasticSparseGPGeneralizedRegressor,
     StochasticSparseGPRegressor,
 )
 from sparsegpc.displays import ConvergenceDisplay
@@ -141,7 +143,9 @@ def test_settings_take_the_place_of_defaults_also_by_their_abbreviations():
     assert display.legend_.get_title().get_text() == "a fit"
 
 
-@pytest.mark.parametrize("estimator", [SparseGPClassifier, SparseGPRegressor])
+@pytest.mark.parametrize(
+    "estimator", [SparseGPClassifier, SparseGPRegressor, SparseGPGeneralizedRegressor]
+)
 def test_a_fit_ends_at_its_bound(estimator, rng):
     X = rng.uniform(-2.0, 2.0, (60, 1))
     y = (np.sin(3.0 * X[:, 0]) > 0.0).astype(float)
@@ -154,7 +158,14 @@ def test_a_fit_ends_at_its_bound(estimator, rng):
     assert len(places(display.choice_lines_)) == n_choices - 1
 
 
-@pytest.mark.parametrize("estimator", [StochasticSparseGPClassifier, StochasticSparseGPRegressor])
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        StochasticSparseGPClassifier,
+        StochasticSparseGPRegressor,
+        StochasticSparseGPGeneralizedRegressor,
+    ],
+)
 def test_learning_from_minibatches_is_drawn_too(estimator, rng):
     X = rng.uniform(-2.0, 2.0, (60, 1))
     y = (np.sin(3.0 * X[:, 0]) > 0.0).astype(float)

@@ -8,6 +8,7 @@ import pytest
 from sklearn.datasets import make_moons
 
 from sparsegpc import SparseGPClassifier, SparseGPRegressor, displays
+from sparsegpc.kernels import MainEffects
 
 plt = pytest.importorskip("matplotlib.pyplot")
 
@@ -17,7 +18,9 @@ def drawn():
     X, y = make_moons(40, noise=0.25, random_state=0)
     classifier = SparseGPClassifier(n_inducing=6, optimizer=None).fit(X, y)
     regressor = SparseGPRegressor(n_inducing=6, optimizer=None).fit(X[:, :1], X[:, 1])
+    effects = SparseGPRegressor(MainEffects(), n_inducing=6, optimizer=None).fit(X, X[:, 1])
     found = [
+        displays.EffectsDisplay.from_estimator(effects, X),
         displays.ConvergenceDisplay.from_estimator(classifier),
         displays.InducingPointsDisplay.from_estimator(classifier, X, y, grid_resolution=9),
         displays.RegressionDisplay.from_estimator(regressor, X[:, :1], X[:, 1]),

@@ -73,10 +73,8 @@ def test_the_boundary_is_where_both_classes_are_equally_probable(model, moons):
 
 def test_without_a_boundary_none_is_drawn(model, moons):
     X, y = moons
-    far = model.predict_proba(X)[:, 1] > 0.7
-    display = InducingPointsDisplay.from_estimator(
-        model, X[far] * 0.01 + X[far].mean(axis=0), y[far], **SMALL
-    )
+    surest = X[model.predict_proba(X)[:, 1].argmax()]
+    display = InducingPointsDisplay.from_estimator(model, surest + 0.01 * X, y, **SMALL)
     assert display.boundary_ is None
     assert "decision boundary" not in texts(display.legend_)
 
@@ -174,6 +172,18 @@ def test_likelihoods_with_a_function_for_each_class_have_probabilities_only(like
     for response in ("pg_variance", "latent_std"):
         with pytest.raises(ValueError, match=f"response='{response}' needs a likelihood .* got"):
             InducingPointsDisplay.from_estimator(model, *moons, response=response)
+
+
+def test_the_f_of_two_ordered_classes_is_drawn_like_that_of_two_others(moons):
+    shadings = []
+    for likelihood in ("ordinal-logit", "bernoulli-logit"):
+        model = SparseGPClassifier(likelihood=likelihood, n_inducing=8, optimizer=None, tol=1e-9)
+        for response in ("pg_variance", "latent_std"):
+            display = InducingPointsDisplay.from_estimator(
+                model.fit(*moons), *moons, response=response, **SMALL
+            )
+            shadings.append(display.values)
+    assert_allclose(shadings[:2], shadings[2:], rtol=1e-4)
 
 
 def test_the_f_of_a_probit_is_no_log_odds(moons):

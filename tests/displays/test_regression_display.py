@@ -5,13 +5,18 @@ import pandas as pd
 import polars as pl
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy.stats import norm
+from scipy.stats import norm, weibull_min
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVR
 
-from sparsegpc import SparseGPRegressor, StochasticSparseGPRegressor
+from sparsegpc import (
+    SparseGPGeneralizedRegressor,
+    SparseGPRegressor,
+    StochasticSparseGPGeneralizedRegressor,
+    StochasticSparseGPRegressor,
+)
 from sparsegpc.displays import RegressionDisplay
 
 plt = pytest.importorskip("matplotlib.pyplot")
@@ -36,20 +41,20 @@ def ends(band, grid):
     return np.array([[v.min(), v.max()] for v in values]).T
 
 
-@pytest.mark.parametrize("noise", ["homoscedastic", "polynomial", "gp"])
+@pytest.mark.parametrize("noise", ["homoscedastic", "polynomial", "gp", "student-t"])
 @pytest.mark.parametrize("confidence", [0.95, 0.5])
-def test_bands_are_the_mean_and_so_many_standard_deviations(noise, confidence, waves):
+def test_bands_are_central_intervals(noise, confidence, waves):
     model = SparseGPRegressor(noise=noise, n_inducing=10, max_iter=10, tol=1e-3).fit(*waves)
     display = RegressionDisplay.from_estimator(
         model, *waves, confidence=confidence, grid_resolution=9
     )
     grid = display.grid[:, None]
-    mean, y_std = model.predict(grid, return_std=True)
-    _, f_variance = model.latent_mean_and_variance(grid)
-    z = norm.ppf(0.5 + confidence / 2.0)
+    mean, f_variance = model.latent_mean_and_variance(grid)
+    f_interval = norm.interval(confidence, mean, np.sqrt(f_variance))
     assert_allclose(display.line_.get_ydata(), mean)
-    for band, std in ((display.y_band_, y_std), (display.f_band_, np.sqrt(f_variance))):
-        assert_allclose(ends(band, display.grid), [mean - z * std, mean + z * std], rtol=1e-10)
+    assert_allclose(ends(display.f_band_, display.grid), f_interval, rtol=1e-10)
+    y_interval = model.predict_interval(grid, confidence)
+    assert_allclose(ends(display.y_band_, display.grid), y_interval, rtol=1e-10)
 
 
 def test_the_grid_spans_all_rows(model, waves):
@@ -107,18 +112,47 @@ def test_a_frame_names_the_axes(frame, rng):
 def test_learning_from_minibatches_is_drawn_too(waves):
     model = StochasticSparseGPRegressor(n_inducing=8, n_epochs=2, batch_size=40).fit(*waves)
     display = RegressionDisplay.from_estimator(model, *waves)
-    assert_allclose(display.y_std, model.predict(display.grid[:, None], return_std=True)[1])
+    expected = model.predict_interval(display.grid[:, None], 0.7)
+    assert_allclose(display.y_interval(0.7), expected)
+
+
+@pytest.mark.parametrize(
+    "kind", [SparseGPGeneralizedRegressor, StochasticSparseGPGeneralizedRegressor]
+)
+def test_the_bands_of_positive_targets_are_positive(kind, rng):
+    X = rng.uniform(-2.0, 2.0, (150, 1))
+    y = np.exp(2.0 * X[:, 0]) * rng.weibull(2.0, 150)
+    model = kind(likelihood="weibull", n_inducing=10).fit(X, y)
+    display = RegressionDisplay.from_estimator(model, X, y, confidence=0.9, grid_resolution=9)
+    rows = display.grid[:, None]
+    assert_allclose(display.line_.get_ydata(), model.predict(rows))
+    lower, upper = ends(display.y_band_, display.grid)
+    assert (lower > 0.0).all()
+    assert_allclose([lower, upper], model.predict_interval(rows, 0.9), rtol=1e-10)
+    # The mean of y at the quantiles of f.
+    f_mean, f_variance = model.latent_mean_and_variance(rows)
+    shape = model.likelihood_.shape
+    expected = [
+        weibull_min(shape, scale=np.exp(norm.ppf(level, f_mean, np.sqrt(f_variance)))).mean()
+        for level in (0.05, 0.95)
+    ]
+    assert_allclose(ends(display.f_band_, display.grid), expected, rtol=1e-10)
+    with pytest.raises(
+        ValueError, match=r"noise_variance must be None for a .*SparseGPGeneralized"
+    ):
+        RegressionDisplay.from_estimator(model, X, y, noise_variance=0.1)
 
 
 def test_noise_that_was_known_at_rows_only_has_no_band(waves):
     X, y = waves
     model = SparseGPRegressor(n_inducing=8).fit(X, y, noise_variance=np.full(80, 0.05))
     display = RegressionDisplay.from_estimator(model, X, y)
-    assert display.y_std is None
+    assert display.y_interval is None
     assert display.y_band_ is None
     assert "95 % band of y" not in [text.get_text() for text in display.legend_.get_texts()]
     display = RegressionDisplay.from_estimator(model, X, y, noise_variance=0.05)
-    assert_allclose(display.y_std**2, display.f_std**2 + 0.05)
+    y_std = np.sqrt(model.latent_mean_and_variance(display.grid[:, None])[1] + 0.05)
+    assert_allclose(display.y_interval(0.7), norm.interval(0.7, display.mean, y_std))
 
 
 def test_bands_hold_the_share_of_targets_that_they_say(rng):

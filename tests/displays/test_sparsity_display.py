@@ -15,6 +15,7 @@ from sparsegpc import (
     HomoscedasticNoise,
     InducingPointSelector,
     SparseGPClassifier,
+    SparseGPGeneralizedRegressor,
     SparseGPRegressor,
     StochasticSparseGPRegressor,
 )
@@ -165,6 +166,25 @@ def test_weights_of_a_classifier_are_copies_of_rows(moons):
     assert_allclose(display.gap_per_row, copies.gap_per_row, rtol=1e-6)
 
 
+def test_exposures_and_events_are_passed_on(waves, rng):
+    X, _ = waves
+    exposure, event = rng.uniform(0.5, 2.0, 80), np.arange(80) % 3 > 0
+    for likelihood, y, given in (
+        ("poisson", rng.poisson(3.0 * exposure), {"exposure": exposure}),
+        ("weibull", rng.weibull(2.0, 80), {"event": event}),
+    ):
+        settings = {"n_inducing": 6, "selection_tol": 0.0, "optimizer": None, "kernel": RBF()}
+        model = SparseGPGeneralizedRegressor(likelihood=likelihood, **settings).fit(X, y, **given)
+        display = SparsityDisplay.from_estimator(model, X, y, n_inducing=[2, 6], **given)
+        smaller = model.truncate(2, X, y, **given)
+        assert_allclose(display.lower_bound, [smaller.lower_bound_, model.lower_bound_])
+        gap = smaller.certificate(X, y, **given).gap_per_row
+        assert_allclose(display.gap_per_row[0], gap)
+    regressor = SparseGPRegressor(**settings).fit(X, y)
+    with pytest.raises(ValueError, match="exposure must be None for a SparseGPRegressor"):
+        SparsityDisplay.from_estimator(regressor, X, y, exposure=exposure)
+
+
 def test_several_outputs_add_up(waves):
     X, y = waves
     Y = np.column_stack([y, -2.0 * y])
@@ -229,7 +249,7 @@ def test_other_data_than_those_of_fit_are_refused(waves, moons):
 def test_what_does_not_apply_is_refused(waves, moons):
     X, y = moons
     model = SparseGPClassifier(optimizer=None, n_inducing=8).fit(X, y)
-    with pytest.raises(ValueError, match="noise_variance must be None for a classifier"):
+    with pytest.raises(ValueError, match="noise_variance must be None for a SparseGPClassifier"):
         SparsityDisplay.from_estimator(model, X, y, noise_variance=0.1)
     stochastic = StochasticSparseGPRegressor(n_inducing=8, n_epochs=1).fit(*waves)
     with pytest.raises(TypeError, match="got a StochasticSparseGPRegressor"):

@@ -9,14 +9,26 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from sparsegpc import SparseGPClassifier
+from tests.estimators.simple_kernel import simple_kernel
 
 BINARY = ("bernoulli-logit", "bernoulli-probit", "polya-gamma", "conditional-polya-gamma")
-JOINT = ("softmax", "logistic-softmax", "dirichlet")
+# One model of all classes, of a function for each class or of a single one.
+JOINT = ("softmax", "logistic-softmax", "dirichlet", "ordinal-logit")
 EVERY = (*JOINT, *BINARY)
 # Likelihoods of one kind are tested by one of them where the code is the same for all.
 SOME = ("softmax", "dirichlet", "polya-gamma")
 every_likelihood = pytest.mark.parametrize("likelihood", EVERY)
 some_likelihoods = pytest.mark.parametrize("likelihood", SOME)
+# Two classes of every likelihood but those for more, and three of one by one against the rest.
+every_kind = pytest.mark.parametrize(
+    ("likelihood", "n_classes"),
+    [
+        *((name, 3) for name in JOINT),
+        ("softmax", 2),
+        *((name, 2) for name in BINARY),
+        (BINARY[2], 3),
+    ],
+)
 KERNEL = ConstantKernel(5.0) * RBF(1.0)
 
 
@@ -62,7 +74,7 @@ def quick_model(**parameters):
             "max_iter": 5,
             "max_reselections": 1,
             "tol": 1e-3,
-            **parameters,
+            **simple_kernel(parameters),
         }
     )
 

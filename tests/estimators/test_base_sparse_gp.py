@@ -23,7 +23,7 @@ from sklearn.preprocessing import StandardScaler
 from sparsegpc import BaseSparseGP, InducingPointSelector
 from sparsegpc._core.selection.selectors import InducingPoints
 from sparsegpc.likelihoods import Expectation, Likelihood
-from tests.core.likelihoods.counts import Poisson
+from tests.core.likelihoods.own_counts import OwnPoisson
 
 # Two estimators of users
 
@@ -92,7 +92,7 @@ class PoissonRegressor(RegressorMixin, BaseSparseGP):
     """Counts with a rate that depends on the row."""
 
     def fit(self, X, y, sample_weight=None):
-        return self._fit_likelihood(Poisson(), X, y, sample_weight)
+        return self._fit_likelihood(OwnPoisson(), X, y, sample_weight)
 
     def predict(self, X):
         mean, variance = self.latent_mean_and_variance(X)
@@ -216,6 +216,28 @@ def test_a_parameter_at_its_limit_is_named():
     assert_allclose(np.exp(model._theta[-1]), 1.5)
 
 
+@pytest.mark.parametrize(
+    ("start", "bounds", "message"),
+    [
+        ([2.0], [[0.1, 1.5]], r"got \[2.0\] for the bounds \[\[0.1, 1.5\]\]"),
+        ([np.nan], [[0.1, 1.5]], "must be finite and within"),
+        ([1.0], [0.1, 1.5], r"params_bounds must return an array of shape \(1, 2\)"),
+        (1.0, [[0.1, 1.5]], r"initial_params must return an array of shape \(1,\).*got shape \(\)"),
+    ],
+)
+def test_invalid_initial_parameters_are_refused(start, bounds, message):
+    class Wrong(NegativeBinomial):
+        def initial_params(self, y, weight):
+            return np.array(start)
+
+        def params_bounds(self, y, weight):
+            return np.array(bounds)
+
+    X, y = counts(30)
+    with pytest.raises(ValueError, match=message):
+        model_of("negative binomial")._fit_likelihood(Wrong(), X, y)
+
+
 def test_the_fitted_object(learned):
     X, _ = counts(size=SIZE)
     n_points = len(learned.inducing_points_)
@@ -284,8 +306,11 @@ def log_marginal(case, X, y, mean, weight=1.0, n_nodes=81):
 
 @EVERY_CASE
 @EVERY_BOUND
-@pytest.mark.parametrize("fit_prior_mean", [True, False])
-@pytest.mark.parametrize("weight", [1.0, np.array([0.5, 3.0, 1.0])], ids=["plain", "weighted"])
+@pytest.mark.parametrize(
+    ("fit_prior_mean", "weight"),
+    [(False, 1.0), (True, np.array([0.5, 3.0, 1.0]))],
+    ids=["plain", "weighted"],
+)
 def test_the_bound_is_below_the_log_marginal_likelihood(name, bound, fit_prior_mean, weight):
     X, y = np.array([[0.0], [0.7], [2.0]]), np.array([1, 4, 0])
     for n_inducing in (1, 2, 3):
@@ -332,7 +357,7 @@ def test_the_bounds_are_ordered_and_the_highest_is_the_default(name):
 
 @EVERY_CASE
 def test_a_bound_that_the_likelihood_does_not_admit_is_refused(name, monkeypatch):
-    for kind in (Poisson, NegativeBinomial):
+    for kind in (OwnPoisson, NegativeBinomial):
         monkeypatch.setattr(kind, "slacks", ("spherical", "standard"))
     with pytest.raises(ValueError, match=r"bound='tight' is not available.*spherical.*standard"):
         fixed_model(name, bound="tight").fit(*counts(20))

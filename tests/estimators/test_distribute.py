@@ -4,7 +4,7 @@ import os
 import signal
 import subprocess
 import sys
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 
 import numpy as np
 import pytest
@@ -25,9 +25,9 @@ distributed = pytest.importorskip("distributed")
 da = pytest.importorskip("dask.array")
 
 
-@contextmanager
-def two_workers():
-    """Give a client of two worker processes, which are started again if they die."""
+@pytest.fixture(scope="module")
+def client():
+    """A client of two worker processes, which are started again if they die."""
     with (
         distributed.LocalCluster(
             n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0"
@@ -37,9 +37,9 @@ def two_workers():
         yield client
 
 
-@contextmanager
-def two_mortal_workers():
-    """Give a client of two worker processes that nothing starts again."""
+@pytest.fixture
+def client_of_mortals():
+    """A client of two worker processes that nothing starts again."""
     with ExitStack() as stack:
         scheduler = stack.enter_context(
             distributed.LocalCluster(
@@ -54,12 +54,6 @@ def two_mortal_workers():
             stack.callback(process.kill)
         client = stack.enter_context(distributed.Client(address))
         client.wait_for_workers(2, timeout=60)
-        yield client
-
-
-@pytest.fixture(scope="module")
-def client():
-    with two_workers() as client:
         yield client
 
 
@@ -180,8 +174,10 @@ def test_a_dask_array_is_fitted_as_rows_from_elsewhere_are(client, visits, tmp_p
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("start", [two_workers, two_mortal_workers])
-def test_a_worker_that_dies_costs_its_parts_not_the_fit(monkeypatch, start):
+@pytest.mark.parametrize("kind", ["client", "client_of_mortals"])
+def test_a_worker_that_dies_costs_its_parts_not_the_fit(monkeypatch, request, kind):
+    client = request.getfixturevalue(kind)
+    client.wait_for_workers(2, timeout=60)
     X, _, y = make_data()
     model = SparseGPClassifier(n_inducing=12, optimizer=None)
     y = labels(y)
@@ -200,13 +196,12 @@ def test_a_worker_that_dies_costs_its_parts_not_the_fit(monkeypatch, start):
                 os.kill(pids[min(rows)], signal.SIGKILL)
         return futures
 
-    with start() as client:
-        pids = client.run(os.getpid)
-        assert len(pids) == 2
-        monkeypatch.setattr(dask_blocks.Cluster, "map", murderous)
-        with distribute(client):
-            found = model.fit(X, y).lower_bound_
-        left = client.run(os.getpid)
+    pids = client.run(os.getpid)
+    assert len(pids) == 2
+    monkeypatch.setattr(dask_blocks.Cluster, "map", murderous)
+    with distribute(client):
+        found = model.fit(X, y).lower_bound_
+    left = client.run(os.getpid)
     assert len(killed) > 8
     assert len(set(left.values()) & set(pids.values())) == 1
     assert found == pytest.approx(bound, rel=1e-8)

@@ -112,7 +112,11 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+    ("case", "wrap"),
+    [("classifier", "memmap"), *((case, "slices") for case in CASES)],
+    indirect=["wrap"],
+)
 @pytest.mark.usefixtures("small_blocks")
 def test_sorted_rows_give_the_model_of_the_array(case, wrap):
     X, f = sorted_rows(dtype=np.float32)
@@ -136,6 +140,7 @@ def stacked(points):
     return np.concatenate(points) if isinstance(points, list) else points
 
 
+@pytest.mark.parametrize("wrap", ["slices"], indirect=True)
 @pytest.mark.usefixtures("small_blocks")
 def test_moving_points_end_as_high_as_those_of_the_array(wrap):
     X, f = sorted_rows()
@@ -144,10 +149,11 @@ def test_moving_points_end_as_high_as_those_of_the_array(wrap):
     np.testing.assert_allclose(model.fit(wrap(X), labels(f)).lower_bound_, bound, rtol=1e-2)
 
 
+@pytest.mark.parametrize("wrap", ["slices"], indirect=True)
 @pytest.mark.usefixtures("small_blocks")
 def test_the_curriculum_of_many_rows_is_that_of_the_array(wrap, monkeypatch):
-    monkeypatch.setattr("sparsegpc._core.learning.growing_subsets.FEWEST_ROWS", 1000)
-    X, f = sorted_rows(1700)
+    monkeypatch.setattr("sparsegpc._core.learning.growing_subsets.FEWEST_ROWS", 600)
+    X, f = sorted_rows(1000)
     model = SparseGPClassifier(**LEARNS)
     bound = model.fit(X, labels(f)).lower_bound_
     given = wrap(X)
@@ -172,6 +178,7 @@ METHODS = {
         "predict",
         "latent_mean_and_variance",
         "predict_noise_std",
+        "predict_interval",
         "sample_y",
     ),
 }
@@ -207,6 +214,12 @@ def test_noise_that_varies_is_predicted_for_slices(noise, wrap):
         np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(
         model.log_predictive_density(given, f), model.log_predictive_density(X, f), rtol=1e-9
+    )
+    np.testing.assert_allclose(
+        model.predict_quantiles(given, [0.1, 0.8]),
+        model.predict_quantiles(X, [0.1, 0.8]),
+        rtol=1e-9,
+        atol=1e-9,
     )
     for found, expected in zip(
         model.predict(wrap(X[:20]), return_cov=True),

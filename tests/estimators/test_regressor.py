@@ -254,6 +254,8 @@ CALLS = {
     "latent_mean_and_variance": (grid(),),
     "predict_noise_std": (grid(),),
     "log_predictive_density": (grid(), np.zeros(16)),
+    "predict_quantiles": (grid(), 0.5),
+    "predict_interval": (grid(),),
     "sample_y": (grid(),),
     "certificate": (grid(), np.zeros(16)),
     "lower_bound": (),

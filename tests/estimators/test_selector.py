@@ -670,7 +670,7 @@ def test_transform_of_other_columns(X):
         (RBF() + WhiteKernel(), "WhiteKernel"),
         (CompoundKernel([RBF(), RBF()]), "CompoundKernel"),
         (RBF([1.0, 2.0, 3.0]), "3 length scales, but X has 2 columns"),
-        ("rbf", "The 'kernel' parameter"),
+        ("rbg", "The 'kernel' parameter"),
     ],
     ids=["white", "white-in-a-sum", "compound", "length-scales", "text"],
 )

@@ -16,11 +16,12 @@ from sklearn.preprocessing import StandardScaler
 
 from sparsegpc import SparseGPClassifier, StochasticSparseGPClassifier
 from sparsegpc._core.minibatches.stochastic_model import StochasticModel
+from tests.estimators.simple_kernel import simple_kernel
 
 KERNEL = ConstantKernel(4.0) * RBF(1.5)
 SELECTORS = ["hgv", "rpcholesky", "greedy-variance", "kmeans", "uniform"]
 BINARY = ["bernoulli-logit", "bernoulli-probit", "polya-gamma", "conditional-polya-gamma"]
-MANY = ["softmax", "logistic-softmax", "dirichlet"]
+MANY = ["softmax", "logistic-softmax", "dirichlet", "ordinal-logit"]
 # Fits in milliseconds, where what is learned is not the point.
 FIXED = {"kernel": KERNEL, "learning_rate": 0.0}
 QUICK = {"batch_size": 20, "n_epochs": 2}
@@ -30,6 +31,7 @@ PUBLIC = (
     "prior_mean_",
     "inducing_points_",
     "lower_bound_",
+    "log_prior_",
     "n_steps_",
     "n_samples_seen_",
 )
@@ -52,7 +54,9 @@ def grid(n=4):
 
 
 def model_of(**parameters):
-    return StochasticSparseGPClassifier(**{"n_inducing": 12, "random_state": 0, **parameters})
+    return StochasticSparseGPClassifier(
+        **{"n_inducing": 12, "random_state": 0, **simple_kernel(parameters)}
+    )
 
 
 def fixed_model(**parameters):
@@ -124,13 +128,13 @@ def learned():
         ("logistic-softmax", "tight", 3),
         ("dirichlet", "tight", 3),
         ("dirichlet", "standard", 2),
+        ("ordinal-logit", "tight", 3),
+        ("ordinal-logit", "standard", 2),
     ],
 )
-@pytest.mark.parametrize("fit_prior_mean", [True, False])
-def test_at_fixed_hyperparameters_it_is_the_classifier_of_all_rows(
-    likelihood, bound, n_classes, fit_prior_mean
-):
+def test_at_fixed_hyperparameters_it_is_the_classifier_of_all_rows(likelihood, bound, n_classes):
     X, y = blobs(n_classes=n_classes)
+    fit_prior_mean = bound == "tight"
     model = fixed_model(likelihood=likelihood, bound=bound, fit_prior_mean=fit_prior_mean)
     model.fit(X, y)
     assert model.kernel_ == KERNEL
@@ -221,7 +225,7 @@ def test_epochs_learn_what_the_first_rows_do_not_tell(monkeypatch):
     X, y = blobs(600)
     # Without the search among the first rows, everything is learned from batches.
     monkeypatch.setattr(
-        "sparsegpc._estimators.stochastic_classifier.learn_theta",
+        "sparsegpc._estimators.site_minibatches.learn_theta",
         lambda model, parameters, *rest: parameters.theta,
     )
     kernel = ConstantKernel() * RBF(0.3)
@@ -501,7 +505,7 @@ def test_points_are_chosen_among_the_rows(selector):
 
 def test_the_public_attributes(learned):
     names = {name for name in vars(learned) if name.endswith("_") and not name.startswith("_")}
-    assert names == {*PUBLIC, "history_", "kernel_", "n_features_in_"}
+    assert names == {*PUBLIC, "history_", "kernel_", "likelihood_", "n_features_in_"}
     assert isinstance(learned.lower_bound_, float)
     assert isinstance(learned.prior_mean_, float)
     assert learned.n_steps_ == 10 * 6

@@ -18,6 +18,7 @@ from sklearn.preprocessing import StandardScaler
 from sparsegpc import HomoscedasticNoise, SparseGPRegressor, StochasticSparseGPRegressor
 from sparsegpc._core.minibatches.stochastic_model import StochasticModel
 from sparsegpc._estimators import minibatches
+from tests.estimators.simple_kernel import simple_kernel
 
 KERNEL = ConstantKernel(2.0) * RBF(1.5)
 BOUNDS = ["tight", "standard"]
@@ -31,6 +32,7 @@ PUBLIC = (
     "prior_mean_",
     "inducing_points_",
     "lower_bound_",
+    "log_prior_",
     "n_steps_",
     "n_samples_seen_",
 )
@@ -52,7 +54,9 @@ def grid(n=4):
 
 
 def model_of(**parameters):
-    return StochasticSparseGPRegressor(**{"n_inducing": 12, "random_state": 0, **parameters})
+    return StochasticSparseGPRegressor(
+        **{"n_inducing": 12, "random_state": 0, **simple_kernel(parameters)}
+    )
 
 
 def fixed_model(**parameters):
@@ -270,9 +274,8 @@ def test_epochs_learn_what_the_first_rows_do_not_tell(monkeypatch):
     X, y = waves(600)
     # Without the search among the first rows, everything is learned from batches.
     monkeypatch.setattr(
-        StochasticSparseGPRegressor,
-        "_theta_of_some",
-        lambda self, parameters, *rest: parameters.theta,
+        "sparsegpc._estimators.stochastic_regressor.learn_theta",
+        lambda model, parameters, *rest: parameters.theta,
     )
     bounds = [
         model_of(kernel=ConstantKernel() * RBF(0.4), selector=X[:30], batch_size=60, n_epochs=n)
@@ -640,6 +643,8 @@ def test_cross_validation_and_grid_search_in_a_pipeline():
         ("latent_mean_and_variance", (grid(),)),
         ("predict_noise_std", (grid(),)),
         ("log_predictive_density", (grid(), np.zeros(16))),
+        ("predict_quantiles", (grid(), 0.5)),
+        ("predict_interval", (grid(),)),
         ("sample_y", (grid(),)),
         ("score", (grid(), np.zeros(16))),
     ],

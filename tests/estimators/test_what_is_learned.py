@@ -2,12 +2,13 @@
 
 import numpy as np
 import pytest
-from sklearn import config_context
+from sklearn import clone, config_context
 from sklearn.datasets import make_friedman1
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RBF
 
-from sparsegpc import SparseGPClassifier, SparseGPRegressor
+from sparsegpc import SparseGPClassifier, SparseGPRegressor, StochasticSparseGPRegressor
+from tests.estimators.simple_kernel import SIMPLE
 
 
 @pytest.mark.parametrize("seed", [1003, 1004, 1005])
@@ -36,7 +37,7 @@ def test_auto_is_not_content_with_points_that_favour_a_long_length_scale():
     X, y = make_friedman1(700, 20, noise=1.0, random_state=0)
     X = (X - X[:400].mean(axis=0)) / X[:400].std(axis=0)
     few, auto, all_points = (
-        SparseGPRegressor(n_inducing=n).fit(X[:400], y[:400]) for n in (50, "auto", 400)
+        SparseGPRegressor(n_inducing=n, **SIMPLE).fit(X[:400], y[:400]) for n in (50, "auto", 400)
     )
     scores = [fitted.score(X[400:], y[400:]) for fitted in (few, auto, all_points)]
     assert scores[1] > scores[2] - 0.01 > scores[0] + 0.02
@@ -50,14 +51,24 @@ def test_no_column_that_matters_is_pruned_by_a_subset():
     assert fitted.feature_relevance_[:5].min() > 10.0 * fitted.feature_relevance_[5:].max()
 
 
+@pytest.mark.parametrize("seed", [6, 14])
+def test_no_column_that_matters_is_pruned_by_the_first_rows_of_minibatches(seed):
+    rng = np.random.RandomState(seed)
+    X = rng.randn(1000, 8)
+    y = np.sin(6.0 * X[:, 0]) + 0.5 * X[:, 1] * X[:, 2] + 0.1 * rng.randn(1000)
+    fitted = StochasticSparseGPRegressor(n_inducing=100, n_epochs=1).fit(X[:800], y[:800])
+    assert fitted.score(X[800:], y[800:]) > 0.9
+
+
 @pytest.mark.parametrize("noise", ["polynomial", "gp"])
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_noise_that_varies_is_no_worse_than_noise_that_does_not(noise, seed):
     rng = np.random.RandomState(13)
     X = rng.randint(0, 4, (150, 2)).astype(float)
     y = np.sin(2.0 * X[:, 0]) + 0.3 * X[:, 1] + 0.3 * rng.randn(150)
+    model = SparseGPRegressor(n_inducing=10, random_state=seed, **SIMPLE)
     bounds = [
-        SparseGPRegressor(n_inducing=10, noise=kind, random_state=seed).fit(X, y).lower_bound_
+        clone(model).set_params(noise=kind).fit(X, y).lower_bound_
         for kind in ("homoscedastic", noise)
     ]
     # The noise process costs a little even where it is constant.
@@ -69,7 +80,8 @@ def test_rows_on_disk_that_do_not_fit_into_memory_are_learned_from(tmp_path):
     X = np.memmap(tmp_path / "X", dtype=np.float64, mode="w+", shape=(250, 80))
     X[:] = rng.randn(250, 80)
     with config_context(working_memory=0.1):
-        fitted = SparseGPRegressor(n_inducing=20).fit(X, X[:, 0] + 0.1 * rng.randn(250))
+        model = SparseGPRegressor(n_inducing=20, **SIMPLE)
+        fitted = model.fit(X, X[:, 0] + 0.1 * rng.randn(250))
     assert np.isfinite(fitted.lower_bound_)
 
 
@@ -82,3 +94,14 @@ def test_a_callback_that_stops_on_few_rows_keeps_what_they_taught():
         stopped.fit(X, y)
     assert (stopped.history_["n_samples"][:20] == 200).all()
     assert stopped.score(X, y) > 0.9
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_column_with_a_fast_effect_is_brought_back_after_the_search_has_pruned_it():
+    rng = np.random.RandomState(4)
+    X = rng.normal(size=(4000, 5))
+    y = np.sin(6.0 * X[:, 0]) + 0.5 * X[:, 1] * X[:, 2] + 0.1 * rng.normal(size=4000)
+    model = SparseGPRegressor(n_inducing=100, main_effects=False, max_reselections=2)
+    assert model.fit(X, y).feature_relevance_.argmax() == 0
+    # Without the column its effect counts as noise, of variance 0.5.
+    assert model.noise_variance_ < 0.015

@@ -10,6 +10,7 @@ from sklearn.datasets import make_moons
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from sparsegpc import SparseGPClassifier
+from tests.estimators.simple_kernel import simple_kernel
 
 # What bounds the likelihoods of two classes admit, the tightest first.
 BOUNDS = {
@@ -34,7 +35,7 @@ def moons(n_samples=120, seed=0):
 
 
 def small_model(**parameters):
-    return SparseGPClassifier(**{"selector": "hgv", "n_inducing": 15, **parameters})
+    return SparseGPClassifier(**{"selector": "hgv", "n_inducing": 15, **simple_kernel(parameters)})
 
 
 def fixed_model(**parameters):

@@ -27,8 +27,10 @@ from sparsegpc import (
     GPNoise,
     InducingPointSelector,
     SparseGPClassifier,
+    SparseGPGeneralizedRegressor,
     SparseGPRegressor,
     StochasticSparseGPClassifier,
+    StochasticSparseGPGeneralizedRegressor,
     StochasticSparseGPRegressor,
 )
 from sparsegpc._core.rows import blocks, dask_blocks, threads
@@ -36,7 +38,7 @@ from sparsegpc._estimators import minibatches
 
 PACKAGE = str(Path(sparsegpc.__file__).parent) + os.sep
 # Seconds that threads and processes which have nothing to do may take to end.
-PATIENCE = 5.0
+PATIENCE = 30.0
 QUICK = {"kernel": RBF(), "n_inducing": 5, "max_iter": 1, "max_reselections": 0, "tol": 0.1}
 BATCHES = {"kernel": RBF(), "n_inducing": 4, "n_epochs": 1, "batch_size": 20}
 
@@ -72,6 +74,10 @@ def three(f):
 
 def numbers(f):
     return f
+
+
+def positive(f):
+    return np.exp(f)
 
 
 def both(f):
@@ -132,6 +138,7 @@ CASES = {
     ),
     "regressor": Case(SparseGPRegressor(**QUICK), numbers),
     "several outputs": Case(SparseGPRegressor(**QUICK), both),
+    "positive numbers": Case(SparseGPGeneralizedRegressor(likelihood="gamma", **QUICK), positive),
     "polynomial noise": Case(SparseGPRegressor(noise="polynomial", **QUICK), numbers),
     "noise process": Case(SparseGPRegressor(noise=GPNoise(n_inducing=4), **QUICK), numbers),
     "points that move": Case(SparseGPRegressor(optimize_inducing=True, **QUICK), numbers),
@@ -154,6 +161,11 @@ CASES = {
     "batches of targets": Case(
         StochasticSparseGPRegressor(optimize_inducing=True, random_state=0, **BATCHES),
         numbers,
+    ),
+    "stream of positive numbers": Case(
+        StochasticSparseGPGeneralizedRegressor(likelihood="gamma", **BATCHES),
+        positive,
+        "partial_fit",
     ),
     "stream of labels": Case(StochasticSparseGPClassifier(**BATCHES), two, "partial_fit"),
     "stream of targets": Case(StochasticSparseGPRegressor(**BATCHES), numbers, "partial_fit"),

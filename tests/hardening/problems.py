@@ -35,6 +35,9 @@ BINARY = {name for name, kind in NAMES.items() if not kind.takes_many_classes}
 METHODS = ["hgv", "rpcholesky", "greedy-variance", "kmeans", "uniform"]
 METHODS += sorted(set(inducing_points.METHODS) - set(METHODS))
 CONJUGATE = ("polya-gamma", "logistic-softmax", "dirichlet")
+# Likelihoods that were not there at first. They replace others in some of the problems.
+LATER = ("ordinal-logit",)
+FIRST = sorted(set(NAMES) - set(LATER))
 
 
 class Problem(NamedTuple):
@@ -495,17 +498,23 @@ def _bound(rng, likelihood, choices):
     return str(own.choice(choices)) if own.rand() < 0.4 else "auto"
 
 
+def _or_later(rng, likelihood):
+    """Return a likelihood or, in some problems, a later one; what follows stays unchanged."""
+    own = deepcopy(rng)
+    return str(own.choice(LATER)) if own.rand() < 0.1 else likelihood
+
+
 def _class_weight(rng):
     return "balanced" if rng.rand() < 0.1 else None
 
 
 def _classifier(rng, kernel, X, n_classes):
     parameters = _movable(_learning(rng, X), kernel)
-    likelihood = str(rng.choice(["auto", *sorted(NAMES)]))
+    likelihood = str(rng.choice(["auto", *FIRST]))
     return SparseGPClassifier(
         kernel,
-        likelihood=likelihood,
         bound=_bound(rng, likelihood, ["tight", "spherical", "standard"]),
+        likelihood=_or_later(rng, likelihood),
         class_weight=_class_weight(rng),
         **parameters,
     )
@@ -561,12 +570,12 @@ def _affordable(parameters, X):
 
 def _stochastic_classifier(rng, kernel, X, n_classes):
     parameters = _affordable(_movable(_streaming(rng, X), kernel), X)
-    allowed = sorted(NAMES) if n_classes == 2 else sorted(set(NAMES) - BINARY)
+    allowed = [name for name in FIRST if n_classes == 2 or name not in BINARY]
     likelihood = str(rng.choice(["auto", *allowed]))
     return StochasticSparseGPClassifier(
         kernel,
-        likelihood=likelihood,
         bound=_bound(rng, likelihood, ["tight", "standard"]),
+        likelihood=_or_later(rng, likelihood),
         class_weight=_class_weight(rng),
         **parameters,
     )

@@ -277,6 +277,10 @@ class _Promises:
         samples = model.sample_y(X[:20], n_samples=2, **noise)
         self.require(np.isfinite(samples).all(), "samples of y are not finite")
         y = np.asarray(mean) + np.asarray(std)
+        lower, upper = model.predict_interval(X, **noise)
+        self.require(np.isfinite(lower).all() and np.isfinite(upper).all(), "interval not finite")
+        # Of exact targets the interval may be shorter than the distance of two floats.
+        self.require((lower <= mean).all() and (mean <= upper).all(), "mean not in its interval")
         density = model.log_predictive_density(X, y, **noise)
         self.require(np.isfinite(density).all(), "predictive density is not finite")
 
@@ -423,6 +427,12 @@ def _constant_bound(problem, model):
             return None
         classes, codes = np.unique(problem.y, return_inverse=True)
         total = np.bincount(codes, weight)
+        if model.likelihood == "ordinal-logit":
+            shares = total / total.sum()
+            if not model.fit_prior_mean:
+                # At f = 0 the first class has the probability one half.
+                shares = 0.5 * np.append(1.0, total[1:] / total[1:].sum())
+            return float(total @ np.log(shares))
         if len(classes) == 2:
             pairs = [total]
         elif getattr(model, "estimators_", None):

@@ -25,11 +25,13 @@ from sparsegpc import (
     GPNoise,
     PolynomialNoise,
     SparseGPClassifier,
+    SparseGPGeneralizedRegressor,
     SparseGPRegressor,
     StochasticSparseGPClassifier,
     StochasticSparseGPRegressor,
 )
 from sparsegpc._core.rows import blocks, dask_blocks, sources
+from sparsegpc.kernels import Columns
 
 # Rows taken of each set, of those of several classes, and where subsets are learned from first.
 MOST_ROWS, FEWER_ROWS, MANY_ROWS = 700, 400, 6000
@@ -45,6 +47,7 @@ SHIPPED = {
 BINARY = ["breast", "pima", "heart", "ionosphere", "crabs", "ida_banana", "ringnorm", "twonorm"]
 MANY_CLASSES = ["iris", "wine", "vehicle", "segment"]
 NUMBERS = ["diabetes", "snelson1d", "concrete", "energy", "kin8nm", "elevators"]
+POSITIVE = {"positive": np.exp, "counts": lambda y: np.round(5.0 * np.exp(y))}
 
 
 class Answer(NamedTuple):
@@ -64,7 +67,10 @@ class Case(NamedTuple):
 
 @cache
 def load(name):
-    """Return X and y of a set, standardised unless its name ends in "raw"."""
+    """Return X and y of a set, standardised unless its name ends in "raw".
+
+    Targets are positive if it ends in "positive", and counts if it ends in "counts".
+    """
     name, _, form = name.partition(" ")
     is_regression = name in NUMBERS
     if name in SHIPPED:
@@ -81,6 +87,8 @@ def load(name):
         X = datasets.standardised(X, slice(None))
     if is_regression:
         y = datasets.standardised(y, slice(None))
+    if form in POSITIVE:
+        y = POSITIVE[form](y)
     return X, y
 
 
@@ -127,13 +135,23 @@ def _cases(binary, numbers, n_binary, n_numbers, classes="wine"):
     yield from _kinds("regressor", _regressor, numbers, n_numbers)
     for likelihood in ("bernoulli-probit", "conditional-polya-gamma", "polya-gamma", "dirichlet"):
         yield f"classifier, {likelihood}", Case(_classifier(likelihood=likelihood), binary)
-    for likelihood in ("bernoulli-logit", "logistic-softmax", "dirichlet"):
+    for likelihood in ("bernoulli-logit", "logistic-softmax", "dirichlet", "ordinal-logit"):
         yield f"classes, {likelihood}", Case(_classifier(likelihood=likelihood), classes)
     yield "classes, given", Case(_classifier(**GIVEN), classes)
     for name, noise in (("polynomial", PolynomialNoise(1)), ("process", GPNoise(n_inducing=10))):
         yield f"regressor, {name} noise", Case(_regressor(noise=noise), numbers)
         given = _regressor(noise=noise, **GIVEN)
         yield f"regressor, {name} noise, given", Case(given, numbers)
+    groups = Columns(RBF(2.0), [0]) + Columns(RBF(3.0), range(1, n_numbers))
+    given = _regressor(kernel=groups, optimizer=None)
+    yield "regressor, groups of columns, given", Case(given, numbers)
+    for likelihood, form in (
+        ("gamma", "positive"),
+        ("log-normal", "positive"),
+        ("negative-binomial", "counts"),
+    ):
+        model = SparseGPGeneralizedRegressor(likelihood=likelihood, n_inducing=40)
+        yield f"{form}, {likelihood}", Case(model, f"{numbers} {form}")
     quick = {"n_inducing": 40, "batch_size": 256, "n_epochs": 5}
     yield "stochastic classifier", Case(StochasticSparseGPClassifier(**quick), binary)
     yield "stochastic regressor", Case(StochasticSparseGPRegressor(**quick), numbers)

@@ -23,13 +23,19 @@ from sparsegpc import (
     GPNoise,
     HomoscedasticNoise,
     InducingPointSelector,
+    LocalCorrection,
     PolynomialNoise,
     SparseGPClassifier,
+    SparseGPGeneralizedRegressor,
     SparseGPRegressor,
     StochasticSparseGPClassifier,
+    StochasticSparseGPGeneralizedRegressor,
     StochasticSparseGPRegressor,
+    StudentTNoise,
 )
-from sparsegpc.likelihoods import BernoulliLogit, BernoulliProbit, DirichletTargets
+from sparsegpc.decomposition import BayesianGPLVM
+from sparsegpc.kernels import Columns
+from sparsegpc.likelihoods import BernoulliLogit, BernoulliProbit, DirichletTargets, Gamma
 
 # Models stop early: what is learned is not the point.
 QUICK = {"n_inducing": 8, "max_iter": 3, "max_reselections": 1, "random_state": 0}
@@ -75,6 +81,16 @@ def regressor(n_outputs=1, **parameters):
     return SparseGPRegressor(**{**QUICK, **parameters}).fit(rows(), targets(n_outputs))
 
 
+def generalized(**parameters):
+    model = SparseGPGeneralizedRegressor(**{**QUICK, **parameters})
+    # The bounds and answers of a loaded model are asked for the same targets.
+    return model.fit(rows(), responses())
+
+
+def responses():
+    return np.maximum(np.round(np.exp(1.0 + targets())), 1.0)
+
+
 def stream(model, *classes):
     """Return a model after two blocks of rows."""
     y = labels(3) if classes else targets()
@@ -93,12 +109,16 @@ CASES = {
     ).fit(rows(), np.array(["no", "yes"])[labels(2)]),
     "softmax": lambda: classifier(3),
     "logistic-softmax": lambda: classifier(3, likelihood="logistic-softmax"),
+    "ordered classes": lambda: classifier(4, likelihood="ordinal-logit"),
     "dirichlet": lambda: classifier(3, likelihood=DirichletTargets(0.05)),
     "one for each class": lambda: classifier(3, likelihood="polya-gamma"),
     "regression": regressor,
     "several outputs": lambda: regressor(2, normalize_y=True),
     "polynomial noise": lambda: regressor(noise=PolynomialNoise(1)),
     "noise process": lambda: regressor(noise=GPNoise(RBF(2.0), n_inducing=5)),
+    "counts": lambda: generalized(likelihood="negative-binomial"),
+    "durations": lambda: generalized(likelihood="weibull"),
+    "student-t noise": lambda: regressor(noise=StudentTNoise()),
     "grown": lambda: regressor(n_inducing="auto", max_inducing=30, certificate_tol=1e-6),
     "selector of its own": lambda: regressor(selector=InducingPointSelector(n_components=6)),
     "moved points": lambda: regressor(optimize_inducing=True),
@@ -108,6 +128,9 @@ CASES = {
     "regression from minibatches": lambda: StochasticSparseGPRegressor(**MINIBATCHES).fit(
         rows(), targets()
     ),
+    "counts from minibatches": lambda: StochasticSparseGPGeneralizedRegressor(**MINIBATCHES).fit(
+        rows(), responses(), exposure=2.0
+    ),
     "selection": lambda: InducingPointSelector(n_components=6).fit(rows()),
 }
 
@@ -116,6 +139,9 @@ VARIANTS = {
     "points by hand": lambda: regressor(selector=rows()[:5]),
     "own kernel": lambda: classifier(kernel=OwnKernel(2.0)),
     "own likelihood": lambda: classifier(likelihood=OwnLikelihood()),
+    "positive numbers": lambda: generalized(likelihood=Gamma()),
+    "counts of poisson": lambda: generalized(likelihood="poisson"),
+    "log-normal": lambda: generalized(likelihood="log-normal"),
     "likelihood object": lambda: classifier(likelihood=BernoulliProbit()),
     "own callback": lambda: regressor(callback=own_callback),
     "generator": lambda: classifier(random_state=np.random.RandomState(3), selector="uniform"),
@@ -127,8 +153,17 @@ VARIANTS = {
     "fixed noise": lambda: regressor(noise=HomoscedasticNoise(0.1, "fixed")),
     "noise of products": lambda: regressor(noise=PolynomialNoise(2, interactions=True)),
     "noise process of two": lambda: regressor(2, noise="gp"),
+    "student-t noise of two": lambda: regressor(2, noise=StudentTNoise(3.0)),
     "truncated": lambda: regressor().truncate(4, rows(), targets()),
     "truncated classifier": lambda: classifier().truncate(4, rows(), labels(2)),
+    "groups of columns": lambda: regressor(kernel=Columns(RBF(), [1]) + Columns(RBF(), range(2))),
+    "neighbours": lambda: LocalCorrection(SparseGPRegressor(**QUICK), mode="both").fit(
+        rows(), targets()
+    ),
+    "neighbours of labels": lambda: LocalCorrection(
+        SparseGPClassifier(likelihood="polya-gamma", **QUICK), mode="neighbors"
+    ).fit(rows(), labels(3)),
+    "latent variables": lambda: BayesianGPLVM(n_inducing=5, max_iter=20).fit(rows()),
     "nothing learned": lambda: regressor(optimizer=None),
     "stream of labels": lambda: stream(
         StochasticSparseGPClassifier(**MINIBATCHES, optimize_inducing=True), [0, 1, 2]
@@ -147,7 +182,10 @@ UNFITTED = {
     "regressor": SparseGPRegressor(1.0 * RBF(), noise=GPNoise(RBF(2.0))),
     "stochastic classifier": StochasticSparseGPClassifier(selector=[[0.0, 1.0]]),
     "stochastic regressor": StochasticSparseGPRegressor(memory=10),
+    "generalised regressor": SparseGPGeneralizedRegressor(likelihood=Gamma()),
     "selector": InducingPointSelector(n_components=3),
+    "latent variables": BayesianGPLVM(n_components=3),
+    "neighbours": LocalCorrection(SparseGPRegressor(Columns(RBF(), [0])), n_neighbors=3),
     "noise": GPNoise(n_inducing=7),
     "polynomial": PolynomialNoise(3),
     "constant": HomoscedasticNoise(0.1, (0.01, 1.0)),
@@ -184,6 +222,8 @@ QUESTIONS = {
     "latent_mean_and_variance": (),
     "predict_noise_std": (),
     "predict_proba_interval": (),
+    "predict_interval": (),
+    "survival_function": ([0.5, 2.0],),
     "transform": (),
 }
 DRAWS = {"sample_f": (3,), "sample_y": (3,)}
@@ -220,6 +260,8 @@ def bounds(model):
 
 def outcome(model):
     """Return the y that a fitted estimator of `CASES` or `VARIANTS` was fitted to."""
+    if isinstance(model, SparseGPGeneralizedRegressor):
+        return responses()
     if hasattr(model, "classes_"):
         return model.classes_[labels(len(model.classes_))]
     return targets(np.ndim(getattr(model, "prior_mean_", 0.0)) + 1)

@@ -26,14 +26,17 @@ from sparsegpc import (
     GPNoise,
     HomoscedasticNoise,
     InducingPointSelector,
+    LocalCorrection,
     PolynomialNoise,
     SparseGPClassifier,
     SparseGPRegressor,
     StochasticSparseGPClassifier,
     StochasticSparseGPRegressor,
+    StudentTNoise,
     displays,
     distribute,
 )
+from sparsegpc.kernels import Columns, MainEffects
 from sparsegpc.likelihoods import ConditionalPolyaGamma, DirichletTargets, LabelLikelihood
 
 N, ROW = 40, 3
@@ -69,9 +72,14 @@ UNFITTED = {
     "several outputs": SparseGPRegressor(**FULL),
     "known noise": SparseGPRegressor(**FULL),
     "k-means": SparseGPClassifier(**{**FULL, "selector": "kmeans"}),
+    "effects": SparseGPRegressor(**{**FULL, "kernel": MainEffects()}),
+    "neighbours": LocalCorrection(SparseGPRegressor(**FULL), mode="both"),
+    "neighbours of labels": LocalCorrection(SparseGPClassifier(**FULL)),
 }
 OUTCOMES = {
     "regressor": T,
+    "effects": T,
+    "neighbours": T,
     "stochastic regressor": T,
     "known noise": T,
     "several outputs": T2,
@@ -79,6 +87,7 @@ OUTCOMES = {
     "several classes": Y3,
     "selector": None,
 }
+LOCAL = ("neighbours", "neighbours of labels")
 LARGE = ("classifier", "regressor")
 LABELLING = ("classifier", "stochastic classifier")
 REGRESSING = ("regressor", "stochastic regressor")
@@ -143,7 +152,7 @@ ROWS = {
     "masked": np.ma.array(X, mask=X > 0.5),
     "too large to square": changed(X, 1e200),
 }
-bad_fits(ROWS, EVERY, "X")
+bad_fits(ROWS, (*EVERY, *LOCAL), "X")
 bad_fits({"too small to square": 1e-200 * X}, EVERY, "X")
 LABELS = {
     "None": None,
@@ -158,7 +167,7 @@ LABELS = {
     "of other rows": Y[:5],
     "complex": Y + 1j,
 }
-bad_fits(LABELS, LABELLING, "y")
+bad_fits(LABELS, [*LABELLING, "neighbours of labels"], "y")
 bad_fits(LABELS, ["selector"], "y", weighting="classification")
 TARGETS = {
     "None": None,
@@ -176,7 +185,7 @@ TARGETS = {
     "3-D": np.ones((N, 1, 1)),
     "no columns": np.ones((N, 0)),
 }
-bad_fits(TARGETS, REGRESSING, "y")
+bad_fits(TARGETS, [*REGRESSING, "neighbours"], "y")
 bad_fits({"of two outputs": T2}, ["stochastic regressor"], "y")
 NUMBERS = {
     "text": ["a"] * N,
@@ -189,7 +198,8 @@ NUMBERS = {
     "tiny": 1e-200 * ONES,
 }
 WEIGHTS = {**NUMBERS, "zero": 0.0 * ONES, "huge": 1e300 * ONES, "2-D": np.ones((N, 2))}
-bad_fits({**WEIGHTS, "a negative number": -2.0, "no number": np.nan}, LEARNING, "sample_weight")
+WEIGHTS_AND_NUMBERS = {**WEIGHTS, "a negative number": -2.0, "no number": np.nan}
+bad_fits(WEIGHTS_AND_NUMBERS, (*LEARNING, *LOCAL), "sample_weight")
 bad_fits({"of one class": (Y == 0).astype(float)}, LABELLING, "sample_weight")
 bad_fits(WEIGHTS, ["selector"], parameter="weighting")
 KNOWN = {
@@ -225,6 +235,7 @@ PARAMETERS = {
         "selection_tol": np.nan,
         "certificate_tol": 0.0,
         "max_inducing": 0,
+        "point_cost": -0.1,
         "optimizer": "adam",
         "n_restarts_optimizer": -1,
         "max_iter": 0,
@@ -236,6 +247,14 @@ PARAMETERS = {
     STREAMING: {"batch_size": 0, "n_epochs": -1, "learning_rate": 1.5, "memory": 0},
     ("classifier",): {"n_jobs": 0},
     ("regressor",): {"noise": "student", "normalize_y": "yes"},
+    ("neighbours",): {
+        "estimator": StochasticSparseGPRegressor(),
+        "estimator__hyperparameters": "average",
+        "n_neighbors": 0,
+        "mode": "neighbours",
+        "n_validation": 0,
+        "random_state": "abc",
+    },
     ("selector",): {"n_components": 0, "method": "hvg", "tol": -1.0, "weighting": "regression"},
 }
 for members, values in PARAMETERS.items():
@@ -350,6 +369,12 @@ KERNELS = {
     "white in a product": KERNEL * WhiteKernel(),
     "white alone": WhiteKernel(),
     "white in a power": (RBF() + WhiteKernel()) ** 2,
+    "a column too many": Columns(RBF(), [2]),
+    "a column twice": Columns(RBF(), [0, 0]),
+    "no list of columns": Columns(RBF(), 1),
+    "a name of a column": RBF() + Columns(RBF(), ["a"]),
+    "of columns in a power": Columns(RBF(), [-1]) ** 2,
+    "columns of a class": Columns(RBF, [0]),
 }
 bad_fits(KERNELS, EVERY, parameter="kernel")
 bad_fits({"white": WHITE}, [*LABELLING, "stochastic regressor", "selector"], parameter="kernel")
@@ -380,7 +405,9 @@ NOISES = [
     HomoscedasticNoise(1.0, "free"),
     PolynomialNoise(-1),
     PolynomialNoise(interactions="all"),
-    GPNoise("rbf"),
+    StudentTNoise(0.1),
+    StudentTNoise("3"),
+    GPNoise("rbg"),
     GPNoise(n_inducing=0),
     GPNoise(selection_tol=-1.0),
     GPNoise(RBF(np.ones(3))),
@@ -409,7 +436,7 @@ def bad_calls(who, **calls):
 
 
 PREDICTIONS = {
-    "predict": LEARNING,
+    "predict": (*LEARNING, *LOCAL),
     "predict_proba": LABELLING,
     "latent_mean_and_variance": LEARNING,
     "predict_noise_std": REGRESSING,
@@ -433,6 +460,12 @@ for value in (0, 1, np.nan, "a", None):
 for value in (0, -1, 2.5, "3", None):
     bad_calls(LABELLING, **{f"n_samples={value!r}": lambda m, v=value: m.sample_f(X, v)})
     bad_calls(REGRESSING, **{f"n_samples={value!r}": lambda m, v=value: m.sample_y(X, v)})
+for value in (0.0, 1.0, -0.5, np.nan, "0.5", None, [], [0.5, 2.0], [[0.5]]):
+    call = lambda m, v=value: m.predict_quantiles(X, v)  # noqa: E731
+    bad_calls(REGRESSING, **{f"q={value!r}": call})
+for value in (0.0, 1.0, np.nan, "0.5", None, [0.5]):
+    call = lambda m, v=value: m.predict_interval(X, v)  # noqa: E731
+    bad_calls(REGRESSING, **{f"coverage={value!r}": call})
 for value in ("abc", -1):
     call = lambda m, v=value: m.sample_y(X, random_state=v)  # noqa: E731
     bad_calls(REGRESSING, **{f"random_state={value!r}": call})
@@ -447,6 +480,8 @@ bad_calls(
     std=lambda m: m.predict(X, return_std=True),
     cov=lambda m: m.predict(X, return_cov=True),
     density=lambda m: m.log_predictive_density(X, T),
+    quantiles=lambda m: m.predict_quantiles(X, 0.5),
+    interval=lambda m: m.predict_interval(X),
     draws=lambda m: m.sample_y(X),
     noise_std=lambda m: m.predict_noise_std(X),
     certificate=lambda m: m.certificate(X, T),
@@ -492,13 +527,27 @@ for one in LARGE:
         lower_bound_of_weights_alone=lambda m: m.lower_bound(sample_weight=ONES),
         lower_bound_of_rows_alone=lambda m: m.lower_bound(X=X),
         gradient_without_rows=lambda m: m.lower_bound(eval_gradient=True),
+        gains_of_other_rows=lambda m, y=y: m.point_gains(X[::-1], y),
+        gains_of_candidates_with_other_columns=lambda m, y=y: m.point_gains(
+            X, y, candidates=X[:, :1]
+        ),
+        gains_of_candidates_that_are_nan=lambda m, y=y: m.point_gains(
+            X, y, candidates=np.full_like(X, np.nan)
+        ),
+        gains_of_candidates_that_overflow=lambda m, y=y: m.point_gains(
+            X, y, candidates=np.full_like(X, 1e200)
+        ),
         truncate_with_fewer_rows=lambda m, y=y: m.truncate(4, X[:20], y[:20]),
         **{
             f"truncate to {n!r}": lambda m, y=y, n=n: m.truncate(n, X, y)
             for n in (0, 9, 2.5, "3", None)
         },
     )
-bad_calls(["one against the rest"], truncate=lambda m: m.truncate(4, X, Y3))
+bad_calls(
+    ["one against the rest"],
+    truncate=lambda m: m.truncate(4, X, Y3),
+    point_gains=lambda m: m.point_gains(X, Y3),
+)
 SOME = {"classes": [0, 1]}
 bad_calls(
     ["stochastic classifier"],
@@ -609,11 +658,13 @@ def test_distribute_refuses(client):
 
 Convergence, Sparsity = displays.ConvergenceDisplay, displays.SparsityDisplay
 Points, Regression = displays.InducingPointsDisplay, displays.RegressionDisplay
+Effects = displays.EffectsDisplay
 DATA = {
     Convergence: ("classifier", ()),
     Sparsity: ("classifier", (X, Y)),
     Points: ("classifier", (X, Y)),
     Regression: ("regressor", (X, T)),
+    Effects: ("effects", (X,)),
 }
 PICTURES = [
     *((kind, who, data, {"legend_kw": 3}) for kind, (who, data) in DATA.items()),
@@ -642,6 +693,11 @@ PICTURES = [
         for v in (1, "a")
     ),
     (Regression, "regressor", (X, T2), {}),
+    *((Effects, "effects", (ROWS[name],), {}) for name in ("None", "1-D", "NaN", "masked")),
+    *((Effects, "effects", (X,), {"features": value}) for value in (0, "a", [], [-1], [9], ["x9"])),
+    *((Effects, "effects", (X,), {"target": value}) for value in (0, "a")),
+    *((Effects, "effects", (X,), {"confidence": value}) for value in (0, 1, np.nan, "a")),
+    (Effects, "regressor", (X,), {}),
     *((Regression, "regressor", (X, T), {"feature": value}) for value in (-1, 2, "x2", None)),
     *((Regression, "regressor", (X, T), {"confidence": value}) for value in (0, 1, np.nan, "a")),
     *((Regression, "regressor", (X, T), {"reference": v}) for v in (3.0, [1.0], [1.0, np.nan])),

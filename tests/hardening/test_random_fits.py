@@ -5,7 +5,7 @@ import pytest
 from tests.hardening.problems import draw_problem
 from tests.hardening.promises import fit_and_check
 
-FEW = 25
+FEW = 12
 # What came of it at first: see the name.
 ONCE_BROKEN = {
     "a search of few steps ended below a constant function": 50,

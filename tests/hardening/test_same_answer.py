@@ -14,11 +14,14 @@ QUICK = [
     "regressor, given",
     "regressor, polynomial noise, given",
     "regressor, process noise, given",
+    "regressor, groups of columns, given",
 ]
 LEARNED = [
     "classifier, hgv",
     "classifier, moving points",
     "classes, dirichlet",
+    "positive, gamma",
+    "counts, negative-binomial",
     "regressor, length scales",
     "stochastic classifier",
 ]

@@ -7,6 +7,7 @@ from sklearn.utils import check_scalar
 from sklearn.utils.validation import check_array
 
 from sparsegpc._core.bounds.upper_bounds import UPPER_BOUNDS
+from sparsegpc._estimators.input.validation import refuse_overflow
 
 # Largest relative difference of two bounds of the same data, due to rounding and site tolerances.
 SAME_BOUND = 1e-6
@@ -45,13 +46,17 @@ def needs_rows(X, y, others, eval_gradient):
     return True
 
 
-def check_size(n_inducing, estimator):
-    """Raise ValueError for a number of points to which a fitted model cannot be truncated."""
+def check_one_model(method, estimator):
+    """Raise ValueError if a fitted classifier has one model for each class."""
     if getattr(estimator, "estimators_", None) is not None:
         raise ValueError(
-            f"truncate takes one model, but this classifier has {len(estimator.estimators_)}, one "
-            "for each class: truncate the models in estimators_, with y == class as y"
+            f"{method} takes one model, but this classifier has {len(estimator.estimators_)}, one "
+            f"for each class: call {method} of the models in estimators_, with y == class as y"
         )
+
+
+def check_size(n_inducing, estimator):
+    """Raise ValueError for a number of points to which a fitted model cannot be truncated."""
     n_points = len(estimator.inducing_points_)
     check_scalar(n_inducing, "n_inducing", numbers.Integral, min_val=1, max_val=n_points)
 
@@ -65,14 +70,36 @@ def check_as_many_rows(n_rows, n_fitted):
         )
 
 
-def check_same_rows(estimator, bound, tol):
-    """Raise ValueError if the bound differs from that of the data of `fit`."""
-    fitted = estimator.lower_bound_
+def check_candidates(candidates, n_features):
+    """Validate rows that might be inducing points, and return them as floats of shape (C, D)."""
+    candidates = check_array(candidates, dtype=np.float64, input_name="candidates")
+    if candidates.shape[1] != n_features:
+        raise ValueError(
+            f"candidates has {candidates.shape[1]} columns, but the X of fit had {n_features}: "
+            "give rows with a value for each column of X"
+        )
+    refuse_overflow(candidates, "candidates")
+    return candidates
+
+
+def check_same_rows(method, part, evaluation):
+    """Raise ValueError if the bound differs from that of the data of `fit`.
+
+    Parameters
+    ----------
+    method : str
+        The method that needs these data.
+    part : Restated
+    evaluation : Evaluation
+        That of the model of the rows that were passed.
+    """
+    bound, fitted = evaluation.elbo + part.offset, part.estimator.lower_bound_
     # Bounds near zero differ by 1e-9 nats through rounding.
-    if abs(bound - fitted) <= max(tol, SAME_BOUND * abs(fitted), 1e-9):
+    if abs(bound - fitted) <= max(part.model.tol, SAME_BOUND * abs(fitted), 1e-9):
         return
-    unsettled = "" if estimator.converged_ else "; the fit did not converge, so fit again first"
+    converged = part.estimator.converged_
+    unsettled = "" if converged else "; the fit did not converge, so fit again first"
     raise ValueError(
-        f"certificate needs the data of fit, whose bound is {fitted:.6g}, but these rows, targets, "
+        f"{method} needs the data of fit, whose bound is {fitted:.6g}, but these rows, targets, "
         f"weights and noise have the bound {bound:.6g}: give the data of fit{unsettled}"
     )

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sparsegpc._core.numerics.medians import robust_deviation, weighted_median
 from sparsegpc._core.rows.sources import RowSource, take_rows
 from sparsegpc._core.rows.unique_rows import first_copies, unique_tables
 from sparsegpc._estimators.input.validation import (
@@ -55,9 +56,33 @@ def centred(y, centre):
     return np.where(np.abs(y).max(axis=1, keepdims=True) > residue, y, 0.0)
 
 
-def second_moments(y, weight):
-    """Return the mean square of each output of `y` (n_outputs, N), or 1 where all are zero."""
+def centres(y, weight, robust=False):
+    """Return the mean of each output of `y` (n_outputs, N), or the median if `robust`."""
+    if robust:
+        return np.array([weighted_median(output, weight) for output in y])
+    return y @ weight / weight.sum()
+
+
+def deviations(y, weight, centre, robust=False):
+    """Return the standard deviation of each output from `centre` (n_outputs,), or 1 for zero.
+
+    If `robust`, it is that of `robust_deviation`.
+    """
+    if robust:
+        pairs = zip(y, centre, strict=True)
+        return np.array([robust_deviation(output, weight, middle) for output, middle in pairs])
+    deviation = np.sqrt((y - centre[:, None]) ** 2 @ weight / weight.sum())
+    return np.where(deviation > 0.0, deviation, 1.0)
+
+
+def second_moments(y, weight, robust=False):
+    """Return the mean square of each output of `y` (n_outputs, N), or 1 where all are zero.
+
+    If `robust`, outliers do not add to it.
+    """
     moments = y**2 @ weight / weight.sum()
+    if robust:
+        moments = deviations(y, weight, np.zeros(len(y)), robust) ** 2
     # Products with the inverse of a smaller moment would overflow.
     if ((moments < 1e-280) & y.any(axis=1)).any():
         raise ValueError(

@@ -1,5 +1,6 @@
 """Checks of rows, targets and weights that scikit-learn does not make."""
 
+import numbers
 from typing import NamedTuple
 
 import numpy as np
@@ -116,6 +117,34 @@ def refuse_extreme_weights(weight, rule, remedy):
         raise ValueError(
             f"{rule} from {smallest:.0e} to {largest:.0e}, got {weight[extreme][0]:.3g}: {remedy}"
         )
+
+
+def central_levels(probability, name):
+    """Return the levels of the ends of a central interval with this probability, a pair of floats.
+
+    Raises ValueError unless the argument `name` is between 0 and 1.
+    """
+    if not isinstance(probability, numbers.Real) or not 0.0 < probability < 1.0:
+        raise ValueError(
+            f"{name} must be a number between 0 and 1, got {probability!r}: for example 0.95"
+        )
+    tail = 0.5 * (1.0 - probability)
+    return tail, 1.0 - tail
+
+
+def check_levels(q):
+    """Return the levels of quantiles as an array with zero or one dimension.
+
+    Raises ValueError unless `q` is a number between 0 and 1, or a list of such numbers.
+    """
+    levels = np.asarray(q)
+    is_real = levels.dtype.kind in "iuf" and levels.size > 0
+    if not is_real or levels.ndim > 1 or not ((levels > 0.0) & (levels < 1.0)).all():
+        raise ValueError(
+            "q must be a number between 0 and 1 or a list of such numbers, without the ends, got "
+            f"{q!r}: for example 0.5 or [0.05, 0.95]"
+        )
+    return levels.astype(np.float64)
 
 
 def refuse_overflow(X, name, varies=True):

@@ -1,46 +1,50 @@
-"""The default kernel, the start values of the search, and the relevance of columns."""
+"""Start values of the search, the prior for a part of the rows, and the relevance of columns."""
 
 import numpy as np
-from sklearn.gaussian_process import kernels as sk
 
 from sparsegpc._core.models.prior import NormalPrior
-from sparsegpc._estimators.kernels.sklearn_kernels import PER_COLUMN, walk
+from sparsegpc._estimators.kernels.sklearn_kernels import PER_COLUMN, walk_with_columns
+from sparsegpc._estimators.kernels.spread import joint_scale
+from sparsegpc.kernels import MainEffects
 
-# Bounds of the default kernel. They are wide, as separable classes need variances above 1e6.
-VARIANCE_BOUNDS = (1e-4, 1e9)
-LENGTH_SCALE_RANGE = (1e-3, 1e4)
 # The shortest start is about the distance within which a row has this fraction of the others.
 CLOSEST = 1 / 20
 PRIOR_DEVIATION = 1.0
-
-
-def default_kernel(spread, variance=1.0):
-    """Return the default kernel: a variance times RBF with one length scale.
-
-    Start and bounds of the length scale are relative to the typical distance of two rows; those of
-    the variance are relative to `variance`, a number or one for each output. The lower bound is
-    negligible compared with the smallest of them.
-    """
-    low, high = (factor * spread.distance for factor in LENGTH_SCALE_RANGE)
-    bounds = VARIANCE_BOUNDS[0] * np.min(variance), VARIANCE_BOUNDS[1] * np.max(variance)
-    constant = sk.ConstantKernel(float(np.mean(variance)), tuple(map(float, bounds)))
-    return constant * sk.RBF(spread.distance, (low, high))
+# Length scales to try for columns that were pruned, in deviations of the column.
+SHORTER = (0.3, 0.5, 1.0, 3.0)
 
 
 def column_relevance(kernel, spread):
     """Return the relevance of each column, shape (D,), or None if there are no length scales.
 
-    It is the standard deviation of the column divided by its length scale, the shortest one if
-    several parts of the kernel have one. It is zero for a constant column.
+    It is the standard deviation of the column times `inverse_length_scales`. The relevance is zero
+    for a constant column.
     """
-    scales = [
-        np.broadcast_to(np.asarray(part.length_scale, dtype=np.float64), spread.columns.shape)
-        for part in walk(kernel)
-        if isinstance(part, PER_COLUMN)
-    ]
-    if not scales:
-        return None
-    return np.where(spread.varies, spread.columns / np.min(scales, axis=0), 0.0)
+    rates = inverse_length_scales(kernel, len(spread.columns))
+    return None if rates is None else np.where(spread.varies, spread.columns * rates, 0.0)
+
+
+def inverse_length_scales(kernel, n_columns):
+    """Return the inverse length scale of each column, shape (D,), or None without length scales.
+
+    It is zero for a column without a length scale, and the largest such value if several parts of
+    the kernel have one. That of a main effect is multiplied by the square root of the effect's
+    share of the prior variance, since an effect of little variance is irrelevant at any length
+    scale.
+    """
+    rates = []
+    for part, columns in walk_with_columns(kernel, np.arange(n_columns)):
+        rate = np.zeros(n_columns)
+        if isinstance(part, PER_COLUMN):
+            rate[columns] = 1.0 / np.asarray(part.length_scale, dtype=np.float64)
+        elif isinstance(part, MainEffects):
+            variances, length_scales = part.by_column(len(columns))
+            share = variances / kernel.diag(np.zeros((1, n_columns)))
+            rate[columns] = np.sqrt(np.minimum(share, 1.0)) / length_scales
+        else:
+            continue
+        rates.append(rate)
+    return np.max(rates, axis=0) if rates else None
 
 
 def start_values(adapted, spread):
@@ -81,17 +85,36 @@ def weak_prior(adapted, spread):
     return NormalPrior(np.clip(mean, *adapted.bounds.T), PRIOR_DEVIATION)
 
 
+def shorter_lengths(adapted, spread):
+    """Return for the index of each column's length scale in theta the values of `SHORTER`.
+
+    They are logarithms, within the bounds, for columns that vary.
+    """
+    found = {}
+    for k, column in enumerate(adapted.columns):
+        if isinstance(column, int) and spread.varies[column] and not adapted.effects[k]:
+            values = np.log(np.multiply(SHORTER, spread.columns[column]))
+            found[k] = np.clip(values, *adapted.bounds[k])
+    return found
+
+
 def _typical_lengths(adapted, spread):
     """Return the indices of length scales in theta, and the typical distance for each.
 
-    For the length scale of a column it is such that the columns together give distances near one.
+    For the length scale of the effect of one column it is the deviation of the column.
     """
     lengths = [k for k, column in enumerate(adapted.columns) if column is not None]
-    scale = np.sqrt(2.0 * max(1, int(spread.varies.sum())))
-    typical = [
-        spread.distance
-        if adapted.columns[k] == "all"
-        else spread.columns[adapted.columns[k]] * scale
-        for k in lengths
-    ]
-    return lengths, np.array(typical)
+    columns = [adapted.columns[k] for k in lengths]
+    joint = joint_scale(spread)
+    typical = [_typical_length(column, spread, joint) for column in columns]
+    alone = [adapted.effects[k] is not None for k in lengths]
+    return lengths, np.array(typical) / np.where(alone, joint, 1.0)
+
+
+def _typical_length(column, spread, joint):
+    if column == "all":
+        return spread.distance
+    if isinstance(column, int):
+        return spread.columns[column] * joint
+    varying = [k for k in column if spread.varies[k]]
+    return float(np.sqrt(2.0) * np.linalg.norm(spread.columns[varying])) if varying else 1.0

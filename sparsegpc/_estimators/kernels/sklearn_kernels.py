@@ -1,7 +1,6 @@
 """Translate scikit-learn's kernels into the core's kernels."""
 
 import numbers
-from contextlib import contextmanager
 from typing import NamedTuple
 
 import numpy as np
@@ -10,7 +9,12 @@ from sklearn.gaussian_process import kernels as sk
 
 from sparsegpc._core.kernels import families
 from sparsegpc._core.kernels.algebra import FiniteDifferenceKernel, FreeKernel, Product, Scaled, Sum
+from sparsegpc._core.kernels.columns import OnColumns
+from sparsegpc._core.kernels.main_effects import MainEffects as MainEffectsNode
+from sparsegpc._core.kernels.orthogonal_additive import OrthogonalAdditive as OrthogonalNode
 from sparsegpc._core.numerics.floats import TINY
+from sparsegpc._estimators.kernels.user_kernels import KernelDiagonal, KernelValue
+from sparsegpc.kernels import Columns, MainEffects, OrthogonalAdditive
 
 NO_WHITE_NOISE = (
     "the likelihood already describes the noise of the targets, and inducing points cannot "
@@ -19,8 +23,10 @@ NO_WHITE_NOISE = (
 MATERN = {0.5: families.Matern12, 1.5: families.Matern32, 2.5: families.Matern52}
 # Hyperparameters that may be fixed at zero, which gives a DotProduct without offset.
 MAY_VANISH = ("sigma_0",)
-# Kernels whose `length_scale` divides distances between rows.
-PER_COLUMN = (sk.RBF, sk.RationalQuadratic)
+# Kernels whose `length_scale` divides distances between rows, or those along each column.
+PER_COLUMN = (sk.RBF, sk.RationalQuadratic, OrthogonalAdditive)
+# Kernels that are sums of functions of few columns each.
+ADDITIVE = (MainEffects, OrthogonalAdditive)
 # The variance of f at so many rows stands for that at all.
 SOME_ROWS = 100
 
@@ -32,8 +38,11 @@ class AdaptedKernel(NamedTuple):
     ``theta`` (P,), ``bounds`` (P, 2) : logarithms, as in scikit-learn.
     ``names`` : name of each entry of theta, with the column in brackets if it has one.
     ``columns`` : for each entry of theta, the column that it is the length scale of, "all" for
-    the common length scale of all columns, None for anything else.
+    the common length scale of all columns, a tuple for that of some columns, None for anything
+    else.
     ``rescaled`` (P,) : theta, with variances that suit the targets if their scale is known.
+    ``effects`` : for each entry of theta, the class of `ADDITIVE` that it is a length scale or
+    variance of, None for anything else.
     """
 
     kernel: FreeKernel
@@ -42,19 +51,24 @@ class AdaptedKernel(NamedTuple):
     names: list
     columns: list
     rescaled: np.ndarray
+    effects: list
 
     def rescaled_to(self, variance, X):
         """Return these parameters with `rescaled` such that f has the given variance at rows X.
 
-        All variances, the values of ConstantKernel, are multiplied by the same factor. It suits a
-        sum of kernels with one of them in each summand.
+        All variances, those of ConstantKernel and of `ADDITIVE`, are multiplied by the same factor.
+        It suits a sum of kernels with one of these in each summand.
         """
         before = float(np.mean(self.kernel.diag(self.theta, X[:SOME_ROWS])))
         if not 0.0 < before < np.inf:
             return self
         step = np.log(variance) - np.log(before)
-        steps = np.array([step * name.endswith("constant_value") for name in self.names])
-        return self._replace(rescaled=np.clip(self.theta + steps, *self.bounds.T))
+        is_variance = [
+            name.endswith("constant_value") or (effect is not None and column is None)
+            for name, column, effect in zip(self.names, self.columns, self.effects, strict=True)
+        ]
+        moved = self.theta + step * np.array(is_variance, dtype=np.float64)
+        return self._replace(rescaled=np.clip(moved, *self.bounds.T))
 
     def extended(self, theta, bounds, names):
         """Return these parameters followed by others, which belong to no column."""
@@ -64,6 +78,7 @@ class AdaptedKernel(NamedTuple):
             bounds=np.concatenate([self.bounds, bounds]),
             names=[*self.names, *names],
             columns=[*self.columns, *[None] * len(names)],
+            effects=[*self.effects, *[None] * len(names)],
         )
 
 
@@ -71,34 +86,35 @@ class _Parameters:
     """The parameters of a kernel, collected from its parts."""
 
     def __init__(self):
-        self.values, self.free, self.names, self.columns = [], [], [], []
+        self.values, self.free, self.names, self.columns, self.effects = [], [], [], [], []
 
     def add(self, kernel, prefix, name, columns=(None,)):
         given = getattr(kernel, name)
         shape = () if len(columns) == 1 else (len(columns),)
-        try:
-            hyperparameters = np.asarray(given, dtype=np.float64)
-        except (TypeError, ValueError):
-            hyperparameters = np.array(np.nan)
+        hyperparameters = _as_numbers(given)
         fixed = _is_fixed(kernel, name)
         smallest = 0.0 if fixed and name in MAY_VANISH else TINY
-        right = hyperparameters.shape == shape or hyperparameters.size == 1 == len(columns)
+        right = hyperparameters.shape in (shape, shape or (1,))
         if not right or not (np.isfinite(hyperparameters) & (hyperparameters >= smallest)).all():
+            form, example = "a positive, finite number", "1.0"
+            if shape:
+                form, example = f"{len(columns)} positive, finite numbers", "1.0 for each"
             raise ValueError(
-                f"kernel: {type(kernel).__name__} has {name}={given!r}, but hyperparameters must "
-                f"be positive and finite: give {'a number' if shape == () else 'one per column'}, "
-                "for example 1.0"
+                f"kernel: {type(kernel).__name__} has {name}={given!r}, but it must be {form}: "
+                f"give for example {example}"
             )
         hyperparameters = hyperparameters.ravel()
         with np.errstate(divide="ignore"):
             values = np.log(hyperparameters)
-        for value, column in zip(values, columns, strict=True):
+        for place, (value, column) in enumerate(zip(values, columns, strict=True)):
             self.values.append(value)
             self.free.append(not fixed)
             if not fixed:
-                label = f"[{column}]" if isinstance(column, int) else ""
+                numbered = isinstance(column, int)
+                label = f"[{column if numbered else place}]" if numbered or shape else ""
                 self.names.append(f"{prefix}{name}{label}")
-                self.columns.append(column)
+                self.columns.append(column if name == "length_scale" else None)
+                self.effects.append(type(kernel) if type(kernel) in ADDITIVE else None)
 
 
 def adapt_kernel(kernel, n_features, *, refuse_white=None):
@@ -108,8 +124,9 @@ def adapt_kernel(kernel, n_features, *, refuse_white=None):
     ----------
     kernel : sklearn.gaussian_process.kernels.Kernel
         ConstantKernel, RBF, Matern with nu 0.5, 1.5, 2.5 or inf, RationalQuadratic, ExpSineSquared,
-        DotProduct, and sums and products of them have analytic derivatives. Any other kernel is
-        evaluated by scikit-learn and differentiated by finite differences.
+        DotProduct, `MainEffects`, `OrthogonalAdditive`, `Columns` of one of these, and sums and
+        products of them have analytic derivatives. Any other kernel is evaluated by scikit-learn
+        and differentiated by finite differences.
     n_features : int
     refuse_white : str or None
         Why a WhiteKernel is not allowed, for the message. None allows it.
@@ -124,7 +141,7 @@ def adapt_kernel(kernel, n_features, *, refuse_white=None):
         If `kernel` is not a scikit-learn kernel.
     ValueError
         If it holds a WhiteKernel and `refuse_white` is given, is a CompoundKernel, or has a
-        number of length scales that is neither one nor `n_features`.
+        number of length scales or variances that is neither one nor `n_features`.
     """
     if not isinstance(kernel, sk.Kernel):
         raise TypeError(
@@ -145,13 +162,23 @@ def adapt_kernel(kernel, n_features, *, refuse_white=None):
         _check_settings(part)
         _check_bounds(part)
     parameters = _Parameters()
-    node = _translate(kernel, "", n_features, parameters)
+    node = _translate(kernel, "", Seen(tuple(range(n_features)), True), parameters)
     free = np.array(parameters.free, dtype=bool)
     core = FreeKernel(node, np.array(parameters.values, dtype=np.float64), free)
     theta = np.array(kernel.theta, dtype=np.float64)
     with np.errstate(divide="ignore"):
         bounds = np.array(kernel.bounds, dtype=np.float64).reshape(-1, 2)
-    return AdaptedKernel(core, theta, bounds, parameters.names, parameters.columns, theta)
+    return AdaptedKernel(
+        core, theta, bounds, parameters.names, parameters.columns, theta, parameters.effects
+    )
+
+
+def _as_numbers(given):
+    """Return an array of floats, or nan if `given` holds anything else."""
+    try:
+        return np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        return np.array(np.nan)
 
 
 def _is_fixed(kernel, name):
@@ -167,9 +194,10 @@ def check_white(kernel):
 
 def _check_settings(kernel):
     """Raise ValueError if a kernel has an invalid operand, `nu` or `exponent`."""
-    for name in ("k1", "k2"):
-        part = getattr(kernel, name, None)
-        if isinstance(kernel, sk.KernelOperator) and not isinstance(part, sk.Kernel):
+    nested = {sk.Sum: ("k1", "k2"), sk.Product: ("k1", "k2"), Columns: ("kernel",)}
+    for name in nested.get(type(kernel), ()):
+        part = getattr(kernel, name)
+        if not isinstance(part, sk.Kernel):
             raise ValueError(
                 f"kernel: {type(kernel).__name__} has {name}={part!r}, but it must be a kernel: "
                 "give an instance, for example RBF()"
@@ -190,11 +218,8 @@ def _check_bounds(kernel):
     for name, given in kernel.get_params(deep=False).items():
         if not name.endswith("_bounds") or (isinstance(given, str) and given == "fixed"):
             continue
-        try:
-            bounds = np.asarray(given, dtype=np.float64)
-        except (TypeError, ValueError):
-            bounds = np.array(np.nan)
-        n_values = np.size(getattr(kernel, name.removesuffix("_bounds"), 1.0))
+        bounds = _as_numbers(given)
+        n_values = _as_numbers(getattr(kernel, name.removesuffix("_bounds"), 1.0)).size
         right = bounds.ndim in (1, 2) and bounds.shape[-1] == 2
         right = right and (bounds.ndim == 1 or len(bounds) in (1, n_values))
         if not right or not ((bounds[..., 0] >= 0.0) & (bounds[..., 0] <= bounds[..., 1])).all():
@@ -236,17 +261,54 @@ def walk(kernel):
             yield from walk(value)
 
 
-def _translate(kernel, prefix, n_features, parameters):
+def walk_with_columns(kernel, columns):
+    """Yield (part, columns): as `walk`, each with the array of columns that it sees.
+
+    The parts of a user's own kernel are left out, since the columns that they see are unknown.
+    """
+    yield kernel, columns
+    if isinstance(kernel, Columns):
+        columns = columns[list(kernel.columns)]
+    elif not isinstance(kernel, sk.KernelOperator | sk.Exponentiation):
+        return
+    for value in kernel.get_params(deep=False).values():
+        if isinstance(value, sk.Kernel):
+            yield from walk_with_columns(value, columns)
+
+
+class Seen(NamedTuple):
+    """The columns that a kernel sees, and whether they are all of them."""
+
+    columns: tuple
+    are_all: bool
+
+    def part(self, places):
+        """Return what a kernel sees that is nested in a `Columns` of these places."""
+        return Seen(tuple(self.columns[place] for place in places), False)
+
+    @property
+    def together(self):
+        """What a common length scale belongs to, see `AdaptedKernel.columns`."""
+        if self.are_all:
+            return "all"
+        return self.columns if len(self.columns) > 1 else self.columns[0]
+
+
+def _translate(kernel, prefix, seen, parameters):
     """Return the core's node for `kernel`, adding its parameters in scikit-learn's order."""
     # Exact types: a subclass may compute something else.
     kind = type(kernel)
     if kind in (sk.Sum, sk.Product):
-        left = _translate(kernel.k1, f"{prefix}k1__", n_features, parameters)
-        right = _translate(kernel.k2, f"{prefix}k2__", n_features, parameters)
+        left = _translate(kernel.k1, f"{prefix}k1__", seen, parameters)
+        right = _translate(kernel.k2, f"{prefix}k2__", seen, parameters)
         if kind is sk.Sum:
             return Sum(left, right)
         n_constants = sum(isinstance(node, families.Constant) for node in (left, right))
         return Scaled(left, right) if n_constants == 1 else Product(left, right)
+    if kind is Columns:
+        places = kernel.checked_columns(len(seen.columns))
+        inner = _translate(kernel.kernel, f"{prefix}kernel__", seen.part(places), parameters)
+        return OnColumns(inner, places)
     if kind is sk.ConstantKernel:
         parameters.add(kernel, prefix, "constant_value")
         return families.Constant()
@@ -259,27 +321,41 @@ def _translate(kernel, prefix, n_features, parameters):
         return families.ExpSineSquared()
     if kind is sk.RationalQuadratic:
         parameters.add(kernel, prefix, "alpha")
-        parameters.add(kernel, prefix, "length_scale", ("all",))
+        parameters.add(kernel, prefix, "length_scale", (seen.together,))
         return families.RationalQuadratic()
     if kind is sk.RBF or (kind is sk.Matern and kernel.nu in (*MATERN, np.inf)):
-        columns = _length_scale_columns(kernel, n_features)
+        columns = _columns(kernel, "length_scale", seen)
         parameters.add(kernel, prefix, "length_scale", columns)
         node = MATERN[kernel.nu] if kind is sk.Matern and kernel.nu in MATERN else families.RBF
         return node(len(columns))
+    if kind is MainEffects:
+        columns = [_columns(kernel, name, seen) for name in ("length_scale", "variance")]
+        parameters.add(kernel, prefix, "length_scale", columns[0])
+        parameters.add(kernel, prefix, "variance", columns[1])
+        return MainEffectsNode(len(columns[0]), len(columns[1]))
+    if kind is OrthogonalAdditive:
+        columns = _columns(kernel, "length_scale", seen)
+        order, means, deviations = kernel.checked_settings(len(seen.columns))
+        parameters.add(kernel, prefix, "length_scale", columns)
+        parameters.add(kernel, prefix, "variance", (None,) * order)
+        return OrthogonalNode(len(columns), order, means, deviations)
     return _by_values(kernel, prefix, parameters)
 
 
-def _length_scale_columns(kernel, n_features):
-    n_length_scales = np.size(kernel.length_scale)
-    if n_length_scales == 1:
-        return ("all",)
-    if n_length_scales != n_features:
+def _columns(kernel, name, seen):
+    """Return what the values of a hyperparameter belong to, see `AdaptedKernel.columns`."""
+    n_features = len(seen.columns)
+    n_values, plural = _as_numbers(getattr(kernel, name)).size, name.replace("_", " ") + "s"
+    if n_values == 1:
+        return (seen.together,)
+    if n_values != n_features:
+        rows = "X" if seen.are_all else "the part of X that it sees"
         raise ValueError(
-            f"kernel: {type(kernel).__name__} with length_scale={kernel.length_scale} has "
-            f"{n_length_scales} length scales, but X has {n_features} columns: "
-            "give one length scale, or one for each column"
+            f"kernel: {type(kernel).__name__} with {name}={getattr(kernel, name)} has "
+            f"{n_values} {plural}, but {rows} has {n_features} columns: "
+            f"give one {plural[:-1]}, or one for each column"
         )
-    return tuple(range(n_features))
+    return seen.columns
 
 
 def _by_values(kernel, prefix, parameters):
@@ -294,50 +370,7 @@ def _by_values(kernel, prefix, parameters):
             labels = [""] if n == 1 else [f"[{k}]" for k in range(n)]
             parameters.names.extend(f"{prefix}{hyperparameter.name}{label}" for label in labels)
             parameters.columns.extend([None] * n)
+            parameters.effects.extend([None] * n)
     return FiniteDifferenceKernel(
         KernelValue(kernel), KernelDiagonal(kernel), len(theta), str(kernel)
     )
-
-
-@contextmanager
-def _evaluating(kernel):
-    """Name the kernel in the message of errors that its settings cause."""
-    try:
-        yield
-    except (LookupError, NameError, TypeError) as error:
-        raise ValueError(
-            f"kernel {kernel} cannot be evaluated at arrays of two or more rows with the columns "
-            f"of X, {type(error).__name__}: {error}; check its parameters"
-        ) from error
-
-
-class KernelValue:
-    """Compute ``value(params, Z, X)``, shape (M, N), by a scikit-learn kernel."""
-
-    def __init__(self, kernel):
-        self._kernel = kernel
-
-    def __call__(self, params, Z, X):
-        with _evaluating(self._kernel):
-            K = np.asarray(self._kernel.clone_with_theta(params)(Z, X), dtype=np.float64)
-        if K.shape != (len(Z), len(X)):
-            raise ValueError(
-                f"kernel {self._kernel} returned an array of shape {K.shape} for {len(Z)} and "
-                f"{len(X)} rows, expected {(len(Z), len(X))}"
-            )
-        # Solves overwrite the result, and the kernel may return an array that it keeps.
-        return K.copy()
-
-
-class KernelDiagonal(KernelValue):
-    """Compute ``diag(params, X)``, shape (N,), by a scikit-learn kernel."""
-
-    def __call__(self, params, X):
-        with _evaluating(self._kernel):
-            diag = np.array(self._kernel.clone_with_theta(params).diag(X), dtype=np.float64)
-        if diag.shape != (len(X),):
-            raise ValueError(
-                f"kernel {self._kernel} returned a diagonal of shape {diag.shape} for {len(X)} "
-                f"rows, expected {(len(X),)}"
-            )
-        return diag

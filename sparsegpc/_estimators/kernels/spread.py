@@ -8,7 +8,8 @@ from sparsegpc._core.rows.sources import RowSource, column_deviations, spaced_ro
 from sparsegpc._estimators.input.validation import refuse_overflow
 
 # If the standard deviation is this many times that implied by the quartiles, outliers cause it.
-EXTREME = 10.0
+# Skewed and sparse columns reach 50.
+EXTREME = 100.0
 # For rows that are not in memory, quartiles are those of so many evenly spaced rows.
 QUARTILE_ROWS = 10_000
 
@@ -19,7 +20,8 @@ class Spread(NamedTuple):
     ``columns`` (D,) holds standard deviations. If a column's is more than `EXTREME` times that of a
     Gaussian with the same quartiles, the latter replaces it, as it is robust to outliers.
     ``distance`` is the root mean square distance of two rows with these deviations. Both are 1 if
-    no column varies. ``varies`` (D,) marks the columns that vary.
+    no column varies. ``varies`` (D,) marks the columns that vary by so much that their variance
+    does not underflow; the deviations of the others are 1.
     """
 
     columns: np.ndarray
@@ -60,8 +62,17 @@ def measure_spread(X, weight):
     extreme = (low < high) & (deviation > EXTREME * from_quartiles)
     deviation = np.where(extreme, from_quartiles, deviation)
     columns = np.ones(len(varies))
-    columns[varies] = deviation
+    columns[varies] = np.where(deviation > 0.0, deviation, 1.0)
+    varies[varies] = deviation > 0.0
     return Spread(columns, float(np.sqrt(2.0) * np.linalg.norm(deviation)), varies)
+
+
+def joint_scale(spread):
+    """Return how many deviations of its column a length scale is, so that distances are near one.
+
+    The distances are those of two rows, if each column has such a length scale.
+    """
+    return np.sqrt(2.0 * max(1, int(spread.varies.sum())))
 
 
 def _spread_of(X, weight):
@@ -77,12 +88,10 @@ def _deviations(X, weight, median):
 
 
 def _quartiles(X, weight):
-    share = weight / weight.sum()
-    return [_weighted_quantile(X, share, q) for q in (0.25, 0.5, 0.75)]
-
-
-def _weighted_quantile(X, share, q):
-    """Return the `q`-quantile of each column: the least value with a share `q` up to it."""
-    order = X.argsort(axis=0, kind="stable")
-    reached = np.cumsum(share[order], axis=0) >= q * (1.0 - 1e-12)
-    return np.take_along_axis(np.take_along_axis(X, order, axis=0), reached.argmax(0)[None], 0)[0]
+    """Return the three quartiles of each column, which are values of its rows."""
+    order = X.argsort(axis=0)
+    reached = np.cumsum((weight / weight.sum())[order], axis=0)
+    columns = np.arange(X.shape[1])
+    # Rounding must not put off a share that is reached.
+    firsts = [(reached >= q * (1.0 - 1e-12)).argmax(axis=0) for q in (0.25, 0.5, 0.75)]
+    return [X[order[first, columns], columns] for first in firsts]

@@ -15,6 +15,8 @@ DOMINANT_SPREAD = 1e3
 SUSPICIOUS_JITTER = 1e-6
 # If jitter is this multiple of the noise variance, it costs up to half as many nats for each point.
 COSTLY_JITTER = 1e-2
+# With so large a share of equal targets, Student-t noise may take all others for outliers.
+LARGE_SHARE = 0.3
 # What is learned from half or twice as many copies of the same rows differs little.
 FAR_FROM_ONE = 2.0
 # Stack frames from the method that warns to the user's call of `fit`, with scikit-learn's wrapper.
@@ -40,7 +42,7 @@ def fit_warnings(estimator, result, problem):
         )
         found.append(FitWarning(ConvergenceWarning, text, result.message))
     learned = estimator.optimizer is not None and len(result.best.theta) > 0
-    limits = _describe_limits(estimator, problem, result.best) if learned else ""
+    limits = _describe_limits(estimator, problem, result.learned) if learned else ""
     trivial = learned and result.trivial
     mismatch = estimator._describe_mismatch(problem, trivial) if learned else ""
     texts = []
@@ -92,6 +94,25 @@ def weight_warnings(sample_weight):
     return [FitWarning(UserWarning, text, text)]
 
 
+def repetition_warnings(y, weight):
+    """Return a list with a `FitWarning` for each output that repeats a value too often.
+
+    This is for noise with a Student-t distribution: as its scale falls, the density of the repeated
+    value grows without limit, and all other targets count as outliers.
+    """
+    found = []
+    for output in y:
+        values, places = np.unique(output, return_inverse=True)
+        shares = np.bincount(places, weight) / weight.sum()
+        if len(values) > 1 and shares.max() > LARGE_SHARE:
+            text = (
+                f"{shares.max():.0%} of the targets are equal, so Student-t noise may take the "
+                "others for outliers: see whether predictions make sense, or choose other noise"
+            )
+            found.append(FitWarning(UserWarning, text, text))
+    return found
+
+
 def merge_classes(labels, warnings_by_class):
     """Return a list with one `FitWarning` for each cause in the lists of all classes."""
     groups = {}
@@ -139,21 +160,24 @@ def _remedy(problem, limits, mismatch):
     if mismatch:
         return mismatch[0].upper() + mismatch[1:]
     now = f" (now {limits})" if limits else ""
+    # A length scale for each column does not depend on the columns' scales.
+    scale = "scale its columns, " if "all" in problem.parameters.columns else ""
     return (
-        "If X is informative, scale its columns, give a kernel with other start values or "
-        f"limits{now}, or more rows or points"
+        f"If X is informative, {scale}give a kernel with other start values or limits{now}, or "
+        "more rows or points"
     )
 
 
 def _describe_limits(estimator, problem, best):
     """Describe the hyperparameters at their bounds, or return an empty string."""
     parts, parameters = [], problem.parameters
-    for value, slope, (low, high), name, column in zip(
+    for value, slope, (low, high), name, column, effect in zip(
         best.theta,
         best.grad_theta,
         parameters.bounds,
         parameters.names,
         parameters.columns,
+        parameters.effects,
         strict=True,
     ):
         if value - low < AT_BOUND and slope < 0.0:
@@ -161,6 +185,9 @@ def _describe_limits(estimator, problem, best):
         elif high - value < AT_BOUND and slope > 0.0:
             side = "upper"
         else:
+            continue
+        if effect and side == ("lower" if column is None else "upper"):
+            # A column that has no effect of its own ends here, as it should.
             continue
         if isinstance(column, int) and side == "upper":
             meaning = f"{column_name(estimator, column)} looks irrelevant"

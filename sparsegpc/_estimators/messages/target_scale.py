@@ -44,7 +44,11 @@ def describe_mismatch(kernel, X, variance, remedy, constant=False):
 
 
 def _deviations_of_f(kernel, X):
-    """Return the prior standard deviation of f with all hyperparameters at either limit."""
-    X, ends = X[:SOME_ROWS], np.reshape(kernel.bounds, (-1, 2)).T
+    """Return the least and the largest prior standard deviation of f within the limits."""
+    free = [h for h in kernel.hyperparameters if not h.fixed]
+    is_length = [h.name.endswith("length_scale") for h in free for _ in range(h.n_elements)]
+    low, high = np.reshape(kernel.bounds, (-1, 2)).T
+    # It grows with other hyperparameters, but never with a length scale.
+    X, ends = X[:SOME_ROWS], np.where(is_length, [high, low], [low, high])
     with np.errstate(all="ignore"):
         return [float(np.sqrt(np.mean(kernel.clone_with_theta(theta).diag(X)))) for theta in ends]

@@ -9,7 +9,10 @@ from abc import ABC, abstractmethod
 from typing import NamedTuple
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
+from sparsegpc._core.likelihoods.noise_variance import LogNormalVariance
+from sparsegpc._core.rows.sources import map_rows
 from sparsegpc._estimators.kernels.spread import Spread
 
 # Start and limits of a noise variance, relative to the variance of the targets.
@@ -29,6 +32,18 @@ class NoiseSetting(NamedTuple):
     columns: list
 
 
+class NoiseSettings(BaseEstimator):
+    """Base class of the settings, whose method ``_plan(setting)`` makes the `NoisePlan`.
+
+    Attributes
+    ----------
+    has_outliers : bool
+        Whether targets may have outliers, which must not determine their centre and scale.
+    """
+
+    has_outliers = False
+
+
 class NoisePlan(ABC):
     """Builds the core's model with one kind of noise.
 
@@ -44,8 +59,15 @@ class NoisePlan(ABC):
     varies = False
     is_given = False
 
-    def extend(self, parameters):
-        """Return an `AdaptedKernel` extended by the parameters of the plan."""
+    def rows_of(self, targets, merged):
+        """Return the `UniqueRows` of `Targets` that the model has.
+
+        By default it has those that are `merged` from all rows with equal X.
+        """
+        return merged
+
+    def extend(self, parameters, model):
+        """Return an `AdaptedKernel` extended by the parameters of the plan; `model` is its own."""
         return parameters
 
     @abstractmethod
@@ -94,9 +116,11 @@ class LearnedNoise(ABC):
     ----------
     points : ndarray of shape (m, D) or None
         Inducing points of a noise process.
+    df, scale : ndarray of shape (n_outputs,) or None
+        Degrees of freedom and scale of Student-t noise.
     """
 
-    points = None
+    points = df = scale = None
 
     @property
     def constant(self):
@@ -104,9 +128,23 @@ class LearnedNoise(ABC):
         return None
 
     @abstractmethod
-    def log_moments(self, X):
-        """Return mean and variance of the log noise variance, shape (n_outputs, N) each."""
+    def variance_at(self, X):
+        """Return the distribution of the noise variance at rows, arrays (n_outputs, N).
+
+        It has the methods of `LogNormalVariance`.
+        """
 
     @abstractmethod
     def log_samples(self, X, n_samples, rng):
         """Return draws of the log noise variance, shape (n_outputs, n_samples, N)."""
+
+
+class LogNormalNoise(LearnedNoise):
+    """Learned noise whose log variance has moments at each row."""
+
+    def variance_at(self, X):
+        return LogNormalVariance(*map_rows(lambda X: np.stack(self.log_moments(X)), X))
+
+    @abstractmethod
+    def log_moments(self, X):
+        """Return mean and variance of the log noise variance, shape (n_outputs, N) each."""

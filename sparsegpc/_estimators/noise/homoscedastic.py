@@ -3,16 +3,15 @@
 import numbers
 
 import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from sparsegpc._estimators.input.validation import NOISE_RANGE
-from sparsegpc._estimators.noise.base import LIMITS, START
+from sparsegpc._estimators.noise.base import LIMITS, START, NoiseSettings
 from sparsegpc._estimators.noise.known import KnownPlan
 from sparsegpc._estimators.noise.polynomial import PolynomialBasis, PolynomialPlan
 
 
-class HomoscedasticNoise(BaseEstimator):
+class HomoscedasticNoise(NoiseSettings):
     """Gaussian noise of the same variance at all rows.
 
     Parameters

@@ -4,7 +4,6 @@ import numbers
 from math import comb
 
 import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.preprocessing import PolynomialFeatures
 from sklearn.utils._param_validation import Interval
 
@@ -13,10 +12,10 @@ from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.rows.blocks import RowBlocks, Table
 from sparsegpc._core.rows.sources import map_rows
 from sparsegpc._estimators.input.settings import row_options
-from sparsegpc._estimators.noise.base import LIMITS, START, LearnedNoise, NoisePlan
+from sparsegpc._estimators.noise.base import LIMITS, START, LogNormalNoise, NoisePlan, NoiseSettings
 
 
-class PolynomialNoise(BaseEstimator):
+class PolynomialNoise(NoiseSettings):
     """Gaussian noise whose log variance is a polynomial in the columns.
 
     The coefficients are learned with the other hyperparameters. Columns are scaled to the range of
@@ -152,7 +151,7 @@ class PolynomialPlan(NoisePlan):
         start[:, 0] = self._log_noise
         return start.ravel()
 
-    def extend(self, parameters):
+    def extend(self, parameters, model):
         n_others = len(self.names) - 1
         # Basis functions are between -1 and 1, so one term changes the variance by at most exp(20).
         limits = np.tile([-20.0, 20.0], (n_others, 1))
@@ -182,7 +181,7 @@ class PolynomialPlan(NoisePlan):
         return super().is_like(other) and self.names == other.names
 
 
-class LearnedPolynomial(LearnedNoise):
+class LearnedPolynomial(LogNormalNoise):
     """Log noise variances that are linear in a basis, with ``coefficients`` (n_outputs, K)."""
 
     def __init__(self, basis, coefficients):

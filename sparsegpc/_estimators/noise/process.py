@@ -3,8 +3,6 @@
 import numbers
 
 import numpy as np
-from sklearn.base import BaseEstimator
-from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils._param_validation import Interval
 
 from sparsegpc._core.bounds.collapsed import divergence
@@ -18,18 +16,20 @@ from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.models.noise_process import HeteroscedasticModel, expected_precision
 from sparsegpc._core.models.posterior import draw
 from sparsegpc._estimators.input.settings import row_options
-from sparsegpc._estimators.kernels.initialization import default_kernel, start_values
+from sparsegpc._estimators.kernels.initialization import start_values
+from sparsegpc._estimators.kernels.named_kernels import KERNEL_CONSTRAINTS, KernelChoice
 from sparsegpc._estimators.kernels.sklearn_kernels import adapt_kernel
-from sparsegpc._estimators.noise.base import START, LearnedNoise, NoisePlan
+from sparsegpc._estimators.noise.base import START, LogNormalNoise, NoisePlan, NoiseSettings
 
 
-class GPNoise(BaseEstimator):
+class GPNoise(NoiseSettings):
     """Gaussian noise whose log variance is a second sparse Gaussian process.
 
     Parameters
     ----------
-    kernel : kernel of sklearn.gaussian_process.kernels or None, default=None
-        Covariance of the log variance. None means ConstantKernel times RBF with one length scale.
+    kernel : kernel of sklearn.gaussian_process.kernels, str or None, default=None
+        Covariance of the log variance. Names are those of :class:`SparseGPRegressor`, with one
+        length scale for all columns, and None means "rbf".
     n_inducing : int, default=100
         Maximum number of inducing points of the log variance. They are chosen by greedy variance.
     selection_tol : float, default=1e-3
@@ -50,7 +50,7 @@ class GPNoise(BaseEstimator):
     """
 
     _parameter_constraints = {
-        "kernel": [Kernel, None],
+        "kernel": KERNEL_CONSTRAINTS["kernel"],
         "n_inducing": [Interval(numbers.Integral, 1, None, closed="left")],
         "selection_tol": [Interval(numbers.Real, 0, None, closed="left")],
     }
@@ -62,7 +62,7 @@ class GPNoise(BaseEstimator):
 
     def _plan(self, setting):
         """Return the `NoisePlan` for a `NoiseSetting`."""
-        kernel = default_kernel(setting.spread) if self.kernel is None else self.kernel
+        kernel = KernelChoice(self.kernel, "common").resolve(setting.spread)
         log_noise = np.log(START * setting.variance)
         n_columns = setting.X.shape[1]
         return ProcessPlan(kernel, n_columns, self.n_inducing, self.selection_tol, log_noise)
@@ -105,7 +105,7 @@ class ProcessPlan(NoisePlan):
     def starts(self, spread):
         return start_values(self.parameters, spread)
 
-    def extend(self, parameters):
+    def extend(self, parameters, model):
         added = self.parameters
         names = [f"noise {name}" for name in added.names]
         return parameters.extended(added.theta, added.bounds, names)
@@ -151,7 +151,7 @@ class ProcessPlan(NoisePlan):
         return self.starting_at(learned.posterior.prior_means)
 
 
-class LearnedProcess(LearnedNoise):
+class LearnedProcess(LogNormalNoise):
     """Log noise variances that are sparse Gaussian processes, one for each output."""
 
     def __init__(self, posterior):

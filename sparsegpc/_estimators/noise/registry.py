@@ -4,13 +4,16 @@ from sparsegpc._estimators.noise.homoscedastic import HomoscedasticNoise
 from sparsegpc._estimators.noise.known import KnownPlan
 from sparsegpc._estimators.noise.polynomial import PolynomialNoise
 from sparsegpc._estimators.noise.process import GPNoise
+from sparsegpc._estimators.noise.student_t import StudentTNoise
 
 NOISES = {
     "homoscedastic": HomoscedasticNoise,
     "polynomial": PolynomialNoise,
     "gp": GPNoise,
+    "student-t": StudentTNoise,
 }
-DEFAULT = "homoscedastic"
+# "auto" decides between noise that is the same for all rows and noise that varies.
+AUTO, DEFAULT, VARYING = "auto", "homoscedastic", "gp"
 
 
 def one_variance(variance=None, bounds=None):
@@ -28,7 +31,12 @@ def make_plan(settings, setting):
 
 
 def resolve_noise(noise):
-    """Check the parameter `noise`, and return the settings that it means."""
+    """Check the parameter `noise`, and return the settings that it means.
+
+    For "auto" they are those of the noise that is compared with homoscedastic noise.
+    """
+    if noise == AUTO:
+        noise = VARYING
     settings = NOISES[noise]() if isinstance(noise, str) else noise
     settings._validate_params()
     return settings

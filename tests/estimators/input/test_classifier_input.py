@@ -73,24 +73,12 @@ LEGAL = {
     "separable": (X + 9.0 * Y[:, None], Y),
     "duplicated columns": (np.tile(X, (1, 4)), Y),
 }
-KERNELS = {
-    "default": lambda D: None,
-    "each column": lambda D: ConstantKernel() * RBF(np.ones(D)),
-}
 
 
-# Where a length scale for each column differs from one for all.
-COLUMNS = ["one constant column", "all columns constant", "columns of different scales"]
-COLUMNS += ["one far row", "more columns than rows", "duplicated columns"]
-
-
-@pytest.mark.parametrize(
-    ("name", "kernel"),
-    [(name, "default") for name in LEGAL] + [(name, "each column") for name in COLUMNS],
-)
-def test_odd_data_are_fitted_with_finite_results(name, kernel, capfd):
+@pytest.mark.parametrize("name", LEGAL)
+def test_odd_data_are_fitted_with_finite_results(name, capfd):
     rows, labels = np.asarray(LEGAL[name][0], dtype=float), np.asarray(LEGAL[name][1])
-    model = SparseGPClassifier(KERNELS[kernel](rows.shape[1]), n_inducing=10**6, max_iter=30)
+    model = SparseGPClassifier(n_inducing=10**6, max_iter=10)
     assert_fits(model, rows, labels)
     assert capfd.readouterr() == ("", "")
 
@@ -129,9 +117,7 @@ def assert_fits(model, rows, labels, weight=None):
 
 
 @pytest.mark.parametrize("selector", ["rpcholesky", "greedy-variance", "kmeans", "uniform"])
-@pytest.mark.parametrize(
-    "name", ["all columns constant", "repeated rows", "two rows", "two equal rows", "huge scale"]
-)
+@pytest.mark.parametrize("name", ["all columns constant", "two rows", "two equal rows"])
 def test_odd_data_with_every_selector(name, selector):
     rows, labels = LEGAL[name]
     model = SparseGPClassifier(
@@ -211,10 +197,9 @@ def test_one_far_row_does_not_spoil_the_others():
     assert model.score(X, Y) >= plain.score(X, Y) > 0.7
 
 
-@pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
-def test_the_gradient_is_right_with_a_far_row(kernel):
+def test_the_gradient_is_right_with_a_far_row():
     rows, labels = LEGAL["one far row"]
-    kernel = kernel(2) or ConstantKernel() * RBF(1.0)
+    kernel = ConstantKernel() * RBF(np.ones(2))
     model = SparseGPClassifier(kernel, n_inducing=20, optimizer=None, tol=1e-9).fit(rows, labels)
     _, gradient = model.lower_bound(X=rows, y=labels, eval_gradient=True)
     steps = 1e-4 * np.eye(len(gradient))

@@ -16,6 +16,7 @@ from sklearn.gaussian_process.kernels import (
     RationalQuadratic,
 )
 
+from sparsegpc.kernels import MainEffects, OrthogonalAdditive
 from tests.core.helpers import LEAVES
 
 D = 3
@@ -144,6 +145,20 @@ CASES = {
         * (ConstantKernel(2.3, FIXED) * Matern(SCALES, nu=0.5) + RBF(0.3, FIXED))
         + ExpSineSquared(0.8, 2.7, periodicity_bounds=FIXED)
     ),
+    "effects": Case(MainEffects(1.3, 0.8)),
+    "effects-per-column": Case(MainEffects([0.4, 1.3, 2.0], SCALES)),
+    "effects-common-variance": Case(MainEffects(1.3, SCALES)),
+    "effects-fixed-variance": Case(MainEffects([0.4, 1.3, 2.0], SCALES, FIXED)),
+    "effects-fixed": Case(MainEffects(1.3, 0.8, FIXED, FIXED)),
+    "effects-beside": Case(ConstantKernel(2.3) * RBF(SCALES) + MainEffects([0.4, 1.3, 2.0], 0.8)),
+    "effects-times": Case(MainEffects(1.3, SCALES) * RBF(0.8) + ConstantKernel() * MainEffects()),
+    "orthogonal": Case(OrthogonalAdditive(0.8)),
+    "orthogonal-per-column": Case(
+        OrthogonalAdditive(SCALES, [0.4, 1.3, 2.0], 0.3, [0.5, 1.2, 2.0])
+    ),
+    "orthogonal-main-effects": Case(2.3 * OrthogonalAdditive(SCALES, 1.3, [0.3, 0.0, -1.0])),
+    "orthogonal-fixed-variance": Case(OrthogonalAdditive(SCALES, variance_bounds=FIXED) + RBF()),
+    "orthogonal-fixed-length": Case(OrthogonalAdditive(SCALES, length_scale_bounds=FIXED)),
     "power": Case(Exponentiation(RBF(SCALES), 2), CENTRAL),
     "power-of-a-sum": Case((RBF(0.8, FIXED) + DotProduct(0.6)) ** 2, CENTRAL),
     "power-within": Case(ConstantKernel(2.3) * RBF(0.8) ** 3 + DotProduct(0.6), CENTRAL),

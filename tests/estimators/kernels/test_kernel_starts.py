@@ -1,4 +1,4 @@
-"""The default kernel, where the search for hyperparameters starts, and relevance of columns."""
+"""Where the search for hyperparameters starts, and the relevance of columns."""
 
 import numpy as np
 import pytest
@@ -13,11 +13,8 @@ from sklearn.gaussian_process.kernels import (
     RationalQuadratic,
 )
 
-from sparsegpc._estimators.kernels.initialization import (
-    column_relevance,
-    default_kernel,
-    start_values,
-)
+from sparsegpc._estimators.kernels.initialization import column_relevance, start_values
+from sparsegpc._estimators.kernels.named_kernels import KernelChoice
 from sparsegpc._estimators.kernels.sklearn_kernels import adapt_kernel
 from sparsegpc._estimators.kernels.spread import measure_spread
 from tests.estimators.kernels.kernel_cases import (
@@ -125,11 +122,15 @@ def test_no_start_occurs_twice(name, rng):
         assert all(np.abs(start - other).max() > 0.05 for other in starts[:k])
 
 
-def test_default_kernel_starts_where_a_start_from_the_data_would(rng):
+@pytest.mark.parametrize("length_scales", ["common", "free"])
+def test_a_named_kernel_starts_where_a_start_from_the_data_would(length_scales, rng):
     """So that start is not offered again."""
     X = rng.randn(20, D)
-    default = starts_of(default_kernel(measure_spread(X, np.ones(20))), X)
-    other = starts_of(ConstantKernel() * RBF(1e-4, WIDE), X)
+    default = starts_of(
+        KernelChoice(None, length_scales).resolve(measure_spread(X, np.ones(20))), X
+    )
+    lengths = 1e-4 if length_scales == "common" else np.full(D, 1e-4)
+    other = starts_of(ConstantKernel() * RBF(lengths, WIDE), X)
     assert_allclose(default, other[1:])
 
 
@@ -192,43 +193,3 @@ def test_a_column_that_does_not_vary_has_no_relevance(rng):
 @pytest.mark.parametrize("kernel", [DotProduct(), ConstantKernel(), ExpSineSquared()], ids=str)
 def test_without_length_scales_nothing_is_said_of_relevance(kernel, rng):
     assert column_relevance(kernel, measure_spread(rng.randn(20, 1), np.ones(20))) is None
-
-
-# The kernel that None stands for
-
-
-@pytest.mark.parametrize("scale", [1e-12, 1.0, 1e12])
-def test_default_kernel_is_relative_to_the_distance_of_two_rows(scale, rng):
-    X = rng.randn(30, D)
-    distance = brute_force_spread(X)[1]
-    kernel = default_kernel(measure_spread(scale * X, np.ones(30)))
-    assert isinstance(kernel.k1, ConstantKernel)
-    assert type(kernel.k2) is RBF
-    assert_allclose(kernel.k2.length_scale, scale * distance, rtol=1e-12)
-    low, high = kernel.k2.length_scale_bounds
-    assert low <= 1e-2 * scale * distance
-    assert high >= 1e2 * scale * distance
-    assert len(adapt_kernel(kernel, D).theta) == 2
-
-
-def test_default_kernel_of_data_that_do_not_vary_is_usable():
-    kernel = default_kernel(measure_spread(np.full((5, D), 1e9), np.ones(5)))
-    assert np.isfinite(kernel.theta).all()
-    assert np.isfinite(kernel.bounds).all()
-
-
-def test_default_kernel_is_relative_to_the_variance(rng):
-    spread = measure_spread(rows(rng, 20), np.ones(20))
-    plain = default_kernel(spread)
-    assert plain.k1.constant_value == 1.0
-    for variance in (1e-16, 0.3, 1e16):
-        kernel = default_kernel(spread, variance)
-        assert_allclose(kernel.k1.constant_value, variance)
-        assert_allclose(kernel.k1.constant_value_bounds, variance * np.array([1e-4, 1e9]))
-        assert kernel.k2.length_scale == plain.k2.length_scale
-        assert kernel.k2.length_scale_bounds == plain.k2.length_scale_bounds
-    low, high = plain.k1.constant_value_bounds
-    assert low < plain.k1.constant_value < high
-    several = default_kernel(spread, np.array([1e-6, 3.0, 1e6])).k1
-    assert_allclose(several.constant_value, (1e6 + 3.0 + 1e-6) / 3.0)
-    assert_allclose(several.constant_value_bounds, (1e-10, 1e15))

@@ -200,6 +200,12 @@ def test_names_are_those_of_the_free_hyperparameters(name):
         ("constant-times-fixed", [None]),
         ("nested", [None, 0, 1, 2, None, None, "all", None, "all"]),
         ("nested-fixed", [None, 0, 1, 2, None]),
+        ("effects", ["all", None]),
+        ("effects-per-column", [0, 1, 2, None, None, None]),
+        ("effects-common-variance", [0, 1, 2, None]),
+        ("effects-beside", [None, 0, 1, 2, "all", None, None, None]),
+        ("orthogonal", ["all", None, None]),
+        ("orthogonal-per-column", [0, 1, 2, None, None, None]),
         # Where only values are known, nobody knows what a length scale is.
         ("matern07-per-column", [None, None, None]),
         ("power", [None, None, None]),
@@ -256,7 +262,7 @@ def test_homogeneous_linear_kernel(kernel, rng):
     ids=["constant", "fixed", "per-column", "alpha", "period"],
 )
 def test_hyperparameters_without_a_finite_logarithm_are_refused_by_name(kernel, name, value):
-    with pytest.raises(ValueError, match=f"{name}=.*positive and finite"):
+    with pytest.raises(ValueError, match=f"{name}=.*positive, finite number"):
         adapt_kernel(kernel(value), D)
 
 

@@ -30,6 +30,16 @@ def test_spread_does_not_depend_on_the_scale_of_the_weights(rng):
     assert_allclose(other.distance, one.distance, rtol=1e-12)
 
 
+def test_a_column_whose_variance_underflows_counts_as_constant(rng):
+    X, weight = rng.randn(30, 3), np.ones(30)
+    X[:, 1] *= 1e-200
+    spread, without = measure_spread(X, weight), measure_spread(X[:, [0, 2]], weight)
+    assert_array_equal(spread.varies, [True, False, True])
+    assert spread.columns[1] == 1.0
+    assert_allclose(spread.columns[[0, 2]], without.columns, rtol=1e-12)
+    assert_allclose(spread.distance, without.distance, rtol=1e-12)
+
+
 @pytest.mark.parametrize("value", [1e12, 0.1, -3e15, 1e140])
 def test_a_constant_column_of_any_value_does_not_count(value, rng):
     X = rng.randn(30, 3)

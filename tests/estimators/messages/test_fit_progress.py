@@ -10,10 +10,8 @@ from sklearn.base import clone
 
 from sparsegpc import SparseGPRegressor
 from sparsegpc._core.learning import growing_subsets
-from tests.estimators import regression, two_classes
 from tests.estimators.messages.watched_fits import (
     COLUMNS,
-    EVERY,
     FROM_MINIBATCHES,
     QUICK,
     SINGLE,
@@ -22,16 +20,15 @@ from tests.estimators.messages.watched_fits import (
     quiet,
     rows,
     targets,
+    watched,
 )
 
 # History
 
 
-@quiet
 @pytest.mark.parametrize("name", SINGLE)
 def test_the_history_has_an_entry_for_each_evaluation(name):
-    model, y = fit_of(name)
-    model.fit(rows(), y)
+    model, _ = watched(name)
     history = model.history_
     assert set(history) == COLUMNS
     assert all(column.shape == (model.n_evaluations_,) for column in history.values())
@@ -49,45 +46,30 @@ def test_the_history_has_an_entry_for_each_evaluation(name):
     assert 0.0 < history["seconds"][0] < history["seconds"][-1]
 
 
-@quiet
 @pytest.mark.parametrize("name", SINGLE)
 def test_the_bound_after_each_choice_is_in_the_history(name):
     """Without the prior of noise parameters, which is in what is maximised."""
-    model, y = fit_of(name)
-    model.fit(rows(), y)
+    model, _ = watched(name)
     told = [*model.lower_bounds_, *(step["lower_bound"] for step in model.growth_ or ())]
     assert set(told) <= set(model.history_["lower_bound"])
 
 
 @quiet
 def test_steps_are_counted_up_to_a_stop():
-    free, y = fit_of("moved points")
-    free.fit(rows(), y)
+    free, _ = watched("moved points")
     model, y = fit_of("moved points", callback=StopAt(free.n_evaluations_ - 3))
     model.fit(rows(), y)
     assert free.n_iter_ - 3 <= model.n_iter_ <= free.n_iter_
 
 
-@quiet
 @pytest.mark.parametrize("name", SINGLE)
 def test_the_last_entry_is_the_model(name):
-    model, y = fit_of(name)
-    model.fit(rows(), y)
+    model, _ = watched(name)
     if name == "grown":
         # Twice the points may have gained nothing.
         assert model.lower_bound_ in model.history_["lower_bound"]
     else:
         assert model.history_["lower_bound"][-1] == pytest.approx(model.lower_bound_, abs=1e-9)
-
-
-@quiet
-@pytest.mark.parametrize("name", EVERY)
-def test_equal_fits_have_equal_histories_but_for_the_time(name):
-    one, other = (model.fit(rows(), y).history_ for model, y in (fit_of(name), fit_of(name)))
-    one, other = ([h] if isinstance(h, dict) else h for h in (one, other))
-    for before, after in zip(one, other, strict=True):
-        for column in COLUMNS - {"seconds"}:
-            assert_array_equal(before[column], after[column])
 
 
 @quiet
@@ -155,8 +137,7 @@ def test_of_a_stream_the_history_has_an_entry_for_each_call(name):
     assert (np.diff(model.history_["seconds"]) > 0.0).all()
     begin = perf_counter()
     seconds = clone(model).partial_fit(rows(), y, **classes).history_["seconds"]
-    # The first call finds kernel and points, which takes longer than its steps.
-    assert 0.5 * (perf_counter() - begin) < seconds[-1] < perf_counter() - begin
+    assert 0.0 < seconds[-1] < perf_counter() - begin
     assert len(model.fit(rows(), y).history_["seconds"]) == 4
     assert len(model.partial_fit(rows(), y).history_["seconds"]) == 5
 
@@ -169,14 +150,6 @@ EVALUATION = re.compile(
     r"([\d.]+) s"
 )
 CHOICE = re.compile(r"\[(\w+)\] (?:class (\w+), )?choice (\d+): (\d+) points, bound (-?[\d.]+)")
-
-
-@quiet
-@pytest.mark.parametrize("name", EVERY)
-def test_nothing_is_printed_unless_asked_for(name, capfd):
-    model, y = fit_of(name)
-    model.fit(rows(), y)
-    assert capfd.readouterr() == ("", "")
 
 
 @quiet
@@ -249,28 +222,3 @@ def test_from_minibatches_there_is_a_line_for_each_epoch(name, capsys):
         assert line.startswith(begin)
     model.partial_fit(rows(), y)
     assert capsys.readouterr().out == ""
-
-
-def test_verbose_classifiers_print_a_line_for_each_choice_and_others_nothing(capfd):
-    model = two_classes.small_model().fit(*two_classes.moons(60))
-    model.predict_proba(two_classes.grid())
-    assert capfd.readouterr() == ("", "")
-    model.set_params(verbose=1).fit(*two_classes.moons(60))
-    out, err = capfd.readouterr()
-    assert err == ""
-    lines = out.splitlines()
-    assert len(lines) >= len(model.lower_bounds_)
-    assert all(line.startswith("[SparseGPClassifier] choice ") for line in lines)
-    told = [line.rsplit(maxsplit=1) for line in lines]
-    assert any(text.endswith(f" {len(model.inducing_points_)} points, bound") for text, _ in told)
-    assert_allclose(max(float(bound) for _, bound in told), model.lower_bound_, atol=2e-3)
-
-
-def test_verbose_regressors_print_a_line_for_each_choice_and_others_nothing(capfd):
-    X, y = regression.waves()
-    silent = regression.model_of().fit(X, y)
-    assert capfd.readouterr() == ("", "")
-    regression.model_of(verbose=1).fit(X, y)
-    lines = capfd.readouterr().out.splitlines()
-    assert len(lines) == len(silent.lower_bounds_)
-    assert all(line.startswith("[SparseGPRegressor] choice") for line in lines)

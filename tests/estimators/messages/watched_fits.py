@@ -1,7 +1,11 @@
 """Fits of every estimator, quick ones, to be watched."""
 
+import warnings
+from functools import cache
+
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from sparsegpc import (
@@ -58,6 +62,16 @@ def fit_of(name, **options):
     quick = QUICK if name in makers else MINIBATCHES
     kind, own, y = {**makers, **stochastic}[name]
     return kind(**{**quick, **own, **options}), y
+
+
+@cache
+def watched(name):
+    """Return a fitted estimator, not to be changed, and the steps that its callback was told of."""
+    steps = []
+    model, y = fit_of(name, callback=steps.append)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return model.fit(rows(), y), steps
 
 
 SINGLE = [

@@ -1,0 +1,33 @@
+"""Concurrent fits, which share the threads and the memory that a single fit may use."""
+
+from joblib import effective_n_jobs
+from sklearn import config_context, get_config
+from sklearn.utils.parallel import Parallel, delayed
+
+from sparsegpc._core.rows.threads import available_threads, shared_threads
+
+
+def fit_concurrently(fit, jobs, n_jobs):
+    """Return a list with ``fit(*job)`` for each job.
+
+    Parameters
+    ----------
+    fit : callable
+    jobs : list of tuple
+        Arguments of each call.
+    n_jobs : int or None
+        Number of processes or threads, as in joblib.
+    """
+    if n_jobs is not None:
+        # joblib would start more processes than there are jobs, or fail to start so many.
+        n_jobs = min(effective_n_jobs(n_jobs), len(jobs))
+    n_at_once = min(effective_n_jobs(n_jobs), len(jobs))
+    n_threads = max(1, available_threads() // n_at_once)
+    memory = get_config()["working_memory"] / n_at_once
+    calls = (delayed(_fit_within)(n_threads, memory, fit, job) for job in jobs)
+    return Parallel(n_jobs=n_jobs)(calls)
+
+
+def _fit_within(n_threads, memory, fit, job):
+    with shared_threads(n_threads), config_context(working_memory=memory):
+        return fit(*job)

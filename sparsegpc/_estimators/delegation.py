@@ -1,0 +1,224 @@
+"""Base of the meta-estimators, which predict as a fitted estimator does."""
+
+from sklearn.base import MetaEstimatorMixin
+from sklearn.pipeline import Pipeline
+from sklearn.utils import get_tags
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from sparsegpc._estimators.base_estimator import Estimator
+
+DELEGATED = ("predict", "predict_proba", "predict_log_proba", "decision_function", "score")
+
+
+def _estimator_has(method):
+    """Return a check of whether the estimator, the fitted one after `fit`, has a method."""
+
+    def check(meta):
+        getattr(meta._predictor, method)
+        return True
+
+    return check
+
+
+def _last_step_has(method):
+    """Return such a check for a method that pipelines do not pass on to their last step."""
+
+    def check(meta):
+        getattr(last_step(meta._predictor), method)
+        return True
+
+    return check
+
+
+def last_step(estimator):
+    """Return the last step of a pipeline, which may be nested, or the estimator itself."""
+    while isinstance(estimator, Pipeline):
+        estimator = estimator[-1]
+    return estimator
+
+
+def _rows_of_last_step(estimator, X):
+    """Return the rows that the `last_step` of a fitted estimator sees."""
+    while isinstance(estimator, Pipeline):
+        X = estimator[:-1].transform(X) if len(estimator) > 1 else X
+        estimator = estimator[-1]
+    return X
+
+
+class DelegatingEstimator(MetaEstimatorMixin, Estimator):
+    """A meta-estimator with an ``estimator``, that predicts as a fitted one does.
+
+    ``_fitted_name`` is the name of the attribute that `fit` sets to the fitted estimator.
+    """
+
+    _fitted_name = "estimator_"
+
+    @property
+    def _predictor(self):
+        """The estimator that predicts; before `fit`, the one given."""
+        return getattr(self, self._fitted_name, self.estimator)
+
+    @available_if(_estimator_has("predict"))
+    def predict(self, X, **params):
+        """Return the predictions of the fitted estimator.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        **params : dict
+            Arguments of its `predict`, such as ``return_std=True``.
+
+        Returns
+        -------
+        y : ndarray of shape (n_samples,) or (n_samples, n_outputs)
+        """
+        check_is_fitted(self)
+        return self._predictor.predict(X, **params)
+
+    @available_if(_estimator_has("predict_proba"))
+    def predict_proba(self, X):
+        """Return the class probabilities of the fitted estimator.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        proba : ndarray of shape (n_samples, n_classes)
+            Columns as in `classes_`.
+        """
+        check_is_fitted(self)
+        return self._predictor.predict_proba(X)
+
+    @available_if(_estimator_has("predict_log_proba"))
+    def predict_log_proba(self, X):
+        """Return the logarithms of the class probabilities of the fitted estimator.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        log_proba : ndarray of shape (n_samples, n_classes)
+            Columns as in `classes_`.
+        """
+        check_is_fitted(self)
+        return self._predictor.predict_log_proba(X)
+
+    @available_if(_estimator_has("decision_function"))
+    def decision_function(self, X):
+        """Return the decision function of the fitted estimator.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        decision : ndarray of shape (n_samples,) or (n_samples, n_classes)
+        """
+        check_is_fitted(self)
+        return self._predictor.decision_function(X)
+
+    @available_if(_last_step_has("predict_quantiles"))
+    def predict_quantiles(self, X, q, **params):
+        """Return quantiles of y by the fitted estimator, a regressor.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        q : float or array-like of shape (n_quantiles,)
+            Probabilities of values below the quantiles, in (0, 1).
+        **params : dict
+            Further arguments of its `predict_quantiles`, such as `noise_variance`.
+
+        Returns
+        -------
+        quantiles : ndarray of shape (n_samples,) or (n_samples, n_outputs)
+            If `q` is a list, the shape has a last axis of length n_quantiles in addition.
+        """
+        check_is_fitted(self)
+        rows = _rows_of_last_step(self._predictor, X)
+        return last_step(self._predictor).predict_quantiles(rows, q, **params)
+
+    @available_if(_last_step_has("predict_interval"))
+    def predict_interval(self, X, coverage=0.9, **params):
+        """Return central intervals of y by the fitted estimator, a regressor.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        coverage : float, default=0.9
+            Probability of the interval, in (0, 1).
+        **params : dict
+            Further arguments of its `predict_interval`, such as `noise_variance`.
+
+        Returns
+        -------
+        lower : ndarray of shape (n_samples,) or (n_samples, n_outputs)
+        upper : ndarray of shape (n_samples,) or (n_samples, n_outputs)
+        """
+        check_is_fitted(self)
+        rows = _rows_of_last_step(self._predictor, X)
+        return last_step(self._predictor).predict_interval(rows, coverage, **params)
+
+    @available_if(_estimator_has("score"))
+    def score(self, X, y, **params):
+        """Return the score of the fitted estimator, such as accuracy or R².
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+        **params : dict
+            Arguments of its `score`, such as `sample_weight`.
+
+        Returns
+        -------
+        score : float
+        """
+        check_is_fitted(self)
+        return self._predictor.score(X, y, **params)
+
+    @property
+    def classes_(self):
+        """Class labels of the fitted estimator."""
+        return self._fitted_attribute("classes_")
+
+    @property
+    def n_features_in_(self):
+        """Number of columns seen in `fit`."""
+        return self._fitted_attribute("n_features_in_")
+
+    @property
+    def feature_names_in_(self):
+        """Names of the columns seen in `fit`."""
+        return self._fitted_attribute("feature_names_in_")
+
+    def _fitted_attribute(self, name):
+        if not hasattr(self, self._fitted_name):
+            raise AttributeError(f"{type(self).__name__} has no {name} before fit")
+        return getattr(self._predictor, name)
+
+    def __sklearn_tags__(self):
+        tags, nested = super().__sklearn_tags__(), get_tags(self.estimator)
+        tags.estimator_type = nested.estimator_type
+        tags.classifier_tags, tags.regressor_tags = nested.classifier_tags, nested.regressor_tags
+        tags.input_tags, tags.target_tags = nested.input_tags, nested.target_tags
+        return tags
+
+    def get_metadata_routing(self):
+        """Return where metadata goes: to the methods of the estimator with the same names.
+
+        Returns
+        -------
+        router : MetadataRouter
+        """
+        mapping = MethodMapping().add(caller="fit", callee="fit")
+        for method in DELEGATED:
+            mapping.add(caller=method, callee=method)
+        return MetadataRouter(owner=self).add(estimator=self.estimator, method_mapping=mapping)

@@ -1,0 +1,438 @@
+"""The regressor for counts, positive numbers and durations."""
+
+from sklearn.base import _fit_context
+from sklearn.utils._param_validation import StrOptions
+
+from sparsegpc._core.likelihoods.responses import ResponseLikelihood
+from sparsegpc._estimators.base_sparse_gp import BaseSparseGP
+from sparsegpc._estimators.fitted_bounds import bound_at, certified, gains, truncated
+from sparsegpc._estimators.input.responses import refuse_no_event, validated_observations
+from sparsegpc._estimators.input.validation import checked_targets
+from sparsegpc._estimators.response_predictions import ResponsePredictions
+from sparsegpc.likelihoods import RESPONSES, resolve_response
+
+
+class SparseGPGeneralizedRegressor(ResponsePredictions, BaseSparseGP):
+    r"""Gaussian process regression of counts, positive numbers and durations.
+
+    Targets have a distribution whose mean is :math:`e_n c \exp(f(x_n))`, where f has a Gaussian
+    process prior with a constant mean, :math:`e_n` is the exposure of the row and c a constant of
+    the distribution. It is to :class:`SparseGPRegressor` what a generalised linear model is to
+    linear regression.
+
+    Parameters
+    ----------
+    kernel : kernel of sklearn.gaussian_process.kernels, str or None, default=None
+        Covariance of f, an object or a name as in :class:`SparseGPRegressor`.
+    length_scales : {"auto", "tied", "free", "common"}, default="auto"
+        Whether the columns have length scales of their own, as in :class:`SparseGPRegressor`.
+    main_effects : bool or "auto", default="auto"
+        Whether to add a function of each column to the kernel, as in :class:`SparseGPRegressor`.
+    likelihood : str or ResponseLikelihood, default="auto"
+        Distribution of the targets given f, an instance or a name. "auto" is "weibull" if `fit`
+        gets `event`; otherwise "negative-binomial" if all targets are whole numbers, and else
+        "gamma". The mean of y is proportional to exp(f) in all of them. The bound is that of [1]_
+        with a scale for each row.
+
+        "negative-binomial" and "poisson" are for counts. The variance of a negative binomial
+        distribution exceeds its mean by a learned amount. Counts of people, sales or accidents
+        nearly always vary more than those of a Poisson distribution, which then trusts the data too
+        much.
+
+        "gamma" is for positive numbers whose standard deviation is proportional to their mean.
+        "weibull" and "log-normal" are for durations, of which some may be censored.
+    n_inducing : int or "auto", default=200
+        Maximum number of inducing points. :class:`SparseGPRegressor` describes this and the other
+        parameters in detail.
+    selector : str, InducingPointSelector or array (n_points, n_features), default="auto"
+        How points are chosen; "auto" chooses rows, or the centroids of the rows around them if
+        these have a higher bound.
+    selection_tol : float, default=1e-5
+        Stop choosing points once the residual variance costs at most this many nats per row, see
+        `cost_per_row_`.
+    certificate_tol : float, default=1e-2
+        With ``n_inducing="auto"``, the largest gap of the certificate, and the largest gain by
+        twice as many points, in nats per row.
+    max_inducing : int, default=2000
+        With ``n_inducing="auto"``, the maximum number of inducing points.
+    point_cost : float, default=0.0
+        Cost of an inducing point in nats; points that add less to the bound are removed.
+    bound : {"auto", "tight", "spherical", "standard"}, default="auto"
+        How the bound accounts for the residual variance; "auto" selects the highest bound that the
+        likelihood allows, "tight" unless it says otherwise.
+    fit_prior_mean : bool, default=True
+        Whether to learn the constant mean of f; otherwise it is zero.
+    optimizer : {"bfgs"} or None, default="bfgs"
+        "bfgs" learns the hyperparameters within their bounds; None keeps their values.
+    n_restarts_optimizer : int, default=0
+        Number of further runs, each from hyperparameters drawn log-uniformly within their bounds.
+    max_iter : int, default=100
+        Maximum number of optimiser steps for each choice of inducing points.
+    tol : float, default=1e-5
+        Tolerance of the bound, in nats per row.
+    max_reselections : int, default=10
+        Maximum number of times that the points are chosen again.
+    optimize_inducing : bool, default=False
+        Finally maximise the bound over the locations of the points, first on a quarter of the rows
+        if they are many.
+    warm_start : bool, default=False
+        Start from the hyperparameters and the points of the last fit.
+    random_state : int, RandomState instance or None, default=0
+        Seed for random selectors and restarts.
+    verbose : int, default=0
+        1 prints a line for each choice of points; 2 also prints a line for each evaluation of the
+        bound.
+    callback : callable or None, default=None
+        Called after each evaluation of the bound.
+
+    Attributes
+    ----------
+    likelihood_ : ResponseLikelihood
+        The likelihood with its learned parameters: ``likelihood_.size`` of "negative-binomial",
+        ``likelihood_.shape`` of the others that have one.
+    kernel_ : kernel
+        Kernel with the learned hyperparameters.
+    prior_mean_ : float or ndarray
+        Constant mean of f, or of each function if there are several.
+    inducing_points_ : ndarray of shape (n_points, `n_features_in_`)
+        Inducing points in the order of their choice, or with `point_cost` of their worth.
+    inducing_indices_ : ndarray of shape (n_points,) or None
+        Indices of the inducing points among the rows of the X given to `fit`; None if some point is
+        not a row.
+    feature_relevance_ : ndarray of shape (`n_features_in_`,) or None
+        Standard deviation of each column divided by its length scale.
+    lower_bound_ : float
+        Lower bound on the log marginal likelihood of the training data, in nats.
+    log_prior_ : float
+        Log density of the prior of the hyperparameters, in nats, up to a constant.
+    cost_per_row_ : float
+        Cost of the residual variance, in nats per row: half the mean of site precision times
+        residual.
+    lower_bounds_ : ndarray
+        The bound after each choice of points, in the run with the best result.
+    history_ : dict of ndarray of shape (`n_evaluations_`,)
+        One entry for each evaluation of the bound: choice of points, rows, points, bound and
+        seconds.
+    growth_ : list of dict or None
+        With ``n_inducing="auto"``, the bound and the gap of the certificate for each number of
+        points.
+    growth_end_ : str or None
+        With ``n_inducing="auto"``, why the number of points stopped growing.
+    n_iter_ : int
+        Total number of optimiser steps.
+    n_evaluations_ : int
+        Total number of evaluations of the bound, including those on subsets of the rows.
+    n_site_iterations_ : int
+        Total number of passes of the site solver.
+    converged_ : bool
+        Whether the optimiser reached its tolerance.
+    jitter_ : float
+        Value added to the diagonal of the covariance of the inducing points, relative to the mean
+        of that diagonal; zero unless the covariance is nearly singular.
+    n_features_in_ : int
+        Number of columns seen in `fit`.
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of the columns, if X had column names that are strings.
+
+    See Also
+    --------
+    SparseGPRegressor : Regression with Gaussian noise, or with outliers.
+    SparseGPClassifier : Classification, also of ordered classes.
+
+    Notes
+    -----
+    Costs are those of :class:`SparseGPClassifier`. Only rows that agree in X, y, exposure and event
+    are merged.
+
+    References
+    ----------
+    .. [1] Titsias, "New bounds for sparse variational Gaussian processes", ICML 2025, section 3.3.
+
+    Examples
+    --------
+    Counts in periods of unequal length:
+
+    >>> import numpy as np
+    >>> from sparsegpc import SparseGPGeneralizedRegressor
+    >>> rng = np.random.RandomState(0)
+    >>> X = rng.uniform(0, 6, size=(200, 1))
+    >>> hours = rng.uniform(0.5, 2.0, size=200)
+    >>> y = rng.poisson(hours * np.exp(1 + np.sin(X[:, 0])))
+    >>> model = SparseGPGeneralizedRegressor(n_inducing=20).fit(X, y, exposure=hours)
+    >>> model.predict([[1.5], [4.5]]).round()       # per hour; true rates: 7.4 and 1.0
+    array([8., 1.])
+    >>> model.predict_interval([[1.5], [4.5]], exposure=[2.0, 2.0])
+    (array([8., 0.]), array([24.,  5.]))
+    """
+
+    _parameter_constraints = {
+        **BaseSparseGP._parameter_constraints,
+        "likelihood": [StrOptions({"auto", *RESPONSES}), ResponseLikelihood],
+    }
+
+    def __init__(
+        self,
+        kernel=None,
+        *,
+        length_scales="auto",
+        main_effects="auto",
+        likelihood="auto",
+        n_inducing=200,
+        selector="auto",
+        selection_tol=1e-5,
+        certificate_tol=1e-2,
+        max_inducing=2000,
+        point_cost=0.0,
+        bound="auto",
+        fit_prior_mean=True,
+        optimizer="bfgs",
+        n_restarts_optimizer=0,
+        max_iter=100,
+        tol=1e-5,
+        max_reselections=10,
+        optimize_inducing=False,
+        warm_start=False,
+        random_state=0,
+        verbose=0,
+        callback=None,
+    ):
+        self.kernel = kernel
+        self.length_scales = length_scales
+        self.main_effects = main_effects
+        self.likelihood = likelihood
+        self.n_inducing = n_inducing
+        self.selector = selector
+        self.selection_tol = selection_tol
+        self.certificate_tol = certificate_tol
+        self.max_inducing = max_inducing
+        self.point_cost = point_cost
+        self.bound = bound
+        self.fit_prior_mean = fit_prior_mean
+        self.optimizer = optimizer
+        self.n_restarts_optimizer = n_restarts_optimizer
+        self.max_iter = max_iter
+        self.tol = tol
+        self.max_reselections = max_reselections
+        self.optimize_inducing = optimize_inducing
+        self.warm_start = warm_start
+        self.random_state = random_state
+        self.verbose = verbose
+        self.callback = callback
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y, sample_weight=None, exposure=None, event=None):
+        """Learn hyperparameters, inducing points and the posterior.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+            Targets: counts, positive numbers or durations.
+        sample_weight : array-like of shape (n_samples,), float or None, default=None
+            Each row's log-likelihood is multiplied by its weight: a weight of k has the effect of k
+            copies of the row, and a row of weight zero is ignored.
+        exposure : float, array-like of shape (n_samples,) or None, default=None
+            For likelihoods of counts: the time, area or population to which each count refers. The
+            mean of y is proportional to it; pass the exponential of an offset. None means 1.
+        event : array-like of shape (n_samples,) or None, default=None
+            For likelihoods of durations: 1 or True if the duration was observed, 0 or False if it
+            is only a lower limit (a right-censored row). None means that all were observed.
+
+        Returns
+        -------
+        self : SparseGPGeneralizedRegressor
+
+        Raises
+        ------
+        ValueError
+            If the input is not finite or has wrong shapes, the likelihood does not allow one of the
+            targets, exposures or events, or the kernel does not fit the data.
+        numpy.linalg.LinAlgError
+            If the kernel is not positive semi-definite.
+        MemoryError
+            If a model with so many inducing points does not fit into memory.
+
+        Warns
+        -----
+        ConvergenceWarning
+            As in :meth:`SparseGPClassifier.fit`.
+        UserWarning
+            As in :meth:`SparseGPClassifier.fit`.
+        """
+        likelihood = resolve_response(self.likelihood, checked_targets(y), event)
+        row_arguments = {"exposure": exposure, "event": event}
+        self._fit_likelihood(likelihood, X, y, sample_weight, **row_arguments)
+        self.likelihood_ = self._likelihood
+        return self
+
+    def _checked_rows(self, X, y, sample_weight, reset, exposure=None, event=None):
+        rows = validated_observations(
+            self, X, y, sample_weight, exposure=exposure, event=event, reset=reset
+        )
+        refuse_no_event(rows.y)
+        return rows
+
+    def certificate(self, X, y, sample_weight=None, exposure=None, event=None, method="auto"):
+        """Return bounds on the distance to the posterior with an inducing point at every row.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            The rows given to `fit`, which are not kept.
+        y : array-like of shape (n_samples,)
+            Their targets.
+        sample_weight : array-like of shape (n_samples,), float or None, default=None
+            As in `fit`.
+        exposure : float, array-like of shape (n_samples,) or None, default=None
+            As in `fit`.
+        event : array-like of shape (n_samples,) or None, default=None
+            As in `fit`.
+        method : str, default="auto"
+            The upper bound on the log marginal likelihood, see `SparseGPRegressor.certificate`.
+
+        Returns
+        -------
+        certificate : Certificate
+            It compares the model with the dense Gaussian process at the same hyperparameters *and
+            the same sites*, see `SparseGPClassifier.certificate`.
+
+        Raises
+        ------
+        ValueError
+            If the data are not those of `fit`, or `method` is unknown.
+        """
+        return certified(self, method, X, y, sample_weight, exposure, event)
+
+    def lower_bound(
+        self,
+        theta=None,
+        X=None,
+        y=None,
+        sample_weight=None,
+        exposure=None,
+        event=None,
+        eval_gradient=False,
+    ):
+        """Return the lower bound on the log marginal likelihood at the fitted inducing points.
+
+        Parameters
+        ----------
+        theta : array-like of shape (n_hyperparameters,) or None, default=None
+            Logarithms of the kernel's free hyperparameters. None means ``kernel_.theta``. The
+            parameters of the likelihood keep their learned values.
+        X : array-like of shape (n_samples, n_features) or None, default=None
+            Rows for which to compute the bound. If X and y are None, the method returns
+            `lower_bound_`, the bound for the data of `fit`. As the model does not keep these data,
+            all other arguments must then have their defaults.
+        y : array-like of shape (n_samples,) or None, default=None
+            Their targets.
+        sample_weight : array-like of shape (n_samples,), float or None, default=None
+            As in `fit`.
+        exposure : float, array-like of shape (n_samples,) or None, default=None
+            As in `fit`.
+        event : array-like of shape (n_samples,) or None, default=None
+            As in `fit`.
+        eval_gradient : bool, default=False
+            Whether to return the gradient w.r.t. `theta` too.
+
+        Returns
+        -------
+        bound : float
+            In nats. Minus infinity if `theta` is so extreme that the Cholesky factorisation of the
+            inducing points' kernel matrix fails.
+        gradient : ndarray of shape (n_hyperparameters,)
+            Only if `eval_gradient`.
+
+        Raises
+        ------
+        ValueError
+            If X or y is needed and missing, or `theta` has a wrong length.
+        """
+        others = {"sample_weight": sample_weight, "exposure": exposure, "event": event}
+        return bound_at(self, theta, eval_gradient, X, y, **others)
+
+    def truncate(self, n_inducing, X, y, sample_weight=None, exposure=None, event=None):
+        """Return the model on the first inducing points only, without learning again.
+
+        Hyperparameters and the parameters of the likelihood stay as they are; posterior and bound
+        are those of the smaller model.
+
+        Parameters
+        ----------
+        n_inducing : int
+            Between 1 and the number of points of this model.
+        X : array-like of shape (n_samples, n_features)
+            The rows given to `fit`, which are not kept.
+        y : array-like of shape (n_samples,)
+            Their targets.
+        sample_weight : array-like of shape (n_samples,), float or None, default=None
+            As in `fit`.
+        exposure : float, array-like of shape (n_samples,) or None, default=None
+            As in `fit`.
+        event : array-like of shape (n_samples,) or None, default=None
+            As in `fit`.
+
+        Returns
+        -------
+        model : SparseGPGeneralizedRegressor
+            Fitted. Its ``lower_bounds_``, ``history_``, ``growth_`` and counts are those of this
+            model, and it shares memory with this model where possible.
+
+        Raises
+        ------
+        ValueError
+            If `n_inducing` is out of range, or the number of distinct rows of X differs from that
+            of `fit`.
+
+        Notes
+        -----
+        Several times O(N m^2) for N rows and m points, as the sites are solved for again.
+        """
+        return truncated(self, n_inducing, X, y, sample_weight, exposure, event)
+
+    def point_gains(self, X, y, sample_weight=None, exposure=None, event=None, candidates=None):
+        """Return what each inducing point adds to the bound, or what further points would add.
+
+        The gain of a point is the bound with it minus the bound without it, at the same
+        hyperparameters, in nats. It is computed at the sites of the fit (the Gaussian
+        approximations of the likelihood), which would change a little. The gains of several points
+        do not add up: of two points that are close together, each gains little.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            The rows given to `fit`, which are not kept.
+        y : array-like of shape (n_samples,)
+            Their targets.
+        sample_weight : array-like of shape (n_samples,), float or None, default=None
+            As in `fit`.
+        exposure : float, array-like of shape (n_samples,) or None, default=None
+            As in `fit`.
+        event : array-like of shape (n_samples,) or None, default=None
+            As in `fit`.
+        candidates : array-like of shape (n_candidates, n_features) or None, default=None
+            Rows to try as further inducing points, each by itself.
+
+        Returns
+        -------
+        gains : ndarray of shape (n_points,) or (n_candidates,)
+            Those of `inducing_points_`, or of the candidates.
+
+        Raises
+        ------
+        ValueError
+            If the data are not those of `fit`, or the candidates have other columns.
+
+        Notes
+        -----
+        Cost O(N M (M + C)) for N rows, M points and C candidates, about that of an evaluation of
+        the bound. With `point_cost` a fit removes the points that gain less.
+        """
+        return gains(self, candidates, X, y, sample_weight, exposure, event)
+
+    def _limit_meaning(self, name, side, best):
+        own = name in self._likelihood.params_names()
+        return self._likelihood.at_limit.get(side, "") if own else ""
+
+    def _restated(self, X, y, sample_weight, exposure=None, event=None):
+        return super()._restated(X, y, sample_weight, exposure=exposure, event=event)

@@ -1,0 +1,117 @@
+"""Checks of the targets, exposures and events of a generalised regressor."""
+
+import numpy as np
+from sklearn.utils.validation import check_array, check_consistent_length, column_or_1d
+
+from sparsegpc._core.likelihoods.responses import observations
+from sparsegpc._estimators.input.validation import (
+    LARGEST_VALUE,
+    WEIGHT_RANGE,
+    checked_targets,
+    present_rows,
+    refuse_masked,
+    validated_rows,
+)
+
+# The arguments that a likelihood may take for each row, and those that do.
+LIKELIHOODS_WITH = {
+    "exposure": "'poisson' and 'negative-binomial'",
+    "event": "'weibull' and 'log-normal'",
+}
+
+
+def validated_observations(
+    estimator, X, y, sample_weight, *, exposure=None, event=None, reset=True
+):
+    """Validate the input of a fit with a `ResponseLikelihood` in ``estimator._likelihood``.
+
+    Returns `PresentRows`, whose y are `observations`.
+    """
+    X, y = validated_rows(estimator, X, checked_targets(y), y_numeric=True, reset=reset)
+    y = checked_observations(estimator._likelihood, y, exposure, event)
+    return present_rows(X, y, sample_weight)
+
+
+def checked_observations(likelihood, y, exposure, event):
+    """Validate targets, exposures and events; return a structured array, see `observations`."""
+    y = column_or_1d(checked_targets(y), warn=True)
+    _refuse(
+        ~likelihood.accepts(y),
+        y,
+        f"y must hold {likelihood.rule}, for the likelihood {likelihood}",
+        likelihood.remedy,
+    )
+    smallest = 1.0 / LARGEST_VALUE
+    _refuse(
+        (y > LARGEST_VALUE) | ((y > 0.0) & (y < smallest)),
+        y,
+        f"y must hold numbers from {smallest:.0e} to {LARGEST_VALUE:.0e}",
+        "choose another unit",
+    )
+    exposure = checked_exposure(likelihood, exposure, len(y))
+    return observations(y, exposure, _checked_event(likelihood, event, len(y)))
+
+
+def checked_exposure(likelihood, exposure, n_samples):
+    """Validate exposures, and return them as floats of shape (n_samples,); None means ones."""
+    if exposure is None:
+        return np.ones(n_samples)
+    exposure = _checked_numbers(likelihood, "exposure", exposure, n_samples)
+    smallest, largest = WEIGHT_RANGE
+    _refuse(
+        (exposure < smallest) | (exposure > largest),
+        exposure,
+        f"exposure must be from {smallest:.0e} to {largest:.0e}",
+        "give the time or the size to which the count of each row refers, the exponential of an "
+        "offset; leave out rows of zero",
+    )
+    return exposure
+
+
+def refuse_no_event(y):
+    """Raise ValueError if no duration of these observations was observed."""
+    if not y["event"].any():
+        raise ValueError(
+            f"event must be 1 in some row of positive weight, got 0 in all {len(y)} of them: "
+            "durations that are all censored have no upper limit; give rows that were observed"
+        )
+
+
+def _checked_event(likelihood, event, n_samples):
+    if event is None:
+        return np.ones(n_samples)
+    event = _checked_numbers(likelihood, "event", event, n_samples)
+    _refuse(
+        (event != 0.0) & (event != 1.0),
+        event,
+        "event must be 0 or 1, or False or True",
+        "give 1 if the duration was observed, 0 if it is only a lower limit",
+    )
+    return event
+
+
+def _checked_numbers(likelihood, name, values, n_samples):
+    """Validate the argument `name`, one number or one for each row, and return floats (n,)."""
+    if likelihood.row_argument != name:
+        raise ValueError(
+            f"{name} is not an argument of the likelihood {likelihood}: leave it out, or choose "
+            f"one of {LIKELIHOODS_WITH[name]}"
+        )
+    refuse_masked(values, name)
+    if np.ndim(values) == 0:
+        values = np.full(n_samples, values)
+    values = check_array(values, dtype=np.float64, ensure_2d=False, input_name=name)
+    if values.ndim != 1:
+        raise ValueError(
+            f"{name} must have the shape ({n_samples},), got {values.shape}: give one number for "
+            "each row"
+        )
+    check_consistent_length(values, np.empty(n_samples))
+    return values
+
+
+def _refuse(is_refused, values, rule, remedy):
+    """Raise ValueError, with this rule and remedy, if one of the values (n,) is refused."""
+    rows = np.flatnonzero(is_refused)
+    if len(rows):
+        raise ValueError(f"{rule}, got {values[rows[0]]:.6g} in row {rows[0]}: {remedy}")

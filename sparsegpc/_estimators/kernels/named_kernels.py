@@ -1,0 +1,155 @@
+"""Kernels by name, among them the default one, and the prior that ties their length scales."""
+
+from itertools import starmap
+from typing import NamedTuple
+
+import numpy as np
+from sklearn.gaussian_process import kernels as sk
+from sklearn.utils._param_validation import StrOptions
+
+from sparsegpc._core.models.prior import ProductPrior, TyingPrior
+from sparsegpc._estimators.kernels.spread import joint_scale
+from sparsegpc.kernels import MainEffects
+
+# Smoothness of the Matern kernel of each name. RBF is that of infinite smoothness.
+SMOOTHNESS = {"rbf": np.inf, "matern12": 0.5, "matern32": 1.5, "matern52": 2.5}
+# Bounds of named kernels. They are wide, as separable classes need variances above 1e6, and an
+# effect that is not needed must be able to vanish.
+VARIANCE_BOUNDS, EFFECT_VARIANCE_BOUNDS = (1e-4, 1e9), (1e-10, 1e9)
+LENGTH_SCALE_RANGE = (1e-3, 1e4)
+# With more columns that vary, kernels by name have one length scale for all of them.
+MANY_COLUMNS = 100
+# At the start, the variance of all main effects together is this fraction of that of the rest, and
+# their length scales are this fraction of the columns' deviations.
+EFFECTS_SHARE, EFFECT_LENGTH = 0.3, 0.5
+KERNEL_CONSTRAINTS = {
+    "kernel": [sk.Kernel, StrOptions(set(SMOOTHNESS)), None],
+    "length_scales": [StrOptions({"auto", "tied", "free", "common"})],
+    "main_effects": ["boolean", StrOptions({"auto"})],
+}
+
+
+class KernelChoice(NamedTuple):
+    """The parameters of an estimator that specify its kernel and the prior of its length scales."""
+
+    kernel: sk.Kernel | str | None
+    length_scales: str = "auto"
+    main_effects: bool | str = False
+
+    @classmethod
+    def of(cls, estimator):
+        """Return the choice that the parameters of an estimator make."""
+        return cls(estimator.kernel, estimator.length_scales, estimator.main_effects)
+
+    @property
+    def is_named(self):
+        """Whether the package chooses the start and the bounds of the hyperparameters."""
+        return not isinstance(self.kernel, sk.Kernel)
+
+    def resolve(self, spread, variance=1.0):
+        """Return the kernel.
+
+        A named kernel is a variance times a stationary kernel, and possibly main effects are added.
+        Start and bounds of its length scales are relative to the `Spread` of the rows, and those of
+        variances to `variance`, a number or one for each output.
+        """
+        if not self.is_named:
+            return self.kernel
+        lengths, n_columns = spread.distance, len(spread.columns)
+        if self._is_by_column(spread):
+            lengths = joint_scale(spread) * spread.columns
+        start, box = float(np.mean(variance)), (np.min(variance), np.max(variance))
+        length_box = np.multiply.outer(lengths, LENGTH_SCALE_RANGE)
+        stationary = sk.RBF(lengths, length_box)
+        if self.kernel not in (None, "rbf"):
+            stationary = sk.Matern(lengths, length_box, nu=SMOOTHNESS[self.kernel])
+        kernel = sk.ConstantKernel(start, _product(box, VARIANCE_BOUNDS)) * stationary
+        if not self.main_effects or n_columns == 1:
+            return kernel
+        return kernel + self._effects(spread, start, box)
+
+    def _is_by_column(self, spread):
+        if len(spread.columns) == 1 or self.length_scales == "common":
+            return False
+        return self.length_scales != "auto" or spread.varies.sum() <= MANY_COLUMNS
+
+    def _effects(self, spread, variance, variances):
+        share = EFFECTS_SHARE * variance / len(spread.columns)
+        if self._is_by_column(spread):
+            lengths = EFFECT_LENGTH * spread.columns
+            share = np.full(len(lengths), share)
+        else:
+            lengths = EFFECT_LENGTH * spread.distance / joint_scale(spread)
+        return MainEffects(
+            share,
+            lengths,
+            _product(variances, EFFECT_VARIANCE_BOUNDS),
+            np.multiply.outer(lengths, LENGTH_SCALE_RANGE),
+        )
+
+    def prior(self, adapted, spread):
+        """Return the prior of theta.
+
+        Parameters
+        ----------
+        adapted : AdaptedKernel
+            The kernel that `resolve` returned.
+        spread : Spread
+
+        Raises
+        ------
+        ValueError
+            If a given kernel is not such as `length_scales` and `main_effects` demand.
+        """
+        if not self.is_named:
+            self._check_given(adapted, len(spread.columns))
+        is_tied = self.length_scales == "tied" or (self.length_scales == "auto" and self.is_named)
+        groups = _groups(adapted, spread) if is_tied else []
+        return ProductPrior(tuple(starmap(TyingPrior, groups)))
+
+    def _check_given(self, adapted, n_columns):
+        if self.main_effects is True:
+            raise ValueError(
+                f"main_effects=True needs kernel to be None or a name, got kernel {self.kernel}: "
+                "set main_effects=False, and add sparsegpc.kernels.MainEffects to the kernel"
+            )
+        if n_columns == 1:
+            # One length scale is one for each column, and one for all.
+            return
+        has_column = any(isinstance(column, int) for column in adapted.columns)
+        if self.length_scales in ("tied", "free") and not has_column:
+            raise ValueError(
+                f"length_scales={self.length_scales!r} needs a length scale for each column, but "
+                f"kernel {self.kernel} has none that is free: give a kernel with one for each "
+                "column, for example RBF(length_scale=[1.0, 1.0]), or the name of a kernel"
+            )
+        if self.length_scales == "common" and has_column:
+            raise ValueError(
+                f"length_scales='common' needs one length scale for all columns, but kernel "
+                f"{self.kernel} has one for each: give a kernel with a single length scale, or the "
+                "name of a kernel"
+            )
+
+
+def _product(box, factors):
+    """Return the bounds of a variance as floats, from those of the targets' variances."""
+    return float(box[0] * factors[0]), float(box[1] * factors[1])
+
+
+def _groups(adapted, spread):
+    """Return groups of entries of theta to tie, as pairs of their indices and units.
+
+    Each group holds the length scales, or the variances of main effects, of the varying columns in
+    one part of the kernel.
+    """
+    groups = {}
+    for index, name in enumerate(adapted.names):
+        part, _, label = name.partition("[")
+        is_length = adapted.columns[index] is not None
+        if not label or not (is_length or adapted.effects[index] is MainEffects):
+            continue
+        column = int(label.removesuffix("]"))
+        if spread.varies[column]:
+            unit = np.log(spread.columns[column]) if is_length else 0.0
+            groups.setdefault(part, []).append((index, unit))
+    return [tuple(map(np.array, zip(*group, strict=True))) for group in groups.values()]

@@ -1,0 +1,122 @@
+"""Decide by the bound whether main effects belong in the kernel.
+
+Models with and without them are fitted to at most `MOST_ROWS` rows, the former from the end of the
+latter. Main effects have to raise the bound, with the prior of their own hyperparameters, by more
+than log N. That is the penalty of the Bayesian information criterion for two parameters, a variance
+and a length scale that are common to all effects; the prior penalises their differences.
+"""
+
+from copy import copy
+from typing import NamedTuple
+
+import numpy as np
+from numpy.linalg import LinAlgError
+
+from sparsegpc._core.learning.fit_from import Climb, Limits, climb_further
+from sparsegpc._core.selection.selectors import InducingPoints
+from sparsegpc._estimators.kernels.named_kernels import MANY_COLUMNS, KernelChoice
+from sparsegpc._estimators.kernels.sklearn_kernels import walk
+from sparsegpc._estimators.learning import (
+    Found,
+    evaluated_last,
+    learns,
+    point_selector,
+    search,
+)
+from sparsegpc.kernels import MainEffects
+
+MOST_ROWS, MOST_POINTS = 2000, 200
+# Where main effects help, so many iterations show it by a gain of so many nats.
+FIRST_ITERATIONS, FIRST_GAIN = 12, 1.0
+
+
+class Decision(NamedTuple):
+    """A `KernelChoice` without "auto", and what was learned with this choice.
+
+    ``starts`` and ``first`` are the start values and the first points for `search`. ``found`` is
+    what `search` returned, if that was for all rows and nothing remains to be learned. Each is None
+    if there is no such thing.
+    """
+
+    choice: KernelChoice
+    starts: list | None = None
+    first: InducingPoints | None = None
+    found: Found | None = None
+
+
+def decide_main_effects(estimator, problem_of, rng):
+    """Return the `Decision` whether the kernel of an estimator has main effects.
+
+    Parameters
+    ----------
+    estimator : BaseSparseGP
+    problem_of : callable
+        ``problem_of(choice)`` returns the `Problem` for a `KernelChoice`.
+    rng : RandomState
+    """
+    choice = KernelChoice.of(estimator)
+    if choice.main_effects != "auto":
+        return Decision(choice)
+    without, with_effects = (choice._replace(main_effects=value) for value in (False, True))
+    if not choice.is_named:
+        return Decision(without)
+    if estimator.warm_start and hasattr(estimator, "_theta"):
+        has_effects = any(isinstance(part, MainEffects) for part in walk(estimator.kernel_))
+        return Decision(with_effects if has_effects else without)
+    problem = problem_of(without)
+    n_varying = int(problem.spread.varies.sum())
+    if not 1 < n_varying <= MANY_COLUMNS or not learns(estimator, problem.parameters):
+        return Decision(without)
+    simple = copy(estimator)
+    simple.optimize_inducing, simple.n_restarts_optimizer = False, 0
+    if simple.n_inducing == "auto":
+        simple.n_inducing = min(MOST_POINTS, estimator.max_inducing)
+    part = _part(problem)
+    leaves_out = estimator.optimize_inducing or estimator.n_restarts_optimizer
+    is_complete = part is problem and estimator.n_inducing != "auto" and not leaves_out
+
+    def decision(choice, best, found=None):
+        # Points that are some of the rows of a part might not suit all rows.
+        first = best.points if part is problem else None
+        if found is None or not is_complete:
+            return Decision(choice, [best.theta], first)
+        return Decision(choice, [best.theta], first, evaluated_last(found, problem))
+
+    found = search(simple, part, rng)
+    plain = found.result.best
+    if found.result.trivial or found.result.stopped:
+        return decision(without, plain, found)
+    richer = _part(problem_of(with_effects))
+    begin, end = part.model.kernel.n_params, richer.model.kernel.n_params
+    theta = np.insert(plain.theta, begin, richer.parameters.rescaled[begin:end])
+    try:
+        best = _climb(simple, richer, theta, plain.objective + FIRST_GAIN, rng)
+    except LinAlgError:
+        # The kernel without main effects is usable.
+        return decision(without, plain, found)
+    shared = np.delete(best.theta, np.arange(begin, end))
+    gain = best.elbo - plain.elbo
+    gain += richer.model.prior.log_density(best.theta) - part.model.prior.log_density(shared)
+    if gain > max(np.log(part.model.total_weight), FIRST_GAIN):
+        return decision(with_effects, best)
+    return decision(without, plain, found)
+
+
+def _part(problem):
+    """Return the `Problem` of at most `MOST_ROWS` of the rows."""
+    model = problem.model.at_most(MOST_ROWS)
+    if model is problem.model:
+        return problem
+    rows = problem.rows._replace(X=model.X, weight=model.weight)
+    return problem._replace(model=model, rows=rows)
+
+
+def _climb(estimator, problem, theta, rival, rng):
+    """Return the best `Evaluation` of a climb from theta, soon if it does not exceed `rival`."""
+    selector, bounds = point_selector(estimator, problem, rng), problem.parameters.bounds
+    first = Limits(min(FIRST_ITERATIONS, estimator.max_iter), 0, problem.progress)
+    climb = climb_further(problem.model, Climb(theta), selector, bounds, first)
+    if climb.end.objective > rival and not problem.progress.stopped:
+        limits = Limits(estimator.max_iter, estimator.max_reselections, problem.progress)
+        climb = climb_further(problem.model, climb, selector, bounds, limits)
+    return climb.end

@@ -1,0 +1,115 @@
+"""Noise with a Student-t distribution: Gaussian, but for outliers."""
+
+import numbers
+
+import numpy as np
+from sklearn.utils._param_validation import Interval
+
+from sparsegpc._core.likelihoods.noise_variance import InverseGammaVariance
+from sparsegpc._core.likelihoods.student_t import DF_RANGE, StudentT
+from sparsegpc._core.models.model import SparseModel
+from sparsegpc._core.numerics.floats import TINY
+from sparsegpc._core.rows.unique_rows import unique_rows
+from sparsegpc._estimators.learning import with_likelihood
+from sparsegpc._estimators.noise.base import LearnedNoise, NoisePlan, NoiseSettings
+
+
+class StudentTNoise(NoiseSettings):
+    """Noise with outliers: it has a Student-t distribution, the same at all rows.
+
+    Scale and degrees of freedom are learned. The fewer the degrees of freedom, the more outliers
+    there are, and the less they move f. With up to two of them the variance is infinite, and so is
+    the standard deviation that `predict` returns; intervals and quantiles of y are finite. The
+    logarithm of the degrees of freedom has a normal prior with mean 1.5 and deviation 1, so that
+    few rows do not suggest extreme values.
+
+    Parameters
+    ----------
+    df : float or None, default=None
+        Degrees of freedom to keep, from 0.3 to 1000; None learns them.
+
+    See Also
+    --------
+    SparseGPRegressor : Uses it as parameter `noise`.
+    sparsegpc.likelihoods.StudentT : The likelihood.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sparsegpc import StudentTNoise, SparseGPRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> y[::20] += 1000.0
+    >>> model = SparseGPRegressor(noise=StudentTNoise(df=3.0), n_inducing=20).fit(X, y)
+    >>> bool(abs(model.predict(X).mean() - 150.0) < 10.0)  # that of y is now 204
+    True
+    """
+
+    has_outliers = True
+    _parameter_constraints = {"df": [Interval(numbers.Real, *DF_RANGE, closed="both"), None]}
+
+    def __init__(self, df=None):
+        self.df = df
+
+    def _plan(self, setting):
+        """Return the `NoisePlan` for a `NoiseSetting`."""
+        return StudentTPlan(self.df)
+
+
+class StudentTPlan(NoisePlan):
+    """Plan of noise with a Student-t distribution, whose start values depend on the targets.
+
+    Parameters
+    ----------
+    df : float or None
+        See `StudentTNoise`.
+    """
+
+    def __init__(self, df):
+        self._df = df
+
+    def rows_of(self, targets, merged):
+        return unique_rows(targets.X, targets.weight, targets=targets.y.T)
+
+    def extend(self, parameters, model):
+        return with_likelihood(parameters, model)
+
+    def model(self, kernel, targets, rows, options):
+        likelihood = StudentT(self._df)
+        y = [likelihood.targets(output, targets.weight, rows)[0] for output in targets.y]
+        return SparseModel(kernel, likelihood, rows.X, y, rows.weight, **options)
+
+    def learned(self, evaluation):
+        n_outputs = len(evaluation.solutions)
+        params = evaluation.theta[-2 * n_outputs :].reshape(n_outputs, 2)
+        return LearnedStudentT(*np.exp(params).T)
+
+    def limit_meaning(self, name, side):
+        if name.startswith("noise degrees of freedom"):
+            # Noise that is nearly Gaussian needs no warning.
+            is_expected = side == "upper" or self._df is not None
+            return None if is_expected else "nearly all targets look like outliers"
+        return "the targets look free of noise" if side == "lower" else ""
+
+
+class LearnedStudentT(LearnedNoise):
+    """Student-t noise of each output, with ``df`` and ``scale`` of shape (n_outputs,)."""
+
+    def __init__(self, df, scale):
+        self.df, self.scale = df, scale
+
+    @property
+    def constant(self):
+        return self._variance().expected()
+
+    def _variance(self):
+        return InverseGammaVariance(self.df, 2.0 * np.log(self.scale))
+
+    def variance_at(self, X):
+        parts = [np.tile(part[:, None], len(X)) for part in self._variance()]
+        return InverseGammaVariance(*parts)
+
+    def log_samples(self, X, n_samples, rng):
+        shape = len(self.df), n_samples, len(X)
+        chi_squared = rng.chisquare(self.df[:, None, None], shape)
+        log_width = np.log(self.df) + 2.0 * np.log(self.scale)
+        return log_width[:, None, None] - np.log(np.maximum(chi_squared, TINY))

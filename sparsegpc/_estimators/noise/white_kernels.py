@@ -1,0 +1,50 @@
+"""WhiteKernel summands of a regressor's kernel, which stand for homoscedastic noise."""
+
+from sparsegpc._estimators.kernels.sklearn_kernels import check_white, split_white
+from sparsegpc._estimators.noise.registry import DEFAULT, one_variance, resolve_noise
+
+WHITE_IN_PRODUCT = (
+    "a WhiteKernel may only be a summand of a regressor's kernel, where it stands for the noise"
+)
+
+
+def kernel_and_noise(kernel, noise, is_known):
+    """Return the kernel of f, and the settings of the noise, or None if the noise is known.
+
+    Parameters
+    ----------
+    kernel : kernel of sklearn.gaussian_process.kernels, str or None
+        As the user gave it.
+    noise : str or NoiseSettings
+        As the user gave it.
+    is_known : bool
+        Whether the user gave the variance of the noise at each row.
+
+    Raises
+    ------
+    ValueError
+        If the kernel has a WhiteKernel although the noise is set elsewhere, or nothing else.
+    """
+    settings = resolve_noise(noise)
+    is_name = kernel is None or isinstance(kernel, str)
+    rest, whites = (kernel, []) if is_name else split_white(kernel)
+    if not whites:
+        return kernel, None if is_known else settings
+    for white in whites:
+        check_white(white)
+    if is_known or noise != DEFAULT:
+        other = "noise_variance" if is_known else f"noise={noise!r}"
+        raise ValueError(
+            f"kernel {kernel} holds a WhiteKernel, which stands for homoscedastic noise, beside "
+            f"{other}: leave one of them out"
+        )
+    if rest is None:
+        raise ValueError(
+            f"kernel {kernel} is noise only: add a covariance of f, for example "
+            "ConstantKernel() * RBF()"
+        )
+    if len(whites) > 1:
+        raise ValueError(
+            f"kernel {kernel} must have one WhiteKernel at most: add their noise levels up"
+        )
+    return rest, one_variance(whites[0].noise_level, whites[0].noise_level_bounds)

@@ -1,0 +1,1 @@
+"""The choice among candidates by their bounds."""

@@ -1,0 +1,1 @@
+"""Tables of mixed columns: their conversion to numbers, and a pipeline that begins with it."""

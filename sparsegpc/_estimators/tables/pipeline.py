@@ -1,0 +1,149 @@
+"""A pipeline for tables of mixed columns."""
+
+from sklearn.base import clone, is_classifier
+from sklearn.compose import ColumnTransformer
+from sklearn.feature_selection import VarianceThreshold
+from sklearn.impute import SimpleImputer
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
+
+from sparsegpc._estimators.classifier import SparseGPClassifier
+from sparsegpc._estimators.generalized_regressor import SparseGPGeneralizedRegressor
+from sparsegpc._estimators.noise.registry import DEFAULT
+from sparsegpc._estimators.regressor import SparseGPRegressor
+from sparsegpc._estimators.search.bound_search import BoundSearch
+from sparsegpc._estimators.tables.columns import (
+    category_columns,
+    number_columns,
+    with_missing_level,
+)
+from sparsegpc._estimators.tables.normal_scores import NormalScores
+
+ESTIMATORS = {"classifier": SparseGPClassifier, "regressor": SparseGPRegressor}
+SEARCHED = (*ESTIMATORS.values(), SparseGPGeneralizedRegressor)
+# Levels of fewer rows share a column, as do the rarest ones beyond this number.
+FEWEST_ROWS, MOST_LEVELS = 5, 40
+# A label says less than a number, so that it takes more of them to compare candidates.
+SCREENED_LABELS, SCREENED_NUMBERS = 2000, 1000
+
+
+def tabular_pipeline(estimator, *, search=True, n_jobs=None):
+    """Make a pipeline for a table of numbers and categories with missing values.
+
+    Numbers and booleans are standardised; missing ones become the median of their column, and
+    another column says where they were. Categories become a column of zeros and ones for each
+    level, one of which stands for a missing value. Levels with fewer than 5 rows, and all but the
+    40 most frequent, share a column, which new levels get as well; without it, new levels are zero
+    in all columns. Columns that are constant in the training rows are dropped. With `search`, the
+    bound on the log evidence then chooses how numbers enter the kernel, the kernel, and in
+    regression the noise.
+
+    Parameters
+    ----------
+    estimator : {"classifier", "regressor"} or estimator
+        The last step of the pipeline. The names mean :class:`SparseGPClassifier` and
+        :class:`SparseGPRegressor` with default settings. A :class:`SparseGPGeneralizedRegressor`
+        may be given as well: pass exposures to `fit` as ``model__exposure``. Without `search`, any
+        estimator of scikit-learn's interface may be given.
+    search : bool, default=True
+        Whether to choose by the bound, with :class:`BoundSearch`: numbers as they are or as
+        :class:`NormalScores`; the kernel "rbf" or "matern32"; in regression the noise
+        "homoscedastic" or "gp". What the given estimator sets (a kernel, a noise) stays as it is. A
+        search takes the time of 4 fits to at most 2000 rows (8 fits to at most 1000 rows in
+        regression) and of 2 fits to all rows.
+    n_jobs : int or None, default=None
+        Number of candidates of the search that are fitted at once, see :class:`BoundSearch`.
+
+    Returns
+    -------
+    model : BoundSearch or Pipeline
+        Not fitted. With `search` a :class:`BoundSearch` over the pipeline, which after `fit` is its
+        attribute ``best_estimator_``. The steps of the pipeline are "table", "varying" and "model".
+
+    Raises
+    ------
+    ValueError
+        If `estimator` is another string, or there is no search for the estimator.
+
+    See Also
+    --------
+    BoundSearch : Chooses among any candidates of yours.
+    sklearn.compose.ColumnTransformer : Converts columns as you say.
+
+    Notes
+    -----
+    X may be a data frame of pandas or polars, where dtypes tell numbers from categories (a column
+    of integers that are codes of categories should have the dtype category), or an array of floats
+    with nan for missing values, all of whose columns are numbers. In an array of objects a column
+    is numeric if it holds only numbers, None and nan. Dates, times and nested columns are refused
+    by `fit`, with a ValueError: convert them to numbers first, such as the year, the day of the
+    year, or the hours since an event.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsegpc import tabular_pipeline
+    >>> rng = np.random.RandomState(0)
+    >>> X = np.empty((100, 2), dtype=object)
+    >>> X[:, 0], X[:, 1] = np.exp(2 * rng.normal(size=100)), rng.choice(["red", "blue"], 100)
+    >>> y = np.log(X[:, 0].astype(float)) + (X[:, 1] == "red") + 0.1 * rng.normal(size=100)
+    >>> X[:10, 0] = None
+    >>> model = tabular_pipeline("regressor").fit(X, y)
+    >>> bool(model.score(X[10:], y[10:]) > 0.95)
+    True
+    """
+    if isinstance(estimator, str):
+        if estimator not in ESTIMATORS:
+            raise ValueError(
+                "estimator must be 'classifier', 'regressor' or an estimator, got "
+                f"{estimator!r}: give one of them"
+            )
+        model = ESTIMATORS[estimator]()
+    else:
+        model = clone(estimator)
+    pipeline = Pipeline(
+        [("table", _table_to_numbers()), ("varying", VarianceThreshold()), ("model", model)]
+    )
+    if not search:
+        return pipeline
+    n_rows = SCREENED_LABELS if is_classifier(model) else SCREENED_NUMBERS
+    return BoundSearch(pipeline, _candidates(model), n_screening_rows=n_rows, n_jobs=n_jobs)
+
+
+def _table_to_numbers():
+    """Return the transformer of a table to numbers; its step "scores" is to be replaced."""
+    numbers = Pipeline(
+        [
+            ("scores", "passthrough"),
+            ("impute", SimpleImputer(strategy="median", add_indicator=True)),
+            ("scale", StandardScaler()),
+        ]
+    )
+    encoder = OneHotEncoder(
+        handle_unknown="infrequent_if_exist",
+        min_frequency=FEWEST_ROWS,
+        max_categories=MOST_LEVELS,
+        sparse_output=False,
+    )
+    missing = FunctionTransformer(with_missing_level, feature_names_out="one-to-one")
+    categories = Pipeline([("missing", missing), ("encode", encoder)])
+    return ColumnTransformer(
+        [("numbers", numbers, number_columns), ("categories", categories, category_columns)],
+        sparse_threshold=0.0,
+    )
+
+
+def _candidates(model):
+    """Return the grid of parameters of a search, the simplest values first."""
+    if not isinstance(model, SEARCHED):
+        raise ValueError(
+            "search=True needs a SparseGPClassifier, a SparseGPRegressor or a "
+            f"SparseGPGeneralizedRegressor, got {model!r}: set search=False, or make a BoundSearch "
+            "of your own"
+        )
+    grid = {"table__numbers__scores": ["passthrough", NormalScores()]}
+    if model.kernel is None:
+        grid["model__kernel"] = ["rbf", "matern32"]
+    if getattr(model, "noise", None) == DEFAULT:
+        grid["model__noise"] = [DEFAULT, "gp"]
+    return grid

@@ -1,0 +1,177 @@
+"""The kernel of a sum of functions of one column each."""
+
+import numpy as np
+from sklearn.gaussian_process.kernels import Kernel, StationaryKernelMixin
+
+from sparsegpc.kernels._parameters import (
+    by_column,
+    formatted,
+    numeric_hyperparameter,
+    refuse_rectangular_gradient,
+)
+
+
+class MainEffects(StationaryKernelMixin, Kernel):
+    r"""Covariance of a sum of functions of one column each.
+
+    .. math:: k(x, x') = \sum_d c_d \exp\left(-\frac{(x_d - x'_d)^2}{2 \ell_d^2}\right)
+
+    Each column has a smooth function of its own, its *main effect*, with variance :math:`c_d` and
+    length scale :math:`\ell_d`; the function is their sum. Added to a kernel of all columns, it
+    describes what each column does by itself and leaves the interactions to the other kernel [1]_.
+
+    Parameters
+    ----------
+    variance : float or array-like of shape (n_features,), default=1.0
+        Prior variance of each effect. A number is one hyperparameter, common to all columns; an
+        array has one for each column.
+    length_scale : float or array-like of shape (n_features,), default=1.0
+        Distance along the column, in its units, over which its effect changes. A number is one
+        hyperparameter, common to all columns.
+    variance_bounds : pair of floats, array or "fixed", default=(1e-5, 1e5)
+        Lower and upper limit of the variances; an array of shape (n_features, 2) has a pair for
+        each. "fixed" keeps the variances.
+    length_scale_bounds : pair of floats, array or "fixed", default=(1e-5, 1e5)
+        Lower and upper limit of the length scales, likewise.
+
+    See Also
+    --------
+    OrthogonalAdditive : Effects with the mean zero, of columns and of sets of columns.
+    sklearn.gaussian_process.kernels.RBF : The covariance of a function of all columns.
+
+    Notes
+    -----
+    The kernel works in every estimator of this package, with exact derivatives, and in
+    scikit-learn's `GaussianProcessRegressor` and `GaussianProcessClassifier`. In this package an
+    evaluation at N rows and M inducing points takes one exponential for each of N M D values. It
+    is faster for columns that have few distinct values, such as indicators of categories.
+
+    Effects are determined up to constants, which can move from one to another.
+
+    References
+    ----------
+    .. [1] D. Duvenaud, H. Nickisch, C. E. Rasmussen, "Additive Gaussian processes", NeurIPS 2011.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from sparsegpc import SparseGPRegressor
+    >>> from sparsegpc.kernels import MainEffects
+    >>> X = np.random.RandomState(0).uniform(-2, 2, size=(200, 2))
+    >>> y = np.sin(3 * X[:, 0]) + X[:, 1] ** 2 + 0.1 * X[:, 0] * X[:, 1]
+    >>> kernel = MainEffects(variance=[1.0, 1.0], length_scale=[1.0, 1.0])
+    >>> model = SparseGPRegressor(kernel, n_inducing=40).fit(X[:100], y[:100])
+    >>> model.score(X[100:], y[100:]) > 0.98
+    True
+    >>> kernel + 0.5 * RBF(2.0)
+    MainEffects(variance=[1, 1], length_scale=[1, 1]) + 0.707**2 * RBF(length_scale=2)
+    """
+
+    def __init__(
+        self,
+        variance=1.0,
+        length_scale=1.0,
+        variance_bounds=(1e-5, 1e5),
+        length_scale_bounds=(1e-5, 1e5),
+    ):
+        self.variance = variance
+        self.length_scale = length_scale
+        self.variance_bounds = variance_bounds
+        self.length_scale_bounds = length_scale_bounds
+
+    @property
+    def hyperparameter_length_scale(self):
+        return numeric_hyperparameter("length_scale", self.length_scale, self.length_scale_bounds)
+
+    @property
+    def hyperparameter_variance(self):
+        return numeric_hyperparameter("variance", self.variance, self.variance_bounds)
+
+    def __call__(self, X, Y=None, eval_gradient=False):
+        """Return the kernel matrix and, optionally, its gradient.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples_X, n_features)
+        Y : array-like of shape (n_samples_Y, n_features) or None, default=None
+            None means X.
+        eval_gradient : bool, default=False
+            Whether to return the gradient w.r.t. the logarithms of the hyperparameters too. Only if
+            Y is None.
+
+        Returns
+        -------
+        K : ndarray of shape (n_samples_X, n_samples_Y)
+        K_gradient : ndarray of shape (n_samples_X, n_samples_X, n_dims)
+            Only if `eval_gradient`.
+
+        Raises
+        ------
+        ValueError
+            If `variance` or `length_scale` is an array that does not suit the columns of X, or the
+            gradient is wanted and Y is given.
+        """
+        X = np.atleast_2d(X)
+        if eval_gradient and Y is not None:
+            refuse_rectangular_gradient(Y)
+        Y = X if Y is None else np.atleast_2d(Y)
+        variances, length_scales = self.by_column(X.shape[1])
+        K, by_length_scale, by_variance = np.zeros((len(X), len(Y))), [], []
+        for d, (variance, length_scale) in enumerate(zip(variances, length_scales, strict=True)):
+            squared = (np.subtract.outer(X[:, d], Y[:, d]) / length_scale) ** 2
+            effect = variance * np.exp(-0.5 * squared)
+            K += effect
+            if eval_gradient:
+                by_length_scale.append(effect * squared)
+                by_variance.append(effect)
+        if not eval_gradient:
+            return K
+        gradient = [np.empty((*K.shape, 0))]
+        for hyperparameter, derivatives in (
+            (self.hyperparameter_length_scale, by_length_scale),
+            (self.hyperparameter_variance, by_variance),
+        ):
+            if not hyperparameter.fixed:
+                common = hyperparameter.n_elements == 1
+                gradient.append(np.stack([sum(derivatives)] if common else derivatives, axis=-1))
+        return K, np.concatenate(gradient, axis=-1)
+
+    def diag(self, X):
+        """Return the diagonal of the kernel matrix: the sum of the variances, for each row.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        diagonal : ndarray of shape (n_samples,)
+        """
+        X = np.atleast_2d(X)
+        return np.full(len(X), self.by_column(X.shape[1])[0].sum())
+
+    def by_column(self, n_features):
+        """Return the variance and the length scale of each column.
+
+        Parameters
+        ----------
+        n_features : int
+            Number of columns.
+
+        Returns
+        -------
+        variances, length_scales : ndarray of shape (n_features,)
+
+        Raises
+        ------
+        ValueError
+            If `variance` or `length_scale` is an array of another size.
+        """
+        return tuple(by_column(self, name, n_features) for name in ("variance", "length_scale"))
+
+    def __repr__(self):
+        return (
+            f"MainEffects(variance={formatted(self.variance)}, "
+            f"length_scale={formatted(self.length_scale)})"
+        )

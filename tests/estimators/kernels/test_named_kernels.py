@@ -1,0 +1,157 @@
+"""Kernels by name, and the prior that ties their length scales."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
+
+from sparsegpc._estimators.kernels.named_kernels import MANY_COLUMNS, SMOOTHNESS, KernelChoice
+from sparsegpc._estimators.kernels.sklearn_kernels import adapt_kernel
+from sparsegpc._estimators.kernels.spread import measure_spread
+from tests.estimators.kernels.kernel_cases import D, brute_force_spread, rows
+
+
+def spread_of(X):
+    return measure_spread(X, np.ones(len(X)))
+
+
+def prior_of(kernel, length_scales, X):
+    spread = spread_of(X)
+    choice = KernelChoice(kernel, length_scales)
+    adapted = adapt_kernel(choice.resolve(spread), X.shape[1])
+    return choice.prior(adapted, spread), adapted
+
+
+# Kernels
+
+
+@pytest.mark.parametrize("scale", [1e-12, 1.0, 1e12])
+@pytest.mark.parametrize("name", [None, *SMOOTHNESS])
+def test_a_named_kernel_is_relative_to_the_spread(name, scale, rng):
+    X = scale * rng.randn(30, D) * [1.0, 10.0, 0.1]
+    kernel = KernelChoice(name, "free").resolve(spread_of(X))
+    assert isinstance(kernel.k1, ConstantKernel)
+    assert type(kernel.k2) is (RBF if name in (None, "rbf") else Matern)
+    assert_allclose(kernel.k2.length_scale, np.sqrt(2.0 * D) * X.std(axis=0), rtol=1e-12)
+    low, high = kernel.k2.length_scale_bounds.T
+    assert (low <= 1e-2 * kernel.k2.length_scale).all()
+    assert (high >= 1e2 * kernel.k2.length_scale).all()
+
+
+@pytest.mark.parametrize(("name", "nu"), SMOOTHNESS.items())
+def test_names_stand_for_the_smoothness(name, nu, rng):
+    X = rng.randn(20, D)
+    kernel = KernelChoice(name, "free").resolve(spread_of(X))
+    assert_allclose(kernel.k2(X), Matern(kernel.k2.length_scale, nu=nu)(X), rtol=1e-12)
+
+
+@pytest.mark.parametrize("scale", [1e-12, 1.0, 1e12])
+def test_a_common_length_scale_is_the_distance_of_two_rows(scale, rng):
+    X = rng.randn(30, D)
+    kernel = KernelChoice(None, "common").resolve(spread_of(scale * X))
+    assert_allclose(kernel.k2.length_scale, scale * brute_force_spread(X)[1], rtol=1e-12)
+    assert len(adapt_kernel(kernel, D).theta) == 2
+
+
+def test_a_single_column_has_a_common_length_scale(rng):
+    kernel = KernelChoice(None, "tied").resolve(spread_of(rng.randn(20, 1)))
+    assert np.ndim(kernel.k2.length_scale) == 0
+
+
+@pytest.mark.parametrize("main_effects", [True, False])
+def test_very_many_columns_have_a_common_length_scale_unless_the_user_wants_more(main_effects):
+    assert MANY_COLUMNS == 100
+    X = np.random.RandomState(0).randn(5, MANY_COLUMNS + 2)
+    X[:, 0] = 3.0
+    n_columns = len(X[0])
+    for first, length_scales, expected in (
+        (0, "auto", 1),
+        (1, "auto", 1),
+        (2, "auto", MANY_COLUMNS),
+        (0, "tied", n_columns),
+        (0, "free", n_columns),
+        (2, "common", 1),
+    ):
+        choice = KernelChoice(None, length_scales, main_effects)
+        kernel = choice.resolve(spread_of(X[:, first:]))
+        if main_effects:
+            assert np.size(kernel.k2.length_scale) == np.size(kernel.k2.variance) == expected
+            kernel = kernel.k1
+        assert np.size(kernel.k2.length_scale) == expected
+
+
+@pytest.mark.parametrize("length_scales", ["common", "free"])
+def test_a_kernel_of_data_that_do_not_vary_is_usable(length_scales):
+    kernel = KernelChoice(None, length_scales).resolve(spread_of(np.full((5, D), 1e9)))
+    assert np.isfinite(kernel.theta).all()
+    assert np.isfinite(kernel.bounds).all()
+
+
+def test_a_named_kernel_is_relative_to_the_variance(rng):
+    spread = spread_of(rows(rng, 20))
+    plain = KernelChoice(None, "common").resolve(spread)
+    assert plain.k1.constant_value == 1.0
+    for variance in (1e-16, 0.3, 1e16):
+        kernel = KernelChoice(None, "common").resolve(spread, variance)
+        assert_allclose(kernel.k1.constant_value, variance)
+        assert_allclose(kernel.k1.constant_value_bounds, variance * np.array([1e-4, 1e9]))
+        assert kernel.k2.length_scale == plain.k2.length_scale
+        assert_array_equal(kernel.k2.length_scale_bounds, plain.k2.length_scale_bounds)
+    several = KernelChoice(None, "common").resolve(spread, np.array([1e-6, 3.0, 1e6])).k1
+    assert_allclose(several.constant_value, (1e6 + 3.0 + 1e-6) / 3.0)
+    assert_allclose(several.constant_value_bounds, (1e-10, 1e15))
+
+
+def test_a_given_kernel_is_used_as_it_is(rng):
+    kernel = ConstantKernel(2.0) * RBF(0.3)
+    assert KernelChoice(kernel, "auto").resolve(spread_of(rng.randn(9, D)), 7.0) is kernel
+
+
+# Priors
+
+
+@pytest.mark.parametrize("length_scales", ["auto", "tied"])
+def test_the_prior_ties_length_scales_in_units_of_the_spread(length_scales, rng):
+    X = rng.randn(30, D) * [1.0, 10.0, 0.1]
+    prior, adapted = prior_of(None, length_scales, X)
+    equal = np.log([7.0, *(3.0 * X.std(axis=0))])
+    assert prior.log_density(equal) == pytest.approx(0.0, abs=1e-12)
+    for k, column in enumerate(adapted.columns):
+        moved = equal + np.eye(len(equal))[k]
+        assert (prior.log_density(moved) < -0.1) == (column is not None)
+
+
+def test_columns_that_do_not_vary_are_not_tied(rng):
+    X = rng.randn(30, D)
+    X[:, 1] = 4.0
+    prior, adapted = prior_of("matern32", "tied", X)
+    gradient = prior.gradient(adapted.theta + np.arange(len(adapted.theta)))
+    assert_array_equal(gradient != 0.0, [column in (0, 2) for column in adapted.columns])
+
+
+@pytest.mark.parametrize("length_scales", ["free", "common"])
+def test_only_tied_length_scales_have_a_prior(length_scales, rng):
+    assert not prior_of(None, length_scales, rng.randn(30, D))[0].factors
+
+
+@pytest.mark.parametrize(("length_scales", "count"), [("auto", 0), ("free", 0), ("tied", 2)])
+def test_a_given_kernel_is_tied_on_demand(length_scales, count, rng):
+    kernel = RBF(np.ones(D)) + ConstantKernel() * Matern(np.ones(D), nu=1.5)
+    assert len(prior_of(kernel, length_scales, rng.randn(30, D))[0].factors) == count
+
+
+@pytest.mark.parametrize("length_scales", ["tied", "free"])
+def test_a_kernel_without_a_length_scale_per_column_cannot_be_tied(length_scales, rng):
+    with pytest.raises(ValueError, match="one for each column"):
+        prior_of(RBF(), length_scales, rng.randn(30, D))
+
+
+@pytest.mark.parametrize("length_scales", ["tied", "free", "common"])
+def test_the_length_scale_of_a_single_column_is_of_any_kind(length_scales, rng):
+    prior, _ = prior_of(RBF([1.0]), length_scales, rng.randn(30, 1))
+    assert prior.factors == ()
+
+
+def test_a_kernel_with_a_length_scale_per_column_has_no_common_one(rng):
+    with pytest.raises(ValueError, match="one for each"):
+        prior_of(RBF(np.ones(D)), "common", rng.randn(30, D))

@@ -1,0 +1,88 @@
+"""Which columns are numbers and which are categories."""
+
+import numpy as np
+import pytest
+
+from sparsegpc._estimators.tables.columns import (
+    category_columns,
+    number_columns,
+    with_missing_level,
+)
+
+
+@pytest.mark.parametrize("dtype", [float, np.float32, int, np.uint8, bool])
+def test_arrays_of_numbers_have_no_categories(dtype):
+    X = np.ones((3, 2), dtype=dtype)
+    assert (number_columns(X), category_columns(X)) == ([0, 1], [])
+
+
+def test_arrays_of_strings_have_no_numbers():
+    X = np.array([["a", "b"], ["1", "2"]])
+    assert (number_columns(X), category_columns(X)) == ([], [0, 1])
+
+
+def test_columns_of_objects_are_numbers_if_all_values_are():
+    X = np.array([[1, "a", None, 1, True], [2.5, "b", np.nan, "1", None]], dtype=object)
+    assert (number_columns(X), category_columns(X)) == ([0, 2, 4], [1, 3])
+
+
+def test_columns_of_pandas_are_told_apart_by_dtype():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(
+        {
+            "float": [1.0, np.nan],
+            "int": [1, 2],
+            "bool": [True, False],
+            "Int64": pandas.array([1, pandas.NA], dtype="Int64"),
+            "boolean": pandas.array([True, pandas.NA], dtype="boolean"),
+            "object": np.array(["a", 1], dtype=object),
+            "string": pandas.array(["a", pandas.NA], dtype="string"),
+            "category": pandas.Categorical([1, 2]),
+        }
+    )
+    assert number_columns(frame) == ["float", "int", "bool", "Int64", "boolean"]
+    assert category_columns(frame) == ["object", "string", "category"]
+
+
+def test_columns_of_polars_are_told_apart_by_dtype():
+    polars = pytest.importorskip("polars")
+    frame = polars.DataFrame(
+        {"float": [1.0, None], "int": [1, None], "bool": [True, None], "text": ["a", None]}
+    )
+    frame = frame.with_columns(level=frame["text"].cast(polars.Categorical))
+    frame = frame.with_columns(choice=frame["text"].cast(polars.Enum(["a", "b"])))
+    assert number_columns(frame) == ["float", "int", "bool"]
+    assert category_columns(frame) == ["text", "level", "choice"]
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_dates_are_refused(library):
+    library = pytest.importorskip(library)
+    dates = np.array(["2020-01-01", "2021-01-01"], dtype="datetime64[ms]")
+    frame = library.DataFrame({"a": [1.0, 2.0], "when": dates})
+    with pytest.raises(ValueError, match=r"got 'when' of .*: convert dates to numbers"):
+        number_columns(frame)
+
+
+def test_missing_values_are_one_level():
+    X = np.array([["a", None], [np.nan, "b"]], dtype=object)
+    assert with_missing_level(X).tolist() == [["a", None], [None, "b"]]
+    assert X[1, 0] is not None, "the user's array is changed"
+
+
+def test_missing_values_of_pandas_are_one_level():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(
+        {
+            "string": pandas.array(["a", pandas.NA], dtype="string"),
+            "category": pandas.Categorical(["b", None]),
+            "object": [None, "c"],
+        }
+    )
+    assert with_missing_level(frame).tolist() == [["a", "b", None], [None, None, "c"]]
+
+
+def test_missing_values_of_polars_are_one_level():
+    polars = pytest.importorskip("polars")
+    frame = polars.DataFrame({"text": ["a", None]})
+    assert with_missing_level(frame).tolist() == [["a"], [None]]

@@ -1,0 +1,193 @@
+"""The pipeline for tables of mixed columns."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import mean_poisson_deviance
+from sklearn.pipeline import Pipeline
+
+from sparsegpc import (
+    BoundSearch,
+    SparseGPClassifier,
+    SparseGPGeneralizedRegressor,
+    SparseGPRegressor,
+    tabular_pipeline,
+)
+
+# Quick fits stop early; that is said elsewhere.
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+QUICK = {"n_inducing": 20, "max_iter": 10, "max_reselections": 1, "main_effects": False}
+
+
+def table(n_rows=80, seed=0):
+    """Return columns of a number, a skewed number, a category and a constant, and targets."""
+    rng = np.random.RandomState(seed)
+    columns = {
+        "size": rng.normal(size=n_rows),
+        "price": np.exp(2 * rng.normal(size=n_rows)),
+        "colour": rng.choice(["red", "green", "blue"], n_rows).astype(object),
+        "same": np.ones(n_rows),
+    }
+    y = np.log(columns["price"]) + columns["size"] + 2.0 * (columns["colour"] == "red")
+    columns["price"][:10] = np.nan
+    columns["colour"][5:15] = None
+    return columns, y + 0.1 * rng.normal(size=n_rows)
+
+
+def objects(columns):
+    return np.column_stack([np.asarray(column, dtype=object) for column in columns.values()])
+
+
+def as_numbers(X, y, X_new=None):
+    """Return what the steps before the model make of a table."""
+    pipeline = tabular_pipeline("regressor", search=False)
+    return pipeline[:-1].fit(X, y).transform(X if X_new is None else X_new)
+
+
+def test_numbers_are_imputed_marked_and_standardised():
+    X = np.array([[1.0, 5.0], [3.0, np.nan], [2.0, 7.0], [10.0, 6.0]])
+    rows = as_numbers(X, np.arange(4.0))
+    filled = np.array([[1.0, 5.0], [3.0, 6.0], [2.0, 7.0], [10.0, 6.0]])
+    is_missing = np.array([0.0, 1.0, 0.0, 0.0])
+    expected = np.column_stack([filled, is_missing])
+    assert_allclose(rows, (expected - expected.mean(axis=0)) / expected.std(axis=0))
+
+
+def test_levels_are_columns_and_missing_is_one_of_them():
+    X = np.array([["a"] * 6 + ["b"] * 5 + [None] * 5 + ["rare"] * 2], dtype=object).T
+    rows = as_numbers(X, np.arange(18.0))
+    assert rows.shape == (18, 4)
+    assert_array_equal(rows.sum(axis=1), 1.0)
+    assert_array_equal(np.sort(rows.sum(axis=0)), [2, 5, 5, 6])
+    # New levels count as rare ones, and missing values of any kind are the same level.
+    new = as_numbers(X, np.arange(18.0), np.array([["new"], [np.nan]], dtype=object))
+    assert_array_equal(new, rows[[16, 12]])
+
+
+def test_without_a_rare_level_a_new_one_is_zero():
+    X = np.array([["a"] * 6 + ["b"] * 5], dtype=object).T
+    new = as_numbers(X, np.arange(11.0), np.array([["new"]], dtype=object))
+    assert_array_equal(new, [[0.0, 0.0]])
+
+
+def test_of_many_levels_the_most_frequent_have_columns():
+    X = np.repeat([f"level {k}" for k in range(60)], 5)[:, None]
+    assert as_numbers(X, np.arange(300.0)).shape == (300, 40)
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "objects"])
+def test_frames_and_arrays_of_objects_give_the_same_numbers(library):
+    columns, y = table()
+    X = objects(columns)
+    frame = X if library == "objects" else pytest.importorskip(library).DataFrame(columns)
+    rows = as_numbers(frame, y)
+    assert type(rows) is np.ndarray
+    assert rows.dtype == np.float64
+    assert rows.flags.c_contiguous or rows.flags.f_contiguous
+    # Two numbers, whether the second is missing, and four levels; the constant is dropped.
+    assert rows.shape == (80, 7)
+    assert_array_equal(rows, as_numbers(X, y))
+
+
+def test_a_search_over_a_table_finds_the_skewed_column():
+    columns, y = table(200)
+    model = tabular_pipeline(SparseGPRegressor(n_inducing=60, main_effects=False)).fit(
+        objects(columns), y
+    )
+    assert isinstance(model, BoundSearch)
+    assert len(model.results_["params"]) == 8
+    assert model.best_params_["table__numbers__scores"] != "passthrough"
+    is_complete = slice(15, None)
+    assert model.score(objects(columns)[is_complete], y[is_complete]) > 0.97
+
+
+def test_a_classifier_of_a_frame_with_categories_and_missing_values():
+    pandas = pytest.importorskip("pandas")
+    columns, y = table(120)
+    frame = pandas.DataFrame(columns).astype({"colour": "category"})
+    model = tabular_pipeline(SparseGPClassifier(**QUICK)).fit(frame, y > y.mean())
+    assert len(model.results_["params"]) == 4
+    assert model.score(frame, y > y.mean()) > 0.85
+    # Columns are found by their names.
+    assert_array_equal(model.predict(frame[frame.columns[::-1]]), model.predict(frame))
+
+
+def test_without_a_search_it_is_a_pipeline():
+    model = tabular_pipeline("classifier", search=False)
+    assert type(model) is Pipeline
+    assert list(model.named_steps) == ["table", "varying", "model"]
+    assert type(model[-1]) is SparseGPClassifier
+    assert type(tabular_pipeline("regressor", search=False)[-1]) is SparseGPRegressor
+
+
+def test_any_estimator_may_be_the_last_step_without_a_search():
+    columns, y = table()
+    model = tabular_pipeline(LogisticRegression(), search=False).fit(objects(columns), y > y.mean())
+    assert model.score(objects(columns), y > y.mean()) > 0.7
+
+
+def test_what_an_estimator_sets_is_not_searched():
+    kernel = ConstantKernel() * RBF()
+    assert set(tabular_pipeline(SparseGPRegressor(kernel, noise="gp")).param_grid) == {
+        "table__numbers__scores"
+    }
+    assert set(tabular_pipeline("regressor").param_grid) == {
+        "table__numbers__scores",
+        "model__kernel",
+        "model__noise",
+    }
+
+
+def test_the_given_estimator_is_not_fitted():
+    columns, y = table()
+    estimator = SparseGPRegressor(ConstantKernel() * RBF(), noise="polynomial", **QUICK)
+    tabular_pipeline(estimator, search=False).fit(objects(columns), y)
+    assert not hasattr(estimator, "lower_bound_")
+
+
+def test_more_labels_than_numbers_are_compared():
+    assert tabular_pipeline("classifier").n_screening_rows == 2000
+    assert tabular_pipeline("regressor").n_screening_rows == 1000
+
+
+def test_the_number_of_jobs_is_that_of_the_search():
+    assert tabular_pipeline("classifier", n_jobs=2).n_jobs == 2
+
+
+def test_it_can_be_cloned_and_shown():
+    model = tabular_pipeline("regressor")
+    assert repr(clone(model)) == repr(model)
+    assert "StandardScaler" in model._repr_html_()
+
+
+def test_another_name_is_refused():
+    with pytest.raises(ValueError, match="'classifier', 'regressor' or an estimator, got 'forest'"):
+        tabular_pipeline("forest")
+
+
+def test_counts_of_a_table(rng):
+    X = np.empty((120, 2), dtype=object)
+    X[:, 0], X[:, 1] = rng.uniform(-1.0, 1.0, 120), rng.choice(["red", "blue"], 120)
+    exposure = rng.uniform(0.5, 2.0, 120)
+    y = rng.poisson(exposure * np.exp(1.0 + X[:, 0].astype(float) + (X[:, 1] == "red")))
+    estimator = SparseGPGeneralizedRegressor("rbf", likelihood="poisson", n_inducing=15)
+    model = tabular_pipeline(estimator).fit(X, y, model__exposure=exposure)
+    assert model.results_["bound"].shape == (2,)
+    predicted = model.predict(X, exposure=exposure)
+    assert mean_poisson_deviance(y, predicted) < 1.3
+    assert_allclose(predicted, exposure * model.predict(X))
+
+
+def test_a_search_needs_an_estimator_of_the_package():
+    with pytest.raises(ValueError, match=r"search=True needs a SparseGP.*got LogisticRegression"):
+        tabular_pipeline(LogisticRegression())
+
+
+def test_dates_are_refused_by_fit():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"when": pandas.to_datetime(["2020-01-01", "2021-01-01"])})
+    with pytest.raises(ValueError, match="'when' of datetime64"):
+        tabular_pipeline("regressor", search=False).fit(frame, [1.0, 2.0])

@@ -1,0 +1,428 @@
+"""The regressor of counts, positive numbers and durations: what it learns, from what."""
+
+import pickle
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn import config_context
+from sklearn.base import clone
+from sklearn.exceptions import DataConversionWarning
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
+from sklearn.linear_model import PoissonRegressor
+from sklearn.metrics import make_scorer, mean_poisson_deviance
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from sparsegpc import SparseGPGeneralizedRegressor, distribute
+from sparsegpc._core.rows import dask_blocks
+from sparsegpc._estimators.kernels.sklearn_kernels import walk
+from sparsegpc.kernels import MainEffects
+from sparsegpc.likelihoods import Gamma, NegativeBinomial, Poisson, ResponseLikelihood, Weibull
+from tests.estimators.responses import (
+    RESPONSES,
+    fixed_model,
+    grid,
+    log_scale,
+    model_of,
+    simulated,
+)
+
+EACH = pytest.mark.parametrize("response", RESPONSES, ids=lambda response: response.likelihood)
+BY_NAME = {response.likelihood: response for response in RESPONSES}
+COUNTS = [response for response in RESPONSES if response.is_discrete]
+WITH_EVENTS = [response for response in RESPONSES if response.row_argument == "event"]
+
+
+# What is learned
+
+
+@EACH
+def test_parameters_function_and_coverage(response):
+    X, y, row_arguments = simulated(response, n=1500, censored=0.3)
+    model = model_of(response).fit(X, y, **row_arguments)
+    assert model.converged_
+    if response.attribute:
+        assert_allclose(getattr(model.likelihood_, response.attribute), response.truth, rtol=0.1)
+    inside = np.linspace(-2.8, 2.8, 50)[:, None]
+    mean, variance = model.latent_mean_and_variance(inside)
+    assert (np.abs(mean - log_scale(inside)) < 4.0 * np.sqrt(variance)).all()
+    assert np.sqrt(variance).max() < 0.2
+    X, y, row_arguments = simulated(response, n=2000, seed=1)
+    lower, upper = model.predict_interval(X, **row_arguments)
+    coverage = ((lower <= y) & (y <= upper)).mean()
+    if response.is_discrete:
+        assert 0.89 < coverage < 0.98
+    else:
+        assert abs(coverage - 0.9) < 0.02
+
+
+@pytest.mark.parametrize("response", WITH_EVENTS, ids=lambda response: response.likelihood)
+def test_censored_rows_say_that_durations_are_longer(response):
+    X, y, row_arguments = simulated(response, n=800, censored=0.5)
+    inside = np.linspace(-2.8, 2.8, 50)[:, None]
+    truth = log_scale(inside)
+    error = {
+        name: (model_of(response).fit(*data).latent_mean_and_variance(inside)[0] - truth).mean()
+        for name, data in {
+            "used": (X, y, None, None, row_arguments["event"]),
+            "taken for events": (X, y),
+        }.items()
+    }
+    assert abs(error["used"]) < 0.1
+    assert error["taken for events"] < -0.3
+
+
+def test_the_size_tells_counts_of_poisson_from_others():
+    X, y, row_arguments = simulated(BY_NAME["negative-binomial"], n=400)
+    bounds = {
+        name: model_of(BY_NAME[name]).fit(X, y, **row_arguments).lower_bound_
+        for name in ("poisson", "negative-binomial")
+    }
+    assert bounds["negative-binomial"] > bounds["poisson"] + 100.0
+
+
+@pytest.mark.parametrize(
+    ("y", "event", "expected"),
+    [
+        ([0.0, 3.0, 7.0], None, NegativeBinomial),
+        ([0.5, 3.0, 7.0], None, Gamma),
+        ([1.0, 3.0, 7.0], [1, 0, 1], Weibull),
+    ],
+    ids=["whole", "positive", "durations"],
+)
+def test_the_likelihood_is_chosen_by_the_targets(y, event, expected):
+    model = SparseGPGeneralizedRegressor(kernel=RBF(), optimizer=None)
+    model.fit([[0.0], [1.0], [2.0]], y, event=event)
+    assert type(model.likelihood_) is expected
+    assert model.likelihood == "auto"
+    given = model.set_params(likelihood=expected()).fit([[0.0], [1.0], [2.0]], y, event=event)
+    assert type(given.likelihood_) is expected
+    assert given.likelihood_ is not given.likelihood
+
+
+def test_more_is_explained_than_by_a_linear_model():
+    X, y, _ = simulated(BY_NAME["poisson"], n=300)
+    y = np.round(y)
+    linear = PoissonRegressor(alpha=0.0).fit(X, y)
+    assert model_of(BY_NAME["poisson"]).fit(X, y).score(X, y) > linear.score(X, y) + 0.3
+
+
+# Units
+
+
+@pytest.mark.parametrize("response", COUNTS, ids=lambda response: response.likelihood)
+def test_twice_the_exposure_is_half_the_rate(response):
+    X, y, row_arguments = simulated(response)
+    exposure = row_arguments["exposure"]
+    one = fixed_model(response).fit(X, y, exposure=exposure)
+    other = fixed_model(response).fit(X, y, exposure=2.0 * exposure)
+    assert_allclose(other.predict(grid()), 0.5 * one.predict(grid()), rtol=1e-4)
+    assert_allclose(other.prior_mean_, one.prior_mean_ - np.log(2.0), rtol=1e-4)
+    assert_allclose(other.lower_bound_, one.lower_bound_, rtol=1e-7)
+    # With a common exposure it is only a unit.
+    two = fixed_model(response).fit(X, y, exposure=2.0)
+    none = fixed_model(response).fit(X, y)
+    assert_allclose(two.predict(grid(), exposure=2.0), none.predict(grid()), rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("name", "unit"), [("gamma", 1e-30), ("gamma", 1e30), ("weibull", 1e-9), ("log-normal", 1e30)]
+)
+@pytest.mark.filterwarnings("error")
+def test_the_unit_of_positive_targets_does_not_matter(name, unit):
+    response = BY_NAME[name]
+    X, y, row_arguments = simulated(response, n=60, censored=0.3)
+    one = model_of(response).fit(X, y, **row_arguments)
+    other = model_of(response).fit(X, unit * y, **row_arguments)
+    assert_allclose(other.predict(grid()), unit * one.predict(grid()), rtol=1e-2)
+    n_events = sum(row_arguments["event"]) if row_arguments else 60
+    moved = one.lower_bound_ - n_events * np.log(unit)
+    assert_allclose(other.lower_bound_, moved, atol=0.05)
+
+
+# Rows and weights
+
+
+@EACH
+def test_weights_are_copies_whatever_the_order_of_rows(response, rng):
+    X, y, row_arguments = simulated(response, n=40, censored=0.3)
+    weight = rng.randint(0, 4, 40)
+    weighted = model_of(response, n_inducing=8, tol=1e-3).fit(X, y, weight, **row_arguments)
+    copies = rng.permutation(np.repeat(np.arange(40), weight))
+    of_copies = {name: values[copies] for name, values in row_arguments.items()}
+    repeated = clone(weighted).fit(X[copies], y[copies], **of_copies)
+    assert_allclose(repeated.lower_bound_, weighted.lower_bound_, rtol=1e-9)
+    assert_allclose(repeated.predict(grid()), weighted.predict(grid()), rtol=1e-6)
+    assert_array_equal(repeated.inducing_points_, weighted.inducing_points_)
+    ours = weighted.certificate(X, y, weight, **row_arguments)
+    theirs = repeated.certificate(X[copies], y[copies], **of_copies)
+    assert_allclose(ours.upper_bound, theirs.upper_bound)
+    assert ours.total_weight == weight.sum()
+
+
+@EACH
+def test_rows_that_differ_in_exposure_or_event_only_stay_apart(response):
+    X, y = np.zeros((4, 1)), np.array([2.0, 2.0, 3.0, 3.0])
+    given = {"exposure": [1.0, 2.0, 1.0, 1.0], "event": [1, 0, 1, 1]}
+    row_arguments = {name: given[name] for name in [response.row_argument] if name}
+    model = fixed_model(response).fit(X, y, **row_arguments)
+    n_rows = len(model._restated(X, y, None, *map(row_arguments.get, given))[0].model.weight)
+    assert n_rows == (3 if row_arguments else 2)
+
+
+def test_rows_on_disk_give_the_model_of_the_array(tmp_path):
+    response = BY_NAME["weibull"]
+    X, y, row_arguments = simulated(response, n=300, censored=0.3)
+    X.tofile(tmp_path / "rows")
+    on_disk = np.memmap(tmp_path / "rows", dtype=float, mode="r", shape=X.shape)
+    model = fixed_model(response, selector=X[:8]).fit(X, y, **row_arguments)
+    other = clone(model).fit(on_disk, y, **row_arguments)
+    assert_allclose(other.lower_bound_, model.lower_bound_, rtol=1e-9)
+    assert_allclose(other.predict(on_disk), model.predict(X), rtol=1e-6)
+    certificates = [model.certificate(rows, y, **row_arguments) for rows in (X, on_disk)]
+    assert_allclose(certificates[1].upper_bound, certificates[0].upper_bound, rtol=1e-9)
+
+
+def test_rows_on_workers_give_the_same_model(monkeypatch):
+    distributed = pytest.importorskip("distributed")
+    response = BY_NAME["negative-binomial"]
+    X, y, row_arguments = simulated(response, n=600)
+    alone = fixed_model(response).fit(X, y, **row_arguments)
+    monkeypatch.setattr(dask_blocks, "SMALLEST_PART", 200)
+    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0"}
+    with (
+        distributed.LocalCluster(processes=False, **options) as cluster,
+        distributed.Client(cluster) as client,
+        distribute(client),
+    ):
+        together = clone(alone).fit(X, y, **row_arguments)
+    assert_allclose(together.lower_bound_, alone.lower_bound_, rtol=1e-9)
+    assert_allclose(together.predict(X), alone.predict(X), rtol=1e-6)
+
+
+# The bound
+
+
+@EACH
+def test_the_gradient_of_the_lower_bound(response, rng):
+    X, y, row_arguments = simulated(response, n=60, censored=0.3)
+    weight = rng.uniform(0.5, 2.0, 60)
+    kernel = ConstantKernel(1.0) * RBF(0.8) + ConstantKernel(0.3) * Matern(2.0, nu=1.5)
+    model = fixed_model(response, kernel=kernel, n_inducing=6, tol=1e-9)
+    model.fit(X, y, weight, **row_arguments)
+    theta = kernel.theta + rng.uniform(-0.3, 0.3, len(kernel.theta))
+    data = {"X": X, "y": y, "sample_weight": weight, **row_arguments}
+    at_theta, gradient = model.lower_bound(theta, **data, eval_gradient=True)
+    assert at_theta == model.lower_bound(theta, **data)
+    steps = 1e-4 * np.eye(len(theta))
+    differences = [
+        (model.lower_bound(theta + step, **data) - model.lower_bound(theta - step, **data)) / 2e-4
+        for step in steps
+    ]
+    assert_allclose(gradient, differences, rtol=1e-4, atol=1e-4)
+    assert np.abs(gradient).min() > 1e-3
+
+
+@EACH
+def test_certificates_and_smaller_models(response):
+    X, y, row_arguments = simulated(response, n=80, censored=0.3)
+    data = {"X": X, "y": y, **row_arguments}
+    model = model_of(response, selector="rpcholesky", n_inducing=12).fit(**data)
+    whole = model.certificate(**data)
+    assert whole.lower_bound <= whole.upper_bound
+    assert_allclose(whole.lower_bound, model.lower_bound_, rtol=1e-7)
+    smaller = model.truncate(3, **data)
+    assert len(smaller.inducing_points_) == 3
+    assert smaller.lower_bound_ < model.lower_bound_
+    assert smaller.certificate(**data).gap > whole.gap
+    assert smaller.likelihood_ is model.likelihood_
+    assert_allclose(smaller.lower_bound(**data), smaller.lower_bound_, rtol=1e-7)
+    with pytest.raises(ValueError, match="needs the data of fit"):
+        model.certificate(X, np.roll(y, 1), **row_arguments)
+
+
+# Parameters
+
+
+@pytest.mark.parametrize("name", ["negative-binomial", "weibull"])
+def test_points_may_grow_in_number_and_move(name):
+    response = BY_NAME[name]
+    X, y, row_arguments = simulated(response, n=200)
+    grown = model_of(response, n_inducing="auto", max_inducing=64).fit(X, y, **row_arguments)
+    assert grown.growth_end_ is not None
+    assert 2 < len(grown.inducing_points_) <= 64
+    moved = model_of(response, n_inducing=4, optimize_inducing=True).fit(X, y, **row_arguments)
+    still = model_of(response, n_inducing=4).fit(X, y, **row_arguments)
+    assert moved.lower_bound_ > still.lower_bound_
+
+
+def test_main_effects_are_found(rng):
+    X = rng.uniform(-2.0, 2.0, (600, 3))
+    f = np.sin(2.0 * X[:, 0]) + 0.5 * X[:, 1] + 0.3 * X[:, 2] ** 2
+    y = np.exp(f) * rng.gamma(20.0, 1.0 / 20.0, 600)
+    model = SparseGPGeneralizedRegressor(n_inducing=60).fit(X, y)
+    assert any(isinstance(part, MainEffects) for part in walk(model.kernel_))
+    mean, deviation = model.effects(X, [0], X)
+    truth = np.sin(2.0 * X[:, 0]) - np.sin(2.0 * X[:, 0]).mean()
+    assert np.corrcoef(mean[:, 0], truth)[0, 1] > 0.98
+    assert (deviation < 0.3).all()
+
+
+@EACH
+def test_warm_start_goes_on_from_the_last_fit(response):
+    X, y, row_arguments = simulated(response)
+    model = model_of(response, warm_start=True).fit(X, y, **row_arguments)
+    bound, evaluations = model.lower_bound_, model.n_evaluations_
+    model.fit(X, y, **row_arguments)
+    assert model.n_evaluations_ < evaluations
+    assert model.lower_bound_ >= bound - 1e-6
+
+
+def test_warm_start_refuses_a_likelihood_with_other_parameters():
+    X, y, _ = simulated(BY_NAME["poisson"])
+    model = model_of(BY_NAME["poisson"], warm_start=True).fit(X, y)
+    with pytest.raises(ValueError, match="warm_start=True needs the parameters of the likelihood"):
+        model.set_params(likelihood="negative-binomial").fit(X, y)
+    assert isinstance(model.likelihood_, Poisson)
+
+
+@pytest.mark.parametrize(
+    ("name", "y", "message"),
+    [
+        ("gamma", 2.5, "shape of the gamma .* upper limit: targets are nearly a function of X"),
+        ("log-normal", 2.5, "deviation of the logarithms = .* lower limit: targets are nearly"),
+        ("negative-binomial", 100.0, "upper limit: counts vary as those of a Poisson distribution"),
+    ],
+)
+def test_a_parameter_at_its_limit_is_explained(name, y, message):
+    X = np.linspace(-1.0, 1.0, 30)[:, None]
+    with pytest.warns(UserWarning, match=message):
+        model_of(BY_NAME[name]).fit(X, np.full(30, y), np.full(30, 1000.0))
+
+
+# With the rest of scikit-learn
+
+
+def test_exposures_are_routed_through_a_pipeline_and_a_search():
+    X, y, row_arguments = simulated(BY_NAME["negative-binomial"])
+    with config_context(enable_metadata_routing=True):
+        regressor = fixed_model(BY_NAME["poisson"]).set_fit_request(exposure=True)
+        regressor.set_score_request(exposure=True).set_predict_request(exposure=True)
+        pipeline = make_pipeline(StandardScaler(), regressor).fit(X, y, **row_arguments)
+        alone = clone(regressor).fit(StandardScaler().fit_transform(X), y, **row_arguments)
+        assert pipeline[-1].lower_bound_ == alone.lower_bound_
+        doubled = pipeline.predict(X, exposure=2.0)
+        assert_allclose(doubled, 2.0 * pipeline.predict(X), rtol=1e-12)
+        key = "sparsegpgeneralizedregressor__likelihood"
+        choices = {key: ["poisson", "negative-binomial"]}
+        search = GridSearchCV(pipeline, choices, cv=3).fit(X, y, **row_arguments)
+        assert (search.cv_results_["mean_test_score"] > 0.1).all()
+        of_density = GridSearchCV(
+            pipeline, choices, cv=3, scoring=LogDensity().set_score_request(exposure=True)
+        ).fit(X, y, **row_arguments)
+        assert of_density.best_params_[key] == "negative-binomial"
+
+
+class LogDensity(type(make_scorer(mean_poisson_deviance))):
+    """A scorer: the mean log predictive density."""
+
+    def __init__(self):
+        super().__init__(None, 1, {})
+
+    def __call__(self, estimator, X, y, exposure=None):
+        *before, last = [step for _, step in estimator.steps]
+        for step in before:
+            X = step.transform(X)
+        return last.log_predictive_density(X, y, exposure=exposure).mean()
+
+
+def test_grid_search_by_a_deviance():
+    X, y, _ = simulated(BY_NAME["poisson"])
+    search = GridSearchCV(
+        fixed_model(BY_NAME["poisson"]),
+        {"n_inducing": [1, 10]},
+        cv=3,
+        scoring="neg_mean_poisson_deviance",
+    ).fit(X, y)
+    assert search.best_params_ == {"n_inducing": 10}
+
+
+def test_a_monitor_scores_fits_with_exposures():
+    """It gets no exposures, as scikit-learn's scorers refuse them unless they are routed."""
+    callback = pytest.importorskip("sklearn.callback", reason="from scikit-learn 1.9 on")
+    monitor = callback.ScoringMonitor(scoring="r2")
+    X, y, row_arguments = simulated(BY_NAME["poisson"])
+    model = fixed_model(BY_NAME["poisson"]).set_callbacks(monitor).fit(X, y, **row_arguments)
+    [entry] = monitor.get_logs().data
+    assert np.isfinite(entry["r2"])
+    assert model.history_["lower_bound"][-1] == model.lower_bound_
+
+
+def test_a_column_of_targets_is_taken_with_a_warning():
+    X, y, _ = simulated(BY_NAME["gamma"])
+    with pytest.warns(DataConversionWarning, match="column-vector"):
+        model = fixed_model(BY_NAME["gamma"]).fit(X, y[:, None])
+    assert model.lower_bound_ == fixed_model(BY_NAME["gamma"]).fit(X, y).lower_bound_
+
+
+# What is refused
+
+Y = np.array([1.5, 2.0, 3.0])
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "changes", "message"),
+    [
+        ("poisson", {"y": [1, -1, 2]}, r"whole numbers from 0.*Poisson\(\), got -1 in row 1: give"),
+        ("poisson", {"y": Y}, r"counts: whole numbers from 0.*got 1\.5 in row 0.*'gamma'"),
+        ("gamma", {"y": [1, 2, 0]}, r"positive numbers, for the likelihood Gamma\(\), got 0 in ro"),
+        ("auto", {"y": [0.5, -1, 2]}, r"y must hold positive numbers.*got -1 in row 1"),
+        ("gamma", {"y": [1, 2, 1e200]}, r"y must hold numbers from 1e-150 to 1e\+150, got 1e\+200"),
+        ("gamma", {"y": [1, 2, np.nan]}, "y contains NaN"),
+        ("gamma", {"y": [1, 2, np.inf]}, "y contains infinity"),
+        ("gamma", {"y": ["a", "b", "c"]}, "could not convert string to float"),
+        ("gamma", {"y": None}, "requires y"),
+        ("gamma", {"y": np.ma.masked_equal([1, 2, 3], 2)}, "y must hold no masked values"),
+        ("gamma", {"y": [[1, 2], [3, 4], [5, 6]]}, "y should be a 1d array"),
+        ("gamma", {"y": [1, 2]}, "inconsistent numbers of samples"),
+        ("gamma", {"exposure": [1, 1, 1]}, r"exposure is not an arg.*Gamma\(\).*or choose one of"),
+        ("poisson", {"y": [1, 2, 3], "event": [1, 1, 1]}, "event is not an argument.*'weibull' an"),
+        ("auto", {"event": [1, 1, 0], "exposure": 2.0}, r"exposure is not an arg.*Weibull\(\)"),
+        (
+            "poisson",
+            {"y": [1, 2, 3], "exposure": [1, 0, 1]},
+            "exposure must be from.*got 0 in row 1",
+        ),
+        ("poisson", {"y": [1, 2, 3], "exposure": [1, 1]}, "inconsistent numbers of samples"),
+        ("poisson", {"y": [1, 2, 3], "exposure": [1, np.nan, 1]}, "exposure contains NaN"),
+        ("poisson", {"y": [1, 2, 3], "exposure": [[1], [1], [1]]}, r"exposure must have the shape"),
+        (
+            "poisson",
+            {"y": [1, 2, 3], "exposure": np.ma.masked_equal([1, 2, 3], 2)},
+            "exposure must hold no masked values",
+        ),
+        ("weibull", {"event": [1, 0.5, 1]}, r"event must be 0 or 1.*got 0\.5 in row 1: give 1 if"),
+        ("weibull", {"event": [0, 0, 0]}, "event must be 1 in some row.*got 0 in all 3"),
+        (
+            "weibull",
+            {"event": [0, 0, 1], "sample_weight": [1, 1, 0]},
+            "event must be 1 in some row of positive weight, got 0 in all 2",
+        ),
+        ("student", {}, "The 'likelihood' parameter of SparseGPGeneralizedRegressor"),
+        (ResponseLikelihood, {}, "The 'likelihood' parameter of SparseGPGeneralizedRegressor"),
+    ],
+    ids=str,
+)
+def test_what_a_fit_refuses_leaves_the_estimator_as_it_was(likelihood, changes, message):
+    data = {"X": [[0.0], [1.0], [2.0]], "y": Y, **changes}
+    model = SparseGPGeneralizedRegressor(kernel=RBF(), optimizer=None, likelihood=likelihood)
+    with pytest.raises(ValueError, match=message):
+        model.fit(**data)
+    assert vars(model).keys() == model.get_params(deep=False).keys()
+    model.set_params(likelihood="gamma").fit([[0.0], [1.0]], [1.0, 2.0])
+    before = pickle.dumps(model)
+    with pytest.raises(ValueError, match=message):
+        model.set_params(likelihood=likelihood).fit(**data)
+    assert pickle.dumps(model.set_params(likelihood="gamma")) == before
