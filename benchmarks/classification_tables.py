@@ -298,7 +298,7 @@ def main():
     parser.add_argument("--curves-from", nargs="+", default=[], help="such files, not a new run")
     parser.add_argument("--plot", help="picture of part curves")
     arguments = parser.parse_args()
-    # Hyperparameters at their bounds are nothing that these tables are about.
+    # These tables are not about hyperparameters at their bounds.
     warnings.simplefilter("ignore", ConvergenceWarning)
     if not gpflow_is_installed() and "gpflow" in (arguments.peers or []):
         print("GPflow is not installed and is left out")

@@ -4,6 +4,7 @@ import time
 
 import numpy as np
 from gpflow_peer import GPflowSVGP, gpflow_is_installed
+from kernel_settings import ONE_LENGTH_SCALE
 from scores import all_scores
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.gaussian_process import GaussianProcessClassifier
@@ -49,6 +50,7 @@ def build(name, n_points, n_columns, seed, arguments, max_iter=500):
             selection_tol=0.0,
             optimize_inducing=arguments.optimize_inducing,
             random_state=seed,
+            **ONE_LENGTH_SCALE,
         )
     if kind == "full":
         kernel = ConstantKernel() * RBF(length_scale)

@@ -11,6 +11,8 @@ regression
 classification
     The logistic likelihood on a set of two classes, at sites that were solved for once: one pass
     over the rows and the gradient, 7 N M^2 operations.
+poisson, negative-binomial
+    The same with these likelihoods, on counts made of the targets of a set of regression.
 
 The share is that of these operations, beside which exponentials and sums over columns should hardly
 show, relative to the rate of an (M, M) times (M, N) product at the same time. Seconds are those of
@@ -49,19 +51,22 @@ from sparsegpc._core.bounds.slacks import SLACKS
 from sparsegpc._core.kernels.algebra import FreeKernel, Scaled
 from sparsegpc._core.kernels.families import RBF, Constant
 from sparsegpc._core.likelihoods.gaussian import GaussianNoise, noisy_targets
+from sparsegpc._core.likelihoods.responses import observations
 from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.rows.unique_rows import unique_rows
 from sparsegpc._core.selection.selectors import InducingPoints
-from sparsegpc.likelihoods import BernoulliLogit
+from sparsegpc.likelihoods import BernoulliLogit, NegativeBinomial, Poisson
 
 WARM_UP, NUDGE = 3, 1e-3
 LENGTH_SCALE, NOISE = 2.0, 0.1
 # Floating-point operations of an evaluation, in units of N M^2.
 OPERATIONS = {"tight": 6, "spherical": 6, "standard": 5}
-OPERATIONS_OF_LABELS = 7
-SLACK_OF_LABELS = "tight"
+OPERATIONS_OF_SITES = 7
+SLACK_OF_SITES = "tight"
 MADE_COLUMNS = 8
-TASKS = ("regression", "classification")
+COUNTS = {"poisson": Poisson(), "negative-binomial": NegativeBinomial()}
+LOG_SIZE = 1.0
+TASKS = ("regression", "classification", *COUNTS)
 
 
 class Run(NamedTuple):
@@ -75,7 +80,7 @@ class Run(NamedTuple):
 
     def operations(self, n_rows):
         """Return the floating-point operations of an evaluation."""
-        each = OPERATIONS_OF_LABELS if self.task == "classification" else OPERATIONS[self.slack]
+        each = OPERATIONS[self.slack] if self.task == "regression" else OPERATIONS_OF_SITES
         return each * n_rows * self.n_points**2
 
 
@@ -83,10 +88,14 @@ def load(name, task, n_rows, seed):
     """Return X and y of the first rows of a random permutation, or of made rows."""
     if name == MADE:
         X, y = made_classification(n_rows, MADE_COLUMNS, seed)
-        return X, y if task == "classification" else standardised(y, np.arange(n_rows))
+        if task == "classification":
+            return X, y
+        return X, y.astype(float) if task in COUNTS else standardised(y, np.arange(n_rows))
     data = load_classification(name) if task == "classification" else load_regression(name)
     rows = permuted(len(data.y), seed, train_share=1.0)[0][:n_rows]
     y = data.y[rows] if task == "classification" else standardised(data.y, rows)[rows]
+    if task in COUNTS:
+        y = np.random.RandomState(seed).poisson(np.exp(1.0 + y)).astype(float)
     return standardised(data.X, rows)[rows], y
 
 
@@ -98,6 +107,11 @@ def make_evaluation(X, y, seed, run, n_threads):
     free = FreeKernel(kernel, np.zeros(kernel.n_params), np.ones(kernel.n_params, dtype=bool))
     if run.task == "classification":
         likelihood, params = BernoulliLogit(), []
+        targets = likelihood.targets(y, weight, rows)
+    elif run.task in COUNTS:
+        likelihood = COUNTS[run.task]
+        params = [LOG_SIZE] * likelihood.n_params
+        rows = unique_rows(X, weight, targets=observations(y))
         targets = likelihood.targets(y, weight, rows)
     else:
         likelihood, params = GaussianNoise(1), [np.log(NOISE)]
@@ -113,7 +127,7 @@ def make_evaluation(X, y, seed, run, n_threads):
         return np.r_[0.0, np.full(run.n_length_scales, log_length_scale), params]
 
     states = model.initial_state()
-    if run.task == "classification":
+    if run.task != "regression":
         states = model.evaluate(theta(0), points, states).states
     # One pass over the rows.
     at_fixed_sites = {"tol": np.inf, "max_iter": 1}
@@ -126,7 +140,7 @@ def make_evaluation(X, y, seed, run, n_threads):
 
 def runs(arguments, task, n_points, n_columns):
     """Yield the runs of a task with so many points."""
-    slacks = [SLACK_OF_LABELS] if task == "classification" else arguments.slacks
+    slacks = arguments.slacks if task == "regression" else [SLACK_OF_SITES]
     for slack in slacks:
         for n_length_scales in dict.fromkeys((1, n_columns)):
             yield Run(task, slack, n_points, n_length_scales, arguments.wrt_z)
@@ -134,10 +148,10 @@ def runs(arguments, task, n_points, n_columns):
 
 def label(run):
     """Return the first columns of a row."""
-    return f"{run.task:16s}{run.n_points:6d}{run.slack:>11s}{run.n_length_scales:8d}"
+    return f"{run.task:18s}{run.n_points:6d}{run.slack:>11s}{run.n_length_scales:8d}"
 
 
-LABELS = f"{'task':16s}{'M':>6s}{'slack':>11s}{'lengths':>8s}"
+LABELS = f"{'task':18s}{'M':>6s}{'slack':>11s}{'lengths':>8s}"
 
 
 def measurements_of_others(folder, name, n_rows):
@@ -167,7 +181,7 @@ def one_thread(X, y, task, arguments, others):
             for library, seconds in sorted(others.get((n_points, arguments.wrt_z), {}).items()):
                 ratio = seconds / first
                 print(
-                    f"{library:16s}{n_points:6d}{'standard':>11s}{1:8d}{seconds:9.3f}"
+                    f"{library:18s}{n_points:6d}{'standard':>11s}{1:8d}{seconds:9.3f}"
                     f"   {ratio:.2f} times the first"
                 )
 

@@ -84,7 +84,7 @@ def measured_fit(model, X, y, count_work=True):
     restart_peak()
     before = current_memory()
     with Observer() as observer, warnings.catch_warnings():
-        # Hyperparameters at their bounds are nothing that speed is about.
+        # Speed does not depend on whether hyperparameters are at their bounds.
         warnings.simplefilter("ignore", ConvergenceWarning)
         cost = timed(lambda: model.fit(X, y))[1]
     peak = peak_memory()

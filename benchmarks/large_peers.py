@@ -5,7 +5,7 @@ columns have mean 0 and deviation 1 over them. All have the logistic likelihood 
 squared exponential, of which the length scale starts at 1 or at the root of the number of columns
 ("sqrt"); points start from centres of k-means and move. GPflow's SVGP learns by L-BFGS-B on all
 rows, GPyTorch's by Adam on batches of 1024 for a number of epochs. SparseGPClassifier takes 300
-points of its own choice (``selection_tol=0``) and has its default settings otherwise.
+points of its own choice (``selection_tol=0``), and else its defaults.
 
 Each is fitted in a fresh process. Printed are seconds of the fit, its last bound on all rows, the
 log loss of the test rows; and, for each peer, how many times as many CPU seconds it needed to its
@@ -28,6 +28,7 @@ import numpy as np
 from datasets import load_classification, permuted, split_classification
 from gpflow_peer import GPflowSVGP
 from gpytorch_peer import GPyTorchSVGP
+from kernel_settings import ONE_LENGTH_SCALE
 from measure import MIB, Stopwatch, answer, in_fresh_process, peak_memory, restart_peak
 from records import append, print_table, text
 from scores import all_scores
@@ -43,7 +44,10 @@ def build(job, n_columns):
     """Return the classifier."""
     if job["model"] == "sparsegpc":
         return SparseGPClassifier(
-            n_inducing=job["n_points"], selection_tol=0.0, random_state=job["seed"]
+            n_inducing=job["n_points"],
+            selection_tol=0.0,
+            random_state=job["seed"],
+            **ONE_LENGTH_SCALE,
         )
     options = {
         "move_points": not job["fixed_points"],

@@ -8,6 +8,7 @@ import warnings
 import numpy as np
 from climbs import allowance, climbed
 from datasets import is_available, load_classification, permuted, split_classification
+from kernel_settings import ONE_LENGTH_SCALE
 from measure import timed
 from random_problems import REFERENCES, make_problem, reference
 from sklearn.base import clone
@@ -87,7 +88,7 @@ def certified_too_soon():
     """The certificate of few points holds at the long length scale that they prefer."""
     for n_rows, seed in ((800, 0), (800, 1), (800, 2), (2000, 0)):
         X, y, X_test, y_test = friedman(n_rows, seed)
-        auto = SparseGPRegressor(n_inducing="auto")
+        auto = SparseGPRegressor(n_inducing="auto", **ONE_LENGTH_SCALE)
         fit = Fit(auto, X, y)
         full = full_model(ConstantKernel() * RBF(5.0), X[:800], y[:800])
         should = full.log_marginal_likelihood_value_
@@ -153,8 +154,9 @@ def scales_of_targets():
     """Outputs of unlike scale, and targets beyond the limits of a kernel."""
     for seed in SEEDS:
         X, y, X_test, y_test = friedman(500, seed)
-        plain = Fit(SparseGPRegressor(), X, y).model.score(X_test, y_test)
-        fit = Fit(SparseGPRegressor(), X, np.c_[y, 1e4 * y])
+        default = SparseGPRegressor(**ONE_LENGTH_SCALE)
+        plain = Fit(clone(default), X, y).model.score(X_test, y_test)
+        fit = Fit(default, X, np.c_[y, 1e4 * y])
         found = r2_score(y_test, fit.model.predict(X_test)[:, 0])
         yield record("outputs of unlike scale", seed, "R^2", found, plain, SCORE, fit.cost)
         fit = Fit(SparseGPRegressor(1.0 * RBF()), X, 7e4 * y)
@@ -205,7 +207,7 @@ def columns():
         data = load_classification(name)
         X, y = split_classification(data, *permuted(len(data.y), 0))[:2]
         X, y = X[:8000], y[:8000]
-        one = Fit(SparseGPClassifier(), X, y).model.kernel_
+        one = Fit(SparseGPClassifier(**ONE_LENGTH_SCALE), X, y).model.kernel_
         same = one.k1 * RBF(np.full(X.shape[1], one.k2.length_scale))
         fit = Fit(SparseGPClassifier(1.0 * RBF(np.ones(X.shape[1]))), X, y)
         should = climbed(SparseGPClassifier(same), X, y).lower_bound_
@@ -229,7 +231,7 @@ def fast_functions():
         }
         for name, (columns, y) in made.items():
             y = y.astype(int)
-            model = SparseGPClassifier(n_inducing=len(y))
+            model = SparseGPClassifier(n_inducing=len(y), **ONE_LENGTH_SCALE)
             fit = Fit(model, columns, y)
             should = max(
                 climbed(model.set_params(kernel=10.0 * RBF(scale)), columns, y).lower_bound_
@@ -270,7 +272,7 @@ def few_points():
 
     best_regressor, best_classifier = best(SparseGPRegressor, f), best(SparseGPClassifier, y)
     for seed in draws:
-        options = {"n_inducing": 10, "random_state": seed}
+        options = {"n_inducing": 10, "random_state": seed} | ONE_LENGTH_SCALE
         plain = Fit(SparseGPRegressor(**options), X, f)
         yield bounds("10 points, best of 8 draws", seed, plain, best_regressor, f)
         polynomial = Fit(SparseGPRegressor(noise="polynomial", **options), X, f)

@@ -2,9 +2,9 @@
 
 A problem has 30 to 2000 rows, most of them few, and 1 to 20 uniform columns, of which up to four
 matter. Targets are a slow or fast function, drawn from a Gaussian process, with noise; labels have
-it as their log-odds. The kernel is RBF or Matern with one length scale or one per column, or the
-default. Every fifth problem has `FEW_POINTS` points; of the others every row may be a point, or 200
-of more than `MOST_DENSE` rows.
+it as their log-odds. The kernel is RBF or Matern with one length scale or one per column, given as
+an object, or RBF with one length scale by name. Every fifth problem has `FEW_POINTS` points; of
+the others every row may be a point, or 200 of more than `MOST_DENSE` rows.
 
 The reference is the best of `N_CLIMBS` climbs, each to its end unless it is clearly worse than the
 best so far: one from the hyperparameters of the function that was drawn, the others from random
@@ -29,6 +29,7 @@ from typing import NamedTuple
 import numpy as np
 from climbs import allowance, climbed, constant_bound, give_up_below
 from evidence import append, pending, read
+from kernel_settings import ONE_LENGTH_SCALE
 from measure import timed
 from records import print_table
 from sklearn.base import clone
@@ -76,8 +77,8 @@ class Problem(NamedTuple):
 
     def description(self):
         """Return the fields that describe the problem."""
-        name, part = "default", self.drawn.k2
-        if self.model.kernel is not None:
+        name, part = "RBF, one, by name", self.drawn.k2
+        if self.model.kernel != "rbf":
             name = f"{type(part).__name__}, {'per column' if part.anisotropic else 'one'}"
         n_rows, n_columns = self.X.shape
         return {
@@ -118,11 +119,11 @@ def make_problem(number):
     scales = lengths if rng.randint(2) else length
     part = [RBF(scales), Matern(scales, nu=1.5), Matern(scales, nu=2.5)][rng.randint(3)]
     drawn = ConstantKernel(1.0 if task == "regression" else 16.0) * part
-    kernel = drawn.clone_with_theta(np.zeros(len(drawn.theta)))
+    settings = {"kernel": drawn.clone_with_theta(np.zeros(len(drawn.theta)))}
     if type(part) is RBF and not part.anisotropic and rng.randint(2):
-        kernel = None
+        settings = ONE_LENGTH_SCALE | {"kernel": "rbf"}
     n_inducing = FEW_POINTS if few else 200 if n_rows > MOST_DENSE else MOST_DENSE
-    model = ESTIMATORS[task](kernel, n_inducing=n_inducing)
+    model = ESTIMATORS[task](n_inducing=n_inducing, **settings)
     return Problem(number, task, X, y, model, drawn, length)
 
 

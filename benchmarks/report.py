@@ -17,7 +17,10 @@ PROGRAMS = (
     "thesis_pictures",
     "titsias_tables",
     "hensman_tables",
+    "uhrenholt_points",
     "tabular_report",
+    "fit_times",
+    "interval_coverage",
 )
 
 

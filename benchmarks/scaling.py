@@ -9,7 +9,8 @@ columns
 
 Made rows are those of scikit-learn's make_classification (two clusters for each class, 5 % of the
 labels at random) or make_friedman1; columns are standardised by the training rows. The estimator
-has its default settings, but for ``selection_tol=0``: it takes all the points that it may.
+has one length scale for all columns and ``selection_tol=0``, so that it takes all the points that
+it may, and else its default settings.
 
 Each point is measured in a fresh process. Printed are, for each: seconds of the fit; evaluations
 of the bound and passes of the site solver, in all and on all rows; CPU seconds of one evaluation
@@ -31,6 +32,7 @@ from pathlib import Path
 import numpy as np
 from datasets import MADE, made_classification, sampled_classification, standardised
 from fits import measured_fit, prediction_rate
+from kernel_settings import ONE_LENGTH_SCALE
 from measure import answer, in_fresh_process
 from records import append, latest, print_table, read, slope, text
 from sklearn.datasets import make_friedman1
@@ -66,7 +68,12 @@ def measure_one(job):
         parts = sampled_classification(job["set"], job["seed"], job["n_rows"], job["n_test"])
     X, y, X_test, _ = parts
     estimator = SparseGPRegressor if job["task"] == "regression" else SparseGPClassifier
-    model = estimator(n_inducing=job["n_points"], selection_tol=0.0, random_state=job["seed"])
+    model = estimator(
+        n_inducing=job["n_points"],
+        selection_tol=0.0,
+        random_state=job["seed"],
+        **ONE_LENGTH_SCALE,
+    )
     figures = {"n_columns": X.shape[1]} | measured_fit(model, X, y)
     predict = partial(model.predict, return_std=True)
     if job["task"] == "classification":

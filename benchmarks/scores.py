@@ -25,6 +25,16 @@ def brier_score(codes, proba):
     return float(scale * (errors**2).sum(axis=1).mean())
 
 
+def ranked_probability_score(codes, proba):
+    r"""Return :math:`\frac1N \sum_n \sum_k (\sum_{l \le k} p_{nl} - [y_n \le k])^2`.
+
+    For classes in the order of the columns: the further a probability is from the right class, the
+    more it counts.
+    """
+    below = codes[:, None] <= np.arange(proba.shape[1])
+    return float(((proba.cumsum(axis=1) - below) ** 2).sum(axis=1).mean())
+
+
 def calibration_error(codes, proba, n_bins=N_BINS):
     r"""Return the expected calibration error of the most probable class.
 

@@ -21,6 +21,7 @@ import numpy as np
 from datasets import is_available
 from evidence import MISSING, append, csv_table, dash, read
 from gpflow_peer import ATTEMPTS, gpflow_is_installed, import_gpflow, kmeans_centres
+from kernel_settings import ONE_LENGTH_SCALE
 from pictures import new_panels, save
 from scipy.optimize import minimize
 from sklearn.exceptions import ConvergenceWarning
@@ -75,20 +76,23 @@ PROGRAMS = {
 }
 
 
+def classifier(**options):
+    """Return a classifier with one length scale that takes all the points that it may."""
+    return SparseGPClassifier(selection_tol=0.0, **ONE_LENGTH_SCALE, **options)
+
+
 def starting_points(name, start, X, y, seed=0):
     """Return inducing points (M, D)."""
     n_inducing = RUNS[name].n_inducing
     if start == "kmeans":
         return kmeans_centres(X, n_inducing, seed)
-    model = SparseGPClassifier(selector="hgv", n_inducing=n_inducing, selection_tol=0.0, **PGPR)
-    return model.fit(X, y).inducing_points_
+    return classifier(selector="hgv", n_inducing=n_inducing, **PGPR).fit(X, y).inducing_points_
 
 
 def our_curve(X, y, Z):
     """Return the bounds of all evaluations with the points Z, first kept, then moved."""
-    model = SparseGPClassifier(
-        selector=Z, optimize_inducing=True, max_iter=1000, tol=1e-6, **BERNOULLI
-    ).fit(X, y)
+    model = classifier(selector=Z, optimize_inducing=True, max_iter=1000, tol=1e-6, **BERNOULLI)
+    model.fit(X, y)
     # The starts of the kernel are compared first, with other points. Then follow two choices:
     # these points kept, and moved.
     history = model.history_
@@ -97,8 +101,7 @@ def our_curve(X, y, Z):
 
 def our_optimum(X, y):
     """Return the bound with a point at every row that does not depend on others."""
-    model = SparseGPClassifier(n_inducing=len(y), selection_tol=0.0, tol=1e-7, **BERNOULLI)
-    return model.fit(X, y).lower_bound_
+    return classifier(n_inducing=len(y), tol=1e-7, **BERNOULLI).fit(X, y).lower_bound_
 
 
 class Objective:

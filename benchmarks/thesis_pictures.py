@@ -24,6 +24,7 @@ from typing import NamedTuple
 import numpy as np
 from datasets import load_classification, standardised
 from evidence import append, csv_table, read
+from kernel_settings import ONE_LENGTH_SCALE
 from pictures import new_panel, new_panels, save
 from scipy.linalg import solve_triangular
 from scipy.optimize import minimize
@@ -81,8 +82,8 @@ N_PERTURBATIONS, PERTURBATION = 200, 1e-2
 
 
 def fitted(X, y, **options):
-    """Return a fitted classifier that takes all the points that it may."""
-    model = SparseGPClassifier(selection_tol=0.0, **options)
+    """Return a fitted classifier with one length scale that takes all the points that it may."""
+    model = SparseGPClassifier(selection_tol=0.0, **ONE_LENGTH_SCALE, **options)
     with warnings.catch_warnings():
         # Four points leave a constant function.
         warnings.simplefilter("ignore", ConvergenceWarning)
