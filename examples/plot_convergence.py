@@ -27,9 +27,11 @@ print(f"converged: {model.converged_}, after {model.n_evaluations_} evaluations"
 # %%
 # The history
 # -----------
-# With many rows, learning begins on subsets of the rows and ends on all of them. At the dashed
-# lines the inducing points are chosen again, with the current kernel. There the bound may drop
-# slightly.
+# With many rows, learning begins on subsets of the rows and ends on all of them. The first 200 rows
+# serve to choose start values, 2000 rows to decide whether the kernel needs main effects. The few
+# low values there belong to shorter length scales, tried for columns along which the function is
+# nearly linear. At the grey lines the inducing points are chosen again, with the current kernel;
+# the bound may then drop slightly.
 ConvergenceDisplay.from_estimator(model)
 plt.show()
 

@@ -3,7 +3,7 @@ How do I fit rows that do not fit in memory?
 ============================================
 
 Pass a memory map. Rows in a file are read block by block, and scikit-learn's ``working_memory``
-limits the memory for arrays. To be quick, this example has two hundred thousand rows; time and
+limits the memory for arrays. To be quick, this example has a hundred thousand rows; time and
 memory grow at most in proportion to their number.
 """
 
@@ -23,7 +23,7 @@ import sklearn
 
 from sparsegpc import SparseGPRegressor, StochasticSparseGPRegressor
 
-N_ROWS, N_COLUMNS, BLOCK = 200_000, 3, 10_000
+N_ROWS, N_COLUMNS, BLOCK = 100_000, 3, 10_000
 
 
 def function(X):
@@ -71,7 +71,7 @@ def measured_fit(model, X, y):
     return seconds, peak
 
 
-sizes = (12_500, 50_000, N_ROWS)
+sizes = (6_250, 25_000, N_ROWS)
 found = []
 print(f"{'rows':>8s}{'seconds':>9s}{'peak MiB':>10s}{'test R2':>9s}")
 for n in sizes:

@@ -2,8 +2,8 @@
 How many inducing points do I need?
 ===================================
 
-There are three ways to find out: add points until the certificate is small, compare smaller numbers
-of points, or search by cross-validation.
+There are four ways to find out: add points until the certificate is small, compare smaller numbers
+of points, remove points that add little, or search by cross-validation.
 """
 
 # %%
@@ -14,6 +14,7 @@ of points, or search by cross-validation.
 # rows are held out. The tolerance here is a tenth of the default.
 import matplotlib.pyplot as plt
 import numpy as np
+from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
@@ -43,6 +44,36 @@ for step in gp.growth_:
 # and the certificate small, more points do not help.
 figure, axes = plt.subplots(2, 1, figsize=(6.4, 7.5), layout="constrained")
 display = SparsityDisplay.from_estimator(grown, X, y, ax=axes)
+plt.show()
+
+# %%
+# By what each point adds
+# -----------------------
+# ``point_cost`` removes the points that add less to the bound than so many nats. A cost near zero
+# removes hardly any, but leaves the points in the order of their worth: the last ones are those
+# that a higher cost would remove. So the first m of them are a better choice of m points than the
+# first m that were chosen, which had to be good for any labels.
+worth = make_pipeline(
+    StandardScaler(),
+    SparseGPClassifier(n_inducing="auto", certificate_tol=1e-3, point_cost=1e-3),
+).fit(X, y)
+rows, ordered = worth[:-1].transform(X), worth[-1]
+sizes = np.unique(np.geomspace(5, len(ordered.inducing_points_), 14).astype(int))
+
+figure, axes = plt.subplots(2, 1, figsize=(6.4, 7.0), layout="constrained")
+for model, label in ((gp, "as chosen"), (ordered, "by worth")):
+    bounds = [model.truncate(m, rows, y).lower_bound_ for m in sizes]
+    axes[0].plot(sizes, bounds, "o-", markersize=4, label=label)
+axes[0].set(xlabel="inducing points", ylabel="lower bound, nats")
+axes[0].legend(title="the first points", frameon=False)
+for cost in (0.3, 1.0):
+    few = clone(ordered).set_params(point_cost=cost).fit(rows, y)
+    gains = np.sort(few.point_gains(rows, y))[::-1]
+    print(f"cost {cost}: {len(gains)} points, bound {few.lower_bound_:.2f}")
+    axes[1].plot(np.arange(1, len(gains) + 1), gains, "o", markersize=4, label=f"cost {cost:g}")
+    axes[1].axhline(cost, color=axes[1].lines[-1].get_color(), linewidth=0.8)
+axes[1].set(yscale="log", xlabel="inducing points that are left", ylabel="gain, nats")
+axes[1].legend(frameon=False)
 plt.show()
 
 # %%

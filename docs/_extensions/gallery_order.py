@@ -3,6 +3,7 @@
 from pathlib import Path
 
 ORDER = (
+    "plot_in_pictures",
     "plot_quickstart",
     "plot_inducing_points",
     "plot_number_of_points",
@@ -11,8 +12,16 @@ ORDER = (
     "plot_calibration",
     "plot_imbalanced_classes",
     "plot_many_classes",
+    "plot_ordered_classes",
     "plot_heteroscedastic_noise",
+    "plot_outliers",
+    "plot_counts",
+    "plot_survival",
+    "plot_effects",
+    "plot_choose_by_the_bound",
+    "plot_neighbours",
     "plot_selector_in_pipeline",
+    "plot_latent_variables",
     "plot_memmap",
     "plot_save_and_load",
 )

@@ -6,7 +6,13 @@ import re
 
 from sphinx.util import logging
 
-MODULES = ("sparsegpc", "sparsegpc.likelihoods", "sparsegpc.displays")
+MODULES = (
+    "sparsegpc",
+    "sparsegpc.decomposition",
+    "sparsegpc.displays",
+    "sparsegpc.kernels",
+    "sparsegpc.likelihoods",
+)
 logger = logging.getLogger(__name__)
 # :ref:`text <label>`, :term:`word` and :ref:`label`, which lead to scikit-learn's documentation.
 TITLED_REFERENCE = re.compile(r":(?:ref|term):`([^`<]+?)\s*<[^`>]*>`|:term:`([^`<]+)`")
