@@ -10,7 +10,8 @@ export OPENBLAS_NUM_THREADS ?= 1
 
 # A process of tests for each core. Each is given neighbouring tests, since models that a file fits
 # once are fitted once in each process.
-PYTEST := $(BIN)/python -m pytest -q -n auto --dist worksteal
+JOBS ?= auto
+PYTEST := $(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal
 
 # What the oldest supported versions run: the numbers, what scikit-learn asks, and the public names.
 FLOOR := tests/core tests/estimators/test_common.py tests/test_public_api.py
@@ -21,8 +22,8 @@ TEXT := docs/tour.rst docs/user_guide docs/coming_from.rst docs/extending.rst do
 # Examples whose first pictures are kept in docs/images.
 PICTURES := inducing_points heteroscedastic_noise calibration
 
-.PHONY: help demo examples pictures test test-fast test-floor harden lint format docs bench tabular \
-    clean
+.PHONY: help demo examples pictures test test-code test-text test-fast test-floor harden lint format dist docs \
+    check-docs bench tabular clean
 
 help:  ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -31,7 +32,7 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 
-$(VENV)/.plot $(VENV)/.test $(VENV)/.lint $(VENV)/.docs $(VENV)/.tabular: $(VENV)/.%: $(BIN)/python pyproject.toml
+$(VENV)/.plot $(VENV)/.test $(VENV)/.lint $(VENV)/.dist $(VENV)/.docs $(VENV)/.tabular: $(VENV)/.%: $(BIN)/python pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable ".[$*]"
 	touch $@
 
@@ -45,22 +46,26 @@ pictures: $(VENV)/.plot  ## Draw the pictures of the README and the start page a
 	$(BIN)/python examples/demo.py $(PICTURES)
 	cp $(PICTURES:%=output/%.png) docs/images/
 
+test: test-code test-text  ## Run all tests and docstring examples
+
 # SCIPY_ARRAY_API makes scikit-learn's checks of array input run, too.
-test: $(VENV)/.test  ## Run all tests and docstring examples
+test-code: $(VENV)/.test
 	SCIPY_ARRAY_API=1 $(PYTEST)
-	$(PYTEST) --doctest-modules --doctest-glob="*.rst" sparsegpc $(TEXT)
+
+# This mode imports each module once, so that classes in docstring examples are those that the
+# package knows.
+test-text: $(VENV)/.test
+	$(PYTEST) --import-mode=prepend --doctest-modules --doctest-glob="*.rst" sparsegpc $(TEXT)
 
 test-fast: $(VENV)/.test  ## Run the tests that are not marked slow
 	$(PYTEST) -m "not slow"
 
 test-floor:  ## Run the tests of the core and of the interface on the oldest supported versions
 	$(MAKE) .venv-floor/.floor VENV=.venv-floor
-	.venv-floor/bin/python -m pytest -q $(FLOOR)
+	.venv-floor/bin/python -m pytest -q -m "not slow" $(FLOOR)
 
-.venv-floor/.floor: .venv-floor/bin/python pyproject.toml
-	.venv-floor/bin/python -m pip install --quiet --editable ".[test]" \
-	    "numpy==1.26.*" "scipy==1.11.*" "scikit-learn==1.6.*" "threadpoolctl==3.1.*" \
-	    "dask==2025.2.*" "distributed==2025.2.*"
+.venv-floor/.floor: .venv-floor/bin/python pyproject.toml tests/floor.txt
+	.venv-floor/bin/python -m pip install --quiet --editable ".[test]" --constraint tests/floor.txt
 	touch $@
 
 harden: $(VENV)/.test  ## Run the long forms of the tests of hardening (some hours)
@@ -73,16 +78,29 @@ harden: $(VENV)/.test  ## Run the long forms of the tests of hardening (some hou
 	$(BIN)/python -m tests.hardening.model_sizes
 	$(BIN)/python -m tests.hardening.memory_grid
 
-lint: $(VENV)/.lint  ## Check style, imports between rooms, and formatting
+lint: $(VENV)/.lint  ## Check style, imports between rooms, formatting, and spelling
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/codespell
 
 format: $(VENV)/.lint  ## Format the code
 	$(BIN)/ruff format .
 
+# Both are built in environments of their own, the wheel from the source distribution.
+dist: $(VENV)/.dist  ## Build what is released into dist/, check it, and try the wheel (a minute)
+	rm -rf dist
+	$(BIN)/python -m build --quiet
+	$(BIN)/twine check --strict dist/*
+	$(PYTHON) -m venv --clear .venv-wheel
+	.venv-wheel/bin/python -m pip install --quiet dist/*.whl
+	.venv-wheel/bin/python -I tests/wheel.py
+
 docs: $(VENV)/.docs  ## Build the documentation into docs/_build/html
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
 	@echo "open docs/_build/html/index.html"
+
+check-docs: docs  ## Check links between the built pages, and whether these fit a phone (with Chromium)
+	$(BIN)/python docs/check_pages.py
 
 bench: $(VENV)/.plot  ## Time, and compare with published tables and scikit-learn (short, no network)
 	$(BIN)/python benchmarks/classification_tables.py --parts binary --sets breast --splits 2 \
