@@ -3,10 +3,13 @@ r"""The covariance of a sum of functions of one column each.
 .. math::
     k(z, x) = \sum_d c_d \exp\left(-\frac{(z_d - x_d)^2}{2 \ell_d^2}\right)
 
-The node follows the protocol of `families`. Most of its time is spent on D exponentials of (M, N)
-arrays, which are computed again in a pullback rather than kept. A column with few distinct values
-needs them at these values only: its part of the matrix is that at its r values, (M, r), times an
-indicator matrix, (r, N), which has a one where the row has the value.
+The node follows the protocol of `families`. D exponentials of (M, N) arrays would take most of its
+time. A column with few distinct values needs them at these values only: its part of the matrix is
+that at its r values, (M, r), times an indicator matrix, (r, N), which has a one where the row has
+the value. An effect whose length scale is not short is a smooth function of x, which interpolation
+between r Chebyshev points gives to rounding: its part is that at these points, (M, r), times the
+values of the Lagrange polynomials, (r, N) (Berrut, Trefethen 2004). Derivatives are those at the
+points. Only the other effects take (M, N) exponentials, which a pullback computes again.
 """
 
 from typing import NamedTuple
@@ -18,10 +21,18 @@ from sparsegpc._core.rows.blocks import strips
 # Up to so many distinct values of a column in a block of rows, the product with zeros and ones
 # takes less time than the exponentials.
 FEW_VALUES = 32
+# As for distinct values; and the largest error of interpolation, in units of the variance.
+MOST_POINTS, INTERPOLATION_ERROR = 60, 1e-15
 # Elements of the arrays of an elementwise step, four of which should fit the processor's cache.
 STRIP_ELEMENTS = 2**15
-# Rows for which the zeros and ones are in memory at once.
-INDICATOR_ROWS = 1024
+# Rows for which indicators and polynomials are in memory at once.
+PIECE_ROWS = 1024
+
+# Ellipses around the range of a column, for the error of interpolation: the sums of their semi-axes
+# and the minor ones, in units of half the range.
+RHOS = 1.0 + np.geomspace(0.05, 200.0, 200)
+MINOR_AXES = 0.5 * (RHOS - 1.0 / RHOS)
+LOG_OVERHEADS = np.log(4.0 / INTERPOLATION_ERROR / (RHOS - 1.0))
 
 
 class _Effect(NamedTuple):
@@ -68,36 +79,36 @@ class MainEffects:
         length_scales, log_variances = self._by_column(params, Z.shape[1])
         # A centre keeps the digits of differences in columns with a large offset.
         centre = np.partition(Z, len(Z) // 2, axis=0)[len(Z) // 2]
-        few = _few_values(X)
-        many = [d for d in range(X.shape[1]) if d not in few]
+        tables = _tables(X, centre, length_scales)
+        others = [d for d in range(X.shape[1]) if d not in tables]
 
-        def effect(d, values):
+        def effect(d, centred):
             unit = np.sqrt(2.0) * length_scales[d]
-            z, x = (Z[:, d] - centre[d]) / unit, (values - centre[d]) / unit
-            return _Effect(z, x, log_variances[d])
+            return _Effect((Z[:, d] - centre[d]) / unit, centred / unit, log_variances[d])
 
         def effects():
-            """Return those of columns with few values, at these, and those of the other columns."""
-            return [effect(d, few[d]) for d in few], [effect(d, X[:, d]) for d in many]
+            """Return those with a table, at its values, and the others, at the rows."""
+            at_values = [effect(d, table.values) for d, table in tables.items()]
+            return at_values, [effect(d, X[:, d] - centre[d]) for d in others]
 
         at_values, at_rows = effects()
         K = np.zeros((len(Z), len(X)))
         _add_values(at_rows, K)
-        if few:
+        if tables:
             parts = [_add_values([e], np.zeros((len(Z), len(e.x)))) for e in at_values]
             values = np.hstack(parts)
-            for rows, indicators in _indicators(few, X):
-                K[:, rows] += values @ indicators
+            for rows, weights in _weights(tables, X, centre):
+                K[:, rows] += values @ weights
 
         def pullback(adjoint, wrt_Z=False):
             at_values, at_rows = effects()
             result = np.empty((2 + len(Z), Z.shape[1]))
-            result[:, many] = _contract(at_rows, adjoint, wrt_Z)
-            if few:
-                by_value = sum(adjoint[:, rows] @ ones.T for rows, ones in _indicators(few, X))
+            result[:, others] = _contract(at_rows, adjoint, wrt_Z)
+            if tables:
+                by_value = sum(adjoint[:, rows] @ w.T for rows, w in _weights(tables, X, centre))
                 ends = np.cumsum([len(e.x) for e in at_values])[:-1]
                 for d, e, part in zip(
-                    few, at_values, np.split(by_value, ends, axis=1), strict=True
+                    tables, at_values, np.split(by_value, ends, axis=1), strict=True
                 ):
                     result[:, [d]] = _contract([e], part, wrt_Z)
             by_length_scale, by_variance, grad_Z = result[0], result[1], result[2:]
@@ -116,6 +127,79 @@ class MainEffects:
         return self._by_parameter(np.zeros(X.shape[1]), by_variance)
 
 
+class _DistinctValues(NamedTuple):
+    """The distinct values (r,) of a column, relative to its centre."""
+
+    values: np.ndarray
+
+    def weights(self, x):
+        """Return (r, n) ones where a row has one of the values, and zeros elsewhere."""
+        return (self.values[:, None] == x).astype(np.float64)
+
+
+class _ChebyshevPoints(NamedTuple):
+    """Chebyshev points of the range of a column: ``unit`` (r,) are those of [-1, 1].
+
+    ``middle``, relative to the centre of the column, and ``half`` describe the range.
+    """
+
+    unit: np.ndarray
+    middle: float
+    half: float
+
+    @property
+    def values(self):
+        return self.middle + self.half * self.unit
+
+    def weights(self, x):
+        """Return the Lagrange polynomials of the points at x, (r, n), by barycentric weights."""
+        signs = (-1.0) ** np.arange(len(self.unit))
+        signs[[0, -1]] *= 0.5
+        distances = (x - self.middle) / self.half - self.unit[:, None]
+        points, rows = np.nonzero(distances == 0.0)
+        distances[points, rows] = 1.0
+        weights = signs[:, None] / distances
+        weights /= weights.sum(axis=0)
+        # At a point its own polynomial is one, and all others are zero.
+        weights[:, rows] = 0.0
+        weights[points, rows] = 1.0
+        return weights
+
+
+def _tables(X, centre, length_scales):
+    """Return a dict from columns to few values of each from which its effect at all rows follows.
+
+    Columns that need many such values are left out.
+    """
+    tables = {}
+    for d, values in _few_values(X).items():
+        tables[d] = _DistinctValues(values - centre[d])
+    for d in range(X.shape[1]):
+        if d in tables:
+            continue
+        low, high = X[:, d].min() - centre[d], X[:, d].max() - centre[d]
+        half = 0.5 * (high - low)
+        n_points = _n_chebyshev_points(half / length_scales[d])
+        if half > 0.0 and n_points <= min(MOST_POINTS, len(X) // 4):
+            unit = np.cos(np.pi * np.arange(n_points) / (n_points - 1))
+            tables[d] = _ChebyshevPoints(unit, 0.5 * (low + high), half)
+    return tables
+
+
+def _n_chebyshev_points(half_range):
+    """Return the number of Chebyshev points that interpolate an effect to rounding.
+
+    `half_range`, half the range of the column in length scales, is h below. In the ellipse with
+    foci at the ends of the range and semi-axes of sum rho times h and minor axis b h, an effect of
+    variance 1 is at most exp(h^2 b^2 / 2), so n + 1 points have an error of at most 4 exp(h^2 b^2 /
+    2) / (rho^n (rho - 1)) (Trefethen 2013, theorem 8.2).
+    """
+    with np.errstate(over="ignore"):
+        log_largest = 0.5 * (half_range * MINOR_AXES) ** 2
+    degrees = (log_largest + LOG_OVERHEADS) / np.log(RHOS)
+    return int(min(np.ceil(degrees.min()), 2 * MOST_POINTS)) + 1
+
+
 def _few_values(X):
     """Return the distinct values of the columns that have few, as a dict from the column."""
     few, most = {}, min(FEW_VALUES, len(X) // 4)
@@ -128,13 +212,12 @@ def _few_values(X):
     return few
 
 
-def _indicators(few, X):
-    """Yield slices of rows and the (r, n) array of ones where a row has one of the r values."""
-    values = np.concatenate(list(few.values()))[:, None]
-    columns = np.repeat(list(few), [len(part) for part in few.values()])
-    for start in range(0, len(X), INDICATOR_ROWS):
-        rows = slice(start, start + INDICATOR_ROWS)
-        yield rows, (values == X[rows].T[columns]).astype(np.float64)
+def _weights(tables, X, centre):
+    """Yield slices of rows and the weights (r, n) of all tables' values at these rows."""
+    for start in range(0, len(X), PIECE_ROWS):
+        rows = slice(start, start + PIECE_ROWS)
+        parts = [table.weights(X[rows, d] - centre[d]) for d, table in tables.items()]
+        yield rows, np.vstack(parts)
 
 
 def _add_values(effects, K):

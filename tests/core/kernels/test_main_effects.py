@@ -58,12 +58,41 @@ def test_distinct_values_change_nothing_but_rounding(seed, n, m):
         assert_allclose(ours, others, rtol=1e-9, atol=1e-12 * size * np.exp(-params[:4].min()))
 
 
-def test_indicators_in_several_pieces(rng, monkeypatch):
+@given(seed=st.integers(0, 2**31), log_length=st.floats(-2.0, 4.0), offset=st.floats(-1e6, 1e6))
+def test_interpolation_is_exact_to_rounding(seed, log_length, offset):
+    """Of effects of any length scale, values that are Chebyshev points, and points out of range."""
+    rng = np.random.RandomState(seed)
+    x = np.append(rng.uniform(-3.0, 3.0, 400), [-3.0, 0.0, 3.0])
+    z = np.append(rng.uniform(-4.0, 4.0, 6), [-3.0, 3.0, 9.0])
+    X, Z, params = x[:, None] + offset, z[:, None] + offset, np.array([log_length, 0.3])
+    table = main_effects._tables(X, np.zeros(1), np.exp(params[:1])).get(0)
+    if abs(log_length + 0.75) > 0.25:
+        # Short length scales need too many points.
+        assert (table is None) == (log_length < -0.75)
+    scaled = (Z - X.T) * np.exp(-log_length)
+    expected = np.exp(0.3 - 0.5 * scaled**2)
+    adjoint = rng.randn(*expected.shape)
+    K, pullback = MainEffects().evaluate(params, Z, X)
+    gradient, grad_Z = pullback(adjoint, True)
+    # The offset costs digits of X itself, in units of the length scale.
+    rounding = 1e-14 + 1e-16 * abs(offset) * np.exp(-log_length)
+    assert_allclose(K, expected, atol=2.0 * rounding)
+    by_length_scale, by_variance = (
+        np.vdot(adjoint, expected * scaled**2),
+        np.vdot(adjoint, expected),
+    )
+    atol = 10.0 * rounding * np.abs(adjoint).sum()
+    assert_allclose(gradient, [by_length_scale, by_variance], atol=atol)
+    by_Z = -np.sum(adjoint * expected * scaled, axis=1) * np.exp(-log_length)
+    assert_allclose(grad_Z[:, 0], by_Z, atol=atol * np.exp(-log_length))
+
+
+def test_pieces_of_rows_change_nothing_but_rounding(rng, monkeypatch):
     X, Z, adjoint = mixed_rows(rng, 100), rng.randn(6, 4), rng.randn(6, 100)
     kernel, params = MainEffects(4, 4), rng.randn(8)
     K, pullback = kernel.evaluate(params, Z, X)
     expected = pullback(adjoint, True)
-    monkeypatch.setattr(main_effects, "INDICATOR_ROWS", 7)
+    monkeypatch.setattr(main_effects, "PIECE_ROWS", 7)
     K_pieces, pullback_pieces = kernel.evaluate(params, Z, X)
     assert_allclose(K_pieces, K, rtol=1e-14)
     for ours, others in zip(pullback_pieces(adjoint, True), expected, strict=True):
