@@ -17,6 +17,7 @@ PROGRAMS = (
     "thesis_pictures",
     "titsias_tables",
     "hensman_tables",
+    "hensman_references",
     "uhrenholt_points",
     "tabular_report",
     "fit_times",

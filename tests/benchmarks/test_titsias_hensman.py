@@ -3,6 +3,7 @@
 from argparse import Namespace
 
 import evidence
+import hensman_references
 import hensman_tables
 import numpy as np
 import pytest
@@ -50,7 +51,7 @@ def test_each_published_figure_is_there_once(program, key):
     assert len(set(keys)) == len(keys) > 50
 
 
-@pytest.mark.parametrize("program", [titsias_tables, hensman_tables])
+@pytest.mark.parametrize("program", [titsias_tables, hensman_tables, hensman_references])
 def test_results_have_the_columns_and_no_fit_twice(program):
     records = evidence.read(program.RESULTS)
     assert tuple(records[0]) == program.FIELDS
@@ -139,6 +140,50 @@ def test_hensman_fragments_and_pictures(tmp_path, monkeypatch):
     monkeypatch.delenv("SPARSEGPC_DATA", raising=False)
     hensman_tables.render(tmp_path)
     text = (tmp_path / "hensman_table1.rst").read_text(encoding="utf-8")
-    assert '".41 ± .09",".34 ± .01",".46 ± .00"' in text
+    assert '"ringnorm (400)","8",".41 ± .09"' in text
     for method in ("moved", "chosen"):
         assert (tmp_path / f"hensman_banana_{method}.png").stat().st_size > 10_000
+
+
+def test_references_are_kept_and_not_repeated(two_moons, tmp_path, monkeypatch):
+    pytest.importorskip("tqdm")
+    pytest.importorskip("contourpy")
+    X, y = two_moons.X, two_moons.y
+    parts = X[:60], y[:60], X[400:], y[400:]
+    monkeypatch.setattr(hensman_references, "split_rows", lambda name, split: parts)
+    path = tmp_path / "results.csv"
+    sizes = {"EPFitc": "8", "EPFitc, centres": "8", "EP": "all", "MFSp": "8", "MF": "all"}
+    asked = [("ida_banana", method, size, 0) for method, size in sizes.items()]
+    lines = tmp_path / "lines.csv"
+    hensman_references.run(asked, path, lines)
+    hensman_references.run(asked, path, lines)
+    records = evidence.read(path)
+    assert [record["n_inducing"] for record in records] == ["8", "8", "60", "8", "60"]
+    assert all(float(record["log_loss"]) < 0.6 for record in records)
+    assert not any(map(hensman_references.has_failed, records))
+    panels = {line["method"]: line for line in evidence.read(lines) if line["kind"] == "point"}
+    assert list(panels) == ["EPFitc", "EPFitc, centres", "MFSp"]
+    assert len(panels["MFSp"]["x"].split()) == 8
+
+
+def test_references_count_failures_and_splits_beside_the_median():
+    key = {"set": "a", "method": "EP", "size": "all"}
+    lines = [("0.2", "1"), ("0.3", "0"), ("0.7", "1"), ("0.4", "1")]
+    records = [key | {"log_loss": loss, "converged": reached} for loss, reached in lines]
+    assert hensman_references.cell(records, "a", "EP", "all") == ".35 ± .43 (2 of 4 failed)"
+    assert hensman_references.cell(records[::3], "a", "EP", "all") == ".30 ± .28 (2 splits)"
+    assert hensman_references.cell(5 * records[::3], "a", "EP", "all") == ".30 ± .21"
+
+
+def test_references_stand_beside_the_published_figures(tmp_path, monkeypatch):
+    pytest.importorskip("matplotlib")
+    monkeypatch.delenv("SPARSEGPC_DATA", raising=False)
+    hensman_references.render(tmp_path)
+    for method in ("EPFitc", "MFSp"):
+        assert (tmp_path / f"hensman_banana_{method}.png").stat().st_size > 10_000
+    text = (tmp_path / "hensman_references.rst").read_text(encoding="utf-8")
+    (row,) = (line for line in text.splitlines() if line.startswith('   "ringnorm (400)"'))
+    cells = row.strip().strip('"').split('","')
+    assert cells[2] == ".34 ± .01"
+    assert cells[5] == ".46 ± .00"
+    assert hensman_tables.MISSING not in row
