@@ -13,6 +13,9 @@ import numpy as np
 
 from sparsegpc._core.numerics.floats import EPSILON
 
+# No step is cut to a smaller fraction of its length.
+SHORTEST = 2.0**-1000
+
 
 class CorrectionPairs:
     """Steps of a search and the decreases of the gradient over them, from which L-BFGS learns.
@@ -88,9 +91,11 @@ def maximize_lbfgs(
     tol : float
         Stop when a step would gain less than this.
     max_iter : int
-        Maximum number of steps. A step takes one evaluation, and one more each time it is halved.
+        Maximum number of steps. A step takes one evaluation, and about ``2 log2(k) + 2`` if it must
+        be halved k times.
     shortest : float
-        Stop if a step still lowers the value at this fraction of its full length.
+        Stop if a step still lowers the value at this fraction of its full length, unless the slope
+        promises more than `tol` even then.
     pairs : CorrectionPairs or None
         Those of an earlier search, to which this one adds its own.
     is_stopped : callable
@@ -109,14 +114,35 @@ def maximize_lbfgs(
         converged = not 0.5 * float((best.gradient * step).sum()) > tol
         if converged:
             break
-        length, gain = 1.0, -np.inf
-        # Where the curvature is nearly zero, full steps are far too long.
-        while gain < 0.0 and length >= shortest and not is_stopped():
-            trial = evaluate(best.x + length * step)
-            gain = trial.value - best.value
-            length *= 0.5
-        if not gain >= 0.0:
+        trial = _longest_rise(evaluate, best, step, tol, shortest, is_stopped)
+        if trial is None:
             break
         pairs.add(trial.x - best.x, best.gradient - trial.gradient)
         best = trial
     return best, converged
+
+
+def _longest_rise(evaluate, best, step, tol, shortest, is_stopped):
+    """Return the point after the least halvings of a step that do not lower the value, or None.
+
+    Where the curvature is nearly zero, full steps may be too long by many orders of magnitude. So
+    the numbers of halvings that are tried double, and then the least one is found by bisection.
+    """
+    # Of a concave function no step gains more than the slope times its length.
+    slope = float((best.gradient * step).sum())
+    promised = tol / slope if tol < slope < np.inf else 1.0
+    most = int(-np.log2(max(min(shortest, promised), SHORTEST)))
+    found, too_few, n_halvings = None, -1, 0
+    while too_few < most and not is_stopped():
+        trial = evaluate(best.x + 0.5**n_halvings * step)
+        if trial.value - best.value >= 0.0:
+            found, enough = trial, n_halvings
+        else:
+            too_few = n_halvings
+        if found is None:
+            n_halvings = min(max(1, 2 * n_halvings), most)
+        elif enough - too_few == 1:
+            break
+        else:
+            n_halvings = (enough + too_few) // 2
+    return found

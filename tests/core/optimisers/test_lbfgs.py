@@ -70,6 +70,27 @@ def test_a_step_that_is_too_long_is_halved():
     assert_allclose(best.x, problem.top, atol=1e-4)
 
 
+@pytest.mark.parametrize("start", [30.0, 60.0, 100.0])
+def test_newton_steps_from_where_a_function_is_nearly_straight_find_the_top(start):
+    """Such is the log density of a positive number far below its mean."""
+    n_evaluations = 0
+
+    def evaluate(x):
+        nonlocal n_evaluations
+        n_evaluations += 1
+        with np.errstate(over="ignore"):
+            fall = np.exp(-x)
+        return SimpleNamespace(x=x, value=-float((x + fall).sum()), gradient=fall - 1.0)
+
+    best, solved = maximize_lbfgs(
+        evaluate, evaluate(np.array([start])), lambda gradient: np.exp(start) * gradient, 1e-9
+    )
+    assert solved
+    assert_allclose(best.x, 0.0, atol=1e-3)
+    # A halving at a time, the first step alone would take as many as its binary digits.
+    assert n_evaluations < 100
+
+
 def test_a_start_at_the_top_stays():
     problem = Concave(2, (3,), 1.0)
     start = problem.evaluate(problem.top)
