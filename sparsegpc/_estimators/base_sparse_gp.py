@@ -30,6 +30,7 @@ from sparsegpc._estimators.kernels.spread import measure_spread
 from sparsegpc._estimators.latent import by_row, latent_moments
 from sparsegpc._estimators.learning import (
     Problem,
+    add_points,
     check_auto,
     learns,
     pay_for_points,
@@ -61,7 +62,7 @@ class BaseSparseGP(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
         Whether the columns have length scales of their own, as in :class:`SparseGPRegressor`.
     main_effects : bool or "auto", default="auto"
         Whether to add a function of each column to the kernel, as in :class:`SparseGPRegressor`.
-    n_inducing : int or "auto", default=200
+    n_inducing : int, "auto" or None, default=None
         Maximum number of inducing points. :class:`SparseGPRegressor` describes this and the other
         parameters in detail.
     selector : str, InducingPointSelector or array (n_points, n_features), default="auto"
@@ -188,7 +189,11 @@ class BaseSparseGP(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
 
     _parameter_constraints = {
         **KERNEL_CONSTRAINTS,
-        "n_inducing": [Interval(numbers.Integral, 1, None, closed="left"), StrOptions({"auto"})],
+        "n_inducing": [
+            Interval(numbers.Integral, 1, None, closed="left"),
+            StrOptions({"auto"}),
+            None,
+        ],
         "selector": [StrOptions({AUTO, *METHODS}), InducingPointSelector, "array-like"],
         "selection_tol": [Interval(numbers.Real, 0, None, closed="left")],
         "certificate_tol": [Interval(numbers.Real, 0, None, closed="neither")],
@@ -219,7 +224,7 @@ class BaseSparseGP(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
         *,
         length_scales="auto",
         main_effects="auto",
-        n_inducing=200,
+        n_inducing=None,
         selector="auto",
         selection_tol=1e-5,
         certificate_tol=1e-2,
@@ -355,6 +360,7 @@ class BaseSparseGP(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
             warm = starts is None and self.warm_start and hasattr(self, "_theta")
             found = search(self, problem, rng, warm=warm, starts=starts, first=first)
         result, growth = found
+        result = add_points(self, problem, result, rng)
         result = pay_for_points(self, problem, result)
         self.growth_ = None if growth is None else growth.history
         self.growth_end_ = None if growth is None else growth.end

@@ -121,12 +121,16 @@ class SparseGPClassifier(ClassPredictions, BaseSparseGP):
         labels, so strings that sort otherwise must be replaced by codes.
 
         To change settings, pass an instance of a class in :mod:`sparsegpc.likelihoods`.
-    n_inducing : int or "auto", default=200
+    n_inducing : int, "auto" or None, default=None
         Maximum number of inducing points; it is silently limited to the number of distinct rows.
         More points bring the bound closer to that of the full Gaussian process, at a cost of O(M^2)
-        per row. "auto" doubles the number of points until the certificate is at most
-        `certificate_tol` and doubling once more confirms it, doubling hardly raises the bound, or
-        `max_inducing` is reached; ``growth_end_`` gives the reason.
+        per row. None means 200; if these leave a `cost_per_row_` of more than 0.005 and there are
+        fewer than 8000 rows, learning goes on with more points, so many that an evaluation of the
+        bound takes as long as for 8000 rows: 600 points for 900 rows,
+        400 for 2000, and fewer for more than two classes.
+        "auto" doubles the number of points until the certificate is at most `certificate_tol` and
+        doubling once more confirms it, doubling hardly raises the bound, or `max_inducing` is
+        reached; ``growth_end_`` gives the reason.
     selector : str, InducingPointSelector or array (n_points, n_features), default="auto"
         How points are chosen. "auto" chooses rows as "rpcholesky" does, and replaces them by the
         centroids of the rows around them if these have a higher bound; the points are then no
@@ -375,7 +379,7 @@ class SparseGPClassifier(ClassPredictions, BaseSparseGP):
         length_scales="auto",
         main_effects="auto",
         likelihood="auto",
-        n_inducing=200,
+        n_inducing=None,
         selector="auto",
         selection_tol=1e-5,
         certificate_tol=1e-2,

@@ -41,7 +41,7 @@ class SparseGPGeneralizedRegressor(ResponsePredictions, BaseSparseGP):
 
         "gamma" is for positive numbers whose standard deviation is proportional to their mean.
         "weibull" and "log-normal" are for durations, of which some may be censored.
-    n_inducing : int or "auto", default=200
+    n_inducing : int, "auto" or None, default=None
         Maximum number of inducing points. :class:`SparseGPRegressor` describes this and the other
         parameters in detail.
     selector : str, InducingPointSelector or array (n_points, n_features), default="auto"
@@ -177,7 +177,7 @@ class SparseGPGeneralizedRegressor(ResponsePredictions, BaseSparseGP):
         length_scales="auto",
         main_effects="auto",
         likelihood="auto",
-        n_inducing=200,
+        n_inducing=None,
         selector="auto",
         selection_tol=1e-5,
         certificate_tol=1e-2,

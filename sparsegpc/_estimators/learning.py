@@ -11,6 +11,12 @@ from sparsegpc._core.bounds.slacks import SLACKS, sums_over_rows
 from sparsegpc._core.learning.few_rows import FewRows
 from sparsegpc._core.learning.fit import FitResult, fit, solve_final
 from sparsegpc._core.learning.fit_from import Climb, Limits
+from sparsegpc._core.learning.more_points import (
+    FIRST_POINTS,
+    affordable_points,
+    are_too_few,
+    fit_further,
+)
 from sparsegpc._core.learning.number_of_points import Growth, grow
 from sparsegpc._core.learning.point_cost import keep_worthwhile_points
 from sparsegpc._core.learning.progress import Progress
@@ -92,7 +98,7 @@ def search(estimator, problem, rng, *, warm=False, starts=None, first=None):
         _check_same_kernel(estimator, problem)
         _check_same_parameters(estimator, problem)
     if estimator.n_inducing != "auto":
-        choose = point_selector(estimator, problem, rng)
+        choose = point_selector(estimator, problem, rng, warm)
         if warm:
             first = _last_points(estimator, choose, problem.rows)
         return Found(_search(estimator, problem, rng, choose, warm, starts, first))
@@ -127,6 +133,29 @@ def search(estimator, problem, rng, *, warm=False, starts=None, first=None):
     for step in growth.history:
         step["lower_bound"] += problem.offset
     return Found(growth.result, growth)
+
+
+def add_points(estimator, problem, result, rng):
+    """Return the `FitResult` with more points if their number is free and they are worthwhile."""
+    may_add = estimator.n_inducing is None and isinstance(estimator.selector, str)
+    if not may_add or estimator.optimize_inducing:
+        return result
+    model, rows = problem.model, problem.rows
+    n_points = _most_points(problem)
+    if len(result.best.points.Z) >= n_points or not are_too_few(model, result):
+        return result
+    choose = make_choice(
+        estimator.selector, n_points, estimator.selection_tol, rows.X, rows.weight, rng
+    )
+    max_iter = estimator.max_iter if learns(estimator, problem.parameters) else 0
+    limits = Limits(max_iter, estimator.max_reselections, problem.progress)
+    report = partial(_report, estimator, problem) if estimator.verbose else None
+    return fit_further(model, result, choose, problem.parameters.bounds, limits, report)
+
+
+def _most_points(problem):
+    """Return the most points that a fit uses by default."""
+    return affordable_points(len(problem.rows.X), problem.model.n_functions)
 
 
 def pay_for_points(estimator, problem, result):
@@ -272,18 +301,15 @@ def _restarts(estimator, problem, rng):
     return [rng.uniform(*bounds.T) for _ in range(n_restarts)]
 
 
-def point_selector(estimator, problem, rng):
+def point_selector(estimator, problem, rng, warm=False):
     """Return the selector of points that the parameter `selector` specifies."""
     selector, rows = estimator.selector, problem.rows
     if isinstance(selector, str):
-        return make_choice(
-            selector,
-            estimator.n_inducing,
-            estimator.selection_tol,
-            rows.X,
-            rows.weight,
-            rng,
-        )
+        n_points = estimator.n_inducing
+        if n_points is None:
+            n_last = len(estimator.inducing_points_) if warm else 0
+            n_points = max(FIRST_POINTS, min(n_last, _most_points(problem)))
+        return make_choice(selector, n_points, estimator.selection_tol, rows.X, rows.weight, rng)
     if not isinstance(selector, InducingPointSelector):
         points = check_inducing_points(selector, estimator.n_features_in_)
         return FixedSelector(points)

@@ -12,7 +12,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.linalg import LinAlgError
 
-from sparsegpc._core.learning.fit_from import Climb, Limits, climb_further
+from sparsegpc._core.learning.fit import result_of
+from sparsegpc._core.learning.fit_from import Limits, Start, fit_from
+from sparsegpc._core.learning.hyperparameters import unknown_hessian
 from sparsegpc._core.selection.selectors import InducingPoints
 from sparsegpc._estimators.kernels.named_kernels import MANY_COLUMNS, KernelChoice
 from sparsegpc._estimators.kernels.sklearn_kernels import walk
@@ -90,14 +92,17 @@ def decide_main_effects(estimator, problem_of, rng):
     begin, end = part.model.kernel.n_params, richer.model.kernel.n_params
     theta = np.insert(plain.theta, begin, richer.parameters.rescaled[begin:end])
     try:
-        best = _climb(simple, richer, theta, plain.objective + FIRST_GAIN, rng)
+        limits, climbed = _climb(simple, richer, theta, plain.objective + FIRST_GAIN, rng)
     except LinAlgError:
         # The kernel without main effects is usable.
         return decision(without, plain, found)
+    best = climbed.best
     shared = np.delete(best.theta, np.arange(begin, end))
     gain = best.elbo - plain.elbo
     gain += richer.model.prior.log_density(best.theta) - part.model.prior.log_density(shared)
     if gain > max(np.log(part.model.total_weight), FIRST_GAIN):
+        if is_complete:
+            return Decision(with_effects, found=Found(result_of(richer.model, climbed, limits)))
         return decision(with_effects, best)
     return decision(without, plain, found)
 
@@ -112,11 +117,14 @@ def _part(problem):
 
 
 def _climb(estimator, problem, theta, rival, rng):
-    """Return the best `Evaluation` of a climb from theta, soon if it does not exceed `rival`."""
-    selector, bounds = point_selector(estimator, problem, rng), problem.parameters.bounds
-    first = Limits(min(FIRST_ITERATIONS, estimator.max_iter), 0, problem.progress)
-    climb = climb_further(problem.model, Climb(theta), selector, bounds, first)
-    if climb.end.objective > rival and not problem.progress.stopped:
-        limits = Limits(estimator.max_iter, estimator.max_reselections, problem.progress)
-        climb = climb_further(problem.model, climb, selector, bounds, limits)
-    return climb.end
+    """Return the `Limits` of a climb from theta, and its `LocalFit`; soon if `rival` is higher."""
+    model, selector = problem.model, point_selector(estimator, problem, rng)
+    bounds, progress = problem.parameters.bounds, problem.progress
+    limits = Limits(min(FIRST_ITERATIONS, estimator.max_iter), 0, progress)
+    start = Start(theta, None, unknown_hessian(model, len(theta)))
+    found = fit_from(model, start, selector, bounds, limits)
+    if found.best.objective > rival and not progress.stopped:
+        limits = Limits(estimator.max_iter, estimator.max_reselections, progress)
+        start = Start(found.best.theta, found.best.states, found.hessian)
+        found = fit_from(model, start, selector, bounds, limits)
+    return limits, found

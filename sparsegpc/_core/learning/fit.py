@@ -30,6 +30,7 @@ from sparsegpc._core.learning.hyperparameters import unknown_hessian
 from sparsegpc._core.learning.progress import Progress
 from sparsegpc._core.learning.pruned_columns import bring_back
 from sparsegpc._core.models.evaluation import Evaluation
+from sparsegpc._core.optimisers.bfgs import BFGSHessian
 from sparsegpc._core.optimisers.lbfgs import CorrectionPairs
 
 # The last evaluation solves the sites to this fraction of the tolerance of the bound.
@@ -53,7 +54,8 @@ class FitResult(NamedTuple):
     ``trivial`` is true if it is no better than a constant function, and ``stopped`` if the callback
     stopped the fit. ``message`` states why the fit did not converge; it is empty if it did.
     ``full_evaluations`` counts the evaluations of the bound on all rows. ``before_removals`` is
-    the best evaluation before points were removed, or None if none were.
+    the best evaluation before points were removed, or None if none were. ``hessian`` is that of
+    the `LocalFit` that ended there.
     """
 
     best: Evaluation
@@ -63,6 +65,7 @@ class FitResult(NamedTuple):
     full_evaluations: int = 0
     stopped: bool = False
     before_removals: Evaluation | None = None
+    hessian: BFGSHessian | None = None
 
     @property
     def converged(self):
@@ -156,6 +159,30 @@ def solve_final(model, theta, points, states, wrt_theta=True):
         tol=FINAL_TOL_SHARE * model.tol,
         max_iter=MAX_FINAL_ITERATIONS,
         wrt_theta=wrt_theta,
+    )
+
+
+def result_of(model, found, limits, n_before=0):
+    """Return the `FitResult` of a `LocalFit`, with sites solved to the final tolerance.
+
+    ``model.counts.full_evaluations`` was `n_before` when the fit began.
+    """
+    best, history, message, hessian = found
+    # A stop during the last evaluation leaves nothing out.
+    stopped = limits.progress.stopped
+    best = solve_final(model, best.theta, best.points, best.states, wrt_theta=limits.max_iter > 0)
+    limits.progress.evaluated(model, best)
+    message = STOPPED if stopped else message
+    if not best.converged:
+        message = SITES_UNSOLVED.format(MAX_FINAL_ITERATIONS)
+    return FitResult(
+        best,
+        history,
+        trivial=best.objective <= floor(model),
+        message=message,
+        full_evaluations=model.counts.full_evaluations - n_before,
+        stopped=limits.progress.stopped,
+        hessian=hessian,
     )
 
 
@@ -311,7 +338,7 @@ class _Fit:
 
     def _move_further(self, small, pairs):
         """Continue the moves of the `_Fit` of a part of the rows, on all rows."""
-        best, _, message = small._best
+        best, _, message, _ = small._best
         max_iter = max(1, round(LAST_SHARE * self._limits.max_iter))
         start, end = inducing_points.move_further(
             self._model, best, self._bounds, max_iter, self._progress, pairs
@@ -321,19 +348,5 @@ class _Fit:
             self._report(1, len(end.points.Z), end.elbo)
 
     def result(self):
-        """Solve the sites of the best evaluation and return the `FitResult`."""
-        (best, history, message), stopped = self._best, self._progress.stopped
-        best = solve_final(
-            self._model,
-            best.theta,
-            best.points,
-            best.states,
-            wrt_theta=self._limits.max_iter > 0,
-        )
-        self._progress.evaluated(self._model, best)
-        message = STOPPED if stopped else message
-        if not best.converged:
-            message = SITES_UNSOLVED.format(MAX_FINAL_ITERATIONS)
-        n_full = self._model.counts.full_evaluations - self._n_before
-        trivial = best.objective <= self._floor
-        return FitResult(best, history, trivial, message, n_full, self._progress.stopped)
+        """Return the `FitResult`."""
+        return result_of(self._model, self._best, self._limits, self._n_before)

@@ -78,12 +78,14 @@ class Climb(NamedTuple):
 class LocalFit(NamedTuple):
     """The best evaluation of a fit from one start, and the bound after each selection of points.
 
-    ``message`` states why the fit did not converge; it is empty if it did.
+    ``message`` states why the fit did not converge; it is empty if it did. ``hessian`` is what it
+    learned, or None if it did not use quasi-Newton steps.
     """
 
     best: Evaluation
     bounds: list
     message: str
+    hessian: BFGSHessian | None = None
 
 
 def fit_from(model, start, selector, bounds, limits, first=None, report=None, rival=-np.inf):
@@ -137,7 +139,7 @@ def fit_from(model, start, selector, bounds, limits, first=None, report=None, ri
         if n_worse == PATIENCE or limits.progress.stopped or is_fixed(model, selector):
             break
         theta, states = current.theta, current.states
-    return LocalFit(best, history, message)
+    return LocalFit(best, history, message, hessian)
 
 
 def climb_further(model, climb, selector, bounds, limits):

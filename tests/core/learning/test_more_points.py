@@ -1,0 +1,106 @@
+"""Learning goes on with more points: how many there are, and what the continued fit reaches."""
+
+import pytest
+from numpy.linalg import LinAlgError
+from numpy.testing import assert_array_equal
+
+from sparsegpc._core.learning import more_points
+from sparsegpc._core.learning.fit import STOPPED
+from sparsegpc._core.learning.fit_from import Limits
+from sparsegpc._core.learning.more_points import affordable_points, are_too_few, fit_further
+from sparsegpc._core.learning.progress import Progress
+from sparsegpc._core.selection.selectors import PivotedSelector
+from tests.core.learning.fit_cases import BOUNDS, learn, make_model
+
+
+def further(model, result, n_points, *, max_iter=30, progress=None, **options):
+    progress = Progress() if progress is None else progress
+    selector = PivotedSelector("argmax", n_points)
+    limits = Limits(max_iter, 4, progress)
+    return fit_further(model, result, selector, BOUNDS, limits, **options)
+
+
+@pytest.mark.parametrize("n_functions", [1, 3])
+def test_an_evaluation_costs_no_more_than_with_eight_thousand_rows(n_functions):
+    for n_rows in (1, 50, 684, 2000, 7999, 8000, 10**7):
+        n_points = affordable_points(n_rows, n_functions)
+        cost = n_functions * n_rows * n_points**2
+        assert n_points == 200 or cost <= 8000 * 200**2 < cost * (1.0 + 1.0 / n_points) ** 2
+    assert [affordable_points(n) for n in (900, 2000, 8000)] == [596, 400, 200]
+
+
+def test_a_continued_fit_is_as_good_as_one_with_as_many_points_from_the_start():
+    model = make_model()
+    few = learn(model, choose=PivotedSelector("argmax", 3))
+    assert are_too_few(model, few)
+    reports, n_before = [], model.counts.full_evaluations
+    found = further(model, few, 12, report=lambda *report: reports.append(report))
+    whole = learn(make_model(), choose=PivotedSelector("argmax", 12))
+    assert len(found.best.points.Z) == 12
+    assert found.best.objective > few.best.objective + 1.0
+    assert found.best.objective > whole.best.objective - 0.01
+    assert found.converged
+    assert not found.trivial
+    assert found.bounds[: len(few.bounds)] == few.bounds
+    assert [report[2] for report in reports] == found.bounds[len(few.bounds) :]
+    n_more = model.counts.full_evaluations - n_before
+    assert found.full_evaluations == few.full_evaluations + n_more
+    assert not are_too_few(model, found)
+
+
+def test_the_hessian_of_the_first_fit_saves_evaluations():
+    counts = []
+    for is_known in (True, False):
+        model = make_model()
+        few = learn(model, choose=PivotedSelector("argmax", 6))
+        assert few.hessian is not None
+        n_before = model.counts.evaluations
+        further(model, few if is_known else few._replace(hessian=None), 12)
+        counts.append(model.counts.evaluations - n_before)
+    assert counts[0] <= counts[1]
+
+
+def test_points_that_lower_the_bound_are_not_kept():
+    model = make_model()
+    many = learn(model, choose=PivotedSelector("argmax", 12))
+    progress = Progress()
+    found = further(model, many, 2, progress=progress)
+    assert_array_equal(found.best.points.Z, many.best.points.Z)
+    assert found.best.elbo == pytest.approx(many.best.elbo, abs=1e-8)
+    assert found.bounds == many.bounds
+    # The last evaluation on record is that of the result.
+    assert progress.history()["lower_bound"][-1] == found.best.elbo
+
+
+def test_without_iterations_the_hyperparameters_stay():
+    model = make_model()
+    few = learn(model, choose=PivotedSelector("argmax", 3), max_iter=0)
+    found = further(model, few, 12, max_iter=0)
+    assert_array_equal(found.best.theta, few.best.theta)
+    assert found.best.elbo > few.best.elbo
+
+
+def test_a_stopped_fit_does_not_go_on():
+    model = make_model()
+    few = learn(model, choose=PivotedSelector("argmax", 3))
+    assert not are_too_few(model, few._replace(stopped=True))
+
+
+def test_a_stop_keeps_the_best_evaluation():
+    model = make_model()
+    few = learn(model, choose=PivotedSelector("argmax", 3))
+    found = further(model, few, 12, progress=Progress(lambda step: True))
+    assert found.stopped
+    assert found.message == STOPPED
+    assert found.best.objective >= few.best.objective
+
+
+def test_more_points_that_fail_leave_the_result(monkeypatch):
+    model = make_model()
+    few = learn(model, choose=PivotedSelector("argmax", 3))
+
+    def fails(*args, **options):
+        raise LinAlgError
+
+    monkeypatch.setattr(more_points, "fit_from", fails)
+    assert further(model, few, 12) is few
