@@ -121,5 +121,5 @@ tabular:  ## Run the tabular suite beside its peers (many hours; resumes, SUITE=
 	.venv-tabular/bin/python benchmarks/tabular.py $(SUITE)
 
 clean:  ## Remove everything that the other targets made
-	rm -rf $(VENV) .venv-floor .venv-tabular build dist output .pytest_cache .ruff_cache *.egg-info \
+	rm -rf $(VENV) .venv-floor .venv-tabular .venv-wheel build dist output .pytest_cache .ruff_cache *.egg-info \
 	    docs/_build docs/_results docs/auto_examples docs/generated

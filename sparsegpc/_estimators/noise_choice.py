@@ -8,6 +8,7 @@ log noise variance.
 from typing import NamedTuple
 
 import numpy as np
+from numpy.linalg import LinAlgError
 
 from sparsegpc._core.learning.growing_subsets import FEWEST_ROWS
 from sparsegpc._estimators.learning import evaluated_last, search
@@ -62,7 +63,11 @@ def decide_noise(estimator, plan, problem_of, setting, rng):
     if found.result.stopped:
         return NoiseDecision(simple, Decision(choice, found=found))
     varying = problem_of(choice, plan)
-    other = search(estimator, varying, rng, starts=starts, first=first)
+    try:
+        other = search(estimator, varying, rng, starts=starts, first=first)
+    except LinAlgError:
+        # Homoscedastic noise is usable.
+        return NoiseDecision(simple, Decision(choice, found=evaluated_last(found, constant)))
     compared = [found.result.best.elbo, other.result.best.elbo]
     bounds = dict(zip([DEFAULT, VARYING], np.add(compared, constant.offset).tolist(), strict=True))
     if compared[1] - compared[0] > np.log(constant.model.total_weight):

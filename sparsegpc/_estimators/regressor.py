@@ -177,7 +177,8 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
     warm_start : bool, default=False
         Start from the hyperparameters of the last fit, and from its inducing points if `selector`
         does not fix the points and there are at most `n_inducing` of them. The kernel may have
-        other values and bounds than in the last fit, but must have the same structure.
+        other values and bounds than in the last fit, but must have the same structure. With
+        ``noise="auto"`` the kind of noise stays that of the last fit.
     random_state : int, RandomState instance or None, default=0
         Seed for the selectors "auto", "rpcholesky", "kmeans" and "uniform", and for restarts. An
         integer gives the same model in every call; None gives different draws. The selector "hgv"
@@ -208,7 +209,8 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
         Scale of Student-t noise, in units of y; None for other noise.
     noise_bounds_ : dict or None
         With ``noise="auto"``, the lower bound with each kind of noise, in nats, for targets in
-        their original units. None if nothing was compared.
+        their original units: with 200 points if `n_inducing` is None, and before `point_cost`
+        removes any. None if nothing was compared.
     prior_mean_ : float or ndarray of shape (n_outputs,)
         Constant mean of f, in units of y.
     inducing_points_ : ndarray of shape (n_points, `n_features_in_`)

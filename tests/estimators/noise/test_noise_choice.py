@@ -5,6 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 
+from sparsegpc._estimators import learning, noise_choice
 from tests.estimators.noise.noise_cases import model_of, trumpet
 
 
@@ -60,3 +61,19 @@ def test_nothing_is_compared_where_nothing_is_learned():
     assert fixed.noise_variance_ == pytest.approx(0.1 * np.var(y), rel=1e-2)
     with pytest.raises(ValueError, match="leave one of them out"):
         model_of("auto", kernel=RBF() + WhiteKernel()).fit(X, y)
+
+
+def test_varying_noise_that_cannot_be_learned_leaves_the_homoscedastic_fit(monkeypatch):
+    X, y = trumpet()
+    homoscedastic = model_of("homoscedastic").fit(X, y)
+
+    def search(estimator, problem, *args, **options):
+        if problem.model.noise_selector is not None:
+            raise np.linalg.LinAlgError
+        return learning.search(estimator, problem, *args, **options)
+
+    monkeypatch.setattr(noise_choice, "search", search)
+    auto = model_of("auto").fit(X, y)
+    assert auto.noise_bounds_ is None
+    assert auto.lower_bound_ == pytest.approx(homoscedastic.lower_bound_, rel=1e-9)
+    assert auto.noise_variance_ == pytest.approx(homoscedastic.noise_variance_, rel=1e-6)
