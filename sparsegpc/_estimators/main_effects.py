@@ -92,7 +92,7 @@ def decide_main_effects(estimator, problem_of, rng):
     begin, end = part.model.kernel.n_params, richer.model.kernel.n_params
     theta = np.insert(plain.theta, begin, richer.parameters.rescaled[begin:end])
     try:
-        limits, climbed = _climb(simple, richer, theta, plain.objective + FIRST_GAIN, rng)
+        climbed = _climb(simple, richer, theta, plain.objective + FIRST_GAIN, rng)
     except LinAlgError:
         # The kernel without main effects is usable.
         return decision(without, plain, found)
@@ -102,7 +102,8 @@ def decide_main_effects(estimator, problem_of, rng):
     gain += richer.model.prior.log_density(best.theta) - part.model.prior.log_density(shared)
     if gain > max(np.log(part.model.total_weight), FIRST_GAIN):
         if is_complete:
-            return Decision(with_effects, found=Found(result_of(richer.model, climbed, limits)))
+            result = result_of(richer.model, climbed, problem.progress)
+            return Decision(with_effects, found=Found(result))
         return decision(with_effects, best)
     return decision(without, plain, found)
 
@@ -117,7 +118,7 @@ def _part(problem):
 
 
 def _climb(estimator, problem, theta, rival, rng):
-    """Return the `Limits` of a climb from theta, and its `LocalFit`; soon if `rival` is higher."""
+    """Return the `LocalFit` of a climb from theta, which ends soon if `rival` is higher."""
     model, selector = problem.model, point_selector(estimator, problem, rng)
     bounds, progress = problem.parameters.bounds, problem.progress
     limits = Limits(min(FIRST_ITERATIONS, estimator.max_iter), 0, progress)
@@ -127,4 +128,4 @@ def _climb(estimator, problem, theta, rival, rng):
         limits = Limits(estimator.max_iter, estimator.max_reselections, progress)
         start = Start(found.best.theta, found.best.states, found.hessian)
         found = fit_from(model, start, selector, bounds, limits)
-    return limits, found
+    return found

@@ -162,16 +162,17 @@ def solve_final(model, theta, points, states, wrt_theta=True):
     )
 
 
-def result_of(model, found, limits, n_before=0):
+def result_of(model, found, progress, n_before=0):
     """Return the `FitResult` of a `LocalFit`, with sites solved to the final tolerance.
 
     ``model.counts.full_evaluations`` was `n_before` when the fit began.
     """
     best, history, message, hessian = found
     # A stop during the last evaluation leaves nothing out.
-    stopped = limits.progress.stopped
-    best = solve_final(model, best.theta, best.points, best.states, wrt_theta=limits.max_iter > 0)
-    limits.progress.evaluated(model, best)
+    stopped = progress.stopped
+    wrt_theta = best.grad_theta is not None
+    best = solve_final(model, best.theta, best.points, best.states, wrt_theta=wrt_theta)
+    progress.evaluated(model, best)
     message = STOPPED if stopped else message
     if not best.converged:
         message = SITES_UNSOLVED.format(MAX_FINAL_ITERATIONS)
@@ -181,7 +182,7 @@ def result_of(model, found, limits, n_before=0):
         trivial=best.objective <= floor(model),
         message=message,
         full_evaluations=model.counts.full_evaluations - n_before,
-        stopped=limits.progress.stopped,
+        stopped=progress.stopped,
         hessian=hessian,
     )
 
@@ -349,4 +350,4 @@ class _Fit:
 
     def result(self):
         """Return the `FitResult`."""
-        return result_of(self._model, self._best, self._limits, self._n_before)
+        return result_of(self._model, self._best, self._progress, self._n_before)

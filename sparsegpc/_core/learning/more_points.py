@@ -53,4 +53,4 @@ def fit_further(model, result, selector, bounds, limits, report=None):
         found = found._replace(bounds=[*result.bounds, *found.bounds])
     else:
         found = LocalFit(before, result.bounds, result.message, hessian)
-    return result_of(model, found, limits, n_before - result.full_evaluations)
+    return result_of(model, found, limits.progress, n_before - result.full_evaluations)
