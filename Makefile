@@ -71,6 +71,8 @@ test-floor:  ## Run the tests of the core and of the interface on the oldest sup
 harden: $(VENV)/.test  ## Run the long forms of the tests of hardening (some hours)
 	$(BIN)/python -m tests.hardening.random_fits --runs 10000 --jobs 2 \
 	    --log output/random_fits.jsonl
+	$(BIN)/python -m tests.hardening.random_fits --further --runs 3000 --jobs 2 \
+	    --log output/further_fits.jsonl
 	$(BIN)/python -m tests.hardening.interruption --points 50
 	$(BIN)/python -m tests.hardening.signals --runs 20
 	$(BIN)/python -m tests.hardening.concurrency

@@ -216,9 +216,11 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator
         """Return the `Projection` of rows and the standardised rows."""
         check_is_fitted(self)
         X = self._validated(X, reset=False)
+        Y = (X - self.mean_) / self._scale
+        refuse_overflow(np.nan_to_num(Y), "X, in units of the training rows,")
         with single_threaded_blas():
             return X, project(
-                (X - self.mean_) / self._scale,
+                Y,
                 self._posterior,
                 SLACKS[self.bound],
                 (self.embedding_, self.embedding_variance_),
@@ -245,6 +247,12 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator
         T : ndarray of shape (n_samples, `n_components`)
         std : ndarray of shape (n_samples, `n_components`)
             Only if `return_std` is true.
+
+        Raises
+        ------
+        ValueError
+            If the rows have other columns than in `fit`, or values that are not finite and not nan,
+            or whose squares overflow.
         """
         _, rows = self._project(X)
         return (rows.mean, np.sqrt(rows.variance)) if return_std else rows.mean

@@ -26,6 +26,7 @@ import sparsegpc
 from sparsegpc import (
     GPNoise,
     InducingPointSelector,
+    LocalCorrection,
     SparseGPClassifier,
     SparseGPGeneralizedRegressor,
     SparseGPRegressor,
@@ -35,6 +36,7 @@ from sparsegpc import (
 )
 from sparsegpc._core.rows import blocks, dask_blocks, threads
 from sparsegpc._estimators import minibatches
+from sparsegpc.decomposition import BayesianGPLVM
 
 PACKAGE = str(Path(sparsegpc.__file__).parent) + os.sep
 # Seconds that threads and processes which have nothing to do may take to end.
@@ -141,6 +143,9 @@ CASES = {
     "positive numbers": Case(SparseGPGeneralizedRegressor(likelihood="gamma", **QUICK), positive),
     "polynomial noise": Case(SparseGPRegressor(noise="polynomial", **QUICK), numbers),
     "noise process": Case(SparseGPRegressor(noise=GPNoise(n_inducing=4), **QUICK), numbers),
+    "noise chosen by the bound": Case(SparseGPRegressor(noise="auto", **QUICK), numbers),
+    "neighbours": Case(LocalCorrection(SparseGPRegressor(**QUICK), mode="both"), numbers),
+    "latent variables": Case(BayesianGPLVM(n_inducing=4, max_iter=2), numbers),
     "points that move": Case(SparseGPRegressor(optimize_inducing=True, **QUICK), numbers),
     "selector with k-means": Case(
         SparseGPRegressor(
@@ -211,12 +216,12 @@ def call(case, estimator, data):
 
 def predictions(estimator, X_new):
     """Return what a fitted estimator says of rows, as bytes; None of an unfitted one."""
-    if isinstance(estimator, InducingPointSelector):
-        return estimator.transform(X_new).tobytes() if hasattr(estimator, "kernel_") else None
     try:
         sklearn.utils.validation.check_is_fitted(estimator)
     except sklearn.exceptions.NotFittedError:
         return None
+    if isinstance(estimator, (InducingPointSelector, BayesianGPLVM)):
+        return estimator.transform(X_new).tobytes()
     said = [estimator.predict(X_new)]
     if hasattr(estimator, "predict_proba"):
         said.append(estimator.predict_proba(X_new))
@@ -348,8 +353,9 @@ def count_lines(case, start, folder=None):
 def interrupted(case, start, at, error, folder=None):
     """Return the `Outcome` of a call that an error meets at its line of number `at`."""
     estimator, given = deepcopy(start), data(case, 1, folder)
-    inputs, before = joblib.hash([given.X, given.y]), state(estimator)
-    said, around = predictions(estimator, given.X_new), surroundings()
+    inputs, around = joblib.hash([given.X, given.y]), surroundings()
+    # Trees of neighbours count their queries.
+    said, before = predictions(estimator, given.X_new), state(estimator)
     interrupt, wrong, got = Interrupt(at, error), [], None
     try:
         with interrupt:
@@ -360,8 +366,9 @@ def interrupted(case, start, at, error, folder=None):
             # From a thread or a process comes a copy.
             got = met if type(met) is error else got
         # Now, while its traceback lives.
-        end, after = "as before", predictions_or_error(estimator, given.X_new)
-        if state(estimator) != before or after != said:
+        end, is_changed = "as before", state(estimator) != before
+        after = predictions_or_error(estimator, given.X_new)
+        if is_changed or after != said:
             whole = deepcopy(start)
             call(case, whole, given)
             end = "completed"

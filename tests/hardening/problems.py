@@ -68,22 +68,22 @@ def draw_problem(seed, folder=None):
         p=[0.4, 0.36, 0.09, 0.09, 0.06],
     )
     labels = "classifier" in kind
-    n_rows = _log_integer(rng, 2 if labels else 1, MOST_ROWS)
+    n_rows = log_integer(rng, 2 if labels else 1, MOST_ROWS)
     most = min(MOST_COLUMNS, max(1, MOST_NUMBERS // n_rows))
-    X, ops = _rows(rng, n_rows, _log_integer(rng, 1, most))
-    X, container = _contain(rng, X, folder)
+    X, ops = draw_rows(rng, n_rows, log_integer(rng, 1, most))
+    X, container = contain(rng, X, folder)
     values = np.asarray(X, dtype=np.float64)
     if labels:
-        y, meaning = _labels(rng, values)
+        y, meaning = draw_labels(rng, values)
     else:
-        y, meaning = _targets(rng, values, several=kind == "regressor")
-    weight = _weights(rng, n_rows) if kind != "selector" else None
+        y, meaning = draw_targets(rng, values, several=kind == "regressor")
+    weight = draw_weights(rng, n_rows) if kind != "selector" else None
     fit_params = {}
     if weight is not None:
         if labels and np.ndim(weight):
-            weight = _keep_two_classes(weight, y)
+            weight = keep_two_classes(weight, y)
         fit_params["sample_weight"] = weight
-    kernel = _kernel(rng, values, noisy=kind == "regressor")
+    kernel = draw_kernel(rng, values, noisy=kind == "regressor")
     n_classes = len(np.unique(y)) if labels else 0
     estimator = {
         "classifier": _classifier,
@@ -93,7 +93,7 @@ def draw_problem(seed, folder=None):
         "selector": _selector,
     }[kind](rng, kernel, values, n_classes)
     if kind == "regressor" and estimator.noise == "homoscedastic" and rng.rand() < 0.15:
-        variance = _noise_variance(rng, y)
+        variance = draw_noise_variance(rng, y)
         if "WhiteKernel" not in str(estimator.kernel):
             fit_params["noise_variance"] = variance
     if kind == "selector":
@@ -107,26 +107,26 @@ def draw_problem(seed, folder=None):
         "columns": values.shape[1],
         "X": "+".join([*ops, container]),
         "y": meaning,
-        "fit": {name: _brief(value) for name, value in fit_params.items()},
+        "fit": {name: brief(value) for name, value in fit_params.items()},
     }
-    return Problem(seed, estimator, X, y, fit_params, _new_rows(rng, values), notes)
+    return Problem(seed, estimator, X, y, fit_params, draw_new_rows(rng, values), notes)
 
 
-def _brief(value):
+def brief(value):
     if np.ndim(value) == 0:
         return value
     return f"{np.shape(value)} in [{np.min(value):.3g}, {np.max(value):.3g}]"
 
 
-def _log_integer(rng, low, high):
+def log_integer(rng, low, high):
     return min(high, int(np.exp(rng.uniform(np.log(low), np.log(high + 1)))))
 
 
-def _power(rng, low, high):
+def power(rng, low, high):
     return float(10.0 ** rng.uniform(low, high))
 
 
-def _rows(rng, n_rows, n_columns):
+def draw_rows(rng, n_rows, n_columns):
     """Return rows, and what was done to them."""
     shape = (n_rows, n_columns)
     base = rng.choice(["normal", "uniform", "heavy", "counts", "binary", "clusters", "grid"])
@@ -170,7 +170,7 @@ def _repeat_columns(rng, X):
 
 def _nearly_repeat_columns(rng, X):
     X = _repeat_columns(rng, X)
-    return X * (1.0 + _power(rng, -16, -4) * rng.standard_normal(X.shape))
+    return X * (1.0 + power(rng, -16, -4) * rng.standard_normal(X.shape))
 
 
 def _mix_columns(rng, X):
@@ -189,7 +189,7 @@ def _scale_columns(rng, X):
 
 
 def _scale_all(rng, X):
-    return X * _power(rng, -12, 12)
+    return X * power(rng, -12, 12)
 
 
 def _offset_columns(rng, X):
@@ -198,20 +198,20 @@ def _offset_columns(rng, X):
 
 
 def _repeat_rows(rng, X):
-    return X[rng.randint(_log_integer(rng, 1, len(X)), size=len(X))]
+    return X[rng.randint(log_integer(rng, 1, len(X)), size=len(X))]
 
 
 def _nearly_repeat_rows(rng, X):
     X = _repeat_rows(rng, X)
-    return X * (1.0 + _power(rng, -16, -6) * rng.standard_normal(X.shape))
+    return X * (1.0 + power(rng, -16, -6) * rng.standard_normal(X.shape))
 
 
 def _outlier(rng, X):
-    X[rng.randint(len(X))] *= _power(rng, 1, 8)
+    X[rng.randint(len(X))] *= power(rng, 1, 8)
     return X
 
 
-def _contain(rng, X, folder):
+def contain(rng, X, folder):
     """Return the rows in a container that users have, and its name."""
     kind = rng.choice(
         [
@@ -256,7 +256,7 @@ def _contain(rng, X, folder):
     return X, kind
 
 
-def _score(rng, X):
+def score_rows(rng, X):
     """Return a function of the rows of spread one, whatever the scale of the columns."""
     deviation = X.std(axis=0)
     Z = (X - X.mean(axis=0)) / np.where(deviation > 0.0, deviation, 1.0)
@@ -266,12 +266,12 @@ def _score(rng, X):
     return score
 
 
-def _labels(rng, X):
+def draw_labels(rng, X):
     """Return labels of at least two classes, and what they are like."""
     n_rows = len(X)
     n_classes = 2 if rng.rand() < 0.6 else min(n_rows, rng.randint(2, 7))
     kind = rng.choice(["separable", "noise", "one against all", "noisy", "rare", "by row"])
-    score = _score(rng, X)
+    score = score_rows(rng, X)
     if kind == "separable":
         codes = (score.argsort(kind="stable").argsort(kind="stable") * n_classes) // n_rows
     elif kind == "noise":
@@ -301,7 +301,7 @@ def _labels(rng, X):
     return names[codes], f"{kind}, {n_classes} classes ({style})"
 
 
-def _targets(rng, X, several):
+def draw_targets(rng, X, several):
     """Return targets, and what they are like."""
     n_rows = len(X)
     n_outputs = rng.randint(2, 4) if several and rng.rand() < 0.15 else 1
@@ -310,7 +310,7 @@ def _targets(rng, X, several):
     )
     columns = []
     for _ in range(n_outputs):
-        score, noise = _score(rng, X), rng.standard_normal(n_rows)
+        score, noise = score_rows(rng, X), rng.standard_normal(n_rows)
         columns.append(
             {
                 "smooth": lambda score=score: score,
@@ -323,7 +323,7 @@ def _targets(rng, X, several):
             }[kind]()
         )
     y = np.stack(columns, axis=1) if n_outputs > 1 else columns[0]
-    scale = _power(rng, -12, 12) if rng.rand() < 0.3 else 1.0
+    scale = power(rng, -12, 12) if rng.rand() < 0.3 else 1.0
     offset = rng.choice([1e9, -1e6, 1e3]) if rng.rand() < 0.2 else 0.0
     y = y * scale + offset
     style = rng.choice(["float64", "float32", "integers", "fortran"], p=[0.7, 0.1, 0.1, 0.1])
@@ -336,12 +336,12 @@ def _targets(rng, X, several):
     return y, f"{kind} x {scale:.2g} + {offset:.2g}, {n_outputs} outputs ({style})"
 
 
-def _weights(rng, n_rows):
+def draw_weights(rng, n_rows):
     kind = rng.choice(["none", "scalar", "uniform", "wide", "zeros", "counts"], p=_WEIGHT_SHARES)
     if kind == "none":
         return None
     if kind == "scalar":
-        return _power(rng, -6, 6)
+        return power(rng, -6, 6)
     if kind == "uniform":
         return rng.uniform(0.5, 2.0, size=n_rows)
     if kind == "wide":
@@ -356,7 +356,7 @@ def _weights(rng, n_rows):
 _WEIGHT_SHARES = [0.6, 0.05, 0.1, 0.1, 0.075, 0.075]
 
 
-def _keep_two_classes(weight, y):
+def keep_two_classes(weight, y):
     """Give one row of each class a positive weight."""
     weight = np.array(weight)
     for one in np.unique(y):
@@ -366,7 +366,7 @@ def _keep_two_classes(weight, y):
     return weight
 
 
-def _noise_variance(rng, y):
+def draw_noise_variance(rng, y):
     y = np.asarray(y, dtype=np.float64)
     # Noise below the rounding of the targets would be known of other targets.
     scale = max(float(y.var()), 1e-20 * float((y**2).mean()), 1e-30)
@@ -376,7 +376,7 @@ def _noise_variance(rng, y):
     return float(variance) if kind == "scalar" else variance
 
 
-def _kernel(rng, X, noisy):
+def draw_kernel(rng, X, noisy):
     """Return None, or a kernel with values near those that suit the rows, or far from them."""
     if rng.rand() < 0.45:
         return None
@@ -384,39 +384,39 @@ def _kernel(rng, X, noisy):
     distance = float(np.sqrt(2.0) * np.linalg.norm(deviation)) or 1.0
     if rng.rand() < 0.3 or not np.isfinite(distance):
         distance = 1.0
-    kernel = _stationary(rng, deviation, distance)
+    kernel = stationary(rng, deviation, distance)
     if rng.rand() < 0.8:
-        kernel = sk.ConstantKernel(_power(rng, -3, 3), _bounds(rng, (1e-5, 1e5))) * kernel
+        kernel = sk.ConstantKernel(power(rng, -3, 3), draw_bounds(rng, (1e-5, 1e5))) * kernel
     shape = rng.choice(
         ["one", "sum", "product", "linear", "by values"], p=[0.5, 0.15, 0.1, 0.1, 0.15]
     )
     if shape == "sum":
-        kernel = kernel + sk.ConstantKernel(_power(rng, -2, 2)) * _stationary(
+        kernel = kernel + sk.ConstantKernel(power(rng, -2, 2)) * stationary(
             rng, deviation, distance
         )
     elif shape == "product":
-        kernel = kernel * _stationary(rng, deviation, distance)
+        kernel = kernel * stationary(rng, deviation, distance)
     elif shape == "linear":
         kernel = kernel + sk.ConstantKernel(distance**-2, (1e-30, 1e30)) * sk.DotProduct(
-            _power(rng, -2, 2)
+            power(rng, -2, 2)
         )
     elif shape == "by values":
-        own = sk.Matern(distance * _power(rng, -1, 1), (1e-15, 1e25), nu=rng.choice([1.0, 3.5]))
+        own = sk.Matern(distance * power(rng, -1, 1), (1e-15, 1e25), nu=rng.choice([1.0, 3.5]))
         if rng.rand() < 0.5:
             own = sk.Exponentiation(sk.RBF(distance, (1e-15, 1e25)), 2.0)
         kernel = sk.ConstantKernel(1.0) * own
     if noisy and rng.rand() < 0.15:
-        kernel = kernel + sk.WhiteKernel(_power(rng, -2, 1))
+        kernel = kernel + sk.WhiteKernel(power(rng, -2, 1))
     return kernel
 
 
-def _bounds(rng, bounds):
+def draw_bounds(rng, bounds):
     return "fixed" if rng.rand() < 0.15 else bounds
 
 
-def _stationary(rng, deviation, distance):
-    scale = distance * _power(rng, -1.5, 1.5)
-    bounds = _bounds(rng, (1e-4 * scale, 1e4 * scale))
+def stationary(rng, deviation, distance):
+    scale = distance * power(rng, -1.5, 1.5)
+    bounds = draw_bounds(rng, (1e-4 * scale, 1e4 * scale))
     if rng.rand() < 0.25 and len(deviation) > 1:
         scale = np.where(deviation > 0.0, deviation, 1.0) * 10.0 ** rng.uniform(-1, 1)
         if bounds != "fixed":
@@ -430,18 +430,18 @@ def _stationary(rng, deviation, distance):
     if name == "rbf":
         return sk.RBF(scale, bounds)
     if name == "rational":
-        return sk.RationalQuadratic(scale, _power(rng, -1, 1), bounds)
+        return sk.RationalQuadratic(scale, power(rng, -1, 1), bounds)
     if name == "periodic":
         # Of distances of very many periods rounding leaves no phase.
         scale = max(scale, 1e-4 * float(deviation.max()))
-        return sk.ExpSineSquared(_power(rng, -0.5, 1), scale, (1e-2, 1e3), bounds)
+        return sk.ExpSineSquared(power(rng, -0.5, 1), scale, (1e-2, 1e3), bounds)
     nu = {"matern12": 0.5, "matern32": 1.5, "matern52": 2.5}[name]
     return sk.Matern(scale, bounds, nu=nu)
 
 
 def _points(rng, X):
     """Return inducing points of the user's own: rows, or rows moved."""
-    points = X[rng.randint(len(X), size=_log_integer(rng, 1, 20))]
+    points = X[rng.randint(len(X), size=log_integer(rng, 1, 20))]
     if rng.rand() < 0.5:
         points = points + 0.1 * X.std(axis=0) * rng.standard_normal(points.shape)
     return points
@@ -451,25 +451,25 @@ def _selection(rng, X):
     selector = rng.choice([*METHODS, "instance", "array"])
     if selector == "instance":
         return InducingPointSelector(
-            method=rng.choice(METHODS), n_components=_log_integer(rng, 1, MOST_POINTS), tol=1e-4
+            method=rng.choice(METHODS), n_components=log_integer(rng, 1, MOST_POINTS), tol=1e-4
         )
     return _points(rng, X) if selector == "array" else str(selector)
 
 
-def _learning(rng, X):
+def learning_parameters(rng, X):
     """Return parameters that `SparseGPClassifier` and `SparseGPRegressor` share."""
     selector = _selection(rng, X)
     automatic = isinstance(selector, str) and rng.rand() < 0.12
     return {
         "selector": selector,
-        "n_inducing": "auto" if automatic else _log_integer(rng, 1, MOST_POINTS),
-        "max_inducing": _log_integer(rng, 1, MOST_POINTS),
+        "n_inducing": "auto" if automatic else log_integer(rng, 1, MOST_POINTS),
+        "max_inducing": log_integer(rng, 1, MOST_POINTS),
         "selection_tol": float(rng.choice([0.0, 1e-5, 1e-3])),
         "certificate_tol": float(rng.choice([1e-4, 1e-2])),
         "fit_prior_mean": bool(rng.rand() < 0.75),
         "optimizer": None if rng.rand() < 0.12 else "bfgs",
         "n_restarts_optimizer": int(rng.rand() < 0.05),
-        "max_iter": _log_integer(rng, 1, 60),
+        "max_iter": log_integer(rng, 1, 60),
         "tol": float(rng.choice([1e-5, 1e-3, 1e-7], p=[0.6, 0.3, 0.1])),
         "max_reselections": int(rng.randint(0, 4)),
         "optimize_inducing": bool(rng.rand() < 0.12),
@@ -484,7 +484,7 @@ def _can_move(kernel):
     return "**" not in text and "nu=1)" not in text and "nu=3.5" not in text
 
 
-def _movable(parameters, kernel):
+def movable(parameters, kernel):
     if not _can_move(kernel):
         parameters["optimize_inducing"] = False
     return parameters
@@ -509,7 +509,7 @@ def _class_weight(rng):
 
 
 def _classifier(rng, kernel, X, n_classes):
-    parameters = _movable(_learning(rng, X), kernel)
+    parameters = movable(learning_parameters(rng, X), kernel)
     likelihood = str(rng.choice(["auto", *FIRST]))
     return SparseGPClassifier(
         kernel,
@@ -521,12 +521,12 @@ def _classifier(rng, kernel, X, n_classes):
 
 
 def _regressor(rng, kernel, X, n_classes):
-    parameters = _movable(_learning(rng, X), kernel)
+    parameters = movable(learning_parameters(rng, X), kernel)
     noise = rng.choice(["homoscedastic", "polynomial", "gp", "settings"], p=[0.5, 0.2, 0.2, 0.1])
     if noise == "settings":
         noise = [
-            HomoscedasticNoise(_power(rng, -3, 3), (1e-9, 1e9)),
-            HomoscedasticNoise(_power(rng, -3, 3), "fixed"),
+            HomoscedasticNoise(power(rng, -3, 3), (1e-9, 1e9)),
+            HomoscedasticNoise(power(rng, -3, 3), "fixed"),
             PolynomialNoise(degree=int(rng.randint(0, 4))),
             PolynomialNoise(degree=2, interactions=X.shape[1] < 10),
             GPNoise(sk.Matern(nu=1.5), n_inducing=10),
@@ -546,30 +546,30 @@ def _regressor(rng, kernel, X, n_classes):
     )
 
 
-def _streaming(rng, X):
+def streaming_parameters(rng, X):
     """Return parameters that the stochastic estimators share."""
     selector = _selection(rng, X)
     return {
         "selector": "rpcholesky" if isinstance(selector, InducingPointSelector) else selector,
-        "n_inducing": _log_integer(rng, 1, MOST_POINTS),
+        "n_inducing": log_integer(rng, 1, MOST_POINTS),
         "fit_prior_mean": bool(rng.rand() < 0.75),
-        "batch_size": _log_integer(rng, 1, 1024),
+        "batch_size": log_integer(rng, 1, 1024),
         "n_epochs": int(rng.randint(1, 4)),
         "learning_rate": float(rng.choice([0.1, 0.0, 0.5])),
-        "memory": None if rng.rand() < 0.7 else _log_integer(rng, 1, 2000),
+        "memory": None if rng.rand() < 0.7 else log_integer(rng, 1, 2000),
         "optimize_inducing": bool(rng.rand() < 0.12),
         "random_state": int(rng.randint(1000)),
     }
 
 
-def _affordable(parameters, X):
+def affordable(parameters, X):
     """Keep the number of batches within bounds: a row a batch is legal, but takes its time."""
     parameters["batch_size"] = max(parameters["batch_size"], len(X) // 60)
     return parameters
 
 
 def _stochastic_classifier(rng, kernel, X, n_classes):
-    parameters = _affordable(_movable(_streaming(rng, X), kernel), X)
+    parameters = affordable(movable(streaming_parameters(rng, X), kernel), X)
     allowed = [name for name in FIRST if n_classes == 2 or name not in BINARY]
     likelihood = str(rng.choice(["auto", *allowed]))
     return StochasticSparseGPClassifier(
@@ -582,7 +582,7 @@ def _stochastic_classifier(rng, kernel, X, n_classes):
 
 
 def _stochastic_regressor(rng, kernel, X, n_classes):
-    parameters = _affordable(_movable(_streaming(rng, X), kernel), X)
+    parameters = affordable(movable(streaming_parameters(rng, X), kernel), X)
     return StochasticSparseGPRegressor(
         kernel, bound=str(rng.choice(["tight", "standard"])), **parameters
     )
@@ -593,16 +593,16 @@ def _selector(rng, kernel, X, n_classes):
     return InducingPointSelector(
         kernel,
         method=str(rng.choice(METHODS)),
-        n_components=_log_integer(rng, 1, MOST_POINTS),
+        n_components=log_integer(rng, 1, MOST_POINTS),
         tol=float(rng.choice([0.0, 1e-3, 1e-8])),
         weighting=weighting,
         random_state=int(rng.randint(1000)),
     )
 
 
-def _new_rows(rng, X):
+def draw_new_rows(rng, X):
     """Return rows of X, rows between them, and rows far from all."""
     among = X[rng.randint(len(X), size=min(len(X), 40))]
     between = 0.5 * (among + X[rng.randint(len(X), size=len(among))])
-    far = among[:5] * _power(rng, 0, 3) + X.std(axis=0)
+    far = among[:5] * power(rng, 0, 3) + X.std(axis=0)
     return np.concatenate([among, between, far])

@@ -3,6 +3,7 @@
 import contextlib
 import itertools
 import pickle
+import re
 import warnings
 from typing import NamedTuple
 
@@ -33,11 +34,14 @@ class Outcome(NamedTuple):
     warned: list
 
 
-def fit_and_check(problem):
-    """Fit, predict and certify; return the `Outcome`. Any exception is a broken promise."""
+def fit_and_check(problem, kind=None):
+    """Fit, predict and certify; return the `Outcome`. Any exception is a broken promise.
+
+    `kind` is the class that checks, `Promises` unless given.
+    """
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        promises = _Promises(problem, caught)
+        promises = (kind or Promises)(problem, caught)
         with promises.kept("everything"):
             promises.check()
     told = []
@@ -52,7 +56,9 @@ def fit_and_check(problem):
     return Outcome(promises.broken, getattr(estimator, "n_evaluations_", 0), told)
 
 
-class _Promises:
+class Promises:
+    """The estimator of a problem, and the promises that it broke so far."""
+
     def __init__(self, problem, caught):
         self.problem, self.caught, self.broken = problem, caught, []
         self.estimator = clone(problem.estimator)
@@ -78,18 +84,8 @@ class _Promises:
             self.broken.append(what)
 
     def check(self):
-        problem, model = self.problem, self.estimator
-        before = pickle.dumps((np.asarray(problem.X), problem.y, problem.fit_params))
-        if isinstance(model, InducingPointSelector):
-            model.fit(problem.X, problem.y)
-        else:
-            model.fit(problem.X, problem.y, **problem.fit_params)
-        if getattr(model, "warm_start", False):
-            with self.kept("warm start"):
-                model.fit(problem.X, problem.y, **problem.fit_params)
-        after = pickle.dumps((np.asarray(problem.X), problem.y, problem.fit_params))
-        self.require(before == after, "fit changed what the user gave it")
-        self._check_attributes(model)
+        model = self.estimator
+        self._fit()
         if isinstance(model, InducingPointSelector):
             self._check_features(model)
             return
@@ -110,10 +106,22 @@ class _Promises:
         if hasattr(model, "partial_fit"):
             self._check_stream()
 
+    def _fit(self):
+        """Fit, again with a warm start, and look at what it leaves."""
+        problem, model = self.problem, self.estimator
+        before = pickle.dumps((np.asarray(problem.X), problem.y, problem.fit_params))
+        model.fit(problem.X, problem.y, **problem.fit_params)
+        if getattr(model, "warm_start", False):
+            with self.kept("warm start"):
+                model.fit(problem.X, problem.y, **problem.fit_params)
+        after = pickle.dumps((np.asarray(problem.X), problem.y, problem.fit_params))
+        self.require(before == after, "fit changed what the user gave it")
+        self._check_attributes(model)
+
     def _check_attributes(self, model):
         for name, value in vars(model).items():
             if name.endswith("_") and not name.startswith("_"):
-                for path, leaf in _leaves(name, value):
+                for path, leaf in leaves(name, value):
                     self.require(np.isfinite(leaf).all(), f"{path} is not finite: {leaf}")
 
     def _check_features(self, model):
@@ -172,7 +180,7 @@ class _Promises:
         if getattr(model, "estimators_", None):
             # Each of them is a model of whether y is its class.
             is_first = np.asarray(problem.y) == model.classes_[0]
-            weight = _weights(problem)
+            weight = row_weights(problem)
             model = model.estimators_[0]
             data = {"X": problem.X, "y": is_first.astype(int), "sample_weight": weight}
         with self.kept("truncate"):
@@ -193,7 +201,7 @@ class _Promises:
             whole = model.truncate(n_points, **data)
             allowed = rounding
             if hasattr(model, "classes_"):
-                allowed += FINAL_TOL_SHARE * model.tol * _weights(problem).sum()
+                allowed += FINAL_TOL_SHARE * model.tol * row_weights(problem).sum()
             self.require(
                 abs(whole.lower_bound_ - model.lower_bound_) <= allowed,
                 f"not truncated: {whole.lower_bound_}, {model.lower_bound_}",
@@ -202,7 +210,7 @@ class _Promises:
     def _lost_digits(self, model):
         """Return what jitter and rounding may cost in nats: much only where noise is as small."""
         problem = self.problem
-        weight = _weights(problem)
+        weight = row_weights(problem)
         if hasattr(model, "classes_"):
             # Sites of labels have precisions of at most one.
             prior = _prior_variance(model, problem.X_new)
@@ -228,7 +236,7 @@ class _Promises:
         constant = _constant_bound(self.problem, model)
         if constant is None:
             return
-        bound, total = model.lower_bound_, _weights(self.problem).sum()
+        bound, total = model.lower_bound_, row_weights(self.problem).sum()
         n_outputs = 1 if hasattr(model, "predict_proba") else np.size(self.problem.y[0])
         allowed = ROUNDING * max(abs(bound), abs(constant))
         allowed += SMALLEST_VARIANCE_COST * total * n_outputs
@@ -343,14 +351,14 @@ class _Promises:
                 self._check_probabilities(model)
 
 
-def _leaves(name, value):
+def leaves(name, value):
     """Yield the paths and values of all numbers in an attribute."""
     if isinstance(value, dict):
         for key, part in value.items():
-            yield from _leaves(f"{name}[{key!r}]", part)
+            yield from leaves(f"{name}[{key!r}]", part)
     elif isinstance(value, (list, tuple)):
         for k, part in enumerate(value):
-            yield from _leaves(f"{name}[{k}]", part)
+            yield from leaves(f"{name}[{k}]", part)
     elif hasattr(value, "get_params") and hasattr(value, "theta"):
         yield f"{name}.theta", np.exp(value.theta)
     elif isinstance(value, (int, float, np.ndarray, np.generic)):
@@ -372,15 +380,15 @@ def _slack(model):
     return model._likelihood.slacks[0] if hasattr(model, "classes_") else "tight"
 
 
-def _weights(problem):
+def row_weights(problem):
     n_rows = len(problem.y)
     weight = problem.fit_params.get("sample_weight")
     return np.ones(n_rows) if weight is None else np.broadcast_to(weight, n_rows).astype(float)
 
 
-def _least_variance(kernel):
-    """Return the least variance of f that a kernel can learn, 0 for what None stands for."""
-    if kernel is None:
+def least_variance(kernel):
+    """Return the least variance of f that a kernel can learn; of a name or None it is 0."""
+    if kernel is None or isinstance(kernel, str):
         return 0.0
     left = kernel.get_params().get("k1")
     if type(kernel).__name__ != "Product" or type(left).__name__ != "ConstantKernel":
@@ -392,12 +400,13 @@ def _least_variance(kernel):
 def _log_marginal_likelihood(problem, model):
     """Return the log marginal likelihood of a regression by dense algebra, at what it learned.
 
-    None for labels and for noise that is a process: their certificates compare models of the same
-    sites.
+    None for labels and for noise that is a process or not Gaussian: their certificates compare
+    models of the same sites.
     """
-    if hasattr(model, "classes_") or "gp" in str(model.noise).lower():
+    noise = str(getattr(model, "noise", "another likelihood"))
+    if not re.match("homoscedastic|polynomial", noise.lower()):
         return None
-    X, weight = np.asarray(problem.X, dtype=np.float64), _weights(problem)
+    X, weight = np.asarray(problem.X, dtype=np.float64), row_weights(problem)
     y = np.asarray(problem.y, dtype=np.float64).reshape(len(X), -1)
     known = problem.fit_params.get("noise_variance")
     noise = model.predict_noise_std(X) ** 2 if known is None else known
@@ -418,10 +427,10 @@ def _constant_bound(problem, model):
     """Return the log likelihood of the best constant function, or None where it is not admitted."""
     if getattr(model, "optimizer", "bfgs") is None or getattr(model, "learning_rate", 1.0) == 0.0:
         return None
-    least = _least_variance(model.kernel)
+    least = least_variance(model.kernel)
     if least > 1e-4:
         return None
-    weight = _weights(problem)
+    weight = row_weights(problem)
     if hasattr(model, "predict_proba"):
         if model.likelihood in ("dirichlet", "logistic-softmax"):
             return None
@@ -445,6 +454,7 @@ def _constant_bound(problem, model):
         "homoscedastic",
         "polynomial",
         "gp",
+        "auto",
     ):
         return None
     if "WhiteKernel" in str(model.kernel):

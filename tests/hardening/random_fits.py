@@ -1,6 +1,9 @@
 """Fit ten thousand hostile but legal problems, and say which promises are broken.
 
     python -m tests.hardening.random_fits --runs 10000 --jobs 2 --log output/random_fits.jsonl
+    python -m tests.hardening.random_fits --further --runs 3000 --log output/further_fits.jsonl
+
+With ``--further`` the problems are those of `further_problems`, whose seeds are their own.
 
 One line of JSON a problem is added to the log; seeds that it has are not fitted again. A problem is
 drawn from its seed alone: ``--first 1234 --runs 1 --show`` repeats one and prints it.
@@ -15,16 +18,25 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from tests.hardening.problems import draw_problem
-from tests.hardening.promises import fit_and_check
+from tests.hardening import further_problems, problems
+from tests.hardening.further_promises import FurtherPromises
+from tests.hardening.promises import Promises, fit_and_check
 
 # A fit that takes longer than this hangs, as far as its user is concerned.
 PATIENCE = 600
+
+
+# How a problem is drawn, and what checks it, by whether it is one of `further_problems`.
+DRAWS = {
+    False: (problems.draw_problem, Promises),
+    True: (further_problems.draw_problem, FurtherPromises),
+}
 
 
 class Hanging(BaseException):
@@ -35,15 +47,16 @@ def _give_up(signum, frame):
     raise Hanging
 
 
-def run(seed):
+def run(seed, further=False):
     """Return what is written to the log about the problem of a seed."""
+    draw, promises = DRAWS[further]
     start = time.perf_counter()
     signal.signal(signal.SIGALRM, _give_up)
     with tempfile.TemporaryDirectory() as folder, threadpool_limits(1):
-        problem = draw_problem(seed, folder)
+        problem = draw(seed, folder)
         signal.alarm(PATIENCE)
         try:
-            broken, n_evaluations, warned = fit_and_check(problem)
+            broken, n_evaluations, warned = fit_and_check(problem, promises)
         except Hanging:
             broken, n_evaluations, warned = [f"hangs for {PATIENCE} s"], -1, []
         finally:
@@ -66,6 +79,7 @@ def main():
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--log", type=Path)
     parser.add_argument("--show", action="store_true", help="print each problem")
+    parser.add_argument("--further", action="store_true", help="draw from further_problems")
     options = parser.parse_args()
     faulthandler.enable()
     seeds = range(options.first, options.first + options.runs)
@@ -77,9 +91,9 @@ def main():
     todo = [seed for seed in seeds if seed not in known]
     if options.show:
         for seed in todo:
-            print(draw_problem(seed))
+            print(DRAWS[options.further][0](seed))
     with multiprocessing.Pool(options.jobs) as pool:
-        for line in pool.imap_unordered(run, todo):
+        for line in pool.imap_unordered(partial(run, further=options.further), todo):
             lines.append(line)
             if options.log is not None:
                 options.log.parent.mkdir(parents=True, exist_ok=True)

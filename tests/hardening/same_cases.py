@@ -23,11 +23,13 @@ from threadpoolctl import threadpool_limits
 from benchmarks import datasets
 from sparsegpc import (
     GPNoise,
+    LocalCorrection,
     PolynomialNoise,
     SparseGPClassifier,
     SparseGPGeneralizedRegressor,
     SparseGPRegressor,
     StochasticSparseGPClassifier,
+    StochasticSparseGPGeneralizedRegressor,
     StochasticSparseGPRegressor,
 )
 from sparsegpc._core.rows import blocks, dask_blocks, sources
@@ -152,9 +154,16 @@ def _cases(binary, numbers, n_binary, n_numbers, classes="wine"):
     ):
         model = SparseGPGeneralizedRegressor(likelihood=likelihood, n_inducing=40)
         yield f"{form}, {likelihood}", Case(model, f"{numbers} {form}")
+    for name, noise in (("noise by the bound", "auto"), ("student-t noise", "student-t")):
+        yield f"regressor, {name}", Case(_regressor(noise=noise), numbers)
+    # What these learn is that of a regressor; the rows beside it are new.
+    corrected = LocalCorrection(_regressor(**GIVEN), mode="both")
+    yield "neighbours, given", Case(corrected, numbers)
     quick = {"n_inducing": 40, "batch_size": 256, "n_epochs": 5}
     yield "stochastic classifier", Case(StochasticSparseGPClassifier(**quick), binary)
     yield "stochastic regressor", Case(StochasticSparseGPRegressor(**quick), numbers)
+    counts = StochasticSparseGPGeneralizedRegressor(likelihood="poisson", **quick)
+    yield "stochastic counts", Case(counts, f"{numbers} counts")
 
 
 def _sets():
@@ -178,6 +187,8 @@ def fit(estimator, X, y, shown=None, **options):
         estimator = clone(estimator).fit(X, y, **options)
         predict = getattr(estimator, "predict_proba", estimator.predict)
         predictions = predict((X if shown is None else shown)[:SHOWN])
+    # That of a corrected model is within.
+    estimator = getattr(estimator, "estimator_", estimator)
     points = estimator.inducing_points_
     points = np.concatenate(points) if isinstance(points, list) else points
     return Answer(float(estimator.lower_bound_), np.asarray(predictions), np.asarray(points))

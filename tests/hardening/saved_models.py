@@ -153,6 +153,8 @@ VARIANTS = {
     "fixed noise": lambda: regressor(noise=HomoscedasticNoise(0.1, "fixed")),
     "noise of products": lambda: regressor(noise=PolynomialNoise(2, interactions=True)),
     "noise process of two": lambda: regressor(2, noise="gp"),
+    "noise chosen by the bound": lambda: regressor(noise="auto"),
+    "averaged hyperparameters": lambda: regressor(hyperparameters="average"),
     "student-t noise of two": lambda: regressor(2, noise=StudentTNoise(3.0)),
     "truncated": lambda: regressor().truncate(4, rows(), targets()),
     "truncated classifier": lambda: classifier().truncate(4, rows(), labels(2)),

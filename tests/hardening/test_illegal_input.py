@@ -29,13 +29,16 @@ from sparsegpc import (
     LocalCorrection,
     PolynomialNoise,
     SparseGPClassifier,
+    SparseGPGeneralizedRegressor,
     SparseGPRegressor,
     StochasticSparseGPClassifier,
+    StochasticSparseGPGeneralizedRegressor,
     StochasticSparseGPRegressor,
     StudentTNoise,
     displays,
     distribute,
 )
+from sparsegpc.decomposition import BayesianGPLVM
 from sparsegpc.kernels import Columns, MainEffects
 from sparsegpc.likelihoods import ConditionalPolyaGamma, DirichletTargets, LabelLikelihood
 
@@ -44,7 +47,8 @@ X, Y = make_moons(N, noise=0.3, random_state=0)
 T = np.sin(X[:, 0]) + 0.1 * np.random.RandomState(0).standard_normal(N)
 T2, Y3 = np.stack([T, -T], axis=1), np.arange(N) % 3
 ONES, VARIANCE = np.ones(N), np.linspace(0.05, 0.5, N)
-for given in (X, Y, T, T2, Y3, ONES, VARIANCE):
+COUNTS, DURATIONS = np.arange(N) % 4, np.exp(T)
+for given in (X, Y, T, T2, Y3, ONES, VARIANCE, COUNTS, DURATIONS):
     given.flags.writeable = False
 KERNEL = ConstantKernel(2.0) * RBF(1.0)
 WHITE = KERNEL + WhiteKernel()
@@ -73,6 +77,11 @@ UNFITTED = {
     "known noise": SparseGPRegressor(**FULL),
     "k-means": SparseGPClassifier(**{**FULL, "selector": "kmeans"}),
     "effects": SparseGPRegressor(**{**FULL, "kernel": MainEffects()}),
+    "counts": SparseGPGeneralizedRegressor(likelihood="poisson", **FULL),
+    "stochastic counts": StochasticSparseGPGeneralizedRegressor(likelihood="poisson", **BATCHES),
+    "durations": SparseGPGeneralizedRegressor(likelihood="weibull", **FULL),
+    "noise chosen by the bound": SparseGPRegressor(noise="auto", **FULL),
+    "latent variables": BayesianGPLVM(n_inducing=4, tol=1e3),
     "neighbours": LocalCorrection(SparseGPRegressor(**FULL), mode="both"),
     "neighbours of labels": LocalCorrection(SparseGPClassifier(**FULL)),
 }
@@ -81,6 +90,11 @@ OUTCOMES = {
     "effects": T,
     "neighbours": T,
     "stochastic regressor": T,
+    "counts": COUNTS,
+    "stochastic counts": COUNTS,
+    "durations": DURATIONS,
+    "noise chosen by the bound": T,
+    "latent variables": None,
     "known noise": T,
     "several outputs": T2,
     "one against the rest": Y3,
@@ -88,6 +102,7 @@ OUTCOMES = {
     "selector": None,
 }
 LOCAL = ("neighbours", "neighbours of labels")
+GENERALIZED = ("counts", "stochastic counts", "durations")
 LARGE = ("classifier", "regressor")
 LABELLING = ("classifier", "stochastic classifier")
 REGRESSING = ("regressor", "stochastic regressor")
@@ -152,7 +167,10 @@ ROWS = {
     "masked": np.ma.array(X, mask=X > 0.5),
     "too large to square": changed(X, 1e200),
 }
-bad_fits(ROWS, (*EVERY, *LOCAL), "X")
+bad_fits(ROWS, (*EVERY, *LOCAL, *GENERALIZED, "noise chosen by the bound"), "X")
+# NaN is a missing value.
+WITHOUT_NAN = {name: rows for name, rows in ROWS.items() if name not in ("NaN", "None within")}
+bad_fits({**WITHOUT_NAN, "a column without values": [[np.nan, 0.0]] * N}, ["latent variables"], "X")
 bad_fits({"too small to square": 1e-200 * X}, EVERY, "X")
 LABELS = {
     "None": None,
@@ -185,7 +203,11 @@ TARGETS = {
     "3-D": np.ones((N, 1, 1)),
     "no columns": np.ones((N, 0)),
 }
-bad_fits(TARGETS, [*REGRESSING, "neighbours"], "y")
+bad_fits(TARGETS, [*REGRESSING, *GENERALIZED, "neighbours", "noise chosen by the bound"], "y")
+NO_RESPONSES = {"negative": changed(COUNTS, -1), "of two outputs": T2**2}
+bad_fits(NO_RESPONSES, GENERALIZED, "y")
+bad_fits({"no count": changed(COUNTS, 0.5)}, ["counts", "stochastic counts"], "y")
+bad_fits({"zero": changed(DURATIONS, 0.0)}, ["durations"], "y")
 bad_fits({"of two outputs": T2}, ["stochastic regressor"], "y")
 NUMBERS = {
     "text": ["a"] * N,
@@ -200,6 +222,15 @@ NUMBERS = {
 WEIGHTS = {**NUMBERS, "zero": 0.0 * ONES, "huge": 1e300 * ONES, "2-D": np.ones((N, 2))}
 WEIGHTS_AND_NUMBERS = {**WEIGHTS, "a negative number": -2.0, "no number": np.nan}
 bad_fits(WEIGHTS_AND_NUMBERS, (*LEARNING, *LOCAL), "sample_weight")
+bad_fits(WEIGHTS_AND_NUMBERS, (*GENERALIZED, "noise chosen by the bound"), "sample_weight")
+bad_fits({**NUMBERS, "zero": 0.0 * ONES}, ["counts", "stochastic counts"], "exposure")
+bad_fits({"of durations": ONES}, ["durations"], "exposure")
+bad_fits(
+    {"a half": changed(ONES, 0.5), "none": 0 * COUNTS, "text": ["a"] * N, "short": ONES[:5]},
+    ["durations"],
+    "event",
+)
+bad_fits({"of counts": ONES}, ["counts", "stochastic counts"], "event")
 bad_fits({"of one class": (Y == 0).astype(float)}, LABELLING, "sample_weight")
 bad_fits(WEIGHTS, ["selector"], parameter="weighting")
 KNOWN = {
@@ -253,6 +284,15 @@ PARAMETERS = {
         "n_neighbors": 0,
         "mode": "neighbours",
         "n_validation": 0,
+        "random_state": "abc",
+    },
+    GENERALIZED: {"likelihood": "poison", "bound": "tigth", "n_inducing": 0, "kernel": "RBF"},
+    ("latent variables",): {
+        "n_components": 0,
+        "n_inducing": 0,
+        "bound": "spherical",
+        "max_iter": 0,
+        "tol": -1.0,
         "random_state": "abc",
     },
     ("selector",): {"n_components": 0, "method": "hvg", "tol": -1.0, "weighting": "regression"},
@@ -436,7 +476,7 @@ def bad_calls(who, **calls):
 
 
 PREDICTIONS = {
-    "predict": (*LEARNING, *LOCAL),
+    "predict": (*LEARNING, *LOCAL, *GENERALIZED),
     "predict_proba": LABELLING,
     "latent_mean_and_variance": LEARNING,
     "predict_noise_std": REGRESSING,
@@ -448,6 +488,9 @@ for method, members in PREDICTIONS.items():
         if name != "too large to square":
             call = lambda model, method=method, rows=rows: getattr(model, method)(rows)  # noqa: E731
             bad_calls(members, **{f"{method}, X {name}": call})
+for name, rows in {**WITHOUT_NAN, "one column": X[:, :1]}.items():
+    call = lambda model, rows=rows: model.transform(rows)  # noqa: E731
+    bad_calls(["latent variables"], **{f"transform, X {name}": call})
 for name, value in KNOWN.items():
     for given in ({}, {"return_std": True}, {"return_cov": True}):
         call = lambda m, v=value, given=given: m.predict(X, noise_variance=v, **given)  # noqa: E731

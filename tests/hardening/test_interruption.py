@@ -18,6 +18,7 @@ from tests.hardening.signals import interrupt, starve
 
 FEW = {"classifier": 6, "noise process": 3, "threads": 3}
 FEW |= {"warm start": 3, "stream of targets": 3, "selector": 3, "restarts": 3}
+FEW |= {"neighbours": 3, "latent variables": 3}
 
 
 @pytest.mark.parametrize(
@@ -66,6 +67,7 @@ STOPPED_EARLY = {
     "regressor": (SparseGPRegressor(n_inducing=8), 0),
     "polynomial noise": (SparseGPRegressor(n_inducing=8, noise="polynomial"), 0),
     "noise process": (SparseGPRegressor(n_inducing=8, noise=GPNoise(n_inducing=4)), 0),
+    "noise chosen by the bound": (SparseGPRegressor(n_inducing=8, noise="auto"), 0),
     "points that move": (SparseGPRegressor(n_inducing=8, optimize_inducing=True), 0),
     "several outputs": (SparseGPRegressor(n_inducing=8), -1),
 }

@@ -2,10 +2,13 @@
 
 import pytest
 
-from tests.hardening.problems import draw_problem
-from tests.hardening.promises import fit_and_check
+from tests.hardening import further_problems, problems
+from tests.hardening.further_promises import FurtherPromises
+from tests.hardening.promises import Promises, fit_and_check
 
 FEW = 12
+# One or two of each kind, of those that take little time.
+FURTHER = [2, 4, 10, 15, 30, 31, 32, 33, 37, 42]
 # What came of it at first: see the name.
 ONCE_BROKEN = {
     "a search of few steps ended below a constant function": 50,
@@ -19,17 +22,21 @@ ONCE_BROKEN = {
 }
 
 
-def assert_promises_kept(seed, folder):
-    problem = draw_problem(seed, folder)
-    broken = fit_and_check(problem).broken
+def assert_promises_kept(problem, kind=Promises):
+    broken = fit_and_check(problem, kind).broken
     assert not broken, f"{problem}\n" + "\n".join(broken)
 
 
 @pytest.mark.parametrize("seed", range(FEW))
 def test_promises_are_kept(seed, tmp_path):
-    assert_promises_kept(seed, tmp_path)
+    assert_promises_kept(problems.draw_problem(seed, tmp_path))
 
 
 @pytest.mark.parametrize("seed", ONCE_BROKEN.values(), ids=ONCE_BROKEN)
 def test_promises_once_broken_are_kept(seed, tmp_path):
-    assert_promises_kept(seed, tmp_path)
+    assert_promises_kept(problems.draw_problem(seed, tmp_path))
+
+
+@pytest.mark.parametrize("seed", FURTHER)
+def test_promises_of_further_models_are_kept(seed, tmp_path):
+    assert_promises_kept(further_problems.draw_problem(seed, tmp_path), FurtherPromises)

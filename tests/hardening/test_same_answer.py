@@ -24,6 +24,7 @@ LEARNED = [
     "counts, negative-binomial",
     "regressor, length scales",
     "stochastic classifier",
+    "neighbours, given",
 ]
 
 

@@ -91,8 +91,8 @@ def maximize_lbfgs(
     tol : float
         Stop when a step would gain less than this.
     max_iter : int
-        Maximum number of steps. A step takes one evaluation, and about ``2 log2(k) + 2`` if it must
-        be halved k times.
+        Maximum number of steps. A step takes one evaluation, and about ``2 log2(k) + 2`` more if it
+        must be halved k times.
     shortest : float
         Stop if a step still lowers the value at this fraction of its full length, unless the slope
         promises more than `tol` even then.
