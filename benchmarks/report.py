@@ -16,6 +16,7 @@ PROGRAMS = (
     "thesis_convergence",
     "thesis_pictures",
     "titsias_tables",
+    "lin_table",
     "hensman_tables",
     "hensman_references",
     "uhrenholt_points",
