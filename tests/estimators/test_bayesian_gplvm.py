@@ -1,5 +1,6 @@
 """The Bayesian GP-LVM as a transformer: what it finds, predicts, fills in and refuses."""
 
+import pickle
 import warnings
 
 import numpy as np
@@ -177,3 +178,14 @@ def test_far_too_many_points_are_refused_before_memory_runs_out(monkeypatch, X):
     monkeypatch.setattr("sparsegpc._core.numerics.memory.memory_limit", lambda: 1000)
     with pytest.raises(MemoryError, match="10 inducing points in 2 dimensions"):
         BayesianGPLVM(**QUICK).fit(X)
+
+
+@pytest.mark.parametrize("n_patterns", [1, 2])
+def test_a_file_has_the_size_that_is_documented(n_patterns):
+    n_rows, n_columns, n_latent, n_points = 80, 6, 2, 30
+    X = np.random.RandomState(0).standard_normal((n_rows, n_columns))
+    X[0, : n_patterns - 1] = np.nan
+    model = BayesianGPLVM(n_latent, n_inducing=n_points, tol=1e3).fit(X)
+    numbers = (1 + n_patterns) * n_points**2 + (n_columns + n_latent) * n_points
+    numbers += 2 * n_rows * n_latent
+    assert 0 < len(pickle.dumps(model)) - 8 * numbers < 3000

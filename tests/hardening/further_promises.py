@@ -76,6 +76,12 @@ class FurtherPromises(Promises):
                 for path, leaf in leaves(name, value):
                     self.require(np.isfinite(leaf).all(), f"{path} is not finite: {leaf}")
 
+    def _predictor(self, model):
+        if hasattr(model, "classes_") or not hasattr(model, "likelihood_"):
+            return super()._predictor(model)
+        # Means of y are infinite where they overflow, as documented.
+        return lambda X: model.latent_mean_and_variance(X)[0]
+
     # One model
 
     def _check_model(self, model):
@@ -280,7 +286,7 @@ class FurtherPromises(Promises):
         problem = self.problem
         if getattr(model, "optimizer", None) is None or len(problem.y) > FEW_ROWS:
             return
-        if model.point_cost > 0.0 or getattr(model, "estimators_", None):
+        if model.point_cost > 0.0 or getattr(model, "estimators_", None) or not model.converged_:
             return
         for name, bound in self._alternatives(model):
             reached = model.lower_bound_ + model.log_prior_

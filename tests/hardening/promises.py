@@ -160,10 +160,14 @@ class Promises:
             points = history["n_inducing"]
             self.require((points >= 1).all(), "history without inducing points")
 
+    def _predictor(self, model):
+        """Return the method whose predictions are finite and compared."""
+        return getattr(model, "predict_proba", model.predict)
+
     def _check_rows_alone(self, model):
         """What is predicted at a row does not depend on the other rows."""
         X = self.problem.X_new
-        predict = getattr(model, "predict_proba", model.predict)
+        predict = self._predictor(model)
         if model.kernel_.diag(X).max() > LARGEST_PRIOR:
             return
         together = predict(X)
@@ -187,7 +191,7 @@ class Promises:
             n_points = len(model.inducing_points_)
             fewer = model.truncate(1 + n_points // 2, **data)
             self.require(np.isfinite(fewer.lower_bound_), "truncated: bound not finite")
-            predict = getattr(fewer, "predict_proba", fewer.predict)
+            predict = self._predictor(fewer)
             self.require(np.isfinite(predict(problem.X_new)).all(), "truncated: nan")
             if any("sites did not converge" in str(one.message) for one in self.caught):
                 # Then bounds may be those of other sites.
@@ -404,6 +408,9 @@ def _log_marginal_likelihood(problem, model):
     models of the same sites.
     """
     noise = str(getattr(model, "noise", "another likelihood"))
+    if getattr(model, "hyperparameters", "best") == "average":
+        # Certificates are of the best hyperparameters, the noise is an average.
+        return None
     if not re.match("homoscedastic|polynomial", noise.lower()):
         return None
     X, weight = np.asarray(problem.X, dtype=np.float64), row_weights(problem)
