@@ -73,3 +73,26 @@ def test_table_averages_splits_and_separates_limits():
     assert [row[7] for row in rows] == ["both", "both, neighbors"]
     # A set without a fit has a row of dashes.
     assert any(f'"pol","{evidence.MISSING}"' in line for line in lines)
+
+
+def test_comparison_shows_the_published_figures_beside_ours():
+    one = dict.fromkeys(lin_table.FIELDS, "0.5") | {
+        "set": "kin40k",
+        "n_inducing": "1024",
+        "max_iter": "100",
+        "max_reselections": "0",
+    }
+    # With a lower limit: not shown.
+    short = one | {"max_iter": "20", "points_rmse": "0.9"}
+    fragment = lin_table.comparison([short, one], evidence.read(lin_table.TITSIAS))
+    kin40k, protein = (
+        next(csv.reader([line.strip()]))
+        for line in fragment.splitlines()
+        if line[3:5] in ('"k', '"p')
+    )
+    # Titsias 2025, tables 4 and 2, SVGP-new.
+    assert kin40k[1:] == [
+        *("0.182 (0.001)", "0.158 (0.000)", "0.500", "0.500"),
+        *("0.152 (0.003)", "0.286 (0.002)", "0.500", "0.500"),
+    ]
+    assert protein[3:5] == [evidence.MISSING] * 2
