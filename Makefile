@@ -73,6 +73,7 @@ harden: $(VENV)/.test  ## Run the long forms of the tests of hardening (some hou
 	    --log output/random_fits.jsonl
 	$(BIN)/python -m tests.hardening.random_fits --further --runs 3000 --jobs 2 \
 	    --log output/further_fits.jsonl
+	SPARSEGPC_NEW_EXAMPLES=1 SCIPY_ARRAY_API=1 $(PYTEST)
 	$(BIN)/python -m tests.hardening.interruption --points 50
 	$(BIN)/python -m tests.hardening.signals --runs 20
 	$(BIN)/python -m tests.hardening.concurrency
