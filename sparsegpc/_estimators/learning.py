@@ -9,7 +9,7 @@ from sklearn.utils import check_random_state
 
 from sparsegpc._core.bounds.slacks import SLACKS, sums_over_rows
 from sparsegpc._core.learning.few_rows import FewRows
-from sparsegpc._core.learning.fit import FitResult, fit, solve_final
+from sparsegpc._core.learning.fit import STOPPED, FitResult, fit, solve_final
 from sparsegpc._core.learning.fit_from import Climb, Limits
 from sparsegpc._core.learning.more_points import (
     FIRST_POINTS,
@@ -67,10 +67,13 @@ def evaluated_last(found, problem):
 
     The last evaluation that a fit reports is that of its result.
     """
-    best = found.result.best
+    result, progress = found.result, problem.progress
+    if progress.stopped:
+        result = result._replace(stopped=True, message=STOPPED)
+    best = result.best
     best = solve_final(problem.model, best.theta, best.points, best.states)
-    problem.progress.evaluated(problem.model, best)
-    return found._replace(result=found.result._replace(best=best))
+    progress.evaluated(problem.model, best)
+    return found._replace(result=result._replace(best=best))
 
 
 def search(estimator, problem, rng, *, warm=False, starts=None, first=None):

@@ -42,14 +42,16 @@ def fit_further(model, result, selector, bounds, limits, report=None):
         See `fit_from`.
     """
     n_before, before = model.counts.full_evaluations, result.best
-    hessian = result.hessian or unknown_hessian(model, len(before.theta))
+    hessian = result.hessian
+    if hessian is None:
+        hessian = unknown_hessian(model, len(before.theta))
     try:
         start = Start(before.theta, before.states, hessian)
         found = fit_from(model, start, selector, bounds, limits, report=report)
     except LinAlgError:
         # Many points may lie too close together where fewer did not.
-        return result
-    if found.best.objective > before.objective:
+        found = None
+    if found is not None and found.best.objective > before.objective:
         found = found._replace(bounds=[*result.bounds, *found.bounds])
     else:
         found = LocalFit(before, result.bounds, result.message, hessian)

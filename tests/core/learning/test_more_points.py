@@ -96,11 +96,17 @@ def test_a_stop_keeps_the_best_evaluation():
 
 
 def test_more_points_that_fail_leave_the_result(monkeypatch):
-    model = make_model()
+    model, progress = make_model(), Progress()
     few = learn(model, choose=PivotedSelector("argmax", 3))
 
     def fails(*args, **options):
+        more_points_fit(*args, **options)
         raise LinAlgError
 
+    more_points_fit = more_points.fit_from
     monkeypatch.setattr(more_points, "fit_from", fails)
-    assert further(model, few, 12) is few
+    found = further(model, few, 12, progress=progress)
+    assert_array_equal(found.best.points.Z, few.best.points.Z)
+    assert found.bounds == few.bounds
+    # The last evaluation on record is that of the result.
+    assert progress.history()["lower_bound"][-1] == found.best.elbo
