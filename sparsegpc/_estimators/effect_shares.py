@@ -6,7 +6,9 @@ import numpy as np
 from sklearn.gaussian_process import kernels as sk
 
 from sparsegpc._core.kernels.effect_variances import effect_variances
-from sparsegpc.kernels import Columns, OrthogonalAdditive
+from sparsegpc._estimators.kernels.effect_summands import effect_summands
+from sparsegpc._estimators.kernels.sklearn_kernels import walk
+from sparsegpc.kernels import OrthogonalAdditive
 
 
 def shares_of_models(models, labels):
@@ -41,18 +43,14 @@ def _shares(posterior, factor, kernel, columns):
     return np.array(rows)
 
 
-def _only_kernel(kernel, columns, factor=1.0):
+def _only_kernel(kernel, columns):
     """Return the constant factor, the `OrthogonalAdditive`, and the columns that it sees."""
-    if type(kernel) is OrthogonalAdditive:
-        return factor, kernel, columns
-    if type(kernel) is Columns:
-        return _only_kernel(kernel.kernel, columns[list(kernel.columns)], factor)
-    if type(kernel) is sk.Product:
-        for constant, other in ((kernel.k1, kernel.k2), (kernel.k2, kernel.k1)):
-            if type(constant) is sk.ConstantKernel:
-                return _only_kernel(other, columns, factor * constant.constant_value)
-    raise ValueError(
-        "effect_shares needs a kernel that is OrthogonalAdditive, possibly times a constant and "
-        f"within Columns, got {kernel}: its parts are orthogonal to each other, those of other "
-        "kernels are not; fit with kernel=sparsegpc.kernels.OrthogonalAdditive()"
-    )
+    summands = list(effect_summands(kernel, columns))
+    is_sum = any(type(part) is sk.Sum for part in walk(kernel))
+    if is_sum or not summands or type(summands[0][1]) is not OrthogonalAdditive:
+        raise ValueError(
+            "effect_shares needs a kernel that is OrthogonalAdditive, possibly times a constant "
+            f"and within Columns, got {kernel}: its parts are orthogonal to each other, those of "
+            "other kernels are not; fit with kernel=sparsegpc.kernels.OrthogonalAdditive()"
+        )
+    return summands[0]

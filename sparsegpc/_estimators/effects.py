@@ -11,8 +11,8 @@ from sparsegpc._core.rows.threads import single_threaded_blas
 from sparsegpc._estimators.effect_shares import shares_of_models
 from sparsegpc._estimators.input.settings import row_options
 from sparsegpc._estimators.input.validation import validated_rows
-from sparsegpc._estimators.kernels.sklearn_kernels import ADDITIVE
-from sparsegpc.kernels import Columns, MainEffects, OrthogonalAdditive
+from sparsegpc._estimators.kernels.effect_summands import effect_summands
+from sparsegpc.kernels import MainEffects, OrthogonalAdditive
 
 # An average over more rows than this is one over so many quantiles of the column.
 MOST_QUANTILES = 1000
@@ -236,22 +236,3 @@ def _single_effects(kernel, n_features):
     variance = np.ravel(kernel.variance)[0]
     for scale, *density in zip(*kernel.by_column(n_features), strict=True):
         yield OrthogonalAdditive(scale, variance, *density)
-
-
-def effect_summands(kernel, columns, factor=1.0):
-    """Yield the kernels of `ADDITIVE` among the summands of a kernel.
-
-    Each comes after its constant factor and before the array of columns that it sees.
-    """
-    if type(kernel) in ADDITIVE:
-        yield factor, kernel, columns
-    elif type(kernel) is Columns:
-        yield from effect_summands(kernel.kernel, columns[list(kernel.columns)], factor)
-    elif type(kernel) is sk.Sum:
-        yield from effect_summands(kernel.k1, columns, factor)
-        yield from effect_summands(kernel.k2, columns, factor)
-    elif type(kernel) is sk.Product:
-        for constant, other in ((kernel.k1, kernel.k2), (kernel.k2, kernel.k1)):
-            if type(constant) is sk.ConstantKernel:
-                yield from effect_summands(other, columns, factor * constant.constant_value)
-                return

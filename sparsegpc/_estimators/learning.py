@@ -108,14 +108,7 @@ def search(estimator, problem, rng, *, warm=False, starts=None, first=None):
     rows = problem.rows
 
     def fit_points(n_points, starts_then):
-        choose = make_choice(
-            estimator.selector,
-            n_points,
-            0.0,
-            rows.X,
-            rows.weight,
-            rng,
-        )
+        choose = make_choice(estimator.selector, n_points, 0.0, rows.X, rows.weight, rng)
         is_warm = warm and starts_then is None
         last = _last_points(estimator, choose, rows) if is_warm else None
         return _search(estimator, problem, rng, choose, is_warm, starts_then, last)
@@ -152,8 +145,8 @@ def add_points(estimator, problem, result, rng):
     )
     max_iter = estimator.max_iter if learns(estimator, problem.parameters) else 0
     limits = Limits(max_iter, estimator.max_reselections, problem.progress)
-    report = partial(_report, estimator, problem) if estimator.verbose else None
-    return fit_further(model, result, choose, problem.parameters.bounds, limits, report)
+    bounds, report = problem.parameters.bounds, _reporter(estimator, problem)
+    return fit_further(model, result, choose, bounds, limits, report)
 
 
 def _most_points(problem):
@@ -287,7 +280,7 @@ def _search(estimator, problem, rng, choose, warm, starts, first):
         first=first,
         weak_prior=weak_prior(parameters, problem.spread),
         alternatives=alternatives,
-        report=partial(_report, estimator, problem) if estimator.verbose else None,
+        report=_reporter(estimator, problem),
         progress=problem.progress,
     )
 
@@ -386,9 +379,16 @@ def _check_points_may_move(kernel, X):
         raise ValueError(f"optimize_inducing=True is not possible: {error}") from error
 
 
-def _report(estimator, problem, n_choices, n_points, bound):
-    text = f"choice {n_choices}: {n_points} points, bound {bound + problem.offset:.4f}"
-    print_line(estimator, text, problem.progress.label)
+def _reporter(estimator, problem):
+    """Return the function that prints each choice of points, None if the estimator is silent."""
+    if not estimator.verbose:
+        return None
+
+    def report(n_choices, n_points, bound):
+        text = f"choice {n_choices}: {n_points} points, bound {bound + problem.offset:.4f}"
+        print_line(estimator, text, problem.progress.label)
+
+    return report
 
 
 def _gap(estimator, problem, evaluation):

@@ -5,9 +5,10 @@ from sklearn.gaussian_process.kernels import Kernel, StationaryKernelMixin
 
 from sparsegpc.kernels._parameters import (
     by_column,
+    checked_rows,
     formatted,
     numeric_hyperparameter,
-    refuse_rectangular_gradient,
+    stacked_gradient,
 )
 
 
@@ -43,8 +44,9 @@ class MainEffects(StationaryKernelMixin, Kernel):
     -----
     The kernel works in every estimator of this package, with exact derivatives, and in
     scikit-learn's `GaussianProcessRegressor` and `GaussianProcessClassifier`. In this package an
-    evaluation at N rows and M inducing points takes one exponential for each of N M D values. It
-    is faster for columns that have few distinct values, such as indicators of categories.
+    evaluation at N rows and M inducing points takes one exponential for each of N M D values at
+    most. It is faster for columns that have few distinct values, such as indicators of categories,
+    and for smooth effects, whose length scales are not short.
 
     Effects are determined up to constants, which can move from one to another.
 
@@ -112,10 +114,7 @@ class MainEffects(StationaryKernelMixin, Kernel):
             If `variance` or `length_scale` is an array that does not suit the columns of X, or the
             gradient is wanted and Y is given.
         """
-        X = np.atleast_2d(X)
-        if eval_gradient and Y is not None:
-            refuse_rectangular_gradient(Y)
-        Y = X if Y is None else np.atleast_2d(Y)
+        X, Y = checked_rows(X, Y, eval_gradient)
         variances, length_scales = self.by_column(X.shape[1])
         K, by_length_scale, by_variance = np.zeros((len(X), len(Y))), [], []
         for d, (variance, length_scale) in enumerate(zip(variances, length_scales, strict=True)):
@@ -127,15 +126,11 @@ class MainEffects(StationaryKernelMixin, Kernel):
                 by_variance.append(effect)
         if not eval_gradient:
             return K
-        gradient = [np.empty((*K.shape, 0))]
-        for hyperparameter, derivatives in (
+        parts = (
             (self.hyperparameter_length_scale, by_length_scale),
             (self.hyperparameter_variance, by_variance),
-        ):
-            if not hyperparameter.fixed:
-                common = hyperparameter.n_elements == 1
-                gradient.append(np.stack([sum(derivatives)] if common else derivatives, axis=-1))
-        return K, np.concatenate(gradient, axis=-1)
+        )
+        return K, stacked_gradient(K.shape, parts)
 
     def diag(self, X):
         """Return the diagonal of the kernel matrix: the sum of the variances, for each row.

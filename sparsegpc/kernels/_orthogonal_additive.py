@@ -6,9 +6,10 @@ from sklearn.gaussian_process.kernels import Kernel
 from sparsegpc._core.kernels.orthogonal_additive import slope, symmetric_sums
 from sparsegpc.kernels._parameters import (
     by_column,
+    checked_rows,
     formatted,
     numeric_hyperparameter,
-    refuse_rectangular_gradient,
+    stacked_gradient,
 )
 
 
@@ -130,10 +131,7 @@ class OrthogonalAdditive(Kernel):
         ValueError
             If a parameter does not suit the columns of X, or the gradient is wanted and Y is given.
         """
-        X = np.atleast_2d(X)
-        if eval_gradient and Y is not None:
-            refuse_rectangular_gradient(Y)
-        Y = X if Y is None else np.atleast_2d(Y)
+        X, Y = checked_rows(X, Y, eval_gradient)
         order, variances = np.size(self.variance), np.ravel(self.variance)
         parts = [
             _constrained((X[:, [d]] - mean) / std, (Y[:, d] - mean) / std, scale / std)
@@ -146,15 +144,11 @@ class OrthogonalAdditive(Kernel):
             return K
         work = np.empty((2, *K.shape))
         by_scale = [by_log * slope(variances, sums, value, *work) for value, by_log in parts]
-        gradient = [np.empty((*K.shape, 0))]
-        for hyperparameter, derivatives in (
+        parts = (
             (self.hyperparameter_length_scale, by_scale),
             (self.hyperparameter_variance, by_variance),
-        ):
-            if not hyperparameter.fixed:
-                common = hyperparameter.n_elements == 1
-                gradient.append(np.stack([sum(derivatives)] if common else derivatives, axis=-1))
-        return K, np.concatenate(gradient, axis=-1)
+        )
+        return K, stacked_gradient(K.shape, parts)
 
     def diag(self, X):
         """Return the diagonal of the kernel matrix.

@@ -42,9 +42,34 @@ def by_column(kernel, name, n_features):
     return np.broadcast_to(value, (n_features,))
 
 
-def refuse_rectangular_gradient(Y):
-    """Raise ValueError, as the gradient w.r.t. hyperparameters is wanted for rows Y."""
-    raise ValueError(
-        "the gradient exists for Y=None only, got eval_gradient=True and Y of shape "
-        f"{np.shape(Y)}: leave one of them out"
-    )
+def checked_rows(X, Y, eval_gradient):
+    """Return the rows X and Y as arrays; None stands for the rows X.
+
+    Raises
+    ------
+    ValueError
+        If the gradient w.r.t. hyperparameters is wanted for rows Y.
+    """
+    X = np.atleast_2d(X)
+    if Y is None:
+        return X, X
+    if eval_gradient:
+        raise ValueError(
+            "the gradient exists for Y=None only, got eval_gradient=True and Y of shape "
+            f"{np.shape(Y)}: leave one of them out"
+        )
+    return X, np.atleast_2d(Y)
+
+
+def stacked_gradient(shape, parts):
+    """Return the gradient of a kernel matrix of this shape, with P parameters on its last axis.
+
+    `parts` are pairs of a `Hyperparameter` and a list of derivatives, one for each of its elements
+    or, if it has one element, the terms of its derivative.
+    """
+    gradient = [np.empty((*shape, 0))]
+    for hyperparameter, derivatives in parts:
+        if not hyperparameter.fixed:
+            common = hyperparameter.n_elements == 1
+            gradient.append(np.stack([sum(derivatives)] if common else derivatives, axis=-1))
+    return np.concatenate(gradient, axis=-1)
