@@ -25,8 +25,8 @@ FEW_VALUES = 32
 MOST_POINTS, INTERPOLATION_ERROR = 60, 1e-15
 # Elements of the arrays of an elementwise step, four of which should fit the processor's cache.
 STRIP_ELEMENTS = 2**15
-# Rows for which indicators and polynomials are in memory at once.
-PIECE_ROWS = 1024
+# Rows for which indicators and polynomials are in memory at once, and the most elements of these.
+PIECE_ROWS, PIECE_ELEMENTS = 1024, 2**20
 
 # Ellipses around the range of a column, for the error of interpolation: the sums of their semi-axes
 # and the minor ones, in units of half the range.
@@ -214,8 +214,10 @@ def _few_values(X):
 
 def _weights(tables, X, centre):
     """Yield slices of rows and the weights (r, n) of all tables' values at these rows."""
-    for start in range(0, len(X), PIECE_ROWS):
-        rows = slice(start, start + PIECE_ROWS)
+    n_values = sum(len(table.values) for table in tables.values())
+    size = max(1, min(PIECE_ROWS, PIECE_ELEMENTS // n_values))
+    for start in range(0, len(X), size):
+        rows = slice(start, start + size)
         parts = [table.weights(X[rows, d] - centre[d]) for d, table in tables.items()]
         yield rows, np.vstack(parts)
 
