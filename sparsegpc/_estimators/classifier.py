@@ -124,10 +124,11 @@ class SparseGPClassifier(ClassPredictions, BaseSparseGP):
     n_inducing : int, "auto" or None, default=None
         Maximum number of inducing points; it is silently limited to the number of distinct rows.
         More points bring the bound closer to that of the full Gaussian process, at a cost of O(M^2)
-        per row. None means 200; if these leave a `cost_per_row_` of more than 0.005 and there are
-        fewer than 8000 rows, learning goes on with more points, so many that an evaluation of the
-        bound takes as long as for 8000 rows: 600 points for 900 rows,
-        400 for 2000, and fewer for more than two classes.
+        per row. None means 200, and more if these leave a `cost_per_row_` of more than 0.005:
+        learning then goes on with so many points that an evaluation of the bound takes as long as
+        for 8000 rows and 200 points. That is about 600 points for 900 rows, 400 for 2000, 200 for
+        8000 or more, and fewer for more than two classes. No points are added if they move
+        (`optimize_inducing`), or if `selector` is not a name.
         "auto" doubles the number of points until the certificate is at most `certificate_tol` and
         doubling once more confirms it, doubling hardly raises the bound, or `max_inducing` is
         reached; ``growth_end_`` gives the reason.
@@ -151,9 +152,10 @@ class SparseGPClassifier(ClassPredictions, BaseSparseGP):
         With ``n_inducing="auto"``, the maximum number of inducing points.
     point_cost : float, default=0.0
         Cost of an inducing point in nats. If it is positive, a fit ends by removing points until
-        each adds at least this much to the bound. Kept are about the points of highest ``bound -
-        point_cost * n_points``, at the hyperparameters that were learned with all points. 0.3 to 1
-        often saves a third of the points or more at little loss: :ref:`user guide <point-cost>`.
+        each adds at least this much to the bound. The points that stay have about the highest
+        ``bound - point_cost * n_points``, at the hyperparameters that were learned with all points.
+        0.3 to 1 often saves a third of the points or more at little loss: :ref:`user guide
+        <point-cost>`.
     bound : {"auto", "tight", "spherical", "standard"}, default="auto"
         How the bound accounts for the residual variance, the part of the prior variance of f that
         the inducing points do not explain: "standard" as in [1]_ and [3]_, "spherical" as in
