@@ -22,7 +22,7 @@ from sparsegpc._core.rows.blocks import strips
 # takes less time than the exponentials.
 FEW_VALUES = 32
 # As for distinct values; and the largest error of interpolation, in units of the variance.
-MOST_POINTS, INTERPOLATION_ERROR = 60, 1e-15
+MOST_CHEBYSHEV_POINTS, INTERPOLATION_ERROR = 60, 1e-15
 # Elements of the arrays of an elementwise step, four of which should fit the processor's cache.
 STRIP_ELEMENTS = 2**15
 # Rows for which indicators and polynomials are in memory at once, and the most elements of these.
@@ -180,7 +180,7 @@ def _tables(X, centre, length_scales):
         low, high = X[:, d].min() - centre[d], X[:, d].max() - centre[d]
         half = 0.5 * (high - low)
         n_points = _n_chebyshev_points(half / length_scales[d])
-        if half > 0.0 and n_points <= min(MOST_POINTS, len(X) // 4):
+        if half > 0.0 and n_points <= min(MOST_CHEBYSHEV_POINTS, len(X) // 4):
             unit = np.cos(np.pi * np.arange(n_points) / (n_points - 1))
             tables[d] = _ChebyshevPoints(unit, 0.5 * (low + high), half)
     return tables
@@ -197,7 +197,7 @@ def _n_chebyshev_points(half_range):
     with np.errstate(over="ignore"):
         log_largest = 0.5 * (half_range * MINOR_AXES) ** 2
     degrees = (log_largest + LOG_OVERHEADS) / np.log(RHOS)
-    return int(min(np.ceil(degrees.min()), 2 * MOST_POINTS)) + 1
+    return int(min(np.ceil(degrees.min()), 2 * MOST_CHEBYSHEV_POINTS)) + 1
 
 
 def _few_values(X):
