@@ -36,7 +36,8 @@ from sparsegpc._core.minibatches import site_batches
 from sparsegpc._core.minibatches.epochs import learn
 from sparsegpc._core.minibatches.explicit_posterior import kernel_gradient
 from sparsegpc._core.minibatches.gaussian_batches import GaussianBatches
-from sparsegpc._core.minibatches.site_batches import SiteBatches
+from sparsegpc._core.minibatches.running_sums import no_rows
+from sparsegpc._core.minibatches.site_batches import BatchPoint, SiteBatches
 from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.optimisers.anderson import Anderson
 from sparsegpc._core.optimisers.learning_rates import annealed
@@ -735,3 +736,10 @@ def test_noise_is_learned_from_batches(kind):
     assert -best.fun - 0.03 * 400 < data.objective(state.theta) <= -best.fun + 0.1
     assert data.objective(start.theta) < -best.fun - 0.2 * 400
     assert_allclose(state.theta[2], best.x[2], atol=0.2)
+
+
+def test_extrapolation_to_a_negative_precision_is_refused():
+    point = BatchPoint(None, None, [], None, 0.0, 0.0)
+    images = [(no_rows(2)._replace(precision=precision),) for precision in (1.0, 2.0)]
+    assert point.combined([0.5], images)[0].precision == 1.5
+    assert point.combined([3.0], images) is None
