@@ -90,19 +90,23 @@ def _child(kind):
     X, y = _data(n_classes)
     n_threads = threading.active_count()
     print("go", flush=True)
-    while not handler.came:
+    while True:
         estimator, _ = estimator_of(kind)
         before, ended = dict(vars(estimator)), False
         try:
             _fit(kind, estimator, X, y)
         except KeyboardInterrupt:
             ended = True
+        # The signal may come before the first fit.
+        if handler.came:
+            break
     # A signal that came between two fits has nothing to end.
     when, clean = time.time(), ended == (handler.n_raised > 0)
-    if ended:
-        # A second signal may leave BLAS on one thread, as documented.
+    if ended and handler.n_raised == 1:
+        clean = clean and _is_as_before(estimator, before)
+    elif ended:
+        # A second interrupt may leave BLAS on one thread, as documented.
         clean = clean and vars(estimator) == before
-        clean = clean and (handler.n_raised > 1 or not threads._LIMIT._users)
     # Python takes its handlers away as it exits.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     while threading.active_count() > n_threads and time.time() < when + 5.0 and kind != "processes":
