@@ -271,7 +271,8 @@ def log_prior(kernel, X):
     """
     ratios = np.log(kernel.k2.length_scale / X.std(axis=0))
     squares = np.sum((ratios - ratios.mean()) ** 2)
-    return -(0.5 * (len(ratios) - 1) + 1.0) * np.log(1.0 + squares / 0.2)
+    count = 0.5 * (len(ratios) - 1) + 1.0
+    return -count * np.log(1.0 + squares / (2.0 * count * 0.3**2))
 
 
 @pytest.fixture(scope="module")

@@ -37,44 +37,55 @@ class TyingPrior(NamedTuple):
     r"""A prior that ties some entries of theta to each other, as strongly as the data suggest.
 
     The n entries at ``indices`` minus their ``units`` (n,) have a normal distribution about a
-    common mean, of which nothing is assumed. Its variance has an inverse gamma distribution with
-    the constants `SHAPE`, a, and `SCALE`, b, and is integrated out:
+    common mean, of which nothing is assumed. Its variance has an inverse gamma distribution of
+    shape `SHAPE`, a, and scale b, and is integrated out:
 
-    .. math:: \log p = -\left(\tfrac{n - 1}{2} + a\right)
-        \log\left(1 + \tfrac{1}{2 b} \sum_i \delta_i^2\right),
+    .. math:: \log p = -c \log\left(1 + \tfrac{1}{2 b} \sum_i \delta_i^2\right),
+        \quad c = \tfrac{n - 1}{2} + a, \quad b = c \tau^2,
 
-    where :math:`\delta_i` are the differences from the mean of the n entries.
+    where :math:`\delta_i` are the differences from the mean of the n entries. Near zero, this is
+    the log density of a normal distribution with the standard deviation `DEVIATION`,
+    :math:`\tau`, for any n. With the same b for all n the maximum would be so narrow for many
+    entries that a search stays there, although most of the probability lies elsewhere.
     """
 
     indices: np.ndarray
     units: np.ndarray
 
     SHAPE = 1.0
-    SCALE = 0.1
+    DEVIATION = 0.3
+
+    @property
+    def count(self):
+        """The constant c."""
+        return 0.5 * (len(self.indices) - 1) + self.SHAPE
+
+    @property
+    def scale(self):
+        """The constant b."""
+        return self.count * self.DEVIATION**2
 
     def _differences(self, theta):
         tied = theta[self.indices] - self.units
         return tied - tied.mean()
 
-    def _weights(self, differences):
-        """Return the factor of the log in the log density, and minus its slope in delta^2 / 2."""
-        count = 0.5 * (len(self.indices) - 1) + self.SHAPE
-        return count, count / (self.SCALE + 0.5 * float(differences @ differences))
+    def _slope(self, differences):
+        """Return minus the derivative of the log density with respect to sum(delta^2) / 2."""
+        return self.count / (self.scale + 0.5 * float(differences @ differences))
 
     def log_density(self, theta):
         differences = self._differences(theta)
-        count, slope = self._weights(differences)
-        return -count * float(np.log(count / (self.SCALE * slope)))
+        return -self.count * float(np.log1p(0.5 * float(differences @ differences) / self.scale))
 
     def gradient(self, theta):
         differences = self._differences(theta)
         gradient = np.zeros(len(theta))
-        gradient[self.indices] = -self._weights(differences)[1] * differences
+        gradient[self.indices] = -self._slope(differences) * differences
         return gradient
 
     def curvature(self, theta):
         # The log is concave in delta^2, so its tangent gives a quadratic lower bound.
-        slope = self._weights(self._differences(theta))[1]
+        slope = self._slope(self._differences(theta))
         n = len(self.indices)
         curvature = np.zeros((len(theta), len(theta)))
         curvature[np.ix_(self.indices, self.indices)] = slope * (np.eye(n) - 1.0 / n)

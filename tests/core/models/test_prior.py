@@ -95,7 +95,7 @@ def test_the_tying_prior_is_a_normal_one_with_its_variance_integrated_out():
             variance = np.exp(log_variance)
             # For a normal distribution the integral over the mean is known.
             entries = norm.pdf(tied, centre, np.sqrt(variance)).prod() * np.sqrt(variance / n)
-            prior = invgamma.pdf(variance, TyingPrior.SHAPE, scale=TyingPrior.SCALE)
+            prior = invgamma.pdf(variance, TyingPrior.SHAPE, scale=TYING.scale)
             return entries * prior * variance
 
         return quad(at, -15.0, 15.0, points=[-2.0], epsabs=0.0, epsrel=1e-10, limit=500)[0]
@@ -104,6 +104,13 @@ def test_the_tying_prior_is_a_normal_one_with_its_variance_integrated_out():
     ratio = density(theta) / density(other)
     expected = np.exp(TYING.log_density(theta) - TYING.log_density(other))
     assert ratio == pytest.approx(expected, rel=1e-8)
+
+
+@pytest.mark.parametrize("n", [2, 5, 60])
+def test_the_tying_prior_is_as_wide_at_its_maximum_for_any_number_of_entries(n, rng):
+    prior, step = TyingPrior(np.arange(n), np.zeros(n)), rng.randn(n)
+    step *= 1e-4 / np.linalg.norm(step - step.mean())
+    assert prior.log_density(step) == pytest.approx(norm.logpdf(1e-4 / 0.3) - norm.logpdf(0.0))
 
 
 def test_the_tying_prior_says_nothing_of_the_common_mean():
