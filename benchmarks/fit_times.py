@@ -39,7 +39,7 @@ FIELDS = (
 
 def measure_one(job):
     """Return the figures of one fit."""
-    X, y, _, _ = made_data(job | {"n_test": 0, "seed": 0})
+    X, y, _, _ = made_data(job | {"made_columns": job["n_columns"], "seed": 0}, n_test=0)
     model = ESTIMATORS[job["task"]](n_inducing=job["n_inducing"])
     figures = measured_fit(model, X, y, count_work=False)
     figures["version"] = sparsegpc.__version__

@@ -21,12 +21,6 @@ def read(path):
         return [json.loads(line) for line in file if line.strip()]
 
 
-def latest(records, keys):
-    """Return of all records with the same values of `keys` the last one, in the order of those."""
-    found = {tuple(record.get(key) for key in keys): record for record in records}
-    return list(found.values())
-
-
 def text(value, spec=""):
     """Return a number as text, or a dash where there is none."""
     if value is None or (isinstance(value, float) and not np.isfinite(value)):

@@ -22,6 +22,7 @@ PROGRAMS = (
     "uhrenholt_points",
     "tabular_report",
     "fit_times",
+    "scaling",
     "interval_coverage",
 )
 

@@ -12,45 +12,73 @@ labels at random) or make_friedman1; columns are standardised by the training ro
 has one length scale for all columns and ``selection_tol=0``, so that it takes all the points that
 it may, and else its default settings.
 
-Each point is measured in a fresh process. Printed are, for each: seconds of the fit; evaluations
-of the bound and passes of the site solver, in all and on all rows; CPU seconds of one evaluation
-with its gradient at fixed sites, on all rows; how many times that the fit took, by CPU seconds
-("ratio") and by operations, with those on subsets counted as what they are ("work"); MiB of the
-process at the peak of the fit, and what of that the fit added; and predicted rows per wall second,
-probabilities or means and deviations. Slopes are those of straight lines through the logarithms,
-by least squares.
+Each fit runs in a fresh process and is one line of a file of results; those that are there are not
+repeated. A line has seconds of the fit; evaluations of the bound and passes of the site solver, in
+all and on all rows; seconds of one evaluation with its gradient at fixed sites, on all rows; how
+many times that the fit took, by CPU seconds ("ratio") and by operations, with those on subsets
+counted as what they are ("work"); MiB of the process at the peak of the fit, and what of that the
+fit added; and predicted rows per wall second, probabilities or means and deviations. Slopes are
+those of straight lines through the logarithms, by least squares.
 
-    python benchmarks/scaling.py --out output/scaling.jsonl --plot output/scaling.png
-    python benchmarks/scaling.py --parts rows --set airline_us2001 --rows 1000 10000 100000 1000000
-    python benchmarks/scaling.py --from output/scaling.jsonl --plot output/scaling.png
+    python benchmarks/scaling.py --parts rows --set airline_us2001 \
+        --rows 1000 3000 10000 30000 100000 300000 1000000 2700000
+    python benchmarks/scaling.py --parts points columns --tasks classification regression
+    python benchmarks/scaling.py --render output
 """
 
 import argparse
 from functools import partial
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 from datasets import MADE, made_classification, sampled_classification, standardised
+from evidence import append, csv_table, parse_or_render, pending, read
 from fits import measured_fit, prediction_rate
 from kernel_settings import ONE_LENGTH_SCALE
 from measure import answer, in_fresh_process
-from records import append, latest, print_table, read, slope, text
+from pictures import new_panels, save
+from records import print_table, slope
 from sklearn.datasets import make_friedman1
 
 from sparsegpc import SparseGPClassifier, SparseGPRegressor
 
+RESULTS = Path(__file__).parent / "results" / "scaling.csv"
+
 # At the upper end of a range, where what grows slowest no longer shows.
 N_LAST = 3
-# A range over fewer times than this has marks within its decades.
-WIDE = 200
 X_OF = {"rows": "n_rows", "points": "n_points", "columns": "n_columns"}
 SYMBOLS = {"rows": "N", "points": "M", "columns": "D"}
-KEYS = ("part", "task", "set", "n_rows", "n_points", "n_columns", "n_threads", "seed")
+TASKS = ("classification", "regression")
+# Rows that the rate of predictions is measured on.
+N_TEST = 20_000
+# Of one series after the other: a fit, and an evaluation.
+DARK, LIGHT = ("#08306b", "#a63603"), ("#6baed6", "#fdae6b")
+# Columns of a set are as many as it has, so only those of made rows are asked for.
+KEY = ("part", "task", "set", "n_rows", "n_points", "made_columns", "n_threads", "seed")
+FIELDS = (
+    *KEY,
+    "n_columns",
+    "points",
+    "fit_wall",
+    "fit_cpu",
+    "evaluations",
+    "full_evaluations",
+    "passes",
+    "full_passes",
+    "evaluation_wall",
+    "evaluation_cpu",
+    "ratio",
+    "work",
+    "peak_mib",
+    "fit_mib",
+    "predict_rate",
+)
 
 
-def made_data(job):
+def made_data(job, n_test):
     """Return X_train, y_train, X_test, y_test of made rows."""
-    n_rows, n_columns = job["n_rows"] + job["n_test"], job["n_columns"]
+    n_rows, n_columns = job["n_rows"] + n_test, job["made_columns"]
     if job["task"] == "regression":
         X, y = make_friedman1(n_rows, n_columns, noise=1.0, random_state=job["seed"])
     else:
@@ -63,9 +91,9 @@ def made_data(job):
 def measure_one(job):
     """Return the figures of one point."""
     if job["set"] == MADE:
-        parts = made_data(job)
+        parts = made_data(job, N_TEST)
     else:
-        parts = sampled_classification(job["set"], job["seed"], job["n_rows"], job["n_test"])
+        parts = sampled_classification(job["set"], job["seed"], job["n_rows"], N_TEST)
     X, y, X_test, _ = parts
     estimator = SparseGPRegressor if job["task"] == "regression" else SparseGPClassifier
     model = estimator(
@@ -78,29 +106,41 @@ def measure_one(job):
     predict = partial(model.predict, return_std=True)
     if job["task"] == "classification":
         predict = model.predict_proba
-    return figures | {"predict_rate": prediction_rate(predict, X_test)}
+    figures["predict_rate"] = prediction_rate(predict, X_test)
+    return {name: figures[name] for name in FIELDS if name not in KEY}
 
 
 def jobs(arguments):
-    """Yield what is to be measured."""
+    """Return the keys of all fits that are asked for."""
+    points, columns = arguments.fixed_points, arguments.fixed_columns
     values = {
-        "rows": [(n, arguments.fixed_points, arguments.fixed_columns) for n in arguments.rows],
-        "points": [(arguments.fixed_rows, m, arguments.fixed_columns) for m in arguments.points],
-        "columns": [(arguments.fixed_rows, arguments.fixed_points, d) for d in arguments.columns],
+        "rows": [(n, points, columns) for n in arguments.rows],
+        "points": [(arguments.fixed_rows, m, columns) for m in arguments.points],
+        "columns": [(arguments.fixed_rows, points, d) for d in arguments.columns],
     }
-    for part in arguments.parts:
-        for n_rows, n_points, n_columns in values[part]:
-            yield {
-                "part": part,
-                "task": arguments.task,
-                "set": MADE if part == "columns" else arguments.set,
-                "n_rows": n_rows,
-                "n_points": n_points,
-                "n_columns": n_columns,
-                "n_test": arguments.test_rows,
-                "n_threads": arguments.threads,
-                "seed": arguments.seed,
-            }
+    return [
+        (
+            part,
+            task,
+            MADE if part == "columns" else arguments.set,
+            *sizes,
+            arguments.threads,
+            arguments.seed,
+        )
+        for part, task in product(arguments.parts, arguments.tasks)
+        for sizes in values[part]
+    ]
+
+
+def numbers(records):
+    """Return records of a file with numbers in place of their texts; empty cells are None."""
+    return [
+        {
+            name: text if name in KEY[:3] else float(text) if text else None
+            for name, text in r.items()
+        }
+        for r in records
+    ]
 
 
 def series(records):
@@ -108,16 +148,17 @@ def series(records):
     found = {}
     for record in records:
         part = record["part"]
-        fixed = [record[key] for key in KEYS if key not in (X_OF[part], "seed")]
-        found.setdefault(tuple(fixed), []).append(record)
+        varies = (X_OF[part], "made_columns" if part == "columns" else None)
+        fixed = tuple(record[name] for name in KEY if name not in varies)
+        found.setdefault(fixed, []).append(record)
     return [sorted(own, key=lambda r: r[X_OF[r["part"]]]) for own in found.values()]
 
 
 def heading(records):
     """Return what a series has in common, in two parts."""
     first = records[0]
-    threads = f"{first['n_threads']} thread(s)"
-    fixed = [f"{SYMBOLS[p]} = {first[X_OF[p]]}" for p in X_OF if p != first["part"]]
+    threads = f"{first['n_threads']:.0f} thread(s)"
+    fixed = [f"{SYMBOLS[p]} = {first[X_OF[p]]:.0f}" for p in X_OF if p != first["part"]]
     return f"{first['task']}, {first['set']} rows", ", ".join([*fixed, threads])
 
 
@@ -129,99 +170,83 @@ def slopes(records, key):
     return whole, slope(x[-N_LAST:], y[-N_LAST:]) if len(x) > N_LAST else whole
 
 
-def print_series(records):
-    """Print the figures of a series and its slopes."""
+def slope_line(records, key, name):
+    """Return a sentence with the slopes of a figure."""
+    whole, last = (format(value, ".2f") for value in slopes(records, key))
+    ending = f", {last} over the last {N_LAST} sizes" if len(records) > N_LAST else ""
+    return f"The slope of the CPU seconds of {name} is {whole} over all sizes{ending}."
+
+
+def table(records):
+    """Return the header and the rows of the table of a series."""
     part = records[0]["part"]
-    header = [SYMBOLS[part], "points", "fit wall s", "fit CPU s", "evaluations", "on all rows"]
-    header += ["passes", "on all rows", "evaluation CPU s", "ratio", "work"]
-    header += ["peak MiB", "added MiB", "predicted/s"]
+    header = [SYMBOLS[part], "fit, CPU s", "evaluations / on all rows"]
+    header += ["one evaluation, CPU s", "ratio", "work", "added MiB", "predicted rows / s"]
     rows = [
         [
-            str(r[X_OF[part]]),
-            str(r["points"]),
-            text(r["fit_wall"], ".3g"),
-            text(r["fit_cpu"], ".3g"),
-            text(r["evaluations"], "d"),
-            text(r["full_evaluations"], "d"),
-            text(r["passes"], "d"),
-            text(r["full_passes"], "d"),
-            text(r["evaluation_cpu"], ".3g"),
-            text(r["ratio"], ".0f"),
-            text(r["work"], ".0f"),
-            text(r["peak_mib"], ".0f"),
-            text(r["fit_mib"], ".0f"),
-            text(r["predict_rate"], ".3g"),
+            f"{r[X_OF[part]]:.0f}",
+            f"{r['fit_cpu']:.3g}",
+            f"{r['evaluations']:.0f} / {r['full_evaluations']:.0f}",
+            f"{r['evaluation_cpu']:.3g}",
+            f"{r['ratio']:.0f}",
+            f"{r['work']:.0f}",
+            "-" if r["fit_mib"] is None else f"{r['fit_mib']:.0f}",
+            f"{float(format(r['predict_rate'], '.2g')):.0f}",
         ]
         for r in records
     ]
+    return header, rows
+
+
+def print_series(records):
+    """Print the figures of a series and its slopes."""
     print(f"\n{', '.join(heading(records))}\n")
-    print_table(header, rows)
-    if len(records) == 1:
-        return
-    for key, name in (("fit_cpu", "fit"), ("evaluation_cpu", "evaluation")):
-        whole, last = slopes(records, key)
-        line = f"slope of the {name}'s CPU seconds: {text(whole, '.2f')}"
-        print(line + (f"; of the last {N_LAST}: {last:.2f}" if len(records) > N_LAST else ""))
+    print_table(*table(records))
+    if len(records) > 1:
+        print(slope_line(records, "fit_cpu", "a fit"))
+        print(slope_line(records, "evaluation_cpu", "one evaluation"))
 
 
-def draw(records, path):
-    """Draw CPU seconds and memory of each series over what varies along it."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-    from matplotlib.ticker import LogLocator, NullFormatter
-
-    lines = series(records)
-    figure, panels = plt.subplots(
-        2 * len(lines),
-        1,
-        figsize=(6.0, 5.6 * len(lines)),
-        height_ratios=(2, 1) * len(lines),
-        layout="constrained",
-    )
-    for (time, memory), own in zip(panels.reshape(-1, 2), lines, strict=True):
-        time.sharex(memory)
-        time.tick_params(labelbottom=False)
-        part = own[0]["part"]
+def draw(part, lines, path):
+    """Draw CPU seconds and memory of all series of a part over what varies along them."""
+    figure, (time, memory) = new_panels(2, height=3.2)
+    for own, dark, light in zip(lines, DARK, LIGHT, strict=False):
         x = [record[X_OF[part]] for record in own]
+        task = own[0]["task"]
         for key, name, colour in (
-            ("fit_cpu", "fit", "#08306b"),
-            ("evaluation_cpu", "one value and gradient", "#e6550d"),
+            ("fit_cpu", "fit", dark),
+            ("evaluation_cpu", "evaluation", light),
         ):
-            whole = text(slopes(own, key)[0], ".2f")
             y = [record[key] for record in own]
-            time.plot(x, y, "o-", ms=4, color=colour, label=f"{name}: slope {whole}")
-        peaks = [record["peak_mib"] for record in own]
-        memory.plot(x, peaks, "o-", ms=4, color="#54278f", label="process")
-        if all(record["fit_mib"] for record in own):
-            added = [record["fit_mib"] for record in own]
-            memory.plot(x, added, "o--", ms=4, color="#54278f", label="of the fit alone")
-        time.set_title("\n".join(heading(own)), fontsize=9)
-        time.set(xscale="log", yscale="log")
-        memory.set(yscale="log", xlabel=SYMBOLS[part])
-        steps = (1.0, 2.0, 5.0) if max(x) < WIDE * min(x) else (1.0,)
-        memory.xaxis.set_major_locator(LogLocator(subs=steps))
-        memory.xaxis.set_major_formatter("{x:g}")
-        memory.xaxis.set_minor_formatter(NullFormatter())
-        memory.yaxis.set_minor_formatter(NullFormatter())
-        for axes in (time, memory):
-            axes.legend(frameon=False, fontsize=8)
-            axes.spines[["top", "right"]].set_visible(False)
-            axes.grid(lw=0.4, color="0.88")
-        time.set_ylabel("CPU seconds")
-        memory.set_ylabel("peak memory, MiB")
-    Path(path).parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=150)
-    plt.close(figure)
+            time.plot(x, y, "o-", ms=4, color=colour, label=f"{task}, {name}")
+        added = [record["fit_mib"] or np.nan for record in own]
+        memory.plot(x, added, "o-", ms=4, color=dark, label=task)
+    for axes, name in ((time, "CPU seconds"), (memory, "MiB added by the fit")):
+        axes.set(xscale="log", yscale="log", xlabel=SYMBOLS[part], title=name)
+        axes.legend(fontsize=8)
+        axes.grid(lw=0.4, color="0.88")
+    save(figure, path)
+
+
+def render(folder, results=RESULTS):
+    """Write tables and pictures of a file of results into a folder; nothing is fitted."""
+    records = numbers(read(results))
+    for part in X_OF:
+        lines = series([record for record in records if record["part"] == part])
+        fragments = []
+        for own in lines:
+            sentences = [slope_line(own, "fit_cpu", "a fit")]
+            sentences += [slope_line(own, "evaluation_cpu", "one evaluation")]
+            title = ", ".join(heading(own))
+            fragments += [csv_table(*table(own), title=title), "\n".join(sentences) + "\n"]
+        Path(folder, f"scaling_{part}.rst").write_text("\n".join(fragments), encoding="utf-8")
+        draw(part, lines, Path(folder, f"scaling_{part}.png"))
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--parts", nargs="+", default=list(X_OF), choices=list(X_OF))
-    parser.add_argument(
-        "--task", default="classification", choices=["classification", "regression"]
-    )
+    parser.add_argument("--tasks", nargs="+", default=["classification"], choices=TASKS)
     parser.add_argument("--set", default=MADE, help="of two classes, for rows and points")
     parser.add_argument("--rows", type=int, nargs="+", default=[1000, 3000, 10000, 30000, 100000])
     parser.add_argument("--points", type=int, nargs="+", default=[25, 50, 100, 200, 400, 800])
@@ -229,24 +254,16 @@ def main():
     parser.add_argument("--fixed-rows", type=int, default=20000)
     parser.add_argument("--fixed-points", type=int, default=100)
     parser.add_argument("--fixed-columns", type=int, default=8, help="of made rows")
-    parser.add_argument("--test-rows", type=int, default=20000)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", help="file of JSON lines to append to")
-    parser.add_argument("--from", dest="old", help="print and draw such a file, measure nothing")
-    parser.add_argument("--plot", help="picture of all parts")
-    arguments = parser.parse_args()
-    if arguments.old:
-        records = latest(read(arguments.old), KEYS)
-    else:
-        records = []
-        for job in jobs(arguments):
-            records.append(in_fresh_process(__file__, job, job["n_threads"]))
-            append(arguments.out, records[-1])
-    for own in series(records):
+    parser.add_argument("--results", type=Path, default=RESULTS, help="file of results")
+    arguments = parse_or_render(parser, render)
+    for values in pending(jobs(arguments), arguments.results, KEY):
+        job = dict(zip(KEY, values, strict=True))
+        record = in_fresh_process(__file__, job, job["n_threads"])
+        append(arguments.results, [record], FIELDS)
+    for own in series(numbers(read(arguments.results))):
         print_series(own)
-    if arguments.plot:
-        draw(records, arguments.plot)
 
 
 if __name__ == "__main__" and not answer(measure_one):
