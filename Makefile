@@ -110,7 +110,6 @@ bench: $(VENV)/.plot  ## Time, and compare with published tables and scikit-lear
 	    --peers full
 	$(BIN)/python benchmarks/classification_tables.py --parts multiclass --sets wine digits \
 	    --splits 2 --points 50 --rows 300
-	$(BIN)/python benchmarks/small_sets.py --sets breast --splits 2 --one-thread
 	rm -f output/scaling.csv
 	$(BIN)/python benchmarks/scaling.py --rows 1000 4000 16000 --points 25 50 100 \
 	    --fixed-rows 5000 --fixed-points 50 --columns 5 50 --results output/scaling.csv

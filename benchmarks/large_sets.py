@@ -10,34 +10,72 @@ mnist
     columns are not standardised, as in Hensman, Matthews, Ghahramani 2015, who report 97.8 % and
     0.069 nats. Logistic regression has standardised columns.
 
-The model has one length scale for all columns, else its default settings, with at most so many
-points as asked for; with ``--selection-tol 0`` it takes all of them. "collapsed" is
-SparseGPClassifier, "stochastic" is StochasticSparseGPClassifier. Each model is fitted in a fresh
-process; seconds, evaluations, passes and memory are those of fits.py. Log losses are in nats per
-row.
+default      SparseGPClassifier()
+common       with one length scale for all columns, and no main effects
+moved        the same, with points that move for at most 20 iterations
+stochastic   StochasticSparseGPClassifier with one length scale
+logistic     logistic regression on standardised columns
+boosting     scikit-learn's gradient boosting
 
-    python benchmarks/large_sets.py --set airline_us2001 --threads 2 --out output/large.jsonl
-    python benchmarks/large_sets.py --set mnist --threads 2 --out output/large.jsonl
-    python benchmarks/large_sets.py --set airline_us2001 --rows 300000 --models collapsed logistic
+Each fit runs in a fresh process and is one line of ``results/large_sets.csv``; those that are there
+are not repeated. Seconds, evaluations, passes and memory are those of fits.py; log losses are in
+nats per row.
+
+    export SPARSEGPC_DATA=folder
+    python benchmarks/large_sets.py --threads 2
+    python benchmarks/large_sets.py --sets airline_us2001 --rows 300000 --models default logistic
+    python benchmarks/large_sets.py --render output
 """
 
 import argparse
+from itertools import product
+from pathlib import Path
 
-from datasets import load_classification, official, row_count, sampled_classification
+from datasets import (
+    is_available,
+    load_classification,
+    official,
+    row_count,
+    sampled_classification,
+)
+from evidence import MISSING, append, csv_table, parse_or_render, pending, read
 from fits import measured_fit, prediction_rate
 from kernel_settings import ONE_LENGTH_SCALE
 from measure import MIB, answer, current_memory, in_fresh_process, peak_memory, restart_peak, timed
-from records import append, print_table, text
 from scores import all_scores
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from sparsegpc import SparseGPClassifier
+from sparsegpc import SparseGPClassifier, StochasticSparseGPClassifier
 
+RESULTS = Path(__file__).parent / "results" / "large_sets.csv"
 SETS = ("airline_us2001", "mnist")
-MODELS = ("collapsed", "stochastic", "logistic", "boosting")
+MODELS = {
+    "default": SparseGPClassifier(),
+    "common": SparseGPClassifier(**ONE_LENGTH_SCALE),
+    "moved": SparseGPClassifier(**ONE_LENGTH_SCALE, optimize_inducing=True, max_iter=20),
+    "stochastic": StochasticSparseGPClassifier(**ONE_LENGTH_SCALE),
+    "logistic": make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000)),
+    "boosting": HistGradientBoostingClassifier(random_state=0),
+}
+KEY = ("set", "model", "n_rows", "n_threads", "seed")
+FIELDS = (
+    *KEY,
+    "n_train",
+    "n_columns",
+    "points",
+    "fit_wall",
+    "fit_cpu",
+    "peak_mib",
+    "fit_mib",
+    "evaluations",
+    "passes",
+    "predict_rate",
+    "log_loss",
+    "accuracy",
+)
 TRAIN_SHARE = 0.9
 LARGEST_PIXEL = 255.0
 
@@ -47,7 +85,7 @@ def airline(job):
     n_rows = row_count(job["set"])
     n_train = int(TRAIN_SHARE * n_rows)
     return sampled_classification(
-        job["set"], job["seed"], min(job["n_rows"] or n_train, n_train), n_rows - n_train
+        job["set"], job["seed"], min(job["n_rows"], n_train), n_rows - n_train
     )
 
 
@@ -58,22 +96,6 @@ def mnist(job):
     X = data.X
     X /= LARGEST_PIXEL
     return X[train[: job["n_rows"]]], data.y[train[: job["n_rows"]]], X[test], data.y[test]
-
-
-def build(job):
-    """Return the estimator."""
-    options = ONE_LENGTH_SCALE | {"n_inducing": job["n_points"], "random_state": job["seed"]}
-    if job["selection_tol"] is not None:
-        options["selection_tol"] = job["selection_tol"]
-    if job["model"] == "collapsed":
-        return SparseGPClassifier(**options)
-    if job["model"] == "stochastic":
-        from sparsegpc import StochasticSparseGPClassifier
-
-        return StochasticSparseGPClassifier(**options)
-    if job["model"] == "logistic":
-        return make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
-    return HistGradientBoostingClassifier(random_state=job["seed"])
 
 
 def peer_fit(model, X, y):
@@ -93,71 +115,63 @@ def peer_fit(model, X, y):
 def measure_one(job):
     """Return the figures of one model."""
     X, y, X_test, y_test = mnist(job) if job["set"] == "mnist" else airline(job)
-    model = build(job)
-    if job["model"] in ("logistic", "boosting"):
-        figures = peer_fit(model, X, y)
-    else:
-        figures = measured_fit(model, X, y, count_work=job["model"] == "collapsed")
-    return {
-        "n_train": len(y),
-        "n_columns": X.shape[1],
-        **figures,
-        **all_scores(y_test, model.predict_proba(X_test)),
-        "predict_rate": prediction_rate(model.predict_proba, X_test),
-    }
+    model = MODELS[job["model"]]
+    is_peer = job["model"] in ("logistic", "boosting")
+    figures = peer_fit(model, X, y) if is_peer else measured_fit(model, X, y, count_work=False)
+    figures |= {"n_train": len(y), "n_columns": X.shape[1]}
+    figures |= all_scores(y_test, model.predict_proba(X_test))
+    figures["predict_rate"] = prediction_rate(model.predict_proba, X_test)
+    return {name: figures.get(name) for name in FIELDS if name not in KEY}
 
 
-def print_records(records):
-    """Print the figures of all models of a set."""
-    first = records[0]
-    print(
-        f"\n{first['set']}, N = {first['n_train']}, D = {first['n_columns']}, "
-        f"{first['n_threads']} thread(s)\n"
-    )
-    header = ["model", "points", "fit wall s", "fit CPU s", "peak MiB", "added MiB"]
-    header += ["evaluations", "on all rows", "passes", "evaluation CPU s", "ratio", "work"]
-    header += ["predicted/s", "accuracy", "log loss"]
-    specs = ["d", ".1f", ".1f", ".0f", ".0f", "d", "d", "d", ".3g", ".0f", ".0f", ".3g", ".4f"]
-    keys = ["points", "fit_wall", "fit_cpu", "peak_mib", "fit_mib", "evaluations"]
-    keys += ["full_evaluations", "passes", "evaluation_cpu", "ratio", "work", "predict_rate"]
-    keys += ["accuracy", "log_loss"]
-    print_table(
-        header,
-        [
-            [r["model"]]
-            + [text(r.get(k), spec) for k, spec in zip(keys, [*specs, ".4f"], strict=True)]
-            for r in records
-        ],
-    )
+def rounded(text, digits):
+    """Return a cell of a file of results with so many significant digits, or a dash."""
+    return f"{float(format(float(text), f'.{digits}g')):g}" if text else MISSING
+
+
+def table(records):
+    """Return the table of all fits, set by set."""
+    header = ["Set", "N", "Model", "Threads", "Log loss", "Accuracy", "Wall, s", "CPU, s"]
+    header += ["Peak GiB", "Evaluations", "Predicted rows / s"]
+    rows = []
+    for r in sorted(records, key=lambda r: (SETS.index(r["set"]), int(r["n_train"]))):
+        rows.append(
+            [
+                r["set"],
+                f"{int(r['n_train']):,}".replace(",", " "),
+                r["model"],
+                r["n_threads"],
+                f"{float(r['log_loss']):.4f}",
+                f"{float(r['accuracy']):.4f}",
+                rounded(r["fit_wall"], 3),
+                rounded(r["fit_cpu"], 3),
+                f"{float(r['peak_mib']) / 1024:.1f}",
+                r["evaluations"] or MISSING,
+                rounded(r["predict_rate"], 2),
+            ]
+        )
+    return csv_table(header, rows, stubs=3)
+
+
+def render(folder):
+    """Write the table as a fragment into a folder; nothing is fitted."""
+    Path(folder, "large_sets.rst").write_text(table(read(RESULTS)), encoding="utf-8")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--set", default="airline_us2001", choices=SETS)
-    parser.add_argument(
-        "--models", nargs="+", default=["collapsed", "logistic", "boosting"], choices=MODELS
-    )
-    parser.add_argument("--rows", type=int, help="at most so many training rows")
-    parser.add_argument("--points", type=int, default=200)
-    parser.add_argument("--selection-tol", type=float, help="in place of the model's default")
+    parser.add_argument("--sets", nargs="+", default=list(SETS), choices=SETS)
+    models = ["default", "common", "logistic", "boosting"]
+    parser.add_argument("--models", nargs="+", default=models, choices=MODELS)
+    parser.add_argument("--rows", type=int, default=3_000_000, help="at most so many rows train")
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", help="file of JSON lines to append to")
-    arguments = parser.parse_args()
-    records = []
-    for model in arguments.models:
-        job = {
-            "set": arguments.set,
-            "model": model,
-            "n_rows": arguments.rows,
-            "n_points": arguments.points,
-            "selection_tol": arguments.selection_tol,
-            "n_threads": arguments.threads,
-            "seed": arguments.seed,
-        }
-        records.append(in_fresh_process(__file__, job, arguments.threads))
-        append(arguments.out, records[-1])
-    print_records(records)
+    parser.add_argument("--seed", type=int, default=0, help="of the split")
+    arguments = parse_or_render(parser, render)
+    names = [name for name in arguments.sets if is_available(name)]
+    last = [arguments.rows], [arguments.threads], [arguments.seed]
+    for values in pending(product(names, arguments.models, *last), RESULTS, KEY):
+        job = dict(zip(KEY, values, strict=True))
+        append(RESULTS, [in_fresh_process(__file__, job, job["n_threads"])], FIELDS)
 
 
 if __name__ == "__main__" and not answer(measure_one):

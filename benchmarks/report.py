@@ -23,6 +23,7 @@ PROGRAMS = (
     "tabular_report",
     "fit_times",
     "scaling",
+    "large_sets",
     "interval_coverage",
 )
 
