@@ -2,9 +2,6 @@
 
 import os
 import signal
-import subprocess
-import sys
-from contextlib import ExitStack
 
 import numpy as np
 import pytest
@@ -34,26 +31,6 @@ def client():
         ) as cluster,
         distributed.Client(cluster) as client,
     ):
-        yield client
-
-
-@pytest.fixture
-def client_of_mortals():
-    """A client of two worker processes that nothing starts again."""
-    with ExitStack() as stack:
-        scheduler = stack.enter_context(
-            distributed.LocalCluster(
-                n_workers=0, processes=False, dashboard_address=":0", protocol="tcp"
-            )
-        )
-        address = scheduler.scheduler_address
-        command = [sys.executable, "-m", "distributed.cli.dask_worker", "--no-nanny"]
-        command += ["--nthreads", "1", "--no-dashboard", address]
-        for _ in range(2):
-            process = stack.enter_context(subprocess.Popen(command, stderr=subprocess.DEVNULL))
-            stack.callback(process.kill)
-        client = stack.enter_context(distributed.Client(address))
-        client.wait_for_workers(2, timeout=60)
         yield client
 
 
@@ -87,12 +64,10 @@ def labels(y, n_classes=2):
     return np.searchsorted(np.linspace(-0.5, 0.5, n_classes - 1), y)
 
 
+# Sites that are far from converged are as good for a comparison, and take fewer visits.
 CASES = {
-    "labels": (SparseGPClassifier(n_inducing=12, optimizer=None), 2),
-    "one vs rest": (
-        SparseGPClassifier(n_inducing=8, optimizer=None),
-        3,
-    ),
+    "labels": (SparseGPClassifier(n_inducing=12, optimizer=None, tol=1.0), 2),
+    "one vs rest": (SparseGPClassifier(n_inducing=8, optimizer=None, tol=1.0), 3),
     "numbers": (SparseGPRegressor(n_inducing=12, max_iter=1, max_reselections=0), None),
     "linear kernel": (SparseGPRegressor(DotProduct(), n_inducing=3, optimizer=None), None),
     "kernel by values": (
@@ -104,7 +79,7 @@ CASES = {
         None,
     ),
     "noise process": (
-        SparseGPRegressor(n_inducing=8, noise=GPNoise(n_inducing=4), optimizer=None),
+        SparseGPRegressor(n_inducing=8, noise=GPNoise(n_inducing=4), optimizer=None, tol=1.0),
         None,
     ),
 }
@@ -174,12 +149,10 @@ def test_a_dask_array_is_fitted_as_rows_from_elsewhere_are(client, visits, tmp_p
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("kind", ["client", "client_of_mortals"])
-def test_a_worker_that_dies_costs_its_parts_not_the_fit(monkeypatch, request, kind):
-    client = request.getfixturevalue(kind)
+def test_a_worker_that_dies_costs_its_parts_not_the_fit(client, monkeypatch):
     client.wait_for_workers(2, timeout=60)
     X, _, y = make_data()
-    model = SparseGPClassifier(n_inducing=12, optimizer=None)
+    model = SparseGPClassifier(n_inducing=12, optimizer=None, tol=1.0)
     y = labels(y)
     bound = model.fit(X, y).lower_bound_
     map_, killed = dask_blocks.Cluster.map, []
@@ -200,8 +173,13 @@ def test_a_worker_that_dies_costs_its_parts_not_the_fit(monkeypatch, request, ki
     assert len(pids) == 2
     monkeypatch.setattr(dask_blocks.Cluster, "map", murderous)
     with distribute(client):
+        # The other worker goes on alone, until the dead one is started again, at a new address.
         found = model.fit(X, y).lower_bound_
+        assert len(killed) > 8
+        client.wait_for_workers(2, timeout=60)
+        # Then the new one gets its share.
+        again = model.fit(X, y).lower_bound_
     left = client.run(os.getpid)
-    assert len(killed) > 8
     assert len(set(left.values()) & set(pids.values())) == 1
     assert found == pytest.approx(bound, rel=1e-8)
+    assert again == pytest.approx(bound, rel=1e-8)
