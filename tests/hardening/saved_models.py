@@ -38,8 +38,8 @@ from sparsegpc.kernels import Columns
 from sparsegpc.likelihoods import BernoulliLogit, BernoulliProbit, DirichletTargets, Gamma
 
 # Models stop early: what is learned is not the point.
-QUICK = {"n_inducing": 8, "max_iter": 3, "max_reselections": 1, "random_state": 0}
-MINIBATCHES = {"n_inducing": 8, "n_epochs": 2, "batch_size": 30, "random_state": 0}
+QUICK = {"n_inducing": 8, "max_iter": 1, "max_reselections": 0, "random_state": 0}
+MINIBATCHES = {"n_inducing": 8, "n_epochs": 1, "batch_size": 30, "random_state": 0}
 
 
 class OwnKernel(RBF):

@@ -45,6 +45,12 @@ from tests.hardening.saved_models import (
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 
+@pytest.fixture(autouse=True)
+def quick_start(monkeypatch):
+    """Few iterations for what batches begin with."""
+    monkeypatch.setattr(minibatches, "START_ITERATIONS", 1)
+
+
 @cache
 def made(name):
     """Return a fitted estimator, not to be changed."""
