@@ -25,10 +25,11 @@ from sparsegpc import (
     StochasticSparseGPClassifier,
 )
 from sparsegpc._core.rows import blocks, threads
+from sparsegpc._estimators import minibatches
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
-QUICK = {"n_inducing": 8, "max_iter": 2, "max_reselections": 0, "tol": 0.1}
+QUICK = {"n_inducing": 8, "max_iter": 1, "max_reselections": 0, "tol": 0.1}
 N_THREADS = 4
 # Seconds after which what should have ended is said to hang.
 PATIENCE = 300
@@ -57,6 +58,12 @@ def no_deadlock():
     assert not threads._LIMIT._users
 
 
+@pytest.fixture(autouse=True)
+def quick_start(monkeypatch):
+    """Few iterations for what batches begin with."""
+    monkeypatch.setattr(minibatches, "START_ITERATIONS", 1)
+
+
 @pytest.fixture
 def small_blocks(monkeypatch):
     """Several blocks for two threads of BLAS, few as the rows are."""
@@ -73,7 +80,7 @@ def small_blocks(monkeypatch):
     assert after == now, "BLAS has other threads than before"
 
 
-def make_data(n_classes=0, n_rows=90):
+def make_data(n_classes=0, n_rows=60):
     rng = np.random.RandomState(0)
     X = rng.uniform(-2.0, 2.0, (n_rows, 2))
     f = np.sin(2.0 * X[:, 0]) + 0.5 * X[:, 1] + 0.2 * rng.standard_normal(n_rows)
