@@ -80,8 +80,8 @@ class SparseGPGeneralizedRegressor(ResponsePredictions, BaseSparseGP):
     random_state : int, RandomState instance or None, default=0
         Seed for random selectors and restarts.
     verbose : int, default=0
-        1 prints a line for each choice of points; 2 also prints a line for each evaluation of the
-        bound.
+        1 prints a line for each choice of points, and one for the comparison of main effects; 2
+        also prints a line for each evaluation of the bound.
     callback : callable or None, default=None
         Called after each evaluation of the bound.
 

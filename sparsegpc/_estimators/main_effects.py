@@ -25,6 +25,7 @@ from sparsegpc._estimators.learning import (
     point_selector,
     search,
 )
+from sparsegpc._estimators.messages.progress import print_line
 from sparsegpc.kernels import MainEffects
 
 MOST_ROWS, MOST_POINTS = 2000, 200
@@ -100,7 +101,18 @@ def decide_main_effects(estimator, problem_of, rng):
     shared = np.delete(best.theta, np.arange(begin, end))
     gain = best.elbo - plain.elbo
     gain += richer.model.prior.log_density(best.theta) - part.model.prior.log_density(shared)
-    if gain > max(np.log(part.model.total_weight), FIRST_GAIN):
+    least = max(np.log(part.model.total_weight), FIRST_GAIN)
+    is_better = gain > least
+    if estimator.verbose:
+        text = (
+            f"main effects: {len(part.model.weight)} rows, "
+            f"bound {best.elbo + richer.offset:.4f} with them, "
+            f"{plain.elbo + part.offset:.4f} without, "
+            f"gain with their prior {gain:.4f} of {least:.4f} needed: "
+            f"{'kept' if is_better else 'left out'}"
+        )
+        print_line(estimator, text, problem.progress.label)
+    if is_better:
         if is_complete:
             result = result_of(richer.model, climbed, problem.progress)
             return Decision(with_effects, found=Found(result))

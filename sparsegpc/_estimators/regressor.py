@@ -186,8 +186,8 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
         integer gives the same model in every call; None gives different draws. The selector "hgv"
         is deterministic, but with low noise and few points it places them at outliers.
     verbose : int, default=0
-        1 prints a line for each choice of points; 2 also prints a line for each evaluation of the
-        bound.
+        1 prints a line for each choice of points, and one for the comparison of main effects; 2
+        also prints a line for each evaluation of the bound.
     callback : callable or None, default=None
         Called after each evaluation of the bound with a named tuple, which holds ``iteration``, the
         number of the evaluation; ``choice``, ``n_samples``, ``n_inducing``, ``lower_bound`` and

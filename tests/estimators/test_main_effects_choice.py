@@ -1,5 +1,7 @@
 """Whether main effects are added to the default kernel, and the prior that ties length scales."""
 
+import re
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -195,6 +197,48 @@ def test_decisions_are_the_same_again():
     assert one.lower_bound_ == other.lower_bound_
     assert_array_equal(one.kernel_.theta, other.kernel_.theta)
     assert_array_equal(one.inducing_points_, other.inducing_points_)
+
+
+def comparison(capsys, model, X, y):
+    """Return the numbers of the line that `verbose` prints about the comparison, and its end."""
+    model.set_params(verbose=1).fit(X, y)
+    lines = [line for line in capsys.readouterr().out.splitlines() if "main effects" in line]
+    assert len(lines) == 1
+    pattern = (
+        r"\[SparseGPRegressor\] main effects: (\d+) rows, bound (\S+) with them, (\S+) without, "
+        r"gain with their prior (\S+) of (\S+) needed: (kept|left out)"
+    )
+    *numbers, end = re.fullmatch(pattern, lines[0]).groups()
+    return np.array(numbers, dtype=float), end
+
+
+@pytest.mark.parametrize(("data", "end"), [(additive, "kept"), (product, "left out")])
+def test_the_comparison_is_printed(data, end, capsys):
+    X, *_, y = data()
+    model = regressor(normalize_y=True)
+    plain = clone(model).set_params(main_effects=False).fit(X, y)
+    (n_rows, richer, simpler, gain, least), printed = comparison(capsys, model, X, y)
+    assert (printed, n_rows) == (end, N)
+    assert_allclose(simpler, plain.lower_bound_, atol=1e-3)
+    assert_allclose(least, np.log(N), atol=1e-3)
+    assert (gain > least) == has_effects(model) == (end == "kept")
+    if end == "kept":
+        assert_allclose(richer, model.lower_bound_, atol=1e-3)
+
+
+def test_printed_bounds_of_a_part_of_the_rows_are_in_units_of_y(capsys, monkeypatch):
+    monkeypatch.setattr(module, "MOST_ROWS", 80)
+    X, _, y = additive()
+    model = regressor(normalize_y=True)
+    first, second = (comparison(capsys, model, X, scale * y)[0] for scale in (1.0, 1024.0))
+    shift = 80 * np.log(1024.0)
+    assert_allclose(first - second, [0.0, shift, shift, 0.0, 0.0], atol=1e-3)
+
+
+def test_nothing_is_printed_where_nothing_is_compared(capsys):
+    X, _, y = additive()
+    regressor(main_effects=True, verbose=1, max_iter=3).fit(X, y)
+    assert "main effects" not in capsys.readouterr().out
 
 
 # Where effects are not considered
