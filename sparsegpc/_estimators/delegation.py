@@ -166,6 +166,29 @@ class DelegatingEstimator(MetaEstimatorMixin, Estimator):
         rows = _rows_of_last_step(self._predictor, X)
         return last_step(self._predictor).predict_interval(rows, coverage, **params)
 
+    @available_if(_last_step_has("log_predictive_density"))
+    def log_predictive_density(self, X, y, **params):
+        """Return the log predictive density of y by the fitted estimator, a regressor, in nats.
+
+        Classifiers have `predict_log_proba` instead.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+        **params : dict
+            Further arguments of its `log_predictive_density`, such as `noise_variance`, `exposure`
+            or `event`.
+
+        Returns
+        -------
+        log_density : ndarray of the shape of `y`
+            Of counts, the log probability.
+        """
+        check_is_fitted(self)
+        rows = _rows_of_last_step(self._predictor, X)
+        return last_step(self._predictor).log_predictive_density(rows, y, **params)
+
     @available_if(_estimator_has("score"))
     def score(self, X, y, **params):
         """Return the score of the fitted estimator, such as accuracy or R².

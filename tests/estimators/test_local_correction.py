@@ -3,7 +3,10 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.integrate import trapezoid
 from scipy.spatial.distance import cdist
+from scipy.stats import norm, poisson
+from scipy.stats import t as student_t
 from sklearn.base import clone
 from sklearn.datasets import load_digits, load_iris
 from sklearn.gaussian_process import GaussianProcessRegressor
@@ -113,6 +116,75 @@ def test_counts_have_neighbours_too():
     assert model.score(X[200:], y[200:]) > model.estimator_.score(X[200:], y[200:]) + 0.1
     lower, upper = model.predict_interval(X[200:])
     assert 0.8 <= ((y[200:] >= lower) & (y[200:] <= upper)).mean() <= 1.0
+
+
+@pytest.mark.parametrize("mode", ["points", "both", "neighbors"])
+def test_the_density_of_gaussian_noise_is_that_of_the_predicted_normal(mode):
+    X, y = waves(150)
+    new, y_new = waves(20, seed=1)
+    outputs, new_outputs = np.stack([y, -2.0 * y], axis=1), np.stack([y_new, -2.0 * y_new], axis=1)
+    for targets, new_targets in ((y, y_new), (outputs, new_outputs)):
+        model = LocalCorrection(few_points(normalize_y=True), mode=mode).fit(X, targets)
+        mean, std = model.predict(new, return_std=True)
+        expected = norm.logpdf(new_targets, mean, std)
+        assert_allclose(model.log_predictive_density(new, new_targets), expected, rtol=1e-9)
+
+
+def test_the_density_with_known_noise_takes_that_of_the_new_rows():
+    X, y = waves(60)
+    new, y_new = waves(10, seed=1)
+    model = LocalCorrection(few_points(noise="homoscedastic"), mode="both")
+    model.fit(X, y, noise_variance=np.linspace(0.01, 1.0, 60))
+    with pytest.raises(ValueError, match="noise_variance"):
+        model.log_predictive_density(new, y_new)
+    noise = np.linspace(0.1, 2.0, 10)
+    mean, variance = model.corrected_estimator_.latent_mean_and_variance(new)
+    expected = norm.logpdf(y_new, mean, np.sqrt(variance + noise))
+    actual = model.log_predictive_density(new, y_new, noise_variance=noise)
+    assert_allclose(actual, expected, rtol=1e-9)
+
+
+def brute_force(model, new, likelihood_at):
+    """Return the log of the integral over f of a likelihood (n, k) at k values of f."""
+    mean, variance = model.corrected_estimator_.latent_mean_and_variance(new)
+    f = mean[:, None] + np.sqrt(variance)[:, None] * np.linspace(-12.0, 12.0, 20001)
+    density = norm.pdf(f, mean[:, None], np.sqrt(variance)[:, None])
+    return np.log(trapezoid(density * likelihood_at(f), f, axis=1))
+
+
+def test_the_probability_of_counts_is_an_integral_over_f():
+    rng = np.random.RandomState(0)
+    X = rng.uniform(-2.0, 2.0, (120, 1))
+    y = rng.poisson(np.exp(1.0 + np.sin(8.0 * X[:, 0]))).astype(float)
+    estimator = SparseGPGeneralizedRegressor(
+        1.0 * RBF(0.2), likelihood="poisson", n_inducing=5, optimizer=None
+    )
+    model = LocalCorrection(estimator, mode="both").fit(X[:100], y[:100])
+    new, counts, exposure = X[100:], y[100:], np.linspace(0.5, 3.0, 20)
+    expected = brute_force(
+        model, new, lambda f: poisson.pmf(counts[:, None], exposure[:, None] * np.exp(f))
+    )
+    actual = model.log_predictive_density(new, counts, exposure=exposure)
+    assert_allclose(actual, expected, rtol=1e-6)
+
+
+def test_the_density_with_student_t_noise_is_an_integral_over_f():
+    X, y = waves(80)
+    new, y_new = waves(10, seed=1)
+    model = LocalCorrection(few_points(noise="student-t"), mode="both").fit(X, y)
+    df, scale = model.estimator_.noise_df_, model.estimator_.noise_scale_
+    expected = brute_force(model, new, lambda f: student_t.pdf(y_new[:, None], df, f, scale))
+    assert_allclose(model.log_predictive_density(new, y_new), expected, rtol=1e-5)
+
+
+def test_classifiers_have_no_density_but_the_probabilities_of_labels():
+    X, y = waves(60)
+    model = LocalCorrection(SparseGPClassifier(KERNEL, n_inducing=8, optimizer=None), mode="both")
+    for each in (model, clone(model).fit(X, y > 5.0)):
+        assert not hasattr(each, "log_predictive_density")
+        with pytest.raises(AttributeError) as refusal:
+            each.log_predictive_density(X, y)
+        assert "'SparseGPClassifier' object has no" in str(refusal.value.__cause__)
 
 
 @pytest.mark.parametrize("mode", ["auto", "both"])

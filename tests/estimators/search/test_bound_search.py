@@ -404,7 +404,7 @@ def test_arguments_of_predict_are_passed_on():
     assert mean.shape == std.shape == (40,)
 
 
-def test_quantiles_and_intervals_are_those_of_the_chosen_model():
+def test_quantiles_intervals_and_densities_are_those_of_the_chosen_model():
     X, y = np.random.RandomState(0).randn(40, 2), np.arange(40.0)
     search = BoundSearch(SparseGPRegressor(**QUICK), {}).fit(X, y)
     best = search.best_estimator_
@@ -420,7 +420,10 @@ def test_quantiles_and_intervals_are_those_of_the_chosen_model():
     assert_array_equal(search.predict_quantiles(X, 0.25), expected[0])
     alone = BoundSearch(make_pipeline(SparseGPRegressor(**QUICK)), {}).fit(X, y)
     assert alone.predict_interval(X)[0].shape == (40,)
+    density = search.log_predictive_density(X, y)
+    assert_array_equal(density, best.log_predictive_density(scaler.transform(X), y))
     for without in (SparseGPClassifier(), make_pipeline(StandardScaler(), SparseGPClassifier())):
+        assert not hasattr(BoundSearch(without, {}), "log_predictive_density")
         assert not hasattr(BoundSearch(without, {}), "predict_quantiles")
         assert not hasattr(BoundSearch(without, {}), "predict_interval")
 
