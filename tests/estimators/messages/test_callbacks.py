@@ -97,7 +97,7 @@ def test_after_a_stop_the_best_that_was_found_is_kept(name):
 
 
 def test_a_stop_at_the_very_end_is_none():
-    free, y = fit_of("regressor", kernel=ConstantKernel() * RBF())
+    free, y = fit_of("regressor", kernel=ConstantKernel() * RBF(), max_iter=10, max_reselections=2)
     n_all = free.fit(rows(), y).n_evaluations_
     model = clone(free).set_params(callback=StopAt(n_all - 1)).fit(rows(), y)
     assert model.converged_
@@ -386,7 +386,9 @@ def test_a_scoring_monitor_sees_the_fitted_model_and_the_weights(sample_weight):
 
 
 @quiet
-@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.parametrize(
+    "name", ["classifier", "regressor", "one for each class", *FROM_MINIBATCHES]
+)
 def test_the_progress_bar_of_scikit_learn_shows_every_estimator(name, capsys):
     callback = needs_callbacks()
     pytest.importorskip("rich")

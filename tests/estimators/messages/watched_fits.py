@@ -16,7 +16,7 @@ from sparsegpc import (
     StochasticSparseGPRegressor,
 )
 
-QUICK = {"n_inducing": 8, "max_iter": 10, "max_reselections": 2, "random_state": 0}
+QUICK = {"n_inducing": 8, "max_iter": 4, "max_reselections": 1, "random_state": 0}
 MINIBATCHES = {"n_inducing": 8, "n_epochs": 3, "batch_size": 20, "random_state": 0}
 quiet = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
