@@ -77,7 +77,7 @@ class SparseModel:
         self.slack, self.fit_prior_mean = slack, fit_prior_mean
         self.tol = tol * self.total_weight
         self.counts = Counts() if counts is None else counts
-        self._has_all_rows = True
+        self._has_all_rows, self._constant_bound = True, None
         self.prior = ProductPrior() if prior is None else prior
         self._row_options = {"n_threads": n_threads, "memory": memory}
 
@@ -87,7 +87,7 @@ class SparseModel:
         Its prior of theta is multiplied by `weak_prior` unless that is None.
         """
         other = copy(self)
-        other._has_all_rows = False
+        other._has_all_rows, other._constant_bound = False, None
         if weak_prior is not None:
             other.prior = ProductPrior((self.prior, weak_prior))
         other.X = take_rows(self.X, rows, self._row_options["memory"])
@@ -206,10 +206,13 @@ class SparseModel:
 
     def constant_bound(self):
         """Return the bound, in nats, at the best constant functions."""
-        return sum(
-            best_constant_bound(self.likelihood, y, self.weight, self.fit_prior_mean)
-            for y in self.targets
-        )
+        if self._constant_bound is None:
+            # Likelihoods whose optimum has no formula search for it, and a fit asks several times.
+            self._constant_bound = sum(
+                best_constant_bound(self.likelihood, y, self.weight, self.fit_prior_mean)
+                for y in self.targets
+            )
+        return self._constant_bound
 
     def constant_theta(self, theta, bounds):
         """Return `theta` moved, within its bounds (P, 2), to where f is nearest to a constant.

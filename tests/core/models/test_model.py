@@ -372,6 +372,25 @@ def test_constant_bound_knows_whether_the_prior_mean_is_learned():
     assert make_model()[0].constant_bound() > model.constant_bound()
 
 
+def test_the_constant_bound_is_computed_once_for_each_set_of_rows(monkeypatch):
+    model, _ = make_model()
+    computed = []
+    original = type(model.likelihood).constant_bound
+
+    def counted(likelihood, y, weight, fit_prior_mean):
+        computed.append(len(weight))
+        return original(likelihood, y, weight, fit_prior_mean)
+
+    monkeypatch.setattr(type(model.likelihood), "constant_bound", counted)
+    whole = [model.constant_bound() for _ in range(2)]
+    small = model.subset(np.arange(10))
+    parts = [small.constant_bound() for _ in range(2)]
+    assert computed == [len(model.weight), 10]
+    expected = original(small.likelihood, small.targets[0], small.weight, True)
+    assert parts == [expected, expected]
+    assert whole[0] == whole[1] == model.constant_bound() != expected
+
+
 def test_subset_takes_the_rows_of_every_output():
     model, theta = outputs(0.5, 1.7, noisy=True)
     rows = np.array([1, 5, 6, 20])
