@@ -25,6 +25,9 @@ from sparsegpc._estimators.mixtures import (
     mixture_samples,
 )
 
+# Number of draws of f whose quantiles are the intervals of probabilities of several classes.
+INTERVAL_DRAWS = 1000
+
 
 class ClassPredictions(ClassifierMixin):
     """Predictions of a fitted classifier.
@@ -175,7 +178,7 @@ class ClassPredictions(ClassifierMixin):
         with np.errstate(under="ignore"):
             return self._intervals(weights, means, variances, tails, rng)
 
-    def _intervals(self, weights, means, variances, tails, rng, n_draws=1000):
+    def _intervals(self, weights, means, variances, tails, rng):
         """Return the quantiles of all classes, (low, high), from moments of f by component."""
         n_functions, n_rows = means[0].shape
         if n_functions == 1 and len(self.classes_) == 2:
@@ -184,17 +187,17 @@ class ClassPredictions(ClassifierMixin):
             low, high = (self._probabilities(self._likelihood, f)[:, 1] for f in ends)
             return np.stack([1.0 - high, low], axis=1), np.stack([1.0 - low, high], axis=1)
         # With the same draws at all rows, an interval does not depend on the other rows.
-        which = np.zeros(n_draws, dtype=np.intp)
+        which = np.zeros(INTERVAL_DRAWS, dtype=np.intp)
         if len(weights) > 1:
-            which = rng.choice(len(weights), size=n_draws, p=weights)
-        draws = rng.standard_normal((n_functions, n_draws))
+            which = rng.choice(len(weights), size=INTERVAL_DRAWS, p=weights)
+        draws = rng.standard_normal((n_functions, INTERVAL_DRAWS))
         parts = [
             (component.observation, np.flatnonzero(which == k))
             for k, component in enumerate(self._components)
         ]
         means, deviations = np.stack(means), np.sqrt(np.stack(variances))
         low, high = np.empty((2, n_rows, len(self.classes_)))
-        proba = np.empty((n_draws, len(self.classes_)))
+        proba = np.empty((INTERVAL_DRAWS, len(self.classes_)))
         for row in range(n_rows):
             # From (S, K) to the component of each draw, (n_draws, K).
             f = means[which, :, row].T + deviations[which, :, row].T * draws
@@ -255,10 +258,8 @@ class ClassPredictions(ClassifierMixin):
             If the covariance of the rows does not fit into memory.
         """
         X = self._check_rows(X)
-        n_samples, rng = (
-            check_scalar(n_samples, "n_samples", numbers.Integral, min_val=1),
-            check_random_state(random_state),
-        )
+        n_samples = check_scalar(n_samples, "n_samples", numbers.Integral, min_val=1)
+        rng = check_random_state(random_state)
 
         def sample(component, n):
             return latent_samples(component.fitted, X, n, rng)

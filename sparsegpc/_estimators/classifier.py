@@ -494,8 +494,8 @@ class SparseGPClassifier(ClassPredictions, BaseSparseGP):
         likelihood = resolve_likelihood(self.likelihood, n_classes)
         self.n_features_in_ = rows.X.shape[1]
         rng = check_random_state(self.random_state)
-        self._check_average(likelihood, n_classes)
         if n_classes > 2 and not likelihood.takes_many_classes:
+            self._refuse_average(n_classes)
             return self._fit_one_vs_rest(rows, rng, context)
         if not hasattr(self, "classes_"):
             self.classes_, self.class_weight_ = np.arange(n_classes), np.ones(n_classes)
@@ -514,10 +514,9 @@ class SparseGPClassifier(ClassPredictions, BaseSparseGP):
         super()._store_posterior(evaluation, model, offset)
         keep_single_draw(self, evaluation.theta)
 
-    def _check_average(self, likelihood, n_classes):
-        """Raise ValueError if this model cannot average over hyperparameters."""
-        is_split = n_classes > 2 and not likelihood.takes_many_classes
-        if self.hyperparameters == "average" and is_split:
+    def _refuse_average(self, n_classes):
+        """Raise ValueError if a model for each class should average over hyperparameters."""
+        if self.hyperparameters == "average":
             raise ValueError(
                 "hyperparameters='average' needs a single model for all classes, got likelihood="
                 f"{self.likelihood!r}, which fits one for each of {n_classes} classes: choose "

@@ -36,10 +36,10 @@ def _shares(posterior, factor, kernel, columns):
     Z, variances = (posterior.Z[:, columns] - means) / stds, factor * np.ravel(kernel.variance)
     rows = []
     for weights in posterior.weights():
-        of = effect_variances(Z, weights, length_scales / stds, variances)
-        pairs = of.pairs[np.triu_indices(len(columns), 1)] if len(variances) > 1 else []
-        # The posterior mean may be constant.
-        rows.append(np.append(of.columns, pairs) / (of.orders.sum() or 1.0))
+        effects = effect_variances(Z, weights, length_scales / stds, variances)
+        pairs = effects.pairs[np.triu_indices(len(columns), 1)] if len(variances) > 1 else []
+        # If the posterior mean is constant, all variances are zero, and so are the shares.
+        rows.append(np.append(effects.columns, pairs) / (effects.orders.sum() or 1.0))
     return np.array(rows)
 
 

@@ -284,10 +284,8 @@ class GaussianPredictions(RegressorMixin):
             If the covariance of the rows does not fit into memory.
         """
         X = self._check_rows(X)
-        n_samples, rng = (
-            check_scalar(n_samples, "n_samples", numbers.Integral, min_val=1),
-            check_random_state(random_state),
-        )
+        n_samples = check_scalar(n_samples, "n_samples", numbers.Integral, min_val=1)
+        rng = check_random_state(random_state)
         with single_threaded_blas():
             known = self._known_noise(X, noise_variance)
 

@@ -1,12 +1,12 @@
 """Comparison of a fit with the best constant function."""
 
+# Gains over a constant function of at most so many nats for each row, and in total, do not count.
+TRIVIAL_PER_ROW, TRIVIAL_IN_TOTAL = 1e-3, 1.0
 
-def trivial_gain(total_weight, per_row=1e-3):
-    """Return the gain over a constant function, in nats, that is too small to count.
 
-    It is `per_row` nats for each row, and at most one nat in total.
-    """
-    return min(1.0, per_row * total_weight)
+def trivial_gain(total_weight):
+    """Return the gain over a constant function, in nats, that is too small to count."""
+    return min(TRIVIAL_IN_TOTAL, TRIVIAL_PER_ROW * total_weight)
 
 
 def floor(model):

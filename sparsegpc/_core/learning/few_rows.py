@@ -77,8 +77,8 @@ class FewRows:
     def climbs(self, origins):
         """Continue a list of climbs, and return it, the best first, and how many of them matter.
 
-        A few iterations are made in each. Then the best one is continued, and the first
-        one, which may be the user's own. The latter matters beside the best if it ends at another
+        Each is continued for a few iterations. Then the best one goes on, and so does the first,
+        which may be the user's own. The first one matters beside the best if it ends at another
         maximum that is about as high. If none can be continued, they are returned as they are.
         """
         climbs = self.first_steps(origins)

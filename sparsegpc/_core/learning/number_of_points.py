@@ -13,6 +13,8 @@ from sparsegpc._core.learning.fit import STOPPED, FitResult
 
 # Enough points for an easy problem, at negligible cost.
 FIRST_SIZE = 50
+# Growth stops when doubling gains less than this fraction of the gain over a constant function.
+PLATEAU = 1e-3
 
 
 class Growth(NamedTuple):
@@ -23,9 +25,7 @@ class Growth(NamedTuple):
     end: str
 
 
-def grow(
-    fit, gap, model, *, starts, tol, max_points, learns=True, is_contradicted=None, plateau=1e-3
-):
+def grow(fit, gap, model, *, starts, tol, max_points, learns=True, is_contradicted=None):
     """Fit models with ever more points, and return a `Growth`.
 
     The number of points doubles from one model to the next, each of which starts from the theta of
@@ -48,8 +48,6 @@ def grow(
         Whether the fits learn theta. If not, a certificate needs no confirmation.
     is_contradicted : callable or None
         ``is_contradicted(theta)`` returns whether the data contradict theta. If so, growth goes on.
-    plateau : float
-        Stop when doubling gains less than this fraction of the gain over a constant function.
 
     Returns
     -------
@@ -84,7 +82,7 @@ def grow(
             end = "full_rank" if n_points < size else "max_inducing"
             return Growth(best, history, "certified" if is_certified and best is result else end)
         gain = found.objective - model.constant_bound()
-        if is_confirmed and gained <= max(plateau * gain, model.tol):
+        if is_confirmed and gained <= max(PLATEAU * gain, model.tol):
             return Growth(best, history, "plateau")
         before, starts = (None, first) if contradicted else (result, [best.best.theta])
         size = min(2 * size, max_points)

@@ -10,8 +10,9 @@ from numpy.linalg import LinAlgError
 
 from sparsegpc._core.learning.fit_from import Climb
 
-# A column is taken for pruned if its length scale is this many times the shortest one, and brought
-# back if that raises the objective by so many nats. Sites are solved to the tolerance SITES_TOL.
+# A column counts as pruned if its length scale is more than PRUNED times the shortest one. It is
+# brought back if that raises the objective by more than LEAST_GAIN nats, computed from at most
+# MOST_ROWS rows with sites solved to the tolerance SITES_TOL.
 MOST_ROWS, PRUNED, LEAST_GAIN, SITES_TOL = 500, 5.0, 1.0, 0.1
 
 
