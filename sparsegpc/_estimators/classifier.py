@@ -441,7 +441,7 @@ class SparseGPClassifier(ClassPredictions, BaseSparseGP):
         sample_weight : array-like of shape (n_samples,), float or None, default=None
             Each row's log-likelihood is multiplied by its weight: a weight of k has the effect of k
             copies of the row, and a row of weight zero is ignored. Counts of a label at a row may
-            therefore be passed as weights. Divide weights that are no counts by their mean.
+            therefore be passed as weights. Divide weights that are not counts by their mean.
 
         Returns
         -------

@@ -97,8 +97,8 @@ class ColumnEffects:
         shares : dict
             From tuples of one or two columns, by number or, if `fit` got a data frame, by name, to
             shares in descending order. A share is a number from 0 to 1 or, with several functions,
-            an array of shape (n_functions,), sorted by the mean. They add up to one if the kernel
-            has the order 1 or 2; what is missing else is the share of larger sets of columns. All
+            an array of shape (n_functions,), sorted by the mean. They add up to one if the order
+            of the kernel is 1 or 2; otherwise the rest is the share of larger sets of columns. All
             are zero if the posterior mean is constant.
 
         Raises

@@ -198,7 +198,7 @@ class StochasticSparseGPGeneralizedRegressor(ResponsePredictions, SiteMinibatche
             Targets: counts, positive numbers or durations.
         sample_weight : array-like of shape (n_samples,), float or None, default=None
             Each row's log-likelihood is multiplied by its weight: a weight of k has the effect of k
-            copies of the row. Divide weights that are no counts by their mean.
+            copies of the row. Divide weights that are not counts by their mean.
         exposure : float, array-like of shape (n_samples,) or None, default=None
             For likelihoods of counts: the time, area or population to which each count refers. The
             mean of y is proportional to it; pass the exponential of an offset. None means 1.

@@ -213,7 +213,7 @@ class StochasticSparseGPRegressor(GaussianPredictions, BaseMinibatches):
             Targets.
         sample_weight : array-like of shape (n_samples,), float or None, default=None
             Each row's log-likelihood is multiplied by its weight: a weight of k has the effect of k
-            copies of the row. Divide weights that are no counts by their mean.
+            copies of the row. Divide weights that are not counts by their mean.
 
         Returns
         -------
@@ -248,8 +248,7 @@ class StochasticSparseGPRegressor(GaussianPredictions, BaseMinibatches):
             order = rng.permutation(len(y))
             first = order[: n_first_rows(self.n_inducing)]
             state, found = self._start(X[first], y[order], weight[order], rng)
-            target = centred(y[None], self._y_centre)[0]
-            self._learn_all(state, X, target, weight, rng, progress)
+            self._learn_all(state, X, self._centred(y), weight, rng, progress)
             self._warn(weight_warnings(sample_weight) + found)
         return self
 

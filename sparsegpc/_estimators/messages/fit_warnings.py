@@ -89,7 +89,7 @@ def weight_warnings(sample_weight):
     text = (
         f"sample_weight has the mean {mean:.3g} and holds numbers that are not whole, but a weight "
         f"counts copies of its row: on average each row is taken for {mean:.3g} rows. If the "
-        "weights are no counts, divide them by their mean"
+        "weights are not counts, divide them by their mean"
     )
     return [FitWarning(UserWarning, text, text)]
 
