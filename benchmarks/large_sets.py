@@ -126,7 +126,10 @@ def measure_one(job):
 
 def rounded(text, digits):
     """Return a cell of a file of results with so many significant digits, or a dash."""
-    return f"{float(format(float(text), f'.{digits}g')):g}" if text else MISSING
+    if not text:
+        return MISSING
+    value = float(format(float(text), f".{digits}g"))
+    return f"{value:,.0f}".replace(",", " ") if value >= 1000.0 else f"{value:g}"
 
 
 def table(records):

@@ -132,11 +132,6 @@ def restart_peak():
     return True
 
 
-def available_cores():
-    """Return how many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-
-
 def limit_cpu(seconds):
     """Let the system end this process by SIGXCPU after so many more CPU seconds."""
     hard = resource.getrlimit(resource.RLIMIT_CPU)[1]

@@ -1,10 +1,10 @@
 """Tables of the tabular suite, from its file of results; nothing is fitted.
 
-Of each set the number of training rows counts at which most methods were fitted, and of its splits
-those that all these methods have. A mean over splits is one figure of a set. Mean ranks are over
-sets; revisions of this package are ranked one at a time, each among the peers, and the peers beside
-the last one. Two methods tie on a set where the mean difference of their splits is within two
-standard errors.
+There are tables of the fits to at most `FEW_ROWS` training rows, and of those to more. They show
+the last revision of this package. Of each set the number of training rows counts at which most
+methods were fitted, and of its splits those that all these methods have. A mean over splits is one
+figure of a set, and mean ranks are over sets. Two methods tie on a set where the mean difference of
+their splits is within two standard errors.
 """
 
 from collections import defaultdict
@@ -18,6 +18,8 @@ from tabular_methods import CLASSES, METHODS, OURS, TARGETS
 
 RESULTS = Path(__file__).parent / "results" / "tabular.csv"
 FAILED = "\N{DAGGER}"
+# Most methods were fitted to at most so many training rows.
+FEW_ROWS = 2000
 ERRORS_OF_A_TIE = 2.0
 # Equal to so many digits, scores have the same rank.
 RANK_DIGITS = 4
@@ -48,28 +50,7 @@ SCORES = {
 }
 MAIN = {CLASSES: ("log_loss",), TARGETS: ("rmse", "log_density")}
 SECONDS = ("fit_seconds", "predict_seconds")
-OTHERS = {
-    "bound": Score("Bound", ".1f", sign=-1),
-    **dict.fromkeys(SECONDS, Score("CPU seconds", ".2g", has_best=False)),
-}
-
-
-class Column(NamedTuple):
-    """A method in the tables, with the label of its revision if it has one."""
-
-    method: str
-    revision: str = ""
-
-    @classmethod
-    def of(cls, record):
-        """Return the column of a line of the file of results."""
-        return cls(record["method"], record["revision"])
-
-    @property
-    def title(self):
-        """Its heading."""
-        name = METHODS[self.method].title
-        return f"{name}, {self.revision}" if self.revision else name
+OTHERS = dict.fromkeys(SECONDS, Score("CPU seconds", ".2g", has_best=False))
 
 
 class Table:
@@ -85,12 +66,8 @@ class Table:
     def __init__(self, records, task):
         self.task = task
         self._found = _common(record for record in records if record["task"] == task)
-        present = {column for found in self._found.values() for column in found}
-        in_order = [column for column in map(Column.of, records) if column in present]
-        # In the order in which they first appear.
-        self.revisions = [c for c in dict.fromkeys(in_order) if c.method == OURS]
-        peers = [Column(name) for name in METHODS if name != OURS]
-        self.columns = self.revisions + [column for column in peers if column in present]
+        present = {method for found in self._found.values() for method in found}
+        self.methods = [method for method in METHODS if method in present]
 
     @property
     def sets(self):
@@ -102,47 +79,38 @@ class Table:
         lines = next(iter(self._found[name].values()))
         return int(lines[0]["n_train"]), int(lines[0]["n_columns"]), len(lines)
 
-    def lines(self, name, column):
+    def lines(self, name, method):
         """Return the records of a method on a set, one for each split; none if it has none."""
-        return self._found[name].get(column, [])
+        return self._found[name].get(method, [])
 
-    def values(self, name, column, quantity):
+    def values(self, name, method, quantity):
         """Return a figure of each split; of seconds only those that were measured."""
-        texts = [line[quantity] for line in self.lines(name, column)]
+        texts = [line[quantity] for line in self.lines(name, method)]
         return np.array([text for text in texts if text], dtype=np.float64)
 
-    def mean(self, name, column, quantity):
+    def mean(self, name, method, quantity):
         """Return the mean of a figure over splits, or nan."""
-        values = self.values(name, column, quantity)
+        values = self.values(name, method, quantity)
         return values.mean() if len(values) else np.nan
 
-    def n_failures(self, name, column):
+    def n_failures(self, name, method):
         """Return how many fits failed."""
-        return sum(bool(line["failure"]) for line in self.lines(name, column))
+        return sum(bool(line["failure"]) for line in self.lines(name, method))
 
     def everywhere(self):
         """Return the methods made for every problem, and the sets on which all of them are."""
-        columns = [
-            column
-            for column in self.columns
-            if METHODS[column.method].applies(self.task, np.inf, np.inf)
-        ]
-        return columns, [s for s in self.sets if all(self.lines(s, c) for c in columns)]
+        methods = [m for m in self.methods if METHODS[m].applies(self.task, np.inf, np.inf)]
+        return methods, [s for s in self.sets if all(self.lines(s, m) for m in methods)]
 
     def mean_ranks(self, quantity):
         """Return mean ranks over sets by method, of those that are `everywhere`."""
-        columns, sets = self.everywhere()
+        methods, sets = self.everywhere()
         sign = SCORES[self.task][quantity].sign
-        peers = [column for column in columns if column not in self.revisions]
-        ranks = {}
-        # The last revision overwrites the peers' ranks beside the others.
-        for revision in self.revisions or [None]:
-            contest = peers if revision is None else [revision, *peers]
-            scores = [[sign * self.mean(s, column, quantity) for column in contest] for s in sets]
-            if sets:
-                own = rankdata(np.round(scores, RANK_DIGITS), axis=1).mean(axis=0)
-                ranks |= dict(zip(contest, own, strict=True))
-        return ranks
+        scores = [[sign * self.mean(s, method, quantity) for method in methods] for s in sets]
+        if not sets:
+            return {}
+        ranks = rankdata(np.round(scores, RANK_DIGITS), axis=1).mean(axis=0)
+        return dict(zip(methods, ranks, strict=True))
 
     def against(self, ours, peer, quantity):
         """Return wins, ties and losses of `ours` over the sets that both have."""
@@ -164,18 +132,18 @@ class Table:
 
 
 def _common(records):
-    """Return {set: {column: records of the splits that all its columns have}}."""
+    """Return {set: {method: records of the splits that all its methods have}}."""
     sizes = defaultdict(lambda: defaultdict(lambda: defaultdict(dict)))
     for record in records:
         of_size = sizes[record["set"]][int(record["n_train"])]
-        of_size[Column.of(record)][record["split"]] = record
+        of_size[record["method"]][record["split"]] = record
     found = {}
     for name, of_set in sizes.items():
         size = max(of_set, key=lambda n_train: (len(of_set[n_train]), n_train))
         splits = set.intersection(*map(set, of_set[size].values()))
         found[name] = {
-            column: [lines[split] for split in sorted(splits)]
-            for column, lines in of_set[size].items()
+            method: [lines[split] for split in sorted(splits)]
+            for method, lines in of_set[size].items()
             if splits
         }
     return {name: lines for name, lines in found.items() if lines}
@@ -186,18 +154,23 @@ def text(value, spec):
     return MISSING if np.isnan(value) else f"{value:{spec}}"
 
 
-def per_set(table, quantity, columns):
-    """Return the means of a figure for each set and column; the best one is bold."""
+def titles(methods):
+    """Return the headings of methods."""
+    return [METHODS[method].title for method in methods]
+
+
+def per_set(table, quantity):
+    """Return the means of a figure for each set and method; the best one is bold."""
     score = (SCORES[table.task] | OTHERS)[quantity]
-    header = ["Set", "N", "D", "Splits", *(column.title for column in columns)]
+    header = ["Set", "N", "D", "Splits", *titles(table.methods)]
     rows = []
     for name in table.sets:
-        means = [table.mean(name, column, quantity) for column in columns]
+        means = [table.mean(name, method, quantity) for method in table.methods]
         texts = [text(mean, score.spec) for mean in means]
         if score.has_best and np.isfinite(means).sum() > 1:
             best = text(score.sign * np.nanmin(np.multiply(score.sign, means)), score.spec)
             texts = [f"**{cell}**" if cell == best else cell for cell in texts]
-        failed = [table.n_failures(name, column) > 0 for column in columns]
+        failed = [table.n_failures(name, method) > 0 for method in table.methods]
         cells = [cell + FAILED * mark for cell, mark in zip(texts, failed, strict=True)]
         n_train, n_columns, n_splits = table.size(name)
         rows.append([name, str(n_train), str(n_columns), str(n_splits), *cells])
@@ -207,43 +180,61 @@ def per_set(table, quantity, columns):
 def summary(table):
     """Return means over the sets on which all methods were fitted, mean ranks, and seconds."""
     scores = SCORES[table.task]
-    columns, sets = table.everywhere()
+    methods, sets = table.everywhere()
     ranked = MAIN[table.task]
     header = ["Method", *(score.title for score in scores.values())]
     header += [f"{scores[quantity].title}, mean rank" for quantity in ranked]
     header += ["Fit, CPU s", "Prediction, CPU s", "Failures"]
     ranks = {quantity: table.mean_ranks(quantity) for quantity in ranked}
     rows = []
-    for column in columns if sets else []:
-        averages = [np.mean([table.mean(s, column, q) for s in sets]) for q in scores]
-        seconds = [np.nanmedian([table.mean(s, column, q) for s in sets]) for q in SECONDS]
+    for method in methods if sets else []:
+        averages = [np.mean([table.mean(s, method, q) for s in sets]) for q in scores]
+        seconds = [np.nanmedian([table.mean(s, method, q) for s in sets]) for q in SECONDS]
         rows.append(
             [
-                column.title,
+                METHODS[method].title,
                 *(
                     text(mean, score.spec)
                     for mean, score in zip(averages, scores.values(), strict=True)
                 ),
-                *(text(ranks[quantity][column], ".2f") for quantity in ranked),
+                *(text(ranks[quantity][method], ".2f") for quantity in ranked),
                 *(text(value, ".2g") for value in seconds),
-                str(sum(table.n_failures(s, column) for s in sets)),
+                str(sum(table.n_failures(s, method) for s in sets)),
             ]
         )
     return csv_table(header, rows, title=f"Means over {len(sets)} sets; medians of seconds")
 
 
 def pairs(table):
-    """Return wins, ties and losses of the last revision against every other method."""
+    """Return wins, ties and losses of this package against every other method."""
     main = MAIN[table.task]
-    titles = [SCORES[table.task][quantity].title for quantity in main]
+    names = [SCORES[table.task][quantity].title for quantity in main]
     header = ["Against", "Sets"]
-    header += [f"{name}, {word}" for name in titles for word in ("wins", "ties", "losses")]
+    header += [f"{name}, {word}" for name in names for word in ("wins", "ties", "losses")]
     rows = []
-    for peer in table.columns if table.revisions else []:
-        if peer != table.revisions[-1]:
-            counts = [table.against(table.revisions[-1], peer, quantity) for quantity in main]
-            rows.append([peer.title, str(sum(counts[0])), *(str(n) for own in counts for n in own)])
-    return csv_table(header, rows, title="The last revision of sparsegpc against each other method")
+    for peer in table.methods if OURS in table.methods else []:
+        if peer != OURS:
+            counts = [table.against(OURS, peer, quantity) for quantity in main]
+            cells = (str(n) for own in counts for n in own)
+            rows.append([METHODS[peer].title, str(sum(counts[0])), *cells])
+    return csv_table(header, rows, title="sparsegpc against each other method")
+
+
+def history(records, task):
+    """Return the mean scores of this package's revisions, over the fits that all of them have."""
+    quantities = [*SCORES[task], "fit_seconds"]
+    found = defaultdict(dict)
+    for r in records:
+        if r["method"] == OURS and r["task"] == task:
+            found[r["revision"]][r["set"], r["n_train"], r["split"]] = r
+    shared = sorted(set.intersection(*map(set, found.values()))) if found else []
+    rows = []
+    for revision, fits in found.items():
+        values = [[float(fits[key][quantity]) for key in shared] for quantity in quantities]
+        means = [f"{np.mean(one):.3f}" for one in values[:-1]] if shared else []
+        rows.append([revision, *means, *([f"{np.median(values[-1]):.2g}"] if shared else [])])
+    header = ["Revision", *(score.title for score in SCORES[task].values()), "Fit, CPU s"]
+    return csv_table(header, rows, title=f"Means over {len(shared)} fits; median of seconds")
 
 
 def failures(records):
@@ -251,24 +242,32 @@ def failures(records):
     found = defaultdict(list)
     for record in records:
         if record["failure"]:
-            found[Column.of(record), record["set"], record["failure"]].append(record["split"])
+            found[record["method"], record["set"], record["failure"]].append(record["split"])
     rows = [
-        [column.title, name, str(len(splits)), failure]
-        for (column, name, failure), splits in found.items()
+        [METHODS[method].title, name, str(len(splits)), failure]
+        for (method, name, failure), splits in found.items()
     ]
     return csv_table(["Method", "Set", "Fits", "What happened"], rows) if rows else "None.\n"
+
+
+def latest(records):
+    """Return the records without those of older revisions of this package."""
+    revisions = [record["revision"] for record in records if record["method"] == OURS]
+    return [r for r in records if r["method"] != OURS or r["revision"] == revisions[-1]]
 
 
 def render(folder):
     """Write the tables of the suite as fragments into a folder."""
     folder, records = Path(folder), read(RESULTS)
-    fragments = {"failures": failures(records)}
+    shown = latest(records)
+    fragments = {"failures": failures(shown)}
     for task, scores in SCORES.items():
-        table = Table(records, task)
-        fragments[f"{task}_summary"] = summary(table)
-        fragments[f"{task}_pairs"] = pairs(table)
-        for quantity in [*scores, *SECONDS]:
-            fragments[f"{task}_{quantity}"] = per_set(table, quantity, table.columns)
-        fragments[f"{task}_bound"] = per_set(table, "bound", table.revisions)
+        fragments[f"{task}_history"] = history(records, task)
+        for prefix, is_few in ((task, True), (f"{task}_many", False)):
+            table = Table([r for r in shown if (int(r["n_train"]) <= FEW_ROWS) == is_few], task)
+            fragments[f"{prefix}_summary"] = summary(table)
+            fragments[f"{prefix}_pairs"] = pairs(table)
+            for quantity in [*scores, *SECONDS]:
+                fragments[f"{prefix}_{quantity}"] = per_set(table, quantity)
     for name, fragment in fragments.items():
         (folder / f"tabular_{name}.rst").write_text(fragment, encoding="utf-8")

@@ -16,7 +16,6 @@ from scipy.integrate import quad
 from scipy.stats import norm
 from sklearn.base import BaseEstimator
 from tabular_methods import CLASSES, METHODS, TARGETS, Method, OneDeviation
-from tabular_report import Column
 
 # Python warns about copies of a process with threads; the suite's has none but a progress bar's.
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -199,22 +198,25 @@ def test_only_splits_that_all_methods_have_count():
     records.append(line("linear", 0, 0.1, n_train=99))
     table = tabular_report.Table(records, CLASSES)
     assert table.size("heart") == (54, 2, 2)
-    assert table.values("heart", Column("linear"), "log_loss").tolist() == [0.5, 0.5]
+    assert table.values("heart", "linear", "log_loss").tolist() == [0.5, 0.5]
 
 
-def test_revisions_are_ranked_one_at_a_time():
+def test_mean_ranks_are_those_of_the_last_revision():
     losses = {"linear": 0.3, "forest": 0.5}
     records = [line(method, 0, loss) for method, loss in losses.items()]
     records += [line("sparsegpc", 0, 0.4, "before"), line("sparsegpc", 0, 0.3, "after")]
-    table = tabular_report.Table(records, CLASSES)
-    ranks = table.mean_ranks("log_loss")
-    assert ranks == {
-        ("sparsegpc", "before"): 2.0,
-        ("sparsegpc", "after"): 1.5,
-        ("linear", ""): 1.5,
-        ("forest", ""): 3.0,
-    }
-    assert table.revisions[0].title == "sparsegpc, before"
+    table = tabular_report.Table(tabular_report.latest(records), CLASSES)
+    assert table.mean_ranks("log_loss") == {"sparsegpc": 1.5, "linear": 1.5, "forest": 3.0}
+
+
+def test_history_has_the_fits_that_all_revisions_have():
+    records = [line("sparsegpc", 0, 0.4, "before"), line("sparsegpc", 0, 0.3, "after")]
+    records += [line("sparsegpc", 1, 0.9, "after"), line("linear", 0, 0.1)]
+    text = tabular_report.history(records, CLASSES)
+    assert "Means over 1 fits" in text
+    assert '"before","0.400",' in text
+    assert '"after","0.300",' in text
+    assert "linear" not in text
 
 
 def test_differences_within_two_errors_tie():
@@ -222,17 +224,16 @@ def test_differences_within_two_errors_tie():
     records = [line(m, i, loss) for m, losses in peers.items() for i, loss in enumerate(losses)]
     records += [line("sparsegpc", i, loss) for i, loss in enumerate((0.2, 0.4, 0.33))]
     table = tabular_report.Table(records, CLASSES)
-    ours = table.revisions[0]
-    counts = [table.against(ours, Column(peer), "log_loss") for peer in peers]
+    counts = [table.against("sparsegpc", peer, "log_loss") for peer in peers]
     assert counts == [[0, 1, 0], [1, 0, 0], [0, 0, 1]]
-    counts = [table.against(Column(peer), ours, "accuracy") for peer in peers]
+    counts = [table.against(peer, "sparsegpc", "accuracy") for peer in peers]
     assert counts == [[0, 1, 0]] * 3
 
 
 def test_tables_mark_the_best_and_the_failed():
     records = [line("linear", 0, 0.3), line("forest", 0, 0.7, failure="time limit")]
     table = tabular_report.Table(records, CLASSES)
-    text = tabular_report.per_set(table, "log_loss", table.columns)
+    text = tabular_report.per_set(table, "log_loss")
     assert '"heart","54","2","1","0.700†","**0.300**"' in text
     assert '"random forest","heart","1","time limit"' in tabular_report.failures(records)
 
