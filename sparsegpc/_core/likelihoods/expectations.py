@@ -6,7 +6,8 @@ For :math:`z \sim N(mean, variance)` and a smooth g, Gaussian differentiation gi
     \frac{\partial E[g]}{\partial variance} = \tfrac12 E[g''],
 
 so a solver needs E[g], E[g'] and E[g'']. They must be consistent: an error in one of them makes the
-solver reject good steps. Every expectation is a trapezoidal sum, which converges exponentially for
+solver reject good steps. Under a wide Gaussian the log sigmoid is a sum of functions with closed
+expectations. Every other expectation is a trapezoidal sum, which converges exponentially for
 analytic integrands, over one of two sets of nodes:
 
 moving nodes
@@ -15,9 +16,8 @@ moving nodes
     scale of abs(z).
 fixed nodes
     Nodes that are the same for all rows. They are used where g is narrower than the Gaussian. The
-    values of g at them are constants, so a row takes one density for each node. Their steps are
-    equal if subtracting a closed form leaves a remainder that decays like exp(-abs(z)); otherwise
-    the nodes follow a hyperbolic sine, dense around zero and geometric far away.
+    values of g at them are constants, so a row takes one density for each node. The nodes follow a
+    hyperbolic sine, dense around zero and geometric far away.
 
 The error of every expectation is about 1e-11 max(1, abs(value)) for variances from 0 to 1e9. The
 cost is some tens of exponentials per row, and the temporary arrays take about one MB.
@@ -104,8 +104,6 @@ def _densities(nodes, mean, variance):
 
 # log sigmoid
 
-_LOGISTIC_VARIANCE = np.pi**2 / 3.0
-
 
 def expected_log_sigmoid(mean, variance):
     r"""Return the expectation of :math:`\log\sigma(z)` and its derivatives.
@@ -124,10 +122,10 @@ def expected_log_sigmoid(mean, variance):
     Notes
     -----
     The softplus :math:`-\log\sigma(z)` is the expectation of :math:`\max(0, \epsilon - z)` for
-    logistic noise :math:`\epsilon`, of variance :math:`a^2 = \pi^2/3`. For Gaussian noise of this
-    variance it is :math:`h_a(-z)` with :math:`h_a(x) = x\Phi(x/a) + a\varphi(x/a)`, whose
-    expectation under a Gaussian is h again, with :math:`a^2 + variance` in place of :math:`a^2`.
-    The difference of the two functions decays like :math:`e^{-|z|}` and is summed over fixed nodes.
+    logistic noise :math:`\epsilon`, which is a mixture of normal ones. For Gaussian z of mean m and
+    noise of variance :math:`a^2` this expectation is :math:`d\varphi(t) - m\Phi(-t)`, where
+    :math:`d^2 = \mathrm{variance} + a^2` and :math:`t = m/d`. Under a wide Gaussian twelve parts of
+    a mixture suffice.
     """
     return _by_rule(
         Expectations,
@@ -135,6 +133,7 @@ def expected_log_sigmoid(mean, variance):
         _narrow_log_sigmoid,
         _wide_log_sigmoid,
         (mean, variance),
+        chunk=512,
     )
 
 
@@ -151,31 +150,44 @@ def _narrow_log_sigmoid(mean, variance):
     return [_WEIGHTS @ function for function in functions]
 
 
-def _gaussian_hinge(z, variance):
-    """Return -E[max(0, e - z)] for Gaussian noise e, its slope and minus its curvature in z."""
-    deviation = np.sqrt(variance)
-    t = z / deviation
-    density = np.exp(-0.5 * t**2) / np.sqrt(2.0 * np.pi)
-    below = ndtr(-t)
-    return z * below - deviation * density, below, density / deviation
+def _logistic_mixture(n_nodes=12, step=0.1, shift=0.5):
+    r"""Return variances, (J, 1), and weights, (J,), of normal densities that make the logistic one.
+
+    If :math:`\kappa` has Kolmogorov's distribution, and z given it is normal with the variance
+    :math:`4\kappa^2`, then z has the logistic distribution (Andrews, Mallows 1974). A trapezoidal
+    sum over :math:`\log\kappa` takes some thirty nodes to be exact to rounding. The Gauss rule for
+    this sum, in :math:`\log(\mathrm{shift} + 4\kappa^2)`, takes fewer.
+    """
+    kappa = np.exp(np.arange(-1.8, 1.6, step))
+    j = np.arange(1.0, 32.0)[:, None]
+    series = ((-1.0) ** (j + 1.0) * j**2 * np.exp(-2.0 * (j * kappa) ** 2)).sum(axis=0)
+    # Rounding can make the smallest weights negative.
+    root = np.sqrt(np.maximum(step * 8.0 * kappa**2 * series, 0.0))
+    x = np.log(shift + 4.0 * kappa**2)
+    # The nodes are the eigenvalues of multiplication by x among polynomials of degree < n_nodes.
+    within = 2.0 * (x - x[0]) / (x[-1] - x[0]) - 1.0
+    polynomials = np.polynomial.chebyshev.chebvander(within, n_nodes - 1)
+    basis, _ = np.linalg.qr(root[:, None] * polynomials)
+    nodes, vectors = np.linalg.eigh(basis.T @ (x[:, None] * basis))
+    return (np.exp(nodes) - shift)[:, None], (root @ basis @ vectors) ** 2
 
 
-def _logit_remainders(step=0.55, reach=27.5):
-    """Return nodes, (J,), and step times the three functions minus those of the hinge, (3, J)."""
-    n = round(reach / step)
-    nodes = step * np.arange(-n, n + 1)
-    remainders = np.subtract(_log_sigmoid(nodes), _gaussian_hinge(nodes, _LOGISTIC_VARIANCE))
-    return nodes, step * remainders
-
-
-_LOGIT_NODES, _LOGIT_REMAINDERS = _logit_remainders()
+_LOGISTIC_VARIANCES, _LOGISTIC_WEIGHTS = _logistic_mixture()
 
 
 def _wide_log_sigmoid(mean, variance):
-    closed = _gaussian_hinge(mean, variance + _LOGISTIC_VARIANCE)
-    value, slope, curvature = closed + _LOGIT_REMAINDERS @ _densities(_LOGIT_NODES, mean, variance)
-    # Rounding can make the curvature negative.
-    return value, slope, np.maximum(curvature, 0.0)
+    squared = variance + _LOGISTIC_VARIANCES
+    deviation = np.sqrt(squared)
+    t = mean / deviation
+    slope = _LOGISTIC_WEIGHTS @ ndtr(-t)
+    t *= -0.5 * t
+    density = np.exp(t, out=t)
+    density /= deviation
+    weights = _LOGISTIC_WEIGHTS / np.sqrt(2.0 * np.pi)
+    curvature = weights @ density
+    density *= squared
+    # Rounding can leave the ranges of the functions.
+    return np.minimum(mean * slope - weights @ density, 0.0), np.minimum(slope, 1.0), curvature
 
 
 # log of the normal distribution function

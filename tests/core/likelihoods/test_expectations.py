@@ -253,7 +253,7 @@ def test_log_cosh_is_even(mean, log_variance, r):
 @given(mean=wide_means, log_variance=st.floats(-18.0, 20.7))
 @example(mean=0.3, log_variance=0.01)
 def test_log_cosh_without_r_is_the_log_sigmoid(mean, log_variance):
-    """log sigmoid(z) = z / 2 - log 2cosh(z / 2), by two different sets of nodes."""
+    """log sigmoid(z) = z / 2 - log 2cosh(z / 2), by different rules."""
     variance = np.exp(log_variance)
     value, slope, curvature = expected_log_sigmoid(mean, variance)
     cosh = expected_log_cosh(mean, variance, 0.0)
