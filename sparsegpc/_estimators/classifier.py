@@ -124,10 +124,11 @@ class SparseGPClassifier(ClassPredictions, BaseSparseGP):
     n_inducing : int, "auto" or None, default=None
         Maximum number of inducing points; it is silently limited to the number of distinct rows.
         More points bring the bound closer to that of the full Gaussian process, at a cost of O(M^2)
-        per row. None means 200, and more if these leave a `cost_per_row_` of more than 0.005:
-        learning then goes on with so many points that an evaluation of the bound takes as long as
-        for 8000 rows and 200 points. That is about 600 points for 900 rows, 400 for 2000, 200 for
-        8000 or more, and fewer for more than two classes. No points are added if they move
+        per row. None means 200, and more if these are too few: if they leave a `cost_per_row_` of
+        more than 0.005, or if neighbouring rows deviate from the mean in the same direction.
+        Learning then goes on with so many points that an evaluation of the bound takes as long as
+        for 20 000 rows and 200 points. That is 632 points for 2000 rows, 282 for 10 000, 200 for
+        20 000 or more, and fewer for more than two classes. No points are added if they move
         (`optimize_inducing`), or if `selector` is not a name.
         "auto" doubles the number of points until the certificate is at most `certificate_tol` and
         doubling once more confirms it, doubling hardly raises the bound, or `max_inducing` is

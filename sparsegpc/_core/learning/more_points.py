@@ -2,18 +2,25 @@
 
 from math import isqrt
 
+import numpy as np
 from numpy.linalg import LinAlgError
 
 from sparsegpc._core.learning.fit import result_of
 from sparsegpc._core.learning.fit_from import LocalFit, Start, fit_from
 from sparsegpc._core.learning.hyperparameters import unknown_hessian
+from sparsegpc._core.rows.sources import spaced_rows, take_rows
 
 # The number of points with which learning begins, and with which it ends if there are many rows.
 FIRST_POINTS = 200
 # With fewer rows, there may be so many points that an evaluation costs as much as with these rows.
-FULL_COST_ROWS = 8000
-# The first points are too few if the variance that they leave unexplained costs so many nats a row.
+FULL_COST_ROWS = 20_000
+# The first points are too few if the variance that they leave unexplained costs so many nats a row,
 LEAST_COST_PER_ROW = 0.005
+# or if what they leave unexplained is so similar at neighbouring rows that it cannot be noise: this
+# is the least correlation, also in standard errors of that of noise.
+LEAST_CORRELATION, LEAST_ERRORS = 0.1, 4.0
+# Rows whose nearest neighbours are found, and at a time.
+NEIGHBOR_ROWS, NEIGHBOR_BLOCK = 2000, 100
 
 
 def affordable_points(n_rows, n_functions=1):
@@ -22,9 +29,49 @@ def affordable_points(n_rows, n_functions=1):
 
 
 def are_too_few(model, result):
-    """Return whether learning should go on with more points than those of a `FitResult`."""
+    """Return whether learning should go on with more points than those of a `FitResult`.
+
+    Too few points may take a rough function for noise. Then the variance that they leave
+    unexplained is small, but neighbouring rows deviate from the mean in the same direction.
+    """
+    if result.stopped:
+        return False
     cost = result.best.posterior.residual_cost
-    return not result.stopped and cost > LEAST_COST_PER_ROW * model.total_weight
+    if cost > LEAST_COST_PER_ROW * model.total_weight:
+        return True
+    correlation, n_pairs = neighbor_correlation(model, result.best)
+    return correlation > max(LEAST_CORRELATION, LEAST_ERRORS / np.sqrt(n_pairs))
+
+
+def neighbor_correlation(model, evaluation):
+    r"""Return the correlation of the deviations at neighbouring rows, and the number of pairs.
+
+    The deviations are the slopes of the expected log likelihood, :math:`b_n - p_n m_n` with the
+    sites' shift b and precision p and the mean m of f. With Gaussian noise they are the residuals
+    divided by the noise variance. The neighbour of a row is that with the highest prior correlation
+    of f. Cost N M^2, and an element of the kernel matrix for each of `NEIGHBOR_ROWS` N pairs.
+    """
+    mean = evaluation.posterior.moments(model.X)[0]
+    sites = [solution.sites for solution in evaluation.solutions]
+    slopes = np.stack([s.shift - s.precision * m for s, m in zip(sites, mean, strict=True)])
+    chosen = spaced_rows(model.weight, NEIGHBOR_ROWS)
+    neighbors = nearest_rows(model, evaluation.theta, chosen)
+    of_pairs = float((slopes[:, chosen] * slopes[:, neighbors]).sum())
+    return of_pairs / float((slopes[:, chosen] ** 2).sum()), len(chosen)
+
+
+def nearest_rows(model, theta, chosen):
+    """Return for each of the `chosen` rows the other row with the highest prior correlation."""
+    kernel, theta = model.kernel, model.split(theta)[0]
+    X = take_rows(model.X, np.arange(len(model.weight)), memory=np.inf)
+    deviation = np.sqrt(kernel.diag(theta, X))
+    nearest = []
+    for start in range(0, len(chosen), NEIGHBOR_BLOCK):
+        rows = chosen[start : start + NEIGHBOR_BLOCK]
+        correlation = kernel.value(theta, X[rows], X) / deviation
+        correlation[np.arange(len(rows)), rows] = -np.inf
+        nearest.append(correlation.argmax(axis=1))
+    return np.concatenate(nearest)
 
 
 def fit_further(model, result, selector, bounds, limits, report=None):
