@@ -223,6 +223,10 @@ def draw(part, lines, path):
         memory.plot(x, added, "o-", ms=4, color=dark, label=task)
     for axes, name in ((time, "CPU seconds"), (memory, "MiB added by the fit")):
         axes.set(xscale="log", yscale="log", xlabel=SYMBOLS[part], title=name)
+        axes.yaxis.set_minor_formatter("")
+        if part != "rows":
+            axes.set_xticks(x, [f"{value:.0f}" for value in x])
+            axes.set_xticks([], minor=True)
         axes.legend(fontsize=8)
         axes.grid(lw=0.4, color="0.88")
     save(figure, path)
