@@ -209,6 +209,8 @@ def print_series(records):
 
 def draw(part, lines, path):
     """Draw CPU seconds and memory of all series of a part over what varies along them."""
+    from matplotlib.ticker import LogLocator
+
     figure, (time, memory) = new_panels(2, height=3.2)
     for own, dark, light in zip(lines, DARK, LIGHT, strict=False):
         x = [record[X_OF[part]] for record in own]
@@ -223,12 +225,14 @@ def draw(part, lines, path):
         memory.plot(x, added, "o-", ms=4, color=dark, label=task)
     for axes, name in ((time, "CPU seconds"), (memory, "MiB added by the fit")):
         axes.set(xscale="log", yscale="log", xlabel=SYMBOLS[part], title=name)
+        axes.yaxis.set_major_formatter("{x:g}")
         axes.yaxis.set_minor_formatter("")
         if part != "rows":
             axes.set_xticks(x, [f"{value:.0f}" for value in x])
             axes.set_xticks([], minor=True)
         axes.legend(fontsize=8)
         axes.grid(lw=0.4, color="0.88")
+    memory.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
     save(figure, path)
 
 
