@@ -8,6 +8,7 @@ from numpy.linalg import LinAlgError
 from sparsegpc._core.learning.fit import result_of
 from sparsegpc._core.learning.fit_from import LocalFit, Start, fit_from
 from sparsegpc._core.learning.hyperparameters import unknown_hessian
+from sparsegpc._core.numerics.floats import TINY
 from sparsegpc._core.rows.sources import spaced_rows, take_rows
 
 # The number of points with which learning begins, and with which it ends if there are many rows.
@@ -16,10 +17,11 @@ FIRST_POINTS = 200
 FULL_COST_ROWS = 20_000
 # The first points are too few if the variance that they leave unexplained costs so many nats a row,
 LEAST_COST_PER_ROW = 0.005
-# or if what they leave unexplained is so similar at neighbouring rows that it cannot be noise: this
-# is the least correlation, also in standard errors of that of noise.
+# or if deviations at neighbouring rows have at least this correlation, and so many standard errors.
 LEAST_CORRELATION, LEAST_ERRORS = 0.1, 4.0
-# Rows whose nearest neighbours are found, and at a time.
+# With less unexplained variance than this, further points would change nothing at first.
+NEGLIGIBLE_COST_PER_ROW = 1e-4
+# Neighbours are found for so many rows, a block at a time.
 NEIGHBOR_ROWS, NEIGHBOR_BLOCK = 2000, 100
 
 
@@ -34,10 +36,10 @@ def are_too_few(model, result):
     Too few points may take a rough function for noise. Then the variance that they leave
     unexplained is small, but neighbouring rows deviate from the mean in the same direction.
     """
-    if result.stopped:
+    cost_per_row = result.best.posterior.residual_cost / model.total_weight
+    if result.stopped or cost_per_row < NEGLIGIBLE_COST_PER_ROW:
         return False
-    cost = result.best.posterior.residual_cost
-    if cost > LEAST_COST_PER_ROW * model.total_weight:
+    if cost_per_row > LEAST_COST_PER_ROW:
         return True
     correlation, n_pairs = neighbor_correlation(model, result.best)
     return correlation > max(LEAST_CORRELATION, LEAST_ERRORS / np.sqrt(n_pairs))
@@ -57,14 +59,15 @@ def neighbor_correlation(model, evaluation):
     chosen = spaced_rows(model.weight, NEIGHBOR_ROWS)
     neighbors = nearest_rows(model, evaluation.theta, chosen)
     of_pairs = float((slopes[:, chosen] * slopes[:, neighbors]).sum())
-    return of_pairs / float((slopes[:, chosen] ** 2).sum()), len(chosen)
+    # Where nothing deviates from the mean, there is no correlation.
+    return of_pairs / max(float((slopes[:, chosen] ** 2).sum()), TINY), len(chosen)
 
 
 def nearest_rows(model, theta, chosen):
     """Return for each of the `chosen` rows the other row with the highest prior correlation."""
     kernel, theta = model.kernel, model.split(theta)[0]
     X = take_rows(model.X, np.arange(len(model.weight)), memory=np.inf)
-    deviation = np.sqrt(kernel.diag(theta, X))
+    deviation = np.sqrt(np.maximum(kernel.diag(theta, X), TINY))
     nearest = []
     for start in range(0, len(chosen), NEIGHBOR_BLOCK):
         rows = chosen[start : start + NEIGHBOR_BLOCK]
