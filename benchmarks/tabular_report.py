@@ -259,12 +259,13 @@ def latest(records):
 def render(folder):
     """Write the tables of the suite as fragments into a folder."""
     folder, records = Path(folder), read(RESULTS)
-    shown = latest(records)
-    fragments = {"failures": failures(shown)}
+    few = latest([record for record in records if int(record["n_train"]) <= FEW_ROWS])
+    many = latest([record for record in records if int(record["n_train"]) > FEW_ROWS])
+    fragments = {"failures": failures(few + many)}
     for task, scores in SCORES.items():
         fragments[f"{task}_history"] = history(records, task)
-        for prefix, is_few in ((task, True), (f"{task}_many", False)):
-            table = Table([r for r in shown if (int(r["n_train"]) <= FEW_ROWS) == is_few], task)
+        for prefix, shown in ((task, few), (f"{task}_many", many)):
+            table = Table(shown, task)
             fragments[f"{prefix}_summary"] = summary(table)
             fragments[f"{prefix}_pairs"] = pairs(table)
             for quantity in [*scores, *SECONDS]:
