@@ -81,6 +81,11 @@ def with_minus(text):
     return re.sub(r"(?<![\w)])-(?=[.\d])", "\N{MINUS SIGN}", text)
 
 
+def grouped(value):
+    """Return a number without decimals as text, its thousands apart."""
+    return f"{value:,.0f}".replace(",", " ")
+
+
 def dash(value, spec=""):
     """Return a number as text, or a dash for None."""
     return MISSING if value is None else format(value, spec)

@@ -14,7 +14,7 @@ import argparse
 from itertools import product
 from pathlib import Path
 
-from evidence import MISSING, append, csv_table, parse_or_render, pending, read
+from evidence import MISSING, append, csv_table, grouped, parse_or_render, pending, read
 from fits import measured_fit
 from measure import answer, in_fresh_process
 from scaling import made_data
@@ -62,7 +62,7 @@ def table(records, field, write):
     points = sorted({int(r["n_inducing"]) for r in of_one})
     rows = []
     for n_rows, n_columns in sizes:
-        row = [f"{n_rows:,}".replace(",", " "), str(n_columns)]
+        row = [grouped(n_rows), str(n_columns)]
         for n_inducing in points:
             keys = [
                 (task, str(n_rows), str(n_columns), str(n_inducing), "1") for task in ESTIMATORS

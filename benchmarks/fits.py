@@ -75,7 +75,7 @@ class Observer:
 
 
 def measured_fit(model, X, y, count_work=True):
-    """Fit and return figures by name.
+    """Fit any estimator and return figures by name, None for those that it does not have.
 
     Seconds; evaluations and passes in all and on all rows; ``work`` in evaluations at fixed sites
     by operations and ``ratio`` by CPU seconds; MiB of the process at its peak during the fit, and
@@ -96,7 +96,7 @@ def measured_fit(model, X, y, count_work=True):
         "bound": getattr(model, "lower_bound_", None),
         "evaluations": getattr(model, "n_evaluations_", None),
         "passes": getattr(model, "n_site_iterations_", None),
-        "points": len(model.inducing_points_),
+        "points": len(model.inducing_points_) if hasattr(model, "inducing_points_") else None,
     }
     if count_work:
         figures |= observer.figures()

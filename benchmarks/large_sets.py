@@ -38,10 +38,10 @@ from datasets import (
     row_count,
     sampled_classification,
 )
-from evidence import MISSING, append, csv_table, parse_or_render, pending, read
+from evidence import MISSING, append, csv_table, grouped, parse_or_render, pending, read
 from fits import measured_fit, prediction_rate
 from kernel_settings import ONE_LENGTH_SCALE
-from measure import MIB, answer, current_memory, in_fresh_process, peak_memory, restart_peak, timed
+from measure import answer, in_fresh_process
 from scores import all_scores
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
@@ -98,26 +98,11 @@ def mnist(job):
     return X[train[: job["n_rows"]]], data.y[train[: job["n_rows"]]], X[test], data.y[test]
 
 
-def peer_fit(model, X, y):
-    """Fit, and return those figures that there are for any estimator."""
-    restart_peak()
-    before = current_memory()
-    cost = timed(lambda: model.fit(X, y))[1]
-    peak = peak_memory()
-    return {
-        "fit_wall": cost.wall,
-        "fit_cpu": cost.cpu,
-        "peak_mib": peak / MIB,
-        "fit_mib": None if before is None else (peak - before) / MIB,
-    }
-
-
 def measure_one(job):
     """Return the figures of one model."""
     X, y, X_test, y_test = mnist(job) if job["set"] == "mnist" else airline(job)
     model = MODELS[job["model"]]
-    is_peer = job["model"] in ("logistic", "boosting")
-    figures = peer_fit(model, X, y) if is_peer else measured_fit(model, X, y, count_work=False)
+    figures = measured_fit(model, X, y, count_work=False)
     figures |= {"n_train": len(y), "n_columns": X.shape[1]}
     figures |= all_scores(y_test, model.predict_proba(X_test))
     figures["predict_rate"] = prediction_rate(model.predict_proba, X_test)
@@ -129,7 +114,7 @@ def rounded(text, digits):
     if not text:
         return MISSING
     value = float(format(float(text), f".{digits}g"))
-    return f"{value:,.0f}".replace(",", " ") if value >= 1000.0 else f"{value:g}"
+    return grouped(value) if value >= 1000.0 else f"{value:g}"
 
 
 def table(records):
@@ -141,7 +126,7 @@ def table(records):
         rows.append(
             [
                 r["set"],
-                f"{int(r['n_train']):,}".replace(",", " "),
+                grouped(int(r["n_train"])),
                 r["model"],
                 r["n_threads"],
                 f"{float(r['log_loss']):.4f}",

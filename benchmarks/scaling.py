@@ -155,26 +155,29 @@ def series(records):
 
 
 def heading(records):
-    """Return what a series has in common, in two parts."""
+    """Return what a series has in common."""
     first = records[0]
     threads = f"{first['n_threads']:.0f} thread(s)"
     fixed = [f"{SYMBOLS[p]} = {first[X_OF[p]]:.0f}" for p in X_OF if p != first["part"]]
-    return f"{first['task']}, {first['set']} rows", ", ".join([*fixed, threads])
-
-
-def slopes(records, key):
-    """Return the slope over all records of a series, and over the last few; None for a single."""
-    variable = X_OF[records[0]["part"]]
-    x, y = np.transpose([(record[variable], record[key]) for record in records])
-    whole = slope(x, y) if len(x) > 1 else None
-    return whole, slope(x[-N_LAST:], y[-N_LAST:]) if len(x) > N_LAST else whole
+    return ", ".join([first["task"], f"{first['set']} rows", *fixed, threads])
 
 
 def slope_line(records, key, name):
-    """Return a sentence with the slopes of a figure."""
-    whole, last = (format(value, ".2f") for value in slopes(records, key))
-    ending = f", {last} over the last {N_LAST} sizes" if len(records) > N_LAST else ""
-    return f"The slope of the CPU seconds of {name} is {whole} over all sizes{ending}."
+    """Return a sentence with the slope of a figure over two sizes or more, and over the last."""
+    variable = X_OF[records[0]["part"]]
+    x, y = np.transpose([(record[variable], record[key]) for record in records])
+    line = f"The slope of the CPU seconds of {name} is {slope(x, y):.2f} over all sizes"
+    if len(records) > N_LAST:
+        line += f", {slope(x[-N_LAST:], y[-N_LAST:]):.2f} over the last {N_LAST} sizes"
+    return f"{line}."
+
+
+def slope_lines(records):
+    """Return the sentences about a fit and about an evaluation; none for a single size."""
+    if len(records) == 1:
+        return []
+    names = {"fit_cpu": "a fit", "evaluation_cpu": "one evaluation"}
+    return [slope_line(records, key, name) for key, name in names.items()]
 
 
 def table(records):
@@ -200,11 +203,9 @@ def table(records):
 
 def print_series(records):
     """Print the figures of a series and its slopes."""
-    print(f"\n{', '.join(heading(records))}\n")
+    print(f"\n{heading(records)}\n")
     print_table(*table(records))
-    if len(records) > 1:
-        print(slope_line(records, "fit_cpu", "a fit"))
-        print(slope_line(records, "evaluation_cpu", "one evaluation"))
+    print(*slope_lines(records), sep="\n")
 
 
 def draw(part, lines, path):
@@ -236,17 +237,14 @@ def draw(part, lines, path):
     save(figure, path)
 
 
-def render(folder, results=RESULTS):
-    """Write tables and pictures of a file of results into a folder; nothing is fitted."""
-    records = numbers(read(results))
+def render(folder):
+    """Write tables and pictures into a folder; nothing is fitted."""
+    records = numbers(read(RESULTS))
     for part in X_OF:
         lines = series([record for record in records if record["part"] == part])
         fragments = []
         for own in lines:
-            sentences = [slope_line(own, "fit_cpu", "a fit")]
-            sentences += [slope_line(own, "evaluation_cpu", "one evaluation")]
-            title = ", ".join(heading(own))
-            fragments += [csv_table(*table(own), title=title), "\n".join(sentences) + "\n"]
+            fragments += [csv_table(*table(own), title=heading(own)), *slope_lines(own), ""]
         Path(folder, f"scaling_{part}.rst").write_text("\n".join(fragments), encoding="utf-8")
         draw(part, lines, Path(folder, f"scaling_{part}.png"))
 

@@ -105,10 +105,10 @@ class Table:
     def mean_ranks(self, quantity):
         """Return mean ranks over sets by method, of those that are `everywhere`."""
         methods, sets = self.everywhere()
-        sign = SCORES[self.task][quantity].sign
-        scores = [[sign * self.mean(s, method, quantity) for method in methods] for s in sets]
         if not sets:
             return {}
+        sign = SCORES[self.task][quantity].sign
+        scores = [[sign * self.mean(s, method, quantity) for method in methods] for s in sets]
         ranks = rankdata(np.round(scores, RANK_DIGITS), axis=1).mean(axis=0)
         return dict(zip(methods, ranks, strict=True))
 
@@ -154,15 +154,10 @@ def text(value, spec):
     return MISSING if np.isnan(value) else f"{value:{spec}}"
 
 
-def titles(methods):
-    """Return the headings of methods."""
-    return [METHODS[method].title for method in methods]
-
-
 def per_set(table, quantity):
     """Return the means of a figure for each set and method; the best one is bold."""
     score = (SCORES[table.task] | OTHERS)[quantity]
-    header = ["Set", "N", "D", "Splits", *titles(table.methods)]
+    header = ["Set", "N", "D", "Splits", *(METHODS[m].title for m in table.methods)]
     rows = []
     for name in table.sets:
         means = [table.mean(name, method, quantity) for method in table.methods]
