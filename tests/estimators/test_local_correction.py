@@ -105,13 +105,17 @@ def test_classifiers_have_better_probabilities(likelihood):
     assert corrected > model.estimator_.predict_log_proba(X[test])[places].mean() + 0.01
 
 
-def test_counts_have_neighbours_too():
+def waves_of_counts(n):
+    """Return counts of waves, and an estimator with few points for them."""
     rng = np.random.RandomState(0)
-    X = rng.uniform(-2.0, 2.0, (300, 1))
+    X = rng.uniform(-2.0, 2.0, (n, 1))
     y = rng.poisson(np.exp(1.0 + np.sin(8.0 * X[:, 0]))).astype(float)
-    estimator = SparseGPGeneralizedRegressor(
-        1.0 * RBF(0.2), likelihood="poisson", n_inducing=5, optimizer=None
-    )
+    options = {"likelihood": "poisson", "n_inducing": 5, "optimizer": None}
+    return X, y, SparseGPGeneralizedRegressor(1.0 * RBF(0.2), **options)
+
+
+def test_counts_have_neighbours_too():
+    X, y, estimator = waves_of_counts(300)
     model = LocalCorrection(estimator).fit(X[:200], y[:200])
     assert model.score(X[200:], y[200:]) > model.estimator_.score(X[200:], y[200:]) + 0.1
     lower, upper = model.predict_interval(X[200:])
@@ -153,18 +157,13 @@ def brute_force(model, new, likelihood_at):
 
 
 def test_the_probability_of_counts_is_an_integral_over_f():
-    rng = np.random.RandomState(0)
-    X = rng.uniform(-2.0, 2.0, (120, 1))
-    y = rng.poisson(np.exp(1.0 + np.sin(8.0 * X[:, 0]))).astype(float)
-    estimator = SparseGPGeneralizedRegressor(
-        1.0 * RBF(0.2), likelihood="poisson", n_inducing=5, optimizer=None
-    )
+    X, y, estimator = waves_of_counts(120)
     model = LocalCorrection(estimator, mode="both").fit(X[:100], y[:100])
-    new, counts, exposure = X[100:], y[100:], np.linspace(0.5, 3.0, 20)
+    new, y_new, exposure = X[100:], y[100:], np.linspace(0.5, 3.0, 20)
     expected = brute_force(
-        model, new, lambda f: poisson.pmf(counts[:, None], exposure[:, None] * np.exp(f))
+        model, new, lambda f: poisson.pmf(y_new[:, None], exposure[:, None] * np.exp(f))
     )
-    actual = model.log_predictive_density(new, counts, exposure=exposure)
+    actual = model.log_predictive_density(new, y_new, exposure=exposure)
     assert_allclose(actual, expected, rtol=1e-6)
 
 

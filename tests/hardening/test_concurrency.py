@@ -25,9 +25,11 @@ from sparsegpc import (
     StochasticSparseGPClassifier,
 )
 from sparsegpc._core.rows import blocks, threads
-from sparsegpc._estimators import minibatches
 
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
+    pytest.mark.usefixtures("quick_batches"),
+]
 
 QUICK = {"n_inducing": 8, "max_iter": 1, "max_reselections": 0, "tol": 0.1}
 N_THREADS = 4
@@ -56,12 +58,6 @@ def no_deadlock():
     with patience():
         yield
     assert not threads._LIMIT._users
-
-
-@pytest.fixture(autouse=True)
-def quick_start(monkeypatch):
-    """Few iterations for what batches begin with."""
-    monkeypatch.setattr(minibatches, "START_ITERATIONS", 1)
 
 
 @pytest.fixture

@@ -42,13 +42,10 @@ from tests.hardening.saved_models import (
 )
 
 # Models stop early: what is learned is not the point.
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-
-
-@pytest.fixture(autouse=True)
-def quick_start(monkeypatch):
-    """Few iterations for what batches begin with."""
-    monkeypatch.setattr(minibatches, "START_ITERATIONS", 1)
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
+    pytest.mark.usefixtures("quick_batches"),
+]
 
 
 @cache
