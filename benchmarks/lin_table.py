@@ -31,6 +31,7 @@ from sklearn.gaussian_process.kernels import ConstantKernel, Matern
 from threadpoolctl import threadpool_limits
 
 from sparsegpc import LocalCorrection, SparseGPRegressor
+from sparsegpc._estimators.local_correction import RELEARNED
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "lin.csv"
@@ -85,7 +86,7 @@ def figures(X, y, X_test, y_test, **settings):
         "n_test": len(y_test),
         "points_rmse": points[0],
         "points_log_density": points[1],
-        "mode": model.mode_,
+        "mode": model.mode_ + RELEARNED * model.relearned_,
         "corrected_rmse": corrected[0],
         "corrected_log_density": corrected[1],
         "boosting_rmse": np.sqrt(np.mean((y_test - boosting.predict(X_test)) ** 2)),

@@ -26,7 +26,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import KFold, cross_val_predict
 
-from sparsegpc import SparseGPClassifier, SparseGPRegressor
+from sparsegpc import LocalCorrection, SparseGPClassifier, SparseGPRegressor
 
 N_FOLDS = 5
 
@@ -120,6 +120,14 @@ METHODS = {
     "sparsegpc-noise": Method(
         'sparsegpc, noise="auto"',
         {TARGETS: lambda seed: SparseGPRegressor(noise="auto", random_state=seed)},
+        "sparsegpc",
+    ),
+    "sparsegpc-corrected": Method(
+        "sparsegpc, LocalCorrection",
+        {
+            CLASSES: lambda seed: LocalCorrection(SparseGPClassifier(random_state=seed)),
+            TARGETS: lambda seed: LocalCorrection(SparseGPRegressor(random_state=seed)),
+        },
         "sparsegpc",
     ),
     "full": Method(

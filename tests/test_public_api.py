@@ -215,6 +215,7 @@ CONSTRUCTORS = {
         "estimator": REQUIRED,
         "n_neighbors": 40,
         "mode": "auto",
+        "relearn": "auto",
         "n_validation": 500,
         "random_state": 0,
     },

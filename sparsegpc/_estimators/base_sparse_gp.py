@@ -369,17 +369,13 @@ class BaseSparseGP(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
 
     def _store(self, result, problem):
         best, counts = result.best, problem.model.counts
-        self._theta = best.theta
-        if self._likelihood is not None:
-            # Predictions use the learned parameters of the likelihood.
-            self._likelihood = self._likelihood_at(best, problem)
-        self.kernel_ = problem.kernel.clone_with_theta(best.posterior.theta)
+        self._store_kernel(best, problem.kernel)
+        self._store_observation(best, problem.model)
         indices = best.points.indices
         self.inducing_indices_ = (
             None if indices is None else problem.places[problem.rows.first[indices]]
         )
         self.lower_bounds_ = np.array(result.bounds) + problem.offset
-        self.log_prior_ = best.log_prior
         self.history_ = problem.progress.history()
         self.converged_ = result.converged
         # A search that starts at the optimum counts as one step.
@@ -389,9 +385,20 @@ class BaseSparseGP(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
         self.feature_relevance_ = column_relevance(self.kernel_, problem.spread)
         self._store_posterior(best, problem.model, problem.offset)
 
-    def _likelihood_at(self, evaluation, problem):
+    def _store_kernel(self, evaluation, kernel):
+        """Set the attributes of the hyperparameters; `kernel` is scikit-learn's."""
+        self._theta = evaluation.theta
+        self.kernel_ = kernel.clone_with_theta(evaluation.posterior.theta)
+        self.log_prior_ = evaluation.log_prior
+
+    def _store_observation(self, evaluation, model):
+        """Set the attributes of the likelihood, whose learned parameters predictions use."""
+        if self._likelihood is not None:
+            self._likelihood = self._likelihood_at(evaluation, model)
+
+    def _likelihood_at(self, evaluation, model):
         """Return the likelihood with the parameters that it has in an evaluation."""
-        return self._likelihood.at(problem.model.split(evaluation.theta)[1][0])
+        return self._likelihood.at(model.split(evaluation.theta)[1][0])
 
     def _store_posterior(self, evaluation, model, offset):
         """Set the attributes that depend on the posterior, which `truncate` sets again."""
@@ -576,6 +583,15 @@ class BaseSparseGP(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
         the bound. With `point_cost` a fit removes the points that gain less.
         """
         return gains(self, candidates, X, y, sample_weight)
+
+    @property
+    def _usual_variance(self):
+        """A variance of f at which to begin, such as that of a kernel by name."""
+        return 1.0
+
+    def _extended(self, parameters, model):
+        """Return an `AdaptedKernel` extended by the other learned parameters of a model."""
+        return with_likelihood(parameters, model)
 
     def _restated(self, X, y, sample_weight, **row_arguments):
         """Return a list with a `Restated` for each model (one, or one per class) at given rows."""

@@ -506,10 +506,16 @@ class SparseGPClassifier(ClassPredictions, BaseSparseGP):
 
     def _store(self, result, problem):
         super()._store(result, problem)
-        self.likelihood_ = self._likelihood
         average_over_draws(
-            self, result, problem, lambda evaluation: self._likelihood_at(evaluation, problem)
+            self,
+            result,
+            problem,
+            lambda evaluation: self._likelihood_at(evaluation, problem.model),
         )
+
+    def _store_observation(self, evaluation, model):
+        super()._store_observation(evaluation, model)
+        self.likelihood_ = self._likelihood
 
     def _store_posterior(self, evaluation, model, offset):
         super()._store_posterior(evaluation, model, offset)

@@ -23,6 +23,9 @@ from sparsegpc._estimators.input.fitted_model import (
     check_theta,
     needs_rows,
 )
+from sparsegpc._estimators.kernels.initialization import column_relevance, start_values
+from sparsegpc._estimators.kernels.sklearn_kernels import adapt_kernel
+from sparsegpc._estimators.kernels.spread import measure_spread
 
 
 class Restated(NamedTuple):
@@ -46,6 +49,33 @@ class Restated(NamedTuple):
         states = self.model.states_from(self.estimator._theta, posterior)
         points = InducingPoints(posterior.Z, None, None)
         return solve_final(self.model, theta, points, states, wrt_theta)
+
+    def starts(self):
+        """Return values from which to learn ``theta`` again, itself first, and limits (P, 2)."""
+        estimator, n_params = self.estimator, len(self.theta)
+        parameters = adapt_kernel(estimator.kernel_, estimator.n_features_in_)
+        # Where a constant was learned, the objective is flat around it.
+        parameters = parameters.rescaled_to(estimator._usual_variance, self.model.X)
+        # The model of rows passed again keeps a noise process, whose parameters come last.
+        parameters = estimator._extended(parameters, self.model)
+        _, *others = start_values(parameters, self.spread())
+        return [self.theta, *(start[:n_params] for start in others)], parameters.bounds[:n_params]
+
+    def spread(self):
+        """Return the `Spread` of the rows."""
+        return measure_spread(self.model.X, self.model.weight)
+
+    def estimator_at(self, theta):
+        """Return a copy of the estimator with other parameters and the same inducing points."""
+        evaluation = self.solved(theta, self.estimator._posterior)
+        other = copy(self.estimator)
+        other._store_kernel(evaluation, other.kernel_)
+        other._theta = np.append(theta, self.estimator._theta[len(theta) :])
+        if self.model.likelihood.n_params:
+            other._store_observation(evaluation, self.model)
+        other.feature_relevance_ = column_relevance(other.kernel_, self.spread())
+        other._store_posterior(evaluation, self.model, self.offset)
+        return other
 
 
 def certified(estimator, method, *data):

@@ -262,8 +262,11 @@ class SparseGPGeneralizedRegressor(ResponsePredictions, BaseSparseGP):
         likelihood = resolve_response(self.likelihood, checked_targets(y), event)
         row_arguments = {"exposure": exposure, "event": event}
         self._fit_likelihood(likelihood, X, y, sample_weight, **row_arguments)
-        self.likelihood_ = self._likelihood
         return self
+
+    def _store_observation(self, evaluation, model):
+        super()._store_observation(evaluation, model)
+        self.likelihood_ = self._likelihood
 
     def _checked_rows(self, X, y, sample_weight, reset, exposure=None, event=None):
         rows = validated_observations(

@@ -1,25 +1,24 @@
 """Predictions from the inducing points and the nearest training rows, as a meta-estimator."""
 
 import numbers
-from copy import copy
+import warnings
 
 import numpy as np
+from numpy.linalg import LinAlgError
 from sklearn.base import _fit_context, clone, is_classifier
-from sklearn.neighbors import NearestNeighbors
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import _safe_indexing, check_random_state, indexable
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_method_params
 
-from sparsegpc._core.models.neighbours import LocalPosterior
-from sparsegpc._core.rows.threads import single_threaded_blas
-from sparsegpc._core.rows.unique_rows import unique_rows
 from sparsegpc._estimators.base_estimator import all_or_nothing
 from sparsegpc._estimators.base_sparse_gp import BaseSparseGP
+from sparsegpc._estimators.corrections import Corrections
 from sparsegpc._estimators.delegation import DelegatingEstimator
 from sparsegpc._estimators.input.validation import check_weights
-from sparsegpc._estimators.kernels.initialization import inverse_length_scales
 
 MODES = ("points", "both", "neighbors")
+RELEARNED = ", relearned"
 
 
 class LocalCorrection(DelegatingEstimator):
@@ -41,13 +40,23 @@ class LocalCorrection(DelegatingEstimator):
     mode : {"auto", "points", "both", "neighbors"}, default="auto"
         From what to predict: from the inducing points, as the estimator does by itself; from the
         points and the neighbours; or from the neighbours alone, which is best where f varies so
-        fast that the points explain little. "auto" takes the one with the highest mean log density
-        of `n_validation` training rows, each predicted without itself and its copies among the
-        neighbours, and with its weight in `sample_weight`.
+        fast that the points explain little.
+    relearn : bool or "auto", default="auto"
+        Whether to learn the hyperparameters once more, for predictions from neighbours. With few
+        points the estimator takes for noise what they leave unexplained, and prefers long length
+        scales. Better ones are learned from at most 40 blocks of rows, each an exact Gaussian
+        process: with Gaussian noise those with the highest log density of each row given the others
+        of its block, and with other likelihoods those with the highest bound. A block has the rows
+        nearest to one of them and a few others [2]_. Each hyperparameter changes by at most a
+        factor of 55. "auto" tries it unless the estimator learns no hyperparameters.
     n_validation : int, default=500
-        Number of rows that decide with "auto".
+        Number of training rows that decide where `mode` or `relearn` is "auto", by their mean log
+        density. Each is predicted without itself and its copies among the neighbours, and counts
+        with its weight in `sample_weight`. Going from left to right through ``mode="points"``,
+        "both", "neighbors", and then "both" and "neighbors" with hyperparameters learned once more,
+        a choice is taken if it is better than the last one taken by more than one standard error.
     random_state : int, RandomState instance or None, default=0
-        Seed for the choice of the rows that decide.
+        Seed for the choice of the blocks and of the rows that decide.
 
     Attributes
     ----------
@@ -55,13 +64,18 @@ class LocalCorrection(DelegatingEstimator):
         The fitted estimator, without neighbours. Its bounds and certificates, its effects and joint
         draws ignore the neighbours.
     corrected_estimator_ : estimator
-        A copy of it that predicts with neighbours. It has all methods that predict single rows.
+        A copy of it that predicts with neighbours. It has all methods that predict single rows. Its
+        hyperparameters, such as ``kernel_`` and ``noise_variance_``, are those learned once more if
+        ``relearned_`` is true.
         Those that need more, for draws, covariances, bounds or effects, raise a ValueError: each
         row has neighbours of its own, so predictions of several rows have no joint distribution.
     mode_ : str
         The mode, as chosen.
+    relearned_ : bool
+        Whether the hyperparameters are those learned from blocks of neighbouring rows.
     validation_scores_ : dict or None
-        With "auto", the mean log density of each mode in nats.
+        The mean log density in nats of each choice: the mode, followed by ", relearned" where that
+        was done. None if there was nothing to choose.
     classes_ : ndarray of shape (n_classes,)
         Class labels, if the estimator is a classifier.
     n_features_in_ : int
@@ -78,8 +92,9 @@ class LocalCorrection(DelegatingEstimator):
     -----
     A prediction with k neighbours and M points costs O(k M^2 + k^3) for each row; 1 to 3
     milliseconds for k = 40 and M = 200. The model keeps N (2 D + 2 K) numbers for N distinct rows,
-    D columns and K functions, and a search tree. Classes and other targets that are not Gaussian
-    enter by the pseudo-targets of their sites.
+    D columns and K functions, and a search tree. Learning once more takes up to about 50
+    evaluations, whose cost does not depend on N and M: a few seconds with Gaussian noise. Classes
+    and other targets that are not Gaussian enter by the pseudo-targets of their sites.
 
     The idea of combining global inducing points with local data is that of [1]_.
 
@@ -87,18 +102,20 @@ class LocalCorrection(DelegatingEstimator):
     ----------
     .. [1] Snelson, Ghahramani, "Local and global sparse Gaussian process approximations",
        AISTATS 2007.
+    .. [2] Stein, Chi, Welty, "Approximating likelihoods for large spatial data sets", Journal of
+       the Royal Statistical Society B 66, 2004.
 
     Examples
     --------
     >>> import numpy as np
     >>> from sparsegpc import LocalCorrection, SparseGPRegressor
     >>> rng = np.random.RandomState(0)
-    >>> X = rng.uniform(size=(600, 2))
-    >>> y = np.sin(10 * X[:, 0]) * np.cos(6 * X[:, 1]) + 0.1 * rng.normal(size=600)
-    >>> model = LocalCorrection(SparseGPRegressor(n_inducing=20)).fit(X[:500], y[:500])
-    >>> model.mode_
-    'both'
-    >>> bool(model.score(X[500:], y[500:]) > model.estimator_.score(X[500:], y[500:]))
+    >>> X = rng.uniform(size=(1200, 2))
+    >>> y = np.sin(20 * X[:, 0]) * np.cos(12 * X[:, 1]) + 0.1 * rng.normal(size=1200)
+    >>> model = LocalCorrection(SparseGPRegressor(n_inducing=20)).fit(X[:1000], y[:1000])
+    >>> model.mode_, model.relearned_
+    ('neighbors', True)
+    >>> bool(model.score(X[1000:], y[1000:]) > model.estimator_.score(X[1000:], y[1000:]))
     True
     """
 
@@ -106,6 +123,7 @@ class LocalCorrection(DelegatingEstimator):
         "estimator": [BaseSparseGP],
         "n_neighbors": [Interval(numbers.Integral, 1, None, closed="left")],
         "mode": [StrOptions({"auto", *MODES})],
+        "relearn": ["boolean", StrOptions({"auto"})],
         "n_validation": [Interval(numbers.Integral, 1, None, closed="left")],
         "random_state": ["random_state"],
     }
@@ -118,12 +136,14 @@ class LocalCorrection(DelegatingEstimator):
         *,
         n_neighbors=40,
         mode="auto",
+        relearn="auto",
         n_validation=500,
         random_state=0,
     ):
         self.estimator = estimator
         self.n_neighbors = n_neighbors
         self.mode = mode
+        self.relearn = relearn
         self.n_validation = n_validation
         self.random_state = random_state
 
@@ -150,118 +170,99 @@ class LocalCorrection(DelegatingEstimator):
         Raises
         ------
         ValueError
-            If the estimator averages over hyperparameters, or as in its `fit`.
+            If the estimator averages over hyperparameters, if ``relearn=True`` with an estimator
+            that learns none or with ``mode="points"``, or as in its `fit`.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If the hyperparameters could not be learned once more, or as in the estimator's `fit`.
         """
-        if getattr(self.estimator, "hyperparameters", "best") == "average":
-            raise ValueError(
-                "hyperparameters='average' has no neighbours: set it to 'best' in the estimator"
-            )
+        self._check_parameters()
         X, y = indexable(X, y)
         with all_or_nothing(self):
             data = {"sample_weight": sample_weight, **params}
             self.estimator_ = clone(self.estimator).fit(X, y, **data)
-            local = Corrections(self, X, y, **data)
-            self.validation_scores_, self.mode_ = None, self.mode
-            if self.mode == "auto":
-                scores = local.validation_scores(self, X, y, **data)
-                self.validation_scores_, self.mode_ = scores, max(scores, key=scores.get)
-            self.corrected_estimator_ = local.corrected(self.estimator_, self.mode_)
+            rng = check_random_state(self.random_state)
+            local = Corrections.of(self.estimator_, X, y, self.n_neighbors, **data)
+            choices = self._choices(local, rng)
+            self.validation_scores_, chosen = None, next(iter(choices))
+            if len(choices) > 1:
+                self.validation_scores_, chosen = self._validated(choices, rng, X, y, **data)
+            self.mode_, relearned, _ = chosen.partition(RELEARNED)
+            self.relearned_ = bool(relearned)
+            self.corrected_estimator_ = choices[chosen].corrected(self.mode_)
         return self
 
+    def _check_parameters(self):
+        """Raise ValueError for parameters that exclude each other."""
+        if getattr(self.estimator, "hyperparameters", "best") == "average":
+            raise ValueError(
+                "hyperparameters='average' has no neighbours: set it to 'best' in the estimator"
+            )
+        if self.relearn is True and self.mode == "points":
+            raise ValueError(
+                "relearn=True is for predictions from neighbours, got mode='points': change one of "
+                "them"
+            )
 
-class Corrections:
-    """The training rows and sites of a fitted estimator, and copies of it that use them."""
+    def _choices(self, local, rng):
+        """Return a dict of the `Corrections` of each choice, by its name."""
+        modes = MODES if self.mode == "auto" else (self.mode,)
+        if not local.has_neighbours():
+            # A single row has no others as neighbours.
+            modes = modes[:1]
+        if self.relearn is True and not local.learns():
+            raise ValueError(
+                "relearn=True needs an estimator that learns hyperparameters, got one that learns "
+                "none: change its kernel or its optimizer, or set relearn='auto'"
+            )
+        as_learned = dict.fromkeys(modes, local)
+        again = [mode for mode in modes if mode != "points"]
+        if self.relearn is False or not again or not local.learns():
+            return as_learned
+        try:
+            relearned = local.relearned(rng)
+        except LinAlgError as error:
+            warnings.warn(
+                f"the hyperparameters could not be learned from blocks of rows ({error}); those of "
+                "the estimator are used",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+            return as_learned
+        found = {mode + RELEARNED: relearned for mode in again}
+        return found if self.relearn is True else as_learned | found
 
-    def __init__(self, meta, X, y, sample_weight, **params):
-        self._n_neighbors = meta.n_neighbors
-        self._parts = []
-        with single_threaded_blas():
-            for part in meta.estimator_._restated(X, y, sample_weight, **params):
-                evaluation = part.solved(part.theta, part.estimator._posterior)
-                sites = [solution.sites for solution in evaluation.solutions]
-                self._parts.append((part.estimator, *_distinct(part.model.X, sites)))
+    def _validated(self, choices, rng, X, y, sample_weight, **params):
+        """Return the mean log density of training rows for each choice, and the one to take.
 
-    def corrected(self, estimator, mode, leaves_out=False):
-        """Return a copy of the fitted estimator that predicts in this mode.
-
-        With `leaves_out`, training rows that equal the row to predict are no neighbours of it.
+        Each row is predicted without itself.
         """
-        if mode == "points":
-            return estimator
-        models = [self._corrected(*part, mode, leaves_out) for part in self._parts]
-        if getattr(estimator, "estimators_", None) is None:
-            return models[0]
-        whole = copy(estimator)
-        whole.estimators_ = models
-        return whole
-
-    def _corrected(self, model, rows, sites, mode, leaves_out):
-        nearest = NearestRows(model, rows, self._n_neighbors, leaves_out)
-        uses_points = mode == "both"
-        model = copy(model)
-        model._posterior = LocalPosterior(model._posterior, rows, sites, nearest, uses_points)
-        return model
-
-    def validation_scores(self, meta, X, y, sample_weight, **params):
-        """Return the mean log density of training rows in each mode, each without itself."""
         weight = check_weights(sample_weight, len(y))
         present = np.flatnonzero(weight)
-        rng = check_random_state(meta.random_state)
-        n_rows = min(meta.n_validation, len(present))
+        n_rows = min(self.n_validation, len(present))
         rows = np.sort(rng.choice(present, n_rows, replace=False))
         params = _check_method_params(X, params, rows)
         X, y, weight = _safe_indexing(X, rows), _safe_indexing(y, rows), weight[rows]
-        # A single row has no others as neighbours.
-        has_others = all(len(kept) > 1 for _, kept, _ in self._parts)
-        scores = {}
-        for mode in MODES if has_others else MODES[:1]:
-            corrected = self.corrected(meta.estimator_, mode, True)
-            log_density = _log_density(corrected, X, y, params)
-            scores[mode] = float(np.mean(np.average(log_density, axis=0, weights=weight)))
-        return scores
+        densities = {}
+        for name, local in choices.items():
+            corrected = local.corrected(name.partition(RELEARNED)[0], leaves_out=True)
+            density = _log_density(corrected, X, y, params)
+            densities[name] = density.reshape(len(rows), -1).mean(axis=1)
+        chosen, *others = choices
+        for name in others:
+            if _is_clearly_positive(densities[name] - densities[chosen], weight):
+                chosen = name
+        scores = {name: float(np.average(each, weights=weight)) for name, each in densities.items()}
+        return scores, chosen
 
 
-class NearestRows:
-    """Search of the nearest rows, by distance in units of the length scales of a fitted model.
-
-    Rows must be distinct. With `leaves_out`, one that equals the row given is left out.
-    """
-
-    def __init__(self, model, rows, n_neighbors, leaves_out):
-        rates = inverse_length_scales(model.kernel_, rows.shape[1])
-        self._rates = np.ones(rows.shape[1]) if rates is None else rates
-        # Differences of large numbers would lose digits.
-        self._centre = rows.mean(axis=0)
-        self._leaves_out = leaves_out
-        self._rows = rows if leaves_out else None
-        self._n = min(n_neighbors, len(rows) - leaves_out)
-        self._search = NearestNeighbors().fit(self._scaled(rows))
-
-    def __call__(self, X):
-        """Return the indices (n, k) of the nearest rows."""
-        n_found = self._n + self._leaves_out
-        index = self._search.kneighbors(self._scaled(X), n_found, return_distance=False)
-        if not self._leaves_out:
-            return index
-        is_same = (self._rows[index] == X[:, None]).all(axis=2)
-        # The others in order, and the farthest one dropped where none is the same.
-        order = np.argsort(is_same, axis=1, kind="stable")
-        return np.take_along_axis(index, order, axis=1)[:, : self._n]
-
-    def _scaled(self, X):
-        return (X - self._centre) * self._rates
-
-
-def _distinct(X, sites):
-    """Return the distinct ones of rows (N, D), in memory, and the sites of each function at them.
-
-    Sites at equal rows tell of the same f, so their precisions and shifts add up.
-    """
-    merged = unique_rows(X[:], np.ones(len(X)))
-    return merged.X, [
-        site._replace(precision=merged.total(site.precision), shift=merged.total(site.shift))
-        for site in sites
-    ]
+def _is_clearly_positive(gains, weight):
+    """Return whether the mean of gains is larger than its standard error."""
+    mean = np.average(gains, weights=weight)
+    error = np.sqrt(weight**2 @ (gains - mean) ** 2) / weight.sum()
+    return mean > error
 
 
 def _log_density(estimator, X, y, params):

@@ -683,7 +683,9 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
     def _store(self, result, problem):
         super()._store(result, problem)
         average_over_draws(self, result, problem, self._plan.learned)
-        self._noise = self._plan.learned(result.best)
+
+    def _store_observation(self, evaluation, model):
+        self._noise = self._plan.learned(evaluation)
         self.noise_variance_ = None
         if self._noise is not None and self._noise.constant is not None:
             self.noise_variance_ = self._by_output(self._noise.constant * self._y_scale**2)
@@ -709,6 +711,13 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
 
     def _limit_meaning(self, name, side, best):
         return self._plan.limit_meaning(name, side)
+
+    @property
+    def _usual_variance(self):
+        return float(self._target_variance.mean()) if len(self._target_variance) else 1.0
+
+    def _extended(self, parameters, model):
+        return self._plan.extend(parameters, model)
 
     def _restated(self, X, y, sample_weight, noise_variance=None):
         y = checked_targets(y)

@@ -271,6 +271,7 @@ def _corrected(rng, X):
         drawn.estimator,
         n_neighbors=log_integer(rng, 1, 50),
         mode=str(rng.choice(["auto", "points", "both", "neighbors"], p=[0.4, 0.1, 0.3, 0.2])),
+        relearn="auto" if rng.rand() < 0.7 else False,
         n_validation=log_integer(rng, 1, 100),
         random_state=int(rng.randint(1000)),
     )

@@ -189,7 +189,8 @@ class Likelihood:
     def peaks(self, y, weight):
         """Return the place of the maximum of each fixed site and its logarithm there, or None.
 
-        Both have the shape (N,). With them the bound keeps all its digits if the noise is tiny.
+        Both have the shape (N,). With them the bound keeps all its digits if the noise is tiny. The
+        place must not depend on the parameters of the likelihood.
         """
         return None
 

@@ -1,0 +1,187 @@
+r"""Learn hyperparameters for predictions from nearest rows, without inducing points.
+
+With few inducing points the bound takes for noise what the points leave unexplained, and prefers
+long length scales. Predictions that also use the nearest rows need other hyperparameters, which are
+learned here from blocks of neighbouring rows. Each block is an exact Gaussian process.
+
+With Gaussian noise the objective is the log density of each row given the others of its block,
+
+.. math::
+    J(\theta) = \frac{W}{W_B} \sum_{\text{blocks}} \sum_n \log p(y_n | y_{\setminus n}, \theta)
+
+with the total weight W of all rows and :math:`W_B` of those in blocks. Unlike the marginal
+likelihood it only asks that each row is predicted well, so it is more robust where the model is
+wrong (Bachoc, "Cross validation and maximum likelihood estimations of hyper-parameters of Gaussian
+processes with model misspecification", CSDA 66, 2013). With other likelihoods, it is the sum of the
+bounds of the blocks with an inducing point at each row.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.linalg import LinAlgError
+
+from sparsegpc._core.bounds.left_out import left_out_density
+from sparsegpc._core.optimisers.lbfgsb import maximize_lbfgsb
+from sparsegpc._core.selection.selectors import InducingPoints
+
+# The largest number of blocks and the number of their rows, with Gaussian noise and with other
+# likelihoods.
+GAUSSIAN_BLOCKS, OTHER_BLOCKS = (40, 200), (20, 100)
+# The short search from each start: its blocks and iterations.
+FIRST_BLOCKS, FIRST_ITERATIONS = 10, 5
+# The search on all blocks, from the best end of these, takes at most so many iterations. It ends
+# after two that gain less than so many nats a row.
+MAX_ITERATIONS, TOL_PER_ROW = 50, 1e-4
+# Parameters, which are logarithms, change by at most this from the start: a factor of 55.
+FARTHEST = 4.0
+
+
+class _Point(NamedTuple):
+    x: np.ndarray
+    value: float
+    gradient: np.ndarray
+
+
+def number_of_blocks(model):
+    """Return how many blocks to use for a `SparseModel`, and the number of rows of each."""
+    fixed = model.likelihood.has_fixed_sites
+    most_blocks, most_rows = GAUSSIAN_BLOCKS if fixed else OTHER_BLOCKS
+    size = min(most_rows, len(model.weight))
+    # Twice as many rows as there are, since blocks overlap.
+    return min(most_blocks, -(-2 * len(model.weight) // size)), size
+
+
+def learn_from_neighbours(model, means, blocks, starts, limits):
+    """Return the parameters that suit blocks of neighbouring rows.
+
+    Parameters
+    ----------
+    model : SparseModel
+        With rows in memory.
+    means : ndarray of shape (K,)
+        Prior mean of each function.
+    blocks : ndarray of shape (n_blocks, n)
+        Indices of the rows of each block.
+    starts : list of ndarray of shape (P,)
+        The search begins where the best short search from one of them ends.
+    limits : ndarray of shape (P, 2)
+        Lower and upper limits of theta.
+
+    Returns
+    -------
+    ndarray of shape (P,)
+
+    Notes
+    -----
+    Raises `LinAlgError` if the objective cannot be computed at any start. An evaluation costs
+    O(n_blocks n^2 (n K + D)), and a few times that if the sites have to be searched for.
+    """
+
+    def search(blocks, start, box, max_iter):
+        objective = _objective(model, means, blocks)
+
+        def evaluate(x, near=None):
+            return _Point(x, *objective(x))
+
+        tol = TOL_PER_ROW * model.total_weight
+        options = {"max_iter": max_iter, "tol": tol, "patience": 2}
+        return maximize_lbfgsb(evaluate, evaluate(start), box, **options).best
+
+    best, failure = None, None
+    for start in starts:
+        start = np.clip(start, *limits.T)
+        box = np.clip(start[:, None] + [-FARTHEST, FARTHEST], limits[:, :1], limits[:, 1:])
+        try:
+            end = search(blocks[:FIRST_BLOCKS], start, box, FIRST_ITERATIONS)
+        except LinAlgError as error:
+            failure = error
+            continue
+        if best is None or end.value > best[0].value:
+            best = end, box
+    if best is None:
+        raise failure
+    end, box = best
+    return search(blocks, end.x, box, MAX_ITERATIONS).x
+
+
+def _objective(model, means, blocks):
+    """Return the objective that suits the likelihood of a model."""
+    if model.likelihood.has_fixed_sites:
+        return LeftOut(model, means, blocks)
+    return BlockBounds(model, blocks)
+
+
+class _Objective:
+    """A sum over blocks of rows, scaled to all rows, and the log prior of the likelihood."""
+
+    def __init__(self, model, blocks):
+        self.model, self.blocks = model, blocks
+        self._scale = model.total_weight / model.weight[blocks].sum()
+
+    def __call__(self, theta):
+        """Return the objective at theta (P,), in nats, and its gradient."""
+        kernel_theta, params = self.model.split(theta)
+        likelihoods = [self.model.likelihood.at(param) for param in params]
+        log_priors = [likelihood.log_prior() for likelihood in likelihoods]
+        value, gradient = self._sum(kernel_theta, likelihoods, theta)
+        value = self._scale * value + sum(log_prior for log_prior, _ in log_priors)
+        slopes = [slope for _, slope in log_priors]
+        return value, self._scale * gradient + np.concatenate([0.0 * kernel_theta, *slopes])
+
+
+class LeftOut(_Objective):
+    """The log density of each row given the others of its block, for Gaussian noise."""
+
+    def __init__(self, model, means, blocks):
+        super().__init__(model, blocks)
+        self._means = means
+
+    def _sum(self, kernel_theta, likelihoods, theta):
+        model = self.model
+        value, by_kernel = 0.0, np.zeros_like(kernel_theta)
+        by_params = [np.zeros(likelihood.n_params) for likelihood in likelihoods]
+        for rows in self.blocks:
+            X, weight = model.X[rows], model.weight[rows]
+            K, pullback = model.kernel.evaluate(kernel_theta, X, X)
+            by_K = np.zeros_like(K)
+            for k, (likelihood, y) in enumerate(zip(likelihoods, model.targets, strict=True)):
+                precision = likelihood.sites(None, y[rows], weight).precision
+                peak, log_height = likelihood.peaks(y[rows], weight)
+                density, by_B = left_out_density(K, precision, peak - self._means[k])
+                value += density.sum() + log_height.sum()
+                root = np.sqrt(precision)
+                by_K += by_B * root[:, None] * root
+                if likelihood.n_params:
+                    # Where the mean of f is at the peak and its variance is v, E[log site] is
+                    # log_height - p v / 2. With this v its derivative is that of the objective.
+                    variance = (1.0 + 2.0 * by_B.diagonal()) / precision
+                    moments = peak[None], variance[None]
+                    by_params[k] += likelihood.params_gradient(y[rows], weight, *moments)
+            by_kernel += pullback(by_K)[0]
+        return value, np.concatenate([by_kernel, *by_params])
+
+
+class BlockBounds(_Objective):
+    """The bounds of the blocks with an inducing point at each row, for any likelihood.
+
+    The search for the sites of a block starts from those of the last evaluation.
+    """
+
+    def __init__(self, model, blocks):
+        super().__init__(model, blocks)
+        self._parts = [model.subset(rows) for rows in blocks]
+        self._points = [InducingPoints(part.X[:], None, None) for part in self._parts]
+        self._states = [part.initial_state() for part in self._parts]
+
+    def _sum(self, kernel_theta, likelihoods, theta):
+        value, gradient = 0.0, np.zeros_like(theta)
+        for k, (part, points) in enumerate(zip(self._parts, self._points, strict=True)):
+            found = part.evaluate(theta, points, self._states[k])
+            self._states[k] = found.states
+            value += found.elbo
+            gradient += found.grad_theta - part.prior.gradient(theta)
+        # The gradient of each part includes that of the log prior of the likelihood.
+        slopes = [likelihood.log_prior()[1] for likelihood in likelihoods]
+        gradient[len(kernel_theta) :] -= len(self._parts) * np.concatenate([np.empty(0), *slopes])
+        return value, gradient

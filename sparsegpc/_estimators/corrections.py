@@ -1,0 +1,167 @@
+"""Copies of a fitted estimator that also predict from the nearest training rows."""
+
+from copy import copy
+from typing import NamedTuple
+
+import numpy as np
+from sklearn.gaussian_process.kernels import CompoundKernel
+from sklearn.neighbors import NearestNeighbors
+
+from sparsegpc._core.learning.from_neighbours import learn_from_neighbours, number_of_blocks
+from sparsegpc._core.models.neighbours import LocalPosterior
+from sparsegpc._core.rows.threads import single_threaded_blas
+from sparsegpc._core.rows.unique_rows import unique_rows
+from sparsegpc._estimators.base_sparse_gp import BaseSparseGP
+from sparsegpc._estimators.fitted_bounds import Restated
+from sparsegpc._estimators.kernels.initialization import inverse_length_scales
+
+# The share of the rows of a block that are anywhere. Without them, a column in which neighbours
+# agree could get any length scale.
+DISTANT_SHARE = 0.25
+
+
+class Corrections(NamedTuple):
+    """A fitted estimator with its training rows, and copies of it that use them.
+
+    ``parts`` holds a `Part` for each model, one or one for each class.
+    """
+
+    estimator: BaseSparseGP
+    parts: list
+    n_neighbors: int
+
+    @classmethod
+    def of(cls, estimator, X, y, n_neighbors, sample_weight=None, **params):
+        """Return the corrections of a fitted estimator, given the data of its `fit`."""
+        with single_threaded_blas():
+            parts = [Part.of(part) for part in estimator._restated(X, y, sample_weight, **params)]
+        return cls(estimator, parts, n_neighbors)
+
+    def has_neighbours(self):
+        """Return whether a row has others as neighbours, in all parts."""
+        return all(len(part.rows) > 1 for part in self.parts)
+
+    def learns(self):
+        """Return whether hyperparameters are learned, in any part."""
+        return self.estimator.optimizer is not None and any(
+            len(part.restated.theta) for part in self.parts
+        )
+
+    def relearned(self, rng):
+        """Return the corrections with hyperparameters learned from blocks of rows."""
+        with single_threaded_blas():
+            parts = [part.relearned(rng) for part in self.parts]
+        models = [part.restated.estimator for part in parts]
+        return self._replace(estimator=self._with_models(models), parts=parts)
+
+    def corrected(self, mode, leaves_out=False):
+        """Return a copy of the fitted estimator that predicts in this mode.
+
+        With `leaves_out`, training rows that equal the row to predict are no neighbours of it.
+        """
+        if mode == "points":
+            return self.estimator
+        options = self.n_neighbors, mode == "both", leaves_out
+        return self._with_models([part.corrected(*options) for part in self.parts])
+
+    def _with_models(self, models):
+        """Return the estimator with other models of its parts."""
+        if getattr(self.estimator, "estimators_", None) is None:
+            return models[0]
+        whole = copy(self.estimator)
+        whole.estimators_ = models
+        whole.kernel_ = CompoundKernel([model.kernel_ for model in models])
+        return whole
+
+
+class Part(NamedTuple):
+    """A model of a fitted estimator with its distinct training rows.
+
+    ``restated`` is a `Restated`; ``rows`` (N, D) are in memory, and ``sites`` holds the sites of
+    each function at them.
+    """
+
+    restated: Restated
+    rows: np.ndarray
+    sites: list
+
+    @classmethod
+    def of(cls, restated):
+        """Return the part with the sites at the learned posterior."""
+        evaluation = restated.solved(restated.theta, restated.estimator._posterior)
+        sites = [solution.sites for solution in evaluation.solutions]
+        return cls(restated, *_distinct(restated.model.X, sites))
+
+    def relearned(self, rng):
+        """Return the part with hyperparameters learned from blocks of rows."""
+        estimator = self.restated.estimator
+        if not len(self.restated.theta):
+            return self
+        model = copy(self.restated.model)
+        model.X = model.X[:]
+        blocks = _blocks(estimator, model.X, *number_of_blocks(model), rng)
+        means = [function.prior_mean for function in estimator._posterior.functions]
+        theta = learn_from_neighbours(model, means, blocks, *self.restated.starts())
+        estimator = self.restated.estimator_at(theta)
+        return Part.of(self.restated._replace(estimator=estimator, theta=theta))
+
+    def corrected(self, n_neighbors, uses_points, leaves_out):
+        """Return a copy of the model's estimator that predicts from nearest rows, too."""
+        model = copy(self.restated.estimator)
+        nearest = NearestRows(model, self.rows, n_neighbors, leaves_out)
+        posterior = model._posterior
+        model._posterior = LocalPosterior(posterior, self.rows, self.sites, nearest, uses_points)
+        return model
+
+
+def _blocks(estimator, X, n_blocks, size, rng):
+    """Return the indices of the rows of each block, for distinct rows X: near and distant ones."""
+    n_distant = int(DISTANT_SHARE * size)
+    centres = X[rng.choice(len(X), n_blocks, replace=False)]
+    near = NearestRows(estimator, X, size - n_distant, leaves_out=False)(centres)
+    every = np.arange(len(X))
+    distant = [rng.choice(np.setdiff1d(every, rows), n_distant, replace=False) for rows in near]
+    return np.concatenate([near, np.array(distant, dtype=int)], axis=1)
+
+
+class NearestRows:
+    """Search of the nearest rows, by distance in units of the length scales of a fitted model.
+
+    Rows must be distinct. With `leaves_out`, one that equals the row given is left out.
+    """
+
+    def __init__(self, model, rows, n_neighbors, leaves_out):
+        rates = inverse_length_scales(model.kernel_, rows.shape[1])
+        self._rates = np.ones(rows.shape[1]) if rates is None else rates
+        # Differences of large numbers would lose digits.
+        self._centre = rows.mean(axis=0)
+        self._leaves_out = leaves_out
+        self._rows = rows if leaves_out else None
+        self._n = min(n_neighbors, len(rows) - leaves_out)
+        self._search = NearestNeighbors().fit(self._scaled(rows))
+
+    def __call__(self, X):
+        """Return the indices (n, k) of the nearest rows."""
+        n_found = self._n + self._leaves_out
+        index = self._search.kneighbors(self._scaled(X), n_found, return_distance=False)
+        if not self._leaves_out:
+            return index
+        is_same = (self._rows[index] == X[:, None]).all(axis=2)
+        # The others in order, and the farthest one dropped where none is the same.
+        order = np.argsort(is_same, axis=1, kind="stable")
+        return np.take_along_axis(index, order, axis=1)[:, : self._n]
+
+    def _scaled(self, X):
+        return (X - self._centre) * self._rates
+
+
+def _distinct(X, sites):
+    """Return the distinct ones of rows (N, D), in memory, and the sites of each function at them.
+
+    Sites at equal rows tell of the same f, so their precisions and shifts add up.
+    """
+    merged = unique_rows(X[:], np.ones(len(X)))
+    return merged.X, [
+        site._replace(precision=merged.total(site.precision), shift=merged.total(site.shift))
+        for site in sites
+    ]
