@@ -47,6 +47,12 @@ class Corrections(NamedTuple):
             len(part.restated.theta) for part in self.parts
         )
 
+    def learns_quickly(self):
+        """Return whether hyperparameters are learned with Gaussian noise or a single function."""
+        first = self.parts[0].restated.model
+        is_small = len(self.parts) == first.n_functions == 1
+        return self.learns() and (is_small or first.likelihood.has_fixed_sites)
+
     def relearned(self, rng):
         """Return the corrections with hyperparameters learned from blocks of rows."""
         with single_threaded_blas():

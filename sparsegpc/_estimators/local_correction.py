@@ -19,6 +19,8 @@ from sparsegpc._estimators.input.validation import check_weights
 
 MODES = ("points", "both", "neighbors")
 RELEARNED = ", relearned"
+# A single row must not decide. Densities of nearly exact targets differ by hundreds of nats.
+LARGEST_GAIN = 10.0
 
 
 class LocalCorrection(DelegatingEstimator):
@@ -48,13 +50,15 @@ class LocalCorrection(DelegatingEstimator):
         process: with Gaussian noise those with the highest log density of each row given the others
         of its block, and with other likelihoods those with the highest bound. A block has the rows
         nearest to one of them and a few others [2]_. Each hyperparameter changes by at most a
-        factor of 55. "auto" tries it unless the estimator learns no hyperparameters.
+        factor of 55. "auto" tries it if the estimator learns hyperparameters and has Gaussian noise
+        or a single function f; with many classes it takes as long as the fit.
     n_validation : int, default=500
         Number of training rows that decide where `mode` or `relearn` is "auto", by their mean log
         density. Each is predicted without itself and its copies among the neighbours, and counts
         with its weight in `sample_weight`. Going from left to right through ``mode="points"``,
         "both", "neighbors", and then "both" and "neighbors" with hyperparameters learned once more,
-        a choice is taken if it is better than the last one taken by more than one standard error.
+        a choice is taken if it is better than the last one taken by more than one standard error,
+        where no row counts as more than ten nats better or worse.
     random_state : int, RandomState instance or None, default=0
         Seed for the choice of the blocks and of the rows that decide.
 
@@ -219,7 +223,8 @@ class LocalCorrection(DelegatingEstimator):
             )
         as_learned = dict.fromkeys(modes, local)
         again = [mode for mode in modes if mode != "points"]
-        if self.relearn is False or not again or not local.learns():
+        tries = local.learns_quickly() if self.relearn == "auto" else self.relearn
+        if not tries or not again:
             return as_learned
         try:
             relearned = local.relearned(rng)
@@ -259,7 +264,11 @@ class LocalCorrection(DelegatingEstimator):
 
 
 def _is_clearly_positive(gains, weight):
-    """Return whether the mean of gains is larger than its standard error."""
+    """Return whether the mean of gains is larger than its standard error.
+
+    The gain of a row counts as at most `LARGEST_GAIN`.
+    """
+    gains = np.clip(gains, -LARGEST_GAIN, LARGEST_GAIN)
     mean = np.average(gains, weights=weight)
     error = np.sqrt(weight**2 @ (gains - mean) ** 2) / weight.sum()
     return mean > error

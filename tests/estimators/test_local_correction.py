@@ -90,6 +90,9 @@ def test_a_gain_counts_from_one_standard_error(gain, is_clear):
     deviations -= deviations.mean()
     gains = gain + deviations / deviations.std()
     assert _is_clearly_positive(gains, np.ones(100)) == is_clear
+    # A row that fails counts as one that is ten nats worse.
+    assert _is_clearly_positive(np.append(np.ones(99), -1e3), np.ones(100))
+    assert not _is_clearly_positive(np.append(np.zeros(99), 1e3), np.array([1.0] * 99 + [0.0]))
     # Rows of weight zero do not count.
     halved = np.concatenate([gains, 5.0 * gains])
     assert _is_clearly_positive(halved, np.repeat([1.0, 0.0], 100)) == is_clear
@@ -432,6 +435,9 @@ def test_classifiers_may_learn_once_more(likelihood):
         cuts = [model.likelihood_.cut_points for model in (corrected, fitted)]
         assert np.abs(cuts[0] - cuts[1]).max() > 0.01
     assert model.score(X, y) > 0.9
+    by_default = LocalCorrection(estimator).fit(X, y)
+    tried = any(name.endswith("relearned") for name in by_default.validation_scores_)
+    assert tried == (likelihood == "ordinal-logit")
 
 
 def test_learning_once_more_needs_something_to_learn():
