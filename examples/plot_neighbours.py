@@ -9,8 +9,8 @@ them and from the training rows that are nearest to the row to predict.
 # %%
 # The data
 # --------
-# A chirp: the frequency of the wave grows with x. Of 600 noisy rows, 20 become inducing points. With
-# so few, the regressor learns a smooth function and takes the fast waves for noise.
+# A chirp: the frequency of the wave grows with x. Of 600 noisy rows, 20 become inducing points.
+# With so few, the regressor learns a smooth function and takes the fast waves for noise.
 import matplotlib.pyplot as plt
 import numpy as np
 
@@ -30,9 +30,10 @@ model = LocalCorrection(SparseGPRegressor(n_inducing=20), n_neighbors=20).fit(X,
 # %%
 # What the training rows say
 # --------------------------
-# Some training rows are predicted in five ways, each without itself: from the points, from the points
-# and the neighbours, and from the neighbours alone; the latter two also with hyperparameters that are
-# learned once more, from blocks of neighbouring rows. The mean log densities, in nats, decide.
+# Some training rows are predicted in five ways, each without itself: from the points, from the
+# points and the neighbours, and from the neighbours alone; the latter two also with hyperparameters
+# that are learned once more, from blocks of neighbouring rows. The mean log densities, in nats,
+# decide.
 for choice, score in model.validation_scores_.items():
     print(f"{choice:21s} {score:6.2f}")
 print("chosen:", model.mode_, "relearned" if model.relearned_ else "as learned")

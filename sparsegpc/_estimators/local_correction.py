@@ -19,7 +19,7 @@ from sparsegpc._estimators.input.validation import check_weights
 
 MODES = ("points", "both", "neighbors")
 RELEARNED = ", relearned"
-# A single row must not decide. Densities of nearly exact targets differ by hundreds of nats.
+# A single row must not bring a gain. Densities of nearly exact targets differ by hundreds of nats.
 LARGEST_GAIN = 10.0
 
 
@@ -57,8 +57,8 @@ class LocalCorrection(DelegatingEstimator):
         density. Each is predicted without itself and its copies among the neighbours, and counts
         with its weight in `sample_weight`. Going from left to right through ``mode="points"``,
         "both", "neighbors", and then "both" and "neighbors" with hyperparameters learned once more,
-        a choice is taken if it is better than the last one taken by more than one standard error,
-        where no row counts as more than ten nats better or worse.
+        a choice is taken if it is better than the last one taken, and by more than one standard
+        error where no row counts as more than ten nats better or worse.
     random_state : int, RandomState instance or None, default=0
         Seed for the choice of the blocks and of the rows that decide.
 
@@ -264,14 +264,14 @@ class LocalCorrection(DelegatingEstimator):
 
 
 def _is_clearly_positive(gains, weight):
-    """Return whether the mean of gains is larger than its standard error.
+    """Return whether the mean of gains is positive and, without the largest, above its error.
 
-    The gain of a row counts as at most `LARGEST_GAIN`.
+    For the standard error the gain of a row counts as at most `LARGEST_GAIN`.
     """
-    gains = np.clip(gains, -LARGEST_GAIN, LARGEST_GAIN)
-    mean = np.average(gains, weights=weight)
-    error = np.sqrt(weight**2 @ (gains - mean) ** 2) / weight.sum()
-    return mean > error
+    limited = np.clip(gains, -LARGEST_GAIN, LARGEST_GAIN)
+    mean = np.average(limited, weights=weight)
+    error = np.sqrt(weight**2 @ (limited - mean) ** 2) / weight.sum()
+    return mean > error and np.average(gains, weights=weight) > 0.0
 
 
 def _log_density(estimator, X, y, params):
