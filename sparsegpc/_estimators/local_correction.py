@@ -55,10 +55,10 @@ class LocalCorrection(DelegatingEstimator):
     n_validation : int, default=500
         Number of training rows that decide where `mode` or `relearn` is "auto", by their mean log
         density. Each is predicted without itself and its copies among the neighbours, and counts
-        with its weight in `sample_weight`. Going from left to right through ``mode="points"``,
-        "both", "neighbors", and then "both" and "neighbors" with hyperparameters learned once more,
-        a choice is taken if it is better than the last one taken, and by more than one standard
-        error where no row counts as more than ten nats better or worse.
+        with its weight in `sample_weight`. The choices are "points", "both" and "neighbors", and
+        then "both" and "neighbors" with hyperparameters learned once more. One is taken if it is
+        better than the last one taken, and by more than one standard error where no row counts as
+        more than ten nats better or worse.
     random_state : int, RandomState instance or None, default=0
         Seed for the choice of the blocks and of the rows that decide.
 
@@ -68,11 +68,11 @@ class LocalCorrection(DelegatingEstimator):
         The fitted estimator, without neighbours. Its bounds and certificates, its effects and joint
         draws ignore the neighbours.
     corrected_estimator_ : estimator
-        A copy of it that predicts with neighbours. It has all methods that predict single rows. Its
-        hyperparameters, such as ``kernel_`` and ``noise_variance_``, are those learned once more if
-        ``relearned_`` is true.
-        Those that need more, for draws, covariances, bounds or effects, raise a ValueError: each
-        row has neighbours of its own, so predictions of several rows have no joint distribution.
+        A copy of it that predicts with neighbours. If ``relearned_`` is true, its hyperparameters,
+        such as ``kernel_`` and ``noise_variance_``, are those learned once more. It has all methods
+        that predict single rows. Those that need more, for draws, covariances, bounds or effects,
+        raise a ValueError: each row has neighbours of its own, so predictions of several rows have
+        no joint distribution.
     mode_ : str
         The mode, as chosen.
     relearned_ : bool
