@@ -30,8 +30,8 @@ from sparsegpc._estimators.kernels.spread import measure_spread
 from sparsegpc._estimators.latent import by_row, latent_moments
 from sparsegpc._estimators.learning import (
     Problem,
-    add_points,
     check_auto,
+    improve_points,
     learns,
     pay_for_points,
     resolve_slack,
@@ -93,9 +93,9 @@ class BaseSparseGP(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
         Tolerance of the bound, in nats per row.
     max_reselections : int, default=10
         Maximum number of times that the points are chosen again.
-    optimize_inducing : bool, default=False
-        Finally maximise the bound over the locations of the points, first on a quarter of the rows
-        if they are many.
+    optimize_inducing : bool or "auto", default="auto"
+        Whether to maximise the bound over the locations of the points in the end. "auto" does so if
+        they are too few, and their number and their kind are left to the fit.
     warm_start : bool, default=False
         Start from the hyperparameters and the points of the last fit.
     random_state : int, RandomState instance or None, default=0
@@ -117,6 +117,8 @@ class BaseSparseGP(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
     inducing_indices_ : ndarray of shape (n_points,) or None
         Indices of the inducing points among the rows of the X given to `fit`; None if some point is
         not a row.
+    inducing_moved_ : bool
+        Whether the points were moved from where they were chosen.
     feature_relevance_ : ndarray of shape (`n_features_in_`,) or None
         Standard deviation of each column divided by its length scale.
     lower_bound_ : float
@@ -206,7 +208,7 @@ class BaseSparseGP(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
         "max_iter": [Interval(numbers.Integral, 1, None, closed="left")],
         "tol": [Interval(numbers.Real, 0, None, closed="neither")],
         "max_reselections": [Interval(numbers.Integral, 0, None, closed="left")],
-        "optimize_inducing": ["boolean"],
+        "optimize_inducing": [StrOptions({"auto"}), "boolean"],
         "warm_start": ["boolean"],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
@@ -237,7 +239,7 @@ class BaseSparseGP(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
         max_iter=100,
         tol=1e-5,
         max_reselections=10,
-        optimize_inducing=False,
+        optimize_inducing="auto",
         warm_start=False,
         random_state=0,
         verbose=0,
@@ -360,7 +362,7 @@ class BaseSparseGP(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
             warm = starts is None and self.warm_start and hasattr(self, "_theta")
             found = search(self, problem, rng, warm=warm, starts=starts, first=first)
         result, growth = found
-        result = add_points(self, problem, result, rng)
+        result = improve_points(self, problem, result, rng)
         result = pay_for_points(self, problem, result)
         self.growth_ = None if growth is None else growth.history
         self.growth_end_ = None if growth is None else growth.end
@@ -375,6 +377,7 @@ class BaseSparseGP(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
         self.inducing_indices_ = (
             None if indices is None else problem.places[problem.rows.first[indices]]
         )
+        self.inducing_moved_ = result.has_moved
         self.lower_bounds_ = np.array(result.bounds) + problem.offset
         self.history_ = problem.progress.history()
         self.converged_ = result.converged

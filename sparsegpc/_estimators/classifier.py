@@ -47,6 +47,7 @@ SUMMED = (
 LISTED = (
     "inducing_points_",
     "inducing_indices_",
+    "inducing_moved_",
     "lower_bounds_",
     "history_",
     "growth_",
@@ -128,8 +129,9 @@ class SparseGPClassifier(ClassPredictions, BaseSparseGP):
         more than 0.005, or if neighbouring rows deviate from the mean in the same direction.
         Learning then goes on with so many points that an evaluation of the bound takes as long as
         for 20 000 rows and 200 points. That is 632 points for 2000 rows, 282 for 10 000, 200 for
-        20 000 or more, and fewer for more than two classes. No points are added if they move
-        (`optimize_inducing`), or if `selector` is not a name.
+        20 000 or more, and fewer for more than two classes. Where these are still too
+        few, they move (`optimize_inducing`). No points are added with ``optimize_inducing=True``,
+        or if `selector` is not a name.
         "auto" doubles the number of points until the certificate is at most `certificate_tol` and
         doubling once more confirms it, doubling hardly raises the bound, or `max_inducing` is
         reached; ``growth_end_`` gives the reason.
@@ -193,12 +195,15 @@ class SparseGPClassifier(ClassPredictions, BaseSparseGP):
     max_reselections : int, default=10
         Maximum number of times that the points are chosen again. It stops earlier if the bound
         fails to rise twice in a row, or if the same points are chosen again.
-    optimize_inducing : bool, default=False
-        Finally maximise the bound over the locations of the points, together with the
-        hyperparameters. The points are then no longer rows. This raises the bound when there are
-        few points, and takes up to `max_iter` further evaluations. With 5000 rows or more, and 160
-        or more for each point, a quarter of the rows serve to choose and to move the points, which
-        then move for at most ``max_iter / 4`` iterations on all rows.
+    optimize_inducing : bool or "auto", default="auto"
+        Whether to maximise the bound over the locations of the points in the end, together with the
+        hyperparameters. The points are then no longer rows. True does so in at most `max_iter`
+        iterations. With 5000 rows or more, and 160 or more for each point, a quarter of the rows
+        serve to choose and to move the points, which then move for at most ``max_iter / 4``
+        iterations on all rows. "auto" moves the points if their number and their kind are left to
+        the fit (``n_inducing=None``, ``selector="auto"``), if they are still too few with the
+        largest such number, and if the kernel has derivatives with respect to them. It takes at
+        most 30 iterations, those on a part of the rows beside 8 on all of them if there are many.
     warm_start : bool, default=False
         Start from the hyperparameters of the last fit, and from its inducing points if `selector`
         does not fix the points and there are at most `n_inducing` of them. The kernel may have
@@ -247,6 +252,8 @@ class SparseGPClassifier(ClassPredictions, BaseSparseGP):
     inducing_indices_ : ndarray of shape (n_points,) or None
         Indices of the inducing points among the rows of the X given to `fit`; None if some point is
         not a row. [A list.]
+    inducing_moved_ : bool
+        Whether the points were moved from where they were chosen. [A list.]
     feature_relevance_ : ndarray of shape (`n_features_in_`,) or None
         Standard deviation of each column divided by its length scale. The larger it is, the more f
         depends on the column. It is of little use if the kernel has one length scale for all
@@ -397,7 +404,7 @@ class SparseGPClassifier(ClassPredictions, BaseSparseGP):
         max_iter=100,
         tol=1e-5,
         max_reselections=10,
-        optimize_inducing=False,
+        optimize_inducing="auto",
         warm_start=False,
         n_jobs=None,
         random_state=0,

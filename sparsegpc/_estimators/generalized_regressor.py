@@ -72,9 +72,9 @@ class SparseGPGeneralizedRegressor(ResponsePredictions, BaseSparseGP):
         Tolerance of the bound, in nats per row.
     max_reselections : int, default=10
         Maximum number of times that the points are chosen again.
-    optimize_inducing : bool, default=False
-        Finally maximise the bound over the locations of the points, first on a quarter of the rows
-        if they are many.
+    optimize_inducing : bool or "auto", default="auto"
+        Whether to maximise the bound over the locations of the points in the end. "auto" does so if
+        they are too few, and their number and their kind are left to the fit.
     warm_start : bool, default=False
         Start from the hyperparameters and the points of the last fit.
     random_state : int, RandomState instance or None, default=0
@@ -99,6 +99,8 @@ class SparseGPGeneralizedRegressor(ResponsePredictions, BaseSparseGP):
     inducing_indices_ : ndarray of shape (n_points,) or None
         Indices of the inducing points among the rows of the X given to `fit`; None if some point is
         not a row.
+    inducing_moved_ : bool
+        Whether the points were moved from where they were chosen.
     feature_relevance_ : ndarray of shape (`n_features_in_`,) or None
         Standard deviation of each column divided by its length scale.
     lower_bound_ : float
@@ -190,7 +192,7 @@ class SparseGPGeneralizedRegressor(ResponsePredictions, BaseSparseGP):
         max_iter=100,
         tol=1e-5,
         max_reselections=10,
-        optimize_inducing=False,
+        optimize_inducing="auto",
         warm_start=False,
         random_state=0,
         verbose=0,

@@ -16,6 +16,7 @@ from sparsegpc._core.learning.more_points import (
     affordable_points,
     are_too_few,
     fit_further,
+    fit_moved,
 )
 from sparsegpc._core.learning.number_of_points import Growth, grow
 from sparsegpc._core.learning.point_cost import keep_worthwhile_points
@@ -24,7 +25,7 @@ from sparsegpc._core.models.certification import gap_per_row
 from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.rows.unique_rows import UniqueRows, find_rows
 from sparsegpc._core.selection.selectors import FixedSelector, InducingPoints
-from sparsegpc._estimators.inducing_points import check_inducing_points, make_choice
+from sparsegpc._estimators.inducing_points import AUTO, check_inducing_points, make_choice
 from sparsegpc._estimators.kernels.initialization import shorter_lengths, start_values, weak_prior
 from sparsegpc._estimators.kernels.sklearn_kernels import AdaptedKernel, kernel_structure
 from sparsegpc._estimators.kernels.spread import Spread
@@ -131,22 +132,35 @@ def search(estimator, problem, rng, *, warm=False, starts=None, first=None):
     return Found(growth.result, growth)
 
 
-def add_points(estimator, problem, result, rng):
-    """Return the `FitResult` with more points if their number is free and they are worthwhile."""
-    may_add = estimator.n_inducing is None and isinstance(estimator.selector, str)
-    if not may_add or estimator.optimize_inducing:
+def improve_points(estimator, problem, result, rng):
+    """Return the `FitResult` with more points, and then moved ones, while they are too few.
+
+    Their number must be left to the fit, and if they are to move their kind, too.
+    """
+    model, rows, progress = problem.model, problem.rows, problem.progress
+    is_free = estimator.n_inducing is None and isinstance(estimator.selector, str)
+    if not is_free or moves_points(estimator) or not are_too_few(model, result):
         return result
-    model, rows = problem.model, problem.rows
+    is_learned, bounds = learns(estimator, problem.parameters), problem.parameters.bounds
     n_points = _most_points(problem)
-    if len(result.best.points.Z) >= n_points or not are_too_few(model, result):
+    if len(result.best.points.Z) < n_points:
+        choose = make_choice(
+            estimator.selector, n_points, estimator.selection_tol, rows.X, rows.weight, rng
+        )
+        max_iter = estimator.max_iter if is_learned else 0
+        limits = Limits(max_iter, estimator.max_reselections, progress)
+        report = _reporter(estimator, problem)
+        result = fit_further(model, result, choose, bounds, limits, report)
+    may_move = estimator.optimize_inducing == "auto" and estimator.selector == AUTO
+    if not (may_move and is_learned and _can_move(problem)) or not are_too_few(model, result):
         return result
-    choose = make_choice(
-        estimator.selector, n_points, estimator.selection_tol, rows.X, rows.weight, rng
-    )
-    max_iter = estimator.max_iter if learns(estimator, problem.parameters) else 0
-    limits = Limits(max_iter, estimator.max_reselections, problem.progress)
-    bounds, report = problem.parameters.bounds, _reporter(estimator, problem)
-    return fit_further(model, result, choose, bounds, limits, report)
+    return fit_moved(model, result, bounds, progress)
+
+
+def moves_points(estimator):
+    """Return whether every fit moves its points."""
+    may_move = estimator.optimizer is not None and estimator.optimize_inducing != "auto"
+    return may_move and bool(estimator.optimize_inducing)
 
 
 def _most_points(problem):
@@ -253,9 +267,9 @@ def _search(estimator, problem, rng, choose, warm, starts, first):
     """Return the `FitResult` for one choice of points."""
     parameters, max_iter = problem.parameters, estimator.max_iter
     is_learned = learns(estimator, parameters)
-    moves = estimator.optimizer is not None and estimator.optimize_inducing
+    moves = moves_points(estimator)
     if moves:
-        _check_points_may_move(parameters.kernel, problem.rows.X)
+        _check_points_may_move(problem)
     cold = [parameters.theta]
     if is_learned:
         cold = start_values(parameters, problem.spread)
@@ -370,13 +384,23 @@ def _last_points(estimator, choose, rows):
     return InducingPoints(points, find_rows(points, rows.X), None, Z_noise)
 
 
-def _check_points_may_move(kernel, X):
+def _check_points_may_move(problem):
     """Raise ValueError if a kernel has no derivatives w.r.t. the points."""
+    kernel, X = problem.parameters.kernel, problem.rows.X
     theta = np.zeros(kernel.n_params)
     try:
         kernel.evaluate(theta, X[:1], X[:1])[1](np.ones((1, 1)), wrt_Z=True)
     except NotImplementedError as error:
         raise ValueError(f"optimize_inducing=True is not possible: {error}") from error
+
+
+def _can_move(problem):
+    """Return whether the kernel has derivatives w.r.t. the points."""
+    try:
+        _check_points_may_move(problem)
+    except ValueError:
+        return False
+    return True
 
 
 def _reporter(estimator, problem):

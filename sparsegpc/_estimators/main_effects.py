@@ -22,6 +22,7 @@ from sparsegpc._estimators.learning import (
     Found,
     evaluated_last,
     learns,
+    moves_points,
     point_selector,
     search,
 )
@@ -75,7 +76,7 @@ def decide_main_effects(estimator, problem_of, rng):
     if simple.n_inducing == "auto":
         simple.n_inducing = min(MOST_POINTS, estimator.max_inducing)
     part = _part(problem)
-    leaves_out = estimator.optimize_inducing or estimator.n_restarts_optimizer
+    leaves_out = moves_points(estimator) or estimator.n_restarts_optimizer
     is_complete = part is problem and estimator.n_inducing != "auto" and not leaves_out
 
     def decision(choice, best, found=None):

@@ -265,7 +265,7 @@ def _refuse_unordered(model):
     if isinstance(selector, InducingPointSelector):
         selector = selector.method
     kmeans = isinstance(selector, str) and selector == "kmeans"
-    if kmeans or (model.optimize_inducing and model.optimizer is not None):
+    if kmeans or model.inducing_moved_:
         why = "are centres of k-means" if kmeans else "were moved together"
         raise ValueError(
             f"the inducing points of estimator {why}, so that the first m of them say nothing "

@@ -1,10 +1,12 @@
-"""``n_inducing=None``: 200 points, and more where these are too few and further ones are cheap."""
+"""``n_inducing=None``: 200 points. Where these are too few, there are more, which may move."""
+
+import warnings
 
 import numpy as np
 import pytest
 from sklearn.datasets import make_friedman1
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.gaussian_process.kernels import RBF
+from sklearn.gaussian_process.kernels import RBF, Matern
 
 from sparsegpc import (
     InducingPointSelector,
@@ -12,6 +14,9 @@ from sparsegpc import (
     SparseGPGeneralizedRegressor,
     SparseGPRegressor,
 )
+from sparsegpc._core.learning import more_points
+from sparsegpc._estimators import learning
+from sparsegpc.displays import SparsityDisplay
 from tests.estimators.simple_kernel import SIMPLE
 
 # Hyperparameters at which 200 points are too few for these rows.
@@ -101,3 +106,99 @@ def test_labels_and_counts_get_more_points_too():
     counts = np.random.RandomState(0).poisson(np.exp(2.0 + y))
     model = SparseGPGeneralizedRegressor(**SHORT).fit(X, counts)
     assert len(model.inducing_points_) > 200
+
+
+@pytest.fixture
+def few_points(monkeypatch):
+    """Fits begin with 20 points, and 30 are the most that they can afford."""
+    monkeypatch.setattr(learning, "FIRST_POINTS", 20)
+    monkeypatch.setattr(learning, "affordable_points", lambda n_rows, n_functions=1: 30)
+
+
+def wavy(n, seed=0):
+    """A function of two columns for which 30 points are too few."""
+    rng = np.random.RandomState(seed)
+    X = rng.uniform(-2.0, 2.0, (n, 2))
+    return X, np.sin(3.0 * X[:, 0]) + np.sin(3.0 * X[:, 1]) + 0.1 * rng.randn(n)
+
+
+def test_points_that_are_still_too_few_move(few_points):
+    X, y = wavy(400)
+    train, test = (X[:300], y[:300]), (X[300:], y[300:])
+    moved, still = (
+        SparseGPRegressor(optimize_inducing=moves, **SIMPLE).fit(*train)
+        for moves in ("auto", False)
+    )
+    assert len(moved.inducing_points_) == len(still.inducing_points_) == 30
+    assert moved.inducing_moved_
+    assert moved.inducing_indices_ is None
+    assert not still.inducing_moved_
+    assert moved.lower_bound_ > still.lower_bound_ + 10.0
+    assert moved.score(*test) > still.score(*test)
+    sizes = moved.history_["n_inducing"]
+    assert sizes[-1] == 30
+    assert moved.n_evaluations_ <= still.n_evaluations_ + 2 * more_points.MOST_MOVES
+
+
+def test_points_that_suffice_do_not_move(few_points):
+    X, y = wavy(300)
+    noise = y - np.sin(3.0 * X[:, 0]) - np.sin(3.0 * X[:, 1])
+    smooth = SparseGPRegressor(**SIMPLE).fit(X, X[:, 0] + noise)
+    assert not smooth.inducing_moved_
+    assert len(smooth.inducing_points_) <= 20
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"n_inducing": 20},
+        {"selector": "rpcholesky"},
+        {"selector": wavy(20, 1)[0]},
+        {"optimizer": None, "kernel": RBF(0.1)},
+        {"kernel": Matern(0.3, nu=3.5)},
+    ],
+    ids=["number", "method", "points", "no learning", "no derivatives"],
+)
+def test_points_stay_where_the_user_has_a_say(few_points, options):
+    X, y = wavy(300)
+    model = SparseGPRegressor(**{**SIMPLE, "max_iter": 5, **options})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(X, y)
+    assert not model.inducing_moved_
+    assert model.cost_per_row_ > 0.005
+
+
+def test_points_of_labels_and_of_counts_move(few_points):
+    X, y = wavy(300)
+    labels = SparseGPClassifier(likelihood="bernoulli-logit", **SIMPLE).fit(X, y > 0.0)
+    assert labels.inducing_moved_
+    counts = np.random.RandomState(0).poisson(np.exp(2.0 + y))
+    assert SparseGPGeneralizedRegressor(**SIMPLE).fit(X, counts).inducing_moved_
+
+
+def test_a_warm_start_goes_on_from_moved_points(few_points):
+    X, y = wavy(300)
+    model = SparseGPRegressor(warm_start=True, **SIMPLE).fit(X, y)
+    bound = model.lower_bound_
+    model.fit(X, y)
+    assert model.inducing_moved_
+    assert model.lower_bound_ > bound - 0.1
+
+
+def test_moved_points_are_refused_where_their_order_counts(few_points):
+    X, y = wavy(300)
+    model = SparseGPRegressor(**SIMPLE).fit(X, y)
+    with pytest.raises(ValueError, match="were moved together"):
+        SparsityDisplay.from_estimator(model, X, y)
+
+
+def test_a_model_for_each_class_lists_whether_its_points_moved(few_points):
+    X, y = wavy(300)
+    labels = np.digitize(y, [-0.7, 0.7])
+    model = SparseGPClassifier(likelihood="polya-gamma", max_iter=10, **SIMPLE)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(X, labels)
+    assert len(model.inducing_moved_) == 3
+    assert any(model.inducing_moved_)

@@ -472,7 +472,7 @@ def learning_parameters(rng, X):
         "max_iter": log_integer(rng, 1, 60),
         "tol": float(rng.choice([1e-5, 1e-3, 1e-7], p=[0.6, 0.3, 0.1])),
         "max_reselections": int(rng.randint(0, 4)),
-        "optimize_inducing": bool(rng.rand() < 0.12),
+        "optimize_inducing": True if rng.rand() < 0.12 else "auto",
         "warm_start": bool(rng.rand() < 0.1),
         "random_state": int(rng.randint(1000)),
     }
@@ -485,7 +485,7 @@ def _can_move(kernel):
 
 
 def movable(parameters, kernel):
-    if not _can_move(kernel):
+    if not _can_move(kernel) and parameters["optimize_inducing"] is True:
         parameters["optimize_inducing"] = False
     return parameters
 

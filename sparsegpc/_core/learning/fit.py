@@ -14,7 +14,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.linalg import LinAlgError
 
-from sparsegpc._core.learning import inducing_points
 from sparsegpc._core.learning.constant_function import floor, is_worse_than_constant
 from sparsegpc._core.learning.few_rows import learn_starts, rank_starts
 from sparsegpc._core.learning.fit_from import (
@@ -25,8 +24,13 @@ from sparsegpc._core.learning.fit_from import (
     fit_from,
     out_of_iterations,
 )
-from sparsegpc._core.learning.growing_subsets import climb_subsets, subset_for_moves
+from sparsegpc._core.learning.growing_subsets import (
+    climb_subsets,
+    of_any_rows,
+    subset_for_moves,
+)
 from sparsegpc._core.learning.hyperparameters import unknown_hessian
+from sparsegpc._core.learning.moved_points import LAST_SHARE, N_PAIRS, move, on_rows_of
 from sparsegpc._core.learning.progress import Progress
 from sparsegpc._core.learning.pruned_columns import bring_back
 from sparsegpc._core.models.evaluation import Evaluation
@@ -35,9 +39,6 @@ from sparsegpc._core.optimisers.lbfgs import CorrectionPairs
 
 # The last evaluation solves the sites to this fraction of the tolerance of the bound.
 FINAL_TOL_SHARE, MAX_FINAL_ITERATIONS = 1e-4, 500
-# After moves on a part of the rows, those on all rows take at most this share of the iterations.
-# N_PAIRS steps of the first ones tell the latter how the gradient changes.
-LAST_SHARE, N_PAIRS = 0.25, 30
 # Messages that state why a fit did not converge.
 STOPPED = "the callback asked to stop"
 TOO_CLOSE = "inducing points came too close to each other: use fewer points"
@@ -53,9 +54,10 @@ class FitResult(NamedTuple):
     ``best`` is the best evaluation and ``bounds`` lists the bound after each selection of points.
     ``trivial`` is true if it is no better than a constant function, and ``stopped`` if the callback
     stopped the fit. ``message`` states why the fit did not converge; it is empty if it did.
-    ``full_evaluations`` counts the evaluations of the bound on all rows. ``before_removals`` is
-    the best evaluation before points were removed, or None if none were. ``hessian`` is that of
-    the `LocalFit` that ended there.
+    ``has_moved`` is true if the points were moved from where they were selected.
+    ``full_evaluations`` counts the evaluations of the bound on all rows. ``before_removals`` is the
+    best evaluation before points were removed, or None if none were. ``hessian`` is that of the
+    `LocalFit` that ended there.
     """
 
     best: Evaluation
@@ -66,6 +68,7 @@ class FitResult(NamedTuple):
     stopped: bool = False
     before_removals: Evaluation | None = None
     hessian: BFGSHessian | None = None
+    has_moved: bool = False
 
     @property
     def converged(self):
@@ -197,6 +200,7 @@ class _Fit:
         self._limits, self._progress, self._report = limits, limits.progress, report
         self._n_before = model.counts.full_evaluations
         self._floor, self._best, self._failure = floor(model), None, None
+        self._has_moved = False
 
     @property
     def is_done(self):
@@ -210,10 +214,10 @@ class _Fit:
 
         Do nothing if there are too few rows for each point.
         """
-        part = subset_for_moves(self._model, self._selector, starts[0], self._weak_prior)
-        if part is None:
+        small = subset_for_moves(self._model, self._selector.n_points, self._weak_prior)
+        if small is None:
             return
-        small, selector = part
+        selector = of_any_rows(self._model, self._selector, starts[0])
         fitting = _Fit(
             small, self._bounds, self._weak_prior, self._alternatives, selector, self._limits, None
         )
@@ -329,25 +333,31 @@ class _Fit:
         max_iter = self._limits.max_iter
         if not max_iter or self._progress.stopped:
             return
-        found = inducing_points.move(
-            self._model, self._best.best, self._bounds, max_iter, self._progress, pairs
+        best, bounds, _, hessian = self._best
+        _, found = self._moved(
+            (best.theta, best.points, best.states), hessian, max_iter=max_iter, pairs=pairs
         )
         message = TOO_CLOSE if found.failed else ""
         if not found.converged:
             message = out_of_iterations(max_iter)
-        self._best = LocalFit(found.best, [*self._best.bounds, found.best.elbo], message)
+        self._best = LocalFit(found.best, [*bounds, found.best.elbo], message, hessian)
 
     def _move_further(self, small, pairs):
         """Continue the moves of the `_Fit` of a part of the rows, on all rows."""
-        best, _, message, _ = small._best
+        best, _, message, hessian = small._best
         max_iter = max(1, round(LAST_SHARE * self._limits.max_iter))
-        start, end = inducing_points.move_further(
-            self._model, best, self._bounds, max_iter, self._progress, pairs
-        )
-        self._best = LocalFit(end, [start.elbo, end.elbo], message)
+        there = on_rows_of(self._model, best)
+        start, (best, *_) = self._moved(there, hessian, max_iter=max_iter, pairs=pairs)
+        self._best = LocalFit(best, [start.elbo, best.elbo], message, hessian)
         if self._report is not None:
-            self._report(1, len(end.points.Z), end.elbo)
+            self._report(1, len(best.points.Z), best.elbo)
+
+    def _moved(self, start, hessian, **options):
+        self._has_moved = True
+        options |= {"hessian": hessian, "progress": self._progress}
+        return move(self._model, *start, self._bounds, **options)
 
     def result(self):
         """Return the `FitResult`."""
-        return result_of(self._model, self._best, self._progress, self._n_before)
+        result = result_of(self._model, self._best, self._progress, self._n_before)
+        return result._replace(has_moved=self._has_moved)

@@ -42,7 +42,7 @@ def subsets(model, selector, theta, weak_prior=None):
     n_rows = len(model.weight)
     if n_rows < FEWEST_ROWS:
         return
-    selector = _of_any_rows(model, selector, theta)
+    selector = of_any_rows(model, selector, theta)
     for size in _sizes(n_rows):
         part = selector
         if not selector.fixed:
@@ -52,20 +52,16 @@ def subsets(model, selector, theta, weak_prior=None):
             yield model.subset(spaced_rows(model.weight, size), weak_prior), part
 
 
-def subset_for_moves(model, selector, theta, weak_prior=None):
-    """Return the largest of the `subsets` and a selector of as many points as for all rows.
-
-    Returns None if there are too few rows for each point. The arguments are those of `subsets`.
-    """
+def subset_for_moves(model, n_points, weak_prior=None):
+    """Return a model of the largest of the `subsets`, or None if the points need more rows."""
     n_rows = len(model.weight)
     size = n_rows // GROWTH
-    if n_rows < FEWEST_ROWS or size < ROWS_PER_MOVED_POINT * selector.n_points:
+    if n_rows < FEWEST_ROWS or size < ROWS_PER_MOVED_POINT * n_points:
         return None
-    rows = spaced_rows(model.weight, size)
-    return model.subset(rows, weak_prior), _of_any_rows(model, selector, theta)
+    return model.subset(spaced_rows(model.weight, size), weak_prior)
 
 
-def _of_any_rows(model, selector, theta):
+def of_any_rows(model, selector, theta):
     """Return the selector without the indices into all rows that a fixed one may hold."""
     if not selector.fixed:
         return selector

@@ -1,4 +1,4 @@
-"""Maximise the bound of a model over its hyperparameters and, optionally, its inducing points.
+"""Maximise the bound of a model over its hyperparameters.
 
 Each evaluation solves for the sites, starting from those of an earlier evaluation. By the envelope
 theorem the gradient is the one at fixed sites.
@@ -7,12 +7,13 @@ theorem the gradient is the one at fixed sites.
 from typing import NamedTuple
 
 import numpy as np
-from numpy.linalg import LinAlgError
 
 from sparsegpc._core.models.evaluation import Evaluation
 from sparsegpc._core.optimisers.bfgs import BFGSHessian, maximize_bfgs
-from sparsegpc._core.optimisers.lbfgs import maximize_lbfgs
 from sparsegpc._core.optimisers.lbfgsb import FIRST_STEP, SMALL_GRADIENT, maximize_lbfgsb
+
+# L-BFGS-B ends after this many small gains in a row.
+PATIENCE = 2
 
 
 class Point(NamedTuple):
@@ -38,10 +39,8 @@ def maximize(
     progress,
     hessian=None,
     best=-np.inf,
-    units=None,
-    pairs=None,
 ):
-    """Maximise the objective over theta and, if `units` is given, the locations of the points.
+    """Maximise the objective over theta.
 
     Parameters
     ----------
@@ -59,10 +58,6 @@ def maximize(
     best : float
         Objective reached elsewhere. Quasi-Newton steps end early if they are not expected to come
         near it.
-    units : ndarray of shape (D,) or None
-        Unit of each column for moves of the points; None keeps the points fixed.
-    pairs : CorrectionPairs or None
-        Where to add those of the line search of L-BFGS-B.
 
     Returns
     -------
@@ -74,86 +69,28 @@ def maximize(
     LinAlgError
         If the gradient at `start` is not finite.
     """
-    function, first = bound_of(model, start, progress, units), point_of(start, units)
+    function, first = bound_of(model, start, progress), point_of(start)
     options = {"max_iter": max_iter, "tol": model.tol, "is_stopped": lambda: progress.stopped}
     if hessian is not None:
         # On other rows the prior has another weight, or none, so the Hessian must not learn it.
         options |= {"scale": model.total_weight, "known": model.prior, "best": best}
         found = maximize_bfgs(function, first, bounds, hessian, **options)
     else:
-        free = np.broadcast_to([-np.inf, np.inf], (len(first.x) - len(start.theta), 2))
-        # Points move in many directions, where one or two small gains do not mean convergence.
-        patience = 2 if units is None else 4
-        box = np.concatenate([bounds, free])
-        found = maximize_lbfgsb(function, first, box, patience=patience, pairs=pairs, **options)
+        found = maximize_lbfgsb(function, first, bounds, patience=PATIENCE, **options)
     model.counts.optimizer_iterations += found.n_iter
     return found._replace(best=found.best.evaluation)
 
 
-def maximize_further(model, start, bounds, *, max_iter, progress, units, pairs):
-    """Maximise the objective over theta and the points from the maximum on other rows.
-
-    The first steps are quasi-Newton steps already, so no line search is needed.
-
-    Parameters
-    ----------
-    model, start, bounds, max_iter, progress, units
-        See `maximize`.
-    pairs : CorrectionPairs
-        Those of the search on other rows, in the units of the objective on these.
-
-    Returns
-    -------
-    Evaluation
-        The best one.
-    """
-    function, near = bound_of(model, start, progress, units), point_of(start, units)
-
-    def evaluate(x):
-        nonlocal near
-        theta, moved = np.split(x, [len(start.theta)])
-        try:
-            near = function(np.append(np.clip(theta, *bounds.T), moved), near)
-        except LinAlgError:
-            return near._replace(x=x, value=-np.inf)
-        model.counts.optimizer_iterations += 1
-        return near
-
-    best, _ = maximize_lbfgs(
-        evaluate,
-        near,
-        pairs.plain_step,
-        model.tol,
-        max_iter,
-        pairs=pairs,
-        is_stopped=lambda: progress.stopped,
-    )
-    return best.evaluation
+def point_of(evaluation):
+    return Point(evaluation.theta, evaluation.objective, evaluation.grad_theta, evaluation)
 
 
-def point_of(evaluation, units=None):
-    """Return the `Point` of an evaluation: theta, then the locations of the points in `units`."""
-    x, gradient = evaluation.theta, evaluation.grad_theta
-    if units is not None:
-        x = np.append(x, evaluation.points.Z / units)
-        gradient = np.append(gradient, evaluation.grad_Z * units)
-    return Point(x, evaluation.objective, gradient, evaluation)
-
-
-def bound_of(model, start, progress, units=None):
+def bound_of(model, start, progress):
     """Return ``function(x, near)``: the `Point` at x, its sites started from those of `near`."""
-    n_params, points = len(start.theta), start.points
-    # With many parameters the line search fails if the sites, and so the gradient, are inexact.
-    options = {} if units is None else {"tol": 1e-3 * model.tol, "wrt_Z": True}
 
     def function(x, near):
-        theta, moved = np.split(x, [n_params])
-        at = points
-        if units is not None:
-            Z = moved.reshape(points.Z.shape) * units
-            at = points._replace(Z=Z, indices=None, selection=None)
-        evaluation = model.evaluate(theta, at, near.evaluation.states, **options)
+        evaluation = model.evaluate(x, start.points, near.evaluation.states)
         progress.evaluated(model, evaluation)
-        return point_of(evaluation, units)
+        return point_of(evaluation)
 
     return function

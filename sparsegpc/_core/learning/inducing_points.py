@@ -1,10 +1,8 @@
-"""Select the inducing points of a model, and optimise their locations."""
+"""Select the inducing points of a model among the rows, or the centroids of rows around these."""
 
-import numpy as np
 from numpy.linalg import LinAlgError
 
 from sparsegpc._core.learning.constant_function import trivial_gain
-from sparsegpc._core.learning.hyperparameters import maximize, maximize_further
 from sparsegpc._core.selection.centroids import centroids
 
 
@@ -76,58 +74,3 @@ def is_fixed(model, selector):
     The points of a noise process always depend on its kernel.
     """
     return selector.fixed and model.noise_selector is None
-
-
-def move(model, evaluation, bounds, max_iter, progress, pairs=None):
-    """Maximise the bound over theta and the locations of the points together.
-
-    Parameters
-    ----------
-    model : SparseModel
-    evaluation : Evaluation
-        Where to start.
-    bounds : ndarray of shape (P, 2)
-        Lower and upper bounds of theta.
-    max_iter : int
-    progress : Progress
-    pairs : CorrectionPairs or None
-        Where to add those of the search.
-
-    Returns
-    -------
-    Maximum
-        Its ``best`` is an `Evaluation`.
-    """
-    theta, points, states = evaluation.theta, evaluation.points, evaluation.states
-    start, options = _start(model, theta, points, states, progress)
-    return maximize(model, start, bounds, max_iter=max_iter, pairs=pairs, **options)
-
-
-def move_further(model, evaluation, bounds, max_iter, progress, pairs):
-    """Continue `move` on other rows, and return the first and the best `Evaluation` on them.
-
-    Parameters
-    ----------
-    model : SparseModel
-    evaluation : Evaluation
-        The best one on the other rows.
-    bounds, max_iter, progress
-        See `move`.
-    pairs : CorrectionPairs
-        Those of the search on the other rows, in the units of the bound on these.
-    """
-    theta, points = evaluation.theta, evaluation.points
-    states = model.states_from(theta, evaluation.posterior)
-    # If they did not move, they are rows of the other model.
-    points = points._replace(indices=None, selection=None)
-    start, options = _start(model, theta, points, states, progress)
-    return start, maximize_further(model, start, bounds, max_iter=max_iter, pairs=pairs, **options)
-
-
-def _start(model, theta, points, states, progress):
-    """Return the `Evaluation` where a search begins, and options for it."""
-    start = model.evaluate(theta, points, states, wrt_Z=True)
-    progress.count_selection()
-    progress.evaluated(model, start)
-    spread = model.X.std(axis=0)
-    return start, {"progress": progress, "units": np.where(spread > 0.0, spread, 1.0)}

@@ -1,4 +1,4 @@
-"""Go on with more inducing points where the first ones are too few and further ones are cheap."""
+"""Go on with more inducing points, or better ones, where the first ones are too few."""
 
 from math import isqrt
 
@@ -7,8 +7,11 @@ from numpy.linalg import LinAlgError
 
 from sparsegpc._core.learning.fit import result_of
 from sparsegpc._core.learning.fit_from import LocalFit, Start, fit_from
+from sparsegpc._core.learning.growing_subsets import subset_for_moves
 from sparsegpc._core.learning.hyperparameters import unknown_hessian
+from sparsegpc._core.learning.moved_points import LAST_SHARE, N_PAIRS, move, on_rows_of
 from sparsegpc._core.numerics.floats import TINY
+from sparsegpc._core.optimisers.lbfgs import CorrectionPairs
 from sparsegpc._core.rows.sources import spaced_rows, take_rows
 
 # The number of points with which learning begins, and with which it ends if there are many rows.
@@ -21,8 +24,11 @@ LEAST_COST_PER_ROW = 0.005
 LEAST_CORRELATION, LEAST_ERRORS = 0.1, 4.0
 # With less unexplained variance than this, further points would change nothing at first.
 NEGLIGIBLE_COST_PER_ROW = 1e-4
-# Neighbours are found for so many rows, a block at a time.
-NEIGHBOR_ROWS, NEIGHBOR_BLOCK = 2000, 100
+# Iterations of a search that moves the points, which ends if a step promises to gain less than this
+# many nats a row.
+MOST_MOVES, LEAST_GAIN_PER_ROW = 30, 1e-4
+# Neighbours are found for so many rows, a block at a time, among at most this many.
+NEIGHBOR_ROWS, NEIGHBOR_BLOCK, MOST_CANDIDATES = 2000, 100, 50_000
 
 
 def affordable_points(n_rows, n_functions=1):
@@ -51,22 +57,29 @@ def neighbor_correlation(model, evaluation):
     The deviations are the slopes of the expected log likelihood, :math:`b_n - p_n m_n` with the
     sites' shift b and precision p and the mean m of f. With Gaussian noise they are the residuals
     divided by the noise variance. The neighbour of a row is that with the highest prior correlation
-    of f. Cost N M^2, and an element of the kernel matrix for each of `NEIGHBOR_ROWS` N pairs.
+    of f. Cost an element of the kernel matrix for each of `NEIGHBOR_ROWS` rows and each candidate.
     """
-    mean = evaluation.posterior.moments(model.X)[0]
-    sites = [solution.sites for solution in evaluation.solutions]
-    slopes = np.stack([s.shift - s.precision * m for s, m in zip(sites, mean, strict=True)])
-    chosen = spaced_rows(model.weight, NEIGHBOR_ROWS)
-    neighbors = nearest_rows(model, evaluation.theta, chosen)
-    of_pairs = float((slopes[:, chosen] * slopes[:, neighbors]).sum())
+    candidates = spaced_rows(model.weight, MOST_CANDIDATES)
+    X = take_rows(model.X, candidates, memory=np.inf)
+    chosen = spaced_rows(candidates, NEIGHBOR_ROWS)
+    neighbors = nearest_rows(model, evaluation.theta, X, chosen)
+
+    def slopes(rows):
+        mean = evaluation.posterior.moments(X[rows])[0]
+        sites = [solution.sites for solution in evaluation.solutions]
+        at = candidates[rows]
+        return np.stack(
+            [s.shift[at] - s.precision[at] * m for s, m in zip(sites, mean, strict=True)]
+        )
+
+    here, there = slopes(chosen), slopes(neighbors)
     # Where nothing deviates from the mean, there is no correlation.
-    return of_pairs / max(float((slopes[:, chosen] ** 2).sum()), TINY), len(chosen)
+    return float((here * there).sum()) / max(float((here**2).sum()), TINY), len(chosen)
 
 
-def nearest_rows(model, theta, chosen):
-    """Return for each of the `chosen` rows the other row with the highest prior correlation."""
+def nearest_rows(model, theta, X, chosen):
+    """Return for each of the `chosen` rows of X another row with the highest prior correlation."""
     kernel, theta = model.kernel, model.split(theta)[0]
-    X = take_rows(model.X, np.arange(len(model.weight)), memory=np.inf)
     deviation = np.sqrt(np.maximum(kernel.diag(theta, X), TINY))
     nearest = []
     for start in range(0, len(chosen), NEIGHBOR_BLOCK):
@@ -106,3 +119,43 @@ def fit_further(model, result, selector, bounds, limits, report=None):
     else:
         found = LocalFit(before, result.bounds, result.message, hessian)
     return result_of(model, found, limits.progress, n_before - result.full_evaluations)
+
+
+def fit_moved(model, result, bounds, progress):
+    """Move the inducing points of a fit for a few iterations, and return the better `FitResult`.
+
+    If there are many rows for each point, most of these iterations are on a part of the rows.
+
+    Parameters
+    ----------
+    model : SparseModel
+    result : FitResult
+    bounds : ndarray of shape (P, 2)
+        Lower and upper bounds of theta.
+    progress : Progress
+    """
+    n_before, before, hessian = model.counts.full_evaluations, result.best, result.hessian
+    options = {"hessian": hessian, "progress": progress}
+
+    def moved(model, start, share, pairs=None):
+        max_iter, tol = round(share * MOST_MOVES), LEAST_GAIN_PER_ROW * model.total_weight
+        end = move(model, *start, bounds, max_iter=max_iter, tol=tol, pairs=pairs, **options)[1]
+        return end.best
+
+    start, share, pairs = (before.theta, before.points, before.states), 1.0, None
+    small = subset_for_moves(model, len(before.points.Z))
+    try:
+        if small is not None:
+            pairs = CorrectionPairs(N_PAIRS)
+            start = on_rows_of(model, moved(small, on_rows_of(small, before), 1.0, pairs))
+            share, pairs = LAST_SHARE, pairs.scaled(model.total_weight / small.total_weight)
+        best = moved(model, start, share, pairs)
+    except LinAlgError:
+        # Where they are, the points are good enough to compute the bound.
+        best = before
+    has_moved = best.objective > before.objective
+    found = LocalFit(best, [*result.bounds, best.elbo], result.message, hessian)
+    if not has_moved:
+        found = LocalFit(before, result.bounds, result.message, hessian)
+    n_before -= result.full_evaluations
+    return result_of(model, found, progress, n_before)._replace(has_moved=has_moved)

@@ -52,12 +52,17 @@ class CorrectionPairs:
             direction += (weight - float((fall * direction).sum()) / curvature) * step
         return direction
 
-    def plain_step(self, gradient):
-        """Return the Newton step for the curvature along the last step in all directions."""
+    def plain_length(self, entries=slice(None)):
+        """Return the inverse of the curvature along some entries of the last step.
+
+        Returns None if there are no pairs, or if that curvature is not positive.
+        """
         if not self._pairs:
-            return gradient.copy()
-        _, fall, curvature = self._pairs[-1]
-        return curvature / float((fall * fall).sum()) * gradient
+            return None
+        step, fall, _ = self._pairs[-1]
+        step, fall = step[entries], fall[entries]
+        curvature = float((step * fall).sum())
+        return curvature / float((fall * fall).sum()) if curvature > 0.0 else None
 
     def scaled(self, factor):
         """Return the pairs of the function multiplied by a factor."""

@@ -1,6 +1,6 @@
 """Maximisation in a box by SciPy's L-BFGS-B.
 
-Its line search copes with many parameters, and with points where the function cannot be computed.
+Its line search copes with points where the function cannot be computed.
 """
 
 import numpy as np
@@ -18,7 +18,7 @@ class _Stopped(Exception):
 
 
 def maximize_lbfgsb(
-    function, start, bounds, *, max_iter, tol, patience, is_stopped=None, n_pairs=30, pairs=None
+    function, start, bounds, *, max_iter, tol, patience, is_stopped=None, n_pairs=30
 ):
     """Maximise a function in a box and return the `Maximum`.
 
@@ -43,14 +43,12 @@ def maximize_lbfgsb(
     n_pairs : int
         Number of pairs of steps and gradient changes to keep. SciPy's default, ten, is too few for
         many parameters.
-    pairs : CorrectionPairs or None
-        Where to add those of the search, in the units of the function.
 
     Returns
     -------
     Maximum
     """
-    search = _Search(function, start, tol, patience, is_stopped, pairs)
+    search = _Search(function, start, tol, patience, is_stopped)
     options = {"maxiter": max_iter, "ftol": 0.0, "gtol": 0.0, "maxcor": n_pairs}
     try:
         result = minimize(
@@ -72,10 +70,10 @@ def maximize_lbfgsb(
 class _Search:
     """The scaled negative function for SciPy, with the best point and the number of iterations."""
 
-    def __init__(self, function, start, tol, patience, is_stopped, pairs):
+    def __init__(self, function, start, tol, patience, is_stopped):
         self._function, self._tol, self._patience = function, tol, patience
-        self._is_stopped, self._pairs = is_stopped, pairs
-        self.best = self._near = self._last = start
+        self._is_stopped = is_stopped
+        self.best = self._near = start
         self._is_first, self._worst, self._previous = True, start.value, start.value
         self.n_iter, self._n_small, self.failed = 0, 0, False
         self._scale = -FIRST_STEP / max(float(np.linalg.norm(start.gradient)), SMALL_GRADIENT)
@@ -101,9 +99,6 @@ class _Search:
     def count(self, x):
         """Count an iteration, and stop the minimiser after `patience` small ones in a row."""
         self.n_iter += 1
-        if self._pairs is not None:
-            last, self._last = self._last, self._near
-            self._pairs.add(self._last.x - last.x, last.gradient - self._last.gradient)
         gain, self._previous = self.best.value - self._previous, self.best.value
         self._n_small = self._n_small + 1 if gain < self._tol else 0
         if self._n_small == self._patience:

@@ -5,16 +5,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from numpy.linalg import LinAlgError
-from numpy.testing import assert_allclose
 from scipy.optimize import minimize
 
-from sparsegpc._core.learning.hyperparameters import bound_of, maximize, point_of
-from sparsegpc._core.learning.progress import Progress
+from sparsegpc._core.learning.hyperparameters import maximize
 from sparsegpc._core.models.prior import ProductPrior
 from sparsegpc._core.optimisers.bfgs import BFGSHessian
-from sparsegpc._core.selection.selectors import InducingPoints
-from tests.core.helpers import central_difference
-from tests.core.learning.moving_cases import START, regression
 
 WIDE = np.array([[-np.inf, np.inf]] * 2)
 
@@ -158,19 +153,3 @@ def test_an_evaluation_without_a_finite_gradient_is_stepped_back_from_and_told_o
     assert best.theta[1] >= -0.1
     assert np.isfinite(best.grad_theta).all()
     np.testing.assert_array_equal(told, hill.seen[1:])
-
-
-@pytest.mark.parametrize("wide", [True, False], ids=["two columns", "one column"])
-def test_bound_and_gradient_of_moving_points_agree(wide):
-    """The optimiser sees theta, then the points in units of the spread of their columns."""
-    model = regression(constant=wide, tol=1e-12)
-    spread = np.array([3.0, 0.7])[: model.X.shape[1]]
-    Z = model.X[::12] + 0.1
-    start = model.evaluate(START, InducingPoints(Z, None, None), model.initial_state(), wrt_Z=True)
-    first, function = point_of(start, spread), bound_of(model, start, Progress(), spread)
-    assert_allclose(first.x, np.concatenate([START, (Z / spread).ravel()]))
-    point = function(first.x, first)
-    assert_allclose(point.value, start.objective, rtol=1e-12)
-    # Short steps: the objective is rough to the rounding of the bound.
-    expected = central_difference(lambda x: function(x, first).value, first.x, 1e-3)
-    assert_allclose(point.gradient, expected, rtol=1e-5, atol=1e-5)

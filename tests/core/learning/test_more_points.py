@@ -5,18 +5,21 @@ import pytest
 from numpy.linalg import LinAlgError
 from numpy.testing import assert_array_equal
 
-from sparsegpc._core.learning import more_points
+from sparsegpc._core.learning import growing_subsets, more_points
 from sparsegpc._core.learning.fit import STOPPED
 from sparsegpc._core.learning.fit_from import Limits
 from sparsegpc._core.learning.more_points import (
     affordable_points,
     are_too_few,
     fit_further,
+    fit_moved,
     neighbor_correlation,
 )
+from sparsegpc._core.learning.moved_points import move
 from sparsegpc._core.learning.progress import Progress
+from sparsegpc._core.rows.sources import spaced_rows
 from sparsegpc._core.selection.selectors import PivotedSelector
-from tests.core.learning.fit_cases import BOUNDS, learn, make_model
+from tests.core.learning.fit_cases import BOUNDS, learn, make_divided, make_model
 
 
 def further(model, result, n_points, *, max_iter=30, progress=None, **options):
@@ -141,3 +144,84 @@ def test_neighbors_that_deviate_alike_show_that_points_are_missing():
         assert not are_too_few(model, enough)
     assert found[0][0] > 0.5
     assert abs(found[1][0]) < 4.0 / np.sqrt(600.0)
+
+
+@pytest.mark.parametrize("n_candidates", [200, 1000])
+def test_many_rows_are_represented_by_some(monkeypatch, n_candidates):
+    """The correlation is that of the rows that are looked at."""
+    monkeypatch.setattr(more_points, "MOST_CANDIDATES", n_candidates)
+    model = make_model()
+    few = learn(model, choose=PivotedSelector("argmax", 3))
+    rows = spaced_rows(model.X, n_candidates)
+    X = model.X[rows]
+    correlation, n_pairs = neighbor_correlation(model, few.best)
+    distance = np.abs(X - X.T) + np.diag(np.full(len(X), np.inf))
+    (site,) = [solution.sites for solution in few.best.solutions]
+    slope = site.shift[rows] - site.precision[rows] * few.best.posterior.moments(X)[0][0]
+    expected = slope @ slope[distance.argmin(axis=1)] / (slope @ slope)
+    assert n_pairs == len(rows) == min(n_candidates, len(model.X))
+    assert correlation == pytest.approx(expected, rel=1e-6)
+
+
+def moved(model, result, progress=None):
+    return fit_moved(model, result, BOUNDS, Progress() if progress is None else progress)
+
+
+def test_points_that_are_too_few_move():
+    model = make_model()
+    few = learn(model, choose=PivotedSelector("argmax", 4))
+    n_before, progress = model.counts.full_evaluations, Progress()
+    found = moved(model, few, progress)
+    assert found.has_moved
+    assert not few.has_moved
+    assert found.best.objective > few.best.objective + 1.0
+    assert found.best.points.indices is None
+    assert found.best.points.Z.shape == few.best.points.Z.shape
+    assert found.bounds == [*few.bounds, pytest.approx(found.best.elbo, abs=1e-3)]
+    assert found.message == few.message
+    n_more = model.counts.full_evaluations - n_before
+    assert n_more <= 2 * more_points.MOST_MOVES
+    assert found.full_evaluations == few.full_evaluations + n_more
+    assert progress.history()["lower_bound"][-1] == found.best.elbo
+
+
+def test_points_move_on_a_part_of_many_rows_first(monkeypatch):
+    monkeypatch.setattr(growing_subsets, "FEWEST_ROWS", 100)
+    model = make_divided(2000)
+    few = learn(model, choose=PivotedSelector("argmax", 4))
+    model.parts.clear()
+    n_before = model.counts.full_evaluations
+    found = moved(model, few)
+    assert model.sizes == [500]
+    assert found.has_moved
+    assert found.best.objective > few.best.objective + 1.0
+    # The first, a quarter of the iterations with some halvings, and the last.
+    assert model.counts.full_evaluations - n_before <= 1 + 2 * 8 + 1
+
+
+@pytest.mark.parametrize("is_early", [True, False])
+def test_moves_that_fail_leave_the_result(monkeypatch, is_early):
+    model, progress = make_model(), Progress()
+    few = learn(model, choose=PivotedSelector("argmax", 4))
+
+    def fails(*args, **options):
+        if not is_early:
+            move(*args, **options)
+        raise LinAlgError
+
+    monkeypatch.setattr(more_points, "move", fails)
+    found = moved(model, few, progress)
+    assert not found.has_moved
+    assert_array_equal(found.best.points.Z, few.best.points.Z)
+    assert found.bounds == few.bounds
+    assert progress.history()["lower_bound"][-1] == found.best.elbo
+
+
+def test_a_stop_ends_the_moves():
+    model = make_model()
+    few = learn(model, choose=PivotedSelector("argmax", 4))
+    n_before = model.counts.full_evaluations
+    found = moved(model, few, Progress(lambda step: True))
+    assert found.message == STOPPED
+    assert found.best.objective >= few.best.objective
+    assert model.counts.full_evaluations - n_before <= 3

@@ -7,9 +7,14 @@ from numpy.testing import assert_array_equal
 
 from sparsegpc._core.learning import fit as fit_module
 from sparsegpc._core.learning import growing_subsets
-from sparsegpc._core.learning.growing_subsets import ROWS_PER_MOVED_POINT, subset_for_moves
+from sparsegpc._core.learning.growing_subsets import (
+    ROWS_PER_MOVED_POINT,
+    of_any_rows,
+    subset_for_moves,
+)
 from sparsegpc._core.learning.progress import Progress
 from sparsegpc._core.models.prior import NormalPrior
+from sparsegpc._core.optimisers.lbfgs import CorrectionPairs
 from sparsegpc._core.selection.selectors import FixedSelector, PivotedSelector
 from tests.core.learning.fit_cases import BOUNDS, START, DividedModel, learn, make_divided, rounding
 
@@ -30,18 +35,17 @@ def moved_on_all_rows(**options):
 
 @pytest.mark.parametrize("n_points", [1, 12])
 def test_a_quarter_of_the_rows_must_suffice_for_the_points(early, n_points):
-    choose, n_rows = PivotedSelector("argmax", n_points), 4 * ROWS_PER_MOVED_POINT * n_points
+    n_rows = 4 * ROWS_PER_MOVED_POINT * n_points
     enough, prior = max(n_rows, 1000), NormalPrior(START, 1.0)
-    small, same = subset_for_moves(make_divided(enough), choose, START, prior)
+    small = subset_for_moves(make_divided(enough), n_points, prior)
     assert len(small.weight) == enough // 4
     assert_array_equal(small.prior.curvature(START), np.eye(2))
-    assert same is choose
-    assert subset_for_moves(make_divided(enough - 1), choose, START, prior) is None
+    assert subset_for_moves(make_divided(enough - 1), n_points, prior) is None
 
 
 def test_given_points_are_the_same_on_a_subset(early):
     model, Z = make_divided(N), np.linspace(-1.0, 1.0, M)[:, None]
-    _, choose = subset_for_moves(model, FixedSelector(Z), START)
+    choose = of_any_rows(model, FixedSelector(Z), START)
     assert_array_equal(choose(model.kernel, START, model.rows, model.weight).Z, Z)
 
 
@@ -70,7 +74,7 @@ def test_what_was_learned_on_the_part_saves_evaluations(early, monkeypatch):
     """Without the pairs of steps and gradients as many iterations gain less."""
     monkeypatch.setattr(fit_module, "LAST_SHARE", 0.1)
     known = moved(make_divided(N))
-    monkeypatch.setattr(fit_module, "N_PAIRS", 0)
+    monkeypatch.setattr(CorrectionPairs, "scaled", lambda pairs, factor: CorrectionPairs())
     new = moved(make_divided(N))
     assert known.bounds[0] == new.bounds[0]
     assert known.bounds[1] > new.bounds[1]

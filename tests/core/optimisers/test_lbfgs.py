@@ -121,6 +121,12 @@ def test_a_search_reproduces_the_last_change_of_its_gradient():
         assert_allclose(found, step, rtol=1e-10)
 
 
+def plain_step(pairs):
+    """Return the step for the curvature along the last one in all directions."""
+    length = pairs.plain_length()
+    return lambda gradient: gradient.copy() if length is None else length * gradient
+
+
 def learned_pairs(problem, longest=None):
     """Return the end of a search and its pairs."""
     pairs, start = CorrectionPairs(longest), problem.evaluate(np.zeros(problem.shape))
@@ -138,7 +144,7 @@ def test_a_search_goes_on_from_the_pairs_of_another_function():
         found, _ = maximize_lbfgs(
             lambda x: scaled_point(far.evaluate(x), 100.0),
             scaled_point(far.evaluate(best.x), 100.0),
-            own.plain_step,
+            plain_step(own),
             1e-9,
             3,
             pairs=own,
@@ -154,10 +160,10 @@ def scaled_point(point, factor):
 def test_scaled_pairs_are_those_of_the_scaled_function():
     problem, gradient = Concave(7, (2, 3), 0.1), np.arange(6.0).reshape(2, 3)
     _, pairs = learned_pairs(problem)
-    step = pairs.direction(gradient, pairs.plain_step)
+    step = pairs.direction(gradient, plain_step(pairs))
     scaled = pairs.scaled(8.0)
-    assert_allclose(scaled.direction(8.0 * gradient, scaled.plain_step), step, rtol=1e-10)
-    assert_allclose(pairs.direction(gradient, pairs.plain_step), step, rtol=1e-15)
+    assert_allclose(scaled.direction(8.0 * gradient, plain_step(scaled)), step, rtol=1e-10)
+    assert_allclose(pairs.direction(gradient, plain_step(pairs)), step, rtol=1e-15)
 
 
 def test_only_the_last_pairs_are_kept():
@@ -172,14 +178,21 @@ def test_only_the_last_pairs_are_kept():
     rho, gamma, gradient = 1.0 / (s @ y), (s @ y) / (y @ y), rng.randn(4)
     V = np.eye(4) - rho * np.outer(y, s)
     expected = (gamma * V.T @ V + rho * np.outer(s, s)) @ gradient
-    assert_allclose(pairs.direction(gradient, pairs.plain_step), expected, rtol=1e-10)
+    assert_allclose(pairs.direction(gradient, plain_step(pairs)), expected, rtol=1e-10)
 
 
-def test_without_pairs_the_plain_step_is_the_gradient():
-    gradient = np.array([1.0, -2.0])
-    step = CorrectionPairs().plain_step(gradient)
-    assert_allclose(step, gradient)
-    assert step is not gradient
+def test_the_plain_length_is_that_of_the_last_step_along_some_entries():
+    pairs = CorrectionPairs()
+    assert pairs.plain_length() is None
+    curvature = np.array([2.0, 2.0, 8.0])
+    for step in (np.ones(3), np.array([1.0, -2.0, 3.0])):
+        pairs.add(step, curvature * step)
+    assert_allclose(pairs.plain_length(slice(0, 2)), 0.5)
+    assert_allclose(pairs.plain_length(slice(2, 3)), 0.125)
+    assert 0.125 < pairs.plain_length() < 0.5
+    pairs.add(np.ones(3), np.array([-1.0, 0.0, 8.0]))
+    assert pairs.plain_length(slice(0, 2)) is None
+    assert pairs.plain_length() == 7.0 / 65.0
 
 
 @pytest.mark.parametrize("n_evaluations", [0, 1, 3])

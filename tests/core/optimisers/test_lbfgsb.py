@@ -8,7 +8,6 @@ from numpy.linalg import LinAlgError
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import lsq_linear
 
-from sparsegpc._core.optimisers.lbfgs import CorrectionPairs
 from sparsegpc._core.optimisers.lbfgsb import FIRST_STEP, SMALL_GRADIENT, maximize_lbfgsb
 
 WIDE = np.array([[-np.inf, np.inf]] * 2)
@@ -114,12 +113,3 @@ def test_a_box_without_width_leaves_nothing_to_do():
     found = Hill().search(start, np.stack([start, start], axis=1))
     assert found.converged
     assert_array_equal(found.best.x, start)
-
-
-def test_pairs_of_steps_and_gradients_are_passed_on():
-    """Of a quadratic with two parameters, two pairs make L-BFGS steps Newton steps."""
-    pairs = CorrectionPairs(5)
-    Hill().search([3.0, 2.0], pairs=pairs)
-    gradient = np.array([1.0, 2.0])
-    step = pairs.direction(gradient, pairs.plain_step)
-    assert_allclose(step, np.linalg.solve(STEEP, gradient), rtol=1e-2)

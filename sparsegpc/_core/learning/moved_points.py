@@ -1,0 +1,149 @@
+"""Maximise the bound over the hyperparameters and the locations of the inducing points together.
+
+The search is L-BFGS. What an earlier search over theta learned about the curvature is its first
+approximation of the Hessian with respect to theta. The curvature with respect to the locations is
+that along the last step.
+"""
+
+import numpy as np
+from numpy.linalg import LinAlgError
+from scipy.linalg import cho_factor, cho_solve
+
+from sparsegpc._core.learning.hyperparameters import Point
+from sparsegpc._core.optimisers.bfgs import Maximum
+from sparsegpc._core.optimisers.lbfgs import CorrectionPairs, maximize_lbfgs
+
+# The first step moves a coordinate by at most this many standard deviations of its column.
+FIRST_MOVE = 0.1
+# L-BFGS remembers so many steps.
+N_PAIRS = 30
+# Sites are solved to this share of the model's tolerance: with so many parameters the search fails
+# if the gradient is inexact.
+SITE_TOL = 1e-3
+# After moves on a part of the rows, those on all rows take at most this share of the iterations.
+LAST_SHARE = 0.25
+
+
+def move(
+    model, theta, points, states, bounds, *, hessian, max_iter, progress, tol=None, pairs=None
+):
+    """Maximise the objective over theta and the locations of the points.
+
+    Parameters
+    ----------
+    model : SparseModel
+    theta, points, states
+        Where to start, and states from which to solve for the sites there.
+    bounds : ndarray of shape (P, 2)
+        Lower and upper bounds of theta.
+    hessian : BFGSHessian or None
+        What a search over theta has learned about the bound in nats per row.
+    max_iter : int
+    progress : Progress
+        Records the evaluations and may stop the search.
+    tol : float or None
+        The search ends when a step promises to gain less, in nats. None means the model's.
+    pairs : CorrectionPairs or None
+        Those of a search on other rows, in the units of the objective on these rows. The search
+        adds its own.
+
+    Returns
+    -------
+    start : Evaluation
+    end : Maximum
+        Its ``best`` is an `Evaluation`.
+    """
+    start = model.evaluate(theta, points, states, wrt_Z=True)
+    progress.count_selection()
+    progress.evaluated(model, start)
+    pairs = CorrectionPairs(N_PAIRS) if pairs is None else pairs
+    search = Search(model, start, bounds, hessian, pairs, progress)
+    best, converged = maximize_lbfgs(
+        search.evaluate,
+        search.start,
+        search.newton_step,
+        model.tol if tol is None else tol,
+        max_iter,
+        pairs=pairs,
+        is_stopped=lambda: progress.stopped,
+    )
+    model.counts.optimizer_iterations += search.n_steps
+    # A search that finds no higher value has ended, too.
+    has_ended = converged or search.n_steps < max_iter
+    return start, Maximum(best.evaluation, has_ended, search.failed, search.n_steps)
+
+
+def on_rows_of(model, evaluation):
+    """Return theta, points and states, with which `move` goes on from a model of other rows."""
+    states = model.states_from(evaluation.theta, evaluation.posterior)
+    # If the points did not move, they are rows of the other model.
+    points = evaluation.points._replace(indices=None, selection=None)
+    return evaluation.theta, points, states
+
+
+class Search:
+    """The objective as a function of theta and the locations in standard deviations of the columns.
+
+    ``n_steps`` counts the steps, and ``failed`` tells if an evaluation failed.
+    """
+
+    def __init__(self, model, start, bounds, hessian, pairs, progress):
+        self._model, self._bounds, self._progress = model, bounds, progress
+        spread = model.X.std(axis=0)
+        self._units = np.where(spread > 0.0, spread, 1.0)
+        self._points, self._n_params = start.points, len(start.theta)
+        self._pairs, self._factor = pairs, _factor(model, start.theta, hessian)
+        self.start = self._near = self._point(start)
+        largest = np.abs(self.start.gradient[self._n_params :]).max(initial=0.0)
+        self._length = FIRST_MOVE / largest if largest > 0.0 else 1.0
+        self.n_steps, self.failed = 0, False
+
+    def _point(self, evaluation):
+        theta, slope = evaluation.theta, evaluation.grad_theta
+        low, high = self._bounds.T
+        # At a bound that the gradient points beyond, there is nothing to gain.
+        is_held = ((theta <= low) & (slope < 0.0)) | ((theta >= high) & (slope > 0.0))
+        x = np.append(theta, evaluation.points.Z / self._units)
+        gradient = np.append(np.where(is_held, 0.0, slope), evaluation.grad_Z * self._units)
+        return Point(x, evaluation.objective, gradient, evaluation)
+
+    def evaluate(self, x):
+        """Return the `Point` at x, with theta within its bounds."""
+        theta, places = np.split(x, [self._n_params])
+        theta = np.clip(theta, *self._bounds.T)
+        Z = places.reshape(self._points.Z.shape) * self._units
+        points = self._points._replace(Z=Z, indices=None, selection=None)
+        model, states = self._model, self._near.evaluation.states
+        try:
+            evaluation = model.evaluate(theta, points, states, tol=SITE_TOL * model.tol, wrt_Z=True)
+        except LinAlgError:
+            # A value below all others makes the search take a shorter step.
+            self.failed = True
+            return self._near._replace(x=x, value=-np.inf)
+        self._progress.evaluated(model, evaluation)
+        self._near = self._point(evaluation)
+        return self._near
+
+    def newton_step(self, gradient):
+        """Return an approximation of the Newton step, without what the pairs tell."""
+        self.n_steps += 1
+        learned = slice(0 if self._factor is None else self._n_params, None)
+        self._length = self._pairs.plain_length(learned) or self._length
+        step = self._length * gradient
+        if self._factor is not None:
+            step[: self._n_params] = cho_solve(self._factor, gradient[: self._n_params])
+        return step
+
+
+def _factor(model, theta, hessian):
+    """Return the Cholesky factor of minus the Hessian with respect to theta, None if unknown."""
+    if hessian is None or not len(theta):
+        return None
+    curvature = model.total_weight * hessian.matrix
+    if model.prior is not None:
+        curvature += model.prior.curvature(theta)
+    try:
+        return cho_factor(curvature)
+    except LinAlgError:
+        # The updates keep it positive definite but for rounding. The search can do without it.
+        return None
