@@ -82,6 +82,7 @@ def maximize(
 
 
 def point_of(evaluation):
+    """Return the `Point` of an `Evaluation`, whose x is theta."""
     return Point(evaluation.theta, evaluation.objective, evaluation.grad_theta, evaluation)
 
 
