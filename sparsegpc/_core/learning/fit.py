@@ -4,7 +4,7 @@ The starts are first fitted to few rows (`few_rows`), and the model is fitted fr
 (`fit_from`). If there are many rows, growing subsets are fitted first (`growing_subsets`). A fit
 that ends at the trivial optimum, where f is constant, is repeated with the line search of L-BFGS-B
 and then from the other starts. If `move_points` is true, the locations of the points are optimised
-afterwards (`inducing_points`). If there are many rows for each point, all this is done on a quarter
+afterwards (`moved_points`). If there are many rows for each point, all this is done on a quarter
 of the rows, and only a few more moves on all rows. Finally the sites are solved to a tighter
 tolerance.
 """
@@ -30,7 +30,7 @@ from sparsegpc._core.learning.growing_subsets import (
     subset_for_moves,
 )
 from sparsegpc._core.learning.hyperparameters import unknown_hessian
-from sparsegpc._core.learning.moved_points import LAST_SHARE, N_PAIRS, move, on_rows_of
+from sparsegpc._core.learning.moved_points import N_PAIRS, move, move_further
 from sparsegpc._core.learning.progress import Progress
 from sparsegpc._core.learning.pruned_columns import bring_back
 from sparsegpc._core.models.evaluation import Evaluation
@@ -226,7 +226,6 @@ class _Fit:
             fitting.learn(starts, restarts, fallbacks)
             if fitting.is_done:
                 fitting.move(pairs)
-                pairs = pairs.scaled(self._model.total_weight / small.total_weight)
                 self._move_further(fitting, pairs)
         except LinAlgError:
             # Subsets only save time. If the fit of all rows fails too, it raises this error.
@@ -334,9 +333,9 @@ class _Fit:
         if not max_iter or self._progress.stopped:
             return
         best, bounds, _, hessian = self._best
-        _, found = self._moved(
-            (best.theta, best.points, best.states), hessian, max_iter=max_iter, pairs=pairs
-        )
+        start, options = (best.theta, best.points, best.states), self._options(hessian)
+        _, found = move(self._model, *start, self._bounds, pairs=pairs, **options)
+        self._has_moved = True
         message = TOO_CLOSE if found.failed else ""
         if not found.converged:
             message = out_of_iterations(max_iter)
@@ -345,17 +344,17 @@ class _Fit:
     def _move_further(self, small, pairs):
         """Continue the moves of the `_Fit` of a part of the rows, on all rows."""
         best, _, message, hessian = small._best
-        max_iter = max(1, round(LAST_SHARE * self._limits.max_iter))
-        there = on_rows_of(self._model, best)
-        start, (best, *_) = self._moved(there, hessian, max_iter=max_iter, pairs=pairs)
+        models, options = (self._model, small._model), self._options(hessian)
+        start, (best, *_) = move_further(*models, best, self._bounds, pairs=pairs, **options)
+        self._has_moved = True
         self._best = LocalFit(best, [start.elbo, best.elbo], message, hessian)
         if self._report is not None:
             self._report(1, len(best.points.Z), best.elbo)
 
-    def _moved(self, start, hessian, **options):
-        self._has_moved = True
-        options |= {"hessian": hessian, "progress": self._progress}
-        return move(self._model, *start, self._bounds, **options)
+    def _options(self, hessian):
+        """Return those of `move` that do not depend on the rows."""
+        max_iter, progress = self._limits.max_iter, self._progress
+        return {"hessian": hessian, "max_iter": max_iter, "progress": progress}
 
     def result(self):
         """Return the `FitResult`."""

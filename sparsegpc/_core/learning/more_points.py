@@ -9,7 +9,7 @@ from sparsegpc._core.learning.fit import result_of
 from sparsegpc._core.learning.fit_from import LocalFit, Start, fit_from
 from sparsegpc._core.learning.growing_subsets import subset_for_moves
 from sparsegpc._core.learning.hyperparameters import unknown_hessian
-from sparsegpc._core.learning.moved_points import LAST_SHARE, N_PAIRS, move, on_rows_of
+from sparsegpc._core.learning.moved_points import N_PAIRS, move, move_further, on_rows_of
 from sparsegpc._core.numerics.floats import TINY
 from sparsegpc._core.optimisers.lbfgs import CorrectionPairs
 from sparsegpc._core.rows.sources import spaced_rows, take_rows
@@ -135,21 +135,21 @@ def fit_moved(model, result, bounds, progress):
     progress : Progress
     """
     n_before, before, hessian = model.counts.full_evaluations, result.best, result.hessian
-    options = {"hessian": hessian, "progress": progress}
-
-    def moved(model, start, share, pairs=None):
-        max_iter, tol = round(share * MOST_MOVES), LEAST_GAIN_PER_ROW * model.total_weight
-        end = move(model, *start, bounds, max_iter=max_iter, tol=tol, pairs=pairs, **options)[1]
-        return end.best
-
-    start, share, pairs = (before.theta, before.points, before.states), 1.0, None
     small = subset_for_moves(model, len(before.points.Z))
+
+    def options(model):
+        tol = LEAST_GAIN_PER_ROW * model.total_weight
+        return {"hessian": hessian, "max_iter": MOST_MOVES, "progress": progress, "tol": tol}
+
     try:
-        if small is not None:
-            pairs = CorrectionPairs(N_PAIRS)
-            start = on_rows_of(model, moved(small, on_rows_of(small, before), 1.0, pairs))
-            share, pairs = LAST_SHARE, pairs.scaled(model.total_weight / small.total_weight)
-        best = moved(model, start, share, pairs)
+        if small is None:
+            start = before.theta, before.points, before.states
+            _, end = move(model, *start, bounds, **options(model))
+        else:
+            start, pairs = on_rows_of(small, before), CorrectionPairs(N_PAIRS)
+            _, end = move(small, *start, bounds, pairs=pairs, **options(small))
+            _, end = move_further(model, small, end.best, bounds, pairs=pairs, **options(model))
+        best = end.best
     except LinAlgError:
         # Where they are, the points are good enough to compute the bound.
         best = before

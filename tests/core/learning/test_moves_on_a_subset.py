@@ -5,8 +5,7 @@ import pytest
 from numpy.linalg import LinAlgError
 from numpy.testing import assert_array_equal
 
-from sparsegpc._core.learning import fit as fit_module
-from sparsegpc._core.learning import growing_subsets
+from sparsegpc._core.learning import growing_subsets, moved_points
 from sparsegpc._core.learning.growing_subsets import (
     ROWS_PER_MOVED_POINT,
     of_any_rows,
@@ -72,7 +71,7 @@ def test_there_is_at_least_one_step_on_all_rows(early):
 
 def test_what_was_learned_on_the_part_saves_evaluations(early, monkeypatch):
     """Without the pairs of steps and gradients as many iterations gain less."""
-    monkeypatch.setattr(fit_module, "LAST_SHARE", 0.1)
+    monkeypatch.setattr(moved_points, "LAST_SHARE", 0.1)
     known = moved(make_divided(N))
     monkeypatch.setattr(CorrectionPairs, "scaled", lambda pairs, factor: CorrectionPairs())
     new = moved(make_divided(N))
