@@ -137,24 +137,29 @@ def improve_points(estimator, problem, result, rng):
 
     Their number must be left to the fit, and if they are to move their kind, too.
     """
-    model, rows, progress = problem.model, problem.rows, problem.progress
+    model = problem.model
     is_free = estimator.n_inducing is None and isinstance(estimator.selector, str)
-    if not is_free or moves_points(estimator) or not are_too_few(model, result):
+    if not is_free or moves_points(estimator):
         return result
-    is_learned, bounds = learns(estimator, problem.parameters), problem.parameters.bounds
-    n_points = _most_points(problem)
-    if len(result.best.points.Z) < n_points:
-        choose = make_choice(
-            estimator.selector, n_points, estimator.selection_tol, rows.X, rows.weight, rng
-        )
-        max_iter = estimator.max_iter if is_learned else 0
-        limits = Limits(max_iter, estimator.max_reselections, progress)
-        report = _reporter(estimator, problem)
-        result = fit_further(model, result, choose, bounds, limits, report)
+    if len(result.best.points.Z) < _most_points(problem):
+        if not are_too_few(model, result):
+            return result
+        result = _with_more_points(estimator, problem, result, rng)
     may_move = estimator.optimize_inducing == "auto" and estimator.selector == AUTO
-    if not (may_move and is_learned and _can_move(problem)) or not are_too_few(model, result):
-        return result
-    return fit_moved(model, result, bounds, progress)
+    may_move = may_move and learns(estimator, problem.parameters) and _can_move(problem)
+    if may_move and are_too_few(model, result):
+        result = fit_moved(model, result, problem.parameters.bounds, problem.progress)
+    return result
+
+
+def _with_more_points(estimator, problem, result, rng):
+    """Return the `FitResult` with the most points that a fit uses by default."""
+    n_points, tol, rows = _most_points(problem), estimator.selection_tol, problem.rows
+    choose = make_choice(estimator.selector, n_points, tol, rows.X, rows.weight, rng)
+    max_iter = estimator.max_iter if learns(estimator, problem.parameters) else 0
+    limits = Limits(max_iter, estimator.max_reselections, problem.progress)
+    bounds, report = problem.parameters.bounds, _reporter(estimator, problem)
+    return fit_further(problem.model, result, choose, bounds, limits, report)
 
 
 def moves_points(estimator):
