@@ -129,9 +129,9 @@ class SparseGPClassifier(ClassPredictions, BaseSparseGP):
         more than 0.005, or if neighbouring rows deviate from the mean in the same direction.
         Learning then goes on with so many points that an evaluation of the bound takes as long as
         for 20 000 rows and 200 points. That is 632 points for 2000 rows, 282 for 10 000, 200 for
-        20 000 or more, and fewer for more than two classes. Where these are still too
-        few, they move (`optimize_inducing`). No points are added with ``optimize_inducing=True``,
-        or if `selector` is not a name.
+        20 000 or more, and fewer for more than two classes. Where these are still too few, they
+        move (`optimize_inducing`). No points are added with ``optimize_inducing=True``, or if
+        `selector` is not a name.
         "auto" doubles the number of points until the certificate is at most `certificate_tol` and
         doubling once more confirms it, doubling hardly raises the bound, or `max_inducing` is
         reached; ``growth_end_`` gives the reason.
