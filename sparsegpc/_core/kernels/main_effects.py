@@ -173,7 +173,8 @@ def _tables(X, centre, length_scales):
     """
     tables = {}
     for d, values in _few_values(X).items():
-        tables[d] = _DistinctValues(values - centre[d])
+        # The difference to a distant centre may be the same for several values.
+        tables[d] = _DistinctValues(np.unique(values - centre[d]))
     for d in range(X.shape[1]):
         if d in tables:
             continue

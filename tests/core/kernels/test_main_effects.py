@@ -105,6 +105,14 @@ def test_many_values_after_few_in_the_first_rows(rng):
     assert_array_equal(main_effects._few_values(X[:200])[0], [0.0])
 
 
+def test_values_that_rounding_does_not_tell_apart_count_once(rng):
+    """Beside the distance to far points their difference is lost."""
+    X = np.repeat([0.0, 1e-14, 80.0], 30)[:, None]
+    Z, params = np.array([[900.0], [1000.0]]), np.log([500.0, 0.7])
+    K = MainEffects(1, 1).evaluate(params, Z, X)[0]
+    assert_allclose(K, 0.7 * np.exp(-0.5 * ((Z - X.T) / 500.0) ** 2), rtol=1e-12)
+
+
 def test_a_column_that_does_not_vary_adds_its_variance(rng):
     X = np.column_stack([rng.randn(50), np.full(50, 1e9 + 0.1)])
     params = rng.randn(4)
