@@ -35,8 +35,8 @@ from sparsegpc._core.numerics.linalg import (
 )
 from sparsegpc._core.rows.blocks import Table
 
-# Where removals lower an entry of the diagonal of the inverse of Kuu to a smaller share, too many
-# of its digits have cancelled.
+# Where removals lower an entry of the diagonal of the inverse of Kuu, or of Sigma, to a smaller
+# share, too many of its digits have cancelled.
 SMALLEST_SHARE = 1e-7
 
 
@@ -85,14 +85,17 @@ class PointGains:
         self._first = prior.diagonal().copy()
         self.left = np.arange(len(prior))
 
-    def gains(self):
-        """Return the gains in nats of the points that are ``left``."""
-        prior = self._prior[self.left, self.left]
-        return sum(function.gains(self.left, prior) for function in self._functions)
+    def gains(self, among=slice(None)):
+        """Return the gains in nats of the points ``left[among]``."""
+        left = self.left[among]
+        prior = self._prior[left, left]
+        return sum(function.gains(left, prior) for function in self._functions)
 
     def is_reliable(self):
         """Return whether rounding errors spare the gains of the points that are ``left``."""
-        return self._prior[self.left, self.left] >= SMALLEST_SHARE * self._first[self.left]
+        left = self.left
+        is_reliable = self._prior[left, left] >= SMALLEST_SHARE * self._first[left]
+        return np.all([is_reliable, *(f.is_reliable(left) for f in self._functions)], axis=0)
 
     def remove(self, place):
         """Remove the point ``left[place]``. Cost M^2 for each function."""
@@ -125,6 +128,7 @@ class _FunctionGains:
         gram, Vp, risen, now = features.sum(sums, features.residual, p, g)
         half = solve_lower(posterior.LB, whitener)
         self._inverse = half.T @ half
+        self._first = self._inverse.diagonal().copy()
         self._q = whitener.T @ posterior.w
         self._ones, self._curvature = np.zeros(len(Vp)), 1.0
         if learns_mean:
@@ -142,6 +146,10 @@ class _FunctionGains:
         fit = 0.5 * q**2 * self._curvature / (self._curvature * s + ones**2)
         slack = 0.5 * self._share[left] * self._gram[left, left] / prior
         return 0.5 * np.log(s / prior) + fit + slack
+
+    def is_reliable(self, left):
+        """Return whether rounding errors spare the variances `s` of points (n,)."""
+        return self._inverse[left, left] >= SMALLEST_SHARE * self._first[left]
 
     def remove(self, point, by_prior):
         """Remove a point; `by_prior` (M,) is the column of the inverse of Kuu over its diagonal."""
@@ -165,7 +173,9 @@ def removal_order(gains, cost=np.inf):
     """
     removed = []
     while len(gains.left) > 1:
-        values = np.where(gains.is_reliable(), gains.gains(), np.inf)
+        values = np.full(len(gains.left), np.inf)
+        is_reliable = gains.is_reliable()
+        values[is_reliable] = gains.gains(is_reliable)
         place = int(values.argmin())
         if not values[place] < cost:
             break

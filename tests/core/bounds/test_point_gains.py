@@ -168,3 +168,19 @@ def test_gains_that_rounding_would_spoil_are_left_for_another_round():
     assert gains.left[~gains.is_reliable()].tolist() == [2]
     assert 2 not in removal_order(gains)
     assert gains.left.tolist() == [2]
+
+
+def test_variances_that_rounding_would_spoil_make_a_gain_unreliable():
+    """Of two points that nearly coincide one goes: the posterior variance of the other is lost."""
+    problem = problem_of(family=RBF)
+    features = problem.features(Z=np.vstack([problem.Z, problem.Z[2] + 1e-6]), jitter=None)
+    gains = gains_of_points(
+        features, outputs_of(problem, TIGHT, True, features, False), TIGHT, True
+    )
+    function = gains._functions[0]
+    gains._first[:] = 0.0
+    gains.remove(7)
+    assert not function.is_reliable(gains.left)[2]
+    assert gains.left[~gains.is_reliable()].tolist() == [2]
+    function._inverse[2, 2] = -1e-9
+    assert 2 not in removal_order(gains)
