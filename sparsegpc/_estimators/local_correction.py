@@ -213,7 +213,8 @@ class LocalCorrection(DelegatingEstimator):
     def _choices(self, local, rng):
         """Return a dict of the `Corrections` of each choice, by its name."""
         modes = MODES if self.mode == "auto" else (self.mode,)
-        if not local.has_neighbours():
+        has_neighbours = local.has_neighbours()
+        if not has_neighbours:
             # A single row has no others as neighbours.
             modes = modes[:1]
         if self.relearn is True and not local.learns():
@@ -222,7 +223,7 @@ class LocalCorrection(DelegatingEstimator):
                 "none: change its kernel or its optimizer, or set relearn='auto'"
             )
         as_learned = dict.fromkeys(modes, local)
-        again = [mode for mode in modes if mode != "points"]
+        again = [mode for mode in modes if mode != "points" and has_neighbours]
         tries = local.learns_quickly() if self.relearn == "auto" else self.relearn
         if not tries or not again:
             return as_learned

@@ -372,6 +372,13 @@ def test_one_row_and_labels_that_are_strings():
 
 
 @UNFINISHED
+def test_copies_of_a_single_row_have_no_neighbours_to_learn_from():
+    copies = LocalCorrection(SparseGPRegressor(), mode="neighbors", relearn=True)
+    assert not copies.fit(np.ones((5, 1)), np.arange(5.0)).relearned_
+    assert_allclose(copies.predict([[1.0]]), 2.0, atol=1e-3)
+
+
+@UNFINISHED
 def test_hyperparameters_are_learned_once_more_for_neighbours():
     """Few points take the function for noise; blocks of rows tell it from noise."""
     X, y = waves(800)
