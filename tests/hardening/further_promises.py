@@ -266,6 +266,9 @@ class FurtherPromises(Promises):
     # Obvious alternatives
 
     def _check_constant(self, model):
+        if getattr(model, "point_cost", 0.0) > 0.0:
+            # Points may go that are worth less than they cost.
+            return
         if hasattr(model, "classes_") or isinstance(getattr(model, "noise", None), str):
             super()._check_constant(model)
         constant = _constant_bound(self.problem, model)
@@ -395,7 +398,9 @@ def _constant_bound(problem, model):
             return _log_normal(y, weight)
         if name == "Poisson":
             rate = (weight @ y) / (weight @ exposure) if model.fit_prior_mean else 1.0
-            return float(weight @ stats.poisson.logpmf(y, rate * exposure))
+            present = weight > 0.0
+            likely = stats.poisson.logpmf(y[present], (rate * exposure)[present])
+            return float(weight[present] @ likely)
         return None
     if getattr(model, "noise", None) == "student-t" and y.ndim == 1 and model.fit_prior_mean:
         return _student_t(y, weight)
