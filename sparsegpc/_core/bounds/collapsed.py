@@ -329,7 +329,9 @@ def _adjoint_V(posteriors, needs_gram, moments, V, *values):
         mean += prior_mean
         G = B_inverse @ V
         if moments:
-            mean_and_variance += [mean, np.einsum("mn,mn->n", V, G) + scaled_residual]
+            # Where precisions are large, rounding may turn the first term negative.
+            explained = np.maximum(np.einsum("mn,mn->n", V, G), 0.0)
+            mean_and_variance += [mean, explained + scaled_residual]
         alpha = shift - p * mean
         for strip in strips(*G.shape):
             part = G[strip]

@@ -677,6 +677,16 @@ def test_moments_under_the_standard_slack_are_the_marginals():
     assert_allclose(variance, expected[1], rtol=1e-9)
 
 
+def test_variances_are_not_negative_where_precisions_are_large():
+    kernel = Scaled(Constant(), RBF(1))
+    for seed in range(40):
+        problem = random_problem(seed, 12, 12, 1, kernel=kernel, log_precision=(0.0, 26.0))
+        row_features = problem.features(jitter=None)
+        outputs = [(problem.sites, collapse(row_features, problem.sites, TIGHT), None)]
+        ((_, variance),) = gradient(row_features, outputs, TIGHT, moments=True).moments
+        assert (variance >= 0.0).all()
+
+
 @SLACK
 @PRIOR_MEAN
 def test_sums_over_rows_are_all_that_the_posterior_needs(slack, prior_mean):
