@@ -105,7 +105,7 @@ def test_many_values_after_few_in_the_first_rows(rng):
     assert_array_equal(main_effects._few_values(X[:200])[0], [0.0])
 
 
-def test_values_that_rounding_does_not_tell_apart_count_once(rng):
+def test_values_that_rounding_does_not_tell_apart_count_once():
     """Beside the distance to far points their difference is lost."""
     X = np.repeat([0.0, 1e-14, 80.0], 30)[:, None]
     Z, params = np.array([[900.0], [1000.0]]), np.log([500.0, 0.7])
