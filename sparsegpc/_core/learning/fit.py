@@ -15,6 +15,7 @@ import numpy as np
 from numpy.linalg import LinAlgError
 
 from sparsegpc._core.learning.constant_function import floor, is_worse_than_constant
+from sparsegpc._core.learning.curvature import measured_hessian
 from sparsegpc._core.learning.few_rows import learn_starts, rank_starts
 from sparsegpc._core.learning.fit_from import (
     Climb,
@@ -274,7 +275,13 @@ class _Fit:
                 climb = climb_subsets(
                     self._model, climb, self._selector, self._bounds, limits, self._weak_prior
                 )
-            found = self._fit_from(climb.continued_on(self._model), first)
+            start = climb.continued_on(self._model)
+            hessian = measured_hessian(
+                self._model, climb, self._selector, self._bounds, limits.progress
+            )
+            if hessian is not None:
+                start = start._replace(hessian=hessian)
+            found = self._fit_from(start, first)
             if found is not None and (limits.progress.stopped or not self._is_trivial(found)):
                 return
         self._fit_from(Start(climb.theta), first)

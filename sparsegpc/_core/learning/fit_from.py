@@ -1,9 +1,10 @@
 """Fit a model from one start: select points and maximise the bound over theta in turns.
 
 Each selection uses the current kernel and site precisions. The maximisation after it continues with
-the Hessian learned so far. A new selection may lower the bound, so the best evaluation is kept. If
-the centroids of the rows around the first points have a higher bound, all points of the fit are
-centroids.
+the Hessian learned so far. It ends early, as the next selection changes the bound by more than the
+last steps of a search. A new selection may lower the bound, so the best evaluation is kept, and
+only the search from there goes on to the tolerance. If the centroids of the rows around the first
+points have a higher bound, all points of the fit are centroids.
 """
 
 from copy import copy
@@ -25,6 +26,9 @@ from sparsegpc._core.optimisers.bfgs import BFGSHessian
 # The fit ends after this many selections in a row that do not raise the bound. A single one may be
 # bad luck.
 PATIENCE = 2
+# A search that another selection may follow ends when the next step is expected to gain less than
+# this share of what the search has gained.
+EARLY_SHARE = 0.03
 
 
 class Limits(NamedTuple):
@@ -118,6 +122,8 @@ def fit_from(model, start, selector, bounds, limits, first=None, report=None, ri
     points, current = None, None
     if first is not None:
         points = with_noise_points(model, first, theta)
+    is_only = limits.max_reselections == 0 or is_fixed(model, selector)
+    share = 0.0 if is_only else EARLY_SHARE
     for _ in range(limits.max_reselections + 1):
         if points is None:
             points = select_points(model, selector, theta, states, current)
@@ -128,7 +134,7 @@ def fit_from(model, start, selector, bounds, limits, first=None, report=None, ri
             current = try_centroids(model, selector, current, limits.progress)
         reached = -np.inf if best is None else best.objective
         goal = max(reached, rival)
-        current, end = _maximized(model, current, bounds, hessian, goal, limits)
+        current, end = _maximized(model, current, bounds, hessian, goal, limits, share)
         points = None
         history.append(current.elbo)
         if report is not None:
@@ -136,9 +142,11 @@ def fit_from(model, start, selector, bounds, limits, first=None, report=None, ri
         n_worse = 0 if best is None or current.objective > reached + model.tol else n_worse + 1
         if best is None or current.objective > reached:
             best, message = current, end
-        if n_worse == PATIENCE or limits.progress.stopped or is_fixed(model, selector):
+        if n_worse == PATIENCE or limits.progress.stopped or is_only:
             break
         theta, states = current.theta, current.states
+    if not is_only and hessian is not None and not message:
+        best, message = _maximized(model, best, bounds, hessian, rival, limits)
     return LocalFit(best, history, message, hessian)
 
 
@@ -167,15 +175,15 @@ def _evaluated(model, theta, points, states, limits):
     return evaluation
 
 
-def _maximized(model, start, bounds, hessian, goal, limits):
+def _maximized(model, start, bounds, hessian, goal, limits, share=0.0):
     """Return the evaluation at the maximum over theta, and the message if it did not converge.
 
-    `goal` is the highest objective of earlier selections and other fits.
+    `goal` is the highest objective of earlier selections and other fits; `share` is that of
+    `maximize`.
     """
     max_iter, progress = limits.max_iter, limits.progress
     if not max_iter or not len(start.theta) or progress.stopped:
         return start, ""
-    found = maximize(
-        model, start, bounds, max_iter=max_iter, progress=progress, hessian=hessian, best=goal
-    )
+    options = {"hessian": hessian, "best": goal, "share": share}
+    found = maximize(model, start, bounds, max_iter=max_iter, progress=progress, **options)
     return found.best, "" if found.converged else out_of_iterations(max_iter)

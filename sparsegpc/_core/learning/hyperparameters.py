@@ -39,6 +39,7 @@ def maximize(
     progress,
     hessian=None,
     best=-np.inf,
+    share=0.0,
 ):
     """Maximise the objective over theta.
 
@@ -58,6 +59,9 @@ def maximize(
     best : float
         Objective reached elsewhere. Quasi-Newton steps end early if they are not expected to come
         near it.
+    share : float
+        Quasi-Newton steps end when the next one is expected to gain less than this share of what
+        the search has gained.
 
     Returns
     -------
@@ -73,7 +77,7 @@ def maximize(
     options = {"max_iter": max_iter, "tol": model.tol, "is_stopped": lambda: progress.stopped}
     if hessian is not None:
         # On other rows the prior has another weight, or none, so the Hessian must not learn it.
-        options |= {"scale": model.total_weight, "known": model.prior, "best": best}
+        options |= {"scale": model.total_weight, "known": model.prior, "best": best, "share": share}
         found = maximize_bfgs(function, first, bounds, hessian, **options)
     else:
         found = maximize_lbfgsb(function, first, bounds, patience=PATIENCE, **options)

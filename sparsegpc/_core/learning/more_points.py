@@ -5,8 +5,9 @@ from math import isqrt
 import numpy as np
 from numpy.linalg import LinAlgError
 
+from sparsegpc._core.learning.curvature import measured_hessian
 from sparsegpc._core.learning.fit import result_of
-from sparsegpc._core.learning.fit_from import LocalFit, Start, fit_from
+from sparsegpc._core.learning.fit_from import Climb, LocalFit, Start, fit_from
 from sparsegpc._core.learning.growing_subsets import subset_for_moves
 from sparsegpc._core.learning.hyperparameters import unknown_hessian
 from sparsegpc._core.learning.moved_points import N_PAIRS, move, move_further, on_rows_of
@@ -105,7 +106,8 @@ def fit_further(model, result, selector, bounds, limits, report=None):
         See `fit_from`.
     """
     n_before, before = model.counts.full_evaluations, result.best
-    hessian = result.hessian
+    end = Climb(before.theta, before)
+    hessian = measured_hessian(model, end, selector, bounds, limits.progress) or result.hessian
     if hessian is None:
         hessian = unknown_hessian(model, len(before.theta))
     try:

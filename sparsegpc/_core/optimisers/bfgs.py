@@ -37,6 +37,13 @@ class BFGSHessian:
         self.matrix = guess * np.eye(n_params)
         self._is_guess = True
 
+    @classmethod
+    def known(cls, matrix):
+        """Return minus a Hessian that is known at the start, shape (P, P), positive definite."""
+        hessian = cls(len(matrix), 1.0)
+        hessian.matrix, hessian._is_guess = matrix, False
+        return hessian
+
     def step(self, x, slope, bounds, longest, known=0.0):
         """Return the step to the maximum of the quadratic model in a box, and its expected gain.
 
@@ -128,6 +135,7 @@ def maximize_bfgs(
     scale=1.0,
     known=None,
     best=-np.inf,
+    share=0.0,
     is_stopped=None,
     longest=0.5,
     poor=0.1,
@@ -157,6 +165,8 @@ def maximize_bfgs(
         positive semi-definite.
     best : float
         Value reached elsewhere; see `optimism`.
+    share : float
+        Stop when the expected gain of the next step is less than this share of the whole gain.
     is_stopped : callable or None
         ``is_stopped()`` is called after each step and returns whether to stop.
     longest : float
@@ -189,7 +199,8 @@ def maximize_bfgs(
             current.x, current.gradient / scale, bounds, longest, curvature
         )
         expected *= scale
-        if expected < tol or current.value + optimism * expected < best:
+        least = max(tol, share * (current.value - start.value))
+        if expected < least or current.value + optimism * expected < best:
             return Maximum(current, True, failed, n_iter)
         if n_iter == max_iter:
             break

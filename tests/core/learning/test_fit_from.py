@@ -3,11 +3,15 @@
 import numpy as np
 import pytest
 
-from sparsegpc._core.learning.fit_from import PATIENCE
+from sparsegpc._core.learning import fit_from as module
+from sparsegpc._core.learning.fit_from import PATIENCE, Limits, Start, fit_from
+from sparsegpc._core.learning.hyperparameters import unknown_hessian
+from sparsegpc._core.learning.progress import Progress
 from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.selection.selectors import FixedSelector, InducingPoints, PivotedSelector
 from tests.core.learning.fit_cases import (
     BAD,
+    BOUNDS,
     GOOD,
     START,
     ScriptedSelector,
@@ -31,7 +35,8 @@ def test_choosing_better_points_later_is_seen():
     assert result.bounds[1] > result.bounds[0] + 1.0
 
 
-def test_points_are_chosen_again_at_what_was_learned():
+def test_points_are_chosen_again_at_what_was_learned(monkeypatch):
+    monkeypatch.setattr(module, "EARLY_SHARE", 0.0)
     choose = ScriptedSelector(GOOD, BAD[0])
     model = make_model()
     learn(model, choose=choose, max_reselections=1)
@@ -41,6 +46,36 @@ def test_points_are_chosen_again_at_what_was_learned():
     np.testing.assert_allclose(precision, first_round.solutions[0].sites.precision, rtol=0.05)
     np.testing.assert_array_equal(choose.asked[0][0], START)
     np.testing.assert_array_equal(choose.asked[0][1], model.precision(START, model.initial_state()))
+
+
+def climbed(model, selector, max_reselections):
+    """Fit by quasi-Newton steps."""
+    start = Start(START, None, unknown_hessian(model, len(START)))
+    limits = Limits(50, max_reselections, Progress())
+    return fit_from(model, start, selector, BOUNDS, limits)
+
+
+def test_the_best_points_alone_are_searched_to_the_tolerance():
+    choose, model = ScriptedSelector(GOOD, BAD[0]), make_model(tol=1e-6)
+    found = climbed(model, choose, 1)
+    top = climbed(make_model(tol=1e-6), FixedSelector(GOOD), 1).best.objective
+    np.testing.assert_array_equal(found.best.points.Z, GOOD)
+    assert found.best.objective == pytest.approx(top, abs=1e-4)
+    theta, _ = choose.asked[1]
+    early = make_model().evaluate(theta, InducingPoints(GOOD, None, None), found.best.states)
+    assert early.objective < top - 1e-3
+
+
+def test_a_single_selection_is_searched_to_the_tolerance_at_once(monkeypatch):
+    alike = []
+    for share in (0.03, 0.5):
+        monkeypatch.setattr(module, "EARLY_SHARE", share)
+        for selector, n_more in ((FixedSelector(GOOD), 3), (PivotedSelector("argmax", 8), 0)):
+            model = make_model()
+            alike.append(
+                (climbed(model, selector, n_more).best.objective, model.counts.evaluations)
+            )
+    assert alike[:2] == alike[2:]
 
 
 def test_points_to_begin_with_are_used_before_any_are_chosen():

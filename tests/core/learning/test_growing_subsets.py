@@ -7,6 +7,7 @@ from numpy.linalg import LinAlgError
 from sparsegpc._core.bounds.slacks import SLACKS
 from sparsegpc._core.kernels.algebra import FreeKernel, Scaled
 from sparsegpc._core.kernels.families import RBF, Constant
+from sparsegpc._core.learning import curvature
 from sparsegpc._core.learning.fit_from import Limits, Start, fit_from
 from sparsegpc._core.learning.growing_subsets import FEWEST_POINTS, FEWEST_ROWS, subsets
 from sparsegpc._core.learning.inducing_points import select_points
@@ -105,7 +106,8 @@ def test_few_rows_are_learned_from_all_at_once():
     assert model.sizes == []
 
 
-def test_many_rows_are_approached_on_growing_subsets():
+def test_many_rows_are_approached_on_growing_subsets(monkeypatch):
+    monkeypatch.setattr(curvature, "FEWEST_ROWS", np.inf)
     choose = PivotedSelector("argmax", 15)
     model = make_divided(6000, tol=1e-6)
     result = learn(model, choose=choose)

@@ -141,6 +141,35 @@ class Quartic:
         return np.diag(3.0 * x**2)
 
 
+def test_a_known_hessian_keeps_the_curvature_of_other_directions():
+    matrix, step = np.diag([40.0, 1.0]), np.array([0.1, 0.0])
+    known, guessed = BFGSHessian.known(matrix), BFGSHessian(2, 1.0)
+    for hessian in (known, guessed):
+        hessian.update(step, 30.0 * step)
+    np.testing.assert_allclose(known.matrix, np.diag([30.0, 1.0]), rtol=1e-12)
+    np.testing.assert_allclose(guessed.matrix, np.diag([30.0, 30.0]), rtol=1e-12)
+
+
+def test_a_search_may_end_when_a_step_gains_a_small_share():
+    """The top of a fourth power is approached by a third of the distance in each step."""
+
+    def function(x, near=None):
+        return SimpleNamespace(x=x, value=-float(x[0] ** 4), gradient=-4.0 * x**3)
+
+    ends = []
+    for share in (0.0, 0.01, 0.1):
+        start, hessian = function(np.array([2.0])), BFGSHessian.known(np.array([[48.0]]))
+        found = maximize_bfgs(
+            function, start, WIDE[:1], hessian, max_iter=100, tol=1e-9, share=share, longest=9.0
+        )
+        assert found.converged
+        x, slope = found.best.x, found.best.gradient
+        _, expected = hessian.step(x, slope, WIDE[:1], 9.0)
+        assert expected < max(1e-9, share * (found.best.value - start.value))
+        ends.append(found.n_iter)
+    assert ends[0] > ends[1] > ends[2] > 0
+
+
 def test_a_known_part_is_used_but_not_learned():
     rng = np.random.RandomState(0)
     root = rng.randn(3, 3) + 3.0 * np.eye(3)

@@ -1,0 +1,86 @@
+"""Measure the Hessian of the bound on a part of the rows, by differences of its gradient.
+
+A quasi-Newton search learns the Hessian one direction at a time, and until then takes each other
+direction for as curved as the first. Many hyperparameters hardly matter, so their curvatures are a
+hundred times smaller, and the search would go on for long with short steps. The Hessian in nats per
+row is about the same with fewer rows and points, where it takes one cheap evaluation of the
+gradient for each hyperparameter.
+"""
+
+import numpy as np
+from numpy.linalg import LinAlgError
+
+from sparsegpc._core.learning.inducing_points import select_points
+from sparsegpc._core.optimisers.bfgs import BFGSHessian
+from sparsegpc._core.rows.sources import spaced_rows
+
+# With fewer rows or more hyperparameters, a search takes less time than the measurement.
+FEWEST_ROWS, MOST_PARAMETERS = 5000, 150
+# The part has so many rows, and at least so many points.
+PART_ROWS, FEWEST_POINTS = 1250, 50
+# The change of theta between two gradients, and the least curvature in nats per row.
+STEP, LEAST_CURVATURE = 0.01, 1e-6
+
+
+def measured_hessian(model, climb, selector, bounds, progress):
+    """Return the `BFGSHessian` of the bound where a search stands, or None.
+
+    Eigenvalues of the Hessian are replaced by their absolute values, so that steps lead away from
+    a saddle point (Dauphin et al. 2014). It is not measured if that would not
+    pay, if the bound cannot be computed, or if `progress` is stopped. Cost P + 1 evaluations of the
+    gradient on `PART_ROWS` rows.
+
+    Parameters
+    ----------
+    model : SparseModel
+    climb : Climb
+    selector : PivotedSelector or FixedSelector
+        Selects the points for all rows; for the part there are fewer in proportion to the square
+        root of the number of rows.
+    bounds : ndarray of shape (P, 2)
+        Lower and upper bounds of theta.
+    progress : Progress
+    """
+    n_rows, n_params = len(model.weight), len(climb.theta)
+    if n_rows < FEWEST_ROWS or not 0 < n_params <= MOST_PARAMETERS:
+        return None
+    part = model.subset(spaced_rows(model.weight, PART_ROWS))
+    if not selector.fixed:
+        n_points = round(selector.n_points * (PART_ROWS / n_rows) ** 0.5)
+        selector = selector.limited(max(n_points, FEWEST_POINTS))
+    try:
+        slopes = _slopes(part, climb.continued_on(part), selector, bounds, progress)
+    except LinAlgError:
+        # The search learns the Hessian as it goes.
+        return None
+    if slopes is None or not np.isfinite(slopes).all():
+        return None
+    values, vectors = np.linalg.eigh(0.5 * (slopes + slopes.T) / part.total_weight)
+    values = np.maximum(np.abs(values), LEAST_CURVATURE)
+    return BFGSHessian.known(vectors * values @ vectors.T)
+
+
+def _slopes(part, start, selector, bounds, progress):
+    """Return minus the derivatives of the bound's gradient, a row for each entry of theta.
+
+    Return None if `progress` is stopped.
+    """
+    theta, states = start.theta, start.states
+    states = part.initial_state() if states is None else states
+    points = select_points(part, selector, theta, states)
+
+    def gradient(theta, states):
+        found = part.evaluate(theta, points, states)
+        progress.evaluated(part, found)
+        # A search adds the curvature of the prior itself.
+        return found.grad_theta - part.prior.gradient(theta), found.states
+
+    here, states = gradient(theta, states)
+    slopes = []
+    for k, high in enumerate(bounds[:, 1]):
+        if progress.stopped:
+            return None
+        step = STEP if theta[k] + STEP <= high else -STEP
+        there, _ = gradient(theta + step * (np.arange(len(theta)) == k), states)
+        slopes.append((here - there) / step)
+    return np.array(slopes)
