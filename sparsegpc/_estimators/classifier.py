@@ -90,9 +90,9 @@ class SparseGPClassifier(ClassPredictions, BaseSparseGP):
         multiple of the columns' standard deviations. How strongly it does so is learned, too: the
         length scales stay about equal where the data say little, and differ where they say much.
         "free" means one for each column without a prior, and "common" one for all columns, in units
-        of X. "auto" leaves an object as it is, and for a kernel by name means "tied", or "common"
-        if more than 100 columns vary. An object must have the length scales that "tied", "free" or
-        "common" demands.
+        of X. "auto" leaves an object as it is. For a kernel by name it means "tied", or "common"
+        if more than 100 columns vary and these are more than 1000, or more than a fifth of the
+        rows. An object must have the length scales that "tied", "free" or "common" demands.
     main_effects : bool or "auto", default="auto"
         Whether to add :class:`sparsegpc.kernels.MainEffects`, a function of each column by itself,
         to a kernel by name. It often helps where columns have strong effects of their own, and

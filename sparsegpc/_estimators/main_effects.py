@@ -16,7 +16,7 @@ from sparsegpc._core.learning.fit import result_of
 from sparsegpc._core.learning.fit_from import Limits, Start, fit_from
 from sparsegpc._core.learning.hyperparameters import unknown_hessian
 from sparsegpc._core.selection.selectors import InducingPoints
-from sparsegpc._estimators.kernels.named_kernels import MANY_COLUMNS, KernelChoice
+from sparsegpc._estimators.kernels.named_kernels import KernelChoice
 from sparsegpc._estimators.kernels.sklearn_kernels import walk
 from sparsegpc._estimators.learning import (
     Found,
@@ -30,6 +30,8 @@ from sparsegpc._estimators.messages.progress import print_line
 from sparsegpc.kernels import MainEffects
 
 MOST_ROWS, MOST_POINTS = 2000, 200
+# More effects would cost more time than all columns together.
+MOST_COLUMNS = 100
 # Where main effects help, so many iterations show it by a gain of so many nats.
 FIRST_ITERATIONS, FIRST_GAIN = 12, 1.0
 
@@ -69,7 +71,7 @@ def decide_main_effects(estimator, problem_of, rng):
         return Decision(with_effects if has_effects else without)
     problem = problem_of(without)
     n_varying = int(problem.spread.varies.sum())
-    if not 1 < n_varying <= MANY_COLUMNS or not learns(estimator, problem.parameters):
+    if not 1 < n_varying <= MOST_COLUMNS or not learns(estimator, problem.parameters):
         return Decision(without)
     simple = copy(estimator)
     simple.optimize_inducing, simple.n_restarts_optimizer = False, 0

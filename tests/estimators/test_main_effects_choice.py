@@ -277,12 +277,12 @@ def test_a_single_column_that_varies_has_no_effects(constant):
 
 
 def test_too_many_columns_have_no_effects(monkeypatch):
-    assert module.MANY_COLUMNS == 100
+    assert module.MOST_COLUMNS == 100
     X, _, y = additive()
     X = np.column_stack([X, np.full(N, 3.0)])
-    monkeypatch.setattr(module, "MANY_COLUMNS", 5)
+    monkeypatch.setattr(module, "MOST_COLUMNS", 5)
     assert has_effects(regressor().fit(X, y))
-    monkeypatch.setattr(module, "MANY_COLUMNS", 4)
+    monkeypatch.setattr(module, "MOST_COLUMNS", 4)
     assert not has_effects(regressor().fit(X, y))
 
 

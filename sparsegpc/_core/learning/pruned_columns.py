@@ -2,7 +2,8 @@
 
 There the gradient with respect to the length scale vanishes. A column whose effect changes fast may
 be pruned while other length scales are still poor, and no step would bring it back. So shorter
-length scales are tried, one column at a time, on a part of the rows.
+length scales are tried, one column at a time, on a part of the rows. If there are very many pruned
+columns, those are tried to which the bound reacts most.
 """
 
 import numpy as np
@@ -12,8 +13,9 @@ from sparsegpc._core.learning.fit_from import Climb
 
 # A column counts as pruned if its length scale is more than PRUNED times the shortest one. It is
 # brought back if that raises the objective by more than LEAST_GAIN nats, computed from at most
-# MOST_ROWS rows with sites solved to the tolerance SITES_TOL.
+# MOST_ROWS rows with sites solved to the tolerance SITES_TOL. At most MOST_COLUMNS are tried.
 MOST_ROWS, PRUNED, LEAST_GAIN, SITES_TOL = 500, 5.0, 1.0, 0.1
+MOST_COLUMNS = 100
 
 
 def bring_back(model, best, alternatives, progress):
@@ -37,6 +39,11 @@ def bring_back(model, best, alternatives, progress):
     ]
     if not pruned:
         return None
+    if len(pruned) > MOST_COLUMNS:
+        # The derivative by the inverse square of a length scale does not vanish at infinity.
+        slopes = model.prior.gradient(best.theta) - best.grad_theta
+        steepness = {k: slopes[k] * np.exp(2.0 * relative[k]) for k in pruned}
+        pruned = sorted(pruned, key=steepness.get, reverse=True)[:MOST_COLUMNS]
     part = model.at_most(MOST_ROWS)
     start = Climb(best.theta, best).continued_on(part)
 

@@ -17,8 +17,9 @@ SMOOTHNESS = {"rbf": np.inf, "matern12": 0.5, "matern32": 1.5, "matern52": 2.5}
 # effect that is not needed must be able to vanish.
 VARIANCE_BOUNDS, EFFECT_VARIANCE_BOUNDS = (1e-4, 1e9), (1e-10, 1e9)
 LENGTH_SCALE_RANGE = (1e-3, 1e4)
-# With more columns that vary, kernels by name have one length scale for all of them.
-MANY_COLUMNS = 100
+# Kernels by name have a length scale for each column if at most FEW_COLUMNS vary. More of them need
+# ROWS_PER_COLUMN times as many rows, and with more than MOST_COLUMNS it would take too long.
+FEW_COLUMNS, MOST_COLUMNS, ROWS_PER_COLUMN = 100, 1000, 5
 # At the start, the variance of all main effects together is this fraction of that of the rest, and
 # their length scales are this fraction of the columns' deviations.
 EFFECTS_SHARE, EFFECT_LENGTH = 0.3, 0.5
@@ -71,7 +72,8 @@ class KernelChoice(NamedTuple):
     def _is_by_column(self, spread):
         if len(spread.columns) == 1 or self.length_scales == "common":
             return False
-        return self.length_scales != "auto" or spread.varies.sum() <= MANY_COLUMNS
+        most = max(FEW_COLUMNS, min(MOST_COLUMNS, spread.n_rows // ROWS_PER_COLUMN))
+        return self.length_scales != "auto" or spread.varies.sum() <= most
 
     def _effects(self, spread, variance, variances):
         share = EFFECTS_SHARE * variance / len(spread.columns)

@@ -21,12 +21,13 @@ class Spread(NamedTuple):
     Gaussian with the same quartiles, the latter replaces it, as it is robust to outliers.
     ``distance`` is the root mean square distance of two rows with these deviations. Both are 1 if
     no column varies. ``varies`` (D,) marks the columns that vary by so much that their variance
-    does not underflow; the deviations of the others are 1.
+    does not underflow; the deviations of the others are 1. ``n_rows`` is the number of rows.
     """
 
     columns: np.ndarray
     distance: float
     varies: np.ndarray
+    n_rows: int
 
 
 def measure_spread(X, weight):
@@ -39,7 +40,7 @@ def measure_spread(X, weight):
     varies = X.max(axis=0) > X.min(axis=0)
     refuse_overflow(X, "X", varies)
     if not varies.any():
-        return Spread(np.ones(X.shape[1]), 1.0, varies)
+        return Spread(np.ones(X.shape[1]), 1.0, varies, len(X))
     if isinstance(X, RowSource):
         few = spaced_rows(X, QUARTILE_ROWS)
         quartiles = _quartiles(X[few], weight[few])
@@ -64,7 +65,7 @@ def measure_spread(X, weight):
     columns = np.ones(len(varies))
     columns[varies] = np.where(deviation > 0.0, deviation, 1.0)
     varies[varies] = deviation > 0.0
-    return Spread(columns, float(np.sqrt(2.0) * np.linalg.norm(deviation)), varies)
+    return Spread(columns, float(np.sqrt(2.0) * np.linalg.norm(deviation)), varies, len(X))
 
 
 def joint_scale(spread):

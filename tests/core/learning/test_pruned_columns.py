@@ -64,6 +64,18 @@ def test_length_scales_that_are_all_long_are_not_pruned():
     assert not progress.history()["n_samples"].size
 
 
+@pytest.mark.parametrize("most", [1, 2])
+def test_of_very_many_pruned_columns_the_most_promising_are_tried(monkeypatch, most):
+    """The bound rises with the inverse square of the second length scale, not with the third."""
+    monkeypatch.setattr(module, "MOST_COLUMNS", most)
+    model, progress = make_model(lambda X: X[:, 0] + 0.5 * X[:, 1] ** 2 - 1.0), Progress()
+    best = evaluated(model, [SHORT[1], LONG, LONG])
+    theta = bring_back(model, best, ALTERNATIVES, progress)
+    assert theta[2] in SHORT
+    np.testing.assert_array_equal(theta[[0, 1, 3]], best.theta[[0, 1, 3]])
+    assert len(progress.history()["n_samples"]) == 1 + most * len(SHORT)
+
+
 def test_a_stop_ends_the_trials():
     model, progress = make_model(fast_and_slow), Progress()
     progress.stopped = True

@@ -5,9 +5,15 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
-from sparsegpc._estimators.kernels.named_kernels import MANY_COLUMNS, SMOOTHNESS, KernelChoice
+from sparsegpc._estimators.kernels.named_kernels import (
+    FEW_COLUMNS,
+    MOST_COLUMNS,
+    ROWS_PER_COLUMN,
+    SMOOTHNESS,
+    KernelChoice,
+)
 from sparsegpc._estimators.kernels.sklearn_kernels import adapt_kernel
-from sparsegpc._estimators.kernels.spread import measure_spread
+from sparsegpc._estimators.kernels.spread import Spread, measure_spread
 from tests.estimators.kernels.kernel_cases import D, brute_force_spread, rows
 
 
@@ -60,14 +66,14 @@ def test_a_single_column_has_a_common_length_scale(rng):
 
 @pytest.mark.parametrize("main_effects", [True, False])
 def test_very_many_columns_have_a_common_length_scale_unless_the_user_wants_more(main_effects):
-    assert MANY_COLUMNS == 100
-    X = np.random.RandomState(0).randn(5, MANY_COLUMNS + 2)
+    assert FEW_COLUMNS == 100
+    X = np.random.RandomState(0).randn(5, FEW_COLUMNS + 2)
     X[:, 0] = 3.0
     n_columns = len(X[0])
     for first, length_scales, expected in (
         (0, "auto", 1),
         (1, "auto", 1),
-        (2, "auto", MANY_COLUMNS),
+        (2, "auto", FEW_COLUMNS),
         (0, "tied", n_columns),
         (0, "free", n_columns),
         (2, "common", 1),
@@ -78,6 +84,25 @@ def test_very_many_columns_have_a_common_length_scale_unless_the_user_wants_more
             assert np.size(kernel.k2.length_scale) == np.size(kernel.k2.variance) == expected
             kernel = kernel.k1
         assert np.size(kernel.k2.length_scale) == expected
+
+
+@pytest.mark.parametrize(
+    ("n_rows", "n_columns", "expected"),
+    [
+        (ROWS_PER_COLUMN * 120, 120, 120),
+        (ROWS_PER_COLUMN * 120 - 1, 120, 1),
+        (ROWS_PER_COLUMN * 120, 121, 1),
+        (10**6, MOST_COLUMNS, MOST_COLUMNS),
+        (10**6, MOST_COLUMNS + 1, 1),
+    ],
+)
+def test_more_columns_need_more_rows_for_a_length_scale_each(n_rows, n_columns, expected):
+    spread = Spread(np.ones(n_columns), 1.0, np.ones(n_columns, dtype=bool), n_rows)
+    choice = KernelChoice(None)
+    kernel = choice.resolve(spread)
+    assert np.size(kernel.k2.length_scale) == expected
+    prior = choice.prior(adapt_kernel(kernel, n_columns), spread)
+    assert len(prior.factors) == (expected > 1)
 
 
 @pytest.mark.parametrize("length_scales", ["common", "free"])
