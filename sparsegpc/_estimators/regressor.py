@@ -108,8 +108,8 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
         per row. None means 200, and more if these are too few: if they leave a `cost_per_row_` of
         more than 0.005, or if neighbouring rows deviate from the mean in the same direction.
         Learning then goes on with so many points that an evaluation of the bound takes as long as
-        for 20 000 rows and 200 points. That is 632 points for 2000 rows, 282 for 10 000, 200 for
-        20 000 or more, and fewer for several outputs. Where these are still too few, they move
+        for 50 000 rows and 200 points. That is 1000 points for 2000 rows, 447 for 10 000, 200 for
+        50 000 or more, and fewer for several outputs. Where these are still too few, they move
         (`optimize_inducing`). No points are added with ``optimize_inducing=True``, or if `selector`
         is not a name.
         "auto" doubles the number of points until the certificate is at most `certificate_tol` and

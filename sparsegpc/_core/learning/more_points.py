@@ -18,7 +18,7 @@ from sparsegpc._core.rows.sources import spaced_rows, take_rows
 # The number of points with which learning begins, and with which it ends if there are many rows.
 FIRST_POINTS = 200
 # With fewer rows, there may be so many points that an evaluation costs as much as with these rows.
-FULL_COST_ROWS = 20_000
+FULL_COST_ROWS = 50_000
 # The first points are too few if the variance that they leave unexplained costs so many nats a row,
 LEAST_COST_PER_ROW = 0.005
 # or if deviations at neighbouring rows have at least this correlation, and so many standard errors.
