@@ -7,9 +7,10 @@ The node follows the protocol of `families`. D exponentials of (M, N) arrays wou
 time. A column with few distinct values needs them at these values only: its part of the matrix is
 that at its r values, (M, r), times an indicator matrix, (r, N), which has a one where the row has
 the value. An effect whose length scale is not short is a smooth function of x, which interpolation
-between r Chebyshev points gives to rounding: its part is that at these points, (M, r), times the
-values of the Lagrange polynomials, (r, N) (Berrut, Trefethen 2004). Derivatives are those at the
-points. Only the other effects take (M, N) exponentials, which a pullback computes again.
+between r Chebyshev points gives to rounding: its part is a matrix of coefficients, (M, r), which
+follow from that at these points, times r Chebyshev polynomials, (r, N) (Trefethen 2013, chapter 4).
+Derivatives are those at the points. Only the other effects take (M, N) exponentials, which a
+pullback computes again.
 """
 
 from typing import NamedTuple
@@ -20,11 +21,11 @@ from sparsegpc._core.rows.blocks import strips
 
 # Up to so many distinct values of a column in a block of rows, the product with zeros and ones
 # takes less time than the exponentials.
-FEW_VALUES = 32
+FEW_VALUES = 64
 # As for distinct values; and the largest error of interpolation, in units of the variance.
 MOST_CHEBYSHEV_POINTS, INTERPOLATION_ERROR = 60, 1e-15
 # Elements of the arrays of an elementwise step, four of which should fit the processor's cache.
-STRIP_ELEMENTS = 2**15
+STRIP_ELEMENTS = 2**13
 # Rows for which indicators and polynomials are in memory at once, and the most elements of these.
 PIECE_ROWS, PIECE_ELEMENTS = 1024, 2**20
 
@@ -95,22 +96,25 @@ class MainEffects:
         K = np.zeros((len(Z), len(X)))
         _add_values(at_rows, K)
         if tables:
-            parts = [_add_values([e], np.zeros((len(Z), len(e.x)))) for e in at_values]
-            values = np.hstack(parts)
-            for rows, weights in _weights(tables, X, centre):
-                K[:, rows] += values @ weights
+            coefficients = np.hstack(
+                [
+                    _add_values([e], np.zeros((len(Z), len(e.x)))) @ table.from_values
+                    for table, e in zip(tables.values(), at_values, strict=True)
+                ]
+            )
+            for rows, basis in _bases(tables, X, centre):
+                K[:, rows] += coefficients @ basis
 
         def pullback(adjoint, wrt_Z=False):
             at_values, at_rows = effects()
             result = np.empty((2 + len(Z), Z.shape[1]))
             result[:, others] = _contract(at_rows, adjoint, wrt_Z)
             if tables:
-                by_value = sum(adjoint[:, rows] @ w.T for rows, w in _weights(tables, X, centre))
+                total = sum(adjoint[:, rows] @ basis.T for rows, basis in _bases(tables, X, centre))
                 ends = np.cumsum([len(e.x) for e in at_values])[:-1]
-                for d, e, part in zip(
-                    tables, at_values, np.split(by_value, ends, axis=1), strict=True
-                ):
-                    result[:, [d]] = _contract([e], part, wrt_Z)
+                parts = np.split(total, ends, axis=1)
+                for (d, table), e, part in zip(tables.items(), at_values, parts, strict=True):
+                    result[:, [d]] = _contract([e], part @ table.from_values.T, wrt_Z)
             by_length_scale, by_variance, grad_Z = result[0], result[1], result[2:]
             gradient = self._by_parameter(by_length_scale, by_variance)
             return gradient, grad_Z / length_scales if wrt_Z else None
@@ -132,7 +136,12 @@ class _DistinctValues(NamedTuple):
 
     values: np.ndarray
 
-    def weights(self, x):
+    @property
+    def from_values(self):
+        """The matrix (r, r) that turns values into coefficients of the basis."""
+        return np.eye(len(self.values))
+
+    def basis(self, x):
         """Return (r, n) ones where a row has one of the values, and zeros elsewhere."""
         return (self.values[:, None] == x).astype(np.float64)
 
@@ -151,19 +160,31 @@ class _ChebyshevPoints(NamedTuple):
     def values(self):
         return self.middle + self.half * self.unit
 
-    def weights(self, x):
-        """Return the Lagrange polynomials of the points at x, (r, n), by barycentric weights."""
-        signs = (-1.0) ** np.arange(len(self.unit))
-        signs[[0, -1]] *= 0.5
-        distances = (x - self.middle) / self.half - self.unit[:, None]
-        points, rows = np.nonzero(distances == 0.0)
-        distances[points, rows] = 1.0
-        weights = signs[:, None] / distances
-        weights /= weights.sum(axis=0)
-        # At a point its own polynomial is one, and all others are zero.
-        weights[:, rows] = 0.0
-        weights[points, rows] = 1.0
-        return weights
+    @property
+    def from_values(self):
+        """The matrix (r, r) that turns values at the points into coefficients of polynomials."""
+        k, last = np.arange(len(self.unit)), len(self.unit) - 1
+        halved = np.where((k == 0) | (k == last), 0.5, 1.0)
+        return np.cos(np.pi / last * np.outer(k, k)) * np.outer(halved, 2.0 / last * halved)
+
+    def basis(self, x):
+        """Return the Chebyshev polynomials at x, (r, n)."""
+        return _chebyshev_polynomials((x - self.middle) / self.half, len(self.unit) - 1)
+
+
+def _chebyshev_polynomials(x, degree):
+    """Return the Chebyshev polynomials up to a degree of at least one at x, (degree + 1, n)."""
+    T = np.empty((degree + 1, len(x)))
+    T[0], T[1] = 1.0, x
+    known = 1
+    while known < degree:
+        # T_(m + j) = 2 T_m T_j - T_(m - j)
+        new = min(known, degree - known)
+        rows = slice(known + 1, known + new + 1)
+        np.multiply(2.0 * T[known], T[1 : new + 1], out=T[rows])
+        T[rows] -= T[known - new : known][::-1]
+        known += new
+    return T
 
 
 def _tables(X, centre, length_scales):
@@ -213,13 +234,13 @@ def _few_values(X):
     return few
 
 
-def _weights(tables, X, centre):
-    """Yield slices of rows and the weights (r, n) of all tables' values at these rows."""
-    n_values = sum(len(table.values) for table in tables.values())
-    size = max(1, min(PIECE_ROWS, PIECE_ELEMENTS // n_values))
+def _bases(tables, X, centre):
+    """Yield slices of rows and the basis functions (r, n) of all tables at these rows."""
+    n_functions = sum(len(table.values) for table in tables.values())
+    size = max(1, min(PIECE_ROWS, PIECE_ELEMENTS // n_functions))
     for start in range(0, len(X), size):
         rows = slice(start, start + size)
-        parts = [table.weights(X[rows, d] - centre[d]) for d, table in tables.items()]
+        parts = [table.basis(X[rows, d] - centre[d]) for d, table in tables.items()]
         yield rows, np.vstack(parts)
 
 
