@@ -1,10 +1,10 @@
 """Fit a model from one start: select points and maximise the bound over theta in turns.
 
 Each selection uses the current kernel and site precisions. The maximisation after it continues with
-the Hessian learned so far. It ends early, as the next selection changes the bound by more than the
-last steps of a search. A new selection may lower the bound, so the best evaluation is kept, and
-only the search from there goes on to the tolerance. If the centroids of the rows around the first
-points have a higher bound, all points of the fit are centroids.
+the Hessian learned so far. With many rows it ends early, as the next selection changes the bound by
+more than the last steps of a search. A new selection may lower the bound, so the best evaluation is
+kept, and only the search from there goes on to the tolerance. If the centroids of the rows around
+the first points have a higher bound, all points of the fit are centroids.
 """
 
 from copy import copy
@@ -26,9 +26,9 @@ from sparsegpc._core.optimisers.bfgs import BFGSHessian
 # The fit ends after this many selections in a row that do not raise the bound. A single one may be
 # bad luck.
 PATIENCE = 2
-# A search that another selection may follow ends when the next step is expected to gain less than
-# this share of what the search has gained.
-EARLY_SHARE = 0.03
+# With at least MANY_ROWS, a search that another selection may follow ends when the next step is
+# expected to gain less than EARLY_SHARE of what the search has gained.
+MANY_ROWS, EARLY_SHARE = 5000, 0.03
 
 
 class Limits(NamedTuple):
@@ -123,7 +123,8 @@ def fit_from(model, start, selector, bounds, limits, first=None, report=None, ri
     if first is not None:
         points = with_noise_points(model, first, theta)
     is_only = limits.max_reselections == 0 or is_fixed(model, selector)
-    share = 0.0 if is_only else EARLY_SHARE
+    ends_early = len(model.weight) >= MANY_ROWS and not is_only and hessian is not None
+    share = EARLY_SHARE if ends_early else 0.0
     for _ in range(limits.max_reselections + 1):
         if points is None:
             points = select_points(model, selector, theta, states, current)
@@ -145,7 +146,7 @@ def fit_from(model, start, selector, bounds, limits, first=None, report=None, ri
         if n_worse == PATIENCE or limits.progress.stopped or is_only:
             break
         theta, states = current.theta, current.states
-    if not is_only and hessian is not None and not message:
+    if ends_early and not message:
         best, message = _maximized(model, best, bounds, hessian, rival, limits)
     return LocalFit(best, history, message, hessian)
 

@@ -35,8 +35,7 @@ def test_choosing_better_points_later_is_seen():
     assert result.bounds[1] > result.bounds[0] + 1.0
 
 
-def test_points_are_chosen_again_at_what_was_learned(monkeypatch):
-    monkeypatch.setattr(module, "EARLY_SHARE", 0.0)
+def test_points_are_chosen_again_at_what_was_learned():
     choose = ScriptedSelector(GOOD, BAD[0])
     model = make_model()
     learn(model, choose=choose, max_reselections=1)
@@ -55,7 +54,8 @@ def climbed(model, selector, max_reselections):
     return fit_from(model, start, selector, BOUNDS, limits)
 
 
-def test_the_best_points_alone_are_searched_to_the_tolerance():
+def test_with_many_rows_the_best_points_alone_are_searched_to_the_tolerance(monkeypatch):
+    monkeypatch.setattr(module, "MANY_ROWS", 0)
     choose, model = ScriptedSelector(GOOD, BAD[0]), make_model(tol=1e-6)
     found = climbed(model, choose, 1)
     top = climbed(make_model(tol=1e-6), FixedSelector(GOOD), 1).best.objective
@@ -68,8 +68,8 @@ def test_the_best_points_alone_are_searched_to_the_tolerance():
 
 def test_a_single_selection_is_searched_to_the_tolerance_at_once(monkeypatch):
     alike = []
-    for share in (0.03, 0.5):
-        monkeypatch.setattr(module, "EARLY_SHARE", share)
+    for many_rows in (0, np.inf):
+        monkeypatch.setattr(module, "MANY_ROWS", many_rows)
         for selector, n_more in ((FixedSelector(GOOD), 3), (PivotedSelector("argmax", 8), 0)):
             model = make_model()
             alike.append(
