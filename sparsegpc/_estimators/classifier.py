@@ -96,7 +96,7 @@ class SparseGPClassifier(ClassPredictions, BaseSparseGP):
     main_effects : bool or "auto", default="auto"
         Whether to add :class:`sparsegpc.kernels.MainEffects`, a function of each column by itself,
         to a kernel by name. It often helps where columns have strong effects of their own, and
-        makes each evaluation of the bound two to four times as expensive. With tied length scales,
+        makes each evaluation of the bound about twice as expensive. With tied length scales,
         the variances and the length scales of the effects are tied in the same way. "auto" fits
         both kernels to N rows, at most 2000, adds main effects if they raise the bound by more than
         log N nats, and goes on from the better fit. It leaves them out if `kernel` is an object, if
