@@ -30,7 +30,7 @@ from sparsegpc._estimators.messages.progress import print_line
 from sparsegpc.kernels import MainEffects
 
 MOST_ROWS, MOST_POINTS = 2000, 200
-# More effects would cost more time than all columns together.
+# Effects of more columns would take too long.
 MOST_COLUMNS = 100
 # Where main effects help, so many iterations show it by a gain of so many nats.
 FIRST_ITERATIONS, FIRST_GAIN = 12, 1.0

@@ -25,10 +25,10 @@ STEP, LEAST_CURVATURE = 0.01, 1e-6
 def measured_hessian(model, climb, selector, bounds, progress):
     """Return the `BFGSHessian` of the bound where a search stands, or None.
 
-    Eigenvalues of the Hessian are replaced by their absolute values, so that steps lead away from
-    a saddle point (Dauphin et al. 2014). It is not measured if that would not
-    pay, if the bound cannot be computed, or if `progress` is stopped. Cost P + 1 evaluations of the
-    gradient on `PART_ROWS` rows.
+    Eigenvalues of the Hessian are replaced by their absolute values, so that steps lead away from a
+    saddle point (Dauphin et al. 2014). The result is None if a search takes less time than the
+    measurement, if the bound cannot be computed, or if `progress` is stopped. Cost P + 1
+    evaluations of the gradient on `PART_ROWS` rows.
 
     Parameters
     ----------
@@ -42,7 +42,8 @@ def measured_hessian(model, climb, selector, bounds, progress):
     progress : Progress
     """
     n_rows, n_params = len(model.weight), len(climb.theta)
-    if n_rows < FEWEST_ROWS or not 0 < n_params <= MOST_PARAMETERS:
+    pays = n_rows >= FEWEST_ROWS and 0 < n_params <= MOST_PARAMETERS
+    if not pays or progress.stopped:
         return None
     part = model.subset(spaced_rows(model.weight, PART_ROWS))
     if not selector.fixed:

@@ -2,8 +2,8 @@
 
 There the gradient with respect to the length scale vanishes. A column whose effect changes fast may
 be pruned while other length scales are still poor, and no step would bring it back. So shorter
-length scales are tried, one column at a time, on a part of the rows. If there are very many pruned
-columns, those are tried to which the bound reacts most.
+length scales are tried, one column at a time, on a part of the rows. Of very many pruned columns
+only those are tried on which the bound depends most.
 """
 
 import numpy as np

@@ -127,6 +127,13 @@ def test_a_stop_ends_the_measurement():
     assert len(model.parts[0].seen) == 2
 
 
+def test_after_a_stop_nothing_is_measured():
+    model, progress = make_divided(400), Progress()
+    progress.stopped = True
+    assert measured(model, progress=progress) is None
+    assert model.parts == []
+
+
 @pytest.mark.parametrize("change", [{"FEWEST_ROWS": 401}, {"MOST_PARAMETERS": 1}])
 def test_it_is_not_measured_where_that_would_not_pay(monkeypatch, change):
     for name, value in change.items():
