@@ -67,7 +67,8 @@ class SparseGPGeneralizedRegressor(ResponsePredictions, BaseSparseGP):
     n_restarts_optimizer : int, default=0
         Number of further runs, each from hyperparameters drawn log-uniformly within their bounds.
     max_iter : int, default=100
-        Maximum number of optimiser steps for each choice of inducing points.
+        Maximum number of optimiser steps for each choice of inducing points, and with many rows
+        once more for the best one.
     tol : float, default=1e-5
         Tolerance of the bound, in nats per row.
     max_reselections : int, default=10

@@ -82,9 +82,9 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
         multiple of the columns' standard deviations. How strongly it does so is learned, too: the
         length scales stay about equal where the data say little, and differ where they say much.
         "free" means one for each column without a prior, and "common" one for all columns, in units
-        of X. "auto" leaves an object as it is. For a kernel by name it means "tied", or "common"
-        if more than 100 columns vary and these are more than 1000, or more than a fifth of the
-        rows. An object must have the length scales that "tied", "free" or "common" demands.
+        of X. "auto" leaves an object as it is. For a kernel by name it means "tied" if at most 100
+        columns vary, or at most 1000 with five rows or more for each; otherwise "common". An object
+        must have the length scales that "tied", "free" or "common" demands.
     main_effects : bool or "auto", default="auto"
         Whether to add :class:`sparsegpc.kernels.MainEffects`, a function of each column by itself,
         to a kernel by name. It often helps where columns have strong effects of their own, and
@@ -166,7 +166,8 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
     n_restarts_optimizer : int, default=0
         Number of further runs, each from hyperparameters drawn log-uniformly within their bounds.
     max_iter : int, default=100
-        Maximum number of optimiser steps for each choice of inducing points.
+        Maximum number of optimiser steps for each choice of inducing points, and with many rows
+        once more for the best one.
     tol : float, default=1e-5
         Tolerance of the bound, in nats per row.
     max_reselections : int, default=10

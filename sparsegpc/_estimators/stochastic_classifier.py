@@ -42,7 +42,8 @@ class StochasticSparseGPClassifier(ClassPredictions, SiteMinibatches):
         Covariance of f, as in :class:`SparseGPClassifier`. Its free hyperparameters start from a
         fit to a few thousand rows.
     length_scales : {"auto", "tied", "free", "common"}, default="auto"
-        Whether the columns have length scales of their own, as in :class:`SparseGPClassifier`.
+        Whether the columns have length scales of their own, as in :class:`SparseGPClassifier`. The
+        rows that "auto" counts are those from which the start values are learned, at most 2000.
     main_effects : bool, default=False
         Whether to add a function of each column to the kernel, as in :class:`SparseGPClassifier`.
     likelihood : str or likelihood, default="auto"

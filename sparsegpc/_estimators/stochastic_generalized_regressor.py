@@ -40,7 +40,8 @@ class StochasticSparseGPGeneralizedRegressor(ResponsePredictions, SiteMinibatche
         Covariance of f, as in :class:`SparseGPRegressor`. Its free hyperparameters start from a fit
         to a few thousand rows.
     length_scales : {"auto", "tied", "free", "common"}, default="auto"
-        Whether the columns have length scales of their own, as in :class:`SparseGPRegressor`.
+        Whether the columns have length scales of their own, as in :class:`SparseGPRegressor`. The
+        rows that "auto" counts are those from which the start values are learned, at most 2000.
     main_effects : bool, default=False
         Whether to add a function of each column to the kernel, as in :class:`SparseGPRegressor`.
     likelihood : str or ResponseLikelihood, default="auto"

@@ -56,7 +56,8 @@ class StochasticSparseGPRegressor(GaussianPredictions, BaseMinibatches):
         Covariance of f, as in :class:`SparseGPRegressor`, but a WhiteKernel raises a ValueError.
         Its free hyperparameters start from a fit to a few thousand rows.
     length_scales : {"auto", "tied", "free", "common"}, default="auto"
-        Whether the columns have length scales of their own, as in :class:`SparseGPRegressor`.
+        Whether the columns have length scales of their own, as in :class:`SparseGPRegressor`. The
+        rows that "auto" counts are those from which the start values are learned, at most 2000.
     main_effects : bool, default=False
         Whether to add a function of each column to the kernel, as in :class:`SparseGPRegressor`.
     n_inducing : int, default=200

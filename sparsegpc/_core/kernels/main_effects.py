@@ -8,7 +8,8 @@ time. A column with few distinct values needs them at these values only: its par
 that at its r values, (M, r), times an indicator matrix, (r, N), which has a one where the row has
 the value. An effect whose length scale is not short is a smooth function of x, which interpolation
 between r Chebyshev points gives to rounding: its part is a matrix of coefficients, (M, r), which
-follow from that at these points, times r Chebyshev polynomials, (r, N) (Trefethen 2013, chapter 4).
+follow from the exponentials there, times r Chebyshev polynomials, (r, N) (Trefethen 2013, chapter
+4).
 Derivatives are those at the points. Only the other effects take (M, N) exponentials, which a
 pullback computes again.
 """

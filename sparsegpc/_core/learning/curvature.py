@@ -14,7 +14,7 @@ from sparsegpc._core.learning.inducing_points import select_points
 from sparsegpc._core.optimisers.bfgs import BFGSHessian
 from sparsegpc._core.rows.sources import spaced_rows
 
-# With fewer rows or more hyperparameters, a search takes less time than the measurement.
+# With fewer rows or more hyperparameters, the measurement does not pay.
 FEWEST_ROWS, MOST_PARAMETERS = 5000, 150
 # The part has so many rows, and at least so many points.
 PART_ROWS, FEWEST_POINTS = 1250, 50
@@ -26,9 +26,9 @@ def measured_hessian(model, climb, selector, bounds, progress):
     """Return the `BFGSHessian` of the bound where a search stands, or None.
 
     Eigenvalues of the Hessian are replaced by their absolute values, so that steps lead away from a
-    saddle point (Dauphin et al. 2014). The result is None if a search takes less time than the
-    measurement, if the bound cannot be computed, or if `progress` is stopped. Cost P + 1
-    evaluations of the gradient on `PART_ROWS` rows.
+    saddle point (Dauphin et al. 2014). The result is None if the measurement does not pay, if
+    it fails, or if `progress` is stopped. Cost a selection of points and P + 1 evaluations of the
+    gradient, on `PART_ROWS` rows.
 
     Parameters
     ----------
@@ -51,12 +51,12 @@ def measured_hessian(model, climb, selector, bounds, progress):
         selector = selector.limited(max(n_points, FEWEST_POINTS))
     try:
         slopes = _slopes(part, climb.continued_on(part), selector, bounds, progress)
+        if slopes is None or not np.isfinite(slopes).all():
+            return None
+        values, vectors = np.linalg.eigh(0.5 * (slopes + slopes.T) / part.total_weight)
     except LinAlgError:
         # The search learns the Hessian as it goes.
         return None
-    if slopes is None or not np.isfinite(slopes).all():
-        return None
-    values, vectors = np.linalg.eigh(0.5 * (slopes + slopes.T) / part.total_weight)
     values = np.maximum(np.abs(values), LEAST_CURVATURE)
     return BFGSHessian.known(vectors * values @ vectors.T)
 
@@ -81,6 +81,7 @@ def _slopes(part, start, selector, bounds, progress):
     for k, high in enumerate(bounds[:, 1]):
         if progress.stopped:
             return None
+        # Bounds are further apart than STEP.
         step = STEP if theta[k] + STEP <= high else -STEP
         there, _ = gradient(theta + step * (np.arange(len(theta)) == k), states)
         slopes.append((here - there) / step)

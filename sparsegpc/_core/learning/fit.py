@@ -1,12 +1,12 @@
 """Fit a model: alternate gradient steps in the hyperparameters with the selection of points.
 
 The starts are first fitted to few rows (`few_rows`), and the model is fitted from the best end
-(`fit_from`). If there are many rows, growing subsets are fitted first (`growing_subsets`). A fit
-that ends at the trivial optimum, where f is constant, is repeated with the line search of L-BFGS-B
-and then from the other starts. If `move_points` is true, the locations of the points are optimised
-afterwards (`moved_points`). If there are many rows for each point, all this is done on a quarter
-of the rows, and only a few more moves on all rows. Finally the sites are solved to a tighter
-tolerance.
+(`fit_from`). If there are many rows, growing subsets are fitted first (`growing_subsets`), and the
+Hessian is measured where the search on all rows begins (`curvature`). A fit that ends at the
+trivial optimum, where f is constant, is repeated with the line search of L-BFGS-B and then from the
+other starts. If `move_points` is true, the locations of the points are optimised afterwards
+(`moved_points`). If there are many rows for each point, all this is done on a quarter of the rows,
+and only a few more moves on all rows. Finally the sites are solved to a tighter tolerance.
 """
 
 from typing import NamedTuple

@@ -34,8 +34,8 @@ MANY_ROWS, EARLY_SHARE = 5000, 0.03
 class Limits(NamedTuple):
     """Limits of a fit.
 
-    ``max_iter`` limits the iterations over theta for one selection of points, and
-    ``max_reselections`` the selections after the first. ``progress`` records all evaluations and
+    ``max_iter`` limits the iterations of one search over theta, and ``max_reselections`` the
+    selections after the first. ``progress`` records all evaluations and
     may stop the fit.
     """
 
@@ -116,7 +116,7 @@ def fit_from(model, start, selector, bounds, limits, first=None, report=None, ri
     -------
     LocalFit
     """
-    best, message, history, n_worse = None, "", [], 0
+    best, message, best_at, history, n_worse = None, "", 0, [], 0
     theta, states, hessian = start
     states = model.initial_state() if states is None else states
     points, current = None, None
@@ -142,12 +142,13 @@ def fit_from(model, start, selector, bounds, limits, first=None, report=None, ri
             report(len(history), len(current.points.Z), current.elbo)
         n_worse = 0 if best is None or current.objective > reached + model.tol else n_worse + 1
         if best is None or current.objective > reached:
-            best, message = current, end
+            best, message, best_at = current, end, len(history) - 1
         if n_worse == PATIENCE or limits.progress.stopped or is_only:
             break
         theta, states = current.theta, current.states
     if ends_early and not message:
         best, message = _maximized(model, best, bounds, hessian, rival, limits)
+        history[best_at] = best.elbo
     return LocalFit(best, history, message, hessian)
 
 

@@ -2,7 +2,8 @@ r"""Fit growing subsets of the rows, each from the result of the one before.
 
 On a subset, the optimum and the Hessian are close to those on all rows, and each evaluation is
 cheap. Each fit passes its hyperparameters, posterior of f and Hessian on to the next, so the fit of
-all rows needs few iterations.
+all rows needs few iterations. That of all rows has its Hessian measured, if that pays
+(`curvature`).
 
 The optimal length scales depend on the numbers of rows and points: with the same number of points,
 they are shorter for fewer rows. Among the rules tried, :math:`M \propto \sqrt N` ended closest to

@@ -98,7 +98,8 @@ def fit_further(model, result, selector, bounds, limits, report=None):
     ----------
     model : SparseModel
     result : FitResult
-        Its hyperparameters and sites are where the search begins.
+        Its hyperparameters and sites are where the search begins, and its Hessian if that is not
+        measured (`curvature`).
     selector : PivotedSelector
     bounds : ndarray of shape (P, 2)
     limits : Limits
@@ -106,8 +107,10 @@ def fit_further(model, result, selector, bounds, limits, report=None):
         See `fit_from`.
     """
     n_before, before = model.counts.full_evaluations, result.best
-    end = Climb(before.theta, before)
-    hessian = measured_hessian(model, end, selector, bounds, limits.progress) or result.hessian
+    hessian = result.hessian
+    if limits.max_iter:
+        end = Climb(before.theta, before)
+        hessian = measured_hessian(model, end, selector, bounds, limits.progress) or hessian
     if hessian is None:
         hessian = unknown_hessian(model, len(before.theta))
     try:

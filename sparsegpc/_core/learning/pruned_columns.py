@@ -3,7 +3,7 @@
 There the gradient with respect to the length scale vanishes. A column whose effect changes fast may
 be pruned while other length scales are still poor, and no step would bring it back. So shorter
 length scales are tried, one column at a time, on a part of the rows. Of very many pruned columns
-only those are tried on which the bound depends most.
+only those are tried for which the bound rises fastest with the inverse square of the length scale.
 """
 
 import numpy as np
@@ -40,7 +40,8 @@ def bring_back(model, best, alternatives, progress):
     if not pruned:
         return None
     if len(pruned) > MOST_COLUMNS:
-        # The derivative by the inverse square of a length scale does not vanish at infinity.
+        # The derivative with respect to the inverse square of a length scale does not vanish at an
+        # infinite one.
         slopes = model.prior.gradient(best.theta) - best.grad_theta
         steepness = {k: slopes[k] * np.exp(2.0 * relative[k]) for k in pruned}
         pruned = sorted(pruned, key=steepness.get, reverse=True)[:MOST_COLUMNS]

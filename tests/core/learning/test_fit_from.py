@@ -61,6 +61,7 @@ def test_with_many_rows_the_best_points_alone_are_searched_to_the_tolerance(monk
     top = climbed(make_model(tol=1e-6), FixedSelector(GOOD), 1).best.objective
     np.testing.assert_array_equal(found.best.points.Z, GOOD)
     assert found.best.objective == pytest.approx(top, abs=1e-4)
+    assert found.bounds[0] == found.best.elbo > found.bounds[1]
     theta, _ = choose.asked[1]
     early = make_model().evaluate(theta, InducingPoints(GOOD, None, None), found.best.states)
     assert early.objective < top - 1e-3

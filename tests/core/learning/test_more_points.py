@@ -5,7 +5,7 @@ import pytest
 from numpy.linalg import LinAlgError
 from numpy.testing import assert_array_equal
 
-from sparsegpc._core.learning import growing_subsets, more_points
+from sparsegpc._core.learning import curvature, growing_subsets, more_points
 from sparsegpc._core.learning.fit import STOPPED
 from sparsegpc._core.learning.fit_from import Limits
 from sparsegpc._core.learning.more_points import (
@@ -67,6 +67,19 @@ def test_the_hessian_of_the_first_fit_saves_evaluations():
         further(model, few if is_known else few._replace(hessian=None), 12)
         counts.append(model.counts.evaluations - n_before)
     assert counts[0] <= counts[1]
+
+
+def test_many_rows_have_their_hessian_measured_if_hyperparameters_are_learned(monkeypatch):
+    monkeypatch.setattr(curvature, "FEWEST_ROWS", 100)
+    monkeypatch.setattr(curvature, "PART_ROWS", 50)
+    model = make_divided(200)
+    few = learn(model, choose=PivotedSelector("argmax", 3))
+    sizes = []
+    for max_iter in (0, 30):
+        model.parts.clear()
+        assert further(model, few, 8, max_iter=max_iter).best.elbo >= few.best.elbo
+        sizes.append(model.sizes)
+    assert sizes == [[], [50]]
 
 
 def test_points_that_lower_the_bound_are_not_kept():
