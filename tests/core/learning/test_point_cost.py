@@ -106,7 +106,7 @@ def test_removals_that_lose_too_much_are_undone(monkeypatch):
     before = fitted(model, theta)
     found = keep_worthwhile_points(model, before, cost, progress)
     worth = found.best.elbo - cost * len(found.best.points.Z)
-    assert worth >= before.best.elbo - cost * N_POINTS
+    assert worth >= before.best.elbo - cost * N_POINTS - 1e-9
     assert len(offered) < 20
 
 
