@@ -201,7 +201,7 @@ def test_points_that_are_too_few_move():
 def test_points_move_on_a_part_of_many_rows_first(monkeypatch):
     monkeypatch.setattr(growing_subsets, "FEWEST_ROWS", 100)
     model = make_divided(2000)
-    few = learn(model, choose=PivotedSelector("argmax", 5))
+    few = learn(model, choose=PivotedSelector("argmax", 4))
     model.parts.clear()
     n_before = model.counts.full_evaluations
     found = moved(model, few)
