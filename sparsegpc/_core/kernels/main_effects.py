@@ -9,8 +9,7 @@ that at its r values, (M, r), times an indicator matrix, (r, N), which has a one
 the value. An effect whose length scale is not short is a smooth function of x, which interpolation
 between r Chebyshev points gives to rounding: its part is a matrix of coefficients, (M, r), which
 follow from the exponentials there, times r Chebyshev polynomials, (r, N) (Trefethen 2013, chapter
-4).
-Derivatives are those at the points. Only the other effects take (M, N) exponentials, which a
+4). Derivatives are those at the points. Only the other effects take (M, N) exponentials, which a
 pullback computes again.
 """
 

@@ -10,14 +10,14 @@ gradient for each hyperparameter.
 import numpy as np
 from numpy.linalg import LinAlgError
 
+from sparsegpc._core.learning.growing_subsets import for_fewer_rows, of_any_rows
 from sparsegpc._core.learning.inducing_points import select_points
 from sparsegpc._core.optimisers.bfgs import BFGSHessian
-from sparsegpc._core.rows.sources import spaced_rows
 
 # With fewer rows or more hyperparameters, the measurement does not pay.
 FEWEST_ROWS, MOST_PARAMETERS = 5000, 150
-# The part has so many rows, and at least so many points.
-PART_ROWS, FEWEST_POINTS = 1250, 50
+# The part has so many rows.
+PART_ROWS = 1250
 # The change of theta between two gradients, and the least curvature in nats per row.
 STEP, LEAST_CURVATURE = 0.01, 1e-6
 
@@ -35,8 +35,7 @@ def measured_hessian(model, climb, selector, bounds, progress):
     model : SparseModel
     climb : Climb
     selector : PivotedSelector or FixedSelector
-        Selects the points for all rows; for the part there are fewer in proportion to the square
-        root of the number of rows.
+        Selects the points for all rows; for the part see `for_fewer_rows`.
     bounds : ndarray of shape (P, 2)
         Lower and upper bounds of theta.
     progress : Progress
@@ -45,11 +44,9 @@ def measured_hessian(model, climb, selector, bounds, progress):
     pays = n_rows >= FEWEST_ROWS and 0 < n_params <= MOST_PARAMETERS
     if not pays or progress.stopped:
         return None
-    part = model.subset(spaced_rows(model.weight, PART_ROWS))
-    if not selector.fixed:
-        n_points = round(selector.n_points * (PART_ROWS / n_rows) ** 0.5)
-        selector = selector.limited(max(n_points, FEWEST_POINTS))
+    part = model.at_most(PART_ROWS)
     try:
+        selector = for_fewer_rows(of_any_rows(model, selector, climb.theta), PART_ROWS / n_rows)
         slopes = _slopes(part, climb.continued_on(part), selector, bounds, progress)
         if slopes is None or not np.isfinite(slopes).all():
             return None

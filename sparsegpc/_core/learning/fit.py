@@ -276,12 +276,9 @@ class _Fit:
                     self._model, climb, self._selector, self._bounds, limits, self._weak_prior
                 )
             start = climb.continued_on(self._model)
-            hessian = measured_hessian(
-                self._model, climb, self._selector, self._bounds, limits.progress
-            )
-            if hessian is not None:
-                start = start._replace(hessian=hessian)
-            found = self._fit_from(start, first)
+            options = climb, self._selector, self._bounds, limits.progress
+            hessian = measured_hessian(self._model, *options) or start.hessian
+            found = self._fit_from(start._replace(hessian=hessian), first)
             if found is not None and (limits.progress.stopped or not self._is_trivial(found)):
                 return
         self._fit_from(Start(climb.theta), first)

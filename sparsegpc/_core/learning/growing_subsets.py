@@ -45,10 +45,7 @@ def subsets(model, selector, theta, weak_prior=None):
         return
     selector = of_any_rows(model, selector, theta)
     for size in _sizes(n_rows):
-        part = selector
-        if not selector.fixed:
-            n_points = round(selector.n_points * (size / n_rows) ** 0.5)
-            part = selector.limited(max(n_points, FEWEST_POINTS))
+        part = for_fewer_rows(selector, size / n_rows)
         if size >= ROWS_PER_POINT * part.n_points:
             yield model.subset(spaced_rows(model.weight, size), weak_prior), part
 
@@ -60,6 +57,17 @@ def subset_for_moves(model, n_points, weak_prior=None):
     if n_rows < FEWEST_ROWS or size < ROWS_PER_MOVED_POINT * n_points:
         return None
     return model.subset(spaced_rows(model.weight, size), weak_prior)
+
+
+def for_fewer_rows(selector, share):
+    """Return the selector of points for this share of the rows.
+
+    The number of points is in proportion to the square root of the number of rows, but at least
+    `FEWEST_POINTS`. A fixed selector stays as it is.
+    """
+    if selector.fixed:
+        return selector
+    return selector.limited(max(round(selector.n_points * share**0.5), FEWEST_POINTS))
 
 
 def of_any_rows(model, selector, theta):

@@ -40,8 +40,8 @@ def bring_back(model, best, alternatives, progress):
     if not pruned:
         return None
     if len(pruned) > MOST_COLUMNS:
-        # The derivative with respect to the inverse square of a length scale does not vanish at an
-        # infinite one.
+        # The derivative with respect to the inverse square of a length scale does not vanish
+        # where that is infinite.
         slopes = model.prior.gradient(best.theta) - best.grad_theta
         steepness = {k: slopes[k] * np.exp(2.0 * relative[k]) for k in pruned}
         pruned = sorted(pruned, key=steepness.get, reverse=True)[:MOST_COLUMNS]

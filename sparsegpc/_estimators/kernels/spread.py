@@ -21,8 +21,8 @@ class Spread(NamedTuple):
     Gaussian with the same quartiles, the latter replaces it, as it is robust to outliers.
     ``distance`` is the root mean square distance of two rows with these deviations. Both are 1 if
     no column varies. ``varies`` (D,) marks the columns that vary by so much that their variance
-    does not underflow; the deviations of the others are 1. ``n_rows`` is the number
-    of rows, where copies of a row that were merged count once.
+    does not underflow; the deviations of the others are 1. ``n_rows`` is the number of
+    rows, where copies of a row that were merged count once.
     """
 
     columns: np.ndarray

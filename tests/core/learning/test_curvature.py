@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.linalg import LinAlgError
 
-from sparsegpc._core.learning import curvature
+from sparsegpc._core.learning import curvature, growing_subsets
 from sparsegpc._core.learning.curvature import measured_hessian
 from sparsegpc._core.learning.fit_from import Climb
 from sparsegpc._core.learning.inducing_points import select_points
@@ -31,7 +31,7 @@ THETA = np.log([2.0, 0.8])
 def few(monkeypatch):
     monkeypatch.setattr(curvature, "FEWEST_ROWS", 300)
     monkeypatch.setattr(curvature, "PART_ROWS", 100)
-    monkeypatch.setattr(curvature, "FEWEST_POINTS", 5)
+    monkeypatch.setattr(growing_subsets, "FEWEST_POINTS", 5)
 
 
 def measured(model, theta=THETA, selector=SELECTOR, bounds=BOUNDS, progress=None):
@@ -78,6 +78,15 @@ def test_the_points_are_those_of_a_selector_that_has_them():
     model = make_divided(400)
     assert measured(model, selector=FixedSelector(GOOD)) is not None
     assert {m for _, _, m in model.parts[0].seen} == {len(GOOD)}
+
+
+def test_points_in_a_given_order_of_all_rows_serve_the_part():
+    model, order = make_divided(400), np.random.RandomState(0).permutation(400)
+    selector = PivotedSelector("order", 7, order=order)
+    chosen = select_points(model, selector, THETA, model.initial_state())
+    ordered = measured(model, selector=selector)
+    given = measured(model, selector=FixedSelector(chosen.Z))
+    np.testing.assert_array_equal(ordered.matrix, given.matrix)
 
 
 def test_there_are_at_least_a_few_points():
