@@ -358,10 +358,11 @@ class BaseSparseGP(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
         -------
         list of FitWarning
         """
-        _, starts, first, found = decision
+        _, starts, first, begun, found = decision
         if found is None:
             warm = starts is None and self.warm_start and hasattr(self, "_theta")
-            found = search(self, problem, rng, warm=warm, starts=starts, first=first)
+            known = {"starts": starts, "first": first, "begun": begun}
+            found = search(self, problem, rng, warm=warm, **known)
         result, growth = found
         result = improve_points(self, problem, result, rng)
         result = pay_for_points(self, problem, result)

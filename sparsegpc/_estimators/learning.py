@@ -77,7 +77,7 @@ def evaluated_last(found, problem):
     return found._replace(result=result._replace(best=best))
 
 
-def search(estimator, problem, rng, *, warm=False, starts=None, first=None):
+def search(estimator, problem, rng, *, warm=False, starts=None, first=None, begun=None):
     """Learn hyperparameters and points according to the parameters of an estimator.
 
     Parameters
@@ -93,6 +93,9 @@ def search(estimator, problem, rng, *, warm=False, starts=None, first=None):
     first : InducingPoints or None
         The first points. Without them, or with ``n_inducing="auto"``, those of the last fit are
         used if `warm`, or else points are selected.
+    begun : Climb or None
+        A climb from the only start that has begun on a part of the rows. With ``n_inducing="auto"``
+        only the start is used.
 
     Returns
     -------
@@ -105,7 +108,7 @@ def search(estimator, problem, rng, *, warm=False, starts=None, first=None):
         choose = point_selector(estimator, problem, rng, warm)
         if warm:
             first = _last_points(estimator, choose, problem.rows)
-        return Found(_search(estimator, problem, rng, choose, warm, starts, first))
+        return Found(_search(estimator, problem, rng, choose, warm, starts, first, begun))
     rows = problem.rows
 
     def fit_points(n_points, starts_then):
@@ -268,7 +271,7 @@ def learns(estimator, parameters):
     return estimator.optimizer is not None and len(parameters.theta) > 0
 
 
-def _search(estimator, problem, rng, choose, warm, starts, first):
+def _search(estimator, problem, rng, choose, warm, starts, first, begun=None):
     """Return the `FitResult` for one choice of points."""
     parameters, max_iter = problem.parameters, estimator.max_iter
     is_learned = learns(estimator, parameters)
@@ -297,6 +300,7 @@ def _search(estimator, problem, rng, choose, warm, starts, first):
         restarts=[*own, *_restarts(estimator, problem, rng)] if is_learned else [],
         fallbacks=fallbacks,
         first=first,
+        begun=begun,
         weak_prior=weak_prior(parameters, problem.spread),
         alternatives=alternatives,
         report=_reporter(estimator, problem),

@@ -1,9 +1,10 @@
 """Decide by the bound whether main effects belong in the kernel.
 
-Models with and without them are fitted to at most `MOST_ROWS` rows, the former from the end of the
-latter. Main effects have to raise the bound, with the prior of their own hyperparameters, by more
-than log N. That is the penalty of the Bayesian information criterion for two parameters, a variance
-and a length scale that are common to all effects; the prior penalises their differences.
+Models with and without them are fitted to a part of the rows, the former from the end of the
+latter. Noisy data need many rows to show more than a smooth function, so of very many rows a larger
+part decides. Main effects have to raise the bound, with the prior of their own hyperparameters, by
+more than log N. That is the penalty of the Bayesian information criterion for two parameters, a
+variance and a length scale that are common to all effects; the prior penalises their differences.
 """
 
 from copy import copy
@@ -13,7 +14,7 @@ import numpy as np
 from numpy.linalg import LinAlgError
 
 from sparsegpc._core.learning.fit import result_of
-from sparsegpc._core.learning.fit_from import Limits, Start, fit_from
+from sparsegpc._core.learning.fit_from import Climb, Limits, Start, fit_from
 from sparsegpc._core.learning.hyperparameters import unknown_hessian
 from sparsegpc._core.selection.selectors import InducingPoints
 from sparsegpc._estimators.kernels.named_kernels import KernelChoice
@@ -29,7 +30,9 @@ from sparsegpc._estimators.learning import (
 from sparsegpc._estimators.messages.progress import print_line
 from sparsegpc.kernels import MainEffects
 
-MOST_ROWS, MOST_POINTS = 2000, 200
+# FEW_ROWS decide or, if there are MANY_ROWS, a SHARE of them, but at most MOST_ROWS. With
+# ``n_inducing="auto"`` they have MOST_POINTS.
+FEW_ROWS, MANY_ROWS, SHARE, MOST_ROWS, MOST_POINTS = 2000, 100_000, 0.2, 100_000, 200
 # Effects of more columns would take too long.
 MOST_COLUMNS = 100
 # Where main effects help, so many iterations show it by a gain of so many nats.
@@ -39,14 +42,15 @@ FIRST_ITERATIONS, FIRST_GAIN = 12, 1.0
 class Decision(NamedTuple):
     """A `KernelChoice` without "auto", and what was learned with this choice.
 
-    ``starts`` and ``first`` are the start values and the first points for `search`. ``found`` is
-    what `search` returned, if that was for all rows and nothing remains to be learned. Each is None
-    if there is no such thing.
+    ``starts``, ``first`` and ``begun`` are the start values, the first points and the climb on a
+    part of the rows from which `search` goes on. ``found`` is what `search` returned, if that was
+    for all rows and nothing remains to be learned. Each is None if there is no such thing.
     """
 
     choice: KernelChoice
     starts: list | None = None
     first: InducingPoints | None = None
+    begun: Climb | None = None
     found: Found | None = None
 
 
@@ -81,17 +85,20 @@ def decide_main_effects(estimator, problem_of, rng):
     leaves_out = moves_points(estimator) or estimator.n_restarts_optimizer
     is_complete = part is problem and estimator.n_inducing != "auto" and not leaves_out
 
-    def decision(choice, best, found=None):
+    def decision(choice, best, hessian, found=None):
         # Points that are some of the rows of a part might not suit all rows.
         first = best.points if part is problem else None
-        if found is None or not is_complete:
-            return Decision(choice, [best.theta], first)
-        return Decision(choice, [best.theta], first, evaluated_last(found, problem))
+        begun = None
+        if len(part.model.weight) > FEW_ROWS and hessian is not None:
+            begun = Climb(best.theta, best, hessian)
+        if found is not None:
+            found = evaluated_last(found, problem) if is_complete else None
+        return Decision(choice, [best.theta], first, begun, found)
 
     found = search(simple, part, rng)
     plain = found.result.best
     if found.result.trivial or found.result.stopped:
-        return decision(without, plain, found)
+        return decision(without, plain, found.result.hessian, found)
     richer = _part(problem_of(with_effects))
     begin, end = part.model.kernel.n_params, richer.model.kernel.n_params
     theta = np.insert(plain.theta, begin, richer.parameters.rescaled[begin:end])
@@ -99,7 +106,7 @@ def decide_main_effects(estimator, problem_of, rng):
         climbed = _climb(simple, richer, theta, plain.objective + FIRST_GAIN, rng)
     except LinAlgError:
         # The kernel without main effects is usable.
-        return decision(without, plain, found)
+        return decision(without, plain, found.result.hessian, found)
     best = climbed.best
     shared = np.delete(best.theta, np.arange(begin, end))
     gain = best.elbo - plain.elbo
@@ -119,13 +126,15 @@ def decide_main_effects(estimator, problem_of, rng):
         if is_complete:
             result = result_of(richer.model, climbed, problem.progress)
             return Decision(with_effects, found=Found(result))
-        return decision(with_effects, best)
-    return decision(without, plain, found)
+        return decision(with_effects, best, climbed.hessian)
+    return decision(without, plain, found.result.hessian, found)
 
 
 def _part(problem):
-    """Return the `Problem` of at most `MOST_ROWS` of the rows."""
-    model = problem.model.at_most(MOST_ROWS)
+    """Return the `Problem` of the rows that decide."""
+    n_rows = len(problem.model.weight)
+    n_rows = FEW_ROWS if n_rows < MANY_ROWS else min(int(SHARE * n_rows), MOST_ROWS)
+    model = problem.model.at_most(n_rows)
     if model is problem.model:
         return problem
     rows = problem.rows._replace(X=model.X, weight=model.weight)

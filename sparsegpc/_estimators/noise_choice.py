@@ -41,7 +41,7 @@ def decide_noise(estimator, plan, problem_of, setting, rng):
     is_open = plan.varies and estimator.noise == AUTO
     simple = make_plan(one_variance(), setting) if plan.varies else plan
     decision = decide_main_effects(estimator, lambda choice: problem_of(choice, simple), rng)
-    choice, starts, first, found = decision
+    choice, starts, first, begun, found = decision
     if estimator.warm_start and hasattr(estimator, "kernel_"):
         last = simple if is_open and simple.is_like(estimator._plan) else plan
         return NoiseDecision(last, Decision(choice))
@@ -51,7 +51,7 @@ def decide_noise(estimator, plan, problem_of, setting, rng):
         return NoiseDecision(simple if is_open else plan, decision)
     constant = problem_of(choice, simple)
     if found is None:
-        found = search(estimator, constant, rng, starts=starts, first=first)
+        found = search(estimator, constant, rng, starts=starts, first=first, begun=begun)
     best = found.result.best
     theta, log_noise = np.split(best.theta, [constant.model.kernel.n_params])
     plan = plan.starting_at(log_noise)

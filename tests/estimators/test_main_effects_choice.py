@@ -183,11 +183,26 @@ def test_effects_with_as_many_points_as_needed():
 
 
 def test_many_rows_are_represented_by_some(monkeypatch):
-    monkeypatch.setattr(module, "MOST_ROWS", 100)
+    monkeypatch.setattr(module, "FEW_ROWS", 100)
     X, _, y = additive()
     model = regressor().fit(X, y)
     assert has_effects(model)
     assert set(model.history_["n_samples"]) == {100, N}
+
+
+def test_a_share_of_very_many_rows_decides_and_is_where_the_fit_goes_on(monkeypatch):
+    for name, value in {"FEW_ROWS": 20, "MANY_ROWS": 400, "SHARE": 0.4, "MOST_ROWS": 150}.items():
+        monkeypatch.setattr(module, name, value)
+    X, _, y = additive(400)
+    direct = regressor(n_inducing=40, main_effects=True).fit(X, y)
+    for n_rows, n_decide in ((399, 20), (400, 150)):
+        model = regressor(n_inducing=40).fit(X[:n_rows], y[:n_rows])
+        assert set(model.history_["n_samples"]) - {200} == {n_decide, n_rows}
+    assert has_effects(model)
+    # The first evaluation on all rows has the hyperparameters that the part asks for.
+    first = model.history_["lower_bound"][model.history_["n_samples"] == 400][0]
+    assert first > direct.lower_bound_ - 30.0
+    assert model.lower_bound_ + model.log_prior_ > direct.lower_bound_ + direct.log_prior_ - 5.0
 
 
 def test_decisions_are_the_same_again():
@@ -227,7 +242,7 @@ def test_the_comparison_is_printed(data, end, capsys):
 
 
 def test_printed_bounds_of_a_part_of_the_rows_are_in_units_of_y(capsys, monkeypatch):
-    monkeypatch.setattr(module, "MOST_ROWS", 80)
+    monkeypatch.setattr(module, "FEW_ROWS", 80)
     X, _, y = additive()
     model = regressor(normalize_y=True)
     first, second = (comparison(capsys, model, X, scale * y)[0] for scale in (1.0, 1024.0))

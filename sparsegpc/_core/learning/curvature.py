@@ -46,7 +46,8 @@ def measured_hessian(model, climb, selector, bounds, progress):
         return None
     part = model.at_most(PART_ROWS)
     try:
-        selector = for_fewer_rows(of_any_rows(model, selector, climb.theta), PART_ROWS / n_rows)
+        selector = of_any_rows(model, selector, climb.theta)
+        selector = for_fewer_rows(selector, PART_ROWS, n_rows)
         slopes = _slopes(part, climb.continued_on(part), selector, bounds, progress)
         if slopes is None or not np.isfinite(slopes).all():
             return None

@@ -93,6 +93,7 @@ def fit(
     restarts=(),
     fallbacks=(),
     first=None,
+    begun=None,
     weak_prior=None,
     alternatives=None,
     report=None,
@@ -123,6 +124,8 @@ def fit(
     first : InducingPoints or None
         The first inducing points; None selects them. The fit then begins at the best start itself,
         to which they belong, not where it leads on a part of the rows.
+    begun : Climb or None
+        A climb from the only start that has begun on a part of the rows, and goes on from there.
     weak_prior : NormalPrior or None
         Prior of theta, beside that of the model, in fits of a part of the rows, which may say
         little about some entries. Where they prefer an infinite length scale, its gradient
@@ -142,7 +145,7 @@ def fit(
         be computed.
     """
     limits = Limits(max_iter, max_reselections, Progress() if progress is None else progress)
-    fitting = _Fit(model, bounds, weak_prior, alternatives, selector, limits, report)
+    fitting = _Fit(model, bounds, weak_prior, alternatives, selector, limits, report, begun)
     starts = [np.clip(start, *bounds.T) for start in starts] if max_iter else list(starts)
     candidates = starts, restarts, fallbacks
     if move_points and max_iter and first is None:
@@ -194,8 +197,10 @@ def result_of(model, found, progress, n_before=0):
 class _Fit:
     """The state of a fit: the best `LocalFit` so far, and the last error."""
 
-    def __init__(self, model, bounds, weak_prior, alternatives, selector, limits, report):
-        self._model, self._selector = model, selector
+    def __init__(
+        self, model, bounds, weak_prior, alternatives, selector, limits, report=None, begun=None
+    ):
+        self._model, self._selector, self._begun = model, selector, begun
         self._bounds, self._weak_prior = bounds, weak_prior
         self._alternatives = alternatives or {}
         self._limits, self._progress, self._report = limits, limits.progress, report
@@ -220,7 +225,13 @@ class _Fit:
             return
         selector = of_any_rows(self._model, self._selector, starts[0])
         fitting = _Fit(
-            small, self._bounds, self._weak_prior, self._alternatives, selector, self._limits, None
+            small,
+            self._bounds,
+            self._weak_prior,
+            self._alternatives,
+            selector,
+            self._limits,
+            begun=self._begun,
         )
         pairs = CorrectionPairs(N_PAIRS)
         try:
@@ -245,6 +256,8 @@ class _Fit:
 
         If there are first points, which belong to the starts, the climbs have not begun.
         """
+        if self._begun is not None:
+            return [self._begun], 1
         if len(starts) < 2 or self._progress.stopped:
             return [Climb(theta) for theta in starts], 1
         options = self._limits, self._weak_prior

@@ -7,7 +7,8 @@ all rows needs few iterations. That of all rows has its Hessian measured, if tha
 
 The optimal length scales depend on the numbers of rows and points: with the same number of points,
 they are shorter for fewer rows. Among the rules tried, :math:`M \propto \sqrt N` ended closest to
-the optimum on all rows.
+the optimum on all rows. With very many rows for each point they depend on the points alone, so then
+there are as many as for all rows.
 """
 
 from numpy.linalg import LinAlgError
@@ -21,13 +22,16 @@ from sparsegpc._core.selection.selectors import FixedSelector
 # With fewer than FEWEST_ROWS rows no subsets are fitted. The other three limit how small a subset
 # may be, as smaller ones led to poor starts.
 FEWEST_ROWS, SMALLEST_SUBSET, ROWS_PER_POINT, FEWEST_POINTS = 5000, 400, 4, 50
-# Subsets are this many times smaller than the next ones.
-GROWTH = 4
+# Subsets are this many times smaller than the next ones. As P hyperparameters learned from n rows
+# are expected to cost P / 2n nats a row, no subset has more than LARGEST_SUBSET rows.
+GROWTH, LARGEST_SUBSET = 4, 200_000
+# With this many rows for each point, further ones would not change how long the length scales are.
+ENOUGH_ROWS_PER_POINT = 100
 # Points that moved for fewer rows than this for each of them suit only these rows.
 ROWS_PER_MOVED_POINT = 40
 
 
-def subsets(model, selector, theta, weak_prior=None):
+def subsets(model, selector, theta, weak_prior=None, fewest_rows=0):
     """Yield a model of each subset of the rows and its selector of points, the smallest first.
 
     The rows are evenly spaced, so that a subset of sorted rows covers the inputs.
@@ -39,14 +43,16 @@ def subsets(model, selector, theta, weak_prior=None):
     theta : ndarray of shape (P,)
         Hyperparameters at which a fixed selector chooses its points.
     weak_prior : NormalPrior or None
+    fewest_rows : int
+        Subsets of fewer rows are left out.
     """
     n_rows = len(model.weight)
     if n_rows < FEWEST_ROWS:
         return
     selector = of_any_rows(model, selector, theta)
     for size in _sizes(n_rows):
-        part = for_fewer_rows(selector, size / n_rows)
-        if size >= ROWS_PER_POINT * part.n_points:
+        part = for_fewer_rows(selector, size, n_rows)
+        if size >= max(fewest_rows, ROWS_PER_POINT * part.n_points):
             yield model.subset(spaced_rows(model.weight, size), weak_prior), part
 
 
@@ -59,15 +65,16 @@ def subset_for_moves(model, n_points, weak_prior=None):
     return model.subset(spaced_rows(model.weight, size), weak_prior)
 
 
-def for_fewer_rows(selector, share):
-    """Return the selector of points for this share of the rows.
+def for_fewer_rows(selector, size, n_rows):
+    """Return the selector of points for `size` of `n_rows` rows.
 
     The number of points is in proportion to the square root of the number of rows, but at least
-    `FEWEST_POINTS`. A fixed selector stays as it is.
+    `FEWEST_POINTS`, and one for each `ENOUGH_ROWS_PER_POINT` rows. A fixed selector stays as it is.
     """
     if selector.fixed:
         return selector
-    return selector.limited(max(round(selector.n_points * share**0.5), FEWEST_POINTS))
+    by_share = round(selector.n_points * (size / n_rows) ** 0.5)
+    return selector.limited(max(by_share, size // ENOUGH_ROWS_PER_POINT, FEWEST_POINTS))
 
 
 def of_any_rows(model, selector, theta):
@@ -81,18 +88,19 @@ def _sizes(n_rows):
     sizes = [n_rows // GROWTH]
     while sizes[-1] // GROWTH >= SMALLEST_SUBSET:
         sizes.append(sizes[-1] // GROWTH)
-    return sizes[::-1]
+    return [size for size in sizes[::-1] if size <= LARGEST_SUBSET]
 
 
 def climb_subsets(model, first, selector, bounds, limits, weak_prior=None):
     """Fit growing subsets of the rows from the end of a `Climb`, and return the best `Climb`.
 
     A small subset may lead astray, so each is fitted from the first climb, too, and the better fit
-    is passed on unless it is no better than a constant function.
+    is passed on unless it is no better than a constant function. Subsets with less than twice the
+    rows of the first climb are left out.
     """
     climb = first
     try:
-        for small, part in subsets(model, selector, first.theta, weak_prior):
+        for small, part in subsets(model, selector, first.theta, weak_prior, 2 * first.n_rows):
             if limits.progress.stopped:
                 break
             origins = [first] if climb is first else [climb, first]

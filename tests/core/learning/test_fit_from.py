@@ -67,6 +67,19 @@ def test_with_many_rows_the_best_points_alone_are_searched_to_the_tolerance(monk
     assert early.objective < top - 1e-3
 
 
+@pytest.mark.parametrize("many_rows", [0, np.inf])
+def test_with_many_rows_small_gains_do_not_pay_for_another_selection(monkeypatch, many_rows):
+    monkeypatch.setattr(module, "MANY_ROWS", many_rows)
+    monkeypatch.setattr(module, "LEAST_GAIN_PER_ROW", 1e3)
+    # Each set of points contains the one before, and is better.
+    sets = [GOOD[:n] for n in range(6, 11)]
+    found = climbed(make_model(tol=1e-6), ScriptedSelector(*sets), len(sets) - 1)
+    assert (np.diff(found.bounds) > 0.0).all()
+    assert len(found.bounds) == (1 + PATIENCE if many_rows == 0 else len(sets))
+    # What is gained is kept.
+    assert len(found.best.points.Z) == len(sets[len(found.bounds) - 1])
+
+
 def test_a_single_selection_is_searched_to_the_tolerance_at_once(monkeypatch):
     alike = []
     for many_rows in (0, np.inf):

@@ -8,8 +8,13 @@ from sparsegpc._core.bounds.slacks import SLACKS
 from sparsegpc._core.kernels.algebra import FreeKernel, Scaled
 from sparsegpc._core.kernels.families import RBF, Constant
 from sparsegpc._core.learning import curvature
-from sparsegpc._core.learning.fit_from import Limits, Start, fit_from
-from sparsegpc._core.learning.growing_subsets import FEWEST_POINTS, FEWEST_ROWS, subsets
+from sparsegpc._core.learning.fit_from import Climb, Limits, Start, fit_from
+from sparsegpc._core.learning.growing_subsets import (
+    FEWEST_POINTS,
+    FEWEST_ROWS,
+    LARGEST_SUBSET,
+    subsets,
+)
 from sparsegpc._core.learning.inducing_points import select_points
 from sparsegpc._core.learning.progress import Progress
 from sparsegpc._core.likelihoods.binary import BernoulliLogit
@@ -54,6 +59,13 @@ def test_subsets_grow_and_their_points_with_the_root_of_their_rows(n, sizes):
     assert [len(model.weight) for model, _ in found] == pytest.approx(sizes, abs=1)
     for model, choose in found:
         assert choose.n_points == pytest.approx(400 * np.sqrt(len(model.weight) / n), abs=1)
+
+
+def test_very_many_rows_have_all_points_and_no_very_large_subset():
+    found = list_subsets(1_000_000, PivotedSelector("argmax", 200))
+    assert [choose.n_points for _, choose in found] == [50, 50, 156, 200]
+    largest = len(found[-1][0].weight)
+    assert largest == 62_500 <= LARGEST_SUBSET < 4 * largest
 
 
 def test_few_points_are_kept():
@@ -142,6 +154,18 @@ def test_given_points_stay_put_on_subsets(early):
     assert len(model.sizes) == 2
     np.testing.assert_array_equal(result.best.points.Z, Z)
     assert result.best.objective > without_subsets(FixedSelector(Z))[1].best.objective - 0.1
+
+
+def test_subsets_smaller_than_what_was_learned_from_are_left_out(early):
+    part = make_divided(200)
+    begun = learn(part)
+    climb = Climb(START, begun.best, begun.hessian)
+    assert climb.n_rows == 200
+    model = make_divided()
+    result = learn(model, starts=[begun.best.theta], begun=climb)
+    assert model.sizes == [500]
+    np.testing.assert_array_equal(model.parts[0].seen[0][1], begun.best.theta)
+    assert result.best.objective > 1.01 * without_subsets()[1].best.objective
 
 
 def test_learning_from_subsets_twice_gives_the_same_model(early):
