@@ -361,8 +361,7 @@ class BaseSparseGP(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
         _, starts, first, begun, found = decision
         if found is None:
             warm = starts is None and self.warm_start and hasattr(self, "_theta")
-            known = {"starts": starts, "first": first, "begun": begun}
-            found = search(self, problem, rng, warm=warm, **known)
+            found = search(self, problem, rng, warm=warm, starts=starts, first=first, begun=begun)
         result, growth = found
         result = improve_points(self, problem, result, rng)
         result = pay_for_points(self, problem, result)

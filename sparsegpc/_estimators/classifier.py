@@ -196,7 +196,8 @@ class SparseGPClassifier(ClassPredictions, BaseSparseGP):
         Tolerance of the bound, in nats per row.
     max_reselections : int, default=10
         Maximum number of times that the points are chosen again. It stops earlier if the bound
-        fails to rise twice in a row, or if the same points are chosen again.
+        fails to rise twice in a row (with 5000 rows or more, by ten times `tol`), or if the same
+        points are chosen again.
     optimize_inducing : bool or "auto", default="auto"
         Whether to maximise the bound over the locations of the points in the end, together with the
         hyperparameters. The points are then no longer rows. True does so in at most `max_iter`

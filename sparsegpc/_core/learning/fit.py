@@ -125,7 +125,7 @@ def fit(
         The first inducing points; None selects them. The fit then begins at the best start itself,
         to which they belong, not where it leads on a part of the rows.
     begun : Climb or None
-        A climb from the only start that has begun on a part of the rows, and goes on from there.
+        A climb from the only start that has begun on a part of the rows, and goes on on all rows.
     weak_prior : NormalPrior or None
         Prior of theta, beside that of the model, in fits of a part of the rows, which may say
         little about some entries. Where they prefer an infinite length scale, its gradient
@@ -284,7 +284,7 @@ class _Fit:
         """Continue a `Climb`. If that finds a constant, fit from its start with L-BFGS-B."""
         limits = self._limits
         if limits.max_iter and len(climb.theta):
-            if first is None:
+            if first is None and climb is not self._begun:
                 climb = climb_subsets(
                     self._model, climb, self._selector, self._bounds, limits, self._weak_prior
                 )

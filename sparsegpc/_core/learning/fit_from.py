@@ -29,8 +29,8 @@ PATIENCE = 2
 # With at least MANY_ROWS, a search that another selection may follow ends when the next step is
 # expected to gain less than EARLY_SHARE of what the search has gained.
 MANY_ROWS, EARLY_SHARE = 5000, 0.03
-# There, a new selection should raise the objective by so many nats a row.
-LEAST_GAIN_PER_ROW = 1e-4
+# There, a new selection should raise the objective by so many times the tolerance.
+LEAST_GAIN = 10.0
 
 
 class Limits(NamedTuple):
@@ -71,11 +71,6 @@ class Climb(NamedTuple):
     @property
     def objective(self):
         return self.end.objective
-
-    @property
-    def n_rows(self):
-        """Number of rows of the model on which the search stands."""
-        return 0 if self.end is None else len(self.end.solutions[0].sites.precision)
 
     def continued_on(self, model):
         """Return the `Start` of quasi-Newton steps from the end on a model of other rows."""
@@ -132,8 +127,7 @@ def fit_from(model, start, selector, bounds, limits, first=None, report=None, ri
     is_only = limits.max_reselections == 0 or is_fixed(model, selector)
     ends_early = len(model.weight) >= MANY_ROWS and not is_only and hessian is not None
     share = EARLY_SHARE if ends_early else 0.0
-    least_per_row = LEAST_GAIN_PER_ROW if ends_early else 0.0
-    least_gain = max(least_per_row * model.total_weight, model.tol)
+    least_gain = LEAST_GAIN * model.tol if ends_early else model.tol
     for _ in range(limits.max_reselections + 1):
         if points is None:
             points = select_points(model, selector, theta, states, current)

@@ -31,7 +31,7 @@ ENOUGH_ROWS_PER_POINT = 100
 ROWS_PER_MOVED_POINT = 40
 
 
-def subsets(model, selector, theta, weak_prior=None, fewest_rows=0):
+def subsets(model, selector, theta, weak_prior=None):
     """Yield a model of each subset of the rows and its selector of points, the smallest first.
 
     The rows are evenly spaced, so that a subset of sorted rows covers the inputs.
@@ -43,8 +43,6 @@ def subsets(model, selector, theta, weak_prior=None, fewest_rows=0):
     theta : ndarray of shape (P,)
         Hyperparameters at which a fixed selector chooses its points.
     weak_prior : NormalPrior or None
-    fewest_rows : int
-        Subsets of fewer rows are left out.
     """
     n_rows = len(model.weight)
     if n_rows < FEWEST_ROWS:
@@ -52,7 +50,7 @@ def subsets(model, selector, theta, weak_prior=None, fewest_rows=0):
     selector = of_any_rows(model, selector, theta)
     for size in _sizes(n_rows):
         part = for_fewer_rows(selector, size, n_rows)
-        if size >= max(fewest_rows, ROWS_PER_POINT * part.n_points):
+        if size >= ROWS_PER_POINT * part.n_points:
             yield model.subset(spaced_rows(model.weight, size), weak_prior), part
 
 
@@ -95,12 +93,11 @@ def climb_subsets(model, first, selector, bounds, limits, weak_prior=None):
     """Fit growing subsets of the rows from the end of a `Climb`, and return the best `Climb`.
 
     A small subset may lead astray, so each is fitted from the first climb, too, and the better fit
-    is passed on unless it is no better than a constant function. Subsets with less than twice the
-    rows of the first climb are left out.
+    is passed on unless it is no better than a constant function.
     """
     climb = first
     try:
-        for small, part in subsets(model, selector, first.theta, weak_prior, 2 * first.n_rows):
+        for small, part in subsets(model, selector, first.theta, weak_prior):
             if limits.progress.stopped:
                 break
             origins = [first] if climb is first else [climb, first]

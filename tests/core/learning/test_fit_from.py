@@ -70,7 +70,7 @@ def test_with_many_rows_the_best_points_alone_are_searched_to_the_tolerance(monk
 @pytest.mark.parametrize("many_rows", [0, np.inf])
 def test_with_many_rows_small_gains_do_not_pay_for_another_selection(monkeypatch, many_rows):
     monkeypatch.setattr(module, "MANY_ROWS", many_rows)
-    monkeypatch.setattr(module, "LEAST_GAIN_PER_ROW", 1e3)
+    monkeypatch.setattr(module, "LEAST_GAIN", 1e9)
     # Each set of points contains the one before, and is better.
     sets = [GOOD[:n] for n in range(6, 11)]
     found = climbed(make_model(tol=1e-6), ScriptedSelector(*sets), len(sets) - 1)
