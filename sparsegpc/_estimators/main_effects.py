@@ -85,12 +85,12 @@ def decide_main_effects(estimator, problem_of, rng):
     leaves_out = moves_points(estimator) or estimator.n_restarts_optimizer
     is_complete = part is problem and estimator.n_inducing != "auto" and not leaves_out
 
-    def decision(choice, best, hessian, found=None):
+    def decision(choice, fitted, found=None):
+        best, begun = fitted.best, None
         # Points that are some of the rows of a part might not suit all rows.
         first = best.points if part is problem else None
-        begun = None
-        if len(part.model.weight) > FEW_ROWS and hessian is not None:
-            begun = Climb(best.theta, best, hessian)
+        if len(part.model.weight) > FEW_ROWS and fitted.hessian is not None:
+            begun = Climb(best.theta, best, fitted.hessian)
         if found is not None:
             found = evaluated_last(found, problem) if is_complete else None
         return Decision(choice, [best.theta], first, begun, found)
@@ -98,7 +98,7 @@ def decide_main_effects(estimator, problem_of, rng):
     found = search(simple, part, rng)
     plain = found.result.best
     if found.result.trivial or found.result.stopped:
-        return decision(without, plain, found.result.hessian, found)
+        return decision(without, found.result, found)
     richer = _part(problem_of(with_effects))
     begin, end = part.model.kernel.n_params, richer.model.kernel.n_params
     theta = np.insert(plain.theta, begin, richer.parameters.rescaled[begin:end])
@@ -106,7 +106,7 @@ def decide_main_effects(estimator, problem_of, rng):
         climbed = _climb(simple, richer, theta, plain.objective + FIRST_GAIN, rng)
     except LinAlgError:
         # The kernel without main effects is usable.
-        return decision(without, plain, found.result.hessian, found)
+        return decision(without, found.result, found)
     best = climbed.best
     shared = np.delete(best.theta, np.arange(begin, end))
     gain = best.elbo - plain.elbo
@@ -126,8 +126,8 @@ def decide_main_effects(estimator, problem_of, rng):
         if is_complete:
             result = result_of(richer.model, climbed, problem.progress)
             return Decision(with_effects, found=Found(result))
-        return decision(with_effects, best, climbed.hessian)
-    return decision(without, plain, found.result.hessian, found)
+        return decision(with_effects, climbed)
+    return decision(without, found.result, found)
 
 
 def _part(problem):

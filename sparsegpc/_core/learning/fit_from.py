@@ -37,8 +37,7 @@ class Limits(NamedTuple):
     """Limits of a fit.
 
     ``max_iter`` limits the iterations of one search over theta, and ``max_reselections`` the
-    selections after the first. ``progress`` records all evaluations and
-    may stop the fit.
+    selections after the first. ``progress`` records all evaluations and may stop the fit.
     """
 
     max_iter: int

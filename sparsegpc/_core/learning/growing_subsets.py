@@ -23,7 +23,7 @@ from sparsegpc._core.selection.selectors import FixedSelector
 # may be, as smaller ones led to poor starts.
 FEWEST_ROWS, SMALLEST_SUBSET, ROWS_PER_POINT, FEWEST_POINTS = 5000, 400, 4, 50
 # Subsets are this many times smaller than the next ones. As P hyperparameters learned from n rows
-# are expected to cost P / 2n nats a row, no subset has more than LARGEST_SUBSET rows.
+# are expected to cost P / 2n nats a row, `subsets` are no larger than LARGEST_SUBSET.
 GROWTH, LARGEST_SUBSET = 4, 200_000
 # With this many rows for each point, further ones would not change how long the length scales are.
 ENOUGH_ROWS_PER_POINT = 100
@@ -55,7 +55,7 @@ def subsets(model, selector, theta, weak_prior=None):
 
 
 def subset_for_moves(model, n_points, weak_prior=None):
-    """Return a model of the largest of the `subsets`, or None if the points need more rows."""
+    """Return a model of a quarter of the rows, or None if the points need more rows."""
     n_rows = len(model.weight)
     size = n_rows // GROWTH
     if n_rows < FEWEST_ROWS or size < ROWS_PER_MOVED_POINT * n_points:
