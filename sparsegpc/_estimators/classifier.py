@@ -100,9 +100,9 @@ class SparseGPClassifier(ClassPredictions, BaseSparseGP):
         the variances and the length scales of the effects are tied in the same way. "auto" fits
         both kernels to N rows, adds main effects if they raise the bound by more than log N nats,
         and goes on from the better fit. N is at most 2000 or, of 100 000 rows or more, a fifth of
-        them, but at most 100 000. "auto" leaves main effects out if `kernel` is an object, if more
-        than 100 columns vary, and with ``optimizer=None``. To a kernel of a single column there is
-        nothing to add, even with True.
+        them, but at most 100 000. True goes on with main effects, whether they help or not. "auto"
+        leaves them out if `kernel` is an object, if more than 100 columns vary, and with
+        ``optimizer=None``. To a kernel of a single column there is nothing to add, even with True.
     likelihood : str or likelihood, default="auto"
         Distribution of the labels given f, and how the model approximates it. "auto" means
         "bernoulli-logit" for two classes and "softmax" for more.

@@ -1,10 +1,11 @@
 """Decide by the bound whether main effects belong in the kernel.
 
 Models with and without them are fitted to a part of the rows, the former from the end of the
-latter. Noisy data need many rows to show more than a smooth function, so of very many rows a larger
-part decides. Main effects have to raise the bound, with the prior of their own hyperparameters, by
-more than log N. That is the penalty of the Bayesian information criterion for two parameters, a
-variance and a length scale that are common to all effects; the prior penalises their differences.
+latter and from a sum of effects. Noisy data need many rows to show more than a smooth function, so
+of very many rows a larger part decides. Main effects have to raise the bound, with the prior of
+their own hyperparameters, by more than log N. That is the penalty of the Bayesian information
+criterion for two parameters, a variance and a length scale that are common to all effects; the
+prior penalises their differences.
 """
 
 from copy import copy
@@ -16,8 +17,9 @@ from numpy.linalg import LinAlgError
 from sparsegpc._core.learning.fit import result_of
 from sparsegpc._core.learning.fit_from import Climb, Limits, Start, fit_from
 from sparsegpc._core.learning.hyperparameters import unknown_hessian
+from sparsegpc._core.numerics.floats import TINY
 from sparsegpc._core.selection.selectors import InducingPoints
-from sparsegpc._estimators.kernels.named_kernels import KernelChoice
+from sparsegpc._estimators.kernels.named_kernels import EFFECTS_SHARE, KernelChoice
 from sparsegpc._estimators.kernels.sklearn_kernels import walk
 from sparsegpc._estimators.learning import (
     Found,
@@ -37,6 +39,9 @@ FEW_ROWS, MANY_ROWS, SHARE, MOST_ROWS, MOST_POINTS = 2000, 100_000, 0.2, 100_000
 MOST_COLUMNS = 100
 # Where main effects help, so many iterations show it by a gain of so many nats.
 FIRST_ITERATIONS, FIRST_GAIN = 12, 1.0
+# The curvature of the bound in the hyperparameters of an effect, in nats per row, where effects are
+# added to a fit; and the share of the variance that the interaction has where it is weak.
+EFFECT_CURVATURE, WEAK_SHARE = 1e-3, 0.1
 
 
 class Decision(NamedTuple):
@@ -57,6 +62,9 @@ class Decision(NamedTuple):
 def decide_main_effects(estimator, problem_of, rng):
     """Return the `Decision` whether the kernel of an estimator has main effects.
 
+    If the user asks for them, they are learned in the same way, since a fit from other starts may
+    end below the one without them.
+
     Parameters
     ----------
     estimator : BaseSparseGP
@@ -65,18 +73,20 @@ def decide_main_effects(estimator, problem_of, rng):
     rng : RandomState
     """
     choice = KernelChoice.of(estimator)
-    if choice.main_effects != "auto":
+    is_open = choice.main_effects == "auto"
+    if not (is_open or choice.main_effects):
         return Decision(choice)
     without, with_effects = (choice._replace(main_effects=value) for value in (False, True))
+    unless_learned = Decision(without if is_open else with_effects)
     if not choice.is_named:
-        return Decision(without)
+        return unless_learned
     if estimator.warm_start and hasattr(estimator, "_theta"):
         has_effects = any(isinstance(part, MainEffects) for part in walk(estimator.kernel_))
-        return Decision(with_effects if has_effects else without)
+        return Decision(with_effects) if has_effects else unless_learned
     problem = problem_of(without)
     n_varying = int(problem.spread.varies.sum())
     if not 1 < n_varying <= MOST_COLUMNS or not learns(estimator, problem.parameters):
-        return Decision(without)
+        return unless_learned
     simple = copy(estimator)
     simple.optimize_inducing, simple.n_restarts_optimizer = False, 0
     if simple.n_inducing == "auto":
@@ -98,36 +108,44 @@ def decide_main_effects(estimator, problem_of, rng):
     found = search(simple, part, rng)
     plain = found.result.best
     if found.result.trivial or found.result.stopped:
-        return decision(without, found.result, found)
+        return decision(without, found.result, found) if is_open else unless_learned
     richer = _part(problem_of(with_effects))
-    begin, end = part.model.kernel.n_params, richer.model.kernel.n_params
-    theta = np.insert(plain.theta, begin, richer.parameters.rescaled[begin:end])
+    needed = plain.objective + FIRST_GAIN if is_open else -np.inf
     try:
-        climbed = _climb(simple, richer, theta, plain.objective + FIRST_GAIN, rng)
+        climbed = _climb(simple, richer, found.result, part.model.kernel.n_params, needed, rng)
     except LinAlgError:
         # The kernel without main effects is usable.
-        return decision(without, found.result, found)
-    best = climbed.best
-    shared = np.delete(best.theta, np.arange(begin, end))
-    gain = best.elbo - plain.elbo
-    gain += richer.model.prior.log_density(best.theta) - part.model.prior.log_density(shared)
+        return decision(without, found.result, found) if is_open else unless_learned
+    gain = _gain(climbed.best, plain, richer, part)
     least = max(np.log(part.model.total_weight), FIRST_GAIN)
     is_better = gain > least
-    if estimator.verbose:
+    if estimator.verbose and is_open:
         text = (
             f"main effects: {len(part.model.weight)} rows, "
-            f"bound {best.elbo + richer.offset:.4f} with them, "
+            f"bound {climbed.best.elbo + richer.offset:.4f} with them, "
             f"{plain.elbo + part.offset:.4f} without, "
             f"gain with their prior {gain:.4f} of {least:.4f} needed: "
             f"{'kept' if is_better else 'left out'}"
         )
         print_line(estimator, text, problem.progress.label)
-    if is_better:
+    if is_better or not is_open:
         if is_complete:
             result = result_of(richer.model, climbed, problem.progress)
             return Decision(with_effects, found=Found(result))
         return decision(with_effects, climbed)
     return decision(without, found.result, found)
+
+
+def _gain(best, plain, richer, part):
+    """Return by how much main effects raise the bound with the prior of theta, in nats.
+
+    ``best`` and ``plain`` are the evaluations with and without them, ``richer`` and ``part`` the
+    problems.
+    """
+    begin, end = part.model.kernel.n_params, richer.model.kernel.n_params
+    others = np.delete(best.theta, np.arange(begin, end))
+    log_prior = richer.model.prior.log_density(best.theta) - part.model.prior.log_density(others)
+    return best.elbo - plain.elbo + log_prior
 
 
 def _part(problem):
@@ -141,15 +159,87 @@ def _part(problem):
     return problem._replace(model=model, rows=rows)
 
 
-def _climb(estimator, problem, theta, rival, rng):
-    """Return the `LocalFit` of a climb from theta, which ends soon if `rival` is higher."""
+def _climb(estimator, problem, plain, place, needed, rng):
+    """Return the `LocalFit` of a climb with main effects.
+
+    One begins at the fit without them, where they are small, and another at a sum of effects, where
+    the interaction is weak, since either may end at a far lower maximum than the other. After a few
+    iterations the better one goes on if its objective is above `needed`.
+
+    Parameters
+    ----------
+    estimator : BaseSparseGP
+    problem : Problem
+    plain : FitResult
+        The fit without main effects. The hyperparameters of the effects follow those before index
+        `place` of its theta.
+    place : int
+    needed : float
+    rng : RandomState
+    """
     model, selector = problem.model, point_selector(estimator, problem, rng)
     bounds, progress = problem.parameters.bounds, problem.progress
     limits = Limits(min(FIRST_ITERATIONS, estimator.max_iter), 0, progress)
-    start = Start(theta, None, unknown_hessian(model, len(theta)))
-    found = fit_from(model, start, selector, bounds, limits)
-    if found.best.objective > rival and not progress.stopped:
-        limits = Limits(estimator.max_iter, estimator.max_reselections, progress)
-        start = Start(found.best.theta, found.best.states, found.hessian)
-        found = fit_from(model, start, selector, bounds, limits)
-    return found
+    start = _nested_start(problem, plain, place)
+    found = fit_from(model, start, selector, bounds, limits, plain.best.points)
+    if progress.stopped:
+        return found
+    start, rival = _additive_start(problem, plain.best, place), found.best.objective
+    try:
+        additive = fit_from(model, start, selector, bounds, limits, rival=rival)
+        found = max(found, additive, key=lambda climb: climb.best.objective)
+    except LinAlgError:
+        # The first climb can go on.
+        pass
+    if found.best.objective <= needed or progress.stopped:
+        return found
+    limits = Limits(estimator.max_iter, estimator.max_reselections, progress)
+    start = Start(found.best.theta, found.best.states, found.hessian)
+    return fit_from(model, start, selector, bounds, limits)
+
+
+def _nested_start(problem, plain, place):
+    """Return the `Start` at a `FitResult` without main effects, to which these are added."""
+    best, n_effects = plain.best, problem.model.kernel.n_params - place
+    theta = _with_effects(problem, best, place, best.theta[:place], EFFECTS_SHARE)
+    if plain.hessian is None:
+        hessian = unknown_hessian(problem.model, len(theta))
+    else:
+        hessian = plain.hessian.with_parameters(place, n_effects, EFFECT_CURVATURE)
+    return Start(theta, best.states, hessian)
+
+
+def _additive_start(problem, plain, place):
+    """Return the `Start` at a sum of effects, to which a weak interaction is added.
+
+    `plain` is the best `Evaluation` without main effects.
+    """
+    interaction = problem.parameters.rescaled[:place].copy()
+    # A named kernel begins with the variance of the interaction.
+    interaction[0] = np.log(WEAK_SHARE * _variance(problem, plain))
+    theta = _with_effects(problem, plain, place, interaction, 1.0)
+    return Start(theta, plain.states, unknown_hessian(problem.model, len(theta)))
+
+
+def _with_effects(problem, plain, place, interaction, share):
+    """Return theta at the start of a climb.
+
+    It holds the hyperparameters `interaction` (place,), those of main effects, and those of the
+    likelihood from an `Evaluation` without effects, `plain`. The effects together have a `share` of
+    the variance of the learned f.
+    """
+    parameters, end = problem.parameters, problem.model.kernel.n_params
+    effects = parameters.rescaled[place:end].copy()
+    are_variances = [column is None for column in parameters.columns[place:end]]
+    effects[are_variances] = np.log(share * _variance(problem, plain) / len(problem.spread.columns))
+    theta = np.concatenate([interaction, effects, plain.theta[place:]])
+    return np.clip(theta, *parameters.bounds.T)
+
+
+def _variance(problem, plain):
+    """Return the variance of the learned f over the rows, a mean over all functions.
+
+    In noisy data and under labels the variance of the kernel may be far from it.
+    """
+    mean, _ = plain.posterior.moments(problem.model.some_rows())
+    return max(mean.var(axis=1).mean(), TINY)

@@ -92,9 +92,9 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
         the variances and the length scales of the effects are tied in the same way. "auto" fits
         both kernels to N rows, adds main effects if they raise the bound by more than log N nats,
         and goes on from the better fit. N is at most 2000 or, of 100 000 rows or more, a fifth of
-        them, but at most 100 000. "auto" leaves main effects out if `kernel` is an object, if more
-        than 100 columns vary, and with ``optimizer=None``. To a kernel of a single column there is
-        nothing to add, even with True.
+        them, but at most 100 000. True goes on with main effects, whether they help or not. "auto"
+        leaves them out if `kernel` is an object, if more than 100 columns vary, and with
+        ``optimizer=None``. To a kernel of a single column there is nothing to add, even with True.
     noise : str or noise, default="homoscedastic"
         Model of the noise. Gaussian noise has a variance that is the same for all rows,
         "homoscedastic"; or whose logarithm is a quadratic polynomial of the columns, "polynomial";

@@ -44,6 +44,18 @@ class BFGSHessian:
         hessian.matrix, hessian._is_guess = matrix, False
         return hessian
 
+    def with_parameters(self, place, n_params, curvature):
+        """Return the Hessian of a function that has `n_params` more parameters from index `place`.
+
+        They have the given curvature, and none together with the others.
+        """
+        n_before = len(self.matrix)
+        others = np.delete(np.arange(n_before + n_params), slice(place, place + n_params))
+        hessian = BFGSHessian(n_before + n_params, curvature)
+        hessian.matrix[np.ix_(others, others)] = self.matrix
+        hessian._is_guess = self._is_guess
+        return hessian
+
     def step(self, x, slope, bounds, longest, known=0.0):
         """Return the step to the maximum of the quadratic model in a box, and its expected gain.
 
@@ -176,7 +188,7 @@ def maximize_bfgs(
         half as long. If it is more than `good` times the expected one, the next step may be twice
         as long.
     small_steps : int
-        Stop after this many steps in a row that gain less than `tol`.
+        Stop after this many steps in a row that change the value by less than `tol`.
     optimism : float
         Stop if a gain of `optimism` times the expected gain of the next step would not reach
         `best`.
@@ -220,7 +232,8 @@ def maximize_bfgs(
             longest = max(longest, 2.0 * length)
         if gain > 0.0:
             current = trial
-        n_small = n_small + 1 if gain < tol else 0
+        # A long fall is no sign of a maximum: the Hessian was wrong, and has learned from it.
+        n_small = n_small + 1 if abs(gain) < tol else 0
         if n_small == small_steps or (is_stopped is not None and is_stopped()):
             return Maximum(current, True, failed, n_iter + 1)
     return Maximum(current, False, failed, max_iter)

@@ -22,7 +22,7 @@ LENGTH_SCALE_RANGE = (1e-3, 1e4)
 FEW_COLUMNS, MOST_COLUMNS, ROWS_PER_COLUMN = 100, 1000, 5
 # At the start, the variance of all main effects together is this fraction of that of the rest, and
 # their length scales are this fraction of the columns' deviations.
-EFFECTS_SHARE, EFFECT_LENGTH = 0.3, 0.5
+EFFECTS_SHARE, EFFECT_LENGTH = 0.3, 0.25
 KERNEL_CONSTRAINTS = {
     "kernel": [sk.Kernel, StrOptions(set(SMOOTHNESS)), None],
     "length_scales": [StrOptions({"auto", "tied", "free", "common"})],

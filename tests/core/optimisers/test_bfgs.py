@@ -150,6 +150,33 @@ def test_a_known_hessian_keeps_the_curvature_of_other_directions():
     np.testing.assert_allclose(guessed.matrix, np.diag([30.0, 30.0]), rtol=1e-12)
 
 
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_further_parameters_leave_the_curvature_of_the_others(place):
+    hessian = BFGSHessian.known(STEEP).with_parameters(place, 2, 0.5)
+    others = [k for k in range(4) if not place <= k < place + 2]
+    np.testing.assert_array_equal(hessian.matrix[np.ix_(others, others)], STEEP)
+    added = np.delete(np.arange(4), others)
+    np.testing.assert_array_equal(hessian.matrix[added][:, others], np.zeros((2, 2)))
+    np.testing.assert_array_equal(hessian.matrix[np.ix_(added, added)], 0.5 * np.eye(2))
+    # The curvature of all directions stays a guess if it was one.
+    guessed = BFGSHessian(2, 3.0).with_parameters(place, 1, 0.5)
+    guessed.update(np.array([0.1, 0.0, 0.0]), np.array([0.8, 0.0, 0.0]))
+    np.testing.assert_allclose(guessed.matrix, 8.0 * np.eye(3))
+
+
+def test_steps_that_are_far_too_long_do_not_end_a_search():
+    A = np.array([[32.0, -12.0, -10.0], [-22.0, 18.0, -46.0], [34.0, -16.0, 6.0]])
+    x = np.array([-0.09, 0.03, -0.02])
+    function, bounds = Quadratic(A, A @ x), np.array([[-np.inf, np.inf]] * 3)
+    hessian, start = BFGSHessian.known(1e-3 * np.eye(3)), function(np.zeros(3))
+    found = maximize_bfgs(function, start, bounds, hessian, max_iter=80, tol=1e-6)
+    # The curvature is far too small, and each step along a new direction falls by far.
+    values = [function(x).value - start.value for x in function.seen[1:4]]
+    assert max(values) < -10.0
+    assert found.converged
+    np.testing.assert_allclose(found.best.x, x, atol=1e-3)
+
+
 def test_a_search_may_end_when_a_step_gains_a_small_share():
     """The top of a fourth power is approached by a third of the distance in each step."""
 
