@@ -1,9 +1,9 @@
-"""Decide by the bound whether main effects belong in the kernel.
+"""Learn main effects, and decide by the bound whether they belong in the kernel.
 
 Models with and without them are fitted to a part of the rows, the former from the end of the
 latter and from a sum of effects. Noisy data need many rows to show more than a smooth function, so
 of very many rows a larger part decides. Main effects have to raise the bound, with the prior of
-their own hyperparameters, by more than log N. That is the penalty of the Bayesian information
+the hyperparameters, by more than log N. That is the penalty of the Bayesian information
 criterion for two parameters, a variance and a length scale that are common to all effects; the
 prior penalises their differences.
 """
@@ -107,16 +107,22 @@ def decide_main_effects(estimator, problem_of, rng):
 
     found = search(simple, part, rng)
     plain = found.result.best
-    if found.result.trivial or found.result.stopped:
+
+    def left_out():
         return decision(without, found.result, found) if is_open else unless_learned
-    richer = _part(problem_of(with_effects))
+
+    if found.result.trivial or (found.result.stopped and is_open):
+        return left_out()
+    richer, place = _part(problem_of(with_effects)), part.model.kernel.n_params
+    if found.result.stopped:
+        start = _nested_start(richer, found.result, place)
+        return Decision(with_effects, [start.theta], plain.points if part is problem else None)
     needed = plain.objective + FIRST_GAIN if is_open else -np.inf
     try:
-        climbed = _climb(simple, richer, found.result, part.model.kernel.n_params, needed, rng)
+        climbed = _climb(simple, richer, found.result, place, needed, rng)
     except LinAlgError:
-        # The kernel without main effects is usable.
-        return decision(without, found.result, found) if is_open else unless_learned
-    gain = _gain(climbed.best, plain, richer, part)
+        return left_out()
+    gain = climbed.best.objective - plain.objective
     least = max(np.log(part.model.total_weight), FIRST_GAIN)
     is_better = gain > least
     if estimator.verbose and is_open:
@@ -134,18 +140,6 @@ def decide_main_effects(estimator, problem_of, rng):
             return Decision(with_effects, found=Found(result))
         return decision(with_effects, climbed)
     return decision(without, found.result, found)
-
-
-def _gain(best, plain, richer, part):
-    """Return by how much main effects raise the bound with the prior of theta, in nats.
-
-    ``best`` and ``plain`` are the evaluations with and without them, ``richer`` and ``part`` the
-    problems.
-    """
-    begin, end = part.model.kernel.n_params, richer.model.kernel.n_params
-    others = np.delete(best.theta, np.arange(begin, end))
-    log_prior = richer.model.prior.log_density(best.theta) - part.model.prior.log_density(others)
-    return best.elbo - plain.elbo + log_prior
 
 
 def _part(problem):
@@ -184,9 +178,9 @@ def _climb(estimator, problem, plain, place, needed, rng):
     found = fit_from(model, start, selector, bounds, limits, plain.best.points)
     if progress.stopped:
         return found
-    start, rival = _additive_start(problem, plain.best, place), found.best.objective
     try:
-        additive = fit_from(model, start, selector, bounds, limits, rival=rival)
+        start = _additive_start(problem, plain.best, place)
+        additive = fit_from(model, start, selector, bounds, limits)
         found = max(found, additive, key=lambda climb: climb.best.objective)
     except LinAlgError:
         # The first climb can go on.
