@@ -135,8 +135,8 @@ def test_a_fit_without_effects_is_not_repeated():
     plain = regressor(n_inducing=60, main_effects=False).fit(X, y)
     assert_allclose(auto.lower_bound_, plain.lower_bound_, atol=1e-6)
     assert_array_equal(auto.lower_bounds_, plain.lower_bounds_)
-    # From each of two starts: one evaluation there, one of centroids, and a few iterations. Then the
-    # fit without effects is evaluated once more.
+    # From each of two starts: one evaluation there, one of centroids, and a few iterations. At last
+    # the fit without effects is evaluated again.
     limit = plain.n_evaluations_ + 2 * (2 + module.FIRST_ITERATIONS) + 1
     assert plain.n_evaluations_ < auto.n_evaluations_ <= limit
 
