@@ -139,7 +139,7 @@ def decide_main_effects(estimator, problem_of, rng):
             result = result_of(richer.model, climbed, problem.progress)
             return Decision(with_effects, found=Found(result))
         return decision(with_effects, climbed)
-    return decision(without, found.result, found)
+    return left_out()
 
 
 def _part(problem):
@@ -195,7 +195,8 @@ def _climb(estimator, problem, plain, place, needed, rng):
 def _nested_start(problem, plain, place):
     """Return the `Start` at a `FitResult` without main effects, to which these are added."""
     best, n_effects = plain.best, problem.model.kernel.n_params - place
-    theta = _with_effects(problem, best, place, best.theta[:place], EFFECTS_SHARE)
+    variance = EFFECTS_SHARE * _variance(problem, best)
+    theta = _with_effects(problem, best, place, best.theta[:place], variance)
     if plain.hessian is None:
         hessian = unknown_hessian(problem.model, len(theta))
     else:
@@ -208,24 +209,24 @@ def _additive_start(problem, plain, place):
 
     `plain` is the best `Evaluation` without main effects.
     """
-    interaction = problem.parameters.rescaled[:place].copy()
+    interaction, variance = problem.parameters.rescaled[:place].copy(), _variance(problem, plain)
     # A named kernel begins with the variance of the interaction.
-    interaction[0] = np.log(WEAK_SHARE * _variance(problem, plain))
-    theta = _with_effects(problem, plain, place, interaction, 1.0)
+    interaction[0] = np.log(WEAK_SHARE * variance)
+    theta = _with_effects(problem, plain, place, interaction, variance)
     return Start(theta, plain.states, unknown_hessian(problem.model, len(theta)))
 
 
-def _with_effects(problem, plain, place, interaction, share):
+def _with_effects(problem, plain, place, interaction, variance):
     """Return theta at the start of a climb.
 
     It holds the hyperparameters `interaction` (place,), those of main effects, and those of the
-    likelihood from an `Evaluation` without effects, `plain`. The effects together have a `share` of
-    the variance of the learned f.
+    likelihood from an `Evaluation` without effects, `plain`. The effects together have the given
+    variance.
     """
     parameters, end = problem.parameters, problem.model.kernel.n_params
     effects = parameters.rescaled[place:end].copy()
     are_variances = [column is None for column in parameters.columns[place:end]]
-    effects[are_variances] = np.log(share * _variance(problem, plain) / len(problem.spread.columns))
+    effects[are_variances] = np.log(variance / len(problem.spread.columns))
     theta = np.concatenate([interaction, effects, plain.theta[place:]])
     return np.clip(theta, *parameters.bounds.T)
 
