@@ -13,6 +13,7 @@ follow from the exponentials there, times r Chebyshev polynomials, (r, N) (Trefe
 pullback computes again.
 """
 
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -80,7 +81,8 @@ class MainEffects:
         length_scales, log_variances = self._by_column(params, Z.shape[1])
         # A centre keeps the digits of differences in columns with a large offset.
         centre = np.partition(Z, len(Z) // 2, axis=0)[len(Z) // 2]
-        tables = _tables(X, centre, length_scales)
+        # A table with many values would take longer than what it replaces.
+        tables = _tables(X, centre, length_scales, min(len(Z), len(X)) // 4)
         others = [d for d in range(X.shape[1]) if d not in tables]
 
         def effect(d, centred):
@@ -163,13 +165,19 @@ class _ChebyshevPoints(NamedTuple):
     @property
     def from_values(self):
         """The matrix (r, r) that turns values at the points into coefficients of polynomials."""
-        k, last = np.arange(len(self.unit)), len(self.unit) - 1
-        halved = np.where((k == 0) | (k == last), 0.5, 1.0)
-        return np.cos(np.pi / last * np.outer(k, k)) * np.outer(halved, 2.0 / last * halved)
+        return _chebyshev_coefficients(len(self.unit))
 
     def basis(self, x):
         """Return the Chebyshev polynomials at x, (r, n)."""
         return _chebyshev_polynomials((x - self.middle) / self.half, len(self.unit) - 1)
+
+
+@cache
+def _chebyshev_coefficients(n_points):
+    """Return the matrix from values at Chebyshev points to coefficients of the polynomials."""
+    k, last = np.arange(n_points), n_points - 1
+    halved = np.where((k == 0) | (k == last), 0.5, 1.0)
+    return np.cos(np.pi / last * np.outer(k, k)) * np.outer(halved, 2.0 / last * halved)
 
 
 def _chebyshev_polynomials(x, degree):
@@ -187,50 +195,49 @@ def _chebyshev_polynomials(x, degree):
     return T
 
 
-def _tables(X, centre, length_scales):
+def _tables(X, centre, length_scales, most):
     """Return a dict from columns to few values of each from which its effect at all rows follows.
 
-    Columns that need many such values are left out.
+    Columns that need more than `most` such values are left out.
     """
     tables = {}
-    for d, values in _few_values(X).items():
+    for d, values in _few_values(X, min(FEW_VALUES, most)).items():
         # The difference to a distant centre may be the same for several values.
         tables[d] = _DistinctValues(np.unique(values - centre[d]))
-    for d in range(X.shape[1]):
-        if d in tables:
-            continue
-        low, high = X[:, d].min() - centre[d], X[:, d].max() - centre[d]
-        half = 0.5 * (high - low)
-        n_points = _n_chebyshev_points(half / length_scales[d])
-        if half > 0.0 and n_points <= min(MOST_CHEBYSHEV_POINTS, len(X) // 4):
-            unit = np.cos(np.pi * np.arange(n_points) / (n_points - 1))
-            tables[d] = _ChebyshevPoints(unit, 0.5 * (low + high), half)
+    low, high = X.min(axis=0) - centre, X.max(axis=0) - centre
+    middle, half = 0.5 * (low + high), 0.5 * (high - low)
+    n_points = _n_chebyshev_points(half / length_scales)
+    for d in np.flatnonzero((half > 0.0) & (n_points <= min(MOST_CHEBYSHEV_POINTS, most))):
+        if d not in tables:
+            unit = np.cos(np.pi * np.arange(n_points[d]) / (n_points[d] - 1))
+            tables[d] = _ChebyshevPoints(unit, middle[d], half[d])
     return tables
 
 
-def _n_chebyshev_points(half_range):
-    """Return the number of Chebyshev points that interpolate an effect to rounding.
+def _n_chebyshev_points(half_ranges):
+    """Return the numbers of Chebyshev points that interpolate effects to rounding.
 
-    `half_range`, half the range of the column in length scales, is h below. In the ellipse with
-    foci at the ends of the range and semi-axes of sum rho times h and minor axis b h, an effect of
-    variance 1 is at most exp(h^2 b^2 / 2), so n + 1 points have an error of at most 4 exp(h^2 b^2 /
-    2) / (rho^n (rho - 1)) (Trefethen 2013, theorem 8.2).
+    Half the range of a column in length scales is h below. In the ellipse with foci at the ends of
+    the range and semi-axes of sum rho times h and minor axis b h, an effect of variance 1 is at
+    most exp(h^2 b^2 / 2), so n + 1 points have an error of at most 4 exp(h^2 b^2 / 2) / (rho^n (rho
+    - 1)) (Trefethen 2013, theorem 8.2).
     """
     with np.errstate(over="ignore"):
-        log_largest = 0.5 * (half_range * MINOR_AXES) ** 2
-    degrees = (log_largest + LOG_OVERHEADS) / np.log(RHOS)
-    return int(min(np.ceil(degrees.min()), 2 * MOST_CHEBYSHEV_POINTS)) + 1
+        log_largest = 0.5 * np.outer(half_ranges, MINOR_AXES) ** 2
+    degrees = ((log_largest + LOG_OVERHEADS) / np.log(RHOS)).min(axis=1)
+    return np.minimum(np.ceil(degrees), 2 * MOST_CHEBYSHEV_POINTS).astype(int) + 1
 
 
-def _few_values(X):
-    """Return the distinct values of the columns that have few, as a dict from the column."""
-    few, most = {}, min(FEW_VALUES, len(X) // 4)
-    for d, column in enumerate(X.T):
-        # The first rows show that most columns have many.
-        if len(np.unique(column[: 2 * most])) <= most:
-            values = np.unique(column)
-            if len(values) <= most:
-                few[d] = values
+def _few_values(X, most):
+    """Return the distinct values of columns with at most so many, as a dict from the column."""
+    few = {}
+    # The first rows show that most columns have many.
+    first = np.sort(X[: 2 * most], axis=0)
+    n_changes = np.count_nonzero(first[1:] != first[:-1], axis=0)
+    for d in np.flatnonzero(n_changes < most):
+        values = np.unique(X[:, d])
+        if len(values) <= most:
+            few[d] = values
     return few
 
 
