@@ -71,6 +71,19 @@ def test_gross_outliers_hardly_move_the_prediction():
         assert model.lower_bound_ > gaussian.lower_bound_ + 100.0
 
 
+@quiet
+@pytest.mark.parametrize("noise", [0.05, 0.3])
+def test_a_third_of_the_targets_may_be_outliers_on_one_side(noise):
+    rng = np.random.RandomState(1)
+    X = rng.uniform(-3.0, 3.0, (600, 2))
+    f = np.sin(2.0 * X[:, 0]) + 0.5 * X[:, 1]
+    y = f + noise * rng.standard_normal(600)
+    y[rng.permutation(600)[:200]] += 4.0
+    model = SparseGPRegressor(noise="student-t", n_inducing=50, main_effects=False).fit(X, y)
+    assert np.sqrt(np.mean((model.predict(X) - f) ** 2)) < 0.6 * noise
+    assert model.noise_df_ < 1.0
+
+
 def test_gaussian_noise_is_found_to_be_nearly_so():
     rng = np.random.RandomState(0)
     X, _, f = outlying(600)
