@@ -16,7 +16,7 @@ from numpy.linalg import LinAlgError
 
 from sparsegpc._core.learning.fit import result_of
 from sparsegpc._core.learning.fit_from import Climb, Limits, Start, fit_from
-from sparsegpc._core.learning.hyperparameters import unknown_hessian
+from sparsegpc._core.learning.hyperparameters import typical_hessian
 from sparsegpc._core.numerics.floats import TINY
 from sparsegpc._core.selection.selectors import InducingPoints
 from sparsegpc._estimators.kernels.named_kernels import EFFECTS_SHARE, KernelChoice
@@ -73,9 +73,9 @@ def decide_main_effects(estimator, problem_of, rng):
     rng : RandomState
     """
     choice = KernelChoice.of(estimator)
-    is_open = choice.main_effects == "auto"
-    if not (is_open or choice.main_effects):
+    if not choice.main_effects:
         return Decision(choice)
+    is_open = choice.main_effects == "auto"
     without, with_effects = (choice._replace(main_effects=value) for value in (False, True))
     unless_learned = Decision(without if is_open else with_effects)
     if not choice.is_named:
@@ -87,59 +87,33 @@ def decide_main_effects(estimator, problem_of, rng):
     n_varying = int(problem.spread.varies.sum())
     if not 1 < n_varying <= MOST_COLUMNS or not learns(estimator, problem.parameters):
         return unless_learned
+    part, simple = _part(problem), _simple(estimator)
+    found = search(simple, part, rng)
+    plain, climbed = found.result, None
+    if not (plain.trivial or (plain.stopped and is_open)):
+        richer, place = _part(problem_of(with_effects)), part.model.kernel.n_params
+        needed = plain.best.objective + FIRST_GAIN if is_open else -np.inf
+        climbed = _climb(simple, richer, plain, place, needed, rng)
+    leaves_out = moves_points(estimator) or estimator.n_restarts_optimizer
+    is_complete = part is problem and estimator.n_inducing != "auto" and not leaves_out
+    if is_open and (climbed is None or not _is_better(estimator, climbed, richer, plain, part)):
+        if is_complete:
+            return Decision(without, found=evaluated_last(found, problem))
+        return _begun(without, plain, part, problem)
+    if climbed is None:
+        return unless_learned
+    if is_complete:
+        return Decision(with_effects, found=Found(result_of(richer.model, climbed, part.progress)))
+    return _begun(with_effects, climbed, part, problem)
+
+
+def _simple(estimator):
+    """Return a copy of an estimator for the fits that are compared."""
     simple = copy(estimator)
     simple.optimize_inducing, simple.n_restarts_optimizer = False, 0
     if simple.n_inducing == "auto":
         simple.n_inducing = min(MOST_POINTS, estimator.max_inducing)
-    part = _part(problem)
-    leaves_out = moves_points(estimator) or estimator.n_restarts_optimizer
-    is_complete = part is problem and estimator.n_inducing != "auto" and not leaves_out
-
-    def decision(choice, fitted, found=None):
-        best, begun = fitted.best, None
-        # Points that are some of the rows of a part might not suit all rows.
-        first = best.points if part is problem else None
-        if len(part.model.weight) > FEW_ROWS and fitted.hessian is not None:
-            begun = Climb(best.theta, best, fitted.hessian)
-        if found is not None:
-            found = evaluated_last(found, problem) if is_complete else None
-        return Decision(choice, [best.theta], first, begun, found)
-
-    found = search(simple, part, rng)
-    plain = found.result.best
-
-    def left_out():
-        return decision(without, found.result, found) if is_open else unless_learned
-
-    if found.result.trivial or (found.result.stopped and is_open):
-        return left_out()
-    richer, place = _part(problem_of(with_effects)), part.model.kernel.n_params
-    if found.result.stopped:
-        start = _nested_start(richer, found.result, place)
-        return Decision(with_effects, [start.theta], plain.points if part is problem else None)
-    needed = plain.objective + FIRST_GAIN if is_open else -np.inf
-    try:
-        climbed = _climb(simple, richer, found.result, place, needed, rng)
-    except LinAlgError:
-        return left_out()
-    gain = climbed.best.objective - plain.objective
-    least = max(np.log(part.model.total_weight), FIRST_GAIN)
-    is_better = gain > least
-    if estimator.verbose and is_open:
-        text = (
-            f"main effects: {len(part.model.weight)} rows, "
-            f"bound {climbed.best.elbo + richer.offset:.4f} with them, "
-            f"{plain.elbo + part.offset:.4f} without, "
-            f"gain with their prior {gain:.4f} of {least:.4f} needed: "
-            f"{'kept' if is_better else 'left out'}"
-        )
-        print_line(estimator, text, problem.progress.label)
-    if is_better or not is_open:
-        if is_complete:
-            result = result_of(richer.model, climbed, problem.progress)
-            return Decision(with_effects, found=Found(result))
-        return decision(with_effects, climbed)
-    return left_out()
+    return simple
 
 
 def _part(problem):
@@ -153,8 +127,40 @@ def _part(problem):
     return problem._replace(model=model, rows=rows)
 
 
+def _begun(choice, fitted, part, problem):
+    """Return the `Decision` from which a search on all rows goes on.
+
+    `fitted` is what was learned on the rows of `part`, all rows or some of those of `problem`.
+    """
+    best, begun = fitted.best, None
+    # Points that are some of the rows of a part might not suit all rows.
+    first = best.points if part is problem else None
+    if len(part.model.weight) > FEW_ROWS and fitted.hessian is not None:
+        begun = Climb(best.theta, best, fitted.hessian)
+    return Decision(choice, [best.theta], first, begun)
+
+
+def _is_better(estimator, climbed, richer, plain, part):
+    """Return whether main effects raise the objective by enough, and say so if `verbose` is set.
+
+    `climbed` and `plain` were learned with them and without, from the problems `richer` and `part`.
+    """
+    gain = climbed.best.objective - plain.best.objective
+    needed = max(np.log(part.model.total_weight), FIRST_GAIN)
+    if estimator.verbose:
+        text = (
+            f"main effects: {len(part.model.weight)} rows, "
+            f"bound {climbed.best.elbo + richer.offset:.4f} with them, "
+            f"{plain.best.elbo + part.offset:.4f} without, "
+            f"gain with their prior {gain:.4f} of {needed:.4f} needed: "
+            f"{'kept' if gain > needed else 'left out'}"
+        )
+        print_line(estimator, text, part.progress.label)
+    return gain > needed
+
+
 def _climb(estimator, problem, plain, place, needed, rng):
-    """Return the `LocalFit` of a climb with main effects.
+    """Return the `LocalFit` of a climb with main effects, or None if it fails.
 
     One begins at the fit without them, where they are small, and another at a sum of effects, where
     the interaction is weak, since either may end at a far lower maximum than the other. After a few
@@ -171,25 +177,27 @@ def _climb(estimator, problem, plain, place, needed, rng):
     needed : float
     rng : RandomState
     """
-    model, selector = problem.model, point_selector(estimator, problem, rng)
-    bounds, progress = problem.parameters.bounds, problem.progress
+    selector, bounds = point_selector(estimator, problem, rng), problem.parameters.bounds
+    progress = problem.progress
+
+    def climb(start, limits, first=None, rival=-np.inf):
+        """Return the `LocalFit` from a start, or None if it fails."""
+        try:
+            return fit_from(problem.model, start, selector, bounds, limits, first, rival=rival)
+        except LinAlgError:
+            # Another start may succeed.
+            return None
+
     limits = Limits(min(FIRST_ITERATIONS, estimator.max_iter), 0, progress)
-    start = _nested_start(problem, plain, place)
-    found = fit_from(model, start, selector, bounds, limits, plain.best.points)
-    if progress.stopped:
+    found = climb(_nested_start(problem, plain, place), limits, plain.best.points, needed)
+    if not progress.stopped:
+        rival = needed if found is None else max(needed, found.best.objective)
+        other = climb(_additive_start(problem, plain.best, place), limits, rival=rival)
+        found = max(filter(None, (found, other)), key=lambda fit: fit.best.objective, default=None)
+    if found is None or found.best.objective <= needed or progress.stopped:
         return found
-    try:
-        start = _additive_start(problem, plain.best, place)
-        additive = fit_from(model, start, selector, bounds, limits)
-        found = max(found, additive, key=lambda climb: climb.best.objective)
-    except LinAlgError:
-        # The first climb can go on.
-        pass
-    if found.best.objective <= needed or progress.stopped:
-        return found
-    limits = Limits(estimator.max_iter, estimator.max_reselections, progress)
     start = Start(found.best.theta, found.best.states, found.hessian)
-    return fit_from(model, start, selector, bounds, limits)
+    return climb(start, Limits(estimator.max_iter, estimator.max_reselections, progress))
 
 
 def _nested_start(problem, plain, place):
@@ -198,7 +206,7 @@ def _nested_start(problem, plain, place):
     variance = EFFECTS_SHARE * _variance(problem, best)
     theta = _with_effects(problem, best, place, best.theta[:place], variance)
     if plain.hessian is None:
-        hessian = unknown_hessian(problem.model, len(theta))
+        hessian = typical_hessian(problem.model, len(theta))
     else:
         hessian = plain.hessian.with_parameters(place, n_effects, EFFECT_CURVATURE)
     return Start(theta, best.states, hessian)
@@ -213,7 +221,7 @@ def _additive_start(problem, plain, place):
     # A named kernel begins with the variance of the interaction.
     interaction[0] = np.log(WEAK_SHARE * variance)
     theta = _with_effects(problem, plain, place, interaction, variance)
-    return Start(theta, plain.states, unknown_hessian(problem.model, len(theta)))
+    return Start(theta, plain.states, typical_hessian(problem.model, len(theta)))
 
 
 def _with_effects(problem, plain, place, interaction, variance):

@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 import pytest
+from numpy.linalg import LinAlgError
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone, is_classifier
 from sklearn.exceptions import ConvergenceWarning
@@ -119,6 +120,29 @@ def test_effects_that_are_asked_for_lower_no_objective():
         asked, plain = (fit.lower_bound_ + fit.log_prior_ for fit in fits)
         assert has_effects(fits[0])
         assert asked > plain - 1.0
+
+
+@pytest.mark.parametrize(
+    ("failures", "kept"), [((1,), True), ((2,), True), ((1, 2), False), ((3,), False)]
+)
+def test_a_search_that_fails_leaves_the_other(failures, kept, monkeypatch):
+    """From the fit without effects, from a sum of them, and from the better end."""
+    fit_from, calls = module.fit_from, []
+
+    def failing(*args, **options):
+        calls.append(args)
+        if len(calls) in failures:
+            raise LinAlgError("not positive definite")
+        return fit_from(*args, **options)
+
+    monkeypatch.setattr(module, "fit_from", failing)
+    X, _, y = additive()
+    model = regressor().fit(X, y)
+    assert has_effects(model) == kept
+    assert len(calls) == (2 if failures == (1, 2) else 3)
+    if not kept:
+        without = regressor(main_effects=False).fit(X, y)
+        assert model.lower_bound_ == without.lower_bound_
 
 
 def test_effects_are_not_added_to_a_product_of_columns():

@@ -63,7 +63,7 @@ STOPPED_EARLY = {
         3,
     ),
     "one for each class": (SparseGPClassifier(n_inducing=8, likelihood="polya-gamma"), 3),
-    "number by certificate": (SparseGPClassifier(n_inducing="auto", max_inducing=60), 2),
+    "number by certificate": (SparseGPClassifier(n_inducing="auto", max_inducing=20), 2),
     "regressor": (SparseGPRegressor(n_inducing=8), 0),
     "polynomial noise": (SparseGPRegressor(n_inducing=8, noise="polynomial"), 0),
     "noise process": (SparseGPRegressor(n_inducing=8, noise=GPNoise(n_inducing=4)), 0),

@@ -30,7 +30,7 @@ from sparsegpc._core.learning.growing_subsets import (
     of_any_rows,
     subset_for_moves,
 )
-from sparsegpc._core.learning.hyperparameters import unknown_hessian
+from sparsegpc._core.learning.hyperparameters import typical_hessian
 from sparsegpc._core.learning.moved_points import N_PAIRS, move, move_further
 from sparsegpc._core.learning.progress import Progress
 from sparsegpc._core.learning.pruned_columns import bring_back
@@ -326,7 +326,7 @@ class _Fit:
         best = self._best.best
         theta = bring_back(self._model, best, self._alternatives, self._progress)
         if theta is not None:
-            self._fit_from(Start(theta, best.states, unknown_hessian(self._model, len(theta))))
+            self._fit_from(Start(theta, best.states, typical_hessian(self._model, len(theta))))
 
     def try_constant(self, theta):
         """Fit from a nearly constant f if the best fit is worse than a constant function.

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sparsegpc._core.learning.hyperparameters import maximize, unknown_hessian
+from sparsegpc._core.learning.hyperparameters import maximize, typical_hessian
 from sparsegpc._core.learning.inducing_points import (
     is_fixed,
     select_points,
@@ -74,7 +74,7 @@ class Climb(NamedTuple):
     def continued_on(self, model):
         """Return the `Start` of quasi-Newton steps from the end on a model of other rows."""
         if self.end is None:
-            return Start(self.theta, None, unknown_hessian(model, len(self.theta)))
+            return Start(self.theta, None, typical_hessian(model, len(self.theta)))
         states = model.states_from(self.end.theta, self.end.posterior)
         # A search updates its Hessian, and another one may continue from here, too.
         return Start(self.end.theta, states, copy(self.hessian))

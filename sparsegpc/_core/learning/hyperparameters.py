@@ -10,8 +10,11 @@ import numpy as np
 
 from sparsegpc._core.models.evaluation import Evaluation
 from sparsegpc._core.optimisers.bfgs import BFGSHessian, maximize_bfgs
-from sparsegpc._core.optimisers.lbfgsb import FIRST_STEP, SMALL_GRADIENT, maximize_lbfgsb
+from sparsegpc._core.optimisers.lbfgsb import maximize_lbfgsb
 
+# Typical curvatures of the bound, in nats per row. That in the logarithm of a noise variance is
+# exactly a half at the maximum of a Gaussian likelihood.
+KERNEL_CURVATURE, LIKELIHOOD_CURVATURE = 0.02, 0.5
 # L-BFGS-B ends after this many small gains in a row.
 PATIENCE = 2
 
@@ -25,9 +28,11 @@ class Point(NamedTuple):
     evaluation: Evaluation
 
 
-def unknown_hessian(model, n_params):
-    """Return the initial guess of the `BFGSHessian` of the bound in nats per row."""
-    return BFGSHessian(n_params, SMALL_GRADIENT / FIRST_STEP / model.total_weight)
+def typical_hessian(model, n_params):
+    """Return a guess of the `BFGSHessian` of the bound in nats per row."""
+    n_likelihood = model.likelihood.n_params * len(model.targets)
+    numbers = n_params - n_likelihood, n_likelihood
+    return BFGSHessian(np.repeat([KERNEL_CURVATURE, LIKELIHOOD_CURVATURE], numbers))
 
 
 def maximize(

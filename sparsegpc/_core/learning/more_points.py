@@ -9,7 +9,7 @@ from sparsegpc._core.learning.curvature import measured_hessian
 from sparsegpc._core.learning.fit import result_of
 from sparsegpc._core.learning.fit_from import Climb, LocalFit, Start, fit_from
 from sparsegpc._core.learning.growing_subsets import subset_for_moves
-from sparsegpc._core.learning.hyperparameters import unknown_hessian
+from sparsegpc._core.learning.hyperparameters import typical_hessian
 from sparsegpc._core.learning.moved_points import N_PAIRS, move, move_further, on_rows_of
 from sparsegpc._core.numerics.floats import TINY
 from sparsegpc._core.optimisers.lbfgs import CorrectionPairs
@@ -112,7 +112,7 @@ def fit_further(model, result, selector, bounds, limits, report=None):
         end = Climb(before.theta, before)
         hessian = measured_hessian(model, end, selector, bounds, limits.progress) or hessian
     if hessian is None:
-        hessian = unknown_hessian(model, len(before.theta))
+        hessian = typical_hessian(model, len(before.theta))
     try:
         start = Start(before.theta, before.states, hessian)
         found = fit_from(model, start, selector, bounds, limits, report=report)

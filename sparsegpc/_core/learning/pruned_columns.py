@@ -13,8 +13,9 @@ from sparsegpc._core.learning.fit_from import Climb
 
 # A column counts as pruned if its length scale is more than PRUNED times the shortest one. It is
 # brought back if that raises the objective by more than LEAST_GAIN nats, computed from at most
-# MOST_ROWS rows with sites solved to the tolerance SITES_TOL. At most MOST_COLUMNS are tried.
-MOST_ROWS, PRUNED, LEAST_GAIN, SITES_TOL = 500, 5.0, 1.0, 0.1
+# MOST_ROWS rows. Sites are solved to the tolerance SITES_TOL, but after MOST_PASSES few of the nats
+# that a poor length scale loses are left to gain. At most MOST_COLUMNS are tried.
+MOST_ROWS, PRUNED, LEAST_GAIN, SITES_TOL, MOST_PASSES = 500, 5.0, 1.0, 0.1, 2
 MOST_COLUMNS = 100
 
 
@@ -47,12 +48,13 @@ def bring_back(model, best, alternatives, progress):
         pruned = sorted(pruned, key=steepness.get, reverse=True)[:MOST_COLUMNS]
     part = model.at_most(MOST_ROWS)
     start = Climb(best.theta, best).continued_on(part)
+    options = {"tol": SITES_TOL, "max_iter": MOST_PASSES, "wrt_theta": False}
 
     def objective(theta):
         if progress.stopped:
             return -np.inf
         try:
-            found = part.evaluate(theta, best.points, start.states, tol=SITES_TOL, wrt_theta=False)
+            found = part.evaluate(theta, best.points, start.states, **options)
         except LinAlgError:
             return -np.inf
         progress.evaluated(part, found)

@@ -5,6 +5,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.linalg import LinAlgError
 
+# After so many updates of a guess, the Hessian counts as learned.
+FEW_UPDATES = 3
+
 
 class Maximum(NamedTuple):
     """The best point that a maximisation found, and how the search ended.
@@ -28,32 +31,35 @@ class BFGSHessian:
 
     Parameters
     ----------
-    n_params : int
-    guess : float
-        The curvature in all directions before the first update.
+    curvatures : ndarray of shape (P,)
+        A guess of the curvature in each parameter.
     """
 
-    def __init__(self, n_params, guess):
-        self.matrix = guess * np.eye(n_params)
-        self._is_guess = True
+    def __init__(self, curvatures):
+        self.matrix = np.diag(curvatures)
+        self._updates_needed = FEW_UPDATES
 
     @classmethod
     def known(cls, matrix):
         """Return minus a Hessian that is known at the start, shape (P, P), positive definite."""
-        hessian = cls(len(matrix), 1.0)
-        hessian.matrix, hessian._is_guess = matrix, False
+        hessian = cls(np.diagonal(matrix))
+        hessian.matrix, hessian._updates_needed = matrix, 0
         return hessian
+
+    @property
+    def is_learned(self):
+        """Whether the gain that a step promises says what the whole search may still gain."""
+        return self._updates_needed <= 0
 
     def with_parameters(self, place, n_params, curvature):
         """Return the Hessian of a function that has `n_params` more parameters from index `place`.
 
-        They have the given curvature, and none together with the others.
+        They have the given curvature, a guess, and none together with the others.
         """
-        n_before = len(self.matrix)
-        others = np.delete(np.arange(n_before + n_params), slice(place, place + n_params))
-        hessian = BFGSHessian(n_before + n_params, curvature)
+        n_params += len(self.matrix)
+        others = np.delete(np.arange(n_params), slice(place, place + n_params - len(self.matrix)))
+        hessian = BFGSHessian(np.full(n_params, curvature))
         hessian.matrix[np.ix_(others, others)] = self.matrix
-        hessian._is_guess = self._is_guess
         return hessian
 
     def step(self, x, slope, bounds, longest, known=0.0):
@@ -80,10 +86,8 @@ class BFGSHessian:
 
         The new curvature along the step is at least `smallest` times the old one.
         """
+        self._updates_needed -= 1
         new = float(step @ fall)
-        if self._is_guess and new > 0.0:
-            self.matrix = float(fall @ fall) / new * np.eye(len(step))
-            self._is_guess = False
         expected = self.matrix @ step
         old = float(step @ expected)
         if new < smallest * old:
@@ -191,7 +195,7 @@ def maximize_bfgs(
         Stop after this many steps in a row that change the value by less than `tol`.
     optimism : float
         Stop if a gain of `optimism` times the expected gain of the next step would not reach
-        `best`.
+        `best`, once the Hessian is learned.
 
     Returns
     -------
@@ -212,7 +216,8 @@ def maximize_bfgs(
         )
         expected *= scale
         least = max(tol, share * (current.value - start.value))
-        if expected < least or current.value + optimism * expected < best:
+        is_hopeless = hessian.is_learned and current.value + optimism * expected < best
+        if expected < least or is_hopeless:
             return Maximum(current, True, failed, n_iter)
         if n_iter == max_iter:
             break

@@ -110,8 +110,8 @@ def make_divided(n=2000, model=DividedModel, **options):
     return make_model(*make_data(n=n), model=model, **options)
 
 
-def without_subsets(choose=None, n=2000, **options):
+def without_subsets(choose=None, n=2000, tol=1e-5, **options):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(growing_subsets, "FEWEST_ROWS", np.inf)
-        model = make_divided(n)
+        model = make_divided(n, tol=tol)
         return model, learn(model, choose=choose, **options)

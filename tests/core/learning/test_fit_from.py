@@ -5,7 +5,7 @@ import pytest
 
 from sparsegpc._core.learning import fit_from as module
 from sparsegpc._core.learning.fit_from import PATIENCE, Limits, Start, fit_from
-from sparsegpc._core.learning.hyperparameters import unknown_hessian
+from sparsegpc._core.learning.hyperparameters import typical_hessian
 from sparsegpc._core.learning.progress import Progress
 from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.selection.selectors import FixedSelector, InducingPoints, PivotedSelector
@@ -49,7 +49,7 @@ def test_points_are_chosen_again_at_what_was_learned():
 
 def climbed(model, selector, max_reselections):
     """Fit by quasi-Newton steps."""
-    start = Start(START, None, unknown_hessian(model, len(START)))
+    start = Start(START, None, typical_hessian(model, len(START)))
     limits = Limits(50, max_reselections, Progress())
     return fit_from(model, start, selector, BOUNDS, limits)
 

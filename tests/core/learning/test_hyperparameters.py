@@ -54,7 +54,7 @@ STEEP = np.array([[40.0, 15.0], [15.0, 9.0]])
 @pytest.mark.parametrize("known", [True, False])
 def test_ascent_reaches_the_top_sooner_with_the_curvature_known(known):
     hill = Hill(STEEP, np.array([0.5, -0.3]))
-    hessian = BFGSHessian(2, 50.0)
+    hessian = BFGSHessian(np.full(2, 50.0))
     if known:
         hessian.matrix = STEEP / 10.0
     best, ended, failed, _ = climb(hill, hill.start([0.6, 0.1]), hessian)
@@ -69,7 +69,7 @@ def test_ascent_reaches_the_top_sooner_with_the_curvature_known(known):
 def test_ascent_stays_in_the_box_and_finds_its_best_corner():
     hill = Hill(STEEP, np.array([0.5, -0.3]))
     bounds = np.array([[0.7, 2.0], [-5.0, 5.0]])
-    best, *_ = climb(hill, hill.start([1.0, 1.0]), BFGSHessian(2, 50.0), bounds)
+    best, *_ = climb(hill, hill.start([1.0, 1.0]), BFGSHessian(np.full(2, 50.0)), bounds)
     inside = minimize(
         lambda t: -hill.start(t).objective, [1.0, 0.0], bounds=bounds, options={"ftol": 1e-15}
     )
@@ -79,8 +79,7 @@ def test_ascent_stays_in_the_box_and_finds_its_best_corner():
 
 def test_ascent_is_given_up_only_where_it_will_not_come_near():
     hill = Hill(STEEP, np.array([0.5, -0.3]))
-    hessian = BFGSHessian(2, 1.0)
-    hessian.matrix = STEEP / 10.0
+    hessian = BFGSHessian.known(STEEP / 10.0)
     start = hill.start([0.6, 0.1])
     given_up, ended, *_ = climb(hill, start, hessian, best=100.0)
     assert given_up is start
@@ -90,8 +89,7 @@ def test_ascent_is_given_up_only_where_it_will_not_come_near():
 
 def test_ascent_goes_on_where_it_may_still_come_near():
     hill = Hill(STEEP, np.array([0.5, -0.3]))
-    hessian = BFGSHessian(2, 1.0)
-    hessian.matrix = STEEP / 10.0
+    hessian = BFGSHessian.known(STEEP / 10.0)
     far = hill.start([1.0, 0.2])
     assert far.objective < -5.0
     assert climb(hill, far, hessian, best=-0.01)[0].objective > -1e-3
@@ -101,7 +99,7 @@ def test_one_step_that_gains_nothing_does_not_end_an_ascent():
     """The hessian was thought too small, and the first step leads beyond the top."""
     hill = Hill(STEEP, np.array([0.5, -0.3]))
     start = hill.start([0.6, -0.2])
-    best, ended, *_ = climb(hill, start, BFGSHessian(2, 1e-3))
+    best, ended, *_ = climb(hill, start, BFGSHessian(np.full(2, 1e-3)))
     assert hill.start(hill.seen[1]).objective < start.objective
     assert ended
     assert best.objective > -1e-4
@@ -110,7 +108,7 @@ def test_one_step_that_gains_nothing_does_not_end_an_ascent():
 def test_ascent_steps_back_from_where_nothing_can_be_computed():
     hill = Hill(STEEP, np.array([0.5, -0.3]), refused=lambda theta: theta[1] < -0.1)
     start = hill.start([0.6, 0.4])
-    best, ended, failed, _ = climb(hill, start, BFGSHessian(2, 3.0))
+    best, ended, failed, _ = climb(hill, start, BFGSHessian(np.full(2, 3.0)))
     assert failed
     assert ended
     assert best.objective > start.objective + 0.5
@@ -119,7 +117,7 @@ def test_ascent_steps_back_from_where_nothing_can_be_computed():
 
 def test_ascent_says_when_it_ran_out_of_steps():
     hill = Hill(STEEP, np.array([5.0, -3.0]))
-    best, ended, *_ = climb(hill, hill.start([0.0, 0.0]), BFGSHessian(2, 1e4), max_iter=2)
+    best, ended, *_ = climb(hill, hill.start([0.0, 0.0]), BFGSHessian(np.full(2, 1e4)), max_iter=2)
     assert not ended
     assert len(hill.seen) == 3
     assert best.objective == max(hill.start(theta).objective for theta in hill.seen[:3])
@@ -130,7 +128,7 @@ def test_gradient_that_is_not_finite_is_refused():
     start = hill.start([0.1, 0.1])
     start.grad_theta = np.array([np.nan, 1.0])
     with pytest.raises(LinAlgError, match="not finite"):
-        climb(hill, start, BFGSHessian(2, 1.0), max_iter=5)
+        climb(hill, start, BFGSHessian(np.full(2, 1.0)), max_iter=5)
 
 
 def test_an_evaluation_without_a_finite_gradient_is_stepped_back_from_and_told_of():
@@ -148,7 +146,7 @@ def test_an_evaluation_without_a_finite_gradient_is_stepped_back_from_and_told_o
         evaluated=lambda model, evaluation: told.append(evaluation.theta), stopped=False
     )
     start = hill.start([0.6, 0.4])
-    best, _, failed, _ = climb(hill, start, BFGSHessian(2, 3.0), progress=progress)
+    best, _, failed, _ = climb(hill, start, BFGSHessian(np.full(2, 3.0)), progress=progress)
     assert failed
     assert best.theta[1] >= -0.1
     assert np.isfinite(best.grad_theta).all()

@@ -246,7 +246,7 @@ def test_a_bound_that_the_gradient_points_beyond_takes_its_slope():
 
 
 def test_the_first_step_is_a_newton_step_in_theta_and_a_short_move():
-    model, hessian = regression(), BFGSHessian(3, 1.0)
+    model, hessian = regression(), BFGSHessian(np.full(3, 1.0))
     hessian.matrix = np.array([[2.0, 0.5, 0.0], [0.5, 1.0, 0.2], [0.0, 0.2, 3.0]])
     model.prior = NormalPrior(START, 0.5)
     search, _ = search_of(model, hessian=hessian)
@@ -262,7 +262,7 @@ def test_later_steps_take_the_curvature_along_the_last_move():
     """Of the points alone, or without a Hessian of everything."""
     gradient = np.ones(8)
     curvature = np.array([1.0, 1.0, 1.0, 4.0, 4.0, 4.0, 4.0, 4.0])
-    for hessian, expected in ((BFGSHessian(3, 1.0 / 60.0), 0.25), (None, 23.0 / 83.0)):
+    for hessian, expected in ((BFGSHessian(np.full(3, 1.0 / 60.0)), 0.25), (None, 23.0 / 83.0)):
         pairs = CorrectionPairs()
         search, _ = search_of(regression(), hessian=hessian, pairs=pairs)
         pairs.add(np.ones(8), curvature)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.linalg import LinAlgError
 from scipy.optimize import lsq_linear, minimize
 
-from sparsegpc._core.optimisers.bfgs import BFGSHessian, maximize_bfgs
+from sparsegpc._core.optimisers.bfgs import FEW_UPDATES, BFGSHessian, maximize_bfgs
 
 WIDE = np.array([[-np.inf, np.inf]] * 2)
 STEEP = np.array([[40.0, 15.0], [15.0, 9.0]])
@@ -20,8 +20,7 @@ STEEP = np.array([[40.0, 15.0], [15.0, 9.0]])
 def test_step_is_the_highest_point_of_the_model_in_the_box(n_params, seed, longest):
     rng = np.random.RandomState(seed)
     A = rng.randn(n_params, n_params)
-    hessian = BFGSHessian(n_params, 1.0)
-    hessian.matrix = A @ A.T + 0.1 * np.eye(n_params)
+    hessian = BFGSHessian.known(A @ A.T + 0.1 * np.eye(n_params))
     theta, slope = rng.randn(n_params), 2.0 * rng.randn(n_params)
     bounds = np.stack([theta - rng.choice([0.0, 0.3, 9.0], n_params), theta + 0.5], axis=1)
     box = np.clip(bounds - theta[:, None], -longest, longest)
@@ -45,16 +44,20 @@ def test_step_is_the_highest_point_of_the_model_in_the_box(n_params, seed, longe
 
 def test_a_parameter_without_room_stays():
     bounds = np.array([[1.0, 1.0], [-5.0, 5.0]])
-    step, gain = BFGSHessian(2, 4.0).step(np.array([1.0, 0.0]), np.array([3.0, 2.0]), bounds, 1.0)
+    step, gain = BFGSHessian(np.full(2, 4.0)).step(
+        np.array([1.0, 0.0]), np.array([3.0, 2.0]), bounds, 1.0
+    )
     np.testing.assert_allclose(step, [0.0, 0.5])
     assert gain == pytest.approx(0.5)
-    step, gain = BFGSHessian(1, 4.0).step(np.ones(1), np.ones(1), bounds[:1], 1.0)
+    step, gain = BFGSHessian(np.full(1, 4.0)).step(np.ones(1), np.ones(1), bounds[:1], 1.0)
     assert (step, gain) == (0.0, 0.0)
 
 
 def test_a_slope_next_to_zero_does_not_overflow():
     with np.errstate(all="raise", under="ignore"):
-        step, _ = BFGSHessian(2, 1.0).step(np.zeros(2), np.array([5e-324, 1.0]), 9.0 * WIDE, 3.0)
+        step, _ = BFGSHessian(np.full(2, 1.0)).step(
+            np.zeros(2), np.array([5e-324, 1.0]), 9.0 * WIDE, 3.0
+        )
     np.testing.assert_allclose(step, [0.0, 1.0], atol=1e-300)
 
 
@@ -62,7 +65,7 @@ def test_a_slope_next_to_zero_does_not_overflow():
 @given(st.integers(1, 5), st.integers(0, 10**6))
 def test_curvature_along_the_last_step_is_right_and_stays_positive(n_params, seed):
     rng = np.random.RandomState(seed)
-    hessian = BFGSHessian(n_params, 2.0)
+    hessian = BFGSHessian(np.full(n_params, 2.0))
     first = rng.randn(n_params)
     hessian.update(first, 3.0 * first)
     for _ in range(6):
@@ -80,7 +83,7 @@ def test_curvature_along_the_last_step_is_right_and_stays_positive(n_params, see
 
 @pytest.mark.parametrize("fall", [-1.0, 0.0])
 def test_curvature_stays_positive_if_the_first_step_leads_over_a_valley(fall):
-    hessian, step = BFGSHessian(3, 2.0), np.array([0.3, -1.0, 0.1])
+    hessian, step = BFGSHessian(np.full(3, 2.0)), np.array([0.3, -1.0, 0.1])
     hessian.update(step, fall * step)
     assert np.linalg.eigvalsh(hessian.matrix).min() > 0.0
     # Of the other directions nothing was learned.
@@ -109,7 +112,7 @@ def test_a_quadratic_in_a_box_is_solved_as_least_squares(n_params, seed, scale):
     bounds = np.sort(rng.uniform(-1.0, 1.0, (n_params, 2)), axis=1)
     function = Quadratic(A, b)
     start = function(bounds.mean(axis=1))
-    hessian = BFGSHessian(n_params, 5.0 / scale)
+    hessian = BFGSHessian(np.full(n_params, 5.0 / scale))
     found = maximize_bfgs(function, start, bounds, hessian, max_iter=200, tol=1e-8, scale=scale)
     expected = lsq_linear(A, b, tuple(bounds.T), tol=1e-14)
     assert found.converged
@@ -123,8 +126,7 @@ def test_a_quadratic_in_a_box_is_solved_as_least_squares(n_params, seed, scale):
 def test_a_known_hessian_solves_a_quadratic_in_one_step():
     A = np.linalg.cholesky(STEEP).T
     function = Quadratic(A, A @ np.array([0.2, -0.3]))
-    hessian = BFGSHessian(2, 1.0)
-    hessian.matrix = STEEP
+    hessian = BFGSHessian.known(STEEP)
     start = function(np.zeros(2))
     found = maximize_bfgs(function, start, WIDE, hessian, max_iter=50, tol=1e-9)
     np.testing.assert_allclose(found.best.x, [0.2, -0.3], atol=1e-9)
@@ -141,13 +143,39 @@ class Quartic:
         return np.diag(3.0 * x**2)
 
 
-def test_a_known_hessian_keeps_the_curvature_of_other_directions():
-    matrix, step = np.diag([40.0, 1.0]), np.array([0.1, 0.0])
-    known, guessed = BFGSHessian.known(matrix), BFGSHessian(2, 1.0)
-    for hessian in (known, guessed):
+@pytest.mark.parametrize("known", [True, False])
+def test_a_step_leaves_the_curvature_of_other_directions(known):
+    curvatures, step = np.array([40.0, 1.0]), np.array([0.1, 0.0])
+    hessian = BFGSHessian.known(np.diag(curvatures)) if known else BFGSHessian(curvatures)
+    hessian.update(step, 30.0 * step)
+    np.testing.assert_allclose(hessian.matrix, np.diag([30.0, 1.0]), rtol=1e-12)
+
+
+def test_a_guess_is_learned_after_a_few_steps():
+    hessian, step = BFGSHessian(np.ones(2)), np.array([0.1, 0.0])
+    for _ in range(FEW_UPDATES):
+        assert not hessian.is_learned
         hessian.update(step, 30.0 * step)
-    np.testing.assert_allclose(known.matrix, np.diag([30.0, 1.0]), rtol=1e-12)
-    np.testing.assert_allclose(guessed.matrix, np.diag([30.0, 30.0]), rtol=1e-12)
+    assert hessian.is_learned
+    assert BFGSHessian.known(np.eye(2)).is_learned
+    # Parameters that are added have a guess.
+    assert not hessian.with_parameters(2, 1, 0.5).is_learned
+
+
+def test_a_guess_of_the_curvature_does_not_give_a_search_up():
+    """The first step promises little since it must be short, while the maximum is far."""
+    A = np.linalg.cholesky(STEEP).T
+    top = np.array([9.0, -12.0])
+    for hessian, is_given_up in (
+        (BFGSHessian(np.diagonal(STEEP)), False),
+        (BFGSHessian.known(STEEP), True),
+    ):
+        function = Quadratic(A, A @ top)
+        start, options = function(np.zeros(2)), {"max_iter": 100, "tol": 1e-9, "best": -1e-6}
+        found = maximize_bfgs(function, start, 20.0 * WIDE, hessian, **options)
+        assert (found.best is start) == is_given_up
+        if not is_given_up:
+            np.testing.assert_allclose(found.best.x, top, atol=1e-3)
 
 
 @pytest.mark.parametrize("place", [0, 1, 2])
@@ -158,10 +186,6 @@ def test_further_parameters_leave_the_curvature_of_the_others(place):
     added = np.delete(np.arange(4), others)
     np.testing.assert_array_equal(hessian.matrix[added][:, others], np.zeros((2, 2)))
     np.testing.assert_array_equal(hessian.matrix[np.ix_(added, added)], 0.5 * np.eye(2))
-    # The curvature of all directions stays a guess if it was one.
-    guessed = BFGSHessian(2, 3.0).with_parameters(place, 1, 0.5)
-    guessed.update(np.array([0.1, 0.0, 0.0]), np.array([0.8, 0.0, 0.0]))
-    np.testing.assert_allclose(guessed.matrix, 8.0 * np.eye(3))
 
 
 def test_steps_that_are_far_too_long_do_not_end_a_search():
@@ -208,10 +232,7 @@ def test_a_known_part_is_used_but_not_learned():
         gradient = point.gradient + known.gradient(x)
         return SimpleNamespace(x=x, value=value, gradient=gradient)
 
-    hessian = BFGSHessian(3, 1.0)
-    # The first update replaces the guess.
-    hessian.update(np.ones(3), np.ones(3))
-    hessian.matrix = root.T @ root
+    hessian = BFGSHessian.known(root.T @ root)
     options, box = {"max_iter": 50, "tol": 1e-12}, np.array([[-np.inf, np.inf]] * 3)
     found = maximize_bfgs(function, function(np.full(3, 0.1)), box, hessian, known=known, **options)
     assert found.converged
@@ -228,7 +249,9 @@ def test_the_function_is_given_the_best_point_so_far():
         return function(x)
 
     start = function(np.array([3.0, -2.0]))
-    found = maximize_bfgs(objective, start, WIDE, BFGSHessian(2, 1.0), max_iter=50, tol=1e-6)
+    found = maximize_bfgs(
+        objective, start, WIDE, BFGSHessian(np.full(2, 1.0)), max_iter=50, tol=1e-6
+    )
     assert values[0] == start.value
     assert values == sorted(values)
     assert found.best.value >= values[-1]
@@ -240,7 +263,7 @@ def test_a_maximisation_stops_when_asked_to():
         function,
         function(np.array([3.0, -2.0])),
         WIDE,
-        BFGSHessian(2, 100.0),
+        BFGSHessian(np.full(2, 100.0)),
         max_iter=50,
         tol=1e-9,
         is_stopped=lambda: len(function.seen) == 4,
@@ -262,7 +285,9 @@ def test_a_point_that_cannot_be_computed_is_a_step_too_far(bad):
         return point
 
     start = function(np.array([1.0, 0.4]))
-    found = maximize_bfgs(objective, start, WIDE, BFGSHessian(2, 1.0), max_iter=50, tol=1e-6)
+    found = maximize_bfgs(
+        objective, start, WIDE, BFGSHessian(np.full(2, 1.0)), max_iter=50, tol=1e-6
+    )
     assert found.failed
     assert found.best.x[0] >= 0.5
     assert found.best.value > start.value
@@ -271,4 +296,4 @@ def test_a_point_that_cannot_be_computed_is_a_step_too_far(bad):
 def test_a_start_without_a_finite_gradient_is_refused():
     start = SimpleNamespace(x=np.zeros(2), value=0.0, gradient=np.array([np.nan, 1.0]))
     with pytest.raises(LinAlgError, match="not finite"):
-        maximize_bfgs(None, start, WIDE, BFGSHessian(2, 1.0), max_iter=5, tol=1e-6)
+        maximize_bfgs(None, start, WIDE, BFGSHessian(np.full(2, 1.0)), max_iter=5, tol=1e-6)
