@@ -36,11 +36,14 @@ class Split(NamedTuple):
 
 
 def fit_timed(model, X, y):
-    """Fit on one thread; return the CPU seconds."""
+    """Fit on one thread, twice; return the lesser CPU seconds, since other work adds to them."""
+    seconds = []
     with threadpool_limits(1):
-        start = time.process_time()
-        model.fit(X, y)
-        return time.process_time() - start
+        for _ in range(2):
+            start = time.process_time()
+            model.fit(X, y)
+            seconds.append(time.process_time() - start)
+    return min(seconds)
 
 
 @pytest.fixture(scope="module", params=range(3), ids="split {}".format)
