@@ -25,10 +25,9 @@ from sparsegpc._core.numerics.medians import robust_deviation, weighted_median
 PRIOR_MEAN, PRIOR_DEVIATION = 1.5, 1.0
 # Limits of the degrees of freedom. At 1000 the distribution is hardly distinct from a Gaussian.
 DF_RANGE = (0.3, 1000.0)
-# Limits of the scale, relative to the deviation of the targets from their median; and the start of
-# the search. From heavy tails it finds f among many outliers, which a Gaussian start takes for
-# noise.
-LIMITS, START_SCALE, START_DF = (1e-4, 3.0), 0.1, 1.0
+# Start and limits of the scale, relative to the deviation of the targets from their median. From a
+# large scale the search would take many outliers for noise.
+START, LIMITS = 0.1, (1e-4, 3.0)
 # First states see targets at most this many deviations from the median.
 FARTHEST = 3.0
 
@@ -107,8 +106,8 @@ class StudentT(Likelihood):
         return ["noise degrees of freedom", "noise scale"]
 
     def initial_params(self, y, weight):
-        log_df = np.log(START_DF if self._given_df is None else self._given_df)
-        return np.array([log_df, np.log(START_SCALE * _centre_and_deviation(y, weight)[1])])
+        log_df = PRIOR_MEAN if self._given_df is None else np.log(self._given_df)
+        return np.array([log_df, np.log(START * _centre_and_deviation(y, weight)[1])])
 
     def params_bounds(self, y, weight):
         limits = np.multiply(LIMITS, _centre_and_deviation(y, weight)[1])
