@@ -116,7 +116,7 @@ class LocalCorrection(DelegatingEstimator):
     >>> rng = np.random.RandomState(0)
     >>> X = rng.uniform(size=(1200, 2))
     >>> y = np.sin(20 * X[:, 0]) * np.cos(12 * X[:, 1]) + 0.1 * rng.normal(size=1200)
-    >>> model = LocalCorrection(SparseGPRegressor(n_inducing=20)).fit(X[:1000], y[:1000])
+    >>> model = LocalCorrection(SparseGPRegressor(n_inducing=30)).fit(X[:1000], y[:1000])
     >>> model.mode_, model.relearned_
     ('neighbors', True)
     >>> bool(model.score(X[1000:], y[1000:]) > model.estimator_.score(X[1000:], y[1000:]))
