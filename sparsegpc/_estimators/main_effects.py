@@ -185,7 +185,6 @@ def _climb(estimator, problem, plain, place, needed, rng):
         try:
             return fit_from(problem.model, start, selector, bounds, limits, first, rival=rival)
         except LinAlgError:
-            # Another start may succeed.
             return None
 
     limits = Limits(min(FIRST_ITERATIONS, estimator.max_iter), 0, progress)
@@ -197,7 +196,8 @@ def _climb(estimator, problem, plain, place, needed, rng):
     if found is None or found.best.objective <= needed or progress.stopped:
         return found
     start = Start(found.best.theta, found.best.states, found.hessian)
-    return climb(start, Limits(estimator.max_iter, estimator.max_reselections, progress))
+    limits = Limits(estimator.max_iter, estimator.max_reselections, progress)
+    return climb(start, limits) or found
 
 
 def _nested_start(problem, plain, place):

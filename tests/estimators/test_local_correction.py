@@ -397,7 +397,9 @@ def test_hyperparameters_are_learned_once_more_for_neighbours():
     assert fitted.noise_variance_ > 0.1
     assert_allclose(corrected.noise_variance_, 0.01, rtol=0.3)
     assert fitted.predict(X).std() < 0.2 * corrected.predict(X).std()
-    assert_allclose(corrected.feature_relevance_, [3.5, 2.0], rtol=0.2)
+    # The function varies twice as fast with the first column.
+    first, second = corrected.feature_relevance_
+    assert_allclose(first / second, 2.0, rtol=0.25)
     assert str(fitted.kernel_) == str(before.estimator_.kernel_) != str(corrected.kernel_)
     gain = model.log_predictive_density(new, y_new) - before.log_predictive_density(new, y_new)
     assert gain.mean() > 0.3

@@ -12,8 +12,8 @@ from sparsegpc._core.models.evaluation import Evaluation
 from sparsegpc._core.optimisers.bfgs import BFGSHessian, maximize_bfgs
 from sparsegpc._core.optimisers.lbfgsb import maximize_lbfgsb
 
-# Typical curvatures of the bound, in nats per row. That in the logarithm of a noise variance is
-# exactly a half at the maximum of a Gaussian likelihood.
+# Typical curvatures of the bound, in nats per row. That in the logarithm of a noise variance is a
+# half or somewhat less at the maximum.
 KERNEL_CURVATURE, LIKELIHOOD_CURVATURE = 0.02, 0.5
 # L-BFGS-B ends after this many small gains in a row.
 PATIENCE = 2

@@ -5,8 +5,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.linalg import LinAlgError
 
-# After so many updates of a guess, the Hessian counts as learned.
-FEW_UPDATES = 3
+# After so many updates of a guess, what a step promises says whether a search may still win.
+FEW_UPDATES = 5
 
 
 class Maximum(NamedTuple):
@@ -42,13 +42,13 @@ class BFGSHessian:
     @classmethod
     def known(cls, matrix):
         """Return minus a Hessian that is known at the start, shape (P, P), positive definite."""
-        hessian = cls(np.diagonal(matrix))
+        hessian = cls(np.ones(len(matrix)))
         hessian.matrix, hessian._updates_needed = matrix, 0
         return hessian
 
     @property
     def is_learned(self):
-        """Whether the gain that a step promises says what the whole search may still gain."""
+        """Whether it was known at the start, or has had a few updates since."""
         return self._updates_needed <= 0
 
     def with_parameters(self, place, n_params, curvature):
@@ -56,9 +56,9 @@ class BFGSHessian:
 
         They have the given curvature, a guess, and none together with the others.
         """
-        n_params += len(self.matrix)
-        others = np.delete(np.arange(n_params), slice(place, place + n_params - len(self.matrix)))
-        hessian = BFGSHessian(np.full(n_params, curvature))
+        n_before = len(self.matrix)
+        others = np.delete(np.arange(n_before + n_params), slice(place, place + n_params))
+        hessian = BFGSHessian(np.full(n_before + n_params, curvature))
         hessian.matrix[np.ix_(others, others)] = self.matrix
         return hessian
 
@@ -194,8 +194,8 @@ def maximize_bfgs(
     small_steps : int
         Stop after this many steps in a row that change the value by less than `tol`.
     optimism : float
-        Stop if a gain of `optimism` times the expected gain of the next step would not reach
-        `best`, once the Hessian is learned.
+        Stop if a gain of `optimism` times the expected gain of the next step, however long, would
+        not reach `best`, once the Hessian is learned.
 
     Returns
     -------
@@ -209,6 +209,14 @@ def maximize_bfgs(
     if not np.isfinite(start.gradient).all():
         raise LinAlgError("the gradient of the bound is not finite")
     current, n_small, failed = start, 0, False
+
+    def is_hopeless(current, expected, curvature):
+        if not hessian.is_learned or current.value + optimism * expected >= best:
+            return False
+        slope = current.gradient / scale
+        _, expected = hessian.step(current.x, slope, bounds, np.inf, curvature)
+        return current.value + optimism * scale * expected < best
+
     for n_iter in range(max_iter + 1):
         curvature = 0.0 if known is None else known.curvature(current.x) / scale
         step, expected = hessian.step(
@@ -216,8 +224,7 @@ def maximize_bfgs(
         )
         expected *= scale
         least = max(tol, share * (current.value - start.value))
-        is_hopeless = hessian.is_learned and current.value + optimism * expected < best
-        if expected < least or is_hopeless:
+        if expected < least or is_hopeless(current, expected, curvature):
             return Maximum(current, True, failed, n_iter)
         if n_iter == max_iter:
             break

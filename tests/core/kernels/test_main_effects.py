@@ -49,6 +49,8 @@ def test_distinct_values_change_nothing_but_rounding(seed, n, m):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(main_effects, "FEW_VALUES", 0)
         patch.setattr(main_effects, "STRIP_ELEMENTS", 3 * n)
+        tables = main_effects._tables(X, Z[0], np.exp(params[:4]), m // 4)
+        assert not any(isinstance(t, main_effects._DistinctValues) for t in tables.values())
         K_each, pullback_each = kernel.evaluate(params, Z, X)
         gradients_each = pullback_each(adjoint, True)
     assert_allclose(K, K_each, rtol=1e-12)
