@@ -141,8 +141,9 @@ def _begun(choice, fitted, part, problem):
 
 
 def _is_better(estimator, climbed, richer, plain, part):
-    """Return whether main effects raise the objective by enough, and say so if `verbose` is set.
+    """Return whether main effects raise the objective by enough.
 
+    Print the comparison if ``estimator.verbose`` is set.
     `climbed` and `plain` were learned with them and without, from the problems `richer` and `part`.
     """
     gain = climbed.best.objective - plain.best.objective

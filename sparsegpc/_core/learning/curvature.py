@@ -1,10 +1,9 @@
 """Measure the Hessian of the bound on a part of the rows, by differences of its gradient.
 
-A quasi-Newton search learns the Hessian one direction at a time, and until then takes each other
-direction for as curved as is typical. Many hyperparameters hardly matter, so their curvatures are
-far smaller, and the search would go on for long with short steps. The Hessian in nats per
-row is about the same with fewer rows and points, where it takes one cheap evaluation of the
-gradient for each hyperparameter.
+A quasi-Newton search learns the Hessian one direction at a time, and assumes a typical curvature in
+all others. Many hyperparameters hardly matter, so their curvatures are far smaller, and the search
+would go on for long with short steps. The Hessian in nats per row is about the same with fewer rows
+and points, where it takes one cheap evaluation of the gradient for each hyperparameter.
 """
 
 import numpy as np

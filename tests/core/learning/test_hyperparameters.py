@@ -54,9 +54,7 @@ STEEP = np.array([[40.0, 15.0], [15.0, 9.0]])
 @pytest.mark.parametrize("known", [True, False])
 def test_ascent_reaches_the_top_sooner_with_the_curvature_known(known):
     hill = Hill(STEEP, np.array([0.5, -0.3]))
-    hessian = BFGSHessian(np.full(2, 50.0))
-    if known:
-        hessian.matrix = STEEP / 10.0
+    hessian = BFGSHessian.known(STEEP / 10.0) if known else BFGSHessian(np.full(2, 50.0))
     best, ended, failed, _ = climb(hill, hill.start([0.6, 0.1]), hessian)
     assert ended
     assert not failed

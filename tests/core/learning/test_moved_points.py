@@ -246,13 +246,13 @@ def test_a_bound_that_the_gradient_points_beyond_takes_its_slope():
 
 
 def test_the_first_step_is_a_newton_step_in_theta_and_a_short_move():
-    model, hessian = regression(), BFGSHessian(np.full(3, 1.0))
-    hessian.matrix = np.array([[2.0, 0.5, 0.0], [0.5, 1.0, 0.2], [0.0, 0.2, 3.0]])
+    matrix = np.array([[2.0, 0.5, 0.0], [0.5, 1.0, 0.2], [0.0, 0.2, 3.0]])
+    model, hessian = regression(), BFGSHessian.known(matrix)
     model.prior = NormalPrior(START, 0.5)
     search, _ = search_of(model, hessian=hessian)
     gradient = search.start.gradient
     step = search.newton_step(gradient)
-    curvature = 60.0 * hessian.matrix + 4.0 * np.eye(3)
+    curvature = 60.0 * matrix + 4.0 * np.eye(3)
     assert_allclose(curvature @ step[:3], gradient[:3], rtol=1e-10)
     assert_allclose(np.abs(step[3:]).max(), FIRST_MOVE)
     assert_allclose(step[3:] / gradient[3:], FIRST_MOVE / np.abs(gradient[3:]).max())
