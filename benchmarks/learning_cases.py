@@ -240,6 +240,21 @@ def fast_functions():
             yield bounds(f"fast: {name}", seed, fit, should, y)
 
 
+def trends():
+    """Beside a trend, a season or a small fast function is taken for noise."""
+    for seed in SEEDS:
+        rng = np.random.RandomState(seed)
+        t = np.sort(rng.uniform(0.0, 20.0, 400))
+        season = np.sin(2.0 * np.pi * t)
+        noise = 0.1 * rng.randn(400)
+        for slope in (0.2, 0.5, 1.0, 3.0):
+            y = slope * t + season + noise
+            fit = Fit(SparseGPRegressor(**ONE_LENGTH_SCALE), t[:, None], y)
+            kernel = 10.0 * RBF(0.5)
+            should = climbed(fit.model.set_params(kernel=kernel), t[:, None], y).lower_bound_
+            yield bounds(f"season, slope {slope}", seed, fit, should, y)
+
+
 def exact_targets():
     """Jitter costs nearly exact targets much of the bound."""
     for n_rows in (12, 30):
@@ -313,5 +328,5 @@ def meta_estimators():
 KINDS = (
     *(certified_too_soon, pruned_columns, start_values, memorising_weights, scales_of_targets),
     *(sums, streams, columns, fast_functions, exact_targets, few_points, random_ones),
-    meta_estimators,
+    *(meta_estimators, trends),
 )

@@ -90,7 +90,10 @@ def resolve_likelihood(likelihood, n_classes):
 
 
 def resolve_response(likelihood, y, event):
-    """Return the likelihood selected by the parameter `likelihood` of a generalised regressor."""
+    """Return the likelihood selected by the parameter `likelihood` of a generalised regressor.
+
+    Targets `y` are those of positive weight.
+    """
     if isinstance(likelihood, str):
         if likelihood == "auto":
             continuous = "gamma" if event is None else "weibull"

@@ -443,11 +443,13 @@ METHODS = {
     SparseGPGeneralizedRegressor.truncate: {"n_inducing": REQUIRED, **ROWS, **ROW_ARGUMENTS},
     StochasticSparseGPGeneralizedRegressor.fit: {**ROWS, **ROW_ARGUMENTS},
     StochasticSparseGPGeneralizedRegressor.partial_fit: {**ROWS, **ROW_ARGUMENTS},
-    InducingPointSelector.fit: {"X": REQUIRED, "y": None},
+    InducingPointSelector.fit: {"X": REQUIRED, "y": None, "sample_weight": None},
     InducingPointSelector.transform: {"X": REQUIRED},
     BoundSearch.fit: {"X": REQUIRED, "y": REQUIRED, "sample_weight": None, "params": REQUIRED},
     BoundSearch.predict_quantiles: {"X": REQUIRED, "q": REQUIRED, "params": REQUIRED},
     BoundSearch.predict_interval: {"X": REQUIRED, "coverage": 0.9, "params": REQUIRED},
+    BoundSearch.predict_proba_interval: {"X": REQUIRED, "coverage": 0.95, "params": REQUIRED},
+    BoundSearch.survival_function: {"X": REQUIRED, "times": REQUIRED},
     LocalCorrection.fit: {**ROWS, "params": REQUIRED},
     BayesianGPLVM.fit: {"X": REQUIRED, "y": None},
     BayesianGPLVM.transform: {"X": REQUIRED, "return_std": False},
@@ -473,7 +475,7 @@ DISPLAYS = {
     ),
     displays.EffectsDisplay: (
         {"estimator": REQUIRED, "X": REQUIRED},
-        {"confidence": 0.95, "line_kw": None, "band_kw": None, "decile_kw": None},
+        {"coverage": 0.95, "line_kw": None, "band_kw": None, "decile_kw": None},
         {"features": None, "target": None, "grid_resolution": ANY},
     ),
     displays.InducingPointsDisplay: (
@@ -490,7 +492,7 @@ DISPLAYS = {
     displays.RegressionDisplay: (
         {"estimator": REQUIRED, "X": REQUIRED, "y": REQUIRED},
         {
-            "confidence": 0.95,
+            "coverage": 0.95,
             "line_kw": None,
             "f_band_kw": None,
             "y_band_kw": None,

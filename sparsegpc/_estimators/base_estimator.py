@@ -8,7 +8,7 @@ from sklearn.exceptions import InconsistentVersionWarning
 from sklearn.utils.validation import check_is_fitted
 
 from sparsegpc._estimators.input.validation import validated_rows
-from sparsegpc._estimators.messages.fit_warnings import FRAMES_TO_USER
+from sparsegpc._estimators.messages.user_warnings import warn_user
 from sparsegpc._version import __version__
 
 
@@ -41,7 +41,7 @@ class Estimator(BaseEstimator):
     def _warn(self, found_warnings):
         """Emit each `FitWarning`, located at the user's call of the public method."""
         for category, message, _ in found_warnings:
-            warnings.warn(message, category, stacklevel=FRAMES_TO_USER)
+            warn_user(message, category)
 
 
 @contextmanager

@@ -142,20 +142,20 @@ class ClassPredictions(ClassifierMixin):
         codes = decision.argmax(axis=1) if decision.ndim == 2 else (decision > 0.0).astype(np.intp)
         return self.classes_[codes]
 
-    def predict_proba_interval(self, X, confidence=0.95, random_state=0):
+    def predict_proba_interval(self, X, coverage=0.95, random_state=0):
         """Return central intervals of the class probabilities.
 
         The probabilities are functions of f, so the approximate posterior of f gives a distribution
         of each of them. The interval is wide far from the data, and narrow where there are many
         rows, even if their labels are noisy. In simulations its coverage of the true probability
-        was close to `confidence` for the Bernoulli likelihoods, and too low for "logistic-softmax",
+        was close to `coverage` for the Bernoulli likelihoods, and too low for "logistic-softmax",
         "dirichlet", and "softmax" with many overlapping classes. The cut points of "ordinal-logit"
         are taken as known, unless ``hyperparameters="average"``, so its coverage is too low.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-        confidence : float, default=0.95
+        coverage : float, default=0.95
             Posterior probability of each interval, in (0, 1).
         random_state : int, RandomState instance or None, default=0
             Seed. With more than two classes the intervals are quantiles of 1000 draws.
@@ -170,9 +170,9 @@ class ClassPredictions(ClassifierMixin):
         Raises
         ------
         ValueError
-            If `confidence` is not between 0 and 1, or `random_state` is not a seed.
+            If `coverage` is not between 0 and 1, or `random_state` is not a seed.
         """
-        tails = central_levels(confidence, "confidence")
+        tails = central_levels(coverage, "coverage")
         rng = check_random_state(random_state)
         weights, means, variances = self._moments(self._check_rows(X))
         with np.errstate(under="ignore"):

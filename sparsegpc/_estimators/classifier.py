@@ -32,7 +32,7 @@ from sparsegpc._estimators.mixtures import (
     average_over_draws,
     keep_single_draw,
 )
-from sparsegpc._estimators.one_vs_rest import OneVsRestLink, fit_one_vs_rest
+from sparsegpc._estimators.one_vs_rest import OneVsRestLikelihood, fit_one_vs_rest
 from sparsegpc.likelihoods import NAMES, resolve_likelihood
 
 # With one model per class: attributes that are summed over the models, and those that are listed.
@@ -103,7 +103,7 @@ class SparseGPClassifier(ClassPredictions, BaseSparseGP):
         them, but at most 100 000. True goes on with main effects, whether they help or not. "auto"
         leaves them out if `kernel` is an object, if more than 100 columns vary, and with
         ``optimizer=None``. To a kernel of a single column there is nothing to add, even with True.
-    likelihood : str or likelihood, default="auto"
+    likelihood : str or LabelLikelihood, default="auto"
         Distribution of the labels given f, and how the model approximates it. "auto" means
         "bernoulli-logit" for two classes and "softmax" for more.
 
@@ -180,8 +180,8 @@ class SparseGPClassifier(ClassPredictions, BaseSparseGP):
         draws from their approximate posterior, so that intervals are wide enough if few rows leave
         the hyperparameters uncertain. The inducing points are those of the learned hyperparameters.
         With P hyperparameters this takes up to 4 P + 16 evaluations of the bound more, and
-        predictions take 16 times the time and the model 16 times the memory. All attributes except
-        the last three, and `certificate`, `lower_bound`, `effects` and `truncate`, refer to the
+        predictions take 16 times the time and the model 16 times the memory. Only predictions use
+        the draws: other methods, and attributes such as `kernel_` and `lower_bound_`, refer to the
         learned hyperparameters. One model per class raises a ValueError.
     optimizer : {"bfgs"} or None, default="bfgs"
         "bfgs" learns the hyperparameters within their bounds, by quasi-Newton steps on the bound's
@@ -551,7 +551,7 @@ class SparseGPClassifier(ClassPredictions, BaseSparseGP):
             context=context,
         )
         self.estimators_ = estimators
-        self._likelihood = OneVsRestLink([model._likelihood for model in estimators])
+        self._likelihood = OneVsRestLikelihood([model._likelihood for model in estimators])
         # Remove what an earlier fit of a single model has set.
         for name in ("_theta", "_posterior", "_mixture"):
             vars(self).pop(name, None)

@@ -3,7 +3,12 @@
 from sklearn.base import MetaEstimatorMixin
 from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
-from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
+from sklearn.utils.metadata_routing import (
+    MetadataRouter,
+    MethodMapping,
+    _routing_enabled,
+    process_routing,
+)
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
@@ -75,7 +80,7 @@ class DelegatingEstimator(MetaEstimatorMixin, Estimator):
         y : ndarray of shape (n_samples,) or (n_samples, n_outputs)
         """
         check_is_fitted(self)
-        return self._predictor.predict(X, **params)
+        return self._predictor.predict(X, **self._routed("predict", params))
 
     @available_if(_estimator_has("predict_proba"))
     def predict_proba(self, X):
@@ -166,6 +171,47 @@ class DelegatingEstimator(MetaEstimatorMixin, Estimator):
         rows = _rows_of_last_step(self._predictor, X)
         return last_step(self._predictor).predict_interval(rows, coverage, **params)
 
+    @available_if(_last_step_has("predict_proba_interval"))
+    def predict_proba_interval(self, X, coverage=0.95, **params):
+        """Return central intervals of the class probabilities by the fitted estimator.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        coverage : float, default=0.95
+            Probability of the interval, in (0, 1).
+        **params : dict
+            Further arguments of its `predict_proba_interval`, such as `random_state`.
+
+        Returns
+        -------
+        lower : ndarray of shape (n_samples, n_classes)
+        upper : ndarray of shape (n_samples, n_classes)
+        """
+        check_is_fitted(self)
+        rows = _rows_of_last_step(self._predictor, X)
+        return last_step(self._predictor).predict_proba_interval(rows, coverage, **params)
+
+    @available_if(_last_step_has("survival_function"))
+    def survival_function(self, X, times):
+        """Return the probabilities that durations exceed given times, by the fitted estimator.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        times : float or array-like of shape (n_times,)
+            Zero or positive.
+
+        Returns
+        -------
+        survival : ndarray of shape (n_samples, n_times) or (n_samples,)
+            If `times` is a number, the last axis is left out.
+        """
+        check_is_fitted(self)
+        return last_step(self._predictor).survival_function(
+            _rows_of_last_step(self._predictor, X), times
+        )
+
     @available_if(_last_step_has("log_predictive_density"))
     def log_predictive_density(self, X, y, **params):
         """Return the log predictive density of y by the fitted estimator, a regressor, in nats.
@@ -205,7 +251,13 @@ class DelegatingEstimator(MetaEstimatorMixin, Estimator):
         score : float
         """
         check_is_fitted(self)
-        return self._predictor.score(X, y, **params)
+        return self._predictor.score(X, y, **self._routed("score", params))
+
+    def _routed(self, method, params):
+        """Return those of the arguments that metadata routing, if enabled, passes to a method."""
+        if not _routing_enabled():
+            return params
+        return process_routing(self, method, **params).estimator[method]
 
     @property
     def classes_(self):

@@ -32,7 +32,7 @@ def shares_of_models(models, labels):
 
 def _shares(posterior, factor, kernel, columns):
     """Return the shares of columns, followed by those of pairs, for each function (K, S)."""
-    length_scales, means, stds = kernel.by_column(len(columns))
+    length_scales, means, stds = kernel._by_column(len(columns))
     Z, variances = (posterior.Z[:, columns] - means) / stds, factor * np.ravel(kernel.variance)
     rows = []
     for weights in posterior.weights():

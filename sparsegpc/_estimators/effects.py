@@ -230,9 +230,9 @@ def _kernels_by_column(kernel, n_features):
 def _single_effects(kernel, n_features):
     """Yield the kernel of the effect of each column of a kernel of `ADDITIVE`."""
     if type(kernel) is MainEffects:
-        for variance, scale in zip(*kernel.by_column(n_features), strict=True):
+        for variance, scale in zip(*kernel._by_column(n_features), strict=True):
             yield sk.ConstantKernel(variance) * sk.RBF(scale)
         return
     variance = np.ravel(kernel.variance)[0]
-    for scale, *density in zip(*kernel.by_column(n_features), strict=True):
+    for scale, *density in zip(*kernel._by_column(n_features), strict=True):
         yield OrthogonalAdditive(scale, variance, *density)

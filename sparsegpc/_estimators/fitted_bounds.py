@@ -15,7 +15,6 @@ from sparsegpc._core.rows.threads import single_threaded_blas
 from sparsegpc._core.selection.selectors import InducingPoints
 from sparsegpc._estimators.input.fitted_model import (
     check_as_many_rows,
-    check_candidates,
     check_method,
     check_one_model,
     check_same_rows,
@@ -23,6 +22,7 @@ from sparsegpc._estimators.input.fitted_model import (
     check_theta,
     needs_rows,
 )
+from sparsegpc._estimators.input.validation import refuse_overflow, validated_rows
 from sparsegpc._estimators.kernels.initialization import column_relevance, start_values
 from sparsegpc._estimators.kernels.sklearn_kernels import adapt_kernel
 from sparsegpc._estimators.kernels.spread import measure_spread
@@ -100,7 +100,7 @@ def gains(estimator, candidates, *data):
     """
     check_is_fitted(estimator)
     check_one_model("point_gains", estimator)
-    Z = None if candidates is None else check_candidates(candidates, estimator.n_features_in_)
+    Z = None if candidates is None else _checked_candidates(estimator, candidates)
     with single_threaded_blas():
         (part,) = estimator._restated(*data)
         evaluation = part.solved(part.theta, estimator._posterior)
@@ -108,6 +108,12 @@ def gains(estimator, candidates, *data):
         if Z is None:
             return point_gains(part.model, evaluation).gains()
         return gains_of_rows(part.model, evaluation, Z)
+
+
+def _checked_candidates(estimator, candidates):
+    Z = validated_rows(estimator, candidates, reset=False)[:]
+    refuse_overflow(Z, "candidates")
+    return Z
 
 
 def bound_at(estimator, theta, eval_gradient, X, y, **others):

@@ -6,8 +6,11 @@ from sklearn.utils._param_validation import StrOptions
 from sparsegpc._core.likelihoods.responses import ResponseLikelihood
 from sparsegpc._estimators.base_sparse_gp import BaseSparseGP
 from sparsegpc._estimators.fitted_bounds import bound_at, certified, gains, truncated
-from sparsegpc._estimators.input.responses import refuse_no_event, validated_observations
-from sparsegpc._estimators.input.validation import checked_targets
+from sparsegpc._estimators.input.responses import (
+    present_targets,
+    refuse_no_event,
+    validated_observations,
+)
 from sparsegpc._estimators.response_predictions import ResponsePredictions
 from sparsegpc.likelihoods import RESPONSES, resolve_response
 
@@ -93,8 +96,8 @@ class SparseGPGeneralizedRegressor(ResponsePredictions, BaseSparseGP):
         ``likelihood_.shape`` of the others that have one.
     kernel_ : kernel
         Kernel with the learned hyperparameters.
-    prior_mean_ : float or ndarray
-        Constant mean of f, or of each function if there are several.
+    prior_mean_ : float
+        Constant mean of f.
     inducing_points_ : ndarray of shape (n_points, `n_features_in_`)
         Inducing points in the order of their choice, or with `point_cost` of their worth.
     inducing_indices_ : ndarray of shape (n_points,) or None
@@ -262,7 +265,7 @@ class SparseGPGeneralizedRegressor(ResponsePredictions, BaseSparseGP):
         UserWarning
             As in :meth:`SparseGPClassifier.fit`.
         """
-        likelihood = resolve_response(self.likelihood, checked_targets(y), event)
+        likelihood = resolve_response(self.likelihood, present_targets(y, sample_weight), event)
         row_arguments = {"exposure": exposure, "event": event}
         self._fit_likelihood(likelihood, X, y, sample_weight, **row_arguments)
         return self

@@ -219,7 +219,7 @@ def with_likelihood(parameters, model):
         _check_start(likelihood, start, bounds)
         suffix = "" if len(model.targets) == 1 else f" of output {k}"
         names = [name + suffix for name in likelihood.params_names()]
-        parameters = parameters.extended(start, bounds, names)
+        parameters = parameters.extended(start, bounds, names, likelihood.to_little_noise)
     return parameters
 
 

@@ -1,14 +1,13 @@
 """Predictions from the inducing points and the nearest training rows, as a meta-estimator."""
 
 import numbers
-import warnings
 
 import numpy as np
 from numpy.linalg import LinAlgError
 from sklearn.base import _fit_context, clone, is_classifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import _safe_indexing, check_random_state, indexable
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import _check_method_params
 
 from sparsegpc._estimators.base_estimator import all_or_nothing
@@ -16,6 +15,7 @@ from sparsegpc._estimators.base_sparse_gp import BaseSparseGP
 from sparsegpc._estimators.corrections import Corrections
 from sparsegpc._estimators.delegation import DelegatingEstimator
 from sparsegpc._estimators.input.validation import check_weights
+from sparsegpc._estimators.messages.user_warnings import warn_user
 
 MODES = ("points", "both", "neighbors")
 RELEARNED = ", relearned"
@@ -124,7 +124,7 @@ class LocalCorrection(DelegatingEstimator):
     """
 
     _parameter_constraints = {
-        "estimator": [BaseSparseGP],
+        "estimator": [HasMethods(["fit"])],
         "n_neighbors": [Interval(numbers.Integral, 1, None, closed="left")],
         "mode": [StrOptions({"auto", *MODES})],
         "relearn": ["boolean", StrOptions({"auto"})],
@@ -165,7 +165,8 @@ class LocalCorrection(DelegatingEstimator):
             As in the estimator's `fit`.
         **params : dict
             Other arguments of the estimator's `fit`, such as `exposure`, `event` or
-            `noise_variance`.
+            `noise_variance`. If scikit-learn's metadata routing is enabled, it decides what the
+            estimator gets.
 
         Returns
         -------
@@ -173,6 +174,9 @@ class LocalCorrection(DelegatingEstimator):
 
         Raises
         ------
+        TypeError
+            If the estimator is none of this package, or lacks predictive densities where these
+            decide.
         ValueError
             If the estimator averages over hyperparameters, if ``relearn=True`` with an estimator
             that learns none or with ``mode="points"``, or as in its `fit`.
@@ -185,7 +189,9 @@ class LocalCorrection(DelegatingEstimator):
         self._check_parameters()
         X, y = indexable(X, y)
         with all_or_nothing(self):
-            data = {"sample_weight": sample_weight, **params}
+            if sample_weight is not None:
+                params = {"sample_weight": sample_weight, **params}
+            data = self._routed("fit", params)
             self.estimator_ = clone(self.estimator).fit(X, y, **data)
             rng = check_random_state(self.random_state)
             local = Corrections.of(self.estimator_, X, y, self.n_neighbors, **data)
@@ -198,13 +204,33 @@ class LocalCorrection(DelegatingEstimator):
             self.corrected_estimator_ = choices[chosen].corrected(self.mode_)
         return self
 
+    @property
+    def _must_relearn(self):
+        return self.relearn != "auto" and self.relearn
+
     def _check_parameters(self):
-        """Raise ValueError for parameters that exclude each other."""
+        """Raise TypeError or ValueError for an estimator or parameters that do not suit."""
+        if not isinstance(self.estimator, BaseSparseGP):
+            raise TypeError(
+                "estimator must be a SparseGPRegressor, a SparseGPClassifier or another estimator "
+                f"of sparsegpc with all rows in fit, got a {type(self.estimator).__name__}: make "
+                "LocalCorrection of such an estimator the last step of a pipeline"
+            )
+        chooses = "auto" in (self.mode, self.relearn)
+        has_density = is_classifier(self.estimator) or hasattr(
+            self.estimator, "log_predictive_density"
+        )
+        if chooses and not has_density:
+            raise TypeError(
+                "a choice of mode or relearn needs the method log_predictive_density, which "
+                f"{type(self.estimator).__name__} has not: set mode='both' or 'neighbors' and "
+                "relearn to True or False"
+            )
         if getattr(self.estimator, "hyperparameters", "best") == "average":
             raise ValueError(
                 "hyperparameters='average' has no neighbours: set it to 'best' in the estimator"
             )
-        if self.relearn is True and self.mode == "points":
+        if self._must_relearn and self.mode == "points":
             raise ValueError(
                 "relearn=True is for predictions from neighbours, got mode='points': change one of "
                 "them"
@@ -217,7 +243,7 @@ class LocalCorrection(DelegatingEstimator):
         if not has_neighbours:
             # A single row has no others as neighbours.
             modes = modes[:1]
-        if self.relearn is True and not local.learns():
+        if self._must_relearn and not local.learns():
             raise ValueError(
                 "relearn=True needs an estimator that learns hyperparameters, got one that learns "
                 "none: change its kernel or its optimizer, or set relearn='auto'"
@@ -230,17 +256,16 @@ class LocalCorrection(DelegatingEstimator):
         try:
             relearned = local.relearned(rng)
         except LinAlgError as error:
-            warnings.warn(
+            warn_user(
                 f"the hyperparameters could not be learned from blocks of rows ({error}); those of "
                 "the estimator are used",
                 ConvergenceWarning,
-                stacklevel=3,
             )
             return as_learned
         found = {mode + RELEARNED: relearned for mode in again}
-        return found if self.relearn is True else as_learned | found
+        return found if self._must_relearn else as_learned | found
 
-    def _validated(self, choices, rng, X, y, sample_weight, **params):
+    def _validated(self, choices, rng, X, y, sample_weight=None, **params):
         """Return the mean log density of training rows for each choice, and the one to take.
 
         Each row is predicted without itself.

@@ -1,7 +1,6 @@
 """Base class of the estimators that learn from minibatches, and how they start."""
 
 import numbers
-import warnings
 from typing import NamedTuple
 
 import numpy as np
@@ -22,7 +21,7 @@ from sparsegpc._estimators.input.validation import refuse_overflow
 from sparsegpc._estimators.kernels.initialization import shorter_lengths, start_values, weak_prior
 from sparsegpc._estimators.kernels.named_kernels import KERNEL_CONSTRAINTS
 from sparsegpc._estimators.messages.callbacks import CALLBACK_SUPPORT
-from sparsegpc._estimators.messages.fit_warnings import FRAMES_TO_USER
+from sparsegpc._estimators.messages.user_warnings import warn_user
 
 # Rows, points and steps of the fit that gives start values; it takes a second or two.
 START_ROWS, START_POINTS, START_ITERATIONS = 2000, 200, 30
@@ -179,8 +178,7 @@ class BaseMinibatches(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
             )
 
     def _warn_user(self, what):
-        message = f"{type(self).__name__} {what}"
-        warnings.warn(message, ConvergenceWarning, stacklevel=FRAMES_TO_USER + 1)
+        warn_user(f"{type(self).__name__} {what}", ConvergenceWarning)
 
     @property
     def _n_first_rows(self):
@@ -248,7 +246,7 @@ class BaseMinibatches(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
                 self._centred(y[rows]),
                 weight[rows],
                 n_total=self.memory,
-                learning_rate=halving(learning_rate, self._state.ascent.n_steps),
+                learning_rate=halving(learning_rate, self._state.adam.n_steps),
                 rows_per_move=self.batch_size,
             )
         self._store(model)

@@ -25,7 +25,7 @@ class NoiseDecision(NamedTuple):
     bounds: dict | None = None
 
 
-def decide_noise(estimator, plan, problem_of, setting, rng):
+def decide_noise(estimator, plan, problem_of, data, rng):
     """Return the `NoiseDecision` of a regressor.
 
     Parameters
@@ -35,11 +35,11 @@ def decide_noise(estimator, plan, problem_of, setting, rng):
         With ``noise="auto"``, that of the noise to compare with homoscedastic noise.
     problem_of : callable
         ``problem_of(choice, plan)`` returns the `Problem` for a `KernelChoice` and a plan.
-    setting : NoiseSetting
+    data : NoiseData
     rng : RandomState
     """
     is_open = plan.varies and estimator.noise == AUTO
-    simple = make_plan(one_variance(), setting) if plan.varies else plan
+    simple = make_plan(one_variance(), data) if plan.varies else plan
     decision = decide_main_effects(estimator, lambda choice: problem_of(choice, simple), rng)
     choice, starts, first, begun, found = decision
     if estimator.warm_start and hasattr(estimator, "kernel_"):
@@ -55,7 +55,7 @@ def decide_noise(estimator, plan, problem_of, setting, rng):
     best = found.result.best
     theta, log_noise = np.split(best.theta, [constant.model.kernel.n_params])
     plan = plan.starting_at(log_noise)
-    starts = [np.append(theta, start) for start in plan.starts(setting.spread)]
+    starts = [np.append(theta, start) for start in plan.starts(data.spread)]
     # Subsets of many rows choose their own points.
     first = best.points if len(constant.rows.X) < FEWEST_ROWS else None
     if not is_open:

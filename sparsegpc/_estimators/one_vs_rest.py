@@ -40,6 +40,7 @@ def fit_one_vs_rest(template, rows, labels, seeds, *, previous, n_jobs, context=
     callback, template = template.callback, copy(template).set_params(callback=None)
     # scikit-learn's callbacks are called through `context`.
     vars(template).pop("_skl_callbacks", None)
+    names = {name: value for name, value in vars(template).items() if name == "feature_names_in_"}
     jobs = []
     for k, (label, seed) in enumerate(zip(labels, seeds, strict=True)):
         estimator = clone(template) if previous is None else deepcopy(previous[k])
@@ -47,6 +48,7 @@ def fit_one_vs_rest(template, rows, labels, seeds, *, previous, n_jobs, context=
         parameters = clone(template).get_params(deep=False)
         parameters.update(class_weight=None, n_jobs=None, random_state=int(seed), callback=callback)
         estimator.set_params(**parameters)
+        vars(estimator).update(names)
         class_context = None
         if context is not None:
             class_context = context.subcontext(f"class {label} against the rest", max_subtasks=None)
@@ -67,7 +69,7 @@ def _fit_one(estimator, rows, context, label):
         return estimator, estimator._fit_classes(rows, progress)
 
 
-class OneVsRestLink:
+class OneVsRestLikelihood:
     """Likelihood of C classes: normalised probabilities of each class against the rest.
 
     Parameters

@@ -37,7 +37,7 @@ from sparsegpc._estimators.mixtures import (
     average_over_draws,
     keep_single_draw,
 )
-from sparsegpc._estimators.noise.base import NoiseSetting
+from sparsegpc._estimators.noise.base import NoiseData
 from sparsegpc._estimators.noise.registry import (
     AUTO,
     DEFAULT,
@@ -95,7 +95,7 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
         them, but at most 100 000. True goes on with main effects, whether they help or not. "auto"
         leaves them out if `kernel` is an object, if more than 100 columns vary, and with
         ``optimizer=None``. To a kernel of a single column there is nothing to add, even with True.
-    noise : str or noise, default="homoscedastic"
+    noise : str or object of `sparsegpc.noise`, default="homoscedastic"
         Model of the noise. Gaussian noise has a variance that is the same for all rows,
         "homoscedastic"; or whose logarithm is a quadratic polynomial of the columns, "polynomial";
         or whose logarithm is a second sparse Gaussian process, "gp". "auto" learns both
@@ -157,8 +157,8 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
         draws from their approximate posterior, so that intervals are wide enough if few rows leave
         the hyperparameters uncertain. The inducing points are those of the learned hyperparameters.
         With P hyperparameters this takes up to 4 P + 16 evaluations of the bound more, and
-        predictions take 16 times the time and the model 16 times the memory. All attributes except
-        the last three, and `certificate`, `lower_bound`, `effects` and `truncate`, refer to the
+        predictions take 16 times the time and the model 16 times the memory. Only predictions use
+        the draws: other methods, and attributes such as `kernel_` and `lower_bound_`, refer to the
         learned hyperparameters.
     optimizer : {"bfgs"} or None, default="bfgs"
         "bfgs" learns the hyperparameters within their bounds, by quasi-Newton steps on the bound's
@@ -670,8 +670,8 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
         # constant.
         self._visible_range = 0.1 * float(np.sqrt(variance.mean()))
         self._target_variance = variance[targets.y.any(axis=1)]
-        setting = NoiseSetting(merged.X, spread, variance, column_names(self))
-        decided = decide_noise(self, make_plan(noise, setting), problem, setting, rng)
+        data = NoiseData(merged.X, spread, variance, column_names(self))
+        decided = decide_noise(self, make_plan(noise, data), problem, data, rng)
         plan, decision, self.noise_bounds_ = decided
         if self.warm_start and hasattr(self, "kernel_"):
             self._check_same_noise(plan, len(variance))

@@ -243,26 +243,28 @@ class ResponsePredictions(RegressorMixin):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-        times : array-like of shape (n_times,)
-            Positive.
+        times : float or array-like of shape (n_times,)
+            Zero or positive.
 
         Returns
         -------
-        survival : ndarray of shape (n_samples, n_times)
-            Accurate for probabilities down to 1e-308.
+        survival : ndarray of shape (n_samples, n_times) or (n_samples,)
+            Accurate for probabilities down to 1e-308. If `times` is a number, the last axis is left
+            out.
 
         Raises
         ------
         ValueError
-            If a time is not positive.
+            If a time is negative.
         """
         X = self._check_rows(X)
-        if np.ndim(times) == 1:
-            times = check_array(times, dtype=np.float64, ensure_2d=False, input_name="times")
-        if np.ndim(times) != 1 or not (times > 0.0).all():
+        if np.ndim(times) < 2:
+            given = np.atleast_1d(times)
+            given = check_array(given, dtype=np.float64, ensure_2d=False, input_name="times")
+        if np.ndim(times) > 1 or not (given >= 0.0).all():
             raise ValueError(
-                f"times must be a list of positive numbers, got {times!r}: give the times after "
-                "which to know the probability of survival"
+                f"times must be a number or a list of numbers, zero or positive, got {times!r}: "
+                "give the times after which to know the probability of survival"
             )
         moments, event = self._latent(X), np.zeros(len(X))
         # Those of rows that are censored then; their logarithms have all digits.
@@ -270,10 +272,13 @@ class ResponsePredictions(RegressorMixin):
             log_predictive_density(
                 self._likelihood, observations(np.full(len(X), time), event=event), *moments
             )
-            for time in times
+            if time > 0.0
+            else np.zeros(len(X))
+            for time in given
         ]
         # Rounding must not raise a probability above one.
-        return np.exp(np.minimum(np.stack(log_survival, axis=1), 0.0))
+        survival = np.exp(np.minimum(np.stack(log_survival, axis=1), 0.0))
+        return survival if np.ndim(times) else survival[:, 0]
 
     def _latent(self, X):
         """Return mean and variance of f at validated rows, (N,) each."""

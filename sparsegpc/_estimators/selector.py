@@ -11,6 +11,7 @@ from sklearn.base import (
 )
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import _num_samples
 
 from sparsegpc._core.bounds.features import factor_inducing
 from sparsegpc._core.bounds.slacks import TIGHT
@@ -24,10 +25,7 @@ from sparsegpc._estimators.base_estimator import Estimator, all_or_nothing
 from sparsegpc._estimators.inducing_points import METHODS, make_choice
 from sparsegpc._estimators.input.labels import validated_labels
 from sparsegpc._estimators.input.settings import row_options
-from sparsegpc._estimators.input.validation import (
-    check_weights,
-    validated_rows,
-)
+from sparsegpc._estimators.input.validation import present_rows, validated_rows
 from sparsegpc._estimators.kernels.named_kernels import KERNEL_CONSTRAINTS, KernelChoice
 from sparsegpc._estimators.kernels.sklearn_kernels import adapt_kernel
 from sparsegpc._estimators.kernels.spread import measure_spread
@@ -63,14 +61,14 @@ class InducingPointSelector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, E
         Maximum number of points; it is silently limited to the number of distinct rows.
     tol : float, default=1e-3
         Stop once the residual variance costs at most this many nats per row,
-        :math:`\frac{1}{2N}\sum_n p_n r_n` with residual variances r. Larger values give fewer
-        points; 0 chooses `n_components`, or as many as are linearly independent.
-    weighting : None, "classification" or array of shape (n_samples,), default=None
-        The weight p of each row: its precision, one over the noise variance, in the model that will
-        use the points. None means 1 for every row. "classification" fits a Gaussian process
-        classifier with this kernel to `y` (with more than two classes, one per class against the
-        rest, and sums over them) and uses its site precisions, which are largest near the decision
-        boundary.
+        :math:`\frac{1}{2N}\sum_n p_n r_n` with residual variances r and the total weight N of the
+        rows. Larger values give fewer points; 0 chooses `n_components`, or as many as are linearly
+        independent.
+    weighting : {"classification"} or None, default=None
+        The weight p of each row beside its `sample_weight`. None means 1 for every row.
+        "classification" fits a Gaussian process classifier with this kernel to `y` (with more than
+        two classes, one per class against the rest, and sums over them) and uses its site
+        precisions, which are largest near the decision boundary.
     random_state : int, RandomState instance or None, default=None
         Seed for "rpcholesky", "kmeans" and "uniform".
 
@@ -138,7 +136,7 @@ class InducingPointSelector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, E
         "method": [StrOptions(set(METHODS))],
         "n_components": [Interval(numbers.Integral, 1, None, closed="left")],
         "tol": [Interval(numbers.Real, 0, None, closed="left")],
-        "weighting": [None, StrOptions({"classification"}), "array-like"],
+        "weighting": [None, StrOptions({"classification"})],
         "random_state": ["random_state"],
     }
 
@@ -160,7 +158,7 @@ class InducingPointSelector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, E
         self.random_state = random_state
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None):
+    def fit(self, X, y=None, sample_weight=None):
         """Choose the inducing points.
 
         Parameters
@@ -168,6 +166,10 @@ class InducingPointSelector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, E
         X : array-like of shape (n_samples, n_features)
         y : array-like of shape (n_samples,) or None, default=None
             Class labels, used only if ``weighting="classification"``.
+        sample_weight : array-like of shape (n_samples,), float or None, default=None
+            A weight of k has the effect of k copies of the row, and a row of weight zero is
+            ignored. For a model with known noise pass the precisions, one over the noise variances.
+            A common factor does not matter.
 
         Returns
         -------
@@ -176,7 +178,7 @@ class InducingPointSelector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, E
         Raises
         ------
         ValueError
-            If X or `weighting` is not finite or has a wrong shape, or if
+            If X or `sample_weight` is not finite or has a wrong shape, or if
             ``weighting="classification"`` and `y` is missing or has one class only.
         numpy.linalg.LinAlgError
             If the kernel is not positive semi-definite.
@@ -184,29 +186,28 @@ class InducingPointSelector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, E
             If a model with so many inducing points does not fit into memory.
         """
         with all_or_nothing(self), single_threaded_blas():
-            self._fit(X, y)
+            self._fit(X, y, sample_weight)
         return self
 
-    def _fit(self, X, y):
-        if isinstance(self.weighting, str):
+    def _fit(self, X, y, sample_weight):
+        if self.weighting == "classification":
             if y is None:
                 raise ValueError(
                     'weighting="classification" requires y to be passed, but the target y is None: '
                     "call fit(X, y)"
                 )
             X, y = validated_labels(self, X, y)
-            targets = _one_against_rest(y)
         else:
-            X = validated_rows(self, X)
-            targets = []
-        unit = np.ones(len(X))
-        rows = unique_rows(X, unit)
+            X, y = validated_rows(self, X), np.zeros(_num_samples(X))
+        X, y, weight, places = present_rows(X, y, sample_weight)
+        targets = [] if self.weighting is None else _one_against_rest(y)
+        rows = unique_rows(X, weight)
         spread = measure_spread(rows.X, rows.weight)
         self.kernel_ = clone(KernelChoice(self.kernel, "common").resolve(spread))
         adapted = adapt_kernel(
             self.kernel_, self.n_features_in_, refuse_white="features of a row cannot be noisy"
         )
-        targets = [rows.mean(target, unit) for target in targets]
+        targets = [rows.mean(target, weight) for target in targets]
         choose = make_choice(
             self.method,
             self.n_components,
@@ -216,7 +217,7 @@ class InducingPointSelector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, E
             check_random_state(self.random_state),
         )
         candidates = CandidateRows(rows.X, float(rows.weight.sum()), row_options())
-        precision = self._precision(adapted, candidates, rows, targets, len(X))
+        precision = self._precision(adapted, candidates, rows, targets)
         chosen = choose(adapted.kernel, adapted.theta, candidates, precision)
         factor, _ = factor_inducing(adapted.kernel, adapted.theta, chosen.Z)
         self._Luu, self.jitter_ = factor
@@ -224,15 +225,13 @@ class InducingPointSelector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, E
         self.n_components_ = self._n_features_out = len(chosen.Z)
         self.inducing_indices_ = self.traces_ = self.costs_ = None
         if chosen.selection is not None:
-            self.inducing_indices_ = rows.first[chosen.indices]
+            self.inducing_indices_ = places[rows.first[chosen.indices]]
             self.traces_, self.costs_ = chosen.selection.traces, chosen.selection.costs
 
-    def _precision(self, adapted, candidates, rows, targets, n_samples):
+    def _precision(self, adapted, candidates, rows, targets):
         """Return the weight p of each merged row; `targets` are those of "classification"."""
         if self.weighting is None:
             return rows.weight
-        if not isinstance(self.weighting, str):
-            return rows.total(check_weights(self.weighting, n_samples))
         total, kernel, theta = np.zeros(len(rows.weight)), adapted.kernel, adapted.theta
         choose = PivotedSelector("argmax", self.n_components, self.tol)
         for target in targets:

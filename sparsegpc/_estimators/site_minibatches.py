@@ -50,7 +50,7 @@ class SiteMinibatches(BaseMinibatches):
         y_some, weight_some = y[:START_ROWS], weight[:START_ROWS]
         targets = None if self._likelihood.merges_unequal_targets else y_some
         some = unique_rows(X[:START_ROWS], weight_some, targets=targets)
-        spread = measure_spread(some.X, some.weight)
+        spread = measure_spread(some.X, some.weight).of_first_rows()
         choice = KernelChoice.of(self)
         kernel = choice.resolve(spread)
         parameters = adapt_kernel(kernel, self.n_features_in_, refuse_white=NO_WHITE_NOISE)

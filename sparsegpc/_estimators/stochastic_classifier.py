@@ -46,7 +46,7 @@ class StochasticSparseGPClassifier(ClassPredictions, SiteMinibatches):
         rows that "auto" counts are those from which the start values are learned, at most 2000.
     main_effects : bool, default=False
         Whether to add a function of each column to the kernel, as in :class:`SparseGPClassifier`.
-    likelihood : str or likelihood, default="auto"
+    likelihood : str or LabelLikelihood, default="auto"
         Distribution of the labels given f, as in :class:`SparseGPClassifier`: "bernoulli-logit"
         ("auto" for two classes), "bernoulli-probit", "polya-gamma" or "conditional-polya-gamma" for
         two classes; "softmax" ("auto" for more), "ordinal-logit", "logistic-softmax" or "dirichlet"

@@ -33,7 +33,7 @@ from sparsegpc._estimators.minibatches import (
     learn_theta,
     n_first_rows,
 )
-from sparsegpc._estimators.noise.base import LIMITS, START
+from sparsegpc._estimators.noise.base import LIMITS, START, TO_LITTLE_NOISE
 from sparsegpc._estimators.noise.polynomial import constant_noise
 from sparsegpc._estimators.regression_predictions import GaussianPredictions
 
@@ -309,7 +309,7 @@ class StochasticSparseGPRegressor(GaussianPredictions, BaseMinibatches):
         self._y_centre, self._y_scale = np.array([centre]), np.ones(1)
         self._one_output = True
         some = unique_rows(X[:START_ROWS], weight[:START_ROWS])
-        spread = measure_spread(some.X, some.weight)
+        spread = measure_spread(some.X, some.weight).of_first_rows()
         target = centred(y[None], self._y_centre)
         variance = second_moments(target, weight)
         choice = KernelChoice.of(self)
@@ -318,7 +318,10 @@ class StochasticSparseGPRegressor(GaussianPredictions, BaseMinibatches):
         adapted = adapted.rescaled_to(float(variance[0]), some.X)
         prior = choice.prior(adapted, spread)
         parameters = adapted.extended(
-            np.log(START * variance), np.log(variance[:, None] * LIMITS), ["noise variance"]
+            np.log(START * variance),
+            np.log(variance[:, None] * LIMITS),
+            ["noise variance"],
+            TO_LITTLE_NOISE,
         )
         theta, found = parameters.theta, []
         if self.learning_rate > 0.0:

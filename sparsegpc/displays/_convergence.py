@@ -2,14 +2,6 @@
 
 import numpy as np
 
-from sparsegpc._estimators.classifier import SparseGPClassifier
-from sparsegpc._estimators.generalized_regressor import SparseGPGeneralizedRegressor
-from sparsegpc._estimators.regressor import SparseGPRegressor
-from sparsegpc._estimators.stochastic_classifier import StochasticSparseGPClassifier
-from sparsegpc._estimators.stochastic_generalized_regressor import (
-    StochasticSparseGPGeneralizedRegressor,
-)
-from sparsegpc._estimators.stochastic_regressor import StochasticSparseGPRegressor
 from sparsegpc.displays._drawing import (
     BLUE,
     PALE,
@@ -19,16 +11,8 @@ from sparsegpc.displays._drawing import (
     need_matplotlib,
     settings,
 )
-from sparsegpc.displays._inputs import fitted_model, refuse_one_vs_rest
+from sparsegpc.displays._inputs import ANY_KIND, fitted_model, refuse_one_vs_rest
 
-KINDS = (
-    SparseGPClassifier,
-    SparseGPRegressor,
-    SparseGPGeneralizedRegressor,
-    StochasticSparseGPClassifier,
-    StochasticSparseGPGeneralizedRegressor,
-    StochasticSparseGPRegressor,
-)
 AXES = {"evaluations": "evaluations of the bound", "seconds": "time since the start of the fit, s"}
 
 
@@ -137,7 +121,7 @@ class ConvergenceDisplay:
             The display, which has been drawn.
         """
         need_matplotlib(f"{cls.__name__}.from_estimator")
-        model = fitted_model(estimator, KINDS).estimator
+        model = fitted_model(estimator, ANY_KIND).estimator
         refuse_one_vs_rest(model, cls.__name__)
         return cls(**{name: np.asarray(values) for name, values in model.history_.items()}).plot(
             ax,

@@ -4,8 +4,6 @@ import numbers
 
 import numpy as np
 
-from sparsegpc._estimators.base_sparse_gp import BaseSparseGP
-from sparsegpc._estimators.minibatches import BaseMinibatches
 from sparsegpc.displays._drawing import (
     BLUE,
     GREY,
@@ -15,6 +13,7 @@ from sparsegpc.displays._drawing import (
     settings,
 )
 from sparsegpc.displays._inputs import (
+    ANY_KIND,
     column_names,
     fitted_model,
     gaussian_quantile,
@@ -36,7 +35,7 @@ class EffectsDisplay:
     For models whose kernel contains :class:`sparsegpc.kernels.MainEffects` or
     :class:`sparsegpc.kernels.OrthogonalAdditive`. A curve is the
     posterior mean of the function of one column, and its band a central interval of the probability
-    `confidence`, at each value of the column. Each function has the mean zero over the rows of X,
+    `coverage`, at each value of the column. Each function has the mean zero over the rows of X,
     so it tells by how much f changes with this column alone; what columns do together is not shown.
     A column of at most 10 distinct values has a point with an interval for each of them.
 
@@ -109,7 +108,7 @@ class EffectsDisplay:
         *,
         features=None,
         target=None,
-        confidence=0.95,
+        coverage=0.95,
         grid_resolution=100,
         ax=None,
         line_kw=None,
@@ -134,7 +133,7 @@ class EffectsDisplay:
         target : int, str or None, default=None
             With several functions, which of them: the label of a class or the number of an output.
             None is allowed if there is only one.
-        confidence : float, default=0.95
+        coverage : float, default=0.95
             Probability of the band at each value of the column, between 0 and 1.
         grid_resolution : int, default=100
             Number of grid points along a column of more than 10 distinct values.
@@ -159,11 +158,11 @@ class EffectsDisplay:
         ------
         ValueError
             If the kernel has neither of the two among its summands, a step of the pipeline mixes
-            columns, or `features`, `target` or `confidence` is invalid.
+            columns, or `features`, `target` or `coverage` is invalid.
         """
         need_matplotlib(f"{cls.__name__}.from_estimator")
-        fitted = fitted_model(estimator, (BaseSparseGP, BaseMinibatches))
-        gaussian_quantile(confidence)
+        fitted = fitted_model(estimator, ANY_KIND)
+        gaussian_quantile(coverage)
         rows, size, names = numeric_rows(X), grid_size(grid_resolution), column_names(X)
         reference = fitted.transform(X)
         columns = _columns(features, names, fitted.estimator, reference)
@@ -183,7 +182,7 @@ class EffectsDisplay:
             ylabel=ylabel,
         ).plot(
             ax,
-            confidence=confidence,
+            coverage=coverage,
             line_kw=line_kw,
             band_kw=band_kw,
             decile_kw=decile_kw,
@@ -194,7 +193,7 @@ class EffectsDisplay:
         self,
         ax=None,
         *,
-        confidence=0.95,
+        coverage=0.95,
         line_kw=None,
         band_kw=None,
         decile_kw=None,
@@ -206,7 +205,7 @@ class EffectsDisplay:
         ----------
         ax : matplotlib Axes, array of them or None, default=None
             As many axes as effects; None makes a figure.
-        confidence : float, default=0.95
+        coverage : float, default=0.95
             Probability of the band at each value of the column, between 0 and 1.
         line_kw : dict or None, default=None
             Settings for `matplotlib.axes.Axes.plot` of the means.
@@ -229,11 +228,11 @@ class EffectsDisplay:
             If the number of axes is not that of the effects.
         """
         need_matplotlib(f"{type(self).__name__}.plot")
-        half_width = gaussian_quantile(confidence)
+        half_width = gaussian_quantile(coverage)
         self.axes_ = _panels(ax, len(self.names))
         self.figure_ = self.axes_[0].figure
         self.lines_, self.bands_, self.decile_lines_ = [], [], []
-        label = f"{100.0 * confidence:.4g} % band"
+        label = f"{100.0 * coverage:.4g} % band"
         for axes, grid, mean, std, deciles, name in zip(
             self.axes_, self.grids, self.means, self.stds, self.deciles, self.names, strict=True
         ):

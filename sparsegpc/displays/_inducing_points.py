@@ -31,7 +31,6 @@ from sparsegpc.likelihoods import (
     ConditionalPolyaGamma,
     OrdinalLogit,
     PolyaGammaLogit,
-    resolve_likelihood,
 )
 
 RESPONSES = ("probability", "pg_variance", "latent_std")
@@ -393,8 +392,7 @@ def _check_response(response, model):
             "sklearn.inspection.DecisionBoundaryDisplay for their boundaries"
         )
     refuse_one_vs_rest(model, "InducingPointsDisplay")
-    likelihood = resolve_likelihood(model.likelihood, n_classes)
-    if response == "pg_variance" and not isinstance(likelihood, LOGISTIC):
+    if response == "pg_variance" and not isinstance(model.likelihood_, LOGISTIC):
         raise ValueError(
             "response='pg_variance' needs a likelihood of two classes of which f is the log-odds, "
             "'bernoulli-logit', 'ordinal-logit', 'polya-gamma' or 'conditional-polya-gamma', got "

@@ -9,7 +9,11 @@ from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_array, check_is_fitted
 
+from sparsegpc._estimators.base_sparse_gp import BaseSparseGP
 from sparsegpc._estimators.input.validation import central_levels, refuse_masked
+from sparsegpc._estimators.minibatches import BaseMinibatches
+
+ANY_KIND = BaseSparseGP, BaseMinibatches
 
 
 class FittedModel(NamedTuple):
@@ -55,6 +59,7 @@ def fitted_model(estimator, kinds):
         steps += [(name, step) for name, step in before if step not in (None, "passthrough")]
     if not isinstance(estimator, kinds):
         names = " or ".join(kind.__name__ for kind in kinds)
+        names = "estimator of sparsegpc" if kinds is ANY_KIND else names
         raise TypeError(
             f"estimator must be a fitted {names}, or a Pipeline that ends in one, got a "
             f"{type(estimator).__name__}: for a search or another wrapper, give the fitted "
@@ -110,25 +115,25 @@ def grid_size(grid_resolution):
     return int(grid_resolution)
 
 
-def gaussian_quantile(confidence):
+def gaussian_quantile(coverage):
     """Return the half-width, in standard deviations, of a central Gaussian interval."""
-    return float(ndtri(central_levels(confidence, "confidence")[1]))
+    return float(ndtri(central_levels(coverage, "coverage")[1]))
 
 
-def along(values, n_points, margin=0.05):
-    """Return evenly spaced points over the range of values, extended by a margin on either side."""
+def along(values, n_points):
+    """Return evenly spaced points over the range of values and 5 % of it on either side."""
     low, high = values.min(), values.max()
-    margin *= (high - low) or 1.0
+    margin = 0.05 * ((high - low) or 1.0)
     return np.linspace(low - margin, high + margin, n_points)
 
 
-def sizes_of_prefixes(n_inducing, n_points, n_default):
+def sizes_of_prefixes(n_inducing, n_points):
     """Return distinct numbers of points between 1 and `n_points`, ascending.
 
-    None means about `n_default` numbers in geometric progression.
+    None means about eight numbers in geometric progression.
     """
     if n_inducing is None:
-        return np.unique(np.geomspace(1, n_points, n_default).round().astype(int))
+        return np.unique(np.geomspace(1, n_points, 8).round().astype(int))
     given = np.atleast_1d(np.asarray(n_inducing))
     whole = given.ndim == 1 and len(given) > 0 and np.issubdtype(given.dtype, np.integer)
     if not whole or given.min() < 1 or given.max() > n_points:

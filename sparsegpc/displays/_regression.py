@@ -38,10 +38,10 @@ KINDS = (SparseGPRegressor, StochasticSparseGPRegressor, *GENERALIZED)
 class RegressionDisplay:
     r"""Plot of a regressor along one column: mean, bands of f and of y, rows and inducing points.
 
-    Both bands are central intervals of probability `confidence`. The band of f describes the
+    Both bands are central intervals of probability `coverage`. The band of f describes the
     uncertainty of the function and shrinks as rows are added; for a
     :class:`SparseGPGeneralizedRegressor` it is that of the mean of y given f. The band of y
-    includes the noise, as in `predict_interval`, and should contain a proportion `confidence` of
+    includes the noise, as in `predict_interval`, and should contain a proportion `coverage` of
     the targets. All other columns are fixed at reference values. As rows and inducing points have
     other values in these columns, they need not follow the bands.
 
@@ -54,7 +54,7 @@ class RegressionDisplay:
     mean : ndarray of shape (grid_resolution,)
         Predictive mean, in units of y.
     f_interval : callable
-        ``f_interval(confidence)`` returns the lower and the upper end of the band of f, in units of
+        ``f_interval(coverage)`` returns the lower and the upper end of the band of f, in units of
         y, two arrays of shape (grid_resolution,).
     y_interval : callable or None
         The same for the band of y. None if the noise on the grid is unknown.
@@ -131,7 +131,7 @@ class RegressionDisplay:
         *,
         feature=None,
         reference=None,
-        confidence=0.95,
+        coverage=0.95,
         grid_resolution=200,
         noise_variance=None,
         ax=None,
@@ -160,7 +160,7 @@ class RegressionDisplay:
             one column.
         reference : array-like of shape (n_features,) or None, default=None
             Values of all columns; that of `feature` is ignored. None means the medians.
-        confidence : float, default=0.95
+        coverage : float, default=0.95
             Probability of each band at each value of the column, between 0 and 1.
         grid_resolution : int, default=200
             Number of grid points along the column.
@@ -190,13 +190,13 @@ class RegressionDisplay:
         Raises
         ------
         ValueError
-            If there is more than one output, or if `feature`, `reference` or `confidence` is
+            If there is more than one output, or if `feature`, `reference` or `coverage` is
             invalid.
         """
         need_matplotlib(f"{cls.__name__}.from_estimator")
         fitted = fitted_model(estimator, KINDS)
         model = fitted.estimator
-        gaussian_quantile(confidence)
+        gaussian_quantile(coverage)
         rows, size, names = numeric_rows(X), grid_size(grid_resolution), column_names(X)
         targets = checked_targets(y)
         check_consistent_length(rows, targets)
@@ -223,7 +223,7 @@ class RegressionDisplay:
             ylabel=str(getattr(y, "name", None) or "y"),
         ).plot(
             ax,
-            confidence=confidence,
+            coverage=coverage,
             line_kw=line_kw,
             f_band_kw=f_band_kw,
             y_band_kw=y_band_kw,
@@ -236,7 +236,7 @@ class RegressionDisplay:
         self,
         ax=None,
         *,
-        confidence=0.95,
+        coverage=0.95,
         line_kw=None,
         f_band_kw=None,
         y_band_kw=None,
@@ -250,7 +250,7 @@ class RegressionDisplay:
         ----------
         ax : matplotlib Axes or None, default=None
             Where to draw; None makes a figure.
-        confidence : float, default=0.95
+        coverage : float, default=0.95
             Probability of each band at each value of the column, between 0 and 1.
         line_kw : dict or None, default=None
             Settings for `matplotlib.axes.Axes.plot` of the mean.
@@ -271,12 +271,12 @@ class RegressionDisplay:
             The display itself.
         """
         need_matplotlib(f"{type(self).__name__}.plot")
-        f_ends = self.f_interval(confidence)
+        f_ends = self.f_interval(coverage)
         self.ax_ = ax = axes_or_new(ax)
         self.figure_ = ax.figure
 
         def band(ends, name, given, **style):
-            label = f"{100.0 * confidence:.4g} % band of {name.partition('_')[0]}"
+            label = f"{100.0 * coverage:.4g} % band of {name.partition('_')[0]}"
             return ax.fill_between(
                 self.grid,
                 *ends,
@@ -285,7 +285,7 @@ class RegressionDisplay:
 
         self.y_band_ = None
         if self.y_interval is not None:
-            ends = self.y_interval(confidence)
+            ends = self.y_interval(coverage)
             self.y_band_ = band(ends, "y_band_kw", y_band_kw, facecolor=SKY, alpha=0.25)
         self.f_band_ = band(f_ends, "f_band_kw", f_band_kw, facecolor=BLUE, alpha=0.35)
         [self.line_] = ax.plot(
@@ -360,13 +360,13 @@ def _along_grid(model, rows, noise_variance):
     return mean, partial(_gaussian_interval, mean, std), y_interval
 
 
-def _gaussian_interval(mean, std, confidence):
-    half_width = gaussian_quantile(confidence) * std
+def _gaussian_interval(mean, std, coverage):
+    half_width = gaussian_quantile(coverage) * std
     return mean - half_width, mean + half_width
 
 
-def _log_normal_interval(mean, std, confidence):
-    return tuple(map(np.exp, _gaussian_interval(mean, std, confidence)))
+def _log_normal_interval(mean, std, coverage):
+    return tuple(map(np.exp, _gaussian_interval(mean, std, coverage)))
 
 
 def _has_known_noise(model):

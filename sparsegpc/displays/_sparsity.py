@@ -28,9 +28,11 @@ class SparsityDisplay:
     Hyperparameters are those of the fitted model. As points are chosen one after the other, its
     first m points are also the choice of m points. The plot therefore shows whether the model has
     enough points: if the bound is level and the certificate small, more points will not help. It
-    does not show that a fit with fewer points would learn other hyperparameters. The certificate of
-    a classifier depends on the sites, which differ between numbers of points, so it may increase
-    with the number of points as long as there are far too few.
+    does not show that a fit with fewer points would learn other hyperparameters. If the points are
+    centroids, which ``selector="auto"`` may choose, m centroids of larger groups of rows would have
+    a higher bound than the first m. The certificate of a classifier depends on the sites, which
+    differ between numbers of points, so it may increase with the number of points as long as there
+    are far too few.
 
     It is recommended to use `from_estimator`. All parameters are stored as attributes.
 
@@ -159,7 +161,7 @@ class SparsityDisplay:
         model = fitted.estimator
         refuse_one_vs_rest(model, cls.__name__)
         _refuse_unordered(model)
-        sizes = sizes_of_prefixes(n_inducing, len(model.inducing_points_), 8)
+        sizes = sizes_of_prefixes(n_inducing, len(model.inducing_points_))
         data = {"X": fitted.transform(X), "y": y, "sample_weight": sample_weight}
         data |= _row_arguments(model, noise_variance=noise_variance, exposure=exposure, event=event)
         # This raises ValueError if the data are not those of fit.

@@ -137,23 +137,8 @@ class Columns(Kernel):
         """
         return self.kernel.is_stationary()
 
-    def checked_columns(self, n_features):
-        """Return the columns as a tuple of int, after a check.
-
-        Parameters
-        ----------
-        n_features : int
-            Number of columns of X.
-
-        Returns
-        -------
-        columns : tuple of int
-
-        Raises
-        ------
-        ValueError
-            If they are not different numbers of columns of X.
-        """
+    def _checked_columns(self, n_features):
+        """Return the columns as a tuple of int; raise ValueError unless they are different ones."""
         given = np.asarray(self.columns)
         is_list = given.ndim == 1 and given.dtype.kind in "iu" and len(np.unique(given)) > 0
         if (
@@ -169,7 +154,7 @@ class Columns(Kernel):
 
     def _part(self, X):
         X = np.atleast_2d(X)
-        return X[:, self.checked_columns(X.shape[1])]
+        return X[:, self._checked_columns(X.shape[1])]
 
     def __repr__(self):
         columns = np.asarray(self.columns)

@@ -115,7 +115,7 @@ class MainEffects(StationaryKernelMixin, Kernel):
             gradient is wanted and Y is given.
         """
         X, Y = checked_rows(X, Y, eval_gradient)
-        variances, length_scales = self.by_column(X.shape[1])
+        variances, length_scales = self._by_column(X.shape[1])
         K, by_length_scale, by_variance = np.zeros((len(X), len(Y))), [], []
         for d, (variance, length_scale) in enumerate(zip(variances, length_scales, strict=True)):
             squared = (np.subtract.outer(X[:, d], Y[:, d]) / length_scale) ** 2
@@ -144,25 +144,10 @@ class MainEffects(StationaryKernelMixin, Kernel):
         diagonal : ndarray of shape (n_samples,)
         """
         X = np.atleast_2d(X)
-        return np.full(len(X), self.by_column(X.shape[1])[0].sum())
+        return np.full(len(X), self._by_column(X.shape[1])[0].sum())
 
-    def by_column(self, n_features):
-        """Return the variance and the length scale of each column.
-
-        Parameters
-        ----------
-        n_features : int
-            Number of columns.
-
-        Returns
-        -------
-        variances, length_scales : ndarray of shape (n_features,)
-
-        Raises
-        ------
-        ValueError
-            If `variance` or `length_scale` is an array of another size.
-        """
+    def _by_column(self, n_features):
+        """Return the variance and the length scale of each column, shape (n_features,) each."""
         return tuple(by_column(self, name, n_features) for name in ("variance", "length_scale"))
 
     def __repr__(self):

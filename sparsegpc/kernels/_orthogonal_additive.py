@@ -135,7 +135,7 @@ class OrthogonalAdditive(Kernel):
         order, variances = np.size(self.variance), np.ravel(self.variance)
         parts = [
             _constrained((X[:, [d]] - mean) / std, (Y[:, d] - mean) / std, scale / std)
-            for d, (scale, mean, std) in enumerate(zip(*self.by_column(X.shape[1]), strict=True))
+            for d, (scale, mean, std) in enumerate(zip(*self._by_column(X.shape[1]), strict=True))
         ]
         sums = symmetric_sums((value for value, _ in parts), order, (len(X), len(Y)))
         by_variance = [s * total for s, total in zip(variances, sums, strict=True)]
@@ -164,7 +164,7 @@ class OrthogonalAdditive(Kernel):
         X, order = np.atleast_2d(X), np.size(self.variance)
         parts = [
             1.0 - _removed((x - mean) / std, (x - mean) / std, scale / std)
-            for x, scale, mean, std in zip(X.T, *self.by_column(X.shape[1]), strict=True)
+            for x, scale, mean, std in zip(X.T, *self._by_column(X.shape[1]), strict=True)
         ]
         sums = symmetric_sums(parts, order, (len(X),))
         return np.ravel(self.variance) @ sums
@@ -178,25 +178,8 @@ class OrthogonalAdditive(Kernel):
         """
         return False
 
-    def checked_settings(self, n_features):
-        """Return the order and the densities, after a check.
-
-        Parameters
-        ----------
-        n_features : int
-            Number of columns of X.
-
-        Returns
-        -------
-        order : int
-        input_mean, input_std : ndarray of shape (n_features,)
-
-        Raises
-        ------
-        ValueError
-            If there are no variances, or more than columns, or the densities are no numbers for
-            each column, finite and with positive standard deviations.
-        """
+    def _checked_settings(self, n_features):
+        """Return the order, and the mean and standard deviation of each column, after a check."""
         order = np.size(self.variance)
         if np.ndim(self.variance) > 1 or not 1 <= order <= n_features:
             raise ValueError(
@@ -222,24 +205,9 @@ class OrthogonalAdditive(Kernel):
             densities.append(numbers)
         return order, *densities
 
-    def by_column(self, n_features):
-        """Return the length scale and the density of each column.
-
-        Parameters
-        ----------
-        n_features : int
-            Number of columns.
-
-        Returns
-        -------
-        length_scales, means, stds : ndarray of shape (n_features,)
-
-        Raises
-        ------
-        ValueError
-            If one of them is an array of another size, or invalid.
-        """
-        _, means, stds = self.checked_settings(n_features)
+    def _by_column(self, n_features):
+        """Return the length scale, the mean and the standard deviation of each column."""
+        _, means, stds = self._checked_settings(n_features)
         return by_column(self, "length_scale", n_features), means, stds
 
     def __repr__(self):

@@ -41,11 +41,11 @@ def expected(model, X, column, grid, reference):
     return mean[:, 0], std[:, 0]
 
 
-@pytest.mark.parametrize("confidence", [0.95, 0.5])
-def test_curves_and_bands_are_those_of_the_estimator(confidence, model, data):
+@pytest.mark.parametrize("coverage", [0.95, 0.5])
+def test_curves_and_bands_are_those_of_the_estimator(coverage, model, data):
     X, _ = data
-    display = EffectsDisplay.from_estimator(model, X, grid_resolution=9, confidence=confidence)
-    z = norm.ppf(0.5 + confidence / 2.0)
+    display = EffectsDisplay.from_estimator(model, X, grid_resolution=9, coverage=coverage)
+    z = norm.ppf(0.5 + coverage / 2.0)
     assert display.names == ["dose", "weight", "group"]
     for column, (grid, line) in enumerate(zip(display.grids, display.lines_, strict=True)):
         mean, std = expected(model, X, column, grid, X)
@@ -60,7 +60,7 @@ def test_curves_and_bands_are_those_of_the_estimator(confidence, model, data):
     assert_array_equal(display.grids[2], [0.0, 1.0, 2.0])
     assert len(display.bands_[2].get_paths()) == 3
     texts = [text.get_text() for text in display.legend_.get_texts()]
-    assert texts == [f"{100 * confidence:.4g} % band", "mean effect", "deciles"]
+    assert texts == [f"{100 * coverage:.4g} % band", "mean effect", "deciles"]
 
 
 def test_each_effect_has_mean_zero_over_the_rows(model, data):

@@ -42,18 +42,16 @@ def ends(band, grid):
 
 
 @pytest.mark.parametrize("noise", ["homoscedastic", "polynomial", "gp", "student-t"])
-@pytest.mark.parametrize("confidence", [0.95, 0.5])
-def test_bands_are_central_intervals(noise, confidence, waves):
+@pytest.mark.parametrize("coverage", [0.95, 0.5])
+def test_bands_are_central_intervals(noise, coverage, waves):
     model = SparseGPRegressor(noise=noise, n_inducing=10, max_iter=10, tol=1e-3).fit(*waves)
-    display = RegressionDisplay.from_estimator(
-        model, *waves, confidence=confidence, grid_resolution=9
-    )
+    display = RegressionDisplay.from_estimator(model, *waves, coverage=coverage, grid_resolution=9)
     grid = display.grid[:, None]
     mean, f_variance = model.latent_mean_and_variance(grid)
-    f_interval = norm.interval(confidence, mean, np.sqrt(f_variance))
+    f_interval = norm.interval(coverage, mean, np.sqrt(f_variance))
     assert_allclose(display.line_.get_ydata(), mean)
     assert_allclose(ends(display.f_band_, display.grid), f_interval, rtol=1e-10)
-    y_interval = model.predict_interval(grid, confidence)
+    y_interval = model.predict_interval(grid, coverage)
     assert_allclose(ends(display.y_band_, display.grid), y_interval, rtol=1e-10)
 
 
@@ -123,7 +121,7 @@ def test_the_bands_of_positive_targets_are_positive(kind, rng):
     X = rng.uniform(-2.0, 2.0, (150, 1))
     y = np.exp(2.0 * X[:, 0]) * rng.weibull(2.0, 150)
     model = kind(likelihood="weibull", n_inducing=10).fit(X, y)
-    display = RegressionDisplay.from_estimator(model, X, y, confidence=0.9, grid_resolution=9)
+    display = RegressionDisplay.from_estimator(model, X, y, coverage=0.9, grid_resolution=9)
     rows = display.grid[:, None]
     assert_allclose(display.line_.get_ydata(), model.predict(rows))
     lower, upper = ends(display.y_band_, display.grid)
@@ -159,7 +157,7 @@ def test_bands_hold_the_share_of_targets_that_they_say(rng):
     X = rng.uniform(-3.0, 3.0, (400, 1))
     y = np.sin(X[:, 0]) + 0.3 * rng.randn(400)
     display = RegressionDisplay.from_estimator(
-        SparseGPRegressor(n_inducing=15).fit(X, y), X, y, confidence=0.8
+        SparseGPRegressor(n_inducing=15).fit(X, y), X, y, coverage=0.8
     )
     low, high = (
         np.interp(X[:, 0], display.grid, end) for end in ends(display.y_band_, display.grid)
@@ -188,7 +186,7 @@ def test_settings_take_the_place_of_defaults(model, waves):
     assert_array_equal(display.scatter_.get_array(), waves[1])
     assert display.inducing_.get_markersize() == 20.0
     display.figure_.canvas.draw()
-    again = display.plot(confidence=0.5)
+    again = display.plot(coverage=0.5)
     assert again is display
     assert display.ax_ is not ax
 
@@ -196,9 +194,9 @@ def test_settings_take_the_place_of_defaults(model, waves):
 def test_wrong_input_is_refused(model, waves, rng):
     X, y = waves
     draw = RegressionDisplay.from_estimator
-    for confidence in (0, 1.0, "95 %", np.nan):
-        with pytest.raises(ValueError, match="confidence must be a number between 0 and 1, got"):
-            draw(model, X, y, confidence=confidence)
+    for coverage in (0, 1.0, "95 %", np.nan):
+        with pytest.raises(ValueError, match="coverage must be a number between 0 and 1, got"):
+            draw(model, X, y, coverage=coverage)
     for feature in (1, -1, "age", True):
         with pytest.raises(ValueError, match=r"feature must be the number or the name .*\['x0'\]"):
             draw(model, X, y, feature=feature)

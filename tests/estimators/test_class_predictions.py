@@ -220,7 +220,7 @@ def ordered_classes(f, cut_points):
 def test_intervals_hold_their_share_of_the_draws(likelihood, n_classes):
     model = many_classes.fixed_model(likelihood=likelihood).fit(*many_classes.blobs(60, n_classes))
     rows = many_classes.grid(3)
-    low, high = model.predict_proba_interval(rows, confidence=0.8)
+    low, high = model.predict_proba_interval(rows, coverage=0.8)
     proba = model.predict_proba(rows)
     assert low.shape == high.shape == proba.shape
     assert (low >= 0.0).all()
@@ -250,16 +250,15 @@ def test_intervals_hold_their_share_of_the_draws(likelihood, n_classes):
 def test_intervals_are_nested_and_do_not_depend_on_other_rows(likelihood):
     model = many_classes.fixed_model(likelihood=likelihood).fit(*many_classes.blobs())
     narrow, wide = (
-        model.predict_proba_interval(many_classes.grid(3), confidence=c) for c in (0.5, 0.95)
+        model.predict_proba_interval(many_classes.grid(3), coverage=c) for c in (0.5, 0.95)
     )
     assert (wide[0] <= narrow[0]).all()
     assert (narrow[1] <= wide[1]).all()
     alone = [
-        model.predict_proba_interval(row[None], confidence=0.5)[0][0]
-        for row in many_classes.grid(3)
+        model.predict_proba_interval(row[None], coverage=0.5)[0][0] for row in many_classes.grid(3)
     ]
     assert_allclose(alone, narrow[0], rtol=1e-8)
-    again = model.predict_proba_interval(many_classes.grid(3), confidence=0.5)
+    again = model.predict_proba_interval(many_classes.grid(3), coverage=0.5)
     assert_array_equal(again, narrow)
 
 
@@ -280,7 +279,7 @@ def test_intervals_shrink_with_data_and_are_wide_without(likelihood, n_classes):
 
 def test_two_classes_have_mirrored_intervals_of_the_latent_quantiles():
     model = many_classes.fixed_model().fit(*many_classes.moons())
-    low, high = model.predict_proba_interval(many_classes.grid(), confidence=0.9)
+    low, high = model.predict_proba_interval(many_classes.grid(), coverage=0.9)
     assert_allclose(low[:, 0], 1.0 - high[:, 1], rtol=1e-12)
     assert_allclose(high[:, 0], 1.0 - low[:, 1], rtol=1e-12)
     mean, variance = model.latent_mean_and_variance(many_classes.grid())

@@ -102,6 +102,16 @@ def test_the_likelihood_is_chosen_by_the_targets(y, event, expected):
     assert given.likelihood_ is not given.likelihood
 
 
+def test_rows_of_weight_zero_do_not_choose_the_likelihood():
+    X, y = np.arange(6.0)[:, None], np.array([1.0, 0.0, 2.0, 1.0, 3.0, 1.5])
+    model = SparseGPGeneralizedRegressor(optimizer=None).fit(X[:5], y[:5])
+    assert isinstance(model.likelihood_, NegativeBinomial)
+    for ignored in (1.5, -1.0):
+        y[5] = ignored
+        weighted = clone(model).fit(X, y, sample_weight=[1, 1, 1, 1, 1, 0])
+        assert weighted.lower_bound_ == model.lower_bound_
+
+
 def test_more_is_explained_than_by_a_linear_model():
     X, y, _ = simulated(BY_NAME["poisson"], n=300)
     y = np.round(y)

@@ -7,9 +7,10 @@ from scipy.integrate import trapezoid
 from scipy.spatial.distance import cdist
 from scipy.stats import norm, poisson
 from scipy.stats import t as student_t
+from sklearn import config_context
 from sklearn.base import clone
 from sklearn.datasets import load_digits, load_iris
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.exceptions import ConvergenceWarning, UnsetMetadataPassedError
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 from sklearn.model_selection import GridSearchCV
@@ -17,6 +18,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from sparsegpc import (
+    BaseSparseGP,
+    BoundSearch,
     HomoscedasticNoise,
     LocalCorrection,
     SparseGPClassifier,
@@ -26,6 +29,7 @@ from sparsegpc import (
 from sparsegpc._estimators import corrections
 from sparsegpc._estimators.local_correction import _is_clearly_positive
 from sparsegpc.kernels import MainEffects
+from sparsegpc.likelihoods import Poisson
 
 KERNEL = 1.2**2 * RBF([0.3, 0.6])
 # Few iterations and few points, where only what comes after the fit matters.
@@ -327,8 +331,12 @@ def test_what_it_cannot_do_is_refused():
     model = LocalCorrection(few_points(), mode="both")
     with pytest.raises(ValueError, match="hyperparameters='average' has no neighbours"):
         clone(model).set_params(estimator__hyperparameters="average").fit(X, y)
-    with pytest.raises(ValueError, match="The 'estimator' parameter of LocalCorrection"):
-        LocalCorrection(StandardScaler()).fit(X, y)
+    pipeline = make_pipeline(StandardScaler(), few_points())
+    for estimator in (StandardScaler(), pipeline):
+        with pytest.raises(TypeError, match="make LocalCorrection of such an estimator the last"):
+            LocalCorrection(estimator).fit(X, y)
+    with pytest.raises(ValueError, match="relearn=True is for predictions from neighbours"):
+        LocalCorrection(few_points(), mode="points", relearn=np.True_).fit(X, y)
     model.fit(X, y)
     fitted = dict(vars(model))
     with pytest.raises(ValueError, match="no joint distribution"):
@@ -350,6 +358,45 @@ def test_what_it_cannot_do_is_refused():
     with pytest.raises(ValueError, match="NaN"):
         model.fit(X, np.full(60, np.nan))
     assert vars(model) == fitted
+
+
+def test_an_estimator_of_ones_own_needs_a_density_where_that_decides():
+    class Counts(BaseSparseGP):
+        def fit(self, X, y, sample_weight=None):
+            return self._fit_likelihood(Poisson(), X, y, sample_weight)
+
+        def predict(self, X):
+            return np.exp(self.latent_mean_and_variance(X)[0])
+
+    rng = np.random.RandomState(0)
+    X = rng.uniform(-2.0, 2.0, (60, 1))
+    y = rng.poisson(2.0, 60)
+    estimator = Counts(1.0 * RBF(1.0), n_inducing=5, optimizer=None)
+    with pytest.raises(TypeError, match="which Counts has not: set mode='both'"):
+        LocalCorrection(estimator, relearn=False).fit(X, y)
+    model = LocalCorrection(estimator, mode="both", relearn=False).fit(X, y)
+    assert model.predict(X).shape == (60,)
+
+
+def test_metadata_routing_decides_what_the_estimator_gets():
+    X, y = waves(60)
+    weight = np.random.RandomState(1).uniform(0.5, 1.5, 60)
+    with config_context(enable_metadata_routing=True):
+        asked = few_points().set_fit_request(sample_weight=True)
+        asked.set_score_request(sample_weight=True)
+        model = LocalCorrection(asked, mode="points").fit(X, y, sample_weight=weight)
+        score = model.score(X, y, sample_weight=weight)
+        with pytest.raises(UnsetMetadataPassedError, match="sample_weight"):
+            LocalCorrection(few_points(), mode="points").fit(X, y, sample_weight=weight)
+        refused = few_points().set_fit_request(sample_weight=False)
+        with pytest.raises(TypeError, match="unexpected argument"):
+            LocalCorrection(refused, mode="points").fit(X, y, sample_weight=weight)
+        refused = BoundSearch(few_points(), {}).fit(X, y)
+        with pytest.raises(UnsetMetadataPassedError, match="sample_weight"):
+            refused.score(X, y, sample_weight=weight)
+    alone = few_points().fit(X, y, weight)
+    assert model.estimator_.lower_bound_ == alone.lower_bound_
+    assert score == alone.score(X, y, weight)
 
 
 def test_rows_on_disk_are_loaded(tmp_path):

@@ -1,14 +1,17 @@
 """Several classes by a model for each of them against all others."""
 
+import warnings
+
 import joblib
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF, CompoundKernel
 from sklearn.multiclass import OneVsRestClassifier
 
-from sparsegpc._estimators.one_vs_rest import OneVsRestLink
+from sparsegpc._estimators.one_vs_rest import OneVsRestLikelihood
 from sparsegpc.likelihoods import NAMES
 from tests.estimators.many_classes import (
     BINARY,
@@ -66,6 +69,16 @@ def test_in_processes_and_in_threads_it_gives_the_same():
             assert_array_equal(ours, theirs)
 
 
+def test_models_of_the_classes_know_the_names_of_the_columns():
+    X, y = blobs()
+    frame = pd.DataFrame(X, columns=["a", "b"])
+    model = fixed_model(likelihood="bernoulli-logit").fit(frame, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for one in model.estimators_:
+            one.predict(frame)
+
+
 def test_the_random_state_decides():
     X, y = blobs()
     model = fixed_model(likelihood="polya-gamma", selector="uniform", n_inducing=8)
@@ -82,7 +95,7 @@ def test_the_random_state_decides():
 @pytest.mark.parametrize("name", ["bernoulli-logit", "bernoulli-probit"])
 def test_probabilities_of_one_against_the_rest_where_all_of_them_underflow(name):
     f = np.array([[-1e3, 2.0, -4e3], [-2e3, 1.0, -4e3]])
-    proba = OneVsRestLink([NAMES[name]()] * len(f)).probabilities(f)
+    proba = OneVsRestLikelihood([NAMES[name]()] * len(f)).probabilities(f)
     assert_allclose(proba.sum(axis=1), 1.0)
     assert_allclose(proba[[0, 2]], [[1.0, 0.0], [0.5, 0.5]], atol=1e-12)
 

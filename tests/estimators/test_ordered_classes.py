@@ -3,6 +3,7 @@
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import ConvergenceWarning
@@ -201,6 +202,19 @@ def test_points_certificate_and_truncation():
     assert few.lower_bound_ < model.lower_bound_
     assert_array_equal(few.likelihood_.cut_points, model.likelihood_.cut_points)
     assert_allclose(few.predict_proba(grid()).sum(axis=1), 1.0)
+
+
+@pytest.mark.parametrize("make", [SparseGPClassifier, StochasticSparseGPClassifier])
+def test_ordered_categories_are_not_taken_in_another_order(make):
+    X, codes = grades(60, n_classes=3)
+    model = make(likelihood="ordinal-logit", n_inducing=5)
+    y = pd.Series(pd.Categorical.from_codes(codes, ["low", "mid", "top"], ordered=True))
+    assert list(quietly(model, X, y).classes_) == ["low", "mid", "top"]
+    y = pd.Series(pd.Categorical.from_codes(codes, ["low", "mid", "high"], ordered=True))
+    with pytest.raises(ValueError, match=r"ordered categories, \['low', 'mid', 'high'\], but"):
+        model.fit(X, y)
+    quietly(model, X, y.cat.codes)
+    quietly(model.set_params(likelihood="softmax"), X, y)
 
 
 def test_searches_over_likelihoods():

@@ -1,6 +1,7 @@
 """The cost of an inducing point, and the gains of points, in all estimators."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
@@ -112,6 +113,16 @@ def test_gains_are_those_of_models_with_other_points(waves):
     found = model.point_gains(X, y, weight, candidates=new)
     assert_allclose(found, expected, rtol=1e-7, atol=1e-7)
     assert found[:2].min() > found[2]
+
+
+def test_columns_of_candidates_are_those_of_fit(waves):
+    X, y = waves
+    frame = pd.DataFrame(X, columns=["a", "b"])
+    model = clone(REGRESSOR).fit(frame, y)
+    expected = model.point_gains(frame, y, candidates=frame[:5])
+    assert_allclose(expected, clone(REGRESSOR).fit(X, y).point_gains(X, y, candidates=X[:5]))
+    with pytest.raises(ValueError, match="feature names"):
+        model.point_gains(frame, y, candidates=frame[["b", "a"]][:5])
 
 
 def test_a_higher_cost_leaves_fewer_points(waves):

@@ -121,9 +121,16 @@ def test_only_durations_have_a_survival_function():
     with pytest.raises(NotFittedError):
         SparseGPGeneralizedRegressor().survival_function(grid(), [1.0])
     model = fitted(BY_NAME["weibull"])
-    for times in (1.0, [[1.0]], [0.0, 1.0], [-1.0]):
-        with pytest.raises(ValueError, match="times must be a list of positive numbers"):
+    for times in ([[1.0]], [0.0, -1.0], -1.0):
+        with pytest.raises(ValueError, match="times must be a number or a list of numbers, zero"):
             model.survival_function(grid(), times)
+
+
+def test_everyone_survives_time_zero_and_one_time_needs_no_list():
+    model = fitted(BY_NAME["weibull"], censored=0.3)
+    survival = model.survival_function(grid(), [0.0, 2.0])
+    assert_array_equal(survival[:, 0], 1.0)
+    assert_array_equal(model.survival_function(grid(), 2.0), survival[:, 1])
 
 
 def test_predictions_far_away_are_finite_or_infinite_but_never_nan():

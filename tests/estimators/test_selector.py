@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.linalg.lapack import dpstrf
+from sklearn import config_context
 from sklearn.base import clone
 from sklearn.cluster import KMeans
 from sklearn.exceptions import NotFittedError
@@ -21,8 +22,8 @@ from sklearn.gaussian_process.kernels import (
     Matern,
     WhiteKernel,
 )
-from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.model_selection import GridSearchCV, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -129,7 +130,7 @@ def test_greedy_choice_with_weights_has_the_pivots_of_lapack_on_the_scaled_kerne
     kernel, weight = KERNELS["rbf"], rng.uniform(0.1, 10.0, 40)
     scaled = np.sqrt(weight)[:, None] * kernel(X) * np.sqrt(weight)
     _, pivots, _, _ = dpstrf(scaled, lower=1)
-    fitted = selector("hgv", kernel, weighting=weight).fit(X)
+    fitted = selector("hgv", kernel).fit(X, sample_weight=weight)
     assert_array_equal(fitted.inducing_indices_, pivots[:12] - 1)
 
 
@@ -168,10 +169,10 @@ def test_tolerance_does_not_apply_to_kmeans(X):
 @EVERY_KERNEL
 def test_traces_and_costs_are_those_of_dense_residuals(method, kernel, X, rng):
     weight = rng.uniform(0.1, 3.0, 40)
-    fitted = selector(method, kernel, weighting=weight).fit(X)
+    fitted = selector(method, kernel).fit(X, sample_weight=weight)
     left = np.array([weight * residuals(kernel, X, fitted.inducing_points_[:m]) for m in range(13)])
     assert_allclose(fitted.traces_, left.sum(axis=1), rtol=1e-6)
-    assert_allclose(fitted.costs_, 0.5 * left.mean(axis=1), rtol=1e-6)
+    assert_allclose(fitted.costs_, 0.5 * left.sum(axis=1) / weight.sum(), rtol=1e-6)
 
 
 def test_traces_and_costs_of_repeated_rows_count_each_copy(X):
@@ -253,15 +254,14 @@ def test_repeating_every_row_changes_nothing(method, X):
     assert_allclose(twice.transform(X), once.transform(X), atol=1e-10)
 
 
-@pytest.mark.parametrize("weighting", ["classification", "array"])
+@pytest.mark.parametrize("weighting", ["classification", None])
 def test_order_of_weighted_rows_does_not_matter(weighting, two_classes, rng):
     X, y = two_classes
     X = np.round(X, 1)
     weight, permutation = rng.uniform(0.1, 10.0, 150), rng.permutation(150)
-    is_array = weighting == "array"
-    original = selector(weighting=weight if is_array else weighting).fit(X, y)
-    shuffled = selector(weighting=weight[permutation] if is_array else weighting)
-    shuffled.fit(X[permutation], y[permutation])
+    original = selector(weighting=weighting).fit(X, y, weight)
+    shuffled = selector(weighting=weighting)
+    shuffled.fit(X[permutation], y[permutation], weight[permutation])
     assert_array_equal(shuffled.inducing_points_, original.inducing_points_)
     assert_allclose(shuffled.costs_, original.costs_, rtol=1e-10)
 
@@ -340,48 +340,77 @@ def test_default_kernel_is_rbf_at_the_typical_distance_of_two_rows(X):
 def test_weights_draw_points_to_where_they_are_large(X):
     weight = np.where(X[:, 0] > 0.0, 1e3, 1e-3)
     kernel = RBF(0.5)
-    weighted = selector("hgv", kernel, weighting=weight).fit(X)
+    weighted = selector("hgv", kernel).fit(X, sample_weight=weight)
     plain = selector("hgv", kernel).fit(X)
     assert (weighted.inducing_points_[:, 0] > 0.0).all()
     assert (plain.inducing_points_[:, 0] > 0.0).sum() < 10
 
 
-def test_rows_of_weight_zero_are_not_chosen(X):
+def test_rows_of_weight_zero_are_ignored(X):
     weight = (np.arange(40) % 2).astype(float)
     for method in ("hgv", "rpcholesky"):
-        fitted = selector(method, RBF(0.5), weighting=weight, n_components=40).fit(X)
+        fitted = selector(method, RBF(0.5), n_components=40).fit(X, sample_weight=weight)
         assert (fitted.inducing_indices_ % 2 == 1).all()
+        others = selector(method, RBF(0.5), n_components=40).fit(X[1::2])
+        assert_array_equal(fitted.inducing_points_, others.inducing_points_)
+        assert_array_equal(fitted.costs_, others.costs_)
 
 
-def test_weights_decide_when_greedy_variance_stops_but_not_what_it_chooses(X, rng):
-    kernel, weight = RBF(0.5), 10.0 ** rng.uniform(-4, -1, 40)
+def test_weights_decide_when_greedy_variance_stops_but_not_what_it_chooses(X):
+    kernel, weight = RBF(0.5), np.ones(40)
     plain = selector("greedy-variance", kernel, n_components=40).fit(X)
-    weighted = selector("greedy-variance", kernel, n_components=40, tol=1e-3, weighting=weight)
-    weighted.fit(X)
-    n = weighted.n_components_
-    assert_array_equal(weighted.inducing_indices_, plain.inducing_indices_[:n])
-    assert n < plain.n_components_
+    # Hardly anything is left where the weight is once the first of the points are chosen.
+    weight[plain.inducing_indices_[:3]] = 1e6
+    weighted = selector("greedy-variance", kernel, n_components=40, tol=1e-3)
+    weighted.fit(X, sample_weight=weight)
+    assert_array_equal(weighted.inducing_indices_, plain.inducing_indices_[:3])
 
 
 def test_unit_weights_are_none(X):
-    one, other = selector(weighting=np.ones(40)).fit(X), selector().fit(X)
+    one, other = selector().fit(X, sample_weight=np.ones(40)), selector().fit(X)
     assert_array_equal(one.inducing_indices_, other.inducing_indices_)
     assert_array_equal(one.costs_, other.costs_)
 
 
 def test_weights_may_be_a_list_or_a_series_and_are_not_modified(X, rng):
     weight = read_only(rng.uniform(0.1, 10.0, 40))
-    expected = selector(weighting=weight).fit(X).inducing_indices_
+    expected = selector().fit(X, sample_weight=weight).inducing_indices_
     for form in (weight.tolist(), pd.Series(weight)):
-        assert_array_equal(selector(weighting=form).fit(X).inducing_indices_, expected)
+        assert_array_equal(selector().fit(X, sample_weight=form).inducing_indices_, expected)
 
 
-def test_weights_of_equal_rows_add(X, rng):
-    counts = rng.randint(1, 5, 40)
-    weighted = selector("hgv", RBF(0.5), weighting=counts.astype(float)).fit(X)
-    repeated = selector("hgv", RBF(0.5)).fit(np.repeat(X, counts, axis=0))
-    assert_array_equal(weighted.inducing_points_, repeated.inducing_points_)
-    assert_allclose(weighted.traces_, repeated.traces_, rtol=1e-12)
+@EVERY_METHOD
+@pytest.mark.parametrize("weighting", [None, "classification"])
+def test_a_weight_has_the_effect_of_copies(method, weighting, two_classes, rng):
+    X, y = two_classes
+    counts = rng.randint(1, 5, len(X))
+    chooser = selector(method, RBF(0.5), weighting=weighting)
+    weighted = clone(chooser).fit(X, y, counts)
+    repeated = clone(chooser).fit(np.repeat(X, counts, axis=0), np.repeat(y, counts))
+    assert_allclose(weighted.inducing_points_, repeated.inducing_points_, rtol=1e-9)
+    if method in PIVOTED:
+        assert_allclose(weighted.traces_, repeated.traces_, rtol=1e-9)
+        assert_allclose(weighted.costs_, repeated.costs_, rtol=1e-9)
+
+
+def test_weights_are_split_with_the_rows_in_cross_validation(X, rng):
+    weight = rng.uniform(0.1, 10.0, 40)
+    with config_context(enable_metadata_routing=True):
+        chooser = selector().set_fit_request(sample_weight=True)
+        ridge = Ridge().set_fit_request(sample_weight=True).set_score_request(sample_weight=True)
+        model = make_pipeline(chooser, ridge)
+        found = cross_validate(
+            model,
+            X,
+            X[:, 0],
+            cv=2,
+            params={"sample_weight": weight},
+            return_estimator=True,
+            return_indices=True,
+        )
+    for fitted, rows in zip(found["estimator"], found["indices"]["train"], strict=True):
+        expected = selector().fit(X[rows], sample_weight=weight[rows])
+        assert_array_equal(fitted[0].inducing_points_, expected.inducing_points_)
 
 
 def dense_polya_gamma_precisions(K, y):
@@ -463,20 +492,25 @@ def test_target_is_ignored_without_classification(X, rng):
 
 
 @pytest.mark.parametrize(
-    ("weighting", "message"),
+    ("weight", "message"),
     [
         (np.ones(39), r"shape == \(39,\)"),
-        (-np.ones(40), "must be zero or from"),
+        (-np.ones(40), "must not be negative, got -1: a weight of zero leaves a row out"),
+        (np.full(40, 1e-200), "must be zero or from"),
         (np.zeros(40), "non-zero number"),
         (np.full(40, np.nan), "contains NaN"),
         (np.full(40, np.inf), "contains infinity"),
         (np.ones((40, 1)), "must be 1D array"),
-        ("precision", "The 'weighting' parameter"),
-        (2.0, "The 'weighting' parameter"),
     ],
 )
-def test_bad_weights_are_refused(weighting, message, X):
+def test_bad_weights_are_refused(weight, message, X):
     with pytest.raises(ValueError, match=message):
+        selector().fit(X, sample_weight=weight)
+
+
+@pytest.mark.parametrize("weighting", ["precision", 2.0, np.ones(40)])
+def test_an_unknown_weighting_is_refused(weighting, X):
+    with pytest.raises(ValueError, match="The 'weighting' parameter"):
         selector(weighting=weighting).fit(X)
 
 
@@ -612,13 +646,11 @@ def test_the_global_generator_is_left_alone(method, X):
 
 
 def test_parameters_are_stored_untouched(X):
-    kernel, weight = ConstantKernel(2.3) * RBF(0.9), np.ones(40)
-    state = np.random.RandomState(0)
-    estimator = InducingPointSelector(kernel, weighting=weight, random_state=state)
+    kernel, state = ConstantKernel(2.3) * RBF(0.9), np.random.RandomState(0)
+    estimator = InducingPointSelector(kernel, random_state=state)
     before = repr(kernel)
     estimator.fit(X).transform(X)
     assert estimator.kernel is kernel
-    assert estimator.weighting is weight
     assert estimator.random_state is state
     assert repr(kernel) == before
 
@@ -647,9 +679,8 @@ def test_a_fit_that_fails_leaves_the_last_one_whole(X):
     for bad in (np.full((5, 3), np.nan), np.empty((0, 2)), X[:, 0]):
         with pytest.raises(ValueError, match=r"NaN|minimum of 1|2D"):
             estimator.fit(bad)
-    estimator.set_params(weighting=np.ones(7))
     with pytest.raises(ValueError, match=r"sample_weight\.shape"):
-        estimator.fit(np.zeros((40, 5)))
+        estimator.fit(np.zeros((40, 5)), sample_weight=np.ones(7))
     assert_array_equal(estimator.transform(X), before)
 
 

@@ -678,7 +678,7 @@ REFUSED = {
     "row not finite": ({}, {"X": np.where(ROWS > 2.0, np.nan, ROWS)}, "NaN"),
     "lengths": ({}, {"y": TARGETS[:-1]}, "inconsistent numbers of samples"),
     "huge targets": ({}, {"y": 1e200 * TARGETS}, "whose square overflows"),
-    "negative weight": ({}, {"sample_weight": -np.ones(30)}, "must be zero or from"),
+    "negative weight": ({}, {"sample_weight": -np.ones(30)}, "must not be negative"),
     "no weight": ({}, {"sample_weight": np.zeros(30)}, "non-zero number"),
     "no rows": ({}, {"X": ROWS[:0], "y": TARGETS[:0], "sample_weight": None}, "0 sample"),
 }

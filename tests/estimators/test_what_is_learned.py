@@ -7,8 +7,55 @@ from sklearn.datasets import make_friedman1
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RBF
 
-from sparsegpc import SparseGPClassifier, SparseGPRegressor, StochasticSparseGPRegressor
+from sparsegpc import (
+    SparseGPClassifier,
+    SparseGPGeneralizedRegressor,
+    SparseGPRegressor,
+    StochasticSparseGPRegressor,
+)
 from tests.estimators.simple_kernel import SIMPLE
+
+
+def season_and_trend(slope, amplitude):
+    """Return 400 times, and a trend with a season of one unit."""
+    t = np.sort(np.random.RandomState(0).uniform(0.0, 20.0, 400))
+    return t[:, None], slope * t + amplitude * np.sin(2.0 * np.pi * t)
+
+
+@pytest.mark.parametrize("slope", [0.5, 1.0, 3.0])
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        SparseGPRegressor(),
+        SparseGPRegressor(n_inducing="auto"),
+        SparseGPRegressor(noise="polynomial"),
+        StochasticSparseGPRegressor(n_epochs=1),
+    ],
+    ids=["default", "auto", "polynomial", "stochastic"],
+)
+def test_a_season_beside_a_trend_is_not_taken_for_noise(estimator, slope, rng):
+    X, f = season_and_trend(slope, 1.5)
+    y = 10.0 + f + 0.2 * rng.randn(400)
+    fitted = clone(estimator).fit(X, y)
+    assert np.sqrt(np.mean((fitted.predict(X) - f - 10.0) ** 2)) < 0.15
+
+
+@pytest.mark.parametrize("main_effects", [False, True])
+def test_a_column_that_is_constant_in_training_has_no_effect(main_effects, rng):
+    X = np.column_stack([rng.randn(100, 2), np.full(100, 7.0)])
+    y = np.sin(2.0 * X[:, 0]) + X[:, 1] + 0.1 * rng.randn(100)
+    fitted = SparseGPRegressor(main_effects=main_effects, n_inducing=40).fit(X, y)
+    other = X + np.array([0.0, 0.0, 3.0])
+    expected = fitted.predict(X, return_std=True)
+    np.testing.assert_allclose(fitted.predict(other, return_std=True), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["gamma", "weibull", "log-normal"])
+def test_a_season_of_positive_numbers_is_not_taken_for_noise(name, rng):
+    X, f = season_and_trend(0.4, 1.0)
+    y = np.exp(f) * rng.gamma(25.0, size=400) / 25.0
+    fitted = SparseGPGeneralizedRegressor(likelihood=name).fit(X, y)
+    assert np.abs(np.log(fitted.predict(X)) - f).mean() < 0.15
 
 
 @pytest.mark.parametrize("seed", [1003, 1004, 1005])

@@ -232,7 +232,8 @@ bad_fits(
 )
 bad_fits({"of counts": ONES}, ["counts", "stochastic counts"], "event")
 bad_fits({"of one class": (Y == 0).astype(float)}, LABELLING, "sample_weight")
-bad_fits(WEIGHTS, ["selector"], parameter="weighting")
+bad_fits(WEIGHTS, ["selector"], "sample_weight")
+bad_fits({"an array": ONES}, ["selector"], parameter="weighting")
 KNOWN = {
     **NUMBERS,
     "zero": 0.0,
@@ -498,8 +499,8 @@ for name, value in KNOWN.items():
 bad_calls(LABELLING, sample_where_squares_overflow=lambda m: m.sample_f(1e200 * X))
 bad_calls(REGRESSING, sample_where_squares_overflow=lambda m: m.sample_y(1e200 * X))
 for value in (0, 1, np.nan, "a", None):
-    call = lambda m, v=value: m.predict_proba_interval(X, confidence=v)  # noqa: E731
-    bad_calls([*LABELLING, "one against the rest"], **{f"confidence {value!r}": call})
+    call = lambda m, v=value: m.predict_proba_interval(X, coverage=v)  # noqa: E731
+    bad_calls([*LABELLING, "one against the rest"], **{f"coverage {value!r}": call})
 for value in (0, -1, 2.5, "3", None):
     bad_calls(LABELLING, **{f"n_samples={value!r}": lambda m, v=value: m.sample_f(X, v)})
     bad_calls(REGRESSING, **{f"n_samples={value!r}": lambda m, v=value: m.sample_y(X, v)})
@@ -739,10 +740,10 @@ PICTURES = [
     *((Effects, "effects", (ROWS[name],), {}) for name in ("None", "1-D", "NaN", "masked")),
     *((Effects, "effects", (X,), {"features": value}) for value in (0, "a", [], [-1], [9], ["x9"])),
     *((Effects, "effects", (X,), {"target": value}) for value in (0, "a")),
-    *((Effects, "effects", (X,), {"confidence": value}) for value in (0, 1, np.nan, "a")),
+    *((Effects, "effects", (X,), {"coverage": value}) for value in (0, 1, np.nan, "a")),
     (Effects, "regressor", (X,), {}),
     *((Regression, "regressor", (X, T), {"feature": value}) for value in (-1, 2, "x2", None)),
-    *((Regression, "regressor", (X, T), {"confidence": value}) for value in (0, 1, np.nan, "a")),
+    *((Regression, "regressor", (X, T), {"coverage": value}) for value in (0, 1, np.nan, "a")),
     *((Regression, "regressor", (X, T), {"reference": v}) for v in (3.0, [1.0], [1.0, np.nan])),
     (Regression, "regressor", (X, T), {"noise_variance": 0.0}),
 ]

@@ -59,6 +59,11 @@ def _near_pairs(s, zz, xx, far):
     return (rows[lost], columns[lost]) if lost.any() else None
 
 
+def _all_squared_distances(Z, X):
+    """Return the squared distances (M, N) of all pairs of rows, computed from the differences."""
+    return sum(np.subtract.outer(z, x) ** 2 for z, x in zip(Z.T, X.T, strict=True))
+
+
 def _squared_distances(Z, X, pairs):
     """Return the squared distances of pairs of rows, computed from the differences."""
     return sum((z[pairs[0]] - x[pairs[1]]) ** 2 for z, x in zip(Z.T, X.T, strict=True))
@@ -101,6 +106,8 @@ class Stationary:
     # Distances can lose digits only between rows far from the centre in units of the length scales,
     # for example rows with a sentinel value in an unscaled column.
     far = FAR
+    # Whether the kernel varies over distances that are tiny beside those of the rows.
+    by_differences = False
 
     @property
     def n_arrays(self):
@@ -132,7 +139,9 @@ class Stationary:
         for part in parts:
             s = np.matmul(left[part], right.T, out=(K if distances is None else distances)[part])
             np.maximum(s, 0.0, out=s)
-            near.append(_near_pairs(s, zz[part], xx, self.far))
+            if self.by_differences:
+                s[:] = _all_squared_distances(Zs[part], Xs)
+            near.append(None if self.by_differences else _near_pairs(s, zz[part], xx, self.far))
             if near[-1] is not None:
                 s[near[-1]] = _squared_distances(Zs[part], Xs, near[-1])
             if Z is X:
@@ -254,6 +263,8 @@ class ExpSineSquared(Stationary):
     """
 
     n_extra = 2
+    # The period may be short beside the range of the columns.
+    by_differences = True
 
     def __init__(self):
         super().__init__(0)

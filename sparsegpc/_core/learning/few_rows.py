@@ -4,6 +4,7 @@ With few inducing points the bound prefers long length scales, at which few poin
 point at every row it has no such preference, and 200 rows already say much about theta.
 """
 
+import numpy as np
 from numpy.linalg import LinAlgError
 
 from sparsegpc._core.learning.constant_function import floor
@@ -77,16 +78,21 @@ class FewRows:
     def climbs(self, origins):
         """Continue a list of climbs, and return it, the best first, and how many of them matter.
 
-        Each is continued for a few iterations. Then the best one goes on, and so does the first,
-        which may be the user's own. The first one matters beside the best if it ends at another
-        maximum that is about as high. If none can be continued, they are returned as they are.
+        Each is continued for a few iterations. Then the best one goes on, the first, which may be
+        the user's own, and the one that promises most, if that is more than what they reach. The
+        first one matters beside the best if it ends at another maximum that is about as high. If
+        none can be continued, they are returned as they are.
         """
         climbs = self.first_steps(origins)
         if not climbs:
             return origins, 1
+        promised = list(map(self._promised, climbs))
         best = max(range(len(climbs)), key=lambda k: climbs[k].objective)
         for k in {0, best}:
             climbs[k] = self._continued(climbs[k])
+        reached, most = by_objective(climbs)[0].objective, int(np.argmax(promised))
+        if most not in (0, best) and promised[most] > reached:
+            climbs[most] = self._continued(climbs[most], reached)
         first = climbs[0]
         ranked = by_objective(climbs)
         if not self._is_rival(first, ranked[0]):
@@ -121,16 +127,26 @@ class FewRows:
         found = self._evaluated(theta, best.end)
         return found is None or best.end.elbo - found.elbo > len(theta)
 
-    def _climb(self, climb, max_iter):
+    def _promised(self, climb):
+        """Return the objective that the quadratic model at the end of a climb promises."""
+        end, scale = climb.end, self._model.total_weight
+        if end.grad_theta is None:
+            return climb.objective
+        curvature = self._model.prior.curvature(end.theta) / scale
+        slope = end.grad_theta / scale
+        _, gain = climb.hessian.step(end.theta, slope, self._bounds, np.inf, curvature)
+        return climb.objective + scale * gain
+
+    def _climb(self, climb, max_iter, rival=-np.inf):
         """Return the `Climb` after at most `max_iter` further iterations."""
         limits = Limits(min(max_iter, self._limits.max_iter), 0, self._progress)
-        return climb_further(self._model, climb, self._selector, self._bounds, limits)
+        return climb_further(self._model, climb, self._selector, self._bounds, limits, rival)
 
-    def _continued(self, climb):
+    def _continued(self, climb, rival=-np.inf):
         if self._progress.stopped:
             return climb
         try:
-            return self._climb(climb, MAX_ITERATIONS)
+            return self._climb(climb, MAX_ITERATIONS, rival)
         except LinAlgError:
             # The bound of newly selected points may fail where that of the last ones did not.
             return climb

@@ -154,10 +154,13 @@ def fit_from(model, start, selector, bounds, limits, first=None, report=None, ri
     return LocalFit(best, history, message, hessian)
 
 
-def climb_further(model, climb, selector, bounds, limits):
-    """Return the `Climb` that continues another on a model, which may have other rows."""
+def climb_further(model, climb, selector, bounds, limits, rival=-np.inf):
+    """Return the `Climb` that continues another on a model, which may have other rows.
+
+    For `rival` see `fit_from`.
+    """
     start = climb.continued_on(model)
-    end = fit_from(model, start, selector, bounds, limits).best
+    end = fit_from(model, start, selector, bounds, limits, rival=rival).best
     return Climb(climb.theta, end, start.hessian)
 
 

@@ -74,7 +74,11 @@ def draw_hyperparameters(model, best, bounds, rng, keep):
     free = (best.theta > bounds[:, 0] + AT_BOUND) & (best.theta < bounds[:, 1] - AT_BOUND)
     if not free.any():
         return single_draw(best.theta, keep(best))
-    values, vectors = np.linalg.eigh(_hessian(model, best, free))
+    try:
+        values, vectors = np.linalg.eigh(_hessian(model, best, free))
+    except LinAlgError:
+        # The bound cannot be computed near its maximum.
+        return single_draw(best.theta, keep(best))
     axes = np.zeros((len(values), len(free)))
     axes[:, free] = vectors.T / np.sqrt(np.maximum(values, SMALLEST_CURVATURE))[:, None]
     below, above = (_scales(model, best, side * axes) for side in (-1.0, 1.0))

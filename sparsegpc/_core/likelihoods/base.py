@@ -12,6 +12,8 @@ from scipy.optimize import minimize
 
 # Largest absolute value of a constant function: exp(-30) is negligible beside one.
 LARGEST_CONSTANT = 30.0
+# If the best constants are larger, they are targets in other units: these limits are tried next.
+LARGER_CONSTANTS = (3e4, 3e7, 3e10)
 
 
 class Sites(NamedTuple):
@@ -82,6 +84,9 @@ class Likelihood:
         Whether `expect` includes the slack; then the argument `v` of `expect` is 1.
     has_prior_mean : bool
         Whether the prior means of the functions can be learned; otherwise they are zero.
+    to_little_noise : float or tuple of P floats
+        Change of the initial parameters to those of a tenth of the standard deviation of the noise,
+        or about so. A search for functions that vary fast starts there.
     merges_unequal_targets : bool
         Whether `targets` can sum up rows with equal X and different y. Otherwise only rows that
         agree in both are merged.
@@ -121,6 +126,7 @@ class Likelihood:
     has_fixed_sites = False
     has_own_slack = False
     has_prior_mean = True
+    to_little_noise = 0.0
     merges_unequal_targets = True
 
     def __repr__(self):
@@ -222,16 +228,29 @@ class Likelihood:
         zeros = np.zeros(mean.shape)
         return self.expect(y, weight, mean, zeros, zeros[0], np.ones(mean.shape))
 
-    def _best_constants(self, y, weight, n_steps=50):
-        """Return the constant functions that maximise the likelihood, shape (K,)."""
+    def _best_constants(self, y, weight):
+        """Return the constant functions that maximise the likelihood, shape (K,).
+
+        If there is no maximum, they are at most `LARGEST_CONSTANT`.
+        """
+        first = self._best_constants_below(LARGEST_CONSTANT, y, weight)
+        found, largest = first, LARGEST_CONSTANT
+        for larger in LARGER_CONSTANTS:
+            if np.abs(found).max() < largest:
+                return found
+            found, largest = self._best_constants_below(larger, y, weight), larger
+        return found if np.abs(found).max() < largest else first
+
+    def _best_constants_below(self, largest, y, weight):
+        """Return the best constants between -`largest` and `largest`."""
 
         def negative(constants):
             expected = self._expect_constants(constants, y, weight)
             return -float(expected.value.sum()), -expected.slope.sum(axis=1)
 
-        limits = [(-LARGEST_CONSTANT, LARGEST_CONSTANT)] * self.n_functions
-        options = {"maxiter": n_steps}
+        limits = [(-largest, largest)] * self.n_functions
         start = np.zeros(self.n_functions)
+        options = {"maxiter": 50}
         return minimize(negative, start, jac=True, bounds=limits, options=options).x
 
     def initial_params(self, y, weight):

@@ -1,5 +1,7 @@
 r"""Likelihoods of counts: the rate is :math:`\lambda = e e^f`, where e is the row's exposure."""
 
+from copy import copy
+
 import numpy as np
 from scipy.special import (
     betainc,
@@ -134,13 +136,16 @@ class NegativeBinomial(_Counts):
         "lower": "counts vary by many orders of magnitude among rows that X does not tell apart",
         "upper": "counts vary as those of a Poisson distribution",
     }
+    to_little_noise = np.log(100.0)
     _prior_mean, _prior_deviation = 2.0, 3.0
 
     def __init__(self, log_size=None):
         self.log_size = log_size
 
     def at(self, params):
-        return NegativeBinomial(float(params[0]))
+        likelihood = copy(self)
+        likelihood.log_size = float(params[0])
+        return likelihood
 
     @property
     def size(self):

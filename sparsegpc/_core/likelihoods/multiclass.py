@@ -2,6 +2,7 @@ r"""Likelihoods of several classes, with one function for each class and one ker
 
 import numbers
 import sys
+from copy import copy
 
 import numpy as np
 from scipy.special import log_expit, softmax, xlogy
@@ -40,7 +41,7 @@ class _JointLikelihood(LabelLikelihood):
     takes_many_classes = True
 
     def for_classes(self, n_classes):
-        likelihood = type(self)()
+        likelihood = copy(self)
         likelihood.n_functions = n_classes
         return likelihood
 
@@ -194,8 +195,8 @@ class DirichletTargets(_SoftmaxLink, KnownNoise, LabelLikelihood):
                 f"concentration must be positive and finite, got {self.concentration!r}: values "
                 "from 0.001 to 0.1 are usual"
             )
-        likelihood = DirichletTargets(float(self.concentration))
-        likelihood._n_classes = n_classes
+        likelihood = copy(self)
+        likelihood.concentration, likelihood._n_classes = float(self.concentration), n_classes
         return likelihood
 
     def targets(self, codes, weight, rows):

@@ -12,6 +12,8 @@ observation of f on one side of each cut point next to its class, with the logis
 two classes.
 """
 
+from copy import copy
+
 import numpy as np
 from scipy.special import log_expit
 
@@ -56,7 +58,7 @@ class OrdinalLogit(LabelLikelihood):
         return self.at(np.zeros(n_classes - 2))
 
     def at(self, params):
-        likelihood = type(self)()
+        likelihood = copy(self)
         likelihood.n_params = len(params)
         likelihood.cut_points = np.append(0.0, np.cumsum(np.exp(params)))
         return likelihood

@@ -4,6 +4,8 @@ The event d of a row is 1 if the duration y was observed, and 0 if y is only a l
 censored row contributes the probability of a longer duration.
 """
 
+from copy import copy
+
 import numpy as np
 from scipy.special import digamma, gammainc, gammaln, log_ndtr, ndtr
 
@@ -34,7 +36,9 @@ class _Positive(ResponseLikelihood):
         self.log_shape = log_shape
 
     def at(self, params):
-        return type(self)(float(params[0]))
+        likelihood = copy(self)
+        likelihood.log_shape = float(params[0])
+        return likelihood
 
     @property
     def shape(self):
@@ -64,6 +68,8 @@ class Gamma(_Positive):
     log_shape : float or None, default=None
         Logarithm of the shape a; None before it is learned.
     """
+
+    to_little_noise = np.log(100.0)
 
     def variance_coefficients(self):
         return 0.0, 1.0 / self.shape
@@ -123,6 +129,7 @@ class Weibull(_Positive):
     """
 
     row_argument = "event"
+    to_little_noise = np.log(10.0)
 
     def log_mean_factor(self):
         return gammaln(1.0 + 1.0 / self.shape)
@@ -192,6 +199,7 @@ class LogNormal(_Positive):
 
     row_argument = "event"
     at_limit = {"lower": NO_NOISE, "upper": MUCH_NOISE}
+    to_little_noise = -np.log(10.0)
     _prior_mean = 0.0
 
     def log_mean_factor(self):

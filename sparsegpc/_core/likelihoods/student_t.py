@@ -60,6 +60,7 @@ class StudentT(Likelihood):
 
     merges_unequal_targets = False
     n_params = 2
+    to_little_noise = 0.0, -np.log(10.0)
 
     def __init__(self, df=None):
         self.df = self._given_df = df

@@ -47,7 +47,7 @@ from sparsegpc._core.models.posterior import Posterior
 from sparsegpc._core.models.prior import ProductPrior
 from sparsegpc._core.numerics.linalg import solve_lower
 from sparsegpc._core.numerics.triangles import reduced
-from sparsegpc._core.optimisers.adam import AdamMemory, adam_step, no_steps
+from sparsegpc._core.optimisers.adam import AdamState, adam_step, no_steps
 from sparsegpc._core.rows.blocks import DEFAULT_MEMORY, RowBlocks
 
 
@@ -59,7 +59,7 @@ class StochasticState(NamedTuple):
     relative ``jitter``. ``sums`` holds the `RowSums` of the window for each function. ``n_rows`` is
     the number of rows in the window, and ``n_seen`` that of all rows so far. ``gradient`` is the
     sum of the gradients w.r.t. theta, then Z, over the ``n_gradient`` rows since the last step of
-    Adam; without such rows both are 0. ``ascent`` is what Adam remembers of earlier gradients.
+    Adam; without such rows both are 0. ``adam`` is what Adam remembers of earlier gradients.
     """
 
     theta: np.ndarray
@@ -71,7 +71,7 @@ class StochasticState(NamedTuple):
     n_seen: int
     gradient: np.ndarray | float
     n_gradient: int
-    ascent: AdamMemory
+    adam: AdamState
 
     def __reduce__(self):
         return reduced(self, "Luu")
@@ -140,8 +140,8 @@ class StochasticModel:
         theta = self._within_bounds(theta)
         (Luu, jitter), _ = factor_inducing(self.kernel, theta[: self.kernel.n_params], Z)
         sums = (no_rows(len(Z)),) * self.n_functions
-        ascent = no_steps(theta.size + Z.size)
-        return StochasticState(theta, Z, Luu, jitter, sums, 0, 0, 0.0, 0, ascent)
+        adam = no_steps(theta.size + Z.size)
+        return StochasticState(theta, Z, Luu, jitter, sums, 0, 0, 0.0, 0, adam)
 
     def step(self, state, X, y, weight, *, n_total=None, learning_rate=0.0, rows_per_move=1):
         """Return the state after a batch.
@@ -267,12 +267,12 @@ class StochasticModel:
         gradient = state.gradient / state.n_gradient
         by_theta = self._projected(theta, gradient[: len(theta)])
         by_Z = gradient[len(theta) :].reshape(Z.shape) * unit
-        ascent, direction = adam_step(state.ascent, np.append(by_theta, by_Z))
+        adam, direction = adam_step(state.adam, np.append(by_theta, by_Z))
         step = learning_rate * direction
         if self.learn_Z:
             Z = Z + unit * step[len(theta) :].reshape(Z.shape)
         theta = self._within_bounds(theta + step[: len(theta)])
-        state = state._replace(gradient=0.0, n_gradient=0, ascent=ascent)
+        state = state._replace(gradient=0.0, n_gradient=0, adam=adam)
         return self.carry(state, theta, Z)
 
     def carry(self, state, theta, Z):

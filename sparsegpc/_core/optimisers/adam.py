@@ -9,10 +9,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sparsegpc._core.numerics.floats import TINY
+# Weights of the last mean of the gradient and of its square in the next ones, and the least size of
+# a gradient, in nats per row: a parameter without effect must not follow rounding errors.
+BETA_1, BETA_2, EPSILON = 0.9, 0.95, 1e-10
 
 
-class AdamMemory(NamedTuple):
+class AdamState(NamedTuple):
     """The number of steps, and running means of the gradient and its square, shape (P,) each."""
 
     n_steps: int
@@ -21,22 +23,17 @@ class AdamMemory(NamedTuple):
 
 
 def no_steps(n_params):
-    """Return the `AdamMemory` before the first gradient."""
+    """Return the `AdamState` before the first gradient."""
     zeros = np.zeros(n_params)
-    return AdamMemory(0, zeros, zeros)
+    return AdamState(0, zeros, zeros)
 
 
-def adam_step(memory, gradient, mean_weight=0.1, square_weight=0.05):
-    """Return the `AdamMemory` after another gradient, and the direction of the step, shape (P,).
-
-    `mean_weight` and `square_weight` are the weights of the new gradient and of its square in the
-    running means.
-    """
-    mean = memory.mean + mean_weight * (gradient - memory.mean)
-    square = memory.square + square_weight * (gradient**2 - memory.square)
-    n_steps = memory.n_steps + 1
+def adam_step(state, gradient):
+    """Return the `AdamState` after another gradient, and the direction of the step, shape (P,)."""
+    mean = BETA_1 * state.mean + (1.0 - BETA_1) * gradient
+    square = BETA_2 * state.square + (1.0 - BETA_2) * gradient**2
+    n_steps = state.n_steps + 1
     # The running means start at zero, so the weights of the gradients in them sum to less than 1.
-    total_in_mean = 1.0 - (1.0 - mean_weight) ** n_steps
-    total_in_square = 1.0 - (1.0 - square_weight) ** n_steps
-    direction = (mean / total_in_mean) / np.sqrt(square / total_in_square + TINY)
-    return AdamMemory(n_steps, mean, square), direction
+    total_in_mean, total_in_square = 1.0 - BETA_1**n_steps, 1.0 - BETA_2**n_steps
+    direction = (mean / total_in_mean) / (np.sqrt(square / total_in_square) + EPSILON)
+    return AdamState(n_steps, mean, square), direction

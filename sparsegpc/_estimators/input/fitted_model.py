@@ -7,7 +7,6 @@ from sklearn.utils import check_scalar
 from sklearn.utils.validation import check_array
 
 from sparsegpc._core.bounds.upper_bounds import UPPER_BOUNDS
-from sparsegpc._estimators.input.validation import refuse_overflow
 
 # Largest relative difference of two bounds of the same data, due to rounding and site tolerances.
 SAME_BOUND = 1e-6
@@ -68,18 +67,6 @@ def check_as_many_rows(n_rows, n_fitted):
             f"X must have the {n_fitted} distinct rows of positive weight that fit had, got "
             f"{n_rows}: give the data of fit"
         )
-
-
-def check_candidates(candidates, n_features):
-    """Validate rows that might be inducing points, and return them as floats of shape (C, D)."""
-    candidates = check_array(candidates, dtype=np.float64, input_name="candidates")
-    if candidates.shape[1] != n_features:
-        raise ValueError(
-            f"candidates has {candidates.shape[1]} columns, but the X of fit had {n_features}: "
-            "give rows with a value for each column of X"
-        )
-    refuse_overflow(candidates, "candidates")
-    return candidates
 
 
 def check_same_rows(method, part, evaluation):

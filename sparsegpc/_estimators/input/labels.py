@@ -4,14 +4,29 @@ import numpy as np
 from sklearn.utils import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 
+from sparsegpc._core.likelihoods.ordinal import OrdinalLogit
 from sparsegpc._estimators.input.validation import refuse_extreme_weights, validated_rows
 
 
 def validated_labels(estimator, X, y, *, reset=True):
     """Validate rows and class labels; return (X, y) as `validated_rows` does."""
+    refuse_other_order(getattr(estimator, "likelihood", None), y)
     X, y = validated_rows(estimator, X, y, reset=reset)
     check_classification_targets(y)
     return X, y
+
+
+def refuse_other_order(likelihood, y):
+    """Raise ValueError if an ordinal likelihood would take ordered categories in another order."""
+    is_ordinal = likelihood == "ordinal-logit" or isinstance(likelihood, OrdinalLogit)
+    if not is_ordinal or not getattr(getattr(y, "dtype", None), "ordered", False):
+        return
+    order = [level for level in y.dtype.categories if (y == level).any()]
+    if order != sorted(order):
+        raise ValueError(
+            f"y has ordered categories, {order}, but classes are taken in sorted order, "
+            f"{sorted(order)}: give the codes of the categories, such as y.cat.codes"
+        )
 
 
 def check_classes(classes):

@@ -7,6 +7,7 @@ from sparsegpc._core.likelihoods.responses import observations
 from sparsegpc._estimators.input.validation import (
     LARGEST_VALUE,
     WEIGHT_RANGE,
+    check_weights,
     checked_targets,
     present_rows,
     refuse_masked,
@@ -28,22 +29,32 @@ def validated_observations(
     Returns `PresentRows`, whose y are `observations`.
     """
     X, y = validated_rows(estimator, X, checked_targets(y), y_numeric=True, reset=reset)
-    y = checked_observations(estimator._likelihood, y, exposure, event)
+    is_present = check_weights(sample_weight, len(y)) > 0.0
+    y = checked_observations(estimator._likelihood, y, exposure, event, is_present)
     return present_rows(X, y, sample_weight)
 
 
-def checked_observations(likelihood, y, exposure, event):
-    """Validate targets, exposures and events; return a structured array, see `observations`."""
+def present_targets(y, sample_weight):
+    """Validate targets and weights; return the targets of positive weight."""
+    y = checked_targets(y)
+    return y[check_weights(sample_weight, len(y)) > 0.0]
+
+
+def checked_observations(likelihood, y, exposure, event, is_present=True):
+    """Validate targets, exposures and events; return a structured array, see `observations`.
+
+    Targets need not suit the likelihood in rows that are not present, of weight zero.
+    """
     y = column_or_1d(checked_targets(y), warn=True)
     _refuse(
-        ~likelihood.accepts(y),
+        ~likelihood.accepts(y) & is_present,
         y,
         f"y must hold {likelihood.rule}, for the likelihood {likelihood}",
         likelihood.remedy,
     )
     smallest = 1.0 / LARGEST_VALUE
     _refuse(
-        (y > LARGEST_VALUE) | ((y > 0.0) & (y < smallest)),
+        ((y > LARGEST_VALUE) | ((y > 0.0) & (y < smallest))) & is_present,
         y,
         f"y must hold numbers from {smallest:.0e} to {LARGEST_VALUE:.0e}",
         "choose another unit",

@@ -30,7 +30,7 @@ def distinct_rows(X, y, sample_weight, noise_variance):
     All results are therefore identical, to the last bit, for a weight of k and for k copies, and
     for any order of the rows. Rows of a `RowSource` are neither merged nor sorted.
     """
-    refuse_overflow(y.reshape(len(y), -1), "y")
+    refuse_overflow(y.reshape(len(y), -1), "y", remedy="choose another unit")
     weight = check_weights(sample_weight, len(X))
     present = np.flatnonzero(weight)
     outputs = y.reshape(len(y), -1)

@@ -77,6 +77,11 @@ def check_weights(sample_weight, n_samples):
     refuse_masked(sample_weight, "sample_weight")
     rows = np.broadcast_to(0.0, n_samples)
     weight = _check_sample_weight(sample_weight, rows, dtype=np.float64, copy=True)
+    if weight.min() < 0.0:
+        raise ValueError(
+            f"sample_weight must not be negative, got {weight.min():.3g}: a weight of zero leaves "
+            "a row out"
+        )
     refuse_extreme_weights(
         weight[weight != 0.0],
         "sample_weight must be zero or",
@@ -147,16 +152,15 @@ def check_levels(q):
     return levels.astype(np.float64)
 
 
-def refuse_overflow(X, name, varies=True):
+def refuse_overflow(
+    X, name, varies=True, remedy="scale its columns, for example with StandardScaler"
+):
     """Raise ValueError if the square of a value overflows, in the columns that vary."""
     # This needs no copy of the absolute values.
     ends = np.maximum(np.abs(X.min(axis=0)), np.abs(X.max(axis=0)))
     largest = float(ends.max(where=varies, initial=0.0))
     if largest > LARGEST_VALUE:
-        raise ValueError(
-            f"{name} holds a value of {largest:.3g}, whose square overflows: scale its columns, "
-            "for example with StandardScaler"
-        )
+        raise ValueError(f"{name} holds a value of {largest:.3g}, whose square overflows: {remedy}")
 
 
 def check_noise_variance(noise_variance, n_samples, n_outputs):

@@ -38,7 +38,7 @@ def inverse_length_scales(kernel, n_columns):
         if isinstance(part, PER_COLUMN):
             rate[columns] = 1.0 / np.asarray(part.length_scale, dtype=np.float64)
         elif isinstance(part, MainEffects):
-            variances, length_scales = part.by_column(len(columns))
+            variances, length_scales = part._by_column(len(columns))
             share = variances / kernel.diag(np.zeros((1, n_columns)))
             rate[columns] = np.sqrt(np.minimum(share, 1.0)) / length_scales
         else:
@@ -54,7 +54,9 @@ def start_values(adapted, spread):
     kernel's own. Where a length scale is far too short or too long, the bound is flat, too. So the
     length scales of the candidates go from the typical distance of two rows, in factors of at most
     three, down to the distance within which a row would have `CLOSEST` of the others if they filled
-    a cube, or to about the deviation of a column if that is shorter.
+    a cube, or to about the deviation of a column if that is shorter. Beside a trend, what varies
+    fast is small, and from a start with much noise it is taken for noise. So the shortest length
+    scales are tried with little noise, too.
     """
     starts = [np.clip(adapted.theta, *adapted.bounds.T)]
     if len(adapted.theta) == 0:
@@ -70,6 +72,8 @@ def start_values(adapted, spread):
         theta = np.clip(theta, *adapted.bounds.T)
         if all(np.abs(theta - start).max() > 0.1 for start in starts):
             starts.append(theta)
+    if lengths and adapted.to_little_noise.any():
+        starts.append(np.clip(theta + adapted.to_little_noise, *adapted.bounds.T))
     return starts
 
 

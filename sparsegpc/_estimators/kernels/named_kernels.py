@@ -110,7 +110,7 @@ class KernelChoice(NamedTuple):
         return ProductPrior(tuple(starmap(TyingPrior, groups)))
 
     def _check_given(self, adapted, n_columns):
-        if self.main_effects is True:
+        if self.main_effects != "auto" and self.main_effects:
             raise ValueError(
                 f"main_effects=True needs kernel to be None or a name, got kernel {self.kernel}: "
                 "set main_effects=False, and add sparsegpc.kernels.MainEffects to the kernel"

@@ -43,6 +43,7 @@ class AdaptedKernel(NamedTuple):
     ``rescaled`` (P,) : theta, with variances that suit the targets if their scale is known.
     ``effects`` : for each entry of theta, the class of `ADDITIVE` that it is a length scale or
     variance of, None for anything else.
+    ``to_little_noise`` (P,) : change of theta to where there is little noise.
     """
 
     kernel: FreeKernel
@@ -52,6 +53,7 @@ class AdaptedKernel(NamedTuple):
     columns: list
     rescaled: np.ndarray
     effects: list
+    to_little_noise: np.ndarray
 
     def rescaled_to(self, variance, X):
         """Return these parameters with `rescaled` such that f has the given variance at rows X.
@@ -70,8 +72,9 @@ class AdaptedKernel(NamedTuple):
         moved = self.theta + step * np.array(is_variance, dtype=np.float64)
         return self._replace(rescaled=np.clip(moved, *self.bounds.T))
 
-    def extended(self, theta, bounds, names):
+    def extended(self, theta, bounds, names, to_little_noise=0.0):
         """Return these parameters followed by others, which belong to no column."""
+        change = np.broadcast_to(to_little_noise, len(names))
         return self._replace(
             theta=np.concatenate([self.theta, theta]),
             rescaled=np.concatenate([self.rescaled, theta]),
@@ -79,6 +82,7 @@ class AdaptedKernel(NamedTuple):
             names=[*self.names, *names],
             columns=[*self.columns, *[None] * len(names)],
             effects=[*self.effects, *[None] * len(names)],
+            to_little_noise=np.concatenate([self.to_little_noise, change]),
         )
 
 
@@ -137,17 +141,10 @@ def adapt_kernel(kernel, n_features, *, refuse_white=None):
 
     Raises
     ------
-    TypeError
-        If `kernel` is not a scikit-learn kernel.
     ValueError
         If it holds a WhiteKernel and `refuse_white` is given, is a CompoundKernel, or has a
         number of length scales or variances that is neither one nor `n_features`.
     """
-    if not isinstance(kernel, sk.Kernel):
-        raise TypeError(
-            "kernel must be None or an instance of sklearn.gaussian_process.kernels.Kernel, got "
-            f"{kernel!r}"
-        )
     parts = list(walk(kernel))
     if any(isinstance(part, sk.CompoundKernel) for part in parts):
         raise ValueError(
@@ -168,9 +165,8 @@ def adapt_kernel(kernel, n_features, *, refuse_white=None):
     theta = np.array(kernel.theta, dtype=np.float64)
     with np.errstate(divide="ignore"):
         bounds = np.array(kernel.bounds, dtype=np.float64).reshape(-1, 2)
-    return AdaptedKernel(
-        core, theta, bounds, parameters.names, parameters.columns, theta, parameters.effects
-    )
+    names, columns, effects = parameters.names, parameters.columns, parameters.effects
+    return AdaptedKernel(core, theta, bounds, names, columns, theta, effects, np.zeros(len(theta)))
 
 
 def _as_numbers(given):
@@ -306,7 +302,7 @@ def _translate(kernel, prefix, seen, parameters):
         n_constants = sum(isinstance(node, families.Constant) for node in (left, right))
         return Scaled(left, right) if n_constants == 1 else Product(left, right)
     if kind is Columns:
-        places = kernel.checked_columns(len(seen.columns))
+        places = kernel._checked_columns(len(seen.columns))
         inner = _translate(kernel.kernel, f"{prefix}kernel__", seen.part(places), parameters)
         return OnColumns(inner, places)
     if kind is sk.ConstantKernel:
@@ -335,7 +331,7 @@ def _translate(kernel, prefix, seen, parameters):
         return MainEffectsNode(len(columns[0]), len(columns[1]))
     if kind is OrthogonalAdditive:
         columns = _columns(kernel, "length_scale", seen)
-        order, means, deviations = kernel.checked_settings(len(seen.columns))
+        order, means, deviations = kernel._checked_settings(len(seen.columns))
         parameters.add(kernel, prefix, "length_scale", columns)
         parameters.add(kernel, prefix, "variance", (None,) * order)
         return OrthogonalNode(len(columns), order, means, deviations)

@@ -12,6 +12,8 @@ from sparsegpc._estimators.input.validation import refuse_overflow
 EXTREME = 100.0
 # For rows that are not in memory, quartiles are those of so many evenly spaced rows.
 QUARTILE_ROWS = 10_000
+# The deviation of a column that does not vary. Rows say nothing about its effect, so it has none.
+UNKNOWN = 1e10
 
 
 class Spread(NamedTuple):
@@ -21,7 +23,7 @@ class Spread(NamedTuple):
     Gaussian with the same quartiles, the latter replaces it, as it is robust to outliers.
     ``distance`` is the root mean square distance of two rows with these deviations. Both are 1 if
     no column varies. ``varies`` (D,) marks the columns that vary by so much that their variance
-    does not underflow; the deviations of the others are 1. ``n_rows`` is the number of
+    does not underflow; the deviations of the others are `UNKNOWN`. ``n_rows`` is the number of
     rows, where copies of a row that were merged count once.
     """
 
@@ -29,6 +31,10 @@ class Spread(NamedTuple):
     distance: float
     varies: np.ndarray
     n_rows: int
+
+    def of_first_rows(self):
+        """Return the spread for rows of which the first ones are known; all columns may vary."""
+        return self._replace(columns=np.where(self.varies, self.columns, 1.0))
 
 
 def measure_spread(X, weight):
@@ -63,8 +69,8 @@ def measure_spread(X, weight):
     from_quartiles = (high - low) / 1.349
     extreme = (low < high) & (deviation > EXTREME * from_quartiles)
     deviation = np.where(extreme, from_quartiles, deviation)
-    columns = np.ones(len(varies))
-    columns[varies] = np.where(deviation > 0.0, deviation, 1.0)
+    columns = np.full(len(varies), UNKNOWN)
+    columns[varies] = np.where(deviation > 0.0, deviation, UNKNOWN)
     varies[varies] = deviation > 0.0
     return Spread(columns, float(np.sqrt(2.0) * np.linalg.norm(deviation)), varies, len(X))
 

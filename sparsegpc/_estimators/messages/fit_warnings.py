@@ -19,8 +19,6 @@ COSTLY_JITTER = 1e-2
 LARGE_SHARE = 0.3
 # What is learned from half or twice as many copies of the same rows differs little.
 FAR_FROM_ONE = 2.0
-# Stack frames from the method that warns to the user's call of `fit`, with scikit-learn's wrapper.
-FRAMES_TO_USER = 4
 
 
 class FitWarning(NamedTuple):
@@ -103,10 +101,11 @@ def repetition_warnings(y, weight):
     found = []
     for output in y:
         values, places = np.unique(output, return_inverse=True)
-        shares = np.bincount(places, weight) / weight.sum()
-        if len(values) > 1 and shares.max() > LARGE_SHARE:
+        most = np.bincount(places, weight).max()
+        share = most / weight.sum()
+        if len(values) > 1 and most >= 2.0 and share > LARGE_SHARE:
             text = (
-                f"{shares.max():.0%} of the targets are equal, so Student-t noise may take the "
+                f"{share:.0%} of the targets are equal, so Student-t noise may take the "
                 "others for outliers: see whether predictions make sense, or choose other noise"
             )
             found.append(FitWarning(UserWarning, text, text))

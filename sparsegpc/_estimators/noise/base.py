@@ -17,9 +17,11 @@ from sparsegpc._estimators.kernels.spread import Spread
 
 # Start and limits of a noise variance, relative to the variance of the targets.
 START, LIMITS = 0.1, (1e-8, 10.0)
+# Change of a log noise variance at the start to where there is little noise.
+TO_LITTLE_NOISE = -np.log(100.0)
 
 
-class NoiseSetting(NamedTuple):
+class NoiseData(NamedTuple):
     """The data for which settings make a plan.
 
     ``X`` (N, D) holds the rows, and ``spread`` their distances; ``variance`` (n_outputs,) is the
@@ -33,7 +35,7 @@ class NoiseSetting(NamedTuple):
 
 
 class NoiseSettings(BaseEstimator):
-    """Base class of the settings, whose method ``_plan(setting)`` makes the `NoisePlan`.
+    """Base class of the settings, whose method ``_plan(data)`` makes the `NoisePlan`.
 
     Attributes
     ----------

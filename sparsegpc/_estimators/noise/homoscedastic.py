@@ -58,14 +58,14 @@ class HomoscedasticNoise(NoiseSettings):
             )
         return bounds
 
-    def _plan(self, setting):
-        """Return the `NoisePlan` for a `NoiseSetting`."""
-        starts, bounds = START * setting.variance, setting.variance[:, None] * LIMITS
+    def _plan(self, data):
+        """Return the `NoisePlan` for a `NoiseData`."""
+        starts, bounds = START * data.variance, data.variance[:, None] * LIMITS
         if self.variance is not None:
-            starts = np.full(len(setting.variance), float(self.variance))
+            starts = np.full(len(data.variance), float(self.variance))
         if isinstance(self.variance_bounds, str):
             return KnownPlan(starts)
         if self.variance_bounds is not None:
-            bounds = np.tile(self._checked_bounds(), (len(setting.variance), 1))
-        basis = PolynomialBasis(setting.X, 0)
-        return PolynomialPlan(basis, basis.names(setting.columns), np.log(starts), np.log(bounds))
+            bounds = np.tile(self._checked_bounds(), (len(data.variance), 1))
+        basis = PolynomialBasis(data.X, 0)
+        return PolynomialPlan(basis, basis.names(data.columns), np.log(starts), np.log(bounds))

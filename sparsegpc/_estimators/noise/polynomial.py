@@ -12,7 +12,14 @@ from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.rows.blocks import RowBlocks, Table
 from sparsegpc._core.rows.sources import map_rows
 from sparsegpc._estimators.input.settings import row_options
-from sparsegpc._estimators.noise.base import LIMITS, START, LogNormalNoise, NoisePlan, NoiseSettings
+from sparsegpc._estimators.noise.base import (
+    LIMITS,
+    START,
+    TO_LITTLE_NOISE,
+    LogNormalNoise,
+    NoisePlan,
+    NoiseSettings,
+)
 
 
 class PolynomialNoise(NoiseSettings):
@@ -57,11 +64,11 @@ class PolynomialNoise(NoiseSettings):
         self.degree = degree
         self.interactions = interactions
 
-    def _plan(self, setting):
-        """Return the `NoisePlan` for a `NoiseSetting`."""
-        basis = PolynomialBasis(setting.X, self.degree, self.interactions)
-        log_noise, bounds = np.log(START * setting.variance), setting.variance[:, None] * LIMITS
-        return PolynomialPlan(basis, basis.names(setting.columns), log_noise, np.log(bounds))
+    def _plan(self, data):
+        """Return the `NoisePlan` for a `NoiseData`."""
+        basis = PolynomialBasis(data.X, self.degree, self.interactions)
+        log_noise, bounds = np.log(START * data.variance), data.variance[:, None] * LIMITS
+        return PolynomialPlan(basis, basis.names(data.columns), log_noise, np.log(bounds))
 
 
 class PolynomialBasis:
@@ -160,7 +167,9 @@ class PolynomialPlan(NoisePlan):
             suffix = "" if len(self._bounds) == 1 else f" of output {k}"
             names.extend(name + suffix for name in self.names)
         bounds = [np.concatenate([bounds[None], limits]) for bounds in self._bounds]
-        return parameters.extended(self._start(), np.concatenate(bounds), names)
+        step = np.zeros((len(self._log_noise), len(self.names)))
+        step[:, 0] = TO_LITTLE_NOISE
+        return parameters.extended(self._start(), np.concatenate(bounds), names, step.ravel())
 
     def model(self, kernel, targets, rows, options):
         basis = self.basis(rows.X)

@@ -60,11 +60,11 @@ class GPNoise(NoiseSettings):
         self.n_inducing = n_inducing
         self.selection_tol = selection_tol
 
-    def _plan(self, setting):
-        """Return the `NoisePlan` for a `NoiseSetting`."""
-        kernel = KernelChoice(self.kernel, "common").resolve(setting.spread)
-        log_noise = np.log(START * setting.variance)
-        n_columns = setting.X.shape[1]
+    def _plan(self, data):
+        """Return the `NoisePlan` for a `NoiseData`."""
+        kernel = KernelChoice(self.kernel, "common").resolve(data.spread)
+        log_noise = np.log(START * data.variance)
+        n_columns = data.X.shape[1]
         return ProcessPlan(kernel, n_columns, self.n_inducing, self.selection_tol, log_noise)
 
 

@@ -25,9 +25,9 @@ def one_variance(variance=None, bounds=None):
     return resolve_noise(HomoscedasticNoise(variance, bounds))
 
 
-def make_plan(settings, setting):
+def make_plan(settings, data):
     """Return the plan of noise `settings`, or that of known variances if it is None."""
-    return KnownPlan() if settings is None else settings._plan(setting)
+    return KnownPlan() if settings is None else settings._plan(data)
 
 
 def resolve_noise(noise):

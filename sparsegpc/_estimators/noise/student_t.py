@@ -50,8 +50,8 @@ class StudentTNoise(NoiseSettings):
     def __init__(self, df=None):
         self.df = df
 
-    def _plan(self, setting):
-        """Return the `NoisePlan` for a `NoiseSetting`."""
+    def _plan(self, data):
+        """Return the `NoisePlan` for a `NoiseData`."""
         return StudentTPlan(self.df)
 
 
@@ -88,7 +88,8 @@ class StudentTPlan(NoisePlan):
             # Noise that is nearly Gaussian needs no warning.
             is_expected = side == "upper" or self._df is not None
             return None if is_expected else "nearly all targets look like outliers"
-        return "the targets look free of noise" if side == "lower" else ""
+        is_scale = name.startswith("noise scale")
+        return "the targets look free of noise" if is_scale and side == "lower" else ""
 
 
 class LearnedStudentT(LearnedNoise):

@@ -1,19 +1,18 @@
 """A search among candidates that compares their lower bounds on the log evidence."""
 
 import numbers
-import warnings
 
 import numpy as np
 from sklearn.base import _fit_context, is_classifier
 from sklearn.pipeline import Pipeline
 from sklearn.utils import indexable
 from sklearn.utils._param_validation import HasMethods, Interval
-from sklearn.utils.metadata_routing import _routing_enabled, process_routing
+from sklearn.utils.metadata_routing import _routing_enabled
 from sklearn.utils.validation import _check_method_params, _num_samples
 
 from sparsegpc._estimators.delegation import DelegatingEstimator, last_step
 from sparsegpc._estimators.input.validation import check_weights
-from sparsegpc._estimators.messages.fit_warnings import FRAMES_TO_USER
+from sparsegpc._estimators.messages.user_warnings import warn_user
 from sparsegpc._estimators.search.candidates import Candidates
 from sparsegpc._estimators.search.screening_rows import spread_rows
 
@@ -174,9 +173,10 @@ class BoundSearch(DelegatingEstimator):
             scikit-learn's metadata routing says otherwise. Rows of weight zero are no screening
             rows.
         **params : dict
-            Other arguments of the estimator's `fit`; for a pipeline their names begin with that of
-            the step, as in ``sparsegpregressor__noise_variance``. Of those with an entry for each
-            row, the entries of the screening rows are passed with these rows.
+            Other arguments of the estimator's `fit`. In a pipeline the last step gets them; those
+            of other steps have the step's name before theirs, as in ``step__argument``. Of those
+            with an entry for each row, the entries of the screening rows are passed with these
+            rows.
 
         Returns
         -------
@@ -201,7 +201,7 @@ class BoundSearch(DelegatingEstimator):
         """
         candidates = Candidates(self.estimator, self.param_grid, self.n_jobs)
         X, y = indexable(X, y)
-        data = {"X": X, "y": y, **self._routed(sample_weight, params)}
+        data = {"X": X, "y": y, **self._fit_arguments(sample_weight, params)}
         finalists = range(len(candidates))
         rows = self._screening_rows(X, y, sample_weight, len(candidates))
         if rows is not None:
@@ -217,7 +217,7 @@ class BoundSearch(DelegatingEstimator):
         model = last_step(self.best_estimator_)
         self.lower_bound_, self.log_prior_ = model.lower_bound_, model.log_prior_
         for warning in fits[best].warnings:
-            warnings.warn(warning, stacklevel=FRAMES_TO_USER - 1)
+            warn_user(warning)
         return self
 
     def _screening_rows(self, X, y, sample_weight, n_candidates):
@@ -229,15 +229,14 @@ class BoundSearch(DelegatingEstimator):
         is_label = is_classifier(self.estimator)
         return present[spread_rows(np.asarray(y)[present], self.n_screening_rows, is_label)]
 
-    def _routed(self, sample_weight, params):
+    def _fit_arguments(self, sample_weight, params):
         """Return the arguments of the estimator's `fit` other than X and y."""
+        if sample_weight is not None:
+            params = {"sample_weight": sample_weight, **params}
         if _routing_enabled():
-            given = {} if sample_weight is None else {"sample_weight": sample_weight}
-            return process_routing(self, "fit", **given, **params).estimator.fit
-        if sample_weight is None:
-            return params
+            return self._routed("fit", params)
         estimator, name = self.estimator, ""
         while isinstance(estimator, Pipeline):
             name += f"{estimator.steps[-1][0]}__"
             estimator = estimator[-1]
-        return {f"{name}sample_weight": sample_weight, **params}
+        return {key if "__" in key else name + key: value for key, value in params.items()}

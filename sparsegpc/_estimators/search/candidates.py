@@ -12,7 +12,7 @@ from sklearn.model_selection import ParameterGrid
 from sparsegpc._estimators.base_sparse_gp import BaseSparseGP
 from sparsegpc._estimators.concurrent_fits import fit_concurrently
 from sparsegpc._estimators.delegation import last_step
-from sparsegpc._estimators.messages.fit_warnings import FRAMES_TO_USER
+from sparsegpc._estimators.messages.user_warnings import warn_user
 from sparsegpc._estimators.minibatches import BaseMinibatches
 
 
@@ -105,11 +105,10 @@ class Candidates:
         errors = self.results["error"]
         failed = [k for k, error in enumerate(errors) if error]
         if failed:
-            warnings.warn(
+            warn_user(
                 f"{len(failed)} of {len(errors)} candidates failed, the first, number {failed[0]}, "
                 f"with {errors[failed[0]]}: see results_['error']",
                 FitFailedWarning,
-                stacklevel=FRAMES_TO_USER,
             )
 
 

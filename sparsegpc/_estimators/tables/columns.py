@@ -1,8 +1,14 @@
-"""Which columns of a table hold numbers, and which hold categories."""
+"""Which columns of a table hold numbers, and which hold categories; conversion of both."""
 
 import numbers
 
 import numpy as np
+from sklearn.base import OneToOneFeatureMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from sparsegpc._estimators.base_estimator import Estimator
+from sparsegpc._estimators.input.validation import column_name
+from sparsegpc._estimators.messages.user_warnings import warn_user
 
 # numpy's kinds of dtypes: bool, integers and floats; strings and objects.
 NUMBER_KINDS, CATEGORY_KINDS = "biuf", "OSU"
@@ -26,7 +32,7 @@ def _columns(X):
     X : DataFrame of pandas or polars, or ndarray of shape (N, D)
     """
     if hasattr(X, "columns"):
-        kinds = {name: _kind(X[name].dtype) for name in X.columns}
+        kinds = {name: _kind_of_column(X[name]) for name in X.columns}
     elif X.dtype == object:
         kinds = {k: "numbers" if _are_numbers(X[:, k]) else "categories" for k in range(X.shape[1])}
     else:
@@ -42,6 +48,18 @@ def _columns(X):
         wanted: [name for name, kind in kinds.items() if kind == wanted]
         for wanted in ("numbers", "categories")
     }
+
+
+def _kind_of_column(column):
+    """Return what a column of a frame holds, or None; objects that are all numbers are numbers."""
+    if _is_object(column.dtype) and _are_numbers(column[column.notna()]):
+        return "numbers"
+    return _kind(column.dtype)
+
+
+def _is_object(dtype):
+    """Return whether a dtype is numpy's for objects; pandas' own dtypes have that kind, too."""
+    return isinstance(dtype, np.dtype) and dtype.kind == "O"
 
 
 def _kind(dtype):
@@ -60,16 +78,73 @@ def _kind(dtype):
 
 def _are_numbers(column):
     """Return whether an array of objects holds numbers only, with None or nan where missing."""
-    return all(value is None or isinstance(value, numbers.Real) for value in column)
+    # decimal.Decimal is a Number, but no Real.
+    return all(
+        value is None or (isinstance(value, numbers.Number) and not isinstance(value, complex))
+        for value in column
+    )
 
 
-def with_missing_level(X):
-    """Return a table of categories as an array of objects, with None for every missing value."""
-    values = np.array(X, dtype=object)
+def _are_missing(X):
+    """Return which values of a table or a column are missing."""
     if hasattr(X, "isna"):
         # pandas' missing values are of many kinds, some of which cannot be compared.
-        missing = X.isna().to_numpy()
-    else:
-        missing = np.array([[value is None or value != value for value in row] for row in values])
-    values[missing.reshape(values.shape)] = None
+        return X.isna().to_numpy()
+    values = np.array(X, dtype=object)
+    missing = [value is None or value != value for value in values.ravel()]
+    return np.array(missing, dtype=bool).reshape(values.shape)
+
+
+def levels(X):
+    """Return a table of categories as an array of strings, with None for every missing value."""
+    values = np.array(X, dtype=object)
+    missing = _are_missing(X)
+    values[missing] = None
+    values[~missing] = [_level(value) for value in values[~missing]]
     return values
+
+
+def _level(value):
+    """Return the text of a level. Integers become floats where others of a column are missing."""
+    is_whole = isinstance(value, (float, np.floating)) and float(value).is_integer()
+    return str(int(value) if is_whole else value)
+
+
+class Numbers(OneToOneFeatureMixin, TransformerMixin, Estimator):
+    """Convert columns of numbers and booleans to floats, with nan for every missing value.
+
+    Attributes
+    ----------
+    has_missing_ : ndarray of bool of shape (n_features,)
+        Which columns lack a value in a row of `fit`.
+    """
+
+    def fit(self, X, y=None):
+        """Learn which columns have missing values."""
+        self.has_missing_ = np.isnan(self._floats(X, reset=True)).any(axis=0)
+        return self
+
+    def transform(self, X):
+        """Return the floats; warn of columns that lack values in these rows only."""
+        check_is_fitted(self)
+        values = self._floats(X, reset=False)
+        new = np.flatnonzero(np.isnan(values).any(axis=0) & ~self.has_missing_)
+        if len(new):
+            names = ", ".join(column_name(self, column) for column in new[:3])
+            warn_user(
+                f"values are missing in {names}, but in no row of fit: the median takes their "
+                "place, and predictions are as certain as if it had been observed; fill the values "
+                "in, or fit to rows where some are missing",
+                UserWarning,
+            )
+        return values
+
+    def _floats(self, X, reset):
+        objects = [k for k, dtype in enumerate(getattr(X, "dtypes", [])) if _is_object(dtype)]
+        if objects:
+            # pandas' missing values of objects are no floats.
+            X = X.copy()
+            for k in objects:
+                column = X.iloc[:, k]
+                X.isetitem(k, column.where(column.notna(), np.nan).astype(np.float64))
+        return validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan", reset=reset)

@@ -13,9 +13,10 @@ from sparsegpc._estimators.noise.registry import DEFAULT
 from sparsegpc._estimators.regressor import SparseGPRegressor
 from sparsegpc._estimators.search.bound_search import BoundSearch
 from sparsegpc._estimators.tables.columns import (
+    Numbers,
     category_columns,
+    levels,
     number_columns,
-    with_missing_level,
 )
 from sparsegpc._estimators.tables.normal_scores import NormalScores
 
@@ -31,7 +32,8 @@ def tabular_pipeline(estimator, *, search=True, n_jobs=None):
     """Make a pipeline for a table of numbers and categories with missing values.
 
     Numbers and booleans are standardised; missing ones become the median of their column, and
-    another column says where they were. Categories become a column of zeros and ones for each
+    another column says where they were. If a column lacks values in new rows only, predictions do
+    not know, and a warning says so. Categories become a column of zeros and ones for each
     level, one of which stands for a missing value. Levels with fewer than 5 rows, and all but the
     40 most frequent, share a column, which new levels get as well; without it, new levels are zero
     in all columns. Columns that are constant in the training rows are dropped. With `search`, the
@@ -50,7 +52,8 @@ def tabular_pipeline(estimator, *, search=True, n_jobs=None):
         :class:`NormalScores`; the kernel "rbf" or "matern32"; in regression the noise
         "homoscedastic" or "gp". What the given estimator sets (a kernel, a noise) stays as it is. A
         search takes the time of 4 fits to at most 2000 rows (8 fits to at most 1000 rows in
-        regression) and of 2 fits to all rows.
+        regression) and of 2 fits to all rows; those with "gp" noise take several times as long as
+        the others.
     n_jobs : int or None, default=None
         Number of candidates of the search that are fitted at once, see :class:`BoundSearch`.
 
@@ -74,10 +77,10 @@ def tabular_pipeline(estimator, *, search=True, n_jobs=None):
     -----
     X may be a data frame of pandas or polars, where dtypes tell numbers from categories (a column
     of integers that are codes of categories should have the dtype category), or an array of floats
-    with nan for missing values, all of whose columns are numbers. In an array of objects a column
-    is numeric if it holds only numbers, None and nan. Dates, times and nested columns are refused
-    by `fit`, with a ValueError: convert them to numbers first, such as the year, the day of the
-    year, or the hours since an event.
+    with nan for missing values, all of whose columns are numbers. A column of objects is numeric if
+    it holds only numbers, None and nan; otherwise its values are compared as text. Dates, times and
+    nested columns are refused by `fit`, with a ValueError: convert them to numbers first, such as
+    the year, the day of the year, or the hours since an event.
 
     Examples
     --------
@@ -112,10 +115,13 @@ def tabular_pipeline(estimator, *, search=True, n_jobs=None):
 
 def _table_to_numbers():
     """Return the transformer of a table to numbers; its step "scores" is to be replaced."""
+    # A column without values becomes constant, and is dropped.
+    imputer = SimpleImputer(strategy="median", add_indicator=True, keep_empty_features=True)
     numbers = Pipeline(
         [
+            ("floats", Numbers()),
             ("scores", "passthrough"),
-            ("impute", SimpleImputer(strategy="median", add_indicator=True)),
+            ("impute", imputer),
             ("scale", StandardScaler()),
         ]
     )
@@ -125,8 +131,8 @@ def _table_to_numbers():
         max_categories=MOST_LEVELS,
         sparse_output=False,
     )
-    missing = FunctionTransformer(with_missing_level, feature_names_out="one-to-one")
-    categories = Pipeline([("missing", missing), ("encode", encoder)])
+    as_text = FunctionTransformer(levels, feature_names_out="one-to-one")
+    categories = Pipeline([("levels", as_text), ("encode", encoder)])
     return ColumnTransformer(
         [("numbers", numbers, number_columns), ("categories", categories, category_columns)],
         sparse_threshold=0.0,

@@ -11,7 +11,7 @@ from sparsegpc._core.kernels.algebra import FreeKernel, Scaled
 from sparsegpc._core.kernels.families import RBF, Constant
 from sparsegpc._core.learning import few_rows as module
 from sparsegpc._core.learning import fit as story
-from sparsegpc._core.learning.few_rows import FEW_ROWS, FewRows
+from sparsegpc._core.learning.few_rows import FEW_ROWS, RANKING_ITERATIONS, FewRows
 from sparsegpc._core.learning.fit import fit
 from sparsegpc._core.learning.fit_from import Climb, Limits
 from sparsegpc._core.learning.progress import Progress
@@ -96,12 +96,12 @@ class TwoHills(FewRows):
 
     gap = 0.5
 
-    def _climb(self, climb, max_iter):
+    def _climb(self, climb, max_iter, rival=-np.inf):
         return Climb(climb.theta, self._evaluated(np.sign(climb.theta), None))
 
     def _evaluated(self, theta, near):
         objective = -10.0 * (abs(theta[0]) - 1.0) ** 2 - self.gap * (theta[0] < 0.0)
-        return SimpleNamespace(theta=theta, objective=objective)
+        return SimpleNamespace(theta=theta, objective=objective, grad_theta=None)
 
 
 @pytest.mark.parametrize(
@@ -121,6 +121,37 @@ def test_a_first_start_on_a_hill_about_as_high_matters(gap, starts, ends):
     climbs, n_needed = few.climbs([Climb(np.array([start])) for start in starts])
     assert len(climbs) == len(starts)
     assert [climb.end.theta[0] for climb in climbs[:n_needed]] == ends
+
+
+class LateRise(FewRows):
+    """Climbs from 2 reach less than others at first, and more than they in the end."""
+
+    promise = 100.0
+
+    def _climb(self, climb, max_iter, rival=-np.inf):
+        is_late = climb.theta[0] == 2.0
+        objective = -1.0 if not is_late else -5.0 if max_iter == RANKING_ITERATIONS else 10.0
+        return Climb(climb.theta, SimpleNamespace(theta=climb.theta, objective=objective))
+
+    def _promised(self, climb):
+        return climb.objective + (self.promise if climb.theta[0] == 2.0 else 0.0)
+
+
+@pytest.mark.parametrize(("promise", "best"), [(100.0, 2.0), (3.0, 1.0)])
+def test_a_start_that_promises_more_than_the_others_reach_goes_on(promise, best):
+    few = LateRise(make_model(), BOUNDS, Limits(100, 0, Progress()))
+    few.promise = promise
+    climbs, _ = few.climbs([Climb(np.array([start])) for start in (1.0, 1.0, 2.0)])
+    assert climbs[0].theta[0] == best
+
+
+def test_a_quadratic_model_promises_its_maximum():
+    few = few_rows(make_model())
+    (climb,) = few.first_steps(climbs_from([START]))
+    end, scale = climb.end, float(len(make_data()[1]))
+    newton = np.linalg.solve(climb.hessian.matrix * scale, end.grad_theta)
+    expected = end.objective + 0.5 * end.grad_theta @ newton
+    assert few._promised(climb) == pytest.approx(expected, rel=1e-9)
 
 
 def test_a_first_start_on_the_same_hill_does_not_matter():

@@ -124,6 +124,17 @@ def test_failed_evaluations_have_no_weight():
     assert_array_equal(draws.weights > 0.0, draws.theta[:, 0] <= 0.2)
 
 
+def test_a_bound_that_cannot_be_computed_near_its_maximum_leaves_one_draw():
+    def failing(theta):
+        if theta.any():
+            raise LinAlgError
+        return 0.0
+
+    draws = draws_of(model_of(failing, lambda theta: -theta), np.zeros(2))
+    assert_array_equal(draws.theta, np.zeros((1, 2)))
+    assert_array_equal(draws.weights, [1.0])
+
+
 def test_a_posterior_that_is_flat_at_its_maximum_gets_no_wide_draws():
     model = model_of(lambda t: -(t[0] ** 4), lambda t: -4.0 * t**3)
     draws = draws_of(model, [0.0])

@@ -29,7 +29,12 @@ from sparsegpc._core.likelihoods.base import (
     SiteState,
     polya_gamma_mean,
 )
+from sparsegpc._core.likelihoods.counts import NegativeBinomial
 from sparsegpc._core.likelihoods.gaussian import GaussianNoise, KnownNoise
+from sparsegpc._core.likelihoods.multiclass import DirichletTargets, Softmax
+from sparsegpc._core.likelihoods.ordinal import OrdinalLogit
+from sparsegpc._core.likelihoods.positive import Gamma
+from sparsegpc._core.likelihoods.student_t import StudentT
 from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.selection.selectors import InducingPoints
 from tests.core.helpers import SLACK, assert_slopes, central_difference, free, read_only
@@ -631,3 +636,42 @@ def test_a_kernel_without_variance_gives_the_constant(likelihood, make_rows, fit
     found = evaluate(model, flat, Z)
     assert found.converged
     assert_allclose(found.objective, model.constant_bound(), rtol=1e-7)
+
+
+def test_constants_of_targets_far_from_zero_are_found():
+    class UnitNoise(Likelihood):
+        def targets(self, y, weight, rows):
+            return [rows.mean(y, weight)]
+
+        def expect(self, y, weight, mean, inducing_variance, residual, v):
+            error = y - mean[0]
+            variance = inducing_variance[0] + v[0] * residual
+            value = -0.5 * (error**2 + variance + np.log(2.0 * np.pi))
+            precision = weight[None] + 0.0 * mean
+            return Expectation(weight * value, (weight * error)[None], precision, v * precision)
+
+    y = 1000.0 + np.random.RandomState(0).normal(size=50)
+    expected = norm.logpdf(y - y.mean()).sum()
+    assert UnitNoise().constant_bound(y, np.ones(50)) == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "at"),
+    [
+        (NegativeBinomial(), lambda one: one.at(np.zeros(1))),
+        (Gamma(), lambda one: one.at(np.zeros(1))),
+        (StudentT(), lambda one: one.at(np.zeros(2))),
+        (OrdinalLogit(), lambda one: one.for_classes(4)),
+        (Softmax(), lambda one: one.for_classes(3)),
+        (DirichletTargets(), lambda one: one.for_classes(3)),
+    ],
+    ids=lambda part: type(part).__name__,
+)
+def test_a_likelihood_with_parameters_keeps_its_class_and_settings(likelihood, at):
+    kind = type("Own", (type(likelihood),), {})
+    own = kind()
+    own.setting = 3.0
+    learned = at(own)
+    assert type(learned) is kind
+    assert learned.setting == 3.0
+    assert learned is not own

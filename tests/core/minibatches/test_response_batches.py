@@ -85,7 +85,7 @@ def test_a_step_with_all_rows_follows_the_gradient(likelihood, monkeypatch):
     rows = data.X, data.y, data.weight
     state = data.batches.step(start, *rows, n_total=N, learning_rate=1e-4)
     # Adam's first mean is a tenth of the gradient, which is that of the mean row.
-    found = 10.0 * N * state.ascent.mean[: len(data.theta)]
+    found = 10.0 * N * state.adam.mean[: len(data.theta)]
     assert np.abs(found).min() > 0.05
     expected = central_difference(
         lambda theta: data.bound(theta) + data.batches.log_prior(theta)[0], data.theta

@@ -362,7 +362,7 @@ def test_a_step_follows_the_gradient_of_the_optimal_bound(
         lambda theta: data.bound(data.solved(data.model.start(theta, data.Z))), data.theta
     )
     # Adam's first mean is a tenth of the gradient, which is that of the mean row.
-    assert_allclose(400.0 * state.ascent.mean[:2], expected, rtol=2e-3, atol=2e-3)
+    assert_allclose(400.0 * state.adam.mean[:2], expected, rtol=2e-3, atol=2e-3)
     assert_allclose(state.theta - data.theta, 1e-4 * np.sign(expected), rtol=1e-6)
     assert (state.Z != data.Z).all()
 
@@ -372,7 +372,7 @@ def test_without_a_learning_rate_nothing_moves():
     state = data.step(data.start)
     assert state.theta is data.start.theta
     assert state.Z is data.start.Z
-    assert state.ascent.n_steps == 0
+    assert state.adam.n_steps == 0
 
 
 # --------------------------------------------------------------------------------------------------
@@ -483,7 +483,7 @@ def test_blocks_and_threads_change_nothing(monkeypatch):
 def test_what_a_step_is_given_stays_as_it_was(likelihood, slack, n_classes):
     data = Data(likelihood, slack, n_classes, learn_Z=True)
     state = data.step(data.start, learning_rate=0.1)
-    parts = [x for sums in state.sums for x in sums] + [*state[:3], *state.ascent]
+    parts = [x for sums in state.sums for x in sums] + [*state[:3], *state.adam]
     copies = [np.array(part) for part in parts]
     data.step(state, learning_rate=0.1)
     data.solved(state)
@@ -687,7 +687,7 @@ def test_a_step_follows_the_likelihoods_parameters(kind, slack, n_outputs, monke
     expected = central_difference(data.objective, data.theta)
     # Adam's first mean is a tenth of the gradient, which is that of the mean row.
     n_params = len(data.theta)
-    assert_allclose(400.0 * state.ascent.mean[:n_params], expected, rtol=2e-3, atol=2e-3)
+    assert_allclose(400.0 * state.adam.mean[:n_params], expected, rtol=2e-3, atol=2e-3)
 
 
 @pytest.mark.parametrize("n_total", [40, None])
@@ -698,7 +698,7 @@ def test_the_prior_counts_once_in_all_rows(n_total):
         data = Numbers(kind)
         first = data.step(data.start, slice(0, 10), n_total=n_total, learning_rate=1e-9)
         second = data.step(first, slice(10, 20), n_total=n_total, learning_rate=1e-9)
-        shares.append([state.ascent.mean[2] for state in (first, second)])
+        shares.append([state.adam.mean[2] for state in (first, second)])
     # The slope of the prior at -1.5 is 0.5; of a mean row it is a tenth of the share of the batch.
     with_prior, without = np.array(shares)
     first, second = 100.0 * (with_prior - without) / 0.5

@@ -70,7 +70,7 @@ def test_no_row_counts_more_than_once_at_a_visit(sizes, rate, n_total):
 def test_what_a_step_is_given_stays_as_it_was(slack):
     data = Data(2, slack=slack, learn_Z=True)
     state = data.step(data.start, learning_rate=0.1)
-    parts = [part for part in (*state.sums[0], *state[:3], *state.ascent) if np.ndim(part)]
+    parts = [part for part in (*state.sums[0], *state[:3], *state.adam) if np.ndim(part)]
     copies = [np.array(part) for part in parts]
     # The arrays of `Data` are read-only already.
     data.step(state, learning_rate=0.1)
@@ -138,7 +138,7 @@ def test_batches_count_in_the_slope_whatever_their_size():
     alone.problem = data.problem._replace(X=data.X[rows])
     alone.X, alone.y, alone.weight = data.X[rows], data.y[rows], data.weight[rows]
     by_theta, _ = alone.gradient(alone.collapsed())
-    assert_allclose(once.ascent.mean[: len(by_theta)], 0.1 * by_theta / 6, rtol=1e-9, atol=1e-12)
+    assert_allclose(once.adam.mean[: len(by_theta)], 0.1 * by_theta / 6, rtol=1e-9, atol=1e-12)
 
 
 def test_small_batches_move_together():
@@ -152,15 +152,15 @@ def test_small_batches_move_together():
         by_theta, by_Z = data.gradient(posterior_of(data.model, after), rows)
         total += np.append(by_theta, by_Z * 0.3 * data.start.Z.std(axis=0))
         state = data.step(state, rows, learning_rate=0.01, rows_per_move=24)
-    assert state.ascent.n_steps == 1
+    assert state.adam.n_steps == 1
     assert state.n_rows == state.n_seen == 24
-    assert_allclose(state.ascent.mean, 0.1 * total / 24, rtol=1e-8, atol=1e-10)
+    assert_allclose(state.adam.mean, 0.1 * total / 24, rtol=1e-8, atol=1e-10)
     moves = state.theta - data.start.theta
     assert_allclose(moves, 0.01 * np.sign(total[: len(moves)]), rtol=1e-6)
     # The next rows begin a new sum.
     state = data.step(state, slice(0, 10), learning_rate=0.01, rows_per_move=24)
     assert state.n_gradient == 10
-    assert state.ascent.n_steps == 1
+    assert state.adam.n_steps == 1
 
 
 def test_points_move_only_if_asked():
@@ -175,7 +175,7 @@ def test_without_a_learning_rate_nothing_moves():
     state = data.step(data.start)
     assert state.theta is data.start.theta
     assert state.Z is data.start.Z
-    assert state.ascent.n_steps == 0
+    assert state.adam.n_steps == 0
 
 
 def test_sums_of_points_that_are_all_rows_are_carried_over_exactly():
@@ -235,9 +235,9 @@ def test_limits_of_hyperparameters_are_kept_and_not_remembered():
     stuck = np.abs(state.theta) == 0.1
     assert stuck.any()
     # Of the steps since the limit was met nothing is left in the mean but its decay.
-    assert (np.abs(state.ascent.mean[:n_params][stuck]) < 0.1).all()
+    assert (np.abs(state.adam.mean[:n_params][stuck]) < 0.1).all()
     after = data.step(state, n_total=24, learning_rate=0.1)
-    old, new = (np.abs(s.ascent.mean[:n_params][stuck]) for s in (state, after))
+    old, new = (np.abs(s.adam.mean[:n_params][stuck]) for s in (state, after))
     assert_allclose(new, 0.9 * old, rtol=1e-9)
 
 

@@ -16,14 +16,14 @@ def test_adam_is_that_of_the_paper():
         memory, direction = adam_step(memory, slope)
         first, second = 0.9 * first + 0.1 * slope, 0.95 * second + 0.05 * slope**2
         expected = first / (1 - 0.9**t) / np.sqrt(second / (1 - 0.95**t))
-        assert_allclose(direction, expected, rtol=1e-10)
+        assert_allclose(direction, expected, rtol=1e-8)
     assert memory.n_steps == 39
 
 
 def test_adam_stays_where_there_is_no_slope():
-    _, direction = adam_step(no_steps(2), np.array([0.0, 1e-170]))
-    assert direction[0] == 0.0
-    assert abs(direction[1]) <= 1.0
+    """Rounding errors of a gradient are no slope."""
+    _, direction = adam_step(no_steps(3), np.array([0.0, 1e-170, 1e-17]))
+    assert_allclose(direction, 0.0, atol=1e-6)
 
 
 def test_adam_climbs_a_hill_whatever_the_units_of_its_parameters():

@@ -176,7 +176,7 @@ def test_intervals_with_class_weights_are_quantiles_of_reweighted_probabilities(
     f = mean + np.sqrt(variance) * rng.standard_normal((20_000, 4, 3))
     rates = factors * np.exp(f)
     draws = rates / rates.sum(axis=2, keepdims=True)
-    low, high = model.predict_proba_interval(rows, confidence=0.8)
+    low, high = model.predict_proba_interval(rows, coverage=0.8)
     # The shares of draws outside are those of both tails, up to the error of 1000 draws.
     assert np.abs((draws < low).mean(axis=0) - 0.1).max() < 0.06
     assert np.abs((draws > high).mean(axis=0) - 0.1).max() < 0.06

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from sparsegpc._estimators.kernels.spread import measure_spread
+from sparsegpc._estimators.kernels.spread import UNKNOWN, measure_spread
 from tests.estimators.kernels.kernel_cases import brute_force_spread, read_only
 
 
@@ -35,7 +35,8 @@ def test_a_column_whose_variance_underflows_counts_as_constant(rng):
     X[:, 1] *= 1e-200
     spread, without = measure_spread(X, weight), measure_spread(X[:, [0, 2]], weight)
     assert_array_equal(spread.varies, [True, False, True])
-    assert spread.columns[1] == 1.0
+    assert spread.columns[1] == UNKNOWN
+    assert spread.of_first_rows().columns[1] == 1.0
     assert_allclose(spread.columns[[0, 2]], without.columns, rtol=1e-12)
     assert_allclose(spread.distance, without.distance, rtol=1e-12)
 
@@ -47,7 +48,8 @@ def test_a_constant_column_of_any_value_does_not_count(value, rng):
     weight = rng.uniform(0.1, 1.0, size=30)
     spread, without = measure_spread(X, weight), measure_spread(X[:, [0, 2]], weight)
     assert_array_equal(spread.varies, [True, False, True])
-    assert spread.columns[1] == 1.0
+    assert spread.columns[1] == UNKNOWN
+    assert spread.of_first_rows().columns[1] == 1.0
     assert_allclose(spread.columns[[0, 2]], without.columns, rtol=1e-12)
     assert_allclose(spread.distance, without.distance, rtol=1e-12)
 

@@ -7,12 +7,16 @@ import pytest
 from sklearn.datasets import load_breast_cancer, make_moons
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
+from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from sparsegpc import (
+    BoundSearch,
     HomoscedasticNoise,
+    LocalCorrection,
     PolynomialNoise,
     SparseGPClassifier,
+    SparseGPGeneralizedRegressor,
     SparseGPRegressor,
     StochasticSparseGPClassifier,
     StochasticSparseGPRegressor,
@@ -45,6 +49,21 @@ def test_labels_of_pure_noise_are_said_to_be_constant(rng):
     assert "the learned function is constant" in text
     assert "predictions depend little on X" in text
     assert filename == __file__
+
+
+def test_warnings_name_the_line_of_the_user_whatever_stands_between(rng):
+    X, y = rng.randn(80, 2), rng.poisson(2.0, 80)
+    counts = SparseGPGeneralizedRegressor(n_inducing=5, main_effects=False)
+    regressor = SparseGPRegressor(n_inducing=5, main_effects=False)
+    for model in (
+        counts,
+        make_pipeline(StandardScaler(), counts),
+        LocalCorrection(regressor, relearn=False),
+        BoundSearch(regressor, {}),
+    ):
+        found = warnings_of(model, X, y)
+        assert found
+        assert {filename for *_, filename in found} == {__file__}
 
 
 @pytest.mark.parametrize(("length_scales", "is_named"), [("common", True), ("tied", False)])

@@ -337,3 +337,20 @@ def test_many_equal_targets_are_reported(share, warns):
         warnings.simplefilter("always")
         model_of(max_iter=2).fit(X, y)
     assert any("40% of the targets are equal" in str(w.message) for w in caught) == warns
+
+
+def test_few_targets_that_differ_are_not_called_equal():
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model_of(max_iter=2).fit([[0.0], [1.0], [2.0]], [1.0, 2.0, 4.0])
+    assert not any("targets are equal" in str(one.message) for one in caught)
+
+
+def test_a_function_that_vanishes_is_not_called_free_of_noise():
+    rng = np.random.RandomState(3)
+    X, y = rng.normal(size=(60, 2)), rng.normal(size=60)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        SparseGPRegressor(noise="student-t").fit(X, y)
+    assert caught
+    assert not any("free of noise" in str(one.message) for one in caught)

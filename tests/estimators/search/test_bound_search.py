@@ -397,6 +397,22 @@ def test_predictions_are_those_of_the_best_estimator():
     assert search.n_features_in_ == 2
 
 
+def test_intervals_of_probabilities_and_survival_are_those_of_the_best_estimator():
+    rng = np.random.RandomState(0)
+    X = rng.randn(40, 2)
+    search = BoundSearch(make_pipeline(StandardScaler(), SparseGPClassifier(**QUICK)), {})
+    assert not hasattr(search, "survival_function")
+    *before, best = search.fit(X, X[:, 0] > 0).best_estimator_
+    expected = best.predict_proba_interval(before[0].transform(X), 0.5)
+    assert_array_equal(search.predict_proba_interval(X, 0.5), expected)
+    durations = SparseGPGeneralizedRegressor(likelihood="weibull", **QUICK)
+    search = BoundSearch(make_pipeline(StandardScaler(), durations), {}).fit(X, np.exp(X[:, 0]))
+    assert not hasattr(search, "predict_proba_interval")
+    *before, best = search.best_estimator_
+    expected = best.survival_function(before[0].transform(X), [1.0, 2.0])
+    assert_array_equal(search.survival_function(X, [1.0, 2.0]), expected)
+
+
 def test_arguments_of_predict_are_passed_on():
     X, y = np.random.RandomState(0).randn(40, 2), np.arange(40.0)
     search = BoundSearch(SparseGPRegressor(**QUICK), {}).fit(X, y)

@@ -1,12 +1,16 @@
 """Which columns are numbers and which are categories."""
 
+import warnings
+from decimal import Decimal
+
 import numpy as np
 import pytest
 
 from sparsegpc._estimators.tables.columns import (
+    Numbers,
     category_columns,
+    levels,
     number_columns,
-    with_missing_level,
 )
 
 
@@ -36,11 +40,21 @@ def test_columns_of_pandas_are_told_apart_by_dtype():
             "Int64": pandas.array([1, pandas.NA], dtype="Int64"),
             "boolean": pandas.array([True, pandas.NA], dtype="boolean"),
             "object": np.array(["a", 1], dtype=object),
+            "decimal": [Decimal("0.5"), None],
+            "floats": pandas.Series([pandas.NA, 1.5], dtype=object),
             "string": pandas.array(["a", pandas.NA], dtype="string"),
             "category": pandas.Categorical([1, 2]),
         }
     )
-    assert number_columns(frame) == ["float", "int", "bool", "Int64", "boolean"]
+    assert number_columns(frame) == [
+        "float",
+        "int",
+        "bool",
+        "Int64",
+        "boolean",
+        "decimal",
+        "floats",
+    ]
     assert category_columns(frame) == ["object", "string", "category"]
 
 
@@ -66,7 +80,7 @@ def test_dates_are_refused(library):
 
 def test_missing_values_are_one_level():
     X = np.array([["a", None], [np.nan, "b"]], dtype=object)
-    assert with_missing_level(X).tolist() == [["a", None], [None, "b"]]
+    assert levels(X).tolist() == [["a", None], [None, "b"]]
     assert X[1, 0] is not None, "the user's array is changed"
 
 
@@ -79,10 +93,45 @@ def test_missing_values_of_pandas_are_one_level():
             "object": [None, "c"],
         }
     )
-    assert with_missing_level(frame).tolist() == [["a", "b", None], [None, None, "c"]]
+    assert levels(frame).tolist() == [["a", "b", None], [None, None, "c"]]
 
 
 def test_missing_values_of_polars_are_one_level():
     polars = pytest.importorskip("polars")
     frame = polars.DataFrame({"text": ["a", None]})
-    assert with_missing_level(frame).tolist() == [["a"], [None]]
+    assert levels(frame).tolist() == [["a"], [None]]
+
+
+def test_levels_are_compared_as_text():
+    X = np.array([[7, "7", 7.0, "7b", None, True, 0.5]], dtype=object).T
+    assert levels(X)[:, 0].tolist() == ["7", "7", "7", "7b", None, "True", "0.5"]
+
+
+def test_numbers_become_floats():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(
+        {
+            "decimal": [Decimal("0.5"), None],
+            "object": pandas.Series([pandas.NA, 1.5], dtype=object),
+            "Int64": pandas.array([1, pandas.NA], dtype="Int64"),
+            "bool": [True, False],
+        }
+    )
+    before = frame.copy()
+    expected = [[0.5, np.nan, 1.0, 1.0], [np.nan, 1.5, np.nan, 0.0]]
+    np.testing.assert_array_equal(Numbers().fit_transform(frame), expected)
+    pandas.testing.assert_frame_equal(frame, before)
+    np.testing.assert_array_equal(
+        Numbers().fit_transform(np.array([[1, None]], dtype=object)), [[1.0, np.nan]]
+    )
+
+
+def test_values_that_are_missing_only_in_new_rows_are_reported():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"a": [1.0, 2.0], "b": [np.nan, 1.0]})
+    numbers = Numbers().fit(frame)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        numbers.transform(frame)
+    with pytest.warns(UserWarning, match="values are missing in column 'a', but in no row of fit"):
+        numbers.transform(frame * np.nan)

@@ -1,5 +1,8 @@
 """The pipeline for tables of mixed columns."""
 
+import warnings
+from decimal import Decimal
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -191,3 +194,32 @@ def test_dates_are_refused_by_fit():
     frame = pandas.DataFrame({"when": pandas.to_datetime(["2020-01-01", "2021-01-01"])})
     with pytest.raises(ValueError, match="'when' of datetime64"):
         tabular_pipeline("regressor", search=False).fit(frame, [1.0, 2.0])
+
+
+def test_columns_without_a_value_are_dropped_in_silence(rng):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"a": rng.normal(size=40), "hole": np.nan, "none": [None] * 40})
+    model = tabular_pipeline("regressor", search=False).set_params(model=SparseGPRegressor(**QUICK))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.fit(frame, frame["a"] + 0.1 * rng.normal(size=40)).predict(frame)
+    assert list(model[:-1].get_feature_names_out()) == ["numbers__a"]
+
+
+def test_objects_that_are_numbers_and_levels_of_mixed_types_are_used(rng):
+    pandas = pytest.importorskip("pandas")
+    price = [Decimal(k) / 7 for k in range(60)]
+    code = np.array([7, "7b"] * 30, dtype=object)
+    frame = pandas.DataFrame({"price": price, "code": code})
+    y = np.sin(np.arange(60) / 7) + 2.0 * (code == "7b") + 0.1 * rng.normal(size=60)
+    model = tabular_pipeline(SparseGPRegressor(n_inducing=30, main_effects=False), search=False)
+    assert model.fit(frame, y).score(frame, y) > 0.95
+
+
+def test_arguments_of_rows_reach_the_model_through_a_search(rng):
+    X, hours = rng.normal(size=(60, 1)), rng.uniform(1.0, 3.0, 60)
+    y = rng.poisson(hours * np.exp(X[:, 0]))
+    model = tabular_pipeline(SparseGPGeneralizedRegressor(RBF(1.0), **QUICK))
+    plain = clone(model).fit(X, y, exposure=hours)
+    named = clone(model).fit(X, y, model__exposure=hours)
+    assert plain.lower_bound_ == named.lower_bound_ != clone(model).fit(X, y).lower_bound_

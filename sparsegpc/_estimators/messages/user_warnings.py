@@ -1,0 +1,18 @@
+"""Warnings that name the line of the user's code that called the package."""
+
+import sys
+import warnings
+from pathlib import Path
+
+import sklearn
+
+# Calls from within these folders are passed over.
+LIBRARIES = str(Path(__file__).parents[2]), str(Path(sklearn.__file__).parent)
+
+
+def warn_user(message, category=None):
+    """Emit a warning, a text or a `Warning`, located at the nearest caller outside `LIBRARIES`."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_code.co_filename.startswith(LIBRARIES) and frame.f_back is not None:
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)
