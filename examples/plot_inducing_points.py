@@ -8,8 +8,9 @@ This example shows, for two classes and two columns, which rows the model select
 # %%
 # Probability and points
 # ----------------------
-# The model keeps a few of four hundred rows as inducing points and no other rows.
-# ``inducing_indices_`` holds their numbers. On the line both classes are equally probable.
+# With ``selector="rpcholesky"`` a few of the four hundred rows are the inducing points, and
+# ``inducing_indices_`` holds their numbers. The default may replace them by means of similar rows.
+# On the line both classes are equally probable.
 import matplotlib.pyplot as plt
 from sklearn.datasets import make_moons
 

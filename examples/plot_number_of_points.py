@@ -2,16 +2,15 @@
 How many inducing points do I need?
 ===================================
 
-There are four ways to find out: add points until the certificate is small, compare smaller numbers
+Beside the default there are four ways to choose: add points until the certificate is small, compare smaller numbers
 of points, remove points that add little, or search by cross-validation.
 """
 
 # %%
 # By the certificate
 # ------------------
-# ``n_inducing="auto"`` doubles the number of points until the certificate shows that more points
-# could raise the bound by ``certificate_tol`` nats per row at most, or until they gain little. No
-# rows are held out. The tolerance here is a tenth of the default.
+# ``n_inducing="auto"`` doubles the number of points until the gap of the certificate is at most
+# ``certificate_tol`` nats per row, or until more points gain little. No rows are held out. The tolerance here is a tenth of the default.
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.base import clone

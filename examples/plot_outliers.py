@@ -55,7 +55,7 @@ figure, panels = plt.subplots(
     2, 1, figsize=(6.4, 7.0), sharex=True, sharey=True, layout="constrained"
 )
 for axes, (name, model) in zip(panels, models.items(), strict=True):
-    RegressionDisplay.from_estimator(model, X, y, ax=axes, confidence=0.9)
+    RegressionDisplay.from_estimator(model, X, y, ax=axes, coverage=0.9)
     axes.plot(x, function(x), "k--", lw=1, label="true function")
     axes.set(title=name, ylim=(-3.0, 6.5), xlabel="x", ylabel="y")
     axes.label_outer()
