@@ -320,6 +320,7 @@ METHODS = {
         "coverage": 0.9,
         "noise_variance": None,
     },
+    SparseGPRegressor.sample_f: {"X": REQUIRED, "n_samples": 1, "random_state": 0},
     SparseGPRegressor.sample_y: {
         "X": REQUIRED,
         "n_samples": 1,
@@ -394,6 +395,7 @@ METHODS = {
         "coverage": 0.9,
         "noise_variance": None,
     },
+    StochasticSparseGPRegressor.sample_f: {"X": REQUIRED, "n_samples": 1, "random_state": 0},
     StochasticSparseGPRegressor.sample_y: {
         "X": REQUIRED,
         "n_samples": 1,
@@ -424,6 +426,7 @@ METHODS = {
         "event": None,
     },
     SparseGPGeneralizedRegressor.score: {**ROWS, **ROW_ARGUMENTS},
+    SparseGPGeneralizedRegressor.sample_f: {"X": REQUIRED, "n_samples": 1, "random_state": 0},
     SparseGPGeneralizedRegressor.sample_y: {
         "X": REQUIRED,
         "n_samples": 1,

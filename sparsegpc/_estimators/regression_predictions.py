@@ -258,6 +258,37 @@ class GaussianPredictions(RegressorMixin):
                 found[k][rows] = mixture_quantiles(*mixture, level)
         return found
 
+    def sample_f(self, X, n_samples=1, random_state=0):
+        """Return joint draws of f at all rows from its posterior, in units of y.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples_X, n_features)
+        n_samples : int, default=1
+            Number of draws.
+        random_state : int, RandomState instance or None, default=0
+
+        Returns
+        -------
+        f_samples : ndarray of shape (n_samples_X, n_samples) or (n_samples_X, n_outputs, n_samples)
+            They take O(n_samples_X^2) memory and O(n_samples_X^3) time.
+
+        Raises
+        ------
+        ValueError
+            If `n_samples` is not positive, `random_state` is not a seed, or the kernel overflows.
+        MemoryError
+            If the covariance of the rows does not fit into memory.
+        """
+        X = self._check_rows(X)
+        rng = check_random_state(random_state)
+
+        def sample(component, n):
+            return draw(*self._covariance(component, X), n, rng)
+
+        with single_threaded_blas():
+            return self._joint_draws(n_samples, rng, sample)
+
     def sample_y(self, X, n_samples=1, random_state=0, noise_variance=None):
         """Return joint draws of y at all rows.
 
@@ -284,7 +315,6 @@ class GaussianPredictions(RegressorMixin):
             If the covariance of the rows does not fit into memory.
         """
         X = self._check_rows(X)
-        n_samples = check_scalar(n_samples, "n_samples", numbers.Integral, min_val=1)
         rng = check_random_state(random_state)
         with single_threaded_blas():
             known = self._known_noise(X, noise_variance)
@@ -292,7 +322,12 @@ class GaussianPredictions(RegressorMixin):
             def sample(component, n):
                 return self._sample(component, X, n, known, rng)
 
-            samples = mixture_samples(self._components, n_samples, rng, sample)
+            return self._joint_draws(n_samples, rng, sample)
+
+    def _joint_draws(self, n_samples, rng, sample):
+        """Return draws of all components; for `sample` see `mixture_samples`."""
+        n_samples = check_scalar(n_samples, "n_samples", numbers.Integral, min_val=1)
+        samples = mixture_samples(self._components, n_samples, rng, sample)
         samples = np.moveaxis(samples, -1, 0)
         return samples[:, 0] if self._one_output else samples
 

@@ -204,6 +204,32 @@ class ResponsePredictions(RegressorMixin):
             return float(lack < 1e-9 * weight.sum())
         return float(1.0 - lack / lack_of_constant)
 
+    def sample_f(self, X, n_samples=1, random_state=0):
+        """Return joint draws of f at all rows from its posterior, on the log scale.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples_X, n_features)
+        n_samples : int, default=1
+            Number of draws.
+        random_state : int, RandomState instance or None, default=0
+
+        Returns
+        -------
+        f_samples : ndarray of shape (n_samples_X, n_samples)
+            They take O(n_samples_X^2) memory and O(n_samples_X^3) time.
+
+        Raises
+        ------
+        ValueError
+            If `n_samples` is not positive, `random_state` is not a seed, or the kernel overflows.
+        MemoryError
+            If the covariance of the rows does not fit into memory.
+        """
+        return self._samples_of_f(
+            self._check_rows(X), n_samples, check_random_state(random_state)
+        ).T
+
     def sample_y(self, X, n_samples=1, random_state=0, exposure=None):
         """Return joint draws of y at all rows.
 
@@ -230,11 +256,15 @@ class ResponsePredictions(RegressorMixin):
         """
         X = self._check_rows(X)
         exposure = checked_exposure(self._likelihood, exposure, len(X))
-        check_scalar(n_samples, "n_samples", numbers.Integral, min_val=1)
         rng = check_random_state(random_state)
-        with single_threaded_blas():
-            (f,) = latent_samples([(self._posterior, self.kernel_)], X, n_samples, rng)
+        f = self._samples_of_f(X, n_samples, rng)
         return self._likelihood.sample(f, exposure, rng).T
+
+    def _samples_of_f(self, X, n_samples, rng):
+        """Return joint draws of f at validated rows, shape (n_samples, N)."""
+        check_scalar(n_samples, "n_samples", numbers.Integral, min_val=1)
+        with single_threaded_blas():
+            return latent_samples([(self._posterior, self.kernel_)], X, n_samples, rng)[0]
 
     @available_if(_has_durations)
     def survival_function(self, X, times):

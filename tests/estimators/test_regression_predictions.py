@@ -71,6 +71,20 @@ def test_draws_have_the_moments_of_the_prediction():
             assert np.abs(error).max() < 0.06
 
 
+@quiet
+def test_draws_of_f_have_the_moments_of_f():
+    n = 20_000
+    for model in all_noises(LIGHT_TAILS):
+        f, y = (draw(grid(3), n, random_state=1) for draw in (model.sample_f, model.sample_y))
+        assert f.shape == y.shape
+        mean, variance = model.latent_mean_and_variance(grid(3))
+        assert_allclose(f.mean(axis=-1), mean, atol=5.0 * np.sqrt(variance.max() / n))
+        assert_allclose(f.var(axis=-1), variance, rtol=0.06)
+        # Draws of f are smooth: neighbours differ by less than those of y, which have noise.
+        assert np.diff(f, axis=0).var() < np.diff(y, axis=0).var()
+        assert_array_equal(f[..., :5], model.sample_f(grid(3), n, 1)[..., :5])
+
+
 def test_draws_follow_the_random_state_and_leave_the_global_one_alone(learned):
     np.random.seed(5)
     expected = np.random.RandomState(5).uniform()

@@ -92,6 +92,15 @@ def test_draws_have_the_mean_and_the_deviation_of_predictions(response):
     assert (draws >= 0.0).all()
 
 
+@EACH
+def test_draws_of_f_have_the_moments_of_f(response):
+    model = fitted(response)
+    draws = model.sample_f(grid(), 20_000, random_state=0)
+    mean, variance = model.latent_mean_and_variance(grid())
+    assert_allclose(draws.mean(axis=1), mean, atol=5.0 * np.sqrt(variance.max() / 20_000))
+    assert_allclose(draws.var(axis=1), variance, rtol=0.06)
+
+
 @pytest.mark.parametrize("response", WITH_EVENTS, ids=lambda response: response.likelihood)
 def test_survival_is_the_probability_of_a_longer_duration(response):
     model, times = fitted(response, censored=0.3), np.array([0.1, 2.0, 15.0])

@@ -498,12 +498,14 @@ for name, value in KNOWN.items():
         bad_calls(["regressor"], **{f"predict, {list(given)}, noise_variance {name}": call})
 bad_calls(LABELLING, sample_where_squares_overflow=lambda m: m.sample_f(1e200 * X))
 bad_calls(REGRESSING, sample_where_squares_overflow=lambda m: m.sample_y(1e200 * X))
+bad_calls(REGRESSING, sample_of_f_where_squares_overflow=lambda m: m.sample_f(1e200 * X))
 for value in (0, 1, np.nan, "a", None):
     call = lambda m, v=value: m.predict_proba_interval(X, coverage=v)  # noqa: E731
     bad_calls([*LABELLING, "one against the rest"], **{f"coverage {value!r}": call})
 for value in (0, -1, 2.5, "3", None):
     bad_calls(LABELLING, **{f"n_samples={value!r}": lambda m, v=value: m.sample_f(X, v)})
     bad_calls(REGRESSING, **{f"n_samples={value!r}": lambda m, v=value: m.sample_y(X, v)})
+    bad_calls(REGRESSING, **{f"n_samples of f={value!r}": lambda m, v=value: m.sample_f(X, v)})
 for value in (0.0, 1.0, -0.5, np.nan, "0.5", None, [], [0.5, 2.0], [[0.5]]):
     call = lambda m, v=value: m.predict_quantiles(X, v)  # noqa: E731
     bad_calls(REGRESSING, **{f"q={value!r}": call})
