@@ -461,6 +461,7 @@ METHODS = {
     BayesianGPLVM.score: {"X": REQUIRED, "y": None},
     NormalScores.fit: {"X": REQUIRED, "y": None},
     NormalScores.transform: {"X": REQUIRED},
+    NormalScores.inverse_transform: {"X": REQUIRED},
 }
 # Of each display what from_estimator is about, what is said of drawing, and of computing.
 DRAWING = {"ax": None, "legend_kw": None}

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.special import ndtri
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin, _fit_context
 from sklearn.utils._param_validation import Interval
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from sparsegpc._core.rows.sources import spaced_rows
 from sparsegpc._estimators.base_estimator import Estimator
@@ -115,12 +115,30 @@ class NormalScores(OneToOneFeatureMixin, TransformerMixin, Estimator):
         """
         check_is_fitted(self)
         X = self._validated(X, reset=False)
-        result = np.full(X.shape, np.nan)
-        for k, (values, scores) in enumerate(zip(self.values_, self.scores_, strict=True)):
-            if len(values):
-                # nan stays nan.
-                result[:, k] = np.interp(X[:, k], values, scores)
-        return result
+        return _interpolated(X, self.values_, self.scores_)
+
+    def inverse_transform(self, X):
+        """Map each score to the value that has it.
+
+        Scores beyond those of the training rows become the least or the largest training value. So
+        a target that was transformed is never predicted to be out of its range.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Scores.
+
+        Returns
+        -------
+        values : ndarray of shape (n_samples, n_features)
+        """
+        check_is_fitted(self)
+        X = check_array(X, dtype=np.float64, ensure_all_finite="allow-nan", input_name="X")
+        if X.shape[1] != self.n_features_in_:
+            raise ValueError(
+                f"X must have {self.n_features_in_} columns of scores, as in fit, got {X.shape[1]}"
+            )
+        return _interpolated(X, self.scores_, self.values_)
 
     def _validated(self, X, reset):
         return validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan", reset=reset)
@@ -129,3 +147,13 @@ class NormalScores(OneToOneFeatureMixin, TransformerMixin, Estimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags
+
+
+def _interpolated(X, places, heights):
+    """Return the values at X (N, D) of piecewise linear functions, one for each column."""
+    result = np.full(X.shape, np.nan)
+    for k, (x, y) in enumerate(zip(places, heights, strict=True)):
+        if len(x):
+            # nan stays nan.
+            result[:, k] = np.interp(X[:, k], x, y)
+    return result

@@ -6,8 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import norm, rankdata
+from sklearn.compose import TransformedTargetRegressor
 
-from sparsegpc import NormalScores
+from sparsegpc import NormalScores, SparseGPRegressor
 
 
 @given(values=st.lists(st.integers(-5, 5) | st.floats(-1e6, 1e6), min_size=1, max_size=40))
@@ -33,6 +34,27 @@ def test_scores_of_new_values_rise_and_stay_in_range(values, places):
 def test_an_increasing_function_changes_nothing():
     X = np.random.RandomState(0).randn(50, 3)
     assert_array_equal(NormalScores().fit_transform(X), NormalScores().fit_transform(np.exp(X)))
+
+
+def test_the_inverse_returns_the_values():
+    X = np.exp(3.0 * np.random.RandomState(0).normal(size=(50, 2)))
+    X[:10, 0] = X[0, 0]
+    scores = NormalScores().fit(X)
+    assert_allclose(scores.inverse_transform(scores.transform(X)), X, rtol=1e-12)
+    ends = scores.inverse_transform([[-99.0, np.nan], [99.0, 0.0]])
+    assert_allclose(ends[:, 0], [X[:, 0].min(), X[:, 0].max()])
+    assert np.isnan(ends[0, 1])
+    with pytest.raises(ValueError, match="must have 2 columns of scores"):
+        scores.inverse_transform(X[:, :1])
+
+
+def test_skewed_targets_may_be_transformed():
+    rng = np.random.RandomState(0)
+    X = rng.normal(size=(80, 1))
+    y = np.exp(2.0 * np.sin(X[:, 0]) + 0.1 * rng.normal(size=80))
+    regressor = SparseGPRegressor(n_inducing=20)
+    model = TransformedTargetRegressor(regressor, transformer=NormalScores()).fit(X, y)
+    assert np.corrcoef(np.log(model.predict(X)), np.log(y))[0, 1] > 0.98
 
 
 def test_missing_values_stay_missing_and_have_no_rank():
