@@ -31,6 +31,7 @@ from sparsegpc._estimators.latent import by_row, latent_moments
 from sparsegpc._estimators.learning import (
     Problem,
     check_auto,
+    find_faster_function,
     improve_points,
     learns,
     pay_for_points,
@@ -363,6 +364,7 @@ class BaseSparseGP(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
             warm = starts is None and self.warm_start and hasattr(self, "_theta")
             found = search(self, problem, rng, warm=warm, starts=starts, first=first, begun=begun)
         result, growth = found
+        result = find_faster_function(self, problem, result, rng)
         result = improve_points(self, problem, result, rng)
         result = pay_for_points(self, problem, result)
         self.growth_ = None if growth is None else growth.history

@@ -8,6 +8,7 @@ from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils import check_random_state
 
 from sparsegpc._core.bounds.slacks import SLACKS, sums_over_rows
+from sparsegpc._core.learning.faster_functions import fit_faster, misses_fast_function
 from sparsegpc._core.learning.few_rows import FewRows
 from sparsegpc._core.learning.fit import STOPPED, FitResult, fit, solve_final
 from sparsegpc._core.learning.fit_from import Climb, Limits
@@ -26,7 +27,12 @@ from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.rows.unique_rows import UniqueRows, find_rows
 from sparsegpc._core.selection.selectors import FixedSelector, InducingPoints
 from sparsegpc._estimators.inducing_points import AUTO, check_inducing_points, make_choice
-from sparsegpc._estimators.kernels.initialization import shorter_lengths, start_values, weak_prior
+from sparsegpc._estimators.kernels.initialization import (
+    faster_starts,
+    shorter_lengths,
+    start_values,
+    weak_prior,
+)
 from sparsegpc._estimators.kernels.sklearn_kernels import AdaptedKernel, kernel_structure
 from sparsegpc._estimators.kernels.spread import Spread
 from sparsegpc._estimators.messages.progress import print_line
@@ -133,6 +139,26 @@ def search(estimator, problem, rng, *, warm=False, starts=None, first=None, begu
     for step in growth.history:
         step["lower_bound"] += problem.offset
     return Found(growth.result, growth)
+
+
+def find_faster_function(estimator, problem, result, rng):
+    """Return the `FitResult` from short length scales if a fast function was taken for noise."""
+    parameters, model = problem.parameters, problem.model
+    has_lengths = any(column is not None for column in parameters.columns)
+    if not learns(estimator, parameters) or not has_lengths or estimator.n_inducing == "auto":
+        return result
+    if not estimator.max_iter or result.has_moved or not misses_fast_function(model, result):
+        return result
+    limits = Limits(estimator.max_iter, estimator.max_reselections, problem.progress)
+    return fit_faster(
+        model,
+        result,
+        faster_starts(parameters, problem.spread, result.best.theta),
+        point_selector(estimator, problem, rng),
+        parameters.bounds,
+        limits,
+        _reporter(estimator, problem),
+    )
 
 
 def improve_points(estimator, problem, result, rng):

@@ -40,6 +40,22 @@ def test_a_season_beside_a_trend_is_not_taken_for_noise(estimator, slope, rng):
     assert np.sqrt(np.mean((fitted.predict(X) - f - 10.0) ** 2)) < 0.15
 
 
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_a_season_of_counts_or_labels_beside_a_trend_is_found(seed):
+    """What is left is similar at neighbouring rows, although hardly any variance is unexplained."""
+    X, f = season_and_trend(0.4, 1.0)
+    rng = np.random.RandomState(seed)
+    counts = rng.poisson(3.0 * np.exp(0.3 * f))
+    fitted = SparseGPGeneralizedRegressor(likelihood="poisson").fit(X, counts)
+    assert np.corrcoef(np.log(fitted.predict(X)) - 0.12 * X[:, 0], f - 0.4 * X[:, 0])[0, 1] > 0.8
+    assert fitted.history_["lower_bound"][-1] == fitted.lower_bound_
+    labels = f + 0.3 * rng.randn(400) > 4.0
+    for n_inducing in (None, 50):
+        fitted = SparseGPClassifier(n_inducing=n_inducing).fit(X, labels)
+        given = SparseGPClassifier(20.0 * RBF(0.4), n_inducing=n_inducing).fit(X, labels)
+        assert fitted.lower_bound_ > given.lower_bound_ - 2.0
+
+
 @pytest.mark.parametrize("main_effects", [False, True])
 def test_a_column_that_is_constant_in_training_has_no_effect(main_effects, rng):
     X = np.column_stack([rng.randn(100, 2), np.full(100, 7.0)])

@@ -77,6 +77,19 @@ def start_values(adapted, spread):
     return starts
 
 
+def faster_starts(adapted, spread, theta):
+    """Return two starts for functions that vary faster than with the learned `theta`.
+
+    The first has its other values, and its length scales where these are shorter than the shortest
+    of `start_values`; the second is the last of `start_values`.
+    """
+    shortest = start_values(adapted, spread)[-1]
+    lengths, _ = _typical_lengths(adapted, spread)
+    faster = theta.copy()
+    faster[lengths] = np.minimum(theta[lengths], shortest[lengths])
+    return [faster, shortest]
+
+
 def weak_prior(adapted, spread):
     """Return a `NormalPrior` of theta, for learning from a part of the rows.
 

@@ -1,0 +1,54 @@
+"""Search once more, from short length scales, where a fast function was taken for noise.
+
+From a start with long length scales a search follows the slow part of f, and what is left looks
+like noise unless its rows are compared: it is similar at neighbouring rows, although hardly any
+variance is unexplained. More points would not help then, only other hyperparameters.
+"""
+
+from numpy.linalg import LinAlgError
+
+from sparsegpc._core.learning.fit import result_of
+from sparsegpc._core.learning.fit_from import LocalFit, Start, fit_from
+from sparsegpc._core.learning.hyperparameters import typical_hessian
+from sparsegpc._core.learning.more_points import NEGLIGIBLE_COST_PER_ROW, deviations_are_similar
+
+
+def misses_fast_function(model, result):
+    """Return whether deviations at neighbouring rows are similar, though points suffice."""
+    cost_per_row = result.best.posterior.residual_cost / model.total_weight
+    if result.stopped or cost_per_row >= NEGLIGIBLE_COST_PER_ROW:
+        return False
+    return deviations_are_similar(model, result)
+
+
+def fit_faster(model, result, starts, selector, bounds, limits, report=None):
+    """Fit from other starts, and return the better `FitResult`.
+
+    Parameters
+    ----------
+    model : SparseModel
+    result : FitResult
+    starts : list of ndarray of shape (P,)
+        Values of theta with short length scales.
+    selector : PivotedSelector or FixedSelector
+    bounds : ndarray of shape (P, 2)
+        Lower and upper bounds of theta.
+    limits : Limits
+    report : callable or None
+        See `fit_from`.
+    """
+    n_before = model.counts.full_evaluations
+    best = LocalFit(result.best, result.bounds, result.message, result.hessian)
+    for theta in starts:
+        start = Start(theta, None, typical_hessian(model, len(theta)))
+        try:
+            reached = best.best.objective
+            found = fit_from(model, start, selector, bounds, limits, report=report, rival=reached)
+        except LinAlgError:
+            # Rows may lie too close together for another kernel.
+            continue
+        if found.best.objective > best.best.objective:
+            best = found._replace(bounds=[*result.bounds, *found.bounds])
+        if limits.progress.stopped:
+            break
+    return result_of(model, best, limits.progress, n_before - result.full_evaluations)

@@ -1,0 +1,83 @@
+"""A search from short length scales where a fast function was taken for noise."""
+
+import numpy as np
+import pytest
+from numpy.linalg import LinAlgError
+
+from sparsegpc._core.learning import faster_functions
+from sparsegpc._core.learning.faster_functions import fit_faster, misses_fast_function
+from sparsegpc._core.learning.fit import STOPPED
+from sparsegpc._core.learning.fit_from import Limits
+from sparsegpc._core.learning.progress import Progress
+from sparsegpc._core.selection.selectors import PivotedSelector
+from tests.core.learning.fit_cases import BOUNDS, learn, make_model
+
+SLOW, FAST = np.log([1.0, 3.0]), np.log([4.0, 0.4])
+FEW_SHORT = np.array([[-3.0, 8.0], np.log([1.0, 1e2])])
+
+
+def waves(n=300, seed=0):
+    """Return a model of labels of a fast wave beside a trend."""
+    rng = np.random.RandomState(seed)
+    X = np.sort(rng.uniform(-5.0, 5.0, (n, 1)), axis=0)
+    f = X[:, 0] + 2.0 * np.sin(6.0 * X[:, 0])
+    return make_model(X, np.where(f + 0.3 * rng.randn(n) > 0.0, 1.0, -1.0))
+
+
+def slow_fit(model):
+    """Return the fit of a model with long length scales only."""
+    return learn(model, [SLOW], bounds=FEW_SHORT, choose=PivotedSelector("argmax", 100))
+
+
+def faster(model, result, starts=(FAST,), progress=None):
+    limits = Limits(50, 2, Progress() if progress is None else progress)
+    return fit_faster(model, result, list(starts), PivotedSelector("argmax", 100), BOUNDS, limits)
+
+
+def test_a_fast_function_is_missed_and_found():
+    model = waves()
+    slow = slow_fit(model)
+    assert misses_fast_function(model, slow)
+    n_before = model.counts.full_evaluations
+    found = faster(model, slow)
+    assert found.best.objective > slow.best.objective + 5.0
+    assert found.best.theta[1] < 0.0
+    assert found.bounds[: len(slow.bounds)] == slow.bounds
+    n_more = model.counts.full_evaluations - n_before
+    assert found.full_evaluations == slow.full_evaluations + n_more
+    assert not misses_fast_function(model, found)
+
+
+def test_the_fit_so_far_is_kept_if_no_start_is_better():
+    model, progress = waves(), Progress()
+    slow = slow_fit(model)
+    kept = faster(model, slow, [np.log([1e-3, 1e-2])], progress)
+    assert kept.best.objective == pytest.approx(slow.best.objective, abs=model.tol)
+    np.testing.assert_array_equal(kept.best.theta, slow.best.theta)
+    assert kept.bounds == slow.bounds
+    # The last evaluation that is reported is that of the result.
+    assert progress.history()["lower_bound"][-1] == kept.best.elbo
+
+
+def test_a_start_that_fails_does_not_end_the_fit(monkeypatch):
+    model = waves()
+    slow = slow_fit(model)
+    whole, calls = faster_functions.fit_from, []
+
+    def failing(*args, **options):
+        calls.append(args)
+        if len(calls) == 1:
+            raise LinAlgError
+        return whole(*args, **options)
+
+    monkeypatch.setattr(faster_functions, "fit_from", failing)
+    assert faster(model, slow, [FAST, FAST]).best.objective > slow.best.objective + 5.0
+    assert len(calls) == 2
+
+
+def test_nothing_is_missed_after_a_stop_or_where_points_are_too_few():
+    model = waves()
+    slow = slow_fit(model)
+    assert not misses_fast_function(model, slow._replace(stopped=True, message=STOPPED))
+    few = learn(waves(), [FAST], choose=PivotedSelector("argmax", 5))
+    assert not misses_fast_function(model, few)
