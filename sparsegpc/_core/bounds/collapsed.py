@@ -94,11 +94,7 @@ class RowSums(NamedTuple):
 
 
 def row_sums(features, sites, slack):
-    """Return the `RowSums`. Cost N M^2.
-
-    The sums are in double precision even if the features are not: the gradient magnifies errors of
-    V diag(p) V^T where Kuu is close to singular.
-    """
+    """Return the `RowSums`. Cost N M^2."""
 
     def sums(V, residual, p, b, log_scale):
         cost = p * residual

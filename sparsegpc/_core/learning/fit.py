@@ -57,8 +57,8 @@ class FitResult(NamedTuple):
     stopped the fit. ``message`` states why the fit did not converge; it is empty if it did.
     ``has_moved`` is true if the points were moved from where they were selected.
     ``full_evaluations`` counts the evaluations of the bound on all rows. ``before_removals`` is the
-    best evaluation before points were removed, or None if none were. ``hessian`` is that of the
-    `LocalFit` that ended there.
+    best evaluation before points were removed and reordered, or None without a point cost.
+    ``hessian`` is that of the `LocalFit` that ended there.
     """
 
     best: Evaluation

@@ -162,9 +162,7 @@ def _factor(model, theta, hessian):
     """Return the Cholesky factor of minus the Hessian with respect to theta, None if unknown."""
     if hessian is None or not len(theta):
         return None
-    curvature = model.total_weight * hessian.matrix
-    if model.prior is not None:
-        curvature += model.prior.curvature(theta)
+    curvature = model.total_weight * hessian.matrix + model.prior.curvature(theta)
     try:
         return cho_factor(curvature)
     except LinAlgError:

@@ -4,7 +4,7 @@ import numpy as np
 
 from sparsegpc._core.learning.constant_function import trivial_gain
 from sparsegpc._core.models.model import FEW_ROWS
-from sparsegpc._core.optimisers.learning_rates import annealed
+from sparsegpc._core.optimisers.learning_rates import cosine_annealing
 from sparsegpc._core.rows.sources import spaced_rows
 
 
@@ -51,7 +51,7 @@ def learn(
         batches = np.array_split(rng.permutation(n_rows), n_batches)
         for k, batch in enumerate(batches):
             rows = np.sort(batch)
-            rate = annealed(learning_rate, (epoch + k / n_batches) / n_epochs)
+            rate = cosine_annealing(learning_rate, (epoch + k / n_batches) / n_epochs)
             state = model.step(
                 state, X[rows], y[rows], weight[rows], n_total=n_rows, learning_rate=rate
             )

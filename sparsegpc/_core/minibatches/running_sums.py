@@ -23,7 +23,7 @@ def no_rows(n_points):
 
 
 def scaled(sums, factor):
-    """Return the `RowSums` of the same rows with weights multiplied by `factor`."""
+    """Return the `RowSums` of `factor` times as many copies of the same rows."""
     return RowSums(*(factor * part for part in sums))
 
 

@@ -122,11 +122,7 @@ class Factor:
         H = self._covariance(X, X)
         V = _whiten(self._covariance, self._Z, self._L, X)
         H = H - V.T @ V
-        if not np.isfinite(H.sum()):
-            raise LinAlgError(
-                "the kernel has values that are not finite, but all of them must be: check its "
-                "parameters, and scale the columns"
-            )
+        _refuse_infinite(H)
         block = Candidates(rows, X, V, H, self._floor[rows], self._n_points - self.size)
         # If the diagonal of a kernel disagrees with its columns, the columns decide. Otherwise a
         # spanned row would be proposed again and again.
@@ -174,11 +170,7 @@ class Factor:
             self._kdiag,
             self._precision,
         )
-        if not np.isfinite(residual).all():
-            raise LinAlgError(
-                "the kernel has values that are not finite, but all of them must be: check its "
-                "parameters, and scale the columns"
-            )
+        _refuse_infinite(residual)
         residual[self._floor == np.inf] = 0.0
         self.residual = residual
         trace = self._precision @ residual
@@ -218,6 +210,15 @@ def _block_residuals(covariance, Z, L, X, kdiag, precision):
     V = _whiten(covariance, Z, L, X)
     V *= V
     return (V @ precision,), (np.maximum(kdiag - V.sum(axis=0), 0.0),)
+
+
+def _refuse_infinite(covariance):
+    """Raise LinAlgError for values of a kernel that are not finite."""
+    if not np.isfinite(covariance).all():
+        raise LinAlgError(
+            "the kernel has values that are not finite, but all of them must be: check its "
+            "parameters, and scale the columns"
+        )
 
 
 class Candidates:

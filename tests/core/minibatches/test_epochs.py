@@ -11,7 +11,7 @@ from scipy.optimize import minimize
 from scipy.stats import norm
 
 from sparsegpc._core.minibatches.epochs import learn, solve_best
-from sparsegpc._core.optimisers.learning_rates import annealed
+from sparsegpc._core.optimisers.learning_rates import cosine_annealing
 from tests.core.minibatches.batch_cases import (
     SCALED_RBF,
     SUM_SLACK,
@@ -62,7 +62,9 @@ def test_each_epoch_visits_each_row_once(n, n_epochs, batch_size):
         assert max(sizes) - min(sizes) <= 1
         assert all((np.diff(call.rows) > 0).all() for call in epoch)
     shares = np.arange(len(calls)) / max(len(calls), 1)
-    assert_allclose([call.rate for call in calls], [annealed(0.4, share) for share in shares])
+    assert_allclose(
+        [call.rate for call in calls], [cosine_annealing(0.4, share) for share in shares]
+    )
     assert all(call.n_total == n for call in calls)
 
 

@@ -40,7 +40,7 @@ from sparsegpc._core.minibatches.running_sums import no_rows
 from sparsegpc._core.minibatches.site_batches import BatchPoint, SiteBatches
 from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.optimisers.anderson import Anderson
-from sparsegpc._core.optimisers.learning_rates import annealed
+from sparsegpc._core.optimisers.learning_rates import cosine_annealing
 from sparsegpc._core.rows import blocks
 from sparsegpc._core.rows.blocks import RowBlocks
 from sparsegpc._core.rows.unique_rows import SeparateRows
@@ -539,7 +539,7 @@ def test_a_stream_is_learned_as_it_comes():
     truth = 1.0 / (1.0 + np.exp(2.0 * data.X[:, 0]))
     state = data.start
     for step, rows in enumerate(np.split(np.arange(3000), 60)):
-        state = data.step(state, rows, learning_rate=annealed(0.1, step / 60))
+        state = data.step(state, rows, learning_rate=cosine_annealing(0.1, step / 60))
     (q,) = data.model.posteriors(state)
     V = data.features(state=state).V(0)
     # Labels of the second class fall with the first column.

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sparsegpc._core.bounds.slacks import SLACKS, SPHERICAL, sums_over_rows
 from sparsegpc._core.kernels.algebra import FiniteDifferenceKernel, Scaled
 from sparsegpc._core.kernels.families import RBF, Constant, Matern52
-from sparsegpc._core.optimisers.learning_rates import halving
+from sparsegpc._core.optimisers.learning_rates import inverse_time_decay
 from sparsegpc._core.rows import blocks
 from tests.core.helpers import free, random_problem
 from tests.core.minibatches.batch_cases import (
@@ -259,7 +259,7 @@ def test_a_stream_is_learned_as_it_comes():
     X, y, weight = wave(3000)
     state = first_state(model, np.zeros(2), 0.3, np.linspace(-3.0, 3.0, 12)[:, None])
     for step, rows in enumerate(np.split(np.arange(3000), 60)):
-        rate = halving(0.1, step)
+        rate = inverse_time_decay(0.1, step)
         state = model.step(state, X[rows], y[rows], weight[rows], learning_rate=rate)
     assert_allclose(np.exp(state.theta[-1]), 0.04, rtol=0.15)
     new = np.linspace(-2.8, 2.8, 50)[:, None]

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.testing import assert_allclose
 
 from sparsegpc._core.optimisers.adam import adam_step, no_steps
-from sparsegpc._core.optimisers.learning_rates import annealed
+from sparsegpc._core.optimisers.learning_rates import cosine_annealing
 
 
 def test_adam_is_that_of_the_paper():
@@ -30,7 +30,7 @@ def test_adam_climbs_a_hill_whatever_the_units_of_its_parameters():
     units, x, memory = np.array([1e-3, 1.0, 1e3]), np.ones(3), no_steps(3)
     for step in range(400):
         memory, direction = adam_step(memory, -units * x)
-        x = x + annealed(0.1, step / 400) * direction
+        x = x + cosine_annealing(0.1, step / 400) * direction
     assert_allclose(x, 0.0, atol=1e-2)
 
 
