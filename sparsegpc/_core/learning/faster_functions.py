@@ -9,14 +9,20 @@ from numpy.linalg import LinAlgError
 
 from sparsegpc._core.learning.fit import result_of
 from sparsegpc._core.learning.fit_from import LocalFit, Start, fit_from
+from sparsegpc._core.learning.growing_subsets import FEWEST_ROWS
 from sparsegpc._core.learning.hyperparameters import typical_hessian
 from sparsegpc._core.learning.more_points import NEGLIGIBLE_COST_PER_ROW, deviations_are_similar
 
 
 def misses_fast_function(model, result):
-    """Return whether deviations at neighbouring rows are similar, though points suffice."""
+    """Return whether deviations at neighbouring rows are similar, though points suffice.
+
+    Of many rows it is not asked: growing subsets of them have shown more than the first few rows,
+    and another search would take long.
+    """
     cost_per_row = result.best.posterior.residual_cost / model.total_weight
-    if result.stopped or cost_per_row >= NEGLIGIBLE_COST_PER_ROW:
+    is_many = len(model.weight) >= FEWEST_ROWS
+    if result.stopped or is_many or cost_per_row >= NEGLIGIBLE_COST_PER_ROW:
         return False
     return deviations_are_similar(model, result)
 

@@ -5,7 +5,13 @@ from typing import NamedTuple
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from sparsegpc._core.learning.more_points import (
+    LEAST_ERRORS,
+    NEGLIGIBLE_COST_PER_ROW,
+    neighbor_correlation,
+)
 from sparsegpc._estimators.input.validation import column_name
+from sparsegpc._estimators.kernels.named_kernels import KernelChoice
 
 # A hyperparameter is at a bound if its logarithm is this close; searches end much closer.
 AT_BOUND = 1e-3
@@ -17,6 +23,8 @@ SUSPICIOUS_JITTER = 1e-6
 COSTLY_JITTER = 1e-2
 # With so large a share of equal targets, Student-t noise may take all others for outliers.
 LARGE_SHARE = 0.3
+# The correlation of deviations at neighbouring rows from which a fit warns.
+ALIKE = 0.3
 # What is learned from half or twice as many copies of the same rows differs little.
 FAR_FROM_ONE = 2.0
 
@@ -52,6 +60,8 @@ def fit_warnings(estimator, result, problem):
             f"the bound still rises where hyperparameters meet their limits: {limits}. Widen these "
             "limits if the values are not what you expect"
         )
+    if learned and not trivial and (rough := _describe_rough(result, problem)):
+        texts.append(rough)
     if result.best.jitter > SUSPICIOUS_JITTER:
         texts.append(
             f"the covariance of the inducing points needed {result.best.jitter:.0e} of its mean "
@@ -148,6 +158,22 @@ def _describe_trivial(estimator, best):
     return f"the learned model is poor: {bound} function, though its predictions vary with X"
 
 
+def _describe_rough(result, problem):
+    """Describe a fast function that was taken for noise, or return an empty string."""
+    best, model = result.best, problem.model
+    cost_per_row = best.posterior.residual_cost / model.total_weight
+    if result.stopped or cost_per_row >= NEGLIGIBLE_COST_PER_ROW:
+        return ""
+    correlation, n_pairs = neighbor_correlation(model, best)
+    if correlation <= max(ALIKE, LEAST_ERRORS / np.sqrt(n_pairs)):
+        return ""
+    return (
+        "neighbouring rows deviate from the learned function alike, with the correlation "
+        f"{correlation:.2f}: a function that varies fast was probably taken for noise. Give a "
+        "kernel with a shorter length scale or a period, or use LocalCorrection"
+    )
+
+
 def _remedy(problem, limits, mismatch):
     """Return what may help if the learned model is no better than a constant."""
     total, n_rows = problem.model.total_weight, len(problem.model.weight)
@@ -170,6 +196,7 @@ def _remedy(problem, limits, mismatch):
 def _describe_limits(estimator, problem, best):
     """Describe the hyperparameters at their bounds, or return an empty string."""
     parts, parameters = [], problem.parameters
+    is_named = KernelChoice.of(estimator).is_named
     for value, slope, (low, high), name, column, effect in zip(
         best.theta,
         best.grad_theta,
@@ -187,6 +214,9 @@ def _describe_limits(estimator, problem, best):
             continue
         if effect and side == ("lower" if column is None else "upper"):
             # A column that has no effect of its own ends here, as it should.
+            continue
+        if is_named and isinstance(column, int) and side == "upper":
+            # Limits of kernels by name are so wide that the column is without effect there.
             continue
         if isinstance(column, int) and side == "upper":
             meaning = f"{column_name(estimator, column)} looks irrelevant"

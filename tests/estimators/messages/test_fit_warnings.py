@@ -51,6 +51,21 @@ def test_labels_of_pure_noise_are_said_to_be_constant(rng):
     assert filename == __file__
 
 
+def test_a_fast_function_that_is_taken_for_noise_is_reported(rng):
+    """With six hundred periods it is not found; with ten it is."""
+    for length, found in ((10.0, True), (600.0, False)):
+        t = np.sort(rng.uniform(0.0, length, 1500))[:, None]
+        y = 0.5 * t[:, 0] + np.sin(2.0 * np.pi * t[:, 0]) + 0.1 * rng.randn(1500)
+        texts = [text for _, text, _ in warnings_of(SparseGPRegressor(), t, y)]
+        assert any("neighbouring rows deviate" in text for text in texts) != found
+
+
+def test_columns_that_are_irrelevant_to_a_kernel_by_name_need_no_warning(rng):
+    X = rng.randn(100, 3)
+    texts = [text for _, text, _ in warnings_of(SparseGPRegressor(), X, np.sin(X[:, 0]))]
+    assert not any("looks irrelevant" in text for text in texts)
+
+
 def test_warnings_name_the_line_of_the_user_whatever_stands_between(rng):
     X, y = rng.randn(80, 2), rng.poisson(2.0, 80)
     counts = SparseGPGeneralizedRegressor(n_inducing=5, main_effects=False)
