@@ -53,8 +53,8 @@ print("chosen:", ", ".join(names[search.best_index_]))
 # %%
 # What cross-validation says
 # --------------------------
-# The mean log density of rows that the model has not seen measures predicted means and standard deviations
-# together. It takes three fits for each candidate.
+# The mean log density of rows that the model has not seen measures predicted means and standard
+# deviations together. It takes three fits for each candidate.
 
 
 def validated_density(parameters):

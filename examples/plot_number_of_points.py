@@ -2,15 +2,16 @@
 How many inducing points do I need?
 ===================================
 
-Beside the default there are four ways to choose: add points until the certificate is small, compare smaller numbers
-of points, remove points that add little, or search by cross-validation.
+Beside the default there are four ways to choose: add points until the certificate is small, compare
+smaller numbers of points, remove points that add little, or search by cross-validation.
 """
 
 # %%
 # By the certificate
 # ------------------
 # ``n_inducing="auto"`` doubles the number of points until the gap of the certificate is at most
-# ``certificate_tol`` nats per row, or until more points gain little. No rows are held out. The tolerance here is a tenth of the default.
+# ``certificate_tol`` nats per row, or until more points gain little. No rows are held out. The
+# tolerance here is a tenth of the default.
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.base import clone

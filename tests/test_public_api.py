@@ -446,7 +446,12 @@ METHODS = {
     SparseGPGeneralizedRegressor.truncate: {"n_inducing": REQUIRED, **ROWS, **ROW_ARGUMENTS},
     StochasticSparseGPGeneralizedRegressor.fit: {**ROWS, **ROW_ARGUMENTS},
     StochasticSparseGPGeneralizedRegressor.partial_fit: {**ROWS, **ROW_ARGUMENTS},
-    InducingPointSelector.fit: {"X": REQUIRED, "y": None, "sample_weight": None},
+    InducingPointSelector.fit: {
+        "X": REQUIRED,
+        "y": None,
+        "sample_weight": None,
+        "noise_variance": None,
+    },
     InducingPointSelector.transform: {"X": REQUIRED},
     BoundSearch.fit: {"X": REQUIRED, "y": REQUIRED, "sample_weight": None, "params": REQUIRED},
     BoundSearch.predict_quantiles: {"X": REQUIRED, "q": REQUIRED, "params": REQUIRED},

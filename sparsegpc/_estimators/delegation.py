@@ -73,7 +73,8 @@ class DelegatingEstimator(MetaEstimatorMixin, Estimator):
         ----------
         X : array-like of shape (n_samples, n_features)
         **params : dict
-            Arguments of its `predict`, such as ``return_std=True``.
+            Arguments of its `predict`, such as ``return_std=True``. If scikit-learn's metadata
+            routing is enabled, the estimator must request them: ``set_predict_request``.
 
         Returns
         -------
@@ -244,7 +245,8 @@ class DelegatingEstimator(MetaEstimatorMixin, Estimator):
         X : array-like of shape (n_samples, n_features)
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
         **params : dict
-            Arguments of its `score`, such as `sample_weight`.
+            Arguments of its `score`, such as `sample_weight`. If scikit-learn's metadata routing is
+            enabled, the estimator must request them: ``set_score_request``.
 
         Returns
         -------

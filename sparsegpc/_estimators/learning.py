@@ -149,11 +149,14 @@ def find_faster_function(estimator, problem, result, rng):
         return result
     if not estimator.max_iter or result.has_moved or not misses_fast_function(model, result):
         return result
+    starts = faster_starts(parameters, problem.spread, result.best.theta)
+    if not starts:
+        return result
     limits = Limits(estimator.max_iter, estimator.max_reselections, problem.progress)
     return fit_faster(
         model,
         result,
-        faster_starts(parameters, problem.spread, result.best.theta),
+        starts,
         point_selector(estimator, problem, rng),
         parameters.bounds,
         limits,

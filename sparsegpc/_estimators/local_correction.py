@@ -213,7 +213,8 @@ class LocalCorrection(DelegatingEstimator):
         if not isinstance(self.estimator, BaseSparseGP):
             raise TypeError(
                 "estimator must be a SparseGPRegressor, a SparseGPClassifier or another estimator "
-                f"of sparsegpc with all rows in fit, got a {type(self.estimator).__name__}: make "
+                "of sparsegpc that gets all rows in one call of fit, got a "
+                f"{type(self.estimator).__name__}: make "
                 "LocalCorrection of such an estimator the last step of a pipeline"
             )
         chooses = "auto" in (self.mode, self.relearn)
@@ -223,7 +224,7 @@ class LocalCorrection(DelegatingEstimator):
         if chooses and not has_density:
             raise TypeError(
                 "a choice of mode or relearn needs the method log_predictive_density, which "
-                f"{type(self.estimator).__name__} has not: set mode='both' or 'neighbors' and "
+                f"{type(self.estimator).__name__} lacks: set mode='both' or 'neighbors' and "
                 "relearn to True or False"
             )
         if getattr(self.estimator, "hyperparameters", "best") == "average":

@@ -25,7 +25,11 @@ from sparsegpc._estimators.base_estimator import Estimator, all_or_nothing
 from sparsegpc._estimators.inducing_points import METHODS, make_choice
 from sparsegpc._estimators.input.labels import validated_labels
 from sparsegpc._estimators.input.settings import row_options
-from sparsegpc._estimators.input.validation import present_rows, validated_rows
+from sparsegpc._estimators.input.validation import (
+    check_noise_variance,
+    present_rows,
+    validated_rows,
+)
 from sparsegpc._estimators.kernels.named_kernels import KERNEL_CONSTRAINTS, KernelChoice
 from sparsegpc._estimators.kernels.sklearn_kernels import adapt_kernel
 from sparsegpc._estimators.kernels.spread import measure_spread
@@ -65,7 +69,8 @@ class InducingPointSelector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, E
         rows. Larger values give fewer points; 0 chooses `n_components`, or as many as are linearly
         independent.
     weighting : {"classification"} or None, default=None
-        The weight p of each row beside its `sample_weight`. None means 1 for every row.
+        The weight p of each row. None means its `sample_weight` over its `noise_variance`, if
+        `fit` gets them, and else 1.
         "classification" fits a Gaussian process classifier with this kernel to `y` (with more than
         two classes, one per class against the rest, and sums over them) and uses its site
         precisions, which are largest near the decision boundary.
@@ -158,7 +163,7 @@ class InducingPointSelector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, E
         self.random_state = random_state
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None, sample_weight=None):
+    def fit(self, X, y=None, sample_weight=None, noise_variance=None):
         """Choose the inducing points.
 
         Parameters
@@ -168,8 +173,10 @@ class InducingPointSelector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, E
             Class labels, used only if ``weighting="classification"``.
         sample_weight : array-like of shape (n_samples,), float or None, default=None
             A weight of k has the effect of k copies of the row, and a row of weight zero is
-            ignored. For a model with known noise pass the precisions, one over the noise variances.
-            A common factor does not matter.
+            ignored.
+        noise_variance : float, array-like of shape (n_samples,) or None, default=None
+            Variance of the noise at each row, in the model that will use the points. None means 1.
+            ``weighting="classification"`` has precisions of its own, and refuses it.
 
         Returns
         -------
@@ -178,19 +185,25 @@ class InducingPointSelector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, E
         Raises
         ------
         ValueError
-            If X or `sample_weight` is not finite or has a wrong shape, or if
-            ``weighting="classification"`` and `y` is missing or has one class only.
+            If X, `sample_weight` or `noise_variance` is not finite or has a wrong shape, or if
+            ``weighting="classification"`` and `y` is missing or has one class only, or
+            `noise_variance` is given.
         numpy.linalg.LinAlgError
             If the kernel is not positive semi-definite.
         MemoryError
             If a model with so many inducing points does not fit into memory.
         """
         with all_or_nothing(self), single_threaded_blas():
-            self._fit(X, y, sample_weight)
+            self._fit(X, y, sample_weight, noise_variance)
         return self
 
-    def _fit(self, X, y, sample_weight):
+    def _fit(self, X, y, sample_weight, noise_variance):
         if self.weighting == "classification":
+            if noise_variance is not None:
+                raise ValueError(
+                    'noise_variance must be None with weighting="classification", which learns the '
+                    "precisions: leave one of them out"
+                )
             if y is None:
                 raise ValueError(
                     'weighting="classification" requires y to be passed, but the target y is None: '
@@ -199,6 +212,9 @@ class InducingPointSelector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, E
             X, y = validated_labels(self, X, y)
         else:
             X, y = validated_rows(self, X), np.zeros(_num_samples(X))
+        noise = np.ones(_num_samples(X))
+        if noise_variance is not None:
+            noise = check_noise_variance(noise_variance, len(noise), 1)[0]
         X, y, weight, places = present_rows(X, y, sample_weight)
         targets = [] if self.weighting is None else _one_against_rest(y)
         rows = unique_rows(X, weight)
@@ -217,7 +233,9 @@ class InducingPointSelector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, E
             check_random_state(self.random_state),
         )
         candidates = CandidateRows(rows.X, float(rows.weight.sum()), row_options())
-        precision = self._precision(adapted, candidates, rows, targets)
+        precision = rows.total(weight / noise[places])
+        if self.weighting == "classification":
+            precision = self._learned_precision(adapted, candidates, rows, targets)
         chosen = choose(adapted.kernel, adapted.theta, candidates, precision)
         factor, _ = factor_inducing(adapted.kernel, adapted.theta, chosen.Z)
         self._Luu, self.jitter_ = factor
@@ -228,10 +246,8 @@ class InducingPointSelector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, E
             self.inducing_indices_ = places[rows.first[chosen.indices]]
             self.traces_, self.costs_ = chosen.selection.traces, chosen.selection.costs
 
-    def _precision(self, adapted, candidates, rows, targets):
-        """Return the weight p of each merged row; `targets` are those of "classification"."""
-        if self.weighting is None:
-            return rows.weight
+    def _learned_precision(self, adapted, candidates, rows, targets):
+        """Return the weight p of each merged row, summed over the classifiers of `targets`."""
         total, kernel, theta = np.zeros(len(rows.weight)), adapted.kernel, adapted.theta
         choose = PivotedSelector("argmax", self.n_components, self.tol)
         for target in targets:

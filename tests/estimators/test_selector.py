@@ -393,6 +393,30 @@ def test_a_weight_has_the_effect_of_copies(method, weighting, two_classes, rng):
         assert_allclose(weighted.costs_, repeated.costs_, rtol=1e-9)
 
 
+def test_the_noise_variance_divides_the_weights(X, rng):
+    kernel, noise, weight = KERNELS["rbf"], rng.uniform(0.1, 10.0, 40), rng.uniform(0.5, 2.0, 40)
+    precision = weight / noise
+    scaled = np.sqrt(precision)[:, None] * kernel(X) * np.sqrt(precision)
+    _, pivots, _, _ = dpstrf(scaled, lower=1)
+    fitted = selector("hgv", kernel).fit(X, sample_weight=weight, noise_variance=noise)
+    assert_array_equal(fitted.inducing_indices_, pivots[:12] - 1)
+    left = precision * residuals(kernel, X, fitted.inducing_points_)
+    assert_allclose(fitted.traces_[-1], left.sum(), rtol=1e-6)
+    assert_allclose(fitted.costs_[-1], 0.5 * left.sum() / weight.sum(), rtol=1e-6)
+
+
+def test_less_noise_needs_more_points(X):
+    n_points = [
+        len(selector("hgv", RBF(0.5), n_components=40, tol=1e-2).fit(X, noise_variance=v).traces_)
+        for v in (10.0, 1.0, 0.01)
+    ]
+    assert n_points == sorted(set(n_points))
+    with pytest.raises(ValueError, match="noise_variance must be None with weighting"):
+        selector(weighting="classification").fit(X, X[:, 0] > 0.0, noise_variance=1.0)
+    with pytest.raises(ValueError, match="noise_variance must be a number or have the shape"):
+        selector().fit(X, noise_variance=np.ones(3))
+
+
 def test_weights_are_split_with_the_rows_in_cross_validation(X, rng):
     weight = rng.uniform(0.1, 10.0, 40)
     with config_context(enable_metadata_routing=True):

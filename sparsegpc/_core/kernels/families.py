@@ -137,13 +137,16 @@ class Stationary:
         parts = strips(*K.shape)
         near = []
         for part in parts:
-            s = np.matmul(left[part], right.T, out=(K if distances is None else distances)[part])
-            np.maximum(s, 0.0, out=s)
+            s, pairs = (K if distances is None else distances)[part], None
             if self.by_differences:
                 s[:] = _all_squared_distances(Zs[part], Xs)
-            near.append(None if self.by_differences else _near_pairs(s, zz[part], xx, self.far))
-            if near[-1] is not None:
-                s[near[-1]] = _squared_distances(Zs[part], Xs, near[-1])
+            else:
+                np.matmul(left[part], right.T, out=s)
+                np.maximum(s, 0.0, out=s)
+                pairs = _near_pairs(s, zz[part], xx, self.far)
+            near.append(pairs)
+            if pairs is not None:
+                s[pairs] = _squared_distances(Zs[part], Xs, pairs)
             if Z is X:
                 s[np.arange(len(s)), np.arange(part.start, part.start + len(s))] = 0.0
             np.multiply(self.radial(s, extra), scale, out=K[part])

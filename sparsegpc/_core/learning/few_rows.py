@@ -128,7 +128,11 @@ class FewRows:
         return found is None or best.end.elbo - found.elbo > len(theta)
 
     def _promised(self, climb):
-        """Return the objective that the quadratic model at the end of a climb promises."""
+        """Return the objective that the quadratic model at the end of a climb promises.
+
+        The step to its maximum may be long: promises are compared with each other, and a search
+        that does not keep its own ends early.
+        """
         end, scale = climb.end, self._model.total_weight
         if end.grad_theta is None:
             return climb.objective

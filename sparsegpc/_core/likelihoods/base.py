@@ -233,23 +233,29 @@ class Likelihood:
 
         If there is no maximum, they are at most `LARGEST_CONSTANT`.
         """
-        first = self._best_constants_below(LARGEST_CONSTANT, y, weight)
-        found, largest = first, LARGEST_CONSTANT
-        for larger in LARGER_CONSTANTS:
+        zeros = np.zeros(self.n_functions)
+        first = found = self._best_constants_below(LARGEST_CONSTANT, zeros, y, weight)
+        if np.abs(first).max() < LARGEST_CONSTANT:
+            return first
+        for largest in LARGER_CONSTANTS:
+            # The likelihood may overflow on the way.
+            with np.errstate(over="ignore", invalid="ignore"):
+                found = self._best_constants_below(largest, found, y, weight)
+                value = self._expect_constants(found, y, weight).value.sum()
             if np.abs(found).max() < largest:
-                return found
-            found, largest = self._best_constants_below(larger, y, weight), larger
-        return found if np.abs(found).max() < largest else first
+                least = self._expect_constants(first, y, weight).value.sum()
+                is_better = np.isfinite(value) and value > least + 1e-6 * abs(least)
+                return found if is_better else first
+        return first
 
-    def _best_constants_below(self, largest, y, weight):
-        """Return the best constants between -`largest` and `largest`."""
+    def _best_constants_below(self, largest, start, y, weight):
+        """Return the best constants between -`largest` and `largest`, from a start (K,)."""
 
         def negative(constants):
             expected = self._expect_constants(constants, y, weight)
             return -float(expected.value.sum()), -expected.slope.sum(axis=1)
 
         limits = [(-largest, largest)] * self.n_functions
-        start = np.zeros(self.n_functions)
         options = {"maxiter": 50}
         return minimize(negative, start, jac=True, bounds=limits, options=options).x
 

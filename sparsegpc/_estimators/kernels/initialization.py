@@ -66,28 +66,37 @@ def start_values(adapted, spread):
     shortest = min(CLOSEST ** (1.0 / n_varying), (2.0 * n_varying) ** -0.5)
     n_factors = 1 + int(-np.log(shortest) / np.log(3))
     factors = np.geomspace(1.0, shortest, 1 + n_factors) if lengths else [1.0]
+    candidates = []
     for factor in factors:
         theta = adapted.rescaled.copy()
         theta[lengths] = np.log(factor * typical)
-        theta = np.clip(theta, *adapted.bounds.T)
-        if all(np.abs(theta - start).max() > 0.1 for start in starts):
-            starts.append(theta)
-    if lengths and adapted.to_little_noise.any():
-        starts.append(np.clip(theta + adapted.to_little_noise, *adapted.bounds.T))
-    return starts
+        candidates.append(theta)
+    if lengths:
+        candidates.append(candidates[-1] + adapted.to_little_noise)
+    return starts + _unlike(starts, candidates, adapted.bounds)
+
+
+def _unlike(given, candidates, bounds):
+    """Return the candidates, moved into the bounds, that are not near a given theta or others."""
+    found = []
+    for theta in candidates:
+        moved = np.clip(theta, *bounds.T)
+        if all(np.abs(moved - other).max() > 0.1 for other in [*given, *found]):
+            found.append(moved)
+    return found
 
 
 def faster_starts(adapted, spread, theta):
-    """Return two starts for functions that vary faster than with the learned `theta`.
+    """Return up to two starts for functions that vary faster than with the learned `theta`.
 
     The first has its other values, and its length scales where these are shorter than the shortest
-    of `start_values`; the second is the last of `start_values`.
+    of `start_values`; the second is the last of `start_values`. Those near `theta` are left out.
     """
     shortest = start_values(adapted, spread)[-1]
     lengths, _ = _typical_lengths(adapted, spread)
     faster = theta.copy()
     faster[lengths] = np.minimum(theta[lengths], shortest[lengths])
-    return [faster, shortest]
+    return _unlike([theta], [faster, shortest], adapted.bounds)
 
 
 def weak_prior(adapted, spread):

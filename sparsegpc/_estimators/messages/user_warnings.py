@@ -1,5 +1,6 @@
 """Warnings that name the line of the user's code that called the package."""
 
+import os
 import sys
 import warnings
 from pathlib import Path
@@ -7,7 +8,9 @@ from pathlib import Path
 import sklearn
 
 # Calls from within these folders are passed over.
-LIBRARIES = str(Path(__file__).parents[2]), str(Path(sklearn.__file__).parent)
+LIBRARIES = tuple(
+    f"{folder}{os.sep}" for folder in (Path(__file__).parents[2], Path(sklearn.__file__).parent)
+)
 
 
 def warn_user(message, category=None):

@@ -52,8 +52,10 @@ def _columns(X):
 
 def _kind_of_column(column):
     """Return what a column of a frame holds, or None; objects that are all numbers are numbers."""
-    if _is_object(column.dtype) and _are_numbers(column[column.notna()]):
-        return "numbers"
+    # A column without any value might hold text in other rows.
+    if _is_object(column.dtype) and column.notna().any():
+        values = column[column.notna()]
+        return "numbers" if _are_numbers(values) else "categories"
     return _kind(column.dtype)
 
 
@@ -110,8 +112,16 @@ def _level(value):
     return str(int(value) if is_whole else value)
 
 
+def _as_float(value):
+    """Return an object as a float, nan for one that is missing or no number, such as text."""
+    is_number = isinstance(value, numbers.Number) and not isinstance(value, complex)
+    return float(value) if is_number else np.nan
+
+
 class Numbers(OneToOneFeatureMixin, TransformerMixin, Estimator):
     """Convert columns of numbers and booleans to floats, with nan for every missing value.
+
+    Text counts as missing: new rows may have it where those of `fit` have numbers only.
 
     Attributes
     ----------
@@ -132,7 +142,7 @@ class Numbers(OneToOneFeatureMixin, TransformerMixin, Estimator):
         if len(new):
             names = ", ".join(column_name(self, column) for column in new[:3])
             warn_user(
-                f"values are missing in {names}, but in no row of fit: the median takes their "
+                f"numbers are missing in {names}, but in no row of fit: the median takes their "
                 "place, and predictions are as certain as if it had been observed; fill the values "
                 "in, or fit to rows where some are missing",
                 UserWarning,
@@ -142,9 +152,9 @@ class Numbers(OneToOneFeatureMixin, TransformerMixin, Estimator):
     def _floats(self, X, reset):
         objects = [k for k, dtype in enumerate(getattr(X, "dtypes", [])) if _is_object(dtype)]
         if objects:
-            # pandas' missing values of objects are no floats.
             X = X.copy()
             for k in objects:
-                column = X.iloc[:, k]
-                X.isetitem(k, column.where(column.notna(), np.nan).astype(np.float64))
+                X.isetitem(k, [_as_float(value) for value in X.iloc[:, k]])
+        elif _is_object(getattr(X, "dtype", None)):
+            X = np.vectorize(_as_float, otypes=[np.float64])(X)
         return validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan", reset=reset)

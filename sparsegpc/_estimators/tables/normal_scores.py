@@ -131,6 +131,11 @@ class NormalScores(OneToOneFeatureMixin, TransformerMixin, Estimator):
         Returns
         -------
         values : ndarray of shape (n_samples, n_features)
+
+        Raises
+        ------
+        ValueError
+            If X has another number of columns than in `fit`, or holds infinite values.
         """
         check_is_fitted(self)
         X = check_array(X, dtype=np.float64, ensure_all_finite="allow-nan", input_name="X")

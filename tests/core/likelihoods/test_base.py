@@ -655,6 +655,15 @@ def test_constants_of_targets_far_from_zero_are_found():
     assert UnitNoise().constant_bound(y, np.ones(50)) == pytest.approx(expected, rel=1e-9)
 
 
+@pytest.mark.parametrize("level", [1e12, 1e14, 1e18])
+def test_constants_of_large_counts_are_found(level):
+    """On the way the rate overflows."""
+    y = np.full(50, level)
+    found = Counts()._best_constants(y, np.ones(50))
+    assert found[0] == pytest.approx(np.log(level), rel=1e-6)
+    assert np.isfinite(Counts().constant_bound(y, np.ones(50)))
+
+
 @pytest.mark.parametrize(
     ("likelihood", "at"),
     [

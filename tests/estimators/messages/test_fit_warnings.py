@@ -1,6 +1,7 @@
 """What a fit warns of, to whom, and in which words."""
 
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+import sparsegpc
 from sparsegpc import (
     BoundSearch,
     HomoscedasticNoise,
@@ -22,6 +24,7 @@ from sparsegpc import (
     StochasticSparseGPRegressor,
 )
 from sparsegpc._estimators.messages.fit_warnings import FitWarning, merge_classes
+from sparsegpc._estimators.messages.user_warnings import LIBRARIES
 from tests.estimators import many_classes, regression, two_classes
 
 
@@ -79,6 +82,12 @@ def test_warnings_name_the_line_of_the_user_whatever_stands_between(rng):
         found = warnings_of(model, X, y)
         assert found
         assert {filename for *_, filename in found} == {__file__}
+
+
+def test_a_folder_whose_name_begins_like_that_of_the_package_is_a_users():
+    folder = Path(sparsegpc.__file__).parent
+    assert str(folder / "kernels" / "one.py").startswith(LIBRARIES)
+    assert not str(folder.with_name("sparsegpc_study") / "one.py").startswith(LIBRARIES)
 
 
 @pytest.mark.parametrize(("length_scales", "is_named"), [("common", True), ("tied", False)])

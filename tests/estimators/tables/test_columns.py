@@ -44,6 +44,7 @@ def test_columns_of_pandas_are_told_apart_by_dtype():
             "floats": pandas.Series([pandas.NA, 1.5], dtype=object),
             "string": pandas.array(["a", pandas.NA], dtype="string"),
             "category": pandas.Categorical([1, 2]),
+            "empty": pandas.Series([None, None], dtype=object),
         }
     )
     assert number_columns(frame) == [
@@ -55,7 +56,7 @@ def test_columns_of_pandas_are_told_apart_by_dtype():
         "decimal",
         "floats",
     ]
-    assert category_columns(frame) == ["object", "string", "category"]
+    assert category_columns(frame) == ["object", "string", "category", "empty"]
 
 
 def test_columns_of_polars_are_told_apart_by_dtype():
@@ -133,5 +134,5 @@ def test_values_that_are_missing_only_in_new_rows_are_reported():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         numbers.transform(frame)
-    with pytest.warns(UserWarning, match="values are missing in column 'a', but in no row of fit"):
+    with pytest.warns(UserWarning, match="numbers are missing in column 'a', but in no row of fit"):
         numbers.transform(frame * np.nan)

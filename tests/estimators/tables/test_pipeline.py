@@ -206,6 +206,20 @@ def test_columns_without_a_value_are_dropped_in_silence(rng):
     assert list(model[:-1].get_feature_names_out()) == ["numbers__a"]
 
 
+def test_new_rows_may_hold_what_those_of_fit_did_not(rng):
+    """Text in a column that was empty, or that held numbers."""
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"a": rng.normal(size=40), "note": [None] * 40, "code": [7, 8] * 20})
+    frame["code"] = frame["code"].astype(object)
+    model = tabular_pipeline("regressor", search=False).set_params(model=SparseGPRegressor(**QUICK))
+    model.fit(frame, frame["a"] + 0.1 * rng.normal(size=40))
+    new = pandas.DataFrame({"a": [0.0], "note": ["text"], "code": [7]})
+    assert np.isfinite(model.predict(new)).all()
+    new["code"] = pandas.Series(["7b"], dtype=object)
+    with pytest.warns(UserWarning, match="numbers are missing in column 'code'"):
+        assert np.isfinite(model.predict(new)).all()
+
+
 def test_objects_that_are_numbers_and_levels_of_mixed_types_are_used(rng):
     pandas = pytest.importorskip("pandas")
     price = [Decimal(k) / 7 for k in range(60)]
