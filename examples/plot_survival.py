@@ -35,8 +35,9 @@ print(f"{(~event).mean():.0%} of {len(time)} machines still ran")
 # %%
 # Which distribution?
 # -------------------
-# Both are bounds on the log density of the same data, so the higher one belongs to the more probable
-# model. The shape of the Weibull distribution was 2; a shape above 1 means that machines wear out.
+# Both are bounds on the log density of the same data, so the higher one belongs to the more
+# probable model. The shape of the Weibull distribution was 2; a shape above 1 means that machines
+# wear out.
 models = {
     name: SparseGPGeneralizedRegressor(likelihood=name).fit(X, time, event=event)
     for name in ("weibull", "log-normal")
