@@ -42,6 +42,9 @@ FIRST_ITERATIONS, FIRST_GAIN = 12, 1.0
 # The curvature of the bound in the hyperparameters of an effect, in nats per row, where effects are
 # added to a fit; and the share of the variance that the interaction has where it is weak.
 EFFECT_CURVATURE, WEAK_SHARE = 1e-3, 0.1
+# Sums of effects begin at the usual length scales and at this fraction of them: the season in a
+# column of times is fast.
+SHORT_LENGTH = 0.2
 
 
 class Decision(NamedTuple):
@@ -90,7 +93,9 @@ def decide_main_effects(estimator, problem_of, rng):
     part, simple = _part(problem), _simple(estimator)
     found = search(simple, part, rng)
     plain, climbed = found.result, None
-    if not (plain.trivial or (plain.stopped and is_open)):
+    # From a constant function there is nothing to add to, and only a sum of effects is tried.
+    may_climb = is_open or not plain.trivial
+    if may_climb and not (plain.stopped and is_open):
         richer, place = _part(problem_of(with_effects)), part.model.kernel.n_params
         needed = plain.best.objective + FIRST_GAIN if is_open else -np.inf
         climbed = _climb(simple, richer, plain, place, needed, rng)
@@ -163,9 +168,10 @@ def _is_better(estimator, climbed, richer, plain, part):
 def _climb(estimator, problem, plain, place, needed, rng):
     """Return the `LocalFit` of a climb with main effects, or None if it fails.
 
-    One begins at the fit without them, where they are small, and another at a sum of effects, where
-    the interaction is weak, since either may end at a far lower maximum than the other. After a few
-    iterations the better one goes on if its objective is above `needed`.
+    One begins at the fit without them, where they are small, unless that is a constant function,
+    and two at a sum of effects, where the interaction is weak, since each may end at a far lower
+    maximum than another. After a few iterations the best one goes on if its objective is above
+    `needed`.
 
     Parameters
     ----------
@@ -189,10 +195,14 @@ def _climb(estimator, problem, plain, place, needed, rng):
             return None
 
     limits = Limits(min(FIRST_ITERATIONS, estimator.max_iter), 0, progress)
-    found = climb(_nested_start(problem, plain, place), limits, plain.best.points, needed)
-    if not progress.stopped:
+    found = None
+    if not plain.trivial:
+        found = climb(_nested_start(problem, plain, place), limits, plain.best.points, needed)
+    for share in (1.0, SHORT_LENGTH):
+        if progress.stopped:
+            break
         rival = needed if found is None else max(needed, found.best.objective)
-        other = climb(_additive_start(problem, plain.best, place), limits, rival=rival)
+        other = climb(_additive_start(problem, plain, place, share), limits, rival=rival)
         found = max(filter(None, (found, other)), key=lambda fit: fit.best.objective, default=None)
     if found is None or found.best.objective <= needed or progress.stopped:
         return found
@@ -213,16 +223,26 @@ def _nested_start(problem, plain, place):
     return Start(theta, best.states, hessian)
 
 
-def _additive_start(problem, plain, place):
+def _additive_start(problem, plain, place, share):
     """Return the `Start` at a sum of effects, to which a weak interaction is added.
 
-    `plain` is the best `Evaluation` without main effects.
+    `plain` is the `FitResult` without main effects. The length scales of the effects are the usual
+    ones times `share`.
     """
-    interaction, variance = problem.parameters.rescaled[:place].copy(), _variance(problem, plain)
-    # A named kernel begins with the variance of the interaction.
+    parameters, best, states = problem.parameters, plain.best, plain.best.states
+    interaction, end = parameters.rescaled[:place].copy(), problem.model.kernel.n_params
+    variance = _variance(problem, best)
+    if plain.trivial:
+        # A named kernel begins with the variance of the interaction.
+        variance, states = np.exp(interaction[0]), None
     interaction[0] = np.log(WEAK_SHARE * variance)
-    theta = _with_effects(problem, plain, place, interaction, variance)
-    return Start(theta, plain.states, typical_hessian(problem.model, len(theta)))
+    theta = _with_effects(problem, best, place, interaction, variance)
+    if plain.trivial:
+        theta[end:] = parameters.rescaled[end:]
+    are_lengths = [column is not None for column in parameters.columns[place:end]]
+    theta[place:end][are_lengths] += np.log(share)
+    theta = np.clip(theta, *parameters.bounds.T)
+    return Start(theta, states, typical_hessian(problem.model, len(theta)))
 
 
 def _with_effects(problem, plain, place, interaction, variance):

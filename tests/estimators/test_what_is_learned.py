@@ -6,6 +6,7 @@ from sklearn import clone, config_context
 from sklearn.datasets import make_friedman1
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RBF
+from sklearn.metrics import r2_score
 
 from sparsegpc import (
     SparseGPClassifier,
@@ -40,6 +41,7 @@ def test_a_season_beside_a_trend_is_not_taken_for_noise(estimator, slope, rng):
     assert np.sqrt(np.mean((fitted.predict(X) - f - 10.0) ** 2)) < 0.15
 
 
+@pytest.mark.filterwarnings("ignore:neighbouring rows deviate")
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_a_season_of_counts_or_labels_beside_a_trend_is_found(seed):
     """What is left is similar at neighbouring rows, although hardly any variance is unexplained."""
@@ -54,6 +56,45 @@ def test_a_season_of_counts_or_labels_beside_a_trend_is_found(seed):
         fitted = SparseGPClassifier(n_inducing=n_inducing).fit(X, labels)
         given = SparseGPClassifier(20.0 * RBF(0.4), n_inducing=n_inducing).fit(X, labels)
         assert fitted.lower_bound_ > given.lower_bound_ - 2.0
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_a_cycle_in_one_column_beside_another_is_found(seed):
+    """As a main effect whose length scale is a fiftieth of the column's range."""
+    rng = np.random.RandomState(seed)
+    X = np.column_stack([rng.uniform(0.0, 30.0, 400), rng.uniform(10.0, 30.0, 400)])
+    f = np.sin(2.0 * np.pi * X[:, 0]) + 0.01 * (X[:, 1] - 20.0) ** 2
+    fitted = SparseGPRegressor().fit(X, f + 0.3 * rng.randn(400))
+    assert np.sqrt(np.mean((fitted.predict(X) - f) ** 2)) < 0.25
+
+
+@pytest.mark.parametrize("seed", [0, 2])
+def test_effects_are_found_where_a_function_of_all_columns_is_not(seed):
+    """The fit without main effects ends at a constant function."""
+    rng = np.random.RandomState(seed)
+    X = rng.uniform(-1.0, 1.0, (300, 10))
+    f = np.sin(7.0 * X + np.arange(10.0)).sum(axis=1)
+    y = f + 0.4 * rng.randn(300)
+    fitted = SparseGPRegressor().fit(X[:200], y[:200])
+    assert r2_score(f[200:], fitted.predict(X[200:])) > 0.8
+
+
+def test_a_week_in_a_year_of_days_is_found():
+    """It is faster than what a twentieth of the rows tell."""
+    x = np.arange(400.0)[:, None]
+    f = 2.0 * np.sin(x[:, 0] / 150.0) + 0.8 * np.sin(2.0 * np.pi * x[:, 0] / 7.0)
+    y = f + 0.3 * np.random.RandomState(0).randn(400)
+    fitted = SparseGPRegressor().fit(x, y)
+    assert np.sqrt(np.mean((fitted.predict(x) - f) ** 2)) < 0.25
+
+
+def test_a_search_goes_on_after_a_step_over_an_edge():
+    rng = np.random.RandomState(1401)
+    x = rng.uniform(0.0, 10.0, 400)[:, None]
+    y = np.sin(x[:, 0]) + 0.3 * np.cos(5.0 * x[:, 0]) + 1e-4 * rng.randn(400)
+    fitted = SparseGPRegressor(warm_start=True).fit(x, y)
+    reached = fitted.lower_bound_
+    assert fitted.fit(x, y).lower_bound_ < reached + 1.0
 
 
 @pytest.mark.parametrize("main_effects", [False, True])

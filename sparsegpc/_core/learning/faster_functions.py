@@ -5,26 +5,43 @@ like noise unless its rows are compared: it is similar at neighbouring rows, alt
 variance is unexplained. More points would not help then, only other hyperparameters.
 """
 
+import numpy as np
 from numpy.linalg import LinAlgError
 
 from sparsegpc._core.learning.fit import result_of
 from sparsegpc._core.learning.fit_from import LocalFit, Start, fit_from
 from sparsegpc._core.learning.growing_subsets import FEWEST_ROWS
 from sparsegpc._core.learning.hyperparameters import typical_hessian
-from sparsegpc._core.learning.more_points import NEGLIGIBLE_COST_PER_ROW, deviations_are_similar
+from sparsegpc._core.learning.more_points import (
+    LEAST_CORRELATION,
+    LEAST_ERRORS,
+    NEGLIGIBLE_COST_PER_ROW,
+    neighbor_correlation,
+)
+
+
+def missed_correlation(model, result):
+    """Return the correlation of deviations at neighbouring rows that a faster function explains.
+
+    It is zero where points are too few, which has another remedy, and where it is not significant.
+    Small deviations count less.
+    """
+    cost_per_row = result.best.posterior.residual_cost / model.total_weight
+    if result.stopped or cost_per_row >= NEGLIGIBLE_COST_PER_ROW:
+        return 0.0
+    correlation, n_pairs, size = neighbor_correlation(model, result.best)
+    is_significant = correlation > LEAST_ERRORS / np.sqrt(n_pairs)
+    return correlation * min(size, 1.0) if is_significant else 0.0
 
 
 def misses_fast_function(model, result):
-    """Return whether deviations at neighbouring rows are similar, though points suffice.
+    """Return whether another search may find a faster function.
 
     Of many rows it is not asked: growing subsets of them have shown more than the first few rows,
     and another search would take long.
     """
-    cost_per_row = result.best.posterior.residual_cost / model.total_weight
     is_many = len(model.weight) >= FEWEST_ROWS
-    if result.stopped or is_many or cost_per_row >= NEGLIGIBLE_COST_PER_ROW:
-        return False
-    return deviations_are_similar(model, result)
+    return not is_many and missed_correlation(model, result) > LEAST_CORRELATION
 
 
 def fit_faster(model, result, starts, selector, bounds, limits, report=None):

@@ -1,6 +1,7 @@
 """Go on with more inducing points, or better ones, where the first ones are too few."""
 
 from math import isqrt
+from typing import NamedTuple
 
 import numpy as np
 from numpy.linalg import LinAlgError
@@ -51,12 +52,25 @@ def are_too_few(model, result):
 
 def deviations_are_similar(model, result):
     """Return whether neighbouring rows deviate from the mean of a `FitResult` alike."""
-    correlation, n_pairs = neighbor_correlation(model, result.best)
+    correlation, n_pairs, _ = neighbor_correlation(model, result.best)
     return correlation > max(LEAST_CORRELATION, LEAST_ERRORS / np.sqrt(n_pairs))
 
 
+class NeighborCorrelation(NamedTuple):
+    """The correlation of the deviations at neighbouring rows, and the number of pairs of rows.
+
+    ``size`` is the mean square of the deviations over the mean precision of their sites. It is
+    about one if the likelihood suits the data, and far below one where f leaves hardly any
+    deviation, as for separable classes.
+    """
+
+    correlation: float
+    n_pairs: int
+    size: float
+
+
 def neighbor_correlation(model, evaluation):
-    r"""Return the correlation of the deviations at neighbouring rows, and the number of pairs.
+    r"""Return the `NeighborCorrelation` of an `Evaluation`.
 
     The deviations are the slopes of the expected log likelihood, :math:`b_n - p_n m_n` with the
     sites' shift b and precision p and the mean m of f. With Gaussian noise they are the residuals
@@ -77,8 +91,11 @@ def neighbor_correlation(model, evaluation):
         )
 
     here, there = slopes(chosen), slopes(neighbors)
+    precision = sum(s.sites.precision[candidates[chosen]].sum() for s in evaluation.solutions)
     # Where nothing deviates from the mean, there is no correlation.
-    return float((here * there).sum()) / max(float((here**2).sum()), TINY), len(chosen)
+    square = max(float((here**2).sum()), TINY)
+    correlation = float((here * there).sum()) / square
+    return NeighborCorrelation(correlation, len(chosen), square / max(float(precision), TINY))
 
 
 def nearest_rows(model, theta, X, chosen):

@@ -7,6 +7,9 @@ from numpy.linalg import LinAlgError
 
 # After so many updates of a guess, what a step promises says whether a search may still win.
 FEW_UPDATES = 5
+# The most that the slope along a step can fall, as a multiple of itself. After a step over an edge
+# it falls by far more, and steps of a Hessian that believed it would be too short to promise much.
+MOST_FALL = 10.0
 
 
 class Maximum(NamedTuple):
@@ -237,6 +240,9 @@ def maximize_bfgs(
         fall = current.gradient - trial.gradient
         if known is not None:
             fall = fall - (known.gradient(current.x) - known.gradient(trial.x))
+        most = MOST_FALL * float(current.gradient @ step)
+        if float(fall @ step) > most > 0.0:
+            fall = fall * (most / float(fall @ step))
         hessian.update(step, fall / scale)
         if gain < poor * expected:
             longest = 0.5 * length

@@ -10,6 +10,8 @@ from sparsegpc.kernels import MainEffects
 # The shortest start is about the distance within which a row has this fraction of the others.
 CLOSEST = 1 / 20
 PRIOR_DEVIATION = 1.0
+# A faster start than these is about the distance of a row to so many nearest ones.
+NEAREST = 4
 # Length scales to try for columns that were pruned, in deviations of the column.
 SHORTER = (0.3, 0.5, 1.0, 3.0)
 
@@ -87,16 +89,27 @@ def _unlike(given, candidates, bounds):
 
 
 def faster_starts(adapted, spread, theta):
-    """Return up to two starts for functions that vary faster than with the learned `theta`.
+    """Return up to four starts for functions that vary faster than with the learned `theta`.
 
     The first has its other values, and its length scales where these are shorter than the shortest
-    of `start_values`; the second is the last of `start_values`. Those near `theta` are left out.
+    of `start_values`; the second is the last of `start_values`. The others are these two with
+    length scales as short as the distances to the nearest rows, if columns were filled evenly.
+    Those near `theta` or another are left out.
     """
     shortest = start_values(adapted, spread)[-1]
-    lengths, _ = _typical_lengths(adapted, spread)
-    faster = theta.copy()
-    faster[lengths] = np.minimum(theta[lengths], shortest[lengths])
-    return _unlike([theta], [faster, shortest], adapted.bounds)
+    lengths, typical = _typical_lengths(adapted, spread)
+    n_columns = [
+        1 if isinstance(adapted.effects[k], type) else max(1, int(spread.varies.sum()))
+        for k in lengths
+    ]
+    nearest = np.log(typical) + np.log(min(1.0, NEAREST / spread.n_rows)) / np.array(n_columns)
+    found = []
+    for limit in (shortest[lengths], np.minimum(shortest[lengths], nearest)):
+        for other in (theta, shortest):
+            start = other.copy()
+            start[lengths] = np.minimum(other[lengths], limit)
+            found.append(start)
+    return _unlike([theta], found, adapted.bounds)
 
 
 def weak_prior(adapted, spread):

@@ -5,11 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from sparsegpc._core.learning.more_points import (
-    LEAST_ERRORS,
-    NEGLIGIBLE_COST_PER_ROW,
-    neighbor_correlation,
-)
+from sparsegpc._core.learning.faster_functions import missed_correlation
 from sparsegpc._estimators.input.validation import column_name
 from sparsegpc._estimators.kernels.named_kernels import KernelChoice
 
@@ -60,7 +56,8 @@ def fit_warnings(estimator, result, problem):
             f"the bound still rises where hyperparameters meet their limits: {limits}. Widen these "
             "limits if the values are not what you expect"
         )
-    if learned and not trivial and (rough := _describe_rough(result, problem)):
+    has_cause = trivial or limits or mismatch
+    if learned and not has_cause and (rough := _describe_rough(result, problem)):
         texts.append(rough)
     if result.best.jitter > SUSPICIOUS_JITTER:
         texts.append(
@@ -160,12 +157,8 @@ def _describe_trivial(estimator, best):
 
 def _describe_rough(result, problem):
     """Describe a fast function that was taken for noise, or return an empty string."""
-    best, model = result.best, problem.model
-    cost_per_row = best.posterior.residual_cost / model.total_weight
-    if result.stopped or cost_per_row >= NEGLIGIBLE_COST_PER_ROW:
-        return ""
-    correlation, n_pairs = neighbor_correlation(model, best)
-    if correlation <= max(ALIKE, LEAST_ERRORS / np.sqrt(n_pairs)):
+    correlation = missed_correlation(problem.model, result)
+    if correlation <= ALIKE:
         return ""
     return (
         "neighbouring rows deviate from the learned function alike, with the correlation "

@@ -150,7 +150,8 @@ def test_neighbors_that_deviate_alike_show_that_points_are_missing():
         (site,) = [solution.sites for solution in few.best.solutions]
         slope = 0.5 * y - site.precision * few.best.posterior.moments(X)[0][0]
         expected = slope @ slope[distance.argmin(axis=1)] / (slope @ slope)
-        assert found[-1] == (pytest.approx(expected, abs=1e-6), 600)
+        size = slope @ slope / site.precision.sum()
+        assert found[-1] == (pytest.approx(expected, abs=1e-6), 600, pytest.approx(size, rel=1e-6))
         assert are_too_few(model, few) == f.any()
         # Twenty points leave nothing unexplained at these hyperparameters.
         enough = learn(model, choose=PivotedSelector("argmax", 20), max_iter=0)
@@ -167,7 +168,7 @@ def test_many_rows_are_represented_by_some(monkeypatch, n_candidates):
     few = learn(model, choose=PivotedSelector("argmax", 3))
     rows = spaced_rows(model.X, n_candidates)
     X = model.X[rows]
-    correlation, n_pairs = neighbor_correlation(model, few.best)
+    correlation, n_pairs, _ = neighbor_correlation(model, few.best)
     distance = np.abs(X - X.T) + np.diag(np.full(len(X), np.inf))
     (site,) = [solution.sites for solution in few.best.solutions]
     slope = site.shift[rows] - site.precision[rows] * few.best.posterior.moments(X)[0][0]

@@ -305,3 +305,19 @@ def test_a_start_without_a_finite_gradient_is_refused():
     start = SimpleNamespace(x=np.zeros(2), value=0.0, gradient=np.array([np.nan, 1.0]))
     with pytest.raises(LinAlgError, match="not finite"):
         maximize_bfgs(None, start, WIDE, BFGSHessian(np.full(2, 1.0)), max_iter=5, tol=1e-6)
+
+
+def test_a_fall_over_an_edge_teaches_no_huge_curvature():
+    """Beyond 1 the function falls by a million times its height."""
+
+    def function(x, near=None):
+        beyond = max(x[0] - 1.0, 0.0)
+        value = -0.5 * (x[0] - 0.9) ** 2 - 1e6 * beyond**2
+        slope = -(x[0] - 0.9) - 2e6 * beyond
+        return SimpleNamespace(x=x, value=value, gradient=np.array([slope]))
+
+    hessian = BFGSHessian(np.array([0.1]))
+    found = maximize_bfgs(
+        function, function(np.zeros(1)), np.array([[-5.0, 5.0]]), hessian, max_iter=40, tol=1e-6
+    )
+    assert abs(found.best.x[0] - 0.9) < 1e-2
