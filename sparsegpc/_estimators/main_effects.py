@@ -1,7 +1,7 @@
 """Learn main effects, and decide by the bound whether they belong in the kernel.
 
 Models with and without them are fitted to a part of the rows, the former from the end of the
-latter and from a sum of effects. Noisy data need many rows to show more than a smooth function, so
+latter and from sums of effects. Noisy data need many rows to show more than a smooth function, so
 of very many rows a larger part decides. Main effects have to raise the bound, with the prior of
 the hyperparameters, by more than log N. That is the penalty of the Bayesian information
 criterion for two parameters, a variance and a length scale that are common to all effects; the
