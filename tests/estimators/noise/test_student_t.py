@@ -111,11 +111,12 @@ def test_the_unit_of_the_targets_does_not_matter(normalize_y):
     X, y, _ = outlying()
     kernel = ConstantKernel(2.0, (1e-12, 1e12)) * RBF(1.0)
     one, other = (
-        model_of(kernel=kernel, normalize_y=normalize_y).fit(X, target)
+        # The bound is flat in the degrees of freedom.
+        model_of(kernel=kernel, normalize_y=normalize_y, tol=1e-7).fit(X, target)
         for target in (y, 100.0 * y - 7.0)
     )
     assert_allclose(other.predict(X), 100.0 * one.predict(X) - 7.0, atol=0.2)
-    assert other.noise_df_ == pytest.approx(one.noise_df_, rel=0.01)
+    assert other.noise_df_ == pytest.approx(one.noise_df_, rel=0.005)
     assert other.noise_scale_ == pytest.approx(100.0 * one.noise_scale_, rel=0.01)
     assert other.lower_bound_ == pytest.approx(one.lower_bound_ - 200 * np.log(100.0), abs=0.05)
 
