@@ -60,8 +60,9 @@ class MainEffects(StationaryKernelMixin, Kernel):
     >>> from sklearn.gaussian_process.kernels import RBF
     >>> from sparsegpc import SparseGPRegressor
     >>> from sparsegpc.kernels import MainEffects
-    >>> X = np.random.RandomState(0).uniform(-2, 2, size=(200, 2))
-    >>> y = np.sin(3 * X[:, 0]) + X[:, 1] ** 2 + 0.1 * X[:, 0] * X[:, 1]
+    >>> rng = np.random.RandomState(0)
+    >>> X = rng.uniform(-2, 2, size=(200, 2))
+    >>> y = np.sin(3 * X[:, 0]) + X[:, 1] ** 2 + 0.1 * rng.normal(size=200)
     >>> kernel = MainEffects(variance=[1.0, 1.0], length_scale=[1.0, 1.0])
     >>> model = SparseGPRegressor(kernel, n_inducing=40).fit(X[:100], y[:100])
     >>> model.score(X[100:], y[100:]) > 0.98

@@ -156,14 +156,15 @@ def _describe_trivial(estimator, best):
 
 
 def _describe_rough(result, problem):
-    """Describe a fast function that was taken for noise, or return an empty string."""
+    """Describe a function that was taken for noise, or return an empty string."""
     correlation = missed_correlation(problem.model, result)
     if correlation <= ALIKE:
         return ""
     return (
         "neighbouring rows deviate from the learned function alike, with the correlation "
-        f"{correlation:.2f}: a function that varies fast was probably taken for noise. Give a "
-        "kernel with a shorter length scale or a period, or use LocalCorrection"
+        f"{correlation:.2f}, so not all that is left is noise: a function that varies faster, or "
+        "of several columns together, is missing. Give a kernel with a shorter length scale, a "
+        "period or interactions, or use LocalCorrection"
     )
 
 
