@@ -98,10 +98,8 @@ def faster_starts(adapted, spread, theta):
     """
     shortest = start_values(adapted, spread)[-1]
     lengths, typical = _typical_lengths(adapted, spread)
-    n_columns = [
-        1 if isinstance(adapted.effects[k], type) else max(1, int(spread.varies.sum()))
-        for k in lengths
-    ]
+    n_varying = max(1, int(spread.varies.sum()))
+    n_columns = [n_varying if adapted.effects[k] is None else 1 for k in lengths]
     nearest = np.log(typical) + np.log(min(1.0, NEAREST / spread.n_rows)) / np.array(n_columns)
     found = []
     for limit in (shortest[lengths], np.minimum(shortest[lengths], nearest)):
