@@ -147,9 +147,7 @@ class DelegatingEstimator(MetaEstimatorMixin, Estimator):
         quantiles : ndarray of shape (n_samples,) or (n_samples, n_outputs)
             If `q` is a list, the shape has a last axis of length n_quantiles in addition.
         """
-        check_is_fitted(self)
-        rows = _rows_of_last_step(self._predictor, X)
-        return last_step(self._predictor).predict_quantiles(rows, q, **params)
+        return self._of_last_step("predict_quantiles", X, q, **params)
 
     @available_if(_last_step_has("predict_interval"))
     def predict_interval(self, X, coverage=0.9, **params):
@@ -168,9 +166,7 @@ class DelegatingEstimator(MetaEstimatorMixin, Estimator):
         lower : ndarray of shape (n_samples,) or (n_samples, n_outputs)
         upper : ndarray of shape (n_samples,) or (n_samples, n_outputs)
         """
-        check_is_fitted(self)
-        rows = _rows_of_last_step(self._predictor, X)
-        return last_step(self._predictor).predict_interval(rows, coverage, **params)
+        return self._of_last_step("predict_interval", X, coverage, **params)
 
     @available_if(_last_step_has("predict_proba_interval"))
     def predict_proba_interval(self, X, coverage=0.95, **params):
@@ -189,9 +185,7 @@ class DelegatingEstimator(MetaEstimatorMixin, Estimator):
         lower : ndarray of shape (n_samples, n_classes)
         upper : ndarray of shape (n_samples, n_classes)
         """
-        check_is_fitted(self)
-        rows = _rows_of_last_step(self._predictor, X)
-        return last_step(self._predictor).predict_proba_interval(rows, coverage, **params)
+        return self._of_last_step("predict_proba_interval", X, coverage, **params)
 
     @available_if(_last_step_has("survival_function"))
     def survival_function(self, X, times):
@@ -208,10 +202,7 @@ class DelegatingEstimator(MetaEstimatorMixin, Estimator):
         survival : ndarray of shape (n_samples, n_times) or (n_samples,)
             If `times` is a number, the last axis is left out.
         """
-        check_is_fitted(self)
-        return last_step(self._predictor).survival_function(
-            _rows_of_last_step(self._predictor, X), times
-        )
+        return self._of_last_step("survival_function", X, times)
 
     @available_if(_last_step_has("log_predictive_density"))
     def log_predictive_density(self, X, y, **params):
@@ -232,9 +223,7 @@ class DelegatingEstimator(MetaEstimatorMixin, Estimator):
         log_density : ndarray of the shape of `y`
             Of counts, the log probability.
         """
-        check_is_fitted(self)
-        rows = _rows_of_last_step(self._predictor, X)
-        return last_step(self._predictor).log_predictive_density(rows, y, **params)
+        return self._of_last_step("log_predictive_density", X, y, **params)
 
     @available_if(_estimator_has("score"))
     def score(self, X, y, **params):
@@ -254,6 +243,12 @@ class DelegatingEstimator(MetaEstimatorMixin, Estimator):
         """
         check_is_fitted(self)
         return self._predictor.score(X, y, **self._routed("score", params))
+
+    def _of_last_step(self, method, X, *args, **params):
+        """Call a method of the last step of the fitted estimator with the rows that it receives."""
+        check_is_fitted(self)
+        rows = _rows_of_last_step(self._predictor, X)
+        return getattr(last_step(self._predictor), method)(rows, *args, **params)
 
     def _routed(self, method, params):
         """Return those of the arguments that metadata routing, if enabled, passes to a method."""

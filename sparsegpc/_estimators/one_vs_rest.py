@@ -40,7 +40,7 @@ def fit_one_vs_rest(template, rows, labels, seeds, *, previous, n_jobs, context=
     callback, template = template.callback, copy(template).set_params(callback=None)
     # scikit-learn's callbacks are called through `context`.
     vars(template).pop("_skl_callbacks", None)
-    names = {name: value for name, value in vars(template).items() if name == "feature_names_in_"}
+    names = getattr(template, "feature_names_in_", None)
     jobs = []
     for k, (label, seed) in enumerate(zip(labels, seeds, strict=True)):
         estimator = clone(template) if previous is None else deepcopy(previous[k])
@@ -48,7 +48,8 @@ def fit_one_vs_rest(template, rows, labels, seeds, *, previous, n_jobs, context=
         parameters = clone(template).get_params(deep=False)
         parameters.update(class_weight=None, n_jobs=None, random_state=int(seed), callback=callback)
         estimator.set_params(**parameters)
-        vars(estimator).update(names)
+        if names is not None:
+            estimator.feature_names_in_ = names
         class_context = None
         if context is not None:
             class_context = context.subcontext(f"class {label} against the rest", max_subtasks=None)

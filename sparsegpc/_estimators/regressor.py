@@ -95,7 +95,7 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
         them, but at most 100 000. True goes on with main effects, whether they help or not. "auto"
         leaves them out if `kernel` is an object, if more than 100 columns vary, and with
         ``optimizer=None``. To a kernel of a single column there is nothing to add, even with True.
-    noise : str or object of `sparsegpc.noise`, default="homoscedastic"
+    noise : str or noise settings such as GPNoise, default="homoscedastic"
         Model of the noise. Gaussian noise has a variance that is the same for all rows,
         "homoscedastic"; or whose logarithm is a quadratic polynomial of the columns, "polynomial";
         or whose logarithm is a second sparse Gaussian process, "gp". "auto" learns both

@@ -226,9 +226,8 @@ class ResponsePredictions(RegressorMixin):
         MemoryError
             If the covariance of the rows does not fit into memory.
         """
-        return self._samples_of_f(
-            self._check_rows(X), n_samples, check_random_state(random_state)
-        ).T
+        X = self._check_rows(X)
+        return self._samples_of_f(X, n_samples, check_random_state(random_state)).T
 
     def sample_y(self, X, n_samples=1, random_state=0, exposure=None):
         """Return joint draws of y at all rows.
