@@ -22,7 +22,7 @@ from sparsegpc._estimators.fitted_bounds import (
 )
 from sparsegpc._estimators.inducing_points import AUTO, METHODS
 from sparsegpc._estimators.input.settings import row_options
-from sparsegpc._estimators.input.validation import checked_targets, present_rows, validated_rows
+from sparsegpc._estimators.input.validation import present_rows, validated_targets
 from sparsegpc._estimators.kernels.initialization import column_relevance
 from sparsegpc._estimators.kernels.named_kernels import KERNEL_CONSTRAINTS
 from sparsegpc._estimators.kernels.sklearn_kernels import NO_WHITE_NOISE, adapt_kernel
@@ -276,7 +276,8 @@ class BaseSparseGP(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
 
         Parameters
         ----------
-        likelihood : Likelihood
+        likelihood : Likelihood or None
+            None if `_checked_rows` sets ``_likelihood``, because it depends on the targets.
         X : array-like of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
             Numbers, as the likelihood takes them.
@@ -303,8 +304,7 @@ class BaseSparseGP(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
 
     def _checked_rows(self, X, y, sample_weight, reset):
         """Validate a user's input, and return its `PresentRows`."""
-        y = checked_targets(y)
-        X, y = validated_rows(self, X, y, y_numeric=True, reset=reset)
+        X, y = validated_targets(self, X, y, reset=reset)
         return present_rows(X, y, sample_weight)
 
     def _learn_rows(self, rows, progress, rng=None):

@@ -6,13 +6,9 @@ from sklearn.utils._param_validation import StrOptions
 from sparsegpc._core.likelihoods.responses import ResponseLikelihood
 from sparsegpc._estimators.base_sparse_gp import BaseSparseGP
 from sparsegpc._estimators.fitted_bounds import bound_at, certified, gains, truncated
-from sparsegpc._estimators.input.responses import (
-    present_targets,
-    refuse_no_event,
-    validated_observations,
-)
+from sparsegpc._estimators.input.responses import refuse_no_event, validated_observations
 from sparsegpc._estimators.response_predictions import ResponsePredictions
-from sparsegpc.likelihoods import RESPONSES, resolve_response
+from sparsegpc.likelihoods import RESPONSES
 
 
 class SparseGPGeneralizedRegressor(ResponsePredictions, BaseSparseGP):
@@ -265,10 +261,7 @@ class SparseGPGeneralizedRegressor(ResponsePredictions, BaseSparseGP):
         UserWarning
             As in :meth:`SparseGPClassifier.fit`.
         """
-        likelihood = resolve_response(self.likelihood, present_targets(y, sample_weight), event)
-        row_arguments = {"exposure": exposure, "event": event}
-        self._fit_likelihood(likelihood, X, y, sample_weight, **row_arguments)
-        return self
+        return self._fit_likelihood(None, X, y, sample_weight, exposure=exposure, event=event)
 
     def _store_observation(self, evaluation, model):
         super()._store_observation(evaluation, model)

@@ -19,11 +19,7 @@ from sparsegpc._estimators.input.targets import (
     distinct_rows,
     second_moments,
 )
-from sparsegpc._estimators.input.validation import (
-    checked_targets,
-    column_names,
-    validated_rows,
-)
+from sparsegpc._estimators.input.validation import column_names, validated_targets
 from sparsegpc._estimators.kernels.named_kernels import KernelChoice
 from sparsegpc._estimators.kernels.sklearn_kernels import adapt_kernel
 from sparsegpc._estimators.kernels.spread import measure_spread
@@ -444,8 +440,7 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
         """
         with fit_task(self, X, y, sample_weight) as context:
             progress = evaluation_progress(self, context)
-            y = checked_targets(y)
-            X, y = validated_rows(self, X, y, multi_output=True, y_numeric=True)
+            X, y = validated_targets(self, X, y, multi_output=True)
             X, y, weight, noise, places = distinct_rows(X, y, sample_weight, noise_variance)
             check_auto(self)
             self._one_output = y.ndim == 1
@@ -729,8 +724,7 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
         return self._plan.extend(parameters, model)
 
     def _restated(self, X, y, sample_weight, noise_variance=None):
-        y = checked_targets(y)
-        X, y = validated_rows(self, X, y, multi_output=True, y_numeric=True, reset=False)
+        X, y = validated_targets(self, X, y, multi_output=True, reset=False)
         self._check_outputs(y)
         if self._plan.is_given != (noise_variance is not None):
             raise ValueError(

@@ -10,17 +10,13 @@ from sparsegpc._core.likelihoods.responses import ResponseLikelihood
 from sparsegpc._core.rows.threads import single_threaded_blas
 from sparsegpc._core.rows.unique_rows import merged_rows
 from sparsegpc._estimators.base_estimator import all_or_nothing
-from sparsegpc._estimators.input.responses import (
-    present_targets,
-    refuse_no_event,
-    validated_observations,
-)
+from sparsegpc._estimators.input.responses import refuse_no_event, validated_observations
 from sparsegpc._estimators.messages.callbacks import fit_task
 from sparsegpc._estimators.messages.fit_warnings import weight_warnings
 from sparsegpc._estimators.messages.progress import epoch_progress
 from sparsegpc._estimators.response_predictions import ResponsePredictions
 from sparsegpc._estimators.site_minibatches import SiteMinibatches
-from sparsegpc.likelihoods import RESPONSES, resolve_response
+from sparsegpc.likelihoods import RESPONSES
 
 # Few targets, zeros and censored durations look as if there were no noise, or no limit; the search
 # for hyperparameters would then take long, and end at extreme values.
@@ -235,7 +231,6 @@ class StochasticSparseGPGeneralizedRegressor(ResponsePredictions, SiteMinibatche
         task = fit_task(self, X, y, sample_weight, n_subtasks=n_epochs + 1)
         with task as context, single_threaded_blas():
             progress = epoch_progress(self, n_epochs, context)
-            self._choose_likelihood(y, sample_weight, event)
             X, y, weight = self._checked(X, y, sample_weight, exposure, event, reset=True)
             refuse_no_event(y)
             rng = check_random_state(self.random_state)
@@ -281,17 +276,10 @@ class StochasticSparseGPGeneralizedRegressor(ResponsePredictions, SiteMinibatche
         with all_or_nothing(self), single_threaded_blas():
             progress = Progress(past=getattr(self, "history_", None))
             first = not hasattr(self, "kernel_")
-            if first:
-                self._choose_likelihood(y, sample_weight, event)
             X, y, weight = self._checked(X, y, sample_weight, exposure, event, reset=first)
             self._learn_block(X, y, weight, progress)
             self._warn(weight_warnings(sample_weight))
         return self
-
-    def _choose_likelihood(self, y, sample_weight, event):
-        present = present_targets(y, sample_weight)
-        likelihood = resolve_response(self.likelihood, present, event)
-        self._likelihood = self._chosen_likelihood = likelihood
 
     def _initial_likelihood(self):
         return self._chosen_likelihood
@@ -302,6 +290,8 @@ class StochasticSparseGPGeneralizedRegressor(ResponsePredictions, SiteMinibatche
             self, X, y, sample_weight, exposure=exposure, event=event, reset=reset
         )
         self._refuse_overflow(rows.X, reset)
+        if reset:
+            self._chosen_likelihood = self._likelihood
         return merged_rows(rows.X, rows.y, rows.weight)
 
     def _suffice(self, y):

@@ -15,10 +15,7 @@ from sparsegpc._core.rows.unique_rows import unique_rows
 from sparsegpc._estimators.base_estimator import all_or_nothing
 from sparsegpc._estimators.input.settings import row_options
 from sparsegpc._estimators.input.targets import centred, distinct_rows, second_moments
-from sparsegpc._estimators.input.validation import (
-    checked_targets,
-    validated_rows,
-)
+from sparsegpc._estimators.input.validation import validated_targets
 from sparsegpc._estimators.kernels.named_kernels import KernelChoice
 from sparsegpc._estimators.kernels.sklearn_kernels import adapt_kernel
 from sparsegpc._estimators.kernels.spread import measure_spread
@@ -290,8 +287,7 @@ class StochasticSparseGPRegressor(GaussianPredictions, BaseMinibatches):
         return self
 
     def _checked(self, X, y, sample_weight, reset):
-        y = checked_targets(y)
-        X, y = validated_rows(self, X, y, y_numeric=True, reset=reset)
+        X, y = validated_targets(self, X, y, reset=reset)
         self._refuse_overflow(X, reset)
         X, y, weight, _, _ = distinct_rows(X, y, sample_weight, None)
         return X, y, weight

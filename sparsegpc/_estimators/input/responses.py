@@ -7,12 +7,12 @@ from sparsegpc._core.likelihoods.responses import observations
 from sparsegpc._estimators.input.validation import (
     LARGEST_VALUE,
     WEIGHT_RANGE,
-    check_weights,
     checked_targets,
     present_rows,
     refuse_masked,
-    validated_rows,
+    validated_targets,
 )
+from sparsegpc.likelihoods import resolve_response
 
 # The arguments that a likelihood may take for each row, and those that do.
 LIKELIHOODS_WITH = {
@@ -24,20 +24,17 @@ LIKELIHOODS_WITH = {
 def validated_observations(
     estimator, X, y, sample_weight, *, exposure=None, event=None, reset=True
 ):
-    """Validate the input of a fit with a `ResponseLikelihood` in ``estimator._likelihood``.
+    """Validate the input of a generalised regressor; the y of the `PresentRows` are `observations`.
 
-    Returns `PresentRows`, whose y are `observations`.
+    With `reset`, its parameter `likelihood` first decides on the likelihood, ``_likelihood``.
     """
-    X, y = validated_rows(estimator, X, checked_targets(y), y_numeric=True, reset=reset)
-    is_present = check_weights(sample_weight, len(y)) > 0.0
+    X, y = validated_targets(estimator, X, y, reset=reset)
+    rows = present_rows(X, y, sample_weight)
+    if reset:
+        estimator._likelihood = resolve_response(estimator.likelihood, rows.y, event)
+    is_present = np.isin(np.arange(len(y)), rows.places)
     y = checked_observations(estimator._likelihood, y, exposure, event, is_present)
-    return present_rows(X, y, sample_weight)
-
-
-def present_targets(y, sample_weight):
-    """Validate targets and weights; return the targets of positive weight."""
-    y = checked_targets(y)
-    return y[check_weights(sample_weight, len(y)) > 0.0]
+    return rows._replace(y=y[rows.places])
 
 
 def checked_observations(likelihood, y, exposure, event, is_present=True):

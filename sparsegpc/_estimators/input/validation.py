@@ -68,6 +68,12 @@ def checked_targets(y):
     return y
 
 
+def validated_targets(estimator, X, y, *, multi_output=False, reset=True):
+    """Validate rows and numerical targets; return (X, y) as `validated_rows` does."""
+    options = {"multi_output": multi_output, "y_numeric": True}
+    return validated_rows(estimator, X, checked_targets(y), reset=reset, **options)
+
+
 def check_weights(sample_weight, n_samples):
     """Validate weights, and return them as floats of shape (n_samples,); None means ones.
 
