@@ -14,7 +14,8 @@ from sparsegpc._core.learning.growing_subsets import FEWEST_ROWS
 from sparsegpc._estimators.learning import evaluated_last, search
 from sparsegpc._estimators.main_effects import Decision, decide_main_effects
 from sparsegpc._estimators.noise.base import NoisePlan
-from sparsegpc._estimators.noise.registry import AUTO, DEFAULT, VARYING, make_plan, one_variance
+from sparsegpc._estimators.noise.homoscedastic import HomoscedasticNoise
+from sparsegpc._estimators.noise.registry import AUTO, DEFAULT, VARYING
 
 
 class NoiseDecision(NamedTuple):
@@ -39,7 +40,7 @@ def decide_noise(estimator, plan, problem_of, data, rng):
     rng : RandomState
     """
     is_open = plan.varies and estimator.noise == AUTO
-    simple = make_plan(one_variance(), data) if plan.varies else plan
+    simple = HomoscedasticNoise()._plan(data) if plan.varies else plan
     decision = decide_main_effects(estimator, lambda choice: problem_of(choice, simple), rng)
     choice, starts, first, begun, found = decision
     if estimator.warm_start and hasattr(estimator, "kernel_"):

@@ -34,13 +34,8 @@ from sparsegpc._estimators.mixtures import (
     keep_single_draw,
 )
 from sparsegpc._estimators.noise.base import NoiseData
-from sparsegpc._estimators.noise.registry import (
-    AUTO,
-    DEFAULT,
-    NOISES,
-    make_plan,
-    resolve_noise,
-)
+from sparsegpc._estimators.noise.known import KnownPlan
+from sparsegpc._estimators.noise.registry import AUTO, DEFAULT, NOISES, resolve_noise
 from sparsegpc._estimators.noise.white_kernels import WHITE_IN_PRODUCT, kernel_and_noise
 from sparsegpc._estimators.noise_choice import decide_noise
 from sparsegpc._estimators.regression_predictions import GaussianPredictions
@@ -666,8 +661,8 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
         self._visible_range = 0.1 * float(np.sqrt(variance.mean()))
         self._target_variance = variance[targets.y.any(axis=1)]
         data = NoiseData(merged.X, spread, variance, column_names(self))
-        decided = decide_noise(self, make_plan(noise, data), problem, data, rng)
-        plan, decision, self.noise_bounds_ = decided
+        plan = KnownPlan() if noise is None else noise._plan(data)
+        plan, decision, self.noise_bounds_ = decide_noise(self, plan, problem, data, rng)
         if self.warm_start and hasattr(self, "kernel_"):
             self._check_same_noise(plan, len(variance))
             plan = plan.going_on(self._noise)

@@ -1,7 +1,6 @@
 """Public names of the kinds of noise."""
 
 from sparsegpc._estimators.noise.homoscedastic import HomoscedasticNoise
-from sparsegpc._estimators.noise.known import KnownPlan
 from sparsegpc._estimators.noise.polynomial import PolynomialNoise
 from sparsegpc._estimators.noise.process import GPNoise
 from sparsegpc._estimators.noise.student_t import StudentTNoise
@@ -14,20 +13,6 @@ NOISES = {
 }
 # "auto" decides between noise that is the same for all rows and noise that varies.
 AUTO, DEFAULT, VARYING = "auto", "homoscedastic", "gp"
-
-
-def one_variance(variance=None, bounds=None):
-    """Return the settings of homoscedastic noise.
-
-    Learning starts with such noise before noise that depends on the row; a WhiteKernel is
-    translated into these settings.
-    """
-    return resolve_noise(HomoscedasticNoise(variance, bounds))
-
-
-def make_plan(settings, data):
-    """Return the plan of noise `settings`, or that of known variances if it is None."""
-    return KnownPlan() if settings is None else settings._plan(data)
 
 
 def resolve_noise(noise):

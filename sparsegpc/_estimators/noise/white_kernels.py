@@ -1,7 +1,8 @@
 """WhiteKernel summands of a regressor's kernel, which stand for homoscedastic noise."""
 
 from sparsegpc._estimators.kernels.sklearn_kernels import check_white, split_white
-from sparsegpc._estimators.noise.registry import DEFAULT, one_variance, resolve_noise
+from sparsegpc._estimators.noise.homoscedastic import HomoscedasticNoise
+from sparsegpc._estimators.noise.registry import DEFAULT, resolve_noise
 
 WHITE_IN_PRODUCT = (
     "a WhiteKernel may only be a summand of a regressor's kernel, where it stands for the noise"
@@ -47,4 +48,5 @@ def kernel_and_noise(kernel, noise, is_known):
         raise ValueError(
             f"kernel {kernel} must have one WhiteKernel at most: add their noise levels up"
         )
-    return rest, one_variance(whites[0].noise_level, whites[0].noise_level_bounds)
+    (white,) = whites
+    return rest, resolve_noise(HomoscedasticNoise(white.noise_level, white.noise_level_bounds))
