@@ -18,7 +18,7 @@ from sparsegpc._core.rows.threads import single_threaded_blas
 from sparsegpc._estimators.base_estimator import Estimator, all_or_nothing
 from sparsegpc._estimators.input.settings import row_options
 from sparsegpc._estimators.input.validation import column_name, refuse_masked, refuse_overflow
-from sparsegpc._estimators.messages.fit_warnings import FitWarning
+from sparsegpc._estimators.messages.user_warnings import warn_user
 
 __all__ = ["BayesianGPLVM"]
 
@@ -163,7 +163,7 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator
                 f"its bound converged to tol={self.tol} nats per row; the model is usable. Raise "
                 "max_iter or tol"
             )
-            self._warn([FitWarning(ConvergenceWarning, text, text)])
+            warn_user(text, ConvergenceWarning)
         return self
 
     def _fit(self, X):

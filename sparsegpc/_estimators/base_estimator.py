@@ -8,7 +8,6 @@ from sklearn.exceptions import InconsistentVersionWarning
 from sklearn.utils.validation import check_is_fitted
 
 from sparsegpc._estimators.input.validation import validated_rows
-from sparsegpc._estimators.messages.user_warnings import warn_user
 from sparsegpc._version import __version__
 
 
@@ -37,11 +36,6 @@ class Estimator(BaseEstimator):
         """Validate rows to predict at, and return an array or a `RowSource`."""
         check_is_fitted(self)
         return validated_rows(self, X, reset=False)
-
-    def _warn(self, found_warnings):
-        """Emit each `FitWarning`, located at the user's call of the public method."""
-        for category, message, _ in found_warnings:
-            warn_user(message, category)
 
 
 @contextmanager

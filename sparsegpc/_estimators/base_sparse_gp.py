@@ -41,7 +41,7 @@ from sparsegpc._estimators.learning import (
 )
 from sparsegpc._estimators.main_effects import decide_main_effects
 from sparsegpc._estimators.messages.callbacks import CALLBACK_SUPPORT, fit_task
-from sparsegpc._estimators.messages.fit_warnings import fit_warnings, weight_warnings
+from sparsegpc._estimators.messages.fit_warnings import emit_warnings, fit_warnings, weight_warnings
 from sparsegpc._estimators.messages.progress import evaluation_progress
 from sparsegpc._estimators.selector import InducingPointSelector
 
@@ -299,7 +299,7 @@ class BaseSparseGP(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
             check_auto(self)
             with single_threaded_blas():
                 found_warnings = self._learn_rows(rows, progress)
-            self._warn(weight_warnings(sample_weight) + found_warnings)
+            emit_warnings(weight_warnings(sample_weight) + found_warnings)
         return self
 
     def _checked_rows(self, X, y, sample_weight, reset):

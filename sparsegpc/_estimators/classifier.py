@@ -22,6 +22,7 @@ from sparsegpc._estimators.input.validation import present_rows
 from sparsegpc._estimators.learning import check_auto
 from sparsegpc._estimators.messages.callbacks import fit_task
 from sparsegpc._estimators.messages.fit_warnings import (
+    emit_warnings,
     latent_range,
     merge_classes,
     weight_warnings,
@@ -496,7 +497,7 @@ class SparseGPClassifier(ClassPredictions, BaseSparseGP):
             rows = rows._replace(y=codes)
             with single_threaded_blas():
                 found_warnings = self._fit_classes(rows, progress, context)
-            self._warn(weight_warnings(sample_weight) + found_warnings)
+            emit_warnings(weight_warnings(sample_weight) + found_warnings)
         return self
 
     def _fit_classes(self, rows, progress, context=None):

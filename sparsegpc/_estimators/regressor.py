@@ -25,7 +25,11 @@ from sparsegpc._estimators.kernels.sklearn_kernels import adapt_kernel
 from sparsegpc._estimators.kernels.spread import measure_spread
 from sparsegpc._estimators.learning import Problem, check_auto
 from sparsegpc._estimators.messages.callbacks import fit_task
-from sparsegpc._estimators.messages.fit_warnings import repetition_warnings, weight_warnings
+from sparsegpc._estimators.messages.fit_warnings import (
+    emit_warnings,
+    repetition_warnings,
+    weight_warnings,
+)
 from sparsegpc._estimators.messages.progress import evaluation_progress
 from sparsegpc._estimators.messages.target_scale import describe_mismatch
 from sparsegpc._estimators.mixtures import (
@@ -442,7 +446,7 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
             with single_threaded_blas():
                 targets = self._scale_targets(X, y, weight, noise)
                 found_warnings = self._fit_targets(targets, places, progress)
-            self._warn(weight_warnings(sample_weight) + found_warnings)
+            emit_warnings(weight_warnings(sample_weight) + found_warnings)
         return self
 
     def certificate(self, X, y, sample_weight=None, noise_variance=None, method="auto"):

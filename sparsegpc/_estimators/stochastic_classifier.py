@@ -20,7 +20,7 @@ from sparsegpc._estimators.input.labels import (
 )
 from sparsegpc._estimators.input.validation import present_rows
 from sparsegpc._estimators.messages.callbacks import fit_task
-from sparsegpc._estimators.messages.fit_warnings import weight_warnings
+from sparsegpc._estimators.messages.fit_warnings import emit_warnings, weight_warnings
 from sparsegpc._estimators.messages.progress import epoch_progress
 from sparsegpc._estimators.site_minibatches import SiteMinibatches
 from sparsegpc.likelihoods import NAMES, resolve_likelihood
@@ -265,7 +265,7 @@ class StochasticSparseGPClassifier(ClassPredictions, SiteMinibatches):
             rng = check_random_state(self.random_state)
             state = self._start_anywhere(X, codes, weight, rng)
             self._learn_all(state, X, codes, weight, rng, progress)
-            self._warn(weight_warnings(sample_weight))
+            emit_warnings(weight_warnings(sample_weight))
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -310,7 +310,7 @@ class StochasticSparseGPClassifier(ClassPredictions, SiteMinibatches):
             X, codes, weight = merged_rows(rows.X, codes, rows.weight)
             self.class_weight_ = class_factors(self.class_weight, self.classes_, codes, weight)
             self._learn_block(X, codes, weight, progress)
-            self._warn(weight_warnings(sample_weight))
+            emit_warnings(weight_warnings(sample_weight))
         return self
 
     def _shuffled(self, codes, rng):

@@ -12,7 +12,7 @@ from sparsegpc._core.rows.unique_rows import merged_rows
 from sparsegpc._estimators.base_estimator import all_or_nothing
 from sparsegpc._estimators.input.responses import refuse_no_event, validated_observations
 from sparsegpc._estimators.messages.callbacks import fit_task
-from sparsegpc._estimators.messages.fit_warnings import weight_warnings
+from sparsegpc._estimators.messages.fit_warnings import emit_warnings, weight_warnings
 from sparsegpc._estimators.messages.progress import epoch_progress
 from sparsegpc._estimators.response_predictions import ResponsePredictions
 from sparsegpc._estimators.site_minibatches import SiteMinibatches
@@ -236,7 +236,7 @@ class StochasticSparseGPGeneralizedRegressor(ResponsePredictions, SiteMinibatche
             rng = check_random_state(self.random_state)
             state = self._start_anywhere(X, y, weight, rng)
             self._learn_all(state, X, y, weight, rng, progress)
-            self._warn(weight_warnings(sample_weight))
+            emit_warnings(weight_warnings(sample_weight))
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -278,7 +278,7 @@ class StochasticSparseGPGeneralizedRegressor(ResponsePredictions, SiteMinibatche
             first = not hasattr(self, "kernel_")
             X, y, weight = self._checked(X, y, sample_weight, exposure, event, reset=first)
             self._learn_block(X, y, weight, progress)
-            self._warn(weight_warnings(sample_weight))
+            emit_warnings(weight_warnings(sample_weight))
         return self
 
     def _initial_likelihood(self):

@@ -20,7 +20,7 @@ from sparsegpc._estimators.kernels.named_kernels import KernelChoice
 from sparsegpc._estimators.kernels.sklearn_kernels import adapt_kernel
 from sparsegpc._estimators.kernels.spread import measure_spread
 from sparsegpc._estimators.messages.callbacks import fit_task
-from sparsegpc._estimators.messages.fit_warnings import FitWarning, weight_warnings
+from sparsegpc._estimators.messages.fit_warnings import FitWarning, emit_warnings, weight_warnings
 from sparsegpc._estimators.messages.progress import epoch_progress
 from sparsegpc._estimators.messages.target_scale import describe_mismatch
 from sparsegpc._estimators.minibatches import (
@@ -247,7 +247,7 @@ class StochasticSparseGPRegressor(GaussianPredictions, BaseMinibatches):
             first = order[: n_first_rows(self.n_inducing)]
             state, found = self._start(X[first], y[order], weight[order], rng)
             self._learn_all(state, X, self._centred(y), weight, rng, progress)
-            self._warn(weight_warnings(sample_weight) + found)
+            emit_warnings(weight_warnings(sample_weight) + found)
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -283,7 +283,7 @@ class StochasticSparseGPRegressor(GaussianPredictions, BaseMinibatches):
             first = not hasattr(self, "kernel_")
             X, y, weight = self._checked(X, y, sample_weight, reset=first)
             found = self._learn_block(X, y, weight, progress)
-            self._warn(weight_warnings(sample_weight) + found)
+            emit_warnings(weight_warnings(sample_weight) + found)
         return self
 
     def _checked(self, X, y, sample_weight, reset):
@@ -322,7 +322,7 @@ class StochasticSparseGPRegressor(GaussianPredictions, BaseMinibatches):
         theta, found = parameters.theta, []
         if self.learning_rate > 0.0:
             text = describe_mismatch(kernel, some.X, variance[target.any(axis=1)], SCALE_THEM)
-            found = [FitWarning(UserWarning, text, text)] if text else []
+            found = [FitWarning(UserWarning, text)] if text else []
             model = self._model_of_some(parameters, some, target[0, :START_ROWS], weight, prior)
             theta = learn_theta(model, parameters, spread, self.n_inducing)
         Z = choose_points(

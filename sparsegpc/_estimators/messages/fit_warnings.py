@@ -8,6 +8,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sparsegpc._core.learning.faster_functions import missed_correlation
 from sparsegpc._estimators.input.validation import column_name
 from sparsegpc._estimators.kernels.named_kernels import KernelChoice
+from sparsegpc._estimators.messages.user_warnings import warn_user
 
 # A hyperparameter is at a bound if its logarithm is this close; searches end much closer.
 AT_BOUND = 1e-3
@@ -26,11 +27,20 @@ FAR_FROM_ONE = 2.0
 
 
 class FitWarning(NamedTuple):
-    """A warning and its cause; the models of several classes can have a common cause."""
+    """A warning of a fit; those of several classes that have the same cause are merged.
+
+    A cause of None means that the message is the cause.
+    """
 
     category: type
     message: str
-    cause: str
+    cause: str | None = None
+
+
+def emit_warnings(found_warnings):
+    """Emit each `FitWarning`, located at the user's call of the public method."""
+    for category, message, _ in found_warnings:
+        warn_user(message, category)
 
 
 def fit_warnings(estimator, result, problem):
@@ -72,11 +82,11 @@ def fit_warnings(estimator, result, problem):
             f"up to {cost:.2g} nats and blur predictions. Raise the noise variance, remove points "
             "that are nearly equal, or use a kernel of rougher functions"
         )
-    found += [FitWarning(ConvergenceWarning, text, text) for text in texts]
+    found += [FitWarning(ConvergenceWarning, text) for text in texts]
     if mismatch and not trivial:
-        found.append(FitWarning(UserWarning, mismatch, mismatch))
+        found.append(FitWarning(UserWarning, mismatch))
     if dominance := _describe_dominance(estimator, problem):
-        found.append(FitWarning(UserWarning, dominance, dominance))
+        found.append(FitWarning(UserWarning, dominance))
     return found
 
 
@@ -96,7 +106,7 @@ def weight_warnings(sample_weight):
         f"counts copies of its row: on average each row is taken for {mean:.3g} rows. If the "
         "weights are not counts, divide them by their mean"
     )
-    return [FitWarning(UserWarning, text, text)]
+    return [FitWarning(UserWarning, text)]
 
 
 def repetition_warnings(y, weight):
@@ -115,7 +125,7 @@ def repetition_warnings(y, weight):
                 f"{share:.0%} of the targets are equal, so Student-t noise may take the "
                 "others for outliers: see whether predictions make sense, or choose other noise"
             )
-            found.append(FitWarning(UserWarning, text, text))
+            found.append(FitWarning(UserWarning, text))
     return found
 
 
@@ -124,7 +134,7 @@ def merge_classes(labels, warnings_by_class):
     groups = {}
     for label, found in zip(labels, warnings_by_class, strict=True):
         for warning in found:
-            key = warning.category, warning.cause
+            key = warning.category, warning.cause or warning.message
             groups.setdefault(key, []).append((label, warning))
     merged = []
     for (label, first), *others in groups.values():
