@@ -61,29 +61,6 @@ def learn_theta(model, parameters, spread, n_inducing):
     return result.best.theta
 
 
-def choose_points(kernel, theta, X, weight, *, selector, n_inducing, rng):
-    """Return the inducing points that `selector` chooses among shuffled rows, or its points.
-
-    Parameters
-    ----------
-    kernel : FreeKernel
-    theta : ndarray of shape (P,)
-        The kernel's parameters.
-    X : ndarray of shape (N, D)
-    weight : ndarray of shape (N,)
-    selector : str or array-like of shape (M, D)
-    n_inducing : int
-    rng : numpy.random.RandomState
-    """
-    if not isinstance(selector, str):
-        return check_inducing_points(selector, X.shape[1])
-    n_rows = n_first_rows(n_inducing)
-    rows = unique_rows(X[:n_rows], weight[:n_rows])
-    choose = make_choice(selector, n_inducing, 0.0, rows.X, rows.weight, rng)
-    candidates = CandidateRows(rows.X, float(rows.weight.sum()), row_options())
-    return choose(kernel, theta, candidates, rows.weight).Z
-
-
 class FirstRows(NamedTuple):
     """The first rows of a stream: X (N, D), y and weight, shape (N,) each; y may hold records.
 
@@ -131,6 +108,30 @@ class BaseMinibatches(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
             points = self.inducing_points_
             low, high = np.minimum(low, points.min(axis=0)), np.maximum(high, points.max(axis=0))
         refuse_overflow(X, "X", low < high)
+
+    def _first_state(self, model, kernel, parameters, spread, X, weight, rng, learns=True):
+        """Return the state before any batch, with points among shuffled rows `X`.
+
+        Its parameters are those of the `SparseModel` if `learns`, unless ``learning_rate`` is zero.
+        `kernel` is scikit-learn's; for the others see `learn_theta`.
+        """
+        theta = parameters.theta
+        if learns and self.learning_rate > 0.0:
+            theta = learn_theta(model, parameters, spread, self.n_inducing)
+        of_kernel = theta[: parameters.kernel.n_params]
+        Z = self._choose_points(parameters.kernel, of_kernel, X, weight, rng)
+        self._bounds, self._prior, self.kernel_ = parameters.bounds, model.prior, kernel
+        return self._model().start(theta, Z)
+
+    def _choose_points(self, kernel, theta, X, weight, rng):
+        """Return the points that `selector` chooses among shuffled rows, or those that it holds."""
+        if not isinstance(self.selector, str):
+            return check_inducing_points(self.selector, X.shape[1])
+        n_rows = n_first_rows(self.n_inducing)
+        rows = unique_rows(X[:n_rows], weight[:n_rows])
+        choose = make_choice(self.selector, self.n_inducing, 0.0, rows.X, rows.weight, rng)
+        candidates = CandidateRows(rows.X, float(rows.weight.sum()), row_options())
+        return choose(kernel, theta, candidates, rows.weight).Z
 
     def _learn_all(self, state, X, y, weight, rng, progress):
         """Learn from all rows, in batches; then solve for the posterior of all rows."""
@@ -234,6 +235,14 @@ class BaseMinibatches(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
     def _centred(self, y):
         """Return the targets of the core's model."""
         return y
+
+    def _store(self, model):
+        """Set the attributes of the learned state of the core's model."""
+        self._posterior = posterior = model.posterior(self._state)
+        self.kernel_ = self.kernel_.clone_with_theta(posterior.theta)
+        self.inducing_points_ = posterior.Z
+        self.lower_bound_ = sum(q.bound for q in posterior.functions)
+        self.log_prior_ = model.log_prior(self._state.theta)[0]
 
     def _learn_further(self, X, y, weight, order, learning_rate):
         """Learn from the rows `order`, in batches."""

@@ -11,13 +11,7 @@ from sparsegpc._estimators.kernels.named_kernels import KernelChoice
 from sparsegpc._estimators.kernels.sklearn_kernels import NO_WHITE_NOISE, adapt_kernel
 from sparsegpc._estimators.kernels.spread import measure_spread
 from sparsegpc._estimators.learning import resolve_slack, with_likelihood
-from sparsegpc._estimators.minibatches import (
-    START_ROWS,
-    BaseMinibatches,
-    choose_points,
-    learn_theta,
-    n_first_rows,
-)
+from sparsegpc._estimators.minibatches import START_ROWS, BaseMinibatches, n_first_rows
 
 
 class SiteMinibatches(BaseMinibatches):
@@ -54,7 +48,6 @@ class SiteMinibatches(BaseMinibatches):
         choice = KernelChoice.of(self)
         kernel = choice.resolve(spread)
         parameters = adapt_kernel(kernel, self.n_features_in_, refuse_white=NO_WHITE_NOISE)
-        prior = choice.prior(parameters, spread)
         model = SparseModel(
             parameters.kernel,
             self._likelihood,
@@ -63,24 +56,12 @@ class SiteMinibatches(BaseMinibatches):
             some.weight,
             slack=self._slack(),
             fit_prior_mean=self.fit_prior_mean and self._likelihood.has_prior_mean,
-            prior=prior,
+            prior=choice.prior(parameters, spread),
             **row_options(),
         )
         parameters = with_likelihood(parameters, model)
-        theta = parameters.theta
-        if self.learning_rate > 0.0 and self._suffice(y_some):
-            theta = learn_theta(model, parameters, spread, self.n_inducing)
-        Z = choose_points(
-            parameters.kernel,
-            theta[: parameters.kernel.n_params],
-            X,
-            weight,
-            selector=self.selector,
-            n_inducing=self.n_inducing,
-            rng=rng,
-        )
-        self._bounds, self._prior, self.kernel_ = parameters.bounds, prior, kernel
-        return self._model().start(theta, Z), []
+        suffice = self._suffice(y_some)
+        return self._first_state(model, kernel, parameters, spread, X, weight, rng, suffice), []
 
     def _slack(self):
         return resolve_slack(self.bound, self._likelihood, in_batches=True)
@@ -99,13 +80,8 @@ class SiteMinibatches(BaseMinibatches):
         )
 
     def _store(self, model):
-        state = self._state
+        super()._store(model)
         # Predictions use the learned parameters of the likelihood.
-        self._likelihood = self.likelihood_ = model.likelihoods(state.theta)[0]
-        self._posterior = posterior = model.posterior(state)
-        self.kernel_ = self.kernel_.clone_with_theta(posterior.theta)
-        means = posterior.prior_means
+        self._likelihood = self.likelihood_ = model.likelihoods(self._state.theta)[0]
+        means = self._posterior.prior_means
         self.prior_mean_ = float(means[0]) if len(means) == 1 else means
-        self.inducing_points_ = posterior.Z
-        self.lower_bound_ = sum(q.bound for q in posterior.functions)
-        self.log_prior_ = model.log_prior(state.theta)[0]

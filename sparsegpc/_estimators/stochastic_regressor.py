@@ -23,13 +23,7 @@ from sparsegpc._estimators.messages.callbacks import fit_task
 from sparsegpc._estimators.messages.fit_warnings import FitWarning, emit_warnings, weight_warnings
 from sparsegpc._estimators.messages.progress import epoch_progress
 from sparsegpc._estimators.messages.target_scale import describe_mismatch
-from sparsegpc._estimators.minibatches import (
-    START_ROWS,
-    BaseMinibatches,
-    choose_points,
-    learn_theta,
-    n_first_rows,
-)
+from sparsegpc._estimators.minibatches import START_ROWS, BaseMinibatches, n_first_rows
 from sparsegpc._estimators.noise.base import LIMITS, START, TO_LITTLE_NOISE
 from sparsegpc._estimators.noise.polynomial import constant_noise
 from sparsegpc._estimators.regression_predictions import GaussianPredictions
@@ -312,46 +306,30 @@ class StochasticSparseGPRegressor(GaussianPredictions, BaseMinibatches):
         kernel = choice.resolve(spread, float(variance[0]))
         adapted = adapt_kernel(kernel, self.n_features_in_, refuse_white=WHITE_NOISE)
         adapted = adapted.rescaled_to(float(variance[0]), some.X)
-        prior = choice.prior(adapted, spread)
         parameters = adapted.extended(
             np.log(START * variance),
             np.log(variance[:, None] * LIMITS),
             ["noise variance"],
             TO_LITTLE_NOISE,
         )
-        theta, found = parameters.theta, []
+        basis = np.ones((len(some.X), 1))
+        targets = noisy_targets(target[0, :START_ROWS], weight[:START_ROWS], basis, some)
+        model = SparseModel(
+            parameters.kernel,
+            GaussianNoise(1),
+            some.X,
+            [targets],
+            some.weight,
+            slack=SLACKS[self.bound],
+            fit_prior_mean=self.fit_prior_mean,
+            prior=choice.prior(adapted, spread),
+            **row_options(),
+        )
+        found = []
         if self.learning_rate > 0.0:
             text = describe_mismatch(kernel, some.X, variance[target.any(axis=1)], SCALE_THEM)
             found = [FitWarning(UserWarning, text)] if text else []
-            model = self._model_of_some(parameters, some, target[0, :START_ROWS], weight, prior)
-            theta = learn_theta(model, parameters, spread, self.n_inducing)
-        Z = choose_points(
-            adapted.kernel,
-            theta[:-1],
-            X,
-            weight,
-            selector=self.selector,
-            n_inducing=self.n_inducing,
-            rng=rng,
-        )
-        self._bounds, self._prior, self.kernel_ = parameters.bounds, prior, kernel
-        return self._model().start(theta, Z), found
-
-    def _model_of_some(self, parameters, rows, y, weight, prior):
-        """Return the `SparseModel` of the first rows."""
-        basis = np.ones((len(rows.X), 1))
-        targets = noisy_targets(y, weight[: len(y)], basis, rows)
-        return SparseModel(
-            parameters.kernel,
-            GaussianNoise(1),
-            rows.X,
-            [targets],
-            rows.weight,
-            slack=SLACKS[self.bound],
-            fit_prior_mean=self.fit_prior_mean,
-            prior=prior,
-            **row_options(),
-        )
+        return self._first_state(model, kernel, parameters, spread, X, weight, rng), found
 
     def _model(self):
         """Return the core's model for the current kernel."""
@@ -366,16 +344,11 @@ class StochasticSparseGPRegressor(GaussianPredictions, BaseMinibatches):
         )
 
     def _store(self, model):
-        state = self._state
-        self._posterior = posterior = model.posterior(state)
-        (q,) = posterior.functions
-        self.kernel_ = self.kernel_.clone_with_theta(posterior.theta)
-        self.noise_variance_ = float(np.exp(state.theta[-1]))
-        self._noise = constant_noise(posterior.Z, state.theta[-1:])
-        self.prior_mean_ = self._y_centre[0] + q.prior_mean
-        self.inducing_points_ = posterior.Z
-        self.lower_bound_ = q.bound
-        self.log_prior_ = model.log_prior(state.theta)[0]
+        super()._store(model)
+        log_noise = self._state.theta[-1:]
+        self.noise_variance_ = float(np.exp(log_noise[0]))
+        self._noise = constant_noise(self.inducing_points_, log_noise)
+        self.prior_mean_ = self._y_centre[0] + self._posterior.functions[0].prior_mean
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -274,7 +274,7 @@ def test_epochs_learn_what_the_first_rows_do_not_tell(monkeypatch):
     X, y = waves(600)
     # Without the search among the first rows, everything is learned from batches.
     monkeypatch.setattr(
-        "sparsegpc._estimators.stochastic_regressor.learn_theta",
+        "sparsegpc._estimators.minibatches.learn_theta",
         lambda model, parameters, *rest: parameters.theta,
     )
     bounds = [
