@@ -18,17 +18,7 @@ DELEGATED = ("predict", "predict_proba", "predict_log_proba", "decision_function
 
 
 def _estimator_has(method):
-    """Return a check of whether the estimator, the fitted one after `fit`, has a method."""
-
-    def check(meta):
-        getattr(meta._predictor, method)
-        return True
-
-    return check
-
-
-def _last_step_has(method):
-    """Return such a check for a method that pipelines do not pass on to their last step."""
+    """Return a check of whether the estimator, or the last step of a pipeline, has a method."""
 
     def check(meta):
         getattr(last_step(meta._predictor), method)
@@ -130,7 +120,7 @@ class DelegatingEstimator(MetaEstimatorMixin, Estimator):
         check_is_fitted(self)
         return self._predictor.decision_function(X)
 
-    @available_if(_last_step_has("predict_quantiles"))
+    @available_if(_estimator_has("predict_quantiles"))
     def predict_quantiles(self, X, q, **params):
         """Return quantiles of y by the fitted estimator, a regressor.
 
@@ -149,7 +139,7 @@ class DelegatingEstimator(MetaEstimatorMixin, Estimator):
         """
         return self._of_last_step("predict_quantiles", X, q, **params)
 
-    @available_if(_last_step_has("predict_interval"))
+    @available_if(_estimator_has("predict_interval"))
     def predict_interval(self, X, coverage=0.9, **params):
         """Return central intervals of y by the fitted estimator, a regressor.
 
@@ -168,7 +158,7 @@ class DelegatingEstimator(MetaEstimatorMixin, Estimator):
         """
         return self._of_last_step("predict_interval", X, coverage, **params)
 
-    @available_if(_last_step_has("predict_proba_interval"))
+    @available_if(_estimator_has("predict_proba_interval"))
     def predict_proba_interval(self, X, coverage=0.95, **params):
         """Return central intervals of the class probabilities by the fitted estimator.
 
@@ -187,7 +177,7 @@ class DelegatingEstimator(MetaEstimatorMixin, Estimator):
         """
         return self._of_last_step("predict_proba_interval", X, coverage, **params)
 
-    @available_if(_last_step_has("survival_function"))
+    @available_if(_estimator_has("survival_function"))
     def survival_function(self, X, times):
         """Return the probabilities that durations exceed given times, by the fitted estimator.
 
@@ -204,7 +194,7 @@ class DelegatingEstimator(MetaEstimatorMixin, Estimator):
         """
         return self._of_last_step("survival_function", X, times)
 
-    @available_if(_last_step_has("log_predictive_density"))
+    @available_if(_estimator_has("log_predictive_density"))
     def log_predictive_density(self, X, y, **params):
         """Return the log predictive density of y by the fitted estimator, a regressor, in nats.
 

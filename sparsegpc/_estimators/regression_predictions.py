@@ -320,7 +320,15 @@ class GaussianPredictions(RegressorMixin):
             known = self._known_noise(X, noise_variance)
 
             def sample(component, n):
-                return self._sample(component, X, n, known, rng)
+                # The covariances get no name, to be freed before the noise needs as much memory.
+                samples = draw(*self._covariance(component, X), n, rng)
+                if known is None:
+                    log_variance = component.observation.log_samples(X[:], n, rng)
+                    std = np.exp(0.5 * log_variance) * self._y_scale[:, None, None]
+                else:
+                    std = np.sqrt(known)[:, None]
+                samples += std * rng.standard_normal(samples.shape)
+                return samples
 
             return self._joint_draws(n_samples, rng, sample)
 
@@ -330,18 +338,6 @@ class GaussianPredictions(RegressorMixin):
         samples = mixture_samples(self._components, n_samples, rng, sample)
         samples = np.moveaxis(samples, -1, 0)
         return samples[:, 0] if self._one_output else samples
-
-    def _sample(self, component, X, n_samples, known_noise, rng):
-        """Return joint draws of y from one component, shape (n_outputs, n_samples, N)."""
-        # The covariances get no name, so that their memory is free before the noise needs as much.
-        samples = draw(*self._covariance(component, X), n_samples, rng)
-        if known_noise is None:
-            log_variance = component.observation.log_samples(X[:], n_samples, rng)
-            std = np.exp(0.5 * log_variance) * self._y_scale[:, None, None]
-        else:
-            std = np.sqrt(known_noise)[:, None]
-        samples += std * rng.standard_normal(samples.shape)
-        return samples
 
     def _check_outputs(self, y):
         """Raise ValueError for targets whose shape differs from that in `fit`."""
@@ -377,18 +373,15 @@ class GaussianPredictions(RegressorMixin):
         covariance *= scale[..., None] ** 2
         return self._y_centre[:, None] + scale * mean, covariance
 
-    def _refuse_unknown_noise(self):
-        if self._noise is None:
+    def _known_noise(self, X, noise_variance):
+        """Return the user's noise variances, (n_outputs, N), or None if the noise is learned."""
+        if noise_variance is None and self._noise is None:
             raise ValueError(
                 "noise_variance is needed: the model was fitted with known noise variances and has "
                 "learned none for other rows; latent_mean_and_variance gives the variance without "
                 "noise"
             )
-
-    def _known_noise(self, X, noise_variance):
-        """Return the user's noise variances, (n_outputs, N), or None if the noise is learned."""
         if noise_variance is None:
-            self._refuse_unknown_noise()
             return None
         return check_noise_variance(noise_variance, len(X), len(self._y_scale))
 
