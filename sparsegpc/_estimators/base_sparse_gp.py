@@ -36,7 +36,6 @@ from sparsegpc._estimators.learning import (
     learns,
     pay_for_points,
     resolve_slack,
-    search,
     with_likelihood,
 )
 from sparsegpc._estimators.main_effects import decide_main_effects
@@ -346,24 +345,11 @@ class BaseSparseGP(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
         }
 
     def _learn(self, problem, rng, decision):
-        """Learn the hyperparameters and the points, and set the attributes.
+        """Learn the hyperparameters and the points, set the attributes, and return the warnings.
 
-        Parameters
-        ----------
-        problem : Problem
-        rng : RandomState
-        decision : Decision
-            What has been learned already.
-
-        Returns
-        -------
-        list of FitWarning
+        `decision` is the `Decision` about main effects, with what has been learned already.
         """
-        _, starts, first, begun, found = decision
-        if found is None:
-            warm = starts is None and self.warm_start and hasattr(self, "_theta")
-            found = search(self, problem, rng, warm=warm, starts=starts, first=first, begun=begun)
-        result, growth = found
+        result, growth = decision.go_on(self, problem, rng)
         result = find_faster_function(self, problem, result, rng)
         result = improve_points(self, problem, result, rng)
         result = pay_for_points(self, problem, result)

@@ -61,6 +61,14 @@ class Decision(NamedTuple):
     begun: Climb | None = None
     found: Found | None = None
 
+    def go_on(self, estimator, problem, rng):
+        """Return what is `Found` for the `Problem` of this choice, if need be by a search."""
+        if self.found is not None:
+            return self.found
+        _, starts, first, begun, _ = self
+        warm = starts is None and estimator.warm_start and hasattr(estimator, "_theta")
+        return search(estimator, problem, rng, warm=warm, starts=starts, first=first, begun=begun)
+
 
 def decide_main_effects(estimator, problem_of, rng):
     """Return the `Decision` whether the kernel of an estimator has main effects.
@@ -78,9 +86,9 @@ def decide_main_effects(estimator, problem_of, rng):
     choice = KernelChoice.of(estimator)
     if not choice.main_effects:
         return Decision(choice)
-    is_open = choice.main_effects == "auto"
+    is_auto = choice.main_effects == "auto"
     without, with_effects = (choice._replace(main_effects=value) for value in (False, True))
-    unless_learned = Decision(without if is_open else with_effects)
+    unless_learned = Decision(without if is_auto else with_effects)
     if not choice.is_named:
         return unless_learned
     if estimator.warm_start and hasattr(estimator, "_theta"):
@@ -93,15 +101,14 @@ def decide_main_effects(estimator, problem_of, rng):
     part, simple = _part(problem), _simple(estimator)
     found = search(simple, part, rng)
     plain, climbed = found.result, None
-    # From a constant function there is nothing to add to, and only a sum of effects is tried.
-    may_climb = is_open or not plain.trivial
-    if may_climb and not (plain.stopped and is_open):
-        richer, place = _part(problem_of(with_effects)), part.model.kernel.n_params
-        needed = plain.best.objective + FIRST_GAIN if is_open else -np.inf
-        climbed = _climb(simple, richer, plain, place, needed, rng)
+    # Where effects are demanded and f is constant without them, all starts are tried later.
+    if not (plain.stopped if is_auto else plain.trivial):
+        richer = _part(problem_of(with_effects))
+        needed = plain.best.objective + FIRST_GAIN if is_auto else -np.inf
+        climbed = _climb(simple, richer, plain, needed, rng)
     leaves_out = moves_points(estimator) or estimator.n_restarts_optimizer
     is_complete = part is problem and estimator.n_inducing != "auto" and not leaves_out
-    if is_open and (climbed is None or not _is_better(estimator, climbed, richer, plain, part)):
+    if is_auto and (climbed is None or not _is_better(estimator, climbed, richer, plain, part)):
         if is_complete:
             return Decision(without, found=evaluated_last(found, problem))
         return _begun(without, plain, part, problem)
@@ -165,7 +172,7 @@ def _is_better(estimator, climbed, richer, plain, part):
     return gain > needed
 
 
-def _climb(estimator, problem, plain, place, needed, rng):
+def _climb(estimator, problem, plain, needed, rng):
     """Return the `LocalFit` of a climb with main effects, or None if it fails.
 
     One begins at the fit without them, where they are small, unless that is a constant function,
@@ -178,9 +185,7 @@ def _climb(estimator, problem, plain, place, needed, rng):
     estimator : BaseSparseGP
     problem : Problem
     plain : FitResult
-        The fit without main effects. The hyperparameters of the effects follow those before index
-        `place` of its theta.
-    place : int
+        The fit without main effects.
     needed : float
     rng : RandomState
     """
@@ -197,12 +202,12 @@ def _climb(estimator, problem, plain, place, needed, rng):
     limits = Limits(min(FIRST_ITERATIONS, estimator.max_iter), 0, progress)
     found = None
     if not plain.trivial:
-        found = climb(_nested_start(problem, plain, place), limits, plain.best.points, needed)
+        found = climb(_nested_start(problem, plain), limits, plain.best.points, needed)
     for share in (1.0, SHORT_LENGTH):
         if progress.stopped:
             break
         rival = needed if found is None else max(needed, found.best.objective)
-        other = climb(_additive_start(problem, plain, place, share), limits, rival=rival)
+        other = climb(_additive_start(problem, plain, share), limits, rival=rival)
         found = max(filter(None, (found, other)), key=lambda fit: fit.best.objective, default=None)
     if found is None or found.best.objective <= needed or progress.stopped:
         return found
@@ -211,53 +216,61 @@ def _climb(estimator, problem, plain, place, needed, rng):
     return climb(start, limits) or found
 
 
-def _nested_start(problem, plain, place):
+def _nested_start(problem, plain):
     """Return the `Start` at a `FitResult` without main effects, to which these are added."""
-    best, n_effects = plain.best, problem.model.kernel.n_params - place
+    best, effects = plain.best, _effects(problem)
     variance = EFFECTS_SHARE * _variance(problem, best)
-    theta = _with_effects(problem, best, place, best.theta[:place], variance)
+    theta = _with_effects(problem, best, best.theta[: effects.start], variance)
     if plain.hessian is None:
         hessian = typical_hessian(problem.model, len(theta))
     else:
-        hessian = plain.hessian.with_parameters(place, n_effects, EFFECT_CURVATURE)
+        n_effects = effects.stop - effects.start
+        hessian = plain.hessian.with_parameters(effects.start, n_effects, EFFECT_CURVATURE)
     return Start(theta, best.states, hessian)
 
 
-def _additive_start(problem, plain, place, share):
+def _additive_start(problem, plain, share):
     """Return the `Start` at a sum of effects, to which a weak interaction is added.
 
     `plain` is the `FitResult` without main effects. The length scales of the effects are the usual
     ones times `share`.
     """
     parameters, best, states = problem.parameters, plain.best, plain.best.states
-    interaction, end = parameters.rescaled[:place].copy(), problem.model.kernel.n_params
+    effects = _effects(problem)
+    interaction = parameters.rescaled[: effects.start].copy()
     variance = _variance(problem, best)
     if plain.trivial:
         # A named kernel begins with the variance of the interaction.
         variance, states = np.exp(interaction[0]), None
     interaction[0] = np.log(WEAK_SHARE * variance)
-    theta = _with_effects(problem, best, place, interaction, variance)
+    theta = _with_effects(problem, best, interaction, variance)
     if plain.trivial:
-        theta[end:] = parameters.rescaled[end:]
-    are_lengths = [column is not None for column in parameters.columns[place:end]]
-    theta[place:end][are_lengths] += np.log(share)
+        theta[effects.stop :] = parameters.rescaled[effects.stop :]
+    are_lengths = [column is not None for column in parameters.columns[effects]]
+    theta[effects][are_lengths] += np.log(share)
     theta = np.clip(theta, *parameters.bounds.T)
     return Start(theta, states, typical_hessian(problem.model, len(theta)))
 
 
-def _with_effects(problem, plain, place, interaction, variance):
+def _with_effects(problem, plain, interaction, variance):
     """Return theta at the start of a climb.
 
-    It holds the hyperparameters `interaction` (place,), those of main effects, and those of the
+    It holds the hyperparameters of the `interaction`, those of main effects, and those of the
     likelihood from an `Evaluation` without effects, `plain`. The effects together have the given
     variance.
     """
-    parameters, end = problem.parameters, problem.model.kernel.n_params
-    effects = parameters.rescaled[place:end].copy()
-    are_variances = [column is None for column in parameters.columns[place:end]]
-    effects[are_variances] = np.log(variance / len(problem.spread.columns))
-    theta = np.concatenate([interaction, effects, plain.theta[place:]])
+    parameters, effects = problem.parameters, _effects(problem)
+    of_effects = parameters.rescaled[effects].copy()
+    are_variances = [column is None for column in parameters.columns[effects]]
+    of_effects[are_variances] = np.log(variance / len(problem.spread.columns))
+    theta = np.concatenate([interaction, of_effects, plain.theta[effects.start :]])
     return np.clip(theta, *parameters.bounds.T)
+
+
+def _effects(problem):
+    """Return the slice of theta that holds the hyperparameters of main effects."""
+    first = problem.parameters.effects.index(MainEffects)
+    return slice(first, problem.model.kernel.n_params)
 
 
 def _variance(problem, plain):

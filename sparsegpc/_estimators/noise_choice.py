@@ -39,27 +39,26 @@ def decide_noise(estimator, plan, problem_of, data, rng):
     data : NoiseData
     rng : RandomState
     """
-    is_open = plan.varies and estimator.noise == AUTO
+    is_auto = plan.varies and estimator.noise == AUTO
     simple = HomoscedasticNoise()._plan(data) if plan.varies else plan
     decision = decide_main_effects(estimator, lambda choice: problem_of(choice, simple), rng)
-    choice, starts, first, begun, found = decision
+    choice = decision.choice
     if estimator.warm_start and hasattr(estimator, "kernel_"):
-        last = simple if is_open and simple.is_like(estimator._plan) else plan
+        last = simple if is_auto and simple.is_like(estimator._plan) else plan
         return NoiseDecision(last, Decision(choice))
     if not plan.varies:
         return NoiseDecision(plan, decision)
     if estimator.optimizer is None:
-        return NoiseDecision(simple if is_open else plan, decision)
+        return NoiseDecision(simple if is_auto else plan, decision)
     constant = problem_of(choice, simple)
-    if found is None:
-        found = search(estimator, constant, rng, starts=starts, first=first, begun=begun)
+    found = decision.go_on(estimator, constant, rng)
     best = found.result.best
     theta, log_noise = np.split(best.theta, [constant.model.kernel.n_params])
     plan = plan.starting_at(log_noise)
     starts = [np.append(theta, start) for start in plan.starts(data.spread)]
     # Subsets of many rows choose their own points.
     first = best.points if len(constant.rows.X) < FEWEST_ROWS else None
-    if not is_open:
+    if not is_auto:
         return NoiseDecision(plan, Decision(choice, starts, first))
     if found.result.stopped:
         return NoiseDecision(simple, Decision(choice, found=found))
