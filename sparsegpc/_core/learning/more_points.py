@@ -47,11 +47,8 @@ def are_too_few(model, result):
     cost_per_row = result.best.posterior.residual_cost / model.total_weight
     if result.stopped or cost_per_row < NEGLIGIBLE_COST_PER_ROW:
         return False
-    return cost_per_row > LEAST_COST_PER_ROW or deviations_are_similar(model, result)
-
-
-def deviations_are_similar(model, result):
-    """Return whether neighbouring rows deviate from the mean of a `FitResult` alike."""
+    if cost_per_row > LEAST_COST_PER_ROW:
+        return True
     correlation, n_pairs, _ = neighbor_correlation(model, result.best)
     return correlation > max(LEAST_CORRELATION, LEAST_ERRORS / np.sqrt(n_pairs))
 
