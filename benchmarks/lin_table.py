@@ -31,7 +31,7 @@ from sklearn.gaussian_process.kernels import ConstantKernel, Matern
 from threadpoolctl import threadpool_limits
 
 from sparsegpc import LocalCorrection, SparseGPRegressor
-from sparsegpc._estimators.local_correction import RELEARNED
+from sparsegpc._estimators.meta_estimators.local_correction import RELEARNED
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "lin.csv"

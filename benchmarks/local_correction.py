@@ -27,8 +27,8 @@ from scores import log_loss
 from sklearn.exceptions import ConvergenceWarning
 
 from sparsegpc import LocalCorrection, SparseGPClassifier, SparseGPRegressor
-from sparsegpc._estimators.corrections import Corrections
-from sparsegpc._estimators.local_correction import MODES, RELEARNED
+from sparsegpc._estimators.meta_estimators.corrections import Corrections
+from sparsegpc._estimators.meta_estimators.local_correction import MODES, RELEARNED
 
 REGRESSION = ("kin40k", "protein", "bike", "elevators")
 CLASSIFICATION = ("electricity", "magic", "airline_nyc2013")

@@ -12,7 +12,6 @@ from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.rows.threads import single_threaded_blas
 from sparsegpc._core.rows.unique_rows import unique_rows
 from sparsegpc._estimators.base_estimator import Estimator
-from sparsegpc._estimators.effects import ColumnEffects
 from sparsegpc._estimators.fitted_bounds import (
     Restated,
     bound_at,
@@ -20,15 +19,15 @@ from sparsegpc._estimators.fitted_bounds import (
     gains,
     truncated,
 )
-from sparsegpc._estimators.inducing_points import AUTO, METHODS
 from sparsegpc._estimators.input.settings import row_options
 from sparsegpc._estimators.input.validation import present_rows, validated_targets
 from sparsegpc._estimators.kernels.initialization import column_relevance
 from sparsegpc._estimators.kernels.named_kernels import KERNEL_CONSTRAINTS
 from sparsegpc._estimators.kernels.sklearn_kernels import NO_WHITE_NOISE, adapt_kernel
 from sparsegpc._estimators.kernels.spread import measure_spread
-from sparsegpc._estimators.latent import by_row, latent_moments
-from sparsegpc._estimators.learning import (
+from sparsegpc._estimators.learning.inducing_points import AUTO, METHODS
+from sparsegpc._estimators.learning.main_effects import decide_main_effects
+from sparsegpc._estimators.learning.search import (
     Problem,
     check_auto,
     find_faster_function,
@@ -38,10 +37,11 @@ from sparsegpc._estimators.learning import (
     resolve_slack,
     with_likelihood,
 )
-from sparsegpc._estimators.main_effects import decide_main_effects
 from sparsegpc._estimators.messages.callbacks import CALLBACK_SUPPORT, fit_task
 from sparsegpc._estimators.messages.fit_warnings import emit_warnings, fit_warnings, weight_warnings
 from sparsegpc._estimators.messages.progress import evaluation_progress
+from sparsegpc._estimators.predictions.effects import ColumnEffects
+from sparsegpc._estimators.predictions.latent import by_row, latent_moments
 from sparsegpc._estimators.selector import InducingPointSelector
 
 

@@ -11,7 +11,6 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sparsegpc._core.likelihoods.base import LabelLikelihood
 from sparsegpc._core.rows.threads import single_threaded_blas
 from sparsegpc._estimators.base_sparse_gp import BaseSparseGP
-from sparsegpc._estimators.class_predictions import ClassPredictions
 from sparsegpc._estimators.input.labels import (
     check_classes,
     class_codes,
@@ -19,7 +18,7 @@ from sparsegpc._estimators.input.labels import (
     validated_labels,
 )
 from sparsegpc._estimators.input.validation import present_rows
-from sparsegpc._estimators.learning import check_auto
+from sparsegpc._estimators.learning.search import check_auto
 from sparsegpc._estimators.messages.callbacks import fit_task
 from sparsegpc._estimators.messages.fit_warnings import (
     emit_warnings,
@@ -28,12 +27,13 @@ from sparsegpc._estimators.messages.fit_warnings import (
     weight_warnings,
 )
 from sparsegpc._estimators.messages.progress import evaluation_progress
-from sparsegpc._estimators.mixtures import (
+from sparsegpc._estimators.one_vs_rest import OneVsRestLikelihood, fit_one_vs_rest
+from sparsegpc._estimators.predictions.labels import ClassPredictions
+from sparsegpc._estimators.predictions.mixtures import (
     HYPERPARAMETERS,
     average_over_draws,
     keep_single_draw,
 )
-from sparsegpc._estimators.one_vs_rest import OneVsRestLikelihood, fit_one_vs_rest
 from sparsegpc.likelihoods import NAMES, resolve_likelihood
 
 # With one model per class: attributes that are summed over the models, and those that are listed.

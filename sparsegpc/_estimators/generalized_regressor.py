@@ -7,7 +7,7 @@ from sparsegpc._core.likelihoods.responses import ResponseLikelihood
 from sparsegpc._estimators.base_sparse_gp import BaseSparseGP
 from sparsegpc._estimators.fitted_bounds import bound_at, certified, gains, truncated
 from sparsegpc._estimators.input.responses import refuse_no_event, validated_observations
-from sparsegpc._estimators.response_predictions import ResponsePredictions
+from sparsegpc._estimators.predictions.responses import ResponsePredictions
 from sparsegpc.likelihoods import RESPONSES
 
 

@@ -23,7 +23,8 @@ from sparsegpc._estimators.input.validation import column_names, validated_targe
 from sparsegpc._estimators.kernels.named_kernels import KernelChoice
 from sparsegpc._estimators.kernels.sklearn_kernels import adapt_kernel
 from sparsegpc._estimators.kernels.spread import measure_spread
-from sparsegpc._estimators.learning import Problem, check_auto
+from sparsegpc._estimators.learning.noise_choice import decide_noise
+from sparsegpc._estimators.learning.search import Problem, check_auto
 from sparsegpc._estimators.messages.callbacks import fit_task
 from sparsegpc._estimators.messages.fit_warnings import (
     emit_warnings,
@@ -32,17 +33,16 @@ from sparsegpc._estimators.messages.fit_warnings import (
 )
 from sparsegpc._estimators.messages.progress import evaluation_progress
 from sparsegpc._estimators.messages.target_scale import describe_mismatch
-from sparsegpc._estimators.mixtures import (
-    HYPERPARAMETERS,
-    average_over_draws,
-    keep_single_draw,
-)
 from sparsegpc._estimators.noise.base import NoiseData
 from sparsegpc._estimators.noise.known import KnownPlan
 from sparsegpc._estimators.noise.registry import AUTO, DEFAULT, NOISES, resolve_noise
 from sparsegpc._estimators.noise.white_kernels import WHITE_IN_PRODUCT, kernel_and_noise
-from sparsegpc._estimators.noise_choice import decide_noise
-from sparsegpc._estimators.regression_predictions import GaussianPredictions
+from sparsegpc._estimators.predictions.mixtures import (
+    HYPERPARAMETERS,
+    average_over_draws,
+    keep_single_draw,
+)
+from sparsegpc._estimators.predictions.targets import GaussianPredictions
 
 
 class SparseGPRegressor(GaussianPredictions, BaseSparseGP):

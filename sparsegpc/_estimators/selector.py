@@ -22,7 +22,6 @@ from sparsegpc._core.rows.threads import single_threaded_blas
 from sparsegpc._core.rows.unique_rows import unique_rows
 from sparsegpc._core.selection.selectors import CandidateRows, PivotedSelector
 from sparsegpc._estimators.base_estimator import Estimator, all_or_nothing
-from sparsegpc._estimators.inducing_points import METHODS, make_choice
 from sparsegpc._estimators.input.labels import validated_labels
 from sparsegpc._estimators.input.settings import row_options
 from sparsegpc._estimators.input.validation import (
@@ -33,6 +32,7 @@ from sparsegpc._estimators.input.validation import (
 from sparsegpc._estimators.kernels.named_kernels import KERNEL_CONSTRAINTS, KernelChoice
 from sparsegpc._estimators.kernels.sklearn_kernels import adapt_kernel
 from sparsegpc._estimators.kernels.spread import measure_spread
+from sparsegpc._estimators.learning.inducing_points import METHODS, make_choice
 
 
 class InducingPointSelector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):

@@ -7,7 +7,7 @@ from sklearn.utils.validation import check_consistent_length
 from sparsegpc._core.likelihoods.base import polya_gamma_mean
 from sparsegpc._estimators.classifier import SparseGPClassifier
 from sparsegpc._estimators.input.validation import refuse_masked
-from sparsegpc._estimators.stochastic_classifier import StochasticSparseGPClassifier
+from sparsegpc._estimators.minibatches.classifier import StochasticSparseGPClassifier
 from sparsegpc.displays._drawing import (
     BLUE,
     VERMILION,

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from sparsegpc._estimators.base_sparse_gp import BaseSparseGP
 from sparsegpc._estimators.input.validation import central_levels, refuse_masked
-from sparsegpc._estimators.minibatches import BaseMinibatches
+from sparsegpc._estimators.minibatches.base import BaseMinibatches
 
 ANY_KIND = BaseSparseGP, BaseMinibatches
 

@@ -7,11 +7,11 @@ from sklearn.utils.validation import check_array, check_consistent_length
 
 from sparsegpc._estimators.generalized_regressor import SparseGPGeneralizedRegressor
 from sparsegpc._estimators.input.validation import checked_targets
-from sparsegpc._estimators.regressor import SparseGPRegressor
-from sparsegpc._estimators.stochastic_generalized_regressor import (
+from sparsegpc._estimators.minibatches.generalized_regressor import (
     StochasticSparseGPGeneralizedRegressor,
 )
-from sparsegpc._estimators.stochastic_regressor import StochasticSparseGPRegressor
+from sparsegpc._estimators.minibatches.regressor import StochasticSparseGPRegressor
+from sparsegpc._estimators.regressor import SparseGPRegressor
 from sparsegpc.displays._drawing import (
     BLUE,
     GREY,

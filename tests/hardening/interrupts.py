@@ -35,7 +35,7 @@ from sparsegpc import (
     StochasticSparseGPRegressor,
 )
 from sparsegpc._core.rows import blocks, dask_blocks, threads
-from sparsegpc._estimators import minibatches
+from sparsegpc._estimators.minibatches import base as minibatches
 from sparsegpc.decomposition import BayesianGPLVM
 
 PACKAGE = str(Path(sparsegpc.__file__).parent) + os.sep

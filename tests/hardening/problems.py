@@ -24,7 +24,7 @@ from sparsegpc import (
     StochasticSparseGPClassifier,
     StochasticSparseGPRegressor,
 )
-from sparsegpc._estimators import inducing_points
+from sparsegpc._estimators.learning import inducing_points
 from sparsegpc.likelihoods import NAMES
 
 MOST_ROWS, MOST_COLUMNS, MOST_POINTS = 3000, 60, 60

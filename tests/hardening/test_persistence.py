@@ -18,7 +18,7 @@ from sparsegpc import (
     SparseGPRegressor,
     StochasticSparseGPClassifier,
 )
-from sparsegpc._estimators import minibatches
+from sparsegpc._estimators.minibatches import base as minibatches
 from sparsegpc.likelihoods import Expectation, Likelihood
 from tests.hardening.model_sizes import kinds
 from tests.hardening.saved_models import (

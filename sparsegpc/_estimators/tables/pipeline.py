@@ -9,9 +9,9 @@ from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardSc
 
 from sparsegpc._estimators.classifier import SparseGPClassifier
 from sparsegpc._estimators.generalized_regressor import SparseGPGeneralizedRegressor
+from sparsegpc._estimators.meta_estimators.bound_search import BoundSearch
 from sparsegpc._estimators.noise.registry import DEFAULT
 from sparsegpc._estimators.regressor import SparseGPRegressor
-from sparsegpc._estimators.search.bound_search import BoundSearch
 from sparsegpc._estimators.tables.columns import (
     Numbers,
     category_columns,

@@ -12,7 +12,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
-from sparsegpc._estimators.class_predictions import reweighted_log
+from sparsegpc._estimators.predictions.labels import reweighted_log
 from tests.estimators import many_classes, two_classes
 
 # Labels of two classes

@@ -1,0 +1,1 @@
+"""Learning: from the parameters of an estimator to a fit by the core."""

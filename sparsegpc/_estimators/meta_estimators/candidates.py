@@ -1,0 +1,154 @@
+"""The candidates of a search: their parameters, fits and bounds."""
+
+import warnings
+from time import perf_counter
+from typing import NamedTuple
+
+import numpy as np
+from sklearn.base import BaseEstimator, clone
+from sklearn.exceptions import FitFailedWarning
+from sklearn.model_selection import ParameterGrid
+
+from sparsegpc._estimators.base_sparse_gp import BaseSparseGP
+from sparsegpc._estimators.concurrent_fits import fit_concurrently
+from sparsegpc._estimators.messages.user_warnings import warn_user
+from sparsegpc._estimators.meta_estimators.delegation import last_step
+from sparsegpc._estimators.minibatches.base import BaseMinibatches
+
+
+class CandidateFit(NamedTuple):
+    """The fit of a candidate.
+
+    ``bound`` is the lower bound plus the log prior, in nats; ``values`` says whose density is
+    bounded; ``estimator`` is None unless it is kept.
+    """
+
+    bound: float
+    seconds: float
+    values: str = ""
+    estimator: BaseEstimator | None = None
+    error: Exception | None = None
+    warnings: tuple = ()
+
+
+class Candidates:
+    """An estimator with each combination of parameters of a grid.
+
+    Parameters
+    ----------
+    estimator : estimator
+    param_grid : dict or list of dict
+        As for `sklearn.model_selection.ParameterGrid`.
+    n_jobs : int or None
+        Number of candidates that are fitted at once.
+
+    Attributes
+    ----------
+    results : dict
+        See `BoundSearch.results_`.
+    """
+
+    def __init__(self, estimator, param_grid, n_jobs):
+        grid = list(ParameterGrid(param_grid))
+        if not grid:
+            raise ValueError(
+                f"param_grid must hold a candidate or more, got {param_grid!r}: give a dict, which "
+                "may be empty"
+            )
+        self._estimators = [_candidate(estimator, parameters) for parameters in grid]
+        self._n_jobs = n_jobs
+        self.results = {
+            "params": grid,
+            "screening_bound": np.full(len(grid), np.nan),
+            "bound": np.full(len(grid), np.nan),
+            "screening_seconds": np.zeros(len(grid)),
+            "seconds": np.zeros(len(grid)),
+            "error": [""] * len(grid),
+        }
+
+    def __len__(self):
+        return len(self._estimators)
+
+    def screen(self, data):
+        """Fit all candidates to the arguments `data` of the screening rows."""
+        self._fit(range(len(self)), data, "screening_", keep=False)
+
+    def finalists(self, n_finalists):
+        """Return the indices of those with the best bounds for the screening rows, in order."""
+        bounds = self.results["screening_bound"]
+        # Failures, which are nan, come last.
+        order = np.argsort(-bounds, kind="stable")
+        return sorted(order[: min(n_finalists, np.isfinite(bounds).sum())])
+
+    def fit(self, indices, data):
+        """Fit candidates to the arguments `data` of all rows; return each `CandidateFit`."""
+        return self._fit(indices, data, "", keep=True)
+
+    def _fit(self, indices, data, stage, keep):
+        jobs = [(clone(self._estimators[k]), data, keep) for k in indices]
+        fits = fit_concurrently(_fit_candidate, jobs, self._n_jobs)
+        errors = [fit.error for fit in fits if fit.error is not None]
+        if len(errors) == len(fits):
+            of_all = "" if len(fits) == len(self) else f"the best {len(fits)} of {len(self)} "
+            errors[0].add_note(f"All {of_all}candidates of BoundSearch failed, this one first.")
+            raise errors[0]
+        _check_comparable(fits)
+        for k, fit in zip(indices, fits, strict=True):
+            self.results[f"{stage}bound"][k] = fit.bound
+            self.results[f"{stage}seconds"][k] = fit.seconds
+            if fit.error is not None:
+                self.results["error"][k] = f"{type(fit.error).__name__}: {fit.error}"
+        return fits
+
+    def warn_of_failures(self):
+        """Warn if some candidates have failed."""
+        errors = self.results["error"]
+        failed = [k for k, error in enumerate(errors) if error]
+        if failed:
+            warn_user(
+                f"{len(failed)} of {len(errors)} candidates failed, the first, number {failed[0]}, "
+                f"with {errors[failed[0]]}: see results_['error']",
+                FitFailedWarning,
+            )
+
+
+def _candidate(estimator, parameters):
+    """Return an unfitted clone with these parameters, after a check of its last step."""
+    candidate = clone(estimator).set_params(**clone(parameters, safe=False))
+    last = last_step(candidate)
+    if not isinstance(last, (BaseSparseGP, BaseMinibatches)):
+        raise TypeError(
+            "estimator must be an estimator of sparsegpc, such as SparseGPRegressor, or a Pipeline "
+            f"that ends in one, as only they have comparable bounds, got {last!r}"
+        )
+    return candidate
+
+
+def _check_comparable(fits):
+    """Raise ValueError if the bounds are bounds on a density of different values."""
+    values = {fit.values for fit in fits if fit.error is None}
+    if len(values) > 1:
+        raise ValueError(
+            "the bounds of the candidates must be bounds on a density of the same values to be "
+            f"compared, got bounds for {' and for '.join(sorted(values))}: search among the "
+            "candidates of one kind, and compare the kinds by cross-validation"
+        )
+
+
+def _fit_candidate(candidate, data, keep):
+    """Fit a candidate to the arguments `data`, and return its `CandidateFit`."""
+    start = perf_counter()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            candidate.fit(**data)
+        except Exception as error:
+            return CandidateFit(np.nan, perf_counter() - start, error=error)
+    model = last_step(candidate)
+    return CandidateFit(
+        bound=float(model.lower_bound_ + model.log_prior_),
+        seconds=perf_counter() - start,
+        values=getattr(model, "_bounded_values", "targets"),
+        estimator=candidate if keep else None,
+        warnings=tuple(warning.message for warning in caught) if keep else (),
+    )

@@ -1,0 +1,309 @@
+"""Predictions from the inducing points and the nearest training rows, as a meta-estimator."""
+
+import numbers
+
+import numpy as np
+from numpy.linalg import LinAlgError
+from sklearn.base import _fit_context, clone, is_classifier
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import _safe_indexing, check_random_state, indexable
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils.validation import _check_method_params
+
+from sparsegpc._estimators.base_estimator import all_or_nothing
+from sparsegpc._estimators.base_sparse_gp import BaseSparseGP
+from sparsegpc._estimators.input.validation import check_weights
+from sparsegpc._estimators.messages.user_warnings import warn_user
+from sparsegpc._estimators.meta_estimators.corrections import Corrections
+from sparsegpc._estimators.meta_estimators.delegation import DelegatingEstimator
+
+MODES = ("points", "both", "neighbors")
+RELEARNED = ", relearned"
+# A single row must not bring a gain. Densities of nearly exact targets differ by hundreds of nats.
+LARGEST_GAIN = 10.0
+
+
+class LocalCorrection(DelegatingEstimator):
+    r"""Predict from the inducing points and the nearest training rows.
+
+    The inducing points of a sparse Gaussian process leave a part of f unexplained. Where f varies
+    fast and rows are many, the rows near a new one tell most of this part. The meta-estimator fits
+    an estimator of this package, keeps its training rows, and at each new row conditions the
+    posterior on the nearest of them as well. With few points this brings the predictions close to
+    those of the exact Gaussian process.
+
+    Parameters
+    ----------
+    estimator : SparseGPRegressor, SparseGPClassifier or another with all rows in `fit`
+        It is cloned, and its parameters can be set as ``estimator__kernel``.
+    n_neighbors : int, default=40
+        Number of nearest distinct rows, by distance in units of the length scales, or in those of
+        the columns if the kernel has no length scales.
+    mode : {"auto", "points", "both", "neighbors"}, default="auto"
+        From what to predict: from the inducing points, as the estimator does by itself; from the
+        points and the neighbours; or from the neighbours alone, which is best where f varies so
+        fast that the points explain little.
+    relearn : bool or "auto", default="auto"
+        Whether to learn the hyperparameters once more, for predictions from neighbours. With few
+        points the estimator takes for noise what they leave unexplained, and prefers long length
+        scales. Better ones are learned from at most 40 blocks of rows, each an exact Gaussian
+        process: with Gaussian noise those with the highest log density of each row given the others
+        of its block, and with other likelihoods those with the highest bound. A block has the rows
+        nearest to one of them and a few others [2]_. Each hyperparameter changes by at most a
+        factor of 55. "auto" tries it if the estimator learns hyperparameters and has Gaussian noise
+        or a single function f; with many classes it takes as long as the fit.
+    n_validation : int, default=500
+        Number of training rows that decide where `mode` or `relearn` is "auto", by their mean log
+        density. Each is predicted without itself and its copies among the neighbours, and counts
+        with its weight in `sample_weight`. The choices are "points", "both" and "neighbors", and
+        then "both" and "neighbors" with hyperparameters learned once more. One is taken if it is
+        better than the last one taken, and by more than one standard error where no row counts as
+        more than ten nats better or worse.
+    random_state : int, RandomState instance or None, default=0
+        Seed for the choice of the blocks and of the rows that decide.
+
+    Attributes
+    ----------
+    estimator_ : estimator
+        The fitted estimator, without neighbours. Its bounds and certificates, its effects and joint
+        draws ignore the neighbours.
+    corrected_estimator_ : estimator
+        A copy of it that predicts with neighbours. If ``relearned_`` is true, its hyperparameters,
+        such as ``kernel_`` and ``noise_variance_``, are those learned once more. It has all methods
+        that predict single rows. Those that need more, for draws, covariances, bounds or effects,
+        raise a ValueError: each row has neighbours of its own, so predictions of several rows have
+        no joint distribution.
+    mode_ : str
+        The mode, as chosen.
+    relearned_ : bool
+        Whether the hyperparameters are those learned from blocks of neighbouring rows.
+    validation_scores_ : dict or None
+        The mean log density in nats of each choice: the mode, followed by ", relearned" where that
+        was done. None if there was nothing to choose.
+    classes_ : ndarray of shape (n_classes,)
+        Class labels, if the estimator is a classifier.
+    n_features_in_ : int
+        Number of columns seen in `fit`.
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of the columns, if X had column names that are strings.
+
+    See Also
+    --------
+    SparseGPRegressor : Regression from inducing points.
+    SparseGPClassifier : Classification from inducing points.
+
+    Notes
+    -----
+    A prediction with k neighbours and M points costs O(k M^2 + k^3) for each row; 1 to 3
+    milliseconds for k = 40 and M = 200. The model keeps N (2 D + 2 K) numbers for N distinct rows,
+    D columns and K functions, and a search tree. Learning once more takes up to about 50
+    evaluations, whose cost does not depend on N and M: a few seconds with Gaussian noise. Classes
+    and other targets that are not Gaussian enter by the pseudo-targets of their sites.
+
+    The idea of combining global inducing points with local data is that of [1]_.
+
+    References
+    ----------
+    .. [1] Snelson, Ghahramani, "Local and global sparse Gaussian process approximations",
+       AISTATS 2007.
+    .. [2] Stein, Chi, Welty, "Approximating likelihoods for large spatial data sets", Journal of
+       the Royal Statistical Society B 66, 2004.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsegpc import LocalCorrection, SparseGPRegressor
+    >>> rng = np.random.RandomState(0)
+    >>> X = rng.uniform(size=(1200, 2))
+    >>> y = np.sin(20 * X[:, 0]) * np.cos(12 * X[:, 1]) + 0.1 * rng.normal(size=1200)
+    >>> model = LocalCorrection(SparseGPRegressor(n_inducing=30)).fit(X[:1000], y[:1000])
+    >>> model.mode_, model.relearned_
+    ('neighbors', True)
+    >>> bool(model.score(X[1000:], y[1000:]) > model.estimator_.score(X[1000:], y[1000:]))
+    True
+    """
+
+    _parameter_constraints = {
+        "estimator": [HasMethods(["fit"])],
+        "n_neighbors": [Interval(numbers.Integral, 1, None, closed="left")],
+        "mode": [StrOptions({"auto", *MODES})],
+        "relearn": ["boolean", StrOptions({"auto"})],
+        "n_validation": [Interval(numbers.Integral, 1, None, closed="left")],
+        "random_state": ["random_state"],
+    }
+
+    _fitted_name = "corrected_estimator_"
+
+    def __init__(
+        self,
+        estimator,
+        *,
+        n_neighbors=40,
+        mode="auto",
+        relearn="auto",
+        n_validation=500,
+        random_state=0,
+    ):
+        self.estimator = estimator
+        self.n_neighbors = n_neighbors
+        self.mode = mode
+        self.relearn = relearn
+        self.n_validation = n_validation
+        self.random_state = random_state
+
+    @_fit_context(prefer_skip_nested_validation=False)
+    def fit(self, X, y, sample_weight=None, **params):
+        """Fit the estimator, keep the rows, and choose the mode.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows that are read by slices are loaded into memory.
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+            Labels or targets.
+        sample_weight : array-like of shape (n_samples,), float or None, default=None
+            As in the estimator's `fit`.
+        **params : dict
+            Other arguments of the estimator's `fit`, such as `exposure`, `event` or
+            `noise_variance`. If scikit-learn's metadata routing is enabled, it decides what the
+            estimator gets.
+
+        Returns
+        -------
+        self : LocalCorrection
+
+        Raises
+        ------
+        TypeError
+            If the estimator is not one of this package, or has no predictive densities although
+            a choice needs them.
+        ValueError
+            If the estimator averages over hyperparameters, if ``relearn=True`` with an estimator
+            that learns none or with ``mode="points"``, or as in its `fit`.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If the hyperparameters could not be learned once more, or as in the estimator's `fit`.
+        """
+        self._check_parameters()
+        X, y = indexable(X, y)
+        with all_or_nothing(self):
+            if sample_weight is not None:
+                params = {"sample_weight": sample_weight, **params}
+            data = self._routed("fit", params)
+            self.estimator_ = clone(self.estimator).fit(X, y, **data)
+            rng = check_random_state(self.random_state)
+            local = Corrections.of(self.estimator_, X, y, self.n_neighbors, **data)
+            choices = self._choices(local, rng)
+            self.validation_scores_, chosen = None, next(iter(choices))
+            if len(choices) > 1:
+                self.validation_scores_, chosen = self._validated(choices, rng, X, y, **data)
+            self.mode_, relearned, _ = chosen.partition(RELEARNED)
+            self.relearned_ = bool(relearned)
+            self.corrected_estimator_ = choices[chosen].corrected(self.mode_)
+        return self
+
+    @property
+    def _must_relearn(self):
+        return self.relearn != "auto" and self.relearn
+
+    def _check_parameters(self):
+        """Raise TypeError or ValueError for an estimator or parameters that do not suit."""
+        if not isinstance(self.estimator, BaseSparseGP):
+            raise TypeError(
+                "estimator must be a SparseGPRegressor, a SparseGPClassifier or another estimator "
+                "of sparsegpc that gets all rows in one call of fit, got a "
+                f"{type(self.estimator).__name__}: make "
+                "LocalCorrection of such an estimator the last step of a pipeline"
+            )
+        chooses = "auto" in (self.mode, self.relearn)
+        has_density = is_classifier(self.estimator) or hasattr(
+            self.estimator, "log_predictive_density"
+        )
+        if chooses and not has_density:
+            raise TypeError(
+                "a choice of mode or relearn needs the method log_predictive_density, which "
+                f"{type(self.estimator).__name__} lacks: set mode='both' or 'neighbors' and "
+                "relearn to True or False"
+            )
+        if getattr(self.estimator, "hyperparameters", "best") == "average":
+            raise ValueError(
+                "hyperparameters='average' has no neighbours: set it to 'best' in the estimator"
+            )
+        if self._must_relearn and self.mode == "points":
+            raise ValueError(
+                "relearn=True is for predictions from neighbours, got mode='points': change one of "
+                "them"
+            )
+
+    def _choices(self, local, rng):
+        """Return a dict of the `Corrections` of each choice, by its name."""
+        modes = MODES if self.mode == "auto" else (self.mode,)
+        has_neighbours = local.has_neighbours()
+        if not has_neighbours:
+            # A single row has no others as neighbours.
+            modes = modes[:1]
+        if self._must_relearn and not local.learns():
+            raise ValueError(
+                "relearn=True needs an estimator that learns hyperparameters, got one that learns "
+                "none: change its kernel or its optimizer, or set relearn='auto'"
+            )
+        as_learned = dict.fromkeys(modes, local)
+        again = [mode for mode in modes if mode != "points" and has_neighbours]
+        tries = local.learns_quickly() if self.relearn == "auto" else self.relearn
+        if not tries or not again:
+            return as_learned
+        try:
+            relearned = local.relearned(rng)
+        except LinAlgError as error:
+            warn_user(
+                f"the hyperparameters could not be learned from blocks of rows ({error}); those of "
+                "the estimator are used",
+                ConvergenceWarning,
+            )
+            return as_learned
+        found = {mode + RELEARNED: relearned for mode in again}
+        return found if self._must_relearn else as_learned | found
+
+    def _validated(self, choices, rng, X, y, sample_weight=None, **params):
+        """Return the mean log density of training rows for each choice, and the one to take.
+
+        Each row is predicted without itself.
+        """
+        weight = check_weights(sample_weight, len(y))
+        present = np.flatnonzero(weight)
+        n_rows = min(self.n_validation, len(present))
+        rows = np.sort(rng.choice(present, n_rows, replace=False))
+        params = _check_method_params(X, params, rows)
+        X, y, weight = _safe_indexing(X, rows), _safe_indexing(y, rows), weight[rows]
+        densities = {}
+        for name, local in choices.items():
+            corrected = local.corrected(name.partition(RELEARNED)[0], leaves_out=True)
+            density = _log_density(corrected, X, y, params)
+            densities[name] = density.reshape(len(rows), -1).mean(axis=1)
+        chosen, *others = choices
+        for name in others:
+            if _is_clearly_positive(densities[name] - densities[chosen], weight):
+                chosen = name
+        scores = {name: float(np.average(each, weights=weight)) for name, each in densities.items()}
+        return scores, chosen
+
+
+def _is_clearly_positive(gains, weight):
+    """Return whether the mean of gains is positive and, without the largest, above its error.
+
+    For the standard error the gain of a row counts as at most `LARGEST_GAIN`.
+    """
+    limited = np.clip(gains, -LARGEST_GAIN, LARGEST_GAIN)
+    mean = np.average(limited, weights=weight)
+    error = np.sqrt(weight**2 @ (limited - mean) ** 2) / weight.sum()
+    return mean > error and np.average(gains, weights=weight) > 0.0
+
+
+def _log_density(estimator, X, y, params):
+    """Return the log density, or log probability, of y at each row, or at each row and output."""
+    if not is_classifier(estimator):
+        return estimator.log_predictive_density(X, y, **params)
+    codes = np.searchsorted(estimator.classes_, np.ravel(y))
+    return estimator.predict_log_proba(X)[np.arange(len(codes)), codes]

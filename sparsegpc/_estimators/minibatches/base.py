@@ -1,0 +1,265 @@
+"""Base class of the estimators that learn from minibatches, and how they start."""
+
+import numbers
+from typing import NamedTuple
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from sparsegpc._core.learning.fit import fit
+from sparsegpc._core.minibatches.epochs import learn, solve_best
+from sparsegpc._core.optimisers.learning_rates import inverse_time_decay
+from sparsegpc._core.rows.unique_rows import merged_rows, unique_rows
+from sparsegpc._core.selection.selectors import CandidateRows, PivotedSelector
+from sparsegpc._estimators.base_estimator import Estimator
+from sparsegpc._estimators.input.settings import row_options
+from sparsegpc._estimators.input.validation import refuse_overflow
+from sparsegpc._estimators.kernels.initialization import shorter_lengths, start_values, weak_prior
+from sparsegpc._estimators.kernels.named_kernels import KERNEL_CONSTRAINTS
+from sparsegpc._estimators.learning.inducing_points import (
+    METHODS,
+    check_inducing_points,
+    make_choice,
+)
+from sparsegpc._estimators.messages.callbacks import CALLBACK_SUPPORT
+from sparsegpc._estimators.messages.user_warnings import warn_user
+from sparsegpc._estimators.predictions.effects import ColumnEffects
+
+# Rows, points and steps of the fit that gives start values; it takes a second or two.
+START_ROWS, START_POINTS, START_ITERATIONS = 2000, 200, 30
+# `history_` keeps so many calls of partial_fit, so that a model of an endless stream stays small.
+LONGEST_HISTORY = 1000
+
+
+def n_first_rows(n_inducing):
+    """Return the number of random rows to choose points among: 20 or more for each point."""
+    return max(START_ROWS, 20 * n_inducing)
+
+
+def learn_theta(model, parameters, spread, n_inducing):
+    """Return the parameters learned from the rows of a `SparseModel` alone.
+
+    Parameters
+    ----------
+    model : SparseModel
+        A model of at most `START_ROWS` rows.
+    parameters : AdaptedKernel
+        The kernel's parameters, followed by those of the likelihood.
+    spread : Spread
+        Typical distances of the rows.
+    n_inducing : int
+        Number of points of the final model.
+    """
+    result = fit(
+        model,
+        start_values(parameters, spread),
+        parameters.bounds,
+        PivotedSelector("argmax", min(n_inducing, START_POINTS)),
+        max_iter=START_ITERATIONS,
+        max_reselections=1,
+        weak_prior=weak_prior(parameters, spread),
+        alternatives=shorter_lengths(parameters, spread),
+    )
+    return result.best.theta
+
+
+class FirstRows(NamedTuple):
+    """The first rows of a stream: X (N, D), y and weight, shape (N,) each; y may hold records.
+
+    Points and hyperparameters were last learned when there were ``n_learned`` rows.
+    """
+
+    X: np.ndarray
+    y: np.ndarray
+    weight: np.ndarray
+    n_learned: int = 0
+
+    def and_further(self, X, y, weight):
+        """Return these rows, followed by further ones."""
+        both = zip(self[:3], (X, y, weight), strict=True)
+        return FirstRows(*map(np.concatenate, both), self.n_learned)
+
+
+class BaseMinibatches(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
+    """Implement the steps of `fit` and `partial_fit`, given the core's model and distinct rows."""
+
+    _parameter_constraints = {
+        **KERNEL_CONSTRAINTS,
+        "main_effects": ["boolean"],
+        "n_inducing": [Interval(numbers.Integral, 1, None, closed="left")],
+        "selector": [StrOptions(set(METHODS)), "array-like"],
+        "fit_prior_mean": ["boolean"],
+        "batch_size": [Interval(numbers.Integral, 1, None, closed="left")],
+        "n_epochs": [Interval(numbers.Integral, 0, None, closed="left")],
+        "learning_rate": [Interval(numbers.Real, 0, 1, closed="both")],
+        "memory": [Interval(numbers.Integral, 1, None, closed="left"), None],
+        "optimize_inducing": ["boolean"],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+        "callback": [callable, None],
+    }
+
+    @property
+    def _n_learning_epochs(self):
+        return self.n_epochs if self.learning_rate > 0.0 else 0
+
+    def _refuse_overflow(self, X, first):
+        """Refuse values whose squares overflow, in columns that vary within or between batches."""
+        low, high = X.min(axis=0), X.max(axis=0)
+        if not first:
+            points = self.inducing_points_
+            low, high = np.minimum(low, points.min(axis=0)), np.maximum(high, points.max(axis=0))
+        refuse_overflow(X, "X", low < high)
+
+    def _first_state(self, model, kernel, parameters, spread, X, weight, rng, learns=True):
+        """Return the state before any batch, with points among shuffled rows `X`.
+
+        Its parameters are those of the `SparseModel` if `learns`, unless ``learning_rate`` is zero.
+        `kernel` is scikit-learn's; for the others see `learn_theta`.
+        """
+        theta = parameters.theta
+        if learns and self.learning_rate > 0.0:
+            theta = learn_theta(model, parameters, spread, self.n_inducing)
+        of_kernel = theta[: parameters.kernel.n_params]
+        Z = self._choose_points(parameters.kernel, of_kernel, X, weight, rng)
+        self._bounds, self._prior, self.kernel_ = parameters.bounds, model.prior, kernel
+        return self._model().start(theta, Z)
+
+    def _choose_points(self, kernel, theta, X, weight, rng):
+        """Return the points that `selector` chooses among shuffled rows, or those that it holds."""
+        if not isinstance(self.selector, str):
+            return check_inducing_points(self.selector, X.shape[1])
+        n_rows = n_first_rows(self.n_inducing)
+        rows = unique_rows(X[:n_rows], weight[:n_rows])
+        choose = make_choice(self.selector, self.n_inducing, 0.0, rows.X, rows.weight, rng)
+        candidates = CandidateRows(rows.X, float(rows.weight.sum()), row_options())
+        return choose(kernel, theta, candidates, rows.weight).Z
+
+    def _learn_all(self, state, X, y, weight, rng, progress):
+        """Learn from all rows, in batches; then solve for the posterior of all rows."""
+        model, n_epochs, n_done = self._model(), self._n_learning_epochs, 0
+
+        def report(epoch, state):
+            nonlocal n_done
+            n_done = epoch + 1
+            bound = sum(posterior.bound for posterior in model.posteriors(state))
+            progress.add(round(state.n_rows), len(state.Z), bound)
+            return progress.stopped
+
+        end = learn(
+            model,
+            state,
+            X,
+            y,
+            weight,
+            n_epochs=n_epochs,
+            batch_size=self.batch_size,
+            rng=rng,
+            learning_rate=self.learning_rate,
+            report=report,
+        )
+        if n_epochs:
+            self._state, astray = solve_best(model, end, state, X, y, weight, self.batch_size)
+        else:
+            self._state, astray = model.solve(end, X, y, weight, self.batch_size), False
+        self.n_steps_ = n_done * -(-len(y) // self.batch_size)
+        self.n_samples_seen_ = len(y)
+        self._first_rows = None
+        self._store(model)
+        progress.add(len(y), len(state.Z), self.lower_bound_)
+        self.history_ = progress.history()
+        if n_done < n_epochs:
+            self._warn_user(
+                f"stopped after {n_done} of {n_epochs} epochs: the callback asked to stop. The "
+                "model is usable"
+            )
+        if astray:
+            self._warn_user(
+                "learned hyperparameters from batches of rows that are worse for all rows than a "
+                "constant function: the model is that of the first rows, or constant. If X is "
+                "informative, raise batch_size or n_epochs, or lower learning_rate"
+            )
+
+    def _warn_user(self, what):
+        warn_user(f"{type(self).__name__} {what}", ConvergenceWarning)
+
+    @property
+    def _n_first_rows(self):
+        """Number of first rows of a stream that are kept; none that `memory` would discount."""
+        enough = n_first_rows(self.n_inducing)
+        return enough if self.memory is None else min(enough, self.memory)
+
+    def _learn_block(self, X, y, weight, progress):
+        """Learn from a block of a stream, and return warnings."""
+        if not hasattr(self, "kernel_"):
+            self._first_rows = FirstRows(X[:0], y[:0], weight[:0])
+            self.n_steps_ = self.n_samples_seen_ = 0
+        # Consecutive rows may be similar.
+        order = self._shuffled(y, check_random_state(self.random_state))
+        n_first, found = 0, []
+        if self._first_rows is not None:
+            n_first = max(0, self._n_first_rows - len(self._first_rows.y))
+            found = self._learn_first(*(part[order[:n_first]] for part in (X, y, weight)))
+        if n_first < len(y):
+            self._learn_further(X, y, weight, order[n_first:], self.learning_rate)
+        self.n_steps_ += -(-len(y) // self.batch_size)
+        self.n_samples_seen_ += len(y)
+        progress.add(round(self._state.n_rows), len(self._state.Z), self.lower_bound_)
+        self.history_ = progress.history(LONGEST_HISTORY)
+        return found
+
+    def _learn_first(self, X, y, weight):
+        """Learn from some of the first rows of a stream, and return warnings.
+
+        Whenever their number has doubled, everything is learned afresh from all of them. When they
+        are enough, they are no longer kept.
+        """
+        rows, found = self._first_rows.and_further(X, y, weight), []
+        n_rows = len(rows.y)
+        is_last = n_rows >= self._n_first_rows
+        if is_last or n_rows >= 2 * rows.n_learned:
+            rng = check_random_state(self.random_state)
+            X, y, weight = merged_rows(*rows[:3])
+            order = self._shuffled(y, rng)
+            X, y, weight = X[order], y[order], weight[order]
+            self._state, found = self._start(X, y, weight, rng)
+            rows = rows._replace(n_learned=n_rows)
+        # Until then the hyperparameters are learned anew so soon that steps would not pay.
+        learning_rate = self.learning_rate if is_last else 0.0
+        self._learn_further(X, y, weight, np.arange(len(y)), learning_rate)
+        self._first_rows = None if is_last else rows
+        return found
+
+    def _shuffled(self, y, rng):
+        """Return a random order of rows."""
+        return rng.permutation(len(y))
+
+    def _centred(self, y):
+        """Return the targets of the core's model."""
+        return y
+
+    def _store(self, model):
+        """Set the attributes of the learned state of the core's model."""
+        self._posterior = posterior = model.posterior(self._state)
+        self.kernel_ = self.kernel_.clone_with_theta(posterior.theta)
+        self.inducing_points_ = posterior.Z
+        self.lower_bound_ = sum(q.bound for q in posterior.functions)
+        self.log_prior_ = model.log_prior(self._state.theta)[0]
+
+    def _learn_further(self, X, y, weight, order, learning_rate):
+        """Learn from the rows `order`, in batches."""
+        model = self._model()
+        for first in range(0, len(order), self.batch_size):
+            rows = order[first : first + self.batch_size]
+            self._state = model.step(
+                self._state,
+                X[rows],
+                self._centred(y[rows]),
+                weight[rows],
+                n_total=self.memory,
+                learning_rate=inverse_time_decay(learning_rate, self._state.adam.n_steps),
+                rows_per_move=self.batch_size,
+            )
+        self._store(model)

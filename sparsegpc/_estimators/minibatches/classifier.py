@@ -1,0 +1,348 @@
+"""The classifier that learns from minibatches: for many rows, and for streams."""
+
+import numpy as np
+from sklearn.base import _fit_context
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import StrOptions
+from sklearn.utils.multiclass import _check_partial_fit_first_call
+
+from sparsegpc._core.learning.progress import Progress
+from sparsegpc._core.likelihoods.base import LabelLikelihood
+from sparsegpc._core.rows.threads import single_threaded_blas
+from sparsegpc._core.rows.unique_rows import merged_rows
+from sparsegpc._estimators.base_estimator import all_or_nothing
+from sparsegpc._estimators.input.labels import (
+    check_classes,
+    class_codes,
+    class_factors,
+    validated_labels,
+)
+from sparsegpc._estimators.input.validation import present_rows
+from sparsegpc._estimators.messages.callbacks import fit_task
+from sparsegpc._estimators.messages.fit_warnings import emit_warnings, weight_warnings
+from sparsegpc._estimators.messages.progress import epoch_progress
+from sparsegpc._estimators.minibatches.sites import SiteMinibatches
+from sparsegpc._estimators.predictions.labels import ClassPredictions
+from sparsegpc.likelihoods import NAMES, resolve_likelihood
+
+
+class StochasticSparseGPClassifier(ClassPredictions, SiteMinibatches):
+    r"""Sparse Gaussian process classification from minibatches of rows.
+
+    The model of :class:`SparseGPClassifier` learned from one batch of rows at a time: for data sets
+    with so many rows that a pass over all of them is expensive, and, through `partial_fit`, for
+    streams. The approximate posterior takes natural-gradient steps [2]_ on a bound that is a sum
+    over rows [1]_; for each batch they are repeated until the bound of the batch stops rising, so
+    there is no step size to choose. The hyperparameters follow averaged gradients. With up to a few
+    ten thousand rows, :class:`SparseGPClassifier` reaches a better optimum sooner.
+
+    Parameters
+    ----------
+    kernel : kernel of sklearn.gaussian_process.kernels, str or None, default=None
+        Covariance of f, as in :class:`SparseGPClassifier`. Its free hyperparameters start from a
+        fit to a few thousand rows.
+    length_scales : {"auto", "tied", "free", "common"}, default="auto"
+        Whether the columns have length scales of their own, as in :class:`SparseGPClassifier`. The
+        rows that "auto" counts are those from which the start values are learned, at most 2000.
+    main_effects : bool, default=False
+        Whether to add a function of each column to the kernel, as in :class:`SparseGPClassifier`.
+    likelihood : str or LabelLikelihood, default="auto"
+        Distribution of the labels given f, as in :class:`SparseGPClassifier`: "bernoulli-logit"
+        ("auto" for two classes), "bernoulli-probit", "polya-gamma" or "conditional-polya-gamma" for
+        two classes; "softmax" ("auto" for more), "ordinal-logit", "logistic-softmax" or "dirichlet"
+        for any number.
+    n_inducing : int, default=200
+        Maximum number of inducing points. It is silently limited to the number of distinct rows
+        among which the points are chosen: 20 random rows for each point, or as many first rows of a
+        stream, but at least 2000.
+    selector : str or array of shape (n_points, n_features), default="rpcholesky"
+        How points are chosen: "hgv", "rpcholesky", "greedy-variance", "kmeans" or "uniform", see
+        :class:`InducingPointSelector`. An array gives the points themselves.
+    bound : {"auto", "tight", "standard"}, default="auto"
+        How the bound accounts for the residual variance, as in :class:`SparseGPClassifier`. "auto"
+        means "tight".
+    fit_prior_mean : bool, default=True
+        Whether to learn the constant mean of f. Otherwise it is zero, as always with
+        "logistic-softmax".
+    class_weight : dict, "balanced" or None, default=None
+        Factors w of the class frequencies, as in :class:`SparseGPClassifier`: the model is learned
+        without them, and the predicted probabilities p(c | x) are multiplied by w_c and divided by
+        their sum. "balanced", which `partial_fit` does not accept, makes all classes equally
+        frequent.
+    batch_size : int, default=1024
+        Rows in a batch. The hyperparameters move once for each batch; `partial_fit` adds up the
+        gradients of smaller blocks until they have as many rows.
+    n_epochs : int, default=10
+        Number of passes of `fit` over all rows that learn hyperparameters. Further passes with
+        fixed hyperparameters then give the optimal posterior.
+    learning_rate : float, default=0.1
+        Approximate length of the first steps of the logarithms of the hyperparameters. The rate
+        decreases to zero during `fit`; during `partial_fit` it decreases ever more slowly. 0 keeps
+        the start values of the hyperparameters.
+    memory : int or None, default=None
+        Number of recent rows that `partial_fit` effectively takes into account; older rows are
+        discounted. None means all. The points are chosen among as many rows at most.
+    optimize_inducing : bool, default=False
+        Whether to learn the locations of the points together with the hyperparameters.
+    random_state : int, RandomState instance or None, default=0
+        Seed for the choice of points and the order of rows.
+    verbose : int, default=0
+        1 prints a line for each epoch of `fit`.
+    callback : callable or None, default=None
+        Called after each epoch of `fit`, and at its end, with a named tuple, which holds
+        ``iteration``, the number of the call; and ``n_samples``, ``n_inducing``, ``lower_bound``
+        and ``seconds``, as in `history_`. If it returns True, no more epochs follow. If it raises
+        an error, the fit ends and the estimator keeps its previous state. The callback is pickled
+        with the model, so to be saved it must be a function of a module, or None. From version 1.9,
+        pass scikit-learn's own callbacks, such as ProgressBar, to ``set_callbacks``.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Class labels, sorted. With a likelihood for two classes, a large f favours ``classes_[1]``;
+        with "ordinal-logit" it favours the last class.
+    class_weight_ : ndarray of shape (n_classes,)
+        Factors of the class probabilities, from `class_weight`; ones if it is None.
+    kernel_ : kernel
+        Kernel of f with the learned hyperparameters.
+    prior_mean_ : float or ndarray of shape (n_classes,)
+        Constant mean of f, or of each function if there is one function per class.
+    likelihood_ : likelihood
+        Likelihood with its learned parameters. With "ordinal-logit" its attribute `cut_points`
+        holds the cut points.
+    inducing_points_ : ndarray of shape (n_points, `n_features_in_`)
+        Inducing points.
+    lower_bound_ : float
+        After `fit`, a lower bound on the log marginal likelihood of all rows, in nats. After
+        `partial_fit`, an estimate for about the last `memory` rows, which is not a bound.
+    log_prior_ : float
+        Log density of the prior of the hyperparameters, in nats, up to a constant.
+    history_ : dict of ndarray
+        One entry after each epoch of `fit` and at its end, or for each of the last 1000 calls of
+        `partial_fit`: "choice" (of inducing points, always 0); "n_samples", the effective number of
+        rows, which is N at the end of `fit`; "n_inducing"; "lower_bound", estimated from these
+        rows, in nats; and "seconds", the total time.
+    n_steps_ : int
+        Number of batches so far.
+    n_samples_seen_ : int
+        Number of distinct rows (columns and label) of positive weight given to `fit`, or in total
+        to `partial_fit`, each call counted by itself.
+    n_features_in_ : int
+        Number of columns seen in `fit`.
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of the columns, if X had column names that are strings.
+
+    See Also
+    --------
+    SparseGPClassifier : Learns from all rows at once.
+    StochasticSparseGPRegressor : Regression.
+
+    Notes
+    -----
+    A step costs O(b M^2 + M^3) time for b rows in a batch, and O(b M) memory, each times C for C
+    functions. Each pass over all N rows at the end costs O(N M^2) time, and its memory is limited
+    by scikit-learn's ``working_memory``. Rows with equal columns and labels are merged, and their
+    weights added; rows with equal columns but different labels are not merged. Rows of a
+    `numpy.memmap`, or of another array that is read by slices, are read batch by batch and, except
+    for the first rows of a stream, never merged. The model keeps sums over the rows, but no rows
+    except the first ones of a stream, as long as there are not enough of them. A saved model takes
+    about (12 C + 8) M^2 + 32 M D bytes, and 8 (D + 2) bytes for each row that it keeps.
+
+    References
+    ----------
+    .. [1] Hensman, Matthews, Ghahramani, "Scalable variational Gaussian process classification",
+       AISTATS 2015.
+    .. [2] Khan, Lin, "Conjugate-computation variational inference: converting variational inference
+       in non-conjugate models to inferences in conjugate models", AISTATS 2017.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from sparsegpc import StochasticSparseGPClassifier
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> classifier = StochasticSparseGPClassifier(n_inducing=50, batch_size=100)
+    >>> model = make_pipeline(StandardScaler(), classifier).fit(X, y)
+    >>> model.score(X, y) > 0.97
+    True
+    >>> model.predict_proba(X).shape
+    (569, 2)
+    """
+
+    _parameter_constraints = {
+        **SiteMinibatches._parameter_constraints,
+        "likelihood": [StrOptions({"auto", *NAMES}), LabelLikelihood],
+        "class_weight": [dict, StrOptions({"balanced"}), None],
+    }
+
+    def __init__(
+        self,
+        kernel=None,
+        *,
+        length_scales="auto",
+        main_effects=False,
+        likelihood="auto",
+        n_inducing=200,
+        selector="rpcholesky",
+        bound="auto",
+        fit_prior_mean=True,
+        class_weight=None,
+        batch_size=1024,
+        n_epochs=10,
+        learning_rate=0.1,
+        memory=None,
+        optimize_inducing=False,
+        random_state=0,
+        verbose=0,
+        callback=None,
+    ):
+        self.kernel = kernel
+        self.length_scales = length_scales
+        self.main_effects = main_effects
+        self.likelihood = likelihood
+        self.n_inducing = n_inducing
+        self.selector = selector
+        self.bound = bound
+        self.fit_prior_mean = fit_prior_mean
+        self.class_weight = class_weight
+        self.batch_size = batch_size
+        self.n_epochs = n_epochs
+        self.learning_rate = learning_rate
+        self.memory = memory
+        self.optimize_inducing = optimize_inducing
+        self.random_state = random_state
+        self.verbose = verbose
+        self.callback = callback
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y, sample_weight=None):
+        """Learn from all rows, in batches.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+            Labels of two classes or more.
+        sample_weight : array-like of shape (n_samples,), float or None, default=None
+            Each row's log-likelihood is multiplied by its weight: a weight of k has the effect of k
+            copies of the row. Divide weights that are not counts by their mean.
+
+        Returns
+        -------
+        self : StochasticSparseGPClassifier
+
+        Raises
+        ------
+        ValueError
+            If the input is not finite or has wrong shapes, `y` has one class only, the likelihood
+            does not support the number of classes or the bound, or the kernel does not fit the
+            data.
+        numpy.linalg.LinAlgError
+            If the kernel is not positive semi-definite.
+        MemoryError
+            If a model with so many inducing points does not fit into memory.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If `callback` stopped the fit before the last epoch, or if the lower bound for all rows
+            at the hyperparameters learned from batches is below that of a constant function; the
+            model is then that of the first rows, or constant.
+        UserWarning
+            If the weights do not look like counts: they are not whole numbers, and their mean is
+            below a half or above two.
+        """
+        n_epochs = self._n_learning_epochs
+        task = fit_task(self, X, y, sample_weight, n_subtasks=n_epochs + 1)
+        with task as context, single_threaded_blas():
+            progress = epoch_progress(self, n_epochs, context)
+            rows = self._checked(X, y, sample_weight, reset=True)
+            self.classes_, codes = np.unique(rows.y, return_inverse=True)
+            check_classes(self.classes_)
+            X, codes, weight = merged_rows(rows.X, codes, rows.weight)
+            self.class_weight_ = class_factors(self.class_weight, self.classes_, codes, weight)
+            rng = check_random_state(self.random_state)
+            state = self._start_anywhere(X, codes, weight, rng)
+            self._learn_all(state, X, codes, weight, rng, progress)
+            emit_warnings(weight_warnings(sample_weight))
+        return self
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(self, X, y, classes=None, sample_weight=None):
+        """Learn from further rows.
+
+        The first rows of a stream are kept until there are 2000 of them, or 20 for each point if
+        that is more, but at most about `memory`. Whenever their number has doubled, the inducing
+        points and the hyperparameters are learned anew from all of them. Later rows are used once:
+        the points stay, and the hyperparameters follow gradients. So the rows should come in random
+        order. The sizes of the blocks hardly matter for the result, but calls with fewer rows than
+        points take as long as with that many.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+            Labels, among `classes`.
+        classes : array-like of shape (n_classes,) or None, default=None
+            All labels that can occur in the stream. Required in the first call, optional later.
+        sample_weight : array-like of shape (n_samples,), float or None, default=None
+            As in `fit`.
+
+        Returns
+        -------
+        self : StochasticSparseGPClassifier
+
+        Raises
+        ------
+        ValueError
+            As in `fit`; if `classes` is missing in the first call or differs from it later, if `y`
+            holds another label, or if `class_weight` is "balanced".
+        """
+        with all_or_nothing(self), single_threaded_blas():
+            progress = Progress(past=getattr(self, "history_", None))
+            first = not hasattr(self, "kernel_")
+            self._refuse_balance()
+            rows = self._checked(X, y, sample_weight, reset=first)
+            _check_partial_fit_first_call(self, classes)
+            check_classes(self.classes_)
+            codes = class_codes(rows.y, self.classes_)
+            X, codes, weight = merged_rows(rows.X, codes, rows.weight)
+            self.class_weight_ = class_factors(self.class_weight, self.classes_, codes, weight)
+            self._learn_block(X, codes, weight, progress)
+            emit_warnings(weight_warnings(sample_weight))
+        return self
+
+    def _shuffled(self, codes, rng):
+        # The rows that come first have all classes.
+        order = rng.permutation(len(codes))
+        firsts = np.unique(codes[order], return_index=True)[1]
+        return np.concatenate([order[np.sort(firsts)], np.delete(order, firsts)])
+
+    def _suffice(self, codes):
+        # With rows of one class the search would learn a constant f.
+        return len(np.unique(codes)) > 1
+
+    def _checked(self, X, y, sample_weight, reset):
+        """Return `PresentRows`."""
+        X, y = validated_labels(self, X, y, reset=reset)
+        self._refuse_overflow(X, reset)
+        return present_rows(X, y, sample_weight)
+
+    def _refuse_balance(self):
+        if self.class_weight == "balanced":
+            raise ValueError(
+                'class_weight="balanced" needs all rows at once, but partial_fit gets them in '
+                "blocks: give a dict of a factor for each class, or use fit"
+            )
+
+    def _initial_likelihood(self):
+        n_classes = len(self.classes_)
+        likelihood = resolve_likelihood(self.likelihood, n_classes)
+        if n_classes > 2 and not likelihood.takes_many_classes:
+            raise ValueError(
+                f"likelihood={self.likelihood!r} is for two classes, got {n_classes}: use "
+                '"softmax", "ordinal-logit", "logistic-softmax" or "dirichlet", or '
+                "SparseGPClassifier, which fits one model for each class"
+            )
+        return likelihood.for_classes(n_classes)

@@ -1,0 +1,298 @@
+"""The regressor of counts, positive numbers and durations that learns from minibatches."""
+
+import numpy as np
+from sklearn.base import _fit_context
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import StrOptions
+
+from sparsegpc._core.learning.progress import Progress
+from sparsegpc._core.likelihoods.responses import ResponseLikelihood
+from sparsegpc._core.rows.threads import single_threaded_blas
+from sparsegpc._core.rows.unique_rows import merged_rows
+from sparsegpc._estimators.base_estimator import all_or_nothing
+from sparsegpc._estimators.input.responses import refuse_no_event, validated_observations
+from sparsegpc._estimators.messages.callbacks import fit_task
+from sparsegpc._estimators.messages.fit_warnings import emit_warnings, weight_warnings
+from sparsegpc._estimators.messages.progress import epoch_progress
+from sparsegpc._estimators.minibatches.sites import SiteMinibatches
+from sparsegpc._estimators.predictions.responses import ResponsePredictions
+from sparsegpc.likelihoods import RESPONSES
+
+# Few targets, zeros and censored durations look as if there were no noise, or no limit; the search
+# for hyperparameters would then take long, and end at extreme values.
+FEWEST = 10
+
+
+class StochasticSparseGPGeneralizedRegressor(ResponsePredictions, SiteMinibatches):
+    r"""Regression of counts, positive numbers and durations from minibatches of rows.
+
+    The model of :class:`SparseGPGeneralizedRegressor` learned from one batch of rows at a time: for
+    data sets with so many rows that a pass over all of them is expensive, and, through
+    `partial_fit`, for streams. The approximate posterior takes natural-gradient steps [2]_ on a
+    bound that is a sum over rows [1]_, as in :class:`StochasticSparseGPClassifier`. The
+    hyperparameters and the parameter of the likelihood follow averaged gradients. With up to a few
+    ten thousand rows, :class:`SparseGPGeneralizedRegressor` reaches a better optimum sooner.
+
+    Parameters
+    ----------
+    kernel : kernel of sklearn.gaussian_process.kernels, str or None, default=None
+        Covariance of f, as in :class:`SparseGPRegressor`. Its free hyperparameters start from a fit
+        to a few thousand rows.
+    length_scales : {"auto", "tied", "free", "common"}, default="auto"
+        Whether the columns have length scales of their own, as in :class:`SparseGPRegressor`. The
+        rows that "auto" counts are those from which the start values are learned, at most 2000.
+    main_effects : bool, default=False
+        Whether to add a function of each column to the kernel, as in :class:`SparseGPRegressor`.
+    likelihood : str or ResponseLikelihood, default="auto"
+        Distribution of the targets given f, as in :class:`SparseGPGeneralizedRegressor`:
+        "negative-binomial", "poisson", "gamma", "weibull", "log-normal", or an instance. "auto"
+        chooses by the targets, in a stream by those of the first call of `partial_fit`.
+    n_inducing : int, default=200
+        Maximum number of inducing points. It is silently limited to the number of distinct rows
+        among which the points are chosen: 20 random rows for each point, or as many first rows of a
+        stream, but at least 2000.
+    selector : str or array of shape (n_points, n_features), default="rpcholesky"
+        How points are chosen: "hgv", "rpcholesky", "greedy-variance", "kmeans" or "uniform", see
+        :class:`InducingPointSelector`. An array gives the points themselves.
+    bound : {"auto", "tight", "standard"}, default="auto"
+        How the bound accounts for the residual variance. "auto" means "tight".
+    fit_prior_mean : bool, default=True
+        Whether to learn the constant mean of f; otherwise it is zero.
+    batch_size : int, default=1024
+        Rows in a batch. The hyperparameters move once for each batch; `partial_fit` adds up the
+        gradients of smaller blocks until they have as many rows.
+    n_epochs : int, default=10
+        Number of passes of `fit` over all rows that learn hyperparameters. Further passes with
+        fixed hyperparameters then give the optimal posterior.
+    learning_rate : float, default=0.1
+        Approximate length of the first steps of the logarithms of the hyperparameters and of the
+        parameter of the likelihood. The rate decreases to zero during `fit`; during `partial_fit`
+        it decreases ever more slowly. 0 keeps the start values; those of the likelihood are the
+        best for a constant f.
+    memory : int or None, default=None
+        Number of recent rows that `partial_fit` effectively takes into account; older rows are
+        discounted. None means all. The points are chosen among as many rows at most.
+    optimize_inducing : bool, default=False
+        Whether to learn the locations of the points together with the hyperparameters.
+    random_state : int, RandomState instance or None, default=0
+        Seed for the choice of points and the order of rows.
+    verbose : int, default=0
+        1 prints a line for each epoch of `fit`.
+    callback : callable or None, default=None
+        Called after each epoch of `fit`, and at its end, as in
+        :class:`StochasticSparseGPClassifier`.
+
+    Attributes
+    ----------
+    likelihood_ : ResponseLikelihood
+        The likelihood with its learned parameters: ``likelihood_.size`` of "negative-binomial",
+        ``likelihood_.shape`` of the others that have one.
+    kernel_ : kernel
+        Kernel of f with the learned hyperparameters.
+    prior_mean_ : float
+        Constant mean of f.
+    inducing_points_ : ndarray of shape (n_points, `n_features_in_`)
+        Inducing points.
+    lower_bound_ : float
+        After `fit`, a lower bound on the log marginal likelihood of all rows, in nats. After
+        `partial_fit`, an estimate for about the last `memory` rows, which is not a bound.
+    log_prior_ : float
+        Log density of the prior of the hyperparameters, in nats, up to a constant.
+    history_ : dict of ndarray
+        One entry after each epoch of `fit` and at its end, or for each of the last 1000 calls of
+        `partial_fit`: "choice" (of inducing points, always 0); "n_samples", the effective number of
+        rows, which is N at the end of `fit`; "n_inducing"; "lower_bound", estimated from these
+        rows, in nats; and "seconds", the total time.
+    n_steps_ : int
+        Number of batches so far.
+    n_samples_seen_ : int
+        Number of distinct rows (columns, target, exposure and event) of positive weight given to
+        `fit`, or in total to `partial_fit`, each call counted by itself.
+    n_features_in_ : int
+        Number of columns seen in `fit`.
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of the columns, if X had column names that are strings.
+
+    See Also
+    --------
+    SparseGPGeneralizedRegressor : Learns from all rows at once.
+    StochasticSparseGPRegressor : Gaussian noise.
+
+    Notes
+    -----
+    Costs are those of :class:`StochasticSparseGPClassifier` with one function. Only rows that agree
+    in X, y, exposure and event are merged. A saved model takes about 20 M^2 + 32 M D bytes for M
+    points and D columns, and 8 (D + 4) bytes for each first row of a stream that it keeps.
+
+    References
+    ----------
+    .. [1] Hensman, Matthews, Ghahramani, "Scalable variational Gaussian process classification",
+       AISTATS 2015.
+    .. [2] Khan, Lin, "Conjugate-computation variational inference: converting variational inference
+       in non-conjugate models to inferences in conjugate models", AISTATS 2017.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsegpc import StochasticSparseGPGeneralizedRegressor
+    >>> rng = np.random.RandomState(0)
+    >>> X, hours = rng.uniform(0, 6, size=(2000, 1)), rng.choice([1.0, 5.0], size=2000)
+    >>> y = rng.poisson(hours * np.exp(1 + np.sin(X[:, 0])))
+    >>> model = StochasticSparseGPGeneralizedRegressor(likelihood="poisson", n_inducing=20)
+    >>> for rows in np.array_split(np.arange(2000), 4):
+    ...     _ = model.partial_fit(X[rows], y[rows], exposure=hours[rows])
+    >>> model.predict([[1.5], [4.5]]).round()
+    array([7., 1.])
+    """
+
+    _parameter_constraints = {
+        **SiteMinibatches._parameter_constraints,
+        "likelihood": [StrOptions({"auto", *RESPONSES}), ResponseLikelihood],
+    }
+
+    def __init__(
+        self,
+        kernel=None,
+        *,
+        length_scales="auto",
+        main_effects=False,
+        likelihood="auto",
+        n_inducing=200,
+        selector="rpcholesky",
+        bound="auto",
+        fit_prior_mean=True,
+        batch_size=1024,
+        n_epochs=10,
+        learning_rate=0.1,
+        memory=None,
+        optimize_inducing=False,
+        random_state=0,
+        verbose=0,
+        callback=None,
+    ):
+        self.kernel = kernel
+        self.length_scales = length_scales
+        self.main_effects = main_effects
+        self.likelihood = likelihood
+        self.n_inducing = n_inducing
+        self.selector = selector
+        self.bound = bound
+        self.fit_prior_mean = fit_prior_mean
+        self.batch_size = batch_size
+        self.n_epochs = n_epochs
+        self.learning_rate = learning_rate
+        self.memory = memory
+        self.optimize_inducing = optimize_inducing
+        self.random_state = random_state
+        self.verbose = verbose
+        self.callback = callback
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y, sample_weight=None, exposure=None, event=None):
+        """Learn from all rows, in batches.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+            Targets: counts, positive numbers or durations.
+        sample_weight : array-like of shape (n_samples,), float or None, default=None
+            Each row's log-likelihood is multiplied by its weight: a weight of k has the effect of k
+            copies of the row. Divide weights that are not counts by their mean.
+        exposure : float, array-like of shape (n_samples,) or None, default=None
+            For likelihoods of counts: the time, area or population to which each count refers. The
+            mean of y is proportional to it; pass the exponential of an offset. None means 1.
+        event : array-like of shape (n_samples,) or None, default=None
+            For likelihoods of durations: 1 or True if the duration was observed, 0 or False if it
+            is only a lower limit (a right-censored row). None means that all were observed.
+
+        Returns
+        -------
+        self : StochasticSparseGPGeneralizedRegressor
+
+        Raises
+        ------
+        ValueError
+            If the input is not finite or has wrong shapes, the likelihood does not allow one of the
+            targets, exposures or events, or the bound, or the kernel does not fit the data.
+        numpy.linalg.LinAlgError
+            If the kernel is not positive semi-definite.
+        MemoryError
+            If a model with so many inducing points does not fit into memory.
+
+        Warns
+        -----
+        ConvergenceWarning
+            As in :meth:`StochasticSparseGPClassifier.fit`.
+        UserWarning
+            As in :meth:`StochasticSparseGPClassifier.fit`.
+        """
+        n_epochs = self._n_learning_epochs
+        task = fit_task(self, X, y, sample_weight, n_subtasks=n_epochs + 1)
+        with task as context, single_threaded_blas():
+            progress = epoch_progress(self, n_epochs, context)
+            X, y, weight = self._checked(X, y, sample_weight, exposure, event, reset=True)
+            refuse_no_event(y)
+            rng = check_random_state(self.random_state)
+            state = self._start_anywhere(X, y, weight, rng)
+            self._learn_all(state, X, y, weight, rng, progress)
+            emit_warnings(weight_warnings(sample_weight))
+        return self
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(self, X, y, sample_weight=None, exposure=None, event=None):
+        """Learn from further rows.
+
+        The first rows of a stream are kept until there are 2000 of them, or 20 for each point if
+        that is more, but at most about `memory`. Whenever their number has doubled, the inducing
+        points and the hyperparameters are learned anew from all of them, the latter as soon as ten
+        targets are observed and above zero. Later rows are used once: the points stay, and the
+        hyperparameters follow gradients. So the rows should come in random order. The sizes of the
+        blocks hardly matter for the result, but calls with fewer rows than points take as long as
+        with that many.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+            Targets. With ``likelihood="auto"`` those of the first call, and whether it has `event`,
+            decide on the likelihood of the stream.
+        sample_weight : array-like of shape (n_samples,), float or None, default=None
+            As in `fit`.
+        exposure : float, array-like of shape (n_samples,) or None, default=None
+            As in `fit`.
+        event : array-like of shape (n_samples,) or None, default=None
+            As in `fit`. Until a duration is observed, predictions are extremely long.
+
+        Returns
+        -------
+        self : StochasticSparseGPGeneralizedRegressor
+
+        Raises
+        ------
+        ValueError
+            As in `fit`.
+        """
+        with all_or_nothing(self), single_threaded_blas():
+            progress = Progress(past=getattr(self, "history_", None))
+            first = not hasattr(self, "kernel_")
+            X, y, weight = self._checked(X, y, sample_weight, exposure, event, reset=first)
+            self._learn_block(X, y, weight, progress)
+            emit_warnings(weight_warnings(sample_weight))
+        return self
+
+    def _initial_likelihood(self):
+        return self._chosen_likelihood
+
+    def _checked(self, X, y, sample_weight, exposure, event, reset):
+        """Return X, observations and weights of the distinct rows."""
+        rows = validated_observations(
+            self, X, y, sample_weight, exposure=exposure, event=event, reset=reset
+        )
+        self._refuse_overflow(rows.X, reset)
+        if reset:
+            self._chosen_likelihood = self._likelihood
+        return merged_rows(rows.X, rows.y, rows.weight)
+
+    def _suffice(self, y):
+        return np.count_nonzero((y["y"] > 0.0) & (y["event"] > 0.0)) >= FEWEST

@@ -1,0 +1,356 @@
+"""The regressor that learns from minibatches: for many rows, and for streams."""
+
+import numpy as np
+from sklearn.base import _fit_context
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import StrOptions
+
+from sparsegpc._core.bounds.slacks import SLACKS, sums_over_rows
+from sparsegpc._core.learning.progress import Progress
+from sparsegpc._core.likelihoods.gaussian import GaussianNoise, noisy_targets
+from sparsegpc._core.minibatches.gaussian_batches import GaussianBatches
+from sparsegpc._core.models.model import SparseModel
+from sparsegpc._core.rows.threads import single_threaded_blas
+from sparsegpc._core.rows.unique_rows import unique_rows
+from sparsegpc._estimators.base_estimator import all_or_nothing
+from sparsegpc._estimators.input.settings import row_options
+from sparsegpc._estimators.input.targets import centred, distinct_rows, second_moments
+from sparsegpc._estimators.input.validation import validated_targets
+from sparsegpc._estimators.kernels.named_kernels import KernelChoice
+from sparsegpc._estimators.kernels.sklearn_kernels import adapt_kernel
+from sparsegpc._estimators.kernels.spread import measure_spread
+from sparsegpc._estimators.messages.callbacks import fit_task
+from sparsegpc._estimators.messages.fit_warnings import FitWarning, emit_warnings, weight_warnings
+from sparsegpc._estimators.messages.progress import epoch_progress
+from sparsegpc._estimators.messages.target_scale import describe_mismatch
+from sparsegpc._estimators.minibatches.base import START_ROWS, BaseMinibatches, n_first_rows
+from sparsegpc._estimators.noise.base import LIMITS, START, TO_LITTLE_NOISE
+from sparsegpc._estimators.noise.polynomial import constant_noise
+from sparsegpc._estimators.predictions.targets import GaussianPredictions
+
+WHITE_NOISE = "the noise of this regressor is always learned"
+SCALE_THEM = "divide the targets by their standard deviation"
+
+
+class StochasticSparseGPRegressor(GaussianPredictions, BaseMinibatches):
+    r"""Sparse Gaussian process regression from minibatches of rows.
+
+    The model of :class:`SparseGPRegressor` with homoscedastic noise, learned from one batch of rows
+    at a time: for data sets with so many rows that a pass over all of them is expensive, and,
+    through `partial_fit`, for streams. The approximate posterior takes natural-gradient steps [1]_
+    on a bound that is a sum over rows [2]_, and the hyperparameters follow averaged gradients. With
+    up to a few ten thousand rows, :class:`SparseGPRegressor` reaches a better optimum sooner.
+
+    Parameters
+    ----------
+    kernel : kernel of sklearn.gaussian_process.kernels, str or None, default=None
+        Covariance of f, as in :class:`SparseGPRegressor`, but a WhiteKernel raises a ValueError.
+        Its free hyperparameters start from a fit to a few thousand rows.
+    length_scales : {"auto", "tied", "free", "common"}, default="auto"
+        Whether the columns have length scales of their own, as in :class:`SparseGPRegressor`. The
+        rows that "auto" counts are those from which the start values are learned, at most 2000.
+    main_effects : bool, default=False
+        Whether to add a function of each column to the kernel, as in :class:`SparseGPRegressor`.
+    n_inducing : int, default=200
+        Maximum number of inducing points. It is silently limited to the number of distinct rows
+        among which the points are chosen: 20 random rows for each point, or as many first rows of a
+        stream, but at least 2000.
+    selector : str or array of shape (n_points, n_features), default="rpcholesky"
+        How points are chosen: "hgv", "rpcholesky", "greedy-variance", "kmeans" or "uniform", see
+        :class:`InducingPointSelector`. An array gives the points themselves.
+    bound : {"tight", "standard"}, default="tight"
+        How the bound accounts for the residual variance: as in [2]_ ("tight") or in [1]_
+        ("standard").
+    fit_prior_mean : bool, default=True
+        Whether to learn the constant mean of f; otherwise it is zero.
+    batch_size : int, default=1024
+        Rows in a batch. The hyperparameters move once for each batch; `partial_fit` adds up the
+        gradients of smaller blocks until they have as many rows.
+    n_epochs : int, default=10
+        Number of passes of `fit` over all rows that learn hyperparameters. A last pass with fixed
+        hyperparameters gives the optimal posterior.
+    learning_rate : float, default=0.1
+        Approximate length of the first steps of the logarithms of the hyperparameters. The rate
+        decreases to zero during `fit`; during `partial_fit` it decreases ever more slowly. 0 keeps
+        the start values of the hyperparameters.
+    memory : int or None, default=None
+        Number of recent rows that `partial_fit` effectively takes into account; older rows are
+        discounted. None means all. The points are chosen among as many rows at most.
+    optimize_inducing : bool, default=False
+        Whether to learn the locations of the points together with the hyperparameters.
+    random_state : int, RandomState instance or None, default=0
+        Seed for the choice of points and the order of rows.
+    verbose : int, default=0
+        1 prints a line for each epoch of `fit`.
+    callback : callable or None, default=None
+        Called after each epoch of `fit`, and at its end, with a named tuple, which holds
+        ``iteration``, the number of the call; and ``n_samples``, ``n_inducing``, ``lower_bound``
+        and ``seconds``, as in `history_`. If it returns True, no more epochs follow. If it raises
+        an error, the fit ends and the estimator keeps its previous state. The callback is pickled
+        with the model, so to be saved it must be a function of a module, or None. From version 1.9,
+        pass scikit-learn's own callbacks, such as ProgressBar, to ``set_callbacks``.
+
+    Attributes
+    ----------
+    kernel_ : kernel
+        Kernel of f with the learned hyperparameters.
+    noise_variance_ : float
+        Variance of the noise, in squared units of y.
+    prior_mean_ : float
+        Constant mean of f, in units of y.
+    inducing_points_ : ndarray of shape (n_points, `n_features_in_`)
+        Inducing points.
+    lower_bound_ : float
+        After `fit`, a lower bound on the log marginal likelihood of all rows, in nats. After
+        `partial_fit`, an estimate for about the last `memory` rows, which is exact only if the
+        hyperparameters have not changed.
+    log_prior_ : float
+        Log density of the prior of the hyperparameters, in nats, up to a constant.
+    history_ : dict of ndarray
+        One entry after each epoch of `fit` and at its end, or for each of the last 1000 calls of
+        `partial_fit`: "choice" (of inducing points, always 0); "n_samples", the effective number of
+        rows, which is N at the end of `fit`; "n_inducing"; "lower_bound", estimated from these
+        rows, in nats; and "seconds", the total time.
+    n_steps_ : int
+        Number of batches so far.
+    n_samples_seen_ : int
+        Number of distinct rows of positive weight given to `fit`, or in total to `partial_fit`,
+        each call counted by itself.
+    n_features_in_ : int
+        Number of columns seen in `fit`.
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of the columns, if X had column names that are strings.
+
+    See Also
+    --------
+    SparseGPRegressor : Learns from all rows at once.
+
+    Notes
+    -----
+    A step costs O(b M^2 + M^3) time for b rows in a batch, and O(b M) memory. Rows with equal
+    columns and targets are merged, and their weights added; rows with equal columns but different
+    targets are not merged. Rows of a `numpy.memmap`, or of another array that is read by slices,
+    are read batch by batch and, except for the first rows of a stream, never merged. The model
+    keeps sums over the rows, but no rows except the first ones of a stream, as long as there are
+    not enough of them. A saved model takes about 20 M^2 + 32 M D bytes, and 8 (D + 2) bytes for
+    each row that it keeps.
+
+    References
+    ----------
+    .. [1] Hensman, Fusi, Lawrence, "Gaussian processes for big data", UAI 2013.
+    .. [2] Titsias, "New bounds for sparse variational Gaussian processes", ICML 2025, equation 18.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from sparsegpc import StochasticSparseGPRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> regressor = StochasticSparseGPRegressor(n_inducing=30, batch_size=100, random_state=0)
+    >>> model = make_pipeline(StandardScaler(), regressor).fit(X, y)
+    >>> mean, std = model.predict(X, return_std=True)
+    >>> bool(abs(y - mean).mean() < 50 < std.mean() < 65)
+    True
+    """
+
+    _parameter_constraints = {
+        **BaseMinibatches._parameter_constraints,
+        "bound": [StrOptions(set(sums_over_rows(SLACKS)))],
+    }
+
+    def __init__(
+        self,
+        kernel=None,
+        *,
+        length_scales="auto",
+        main_effects=False,
+        n_inducing=200,
+        selector="rpcholesky",
+        bound="tight",
+        fit_prior_mean=True,
+        batch_size=1024,
+        n_epochs=10,
+        learning_rate=0.1,
+        memory=None,
+        optimize_inducing=False,
+        random_state=0,
+        verbose=0,
+        callback=None,
+    ):
+        self.kernel = kernel
+        self.length_scales = length_scales
+        self.main_effects = main_effects
+        self.n_inducing = n_inducing
+        self.selector = selector
+        self.bound = bound
+        self.fit_prior_mean = fit_prior_mean
+        self.batch_size = batch_size
+        self.n_epochs = n_epochs
+        self.learning_rate = learning_rate
+        self.memory = memory
+        self.optimize_inducing = optimize_inducing
+        self.random_state = random_state
+        self.verbose = verbose
+        self.callback = callback
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y, sample_weight=None):
+        """Learn from all rows, in batches.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+            Targets.
+        sample_weight : array-like of shape (n_samples,), float or None, default=None
+            Each row's log-likelihood is multiplied by its weight: a weight of k has the effect of k
+            copies of the row. Divide weights that are not counts by their mean.
+
+        Returns
+        -------
+        self : StochasticSparseGPRegressor
+
+        Raises
+        ------
+        ValueError
+            If the input is not finite or has wrong shapes, or the kernel does not fit the data.
+        numpy.linalg.LinAlgError
+            If the kernel is not positive semi-definite.
+        MemoryError
+            If a model with so many inducing points does not fit into memory.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If `callback` stopped the fit before the last epoch, or if the lower bound for all rows
+            at the hyperparameters learned from batches is below that of a constant function; the
+            model is then that of the first rows, or constant.
+        UserWarning
+            If the limits of the kernel keep f far below the scale of the targets; or if the weights
+            do not look like counts: they are not whole numbers, and their mean is below a half or
+            above two.
+        """
+        n_epochs = self._n_learning_epochs
+        task = fit_task(self, X, y, sample_weight, n_subtasks=n_epochs + 1)
+        with task as context, single_threaded_blas():
+            progress = epoch_progress(self, n_epochs, context)
+            X, y, weight = self._checked(X, y, sample_weight, reset=True)
+            rng = check_random_state(self.random_state)
+            order = rng.permutation(len(y))
+            first = order[: n_first_rows(self.n_inducing)]
+            state, found = self._start(X[first], y[order], weight[order], rng)
+            self._learn_all(state, X, self._centred(y), weight, rng, progress)
+            emit_warnings(weight_warnings(sample_weight) + found)
+        return self
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(self, X, y, sample_weight=None):
+        """Learn from further rows.
+
+        The first rows of a stream are kept until there are 2000 of them, or 20 for each point if
+        that is more, but at most about `memory`. Whenever their number has doubled, the inducing
+        points and the hyperparameters are learned anew from all of them. Later rows are used once:
+        the points stay, and the hyperparameters follow gradients. So the rows should come in random
+        order. The sizes of the blocks hardly matter for the result, but calls with fewer rows than
+        points take as long as with that many.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+            Targets.
+        sample_weight : array-like of shape (n_samples,), float or None, default=None
+            As in `fit`.
+
+        Returns
+        -------
+        self : StochasticSparseGPRegressor
+
+        Raises
+        ------
+        ValueError
+            As in `fit`.
+        """
+        with all_or_nothing(self), single_threaded_blas():
+            progress = Progress(past=getattr(self, "history_", None))
+            first = not hasattr(self, "kernel_")
+            X, y, weight = self._checked(X, y, sample_weight, reset=first)
+            found = self._learn_block(X, y, weight, progress)
+            emit_warnings(weight_warnings(sample_weight) + found)
+        return self
+
+    def _checked(self, X, y, sample_weight, reset):
+        X, y = validated_targets(self, X, y, reset=reset)
+        self._refuse_overflow(X, reset)
+        X, y, weight, _, _ = distinct_rows(X, y, sample_weight, None)
+        return X, y, weight
+
+    def _centred(self, y):
+        return centred(y[None], self._y_centre)[0]
+
+    def _start(self, X, y, weight, rng):
+        """Return the state before any batch, and warnings, from shuffled rows.
+
+        The first `n_first_rows` of `X` suffice; centre and scale are those of all of `y` and
+        `weight`.
+        """
+        centre = float(weight @ y / weight.sum()) if self.fit_prior_mean else 0.0
+        self._y_centre, self._y_scale = np.array([centre]), np.ones(1)
+        self._one_output = True
+        some = unique_rows(X[:START_ROWS], weight[:START_ROWS])
+        spread = measure_spread(some.X, some.weight).of_first_rows()
+        target = centred(y[None], self._y_centre)
+        variance = second_moments(target, weight)
+        choice = KernelChoice.of(self)
+        kernel = choice.resolve(spread, float(variance[0]))
+        adapted = adapt_kernel(kernel, self.n_features_in_, refuse_white=WHITE_NOISE)
+        adapted = adapted.rescaled_to(float(variance[0]), some.X)
+        parameters = adapted.extended(
+            np.log(START * variance),
+            np.log(variance[:, None] * LIMITS),
+            ["noise variance"],
+            TO_LITTLE_NOISE,
+        )
+        basis = np.ones((len(some.X), 1))
+        targets = noisy_targets(target[0, :START_ROWS], weight[:START_ROWS], basis, some)
+        model = SparseModel(
+            parameters.kernel,
+            GaussianNoise(1),
+            some.X,
+            [targets],
+            some.weight,
+            slack=SLACKS[self.bound],
+            fit_prior_mean=self.fit_prior_mean,
+            prior=choice.prior(adapted, spread),
+            **row_options(),
+        )
+        found = []
+        if self.learning_rate > 0.0:
+            text = describe_mismatch(kernel, some.X, variance[target.any(axis=1)], SCALE_THEM)
+            found = [FitWarning(UserWarning, text)] if text else []
+        return self._first_state(model, kernel, parameters, spread, X, weight, rng), found
+
+    def _model(self):
+        """Return the core's model for the current kernel."""
+        return GaussianBatches(
+            adapt_kernel(self.kernel_, self.n_features_in_).kernel,
+            slack=SLACKS[self.bound],
+            fit_prior_mean=self.fit_prior_mean,
+            learn_Z=self.optimize_inducing,
+            bounds=self._bounds,
+            prior=self._prior,
+            **row_options(),
+        )
+
+    def _store(self, model):
+        super()._store(model)
+        log_noise = self._state.theta[-1:]
+        self.noise_variance_ = float(np.exp(log_noise[0]))
+        self._noise = constant_noise(self.inducing_points_, log_noise)
+        self.prior_mean_ = self._y_centre[0] + self._posterior.functions[0].prior_mean
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = False
+        return tags

@@ -1,0 +1,1 @@
+"""Predictions of fitted estimators."""

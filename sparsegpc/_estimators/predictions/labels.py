@@ -1,0 +1,298 @@
+"""Predictions of fitted classifiers: probabilities, their uncertainty, and classes.
+
+They combine the posterior of f at each row with the likelihood of y.
+"""
+
+import numbers
+
+import numpy as np
+from scipy.special import log_expit, log_softmax
+from sklearn.base import ClassifierMixin
+from sklearn.utils import check_random_state, check_scalar
+from sklearn.utils.validation import check_is_fitted
+
+from sparsegpc._core.likelihoods.multiclass import DirichletTargets
+from sparsegpc._core.numerics.quadrature import N_NODES
+from sparsegpc._core.rows.blocks import RowBlocks
+from sparsegpc._core.rows.threads import available_threads, single_threaded_blas
+from sparsegpc._estimators.input.validation import central_levels
+from sparsegpc._estimators.predictions.latent import by_row, latent_moments, latent_samples
+from sparsegpc._estimators.predictions.mixtures import (
+    Component,
+    mixture_log_probabilities,
+    mixture_moments,
+    mixture_quantiles,
+    mixture_samples,
+)
+
+# Number of draws of f whose quantiles are the intervals of probabilities of several classes.
+INTERVAL_DRAWS = 1000
+
+
+class ClassPredictions(ClassifierMixin):
+    """Predictions of a fitted classifier.
+
+    The classifier has a ``_posterior``, or binary models in ``estimators_``; a ``_likelihood``,
+    which turns f into probabilities; and factors ``class_weight_``, by which these are multiplied.
+    ``_mixture`` is a list of `Component` if it averages over hyperparameters, else None.
+    """
+
+    _mixture = None
+
+    @property
+    def _components(self):
+        """Return a list of `Component`: of the mixture, or of this model or the binary models."""
+        if self._mixture is not None:
+            return self._mixture
+        models = getattr(self, "estimators_", None) or [self]
+        fitted = [(model._posterior, model.kernel_) for model in models]
+        return [Component(1.0, fitted, self._likelihood)]
+
+    @property
+    def _bounded_values(self):
+        """The values whose density `lower_bound_` bounds; only the same ones are comparable."""
+        if getattr(self, "estimators_", None):
+            return "labels of each class against the rest"
+        if isinstance(self._likelihood, DirichletTargets):
+            return f"Dirichlet targets of concentration {self._likelihood.concentration:g}"
+        return "labels"
+
+    def _moments(self, X):
+        """Return weights (S,), means and variances of the components at validated rows.
+
+        The latter are lists of S arrays of shape (K, N).
+        """
+        components = self._components
+        with single_threaded_blas():
+            moments = [latent_moments(component.fitted, X) for component in components]
+        return [component.weight for component in components], *zip(*moments, strict=True)
+
+    def predict_log_proba(self, X):
+        """Return the logarithms of the class probabilities.
+
+        With "ordinal-logit", and with a binary likelihood and two classes, they are accurate for
+        probabilities of any size, else for probabilities down to 1e-308.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        log_proba : ndarray of shape (n_samples, n_classes)
+            Columns as in `classes_`.
+        """
+        weights, means, variances = self._moments(self._check_rows(X))
+        parts = [
+            _log_probabilities(component.observation, mean, variance)
+            for component, mean, variance in zip(self._components, means, variances, strict=True)
+        ]
+        return reweighted_log(mixture_log_probabilities(weights, parts), self.class_weight_)
+
+    def predict_proba(self, X):
+        """Return the class probabilities, integrated over the posterior of f.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        proba : ndarray of shape (n_samples, n_classes)
+            Columns as in `classes_`; rows sum to one. With `class_weight`, they are those of a
+            population with other class frequencies.
+        """
+        log_proba = self.predict_log_proba(X)
+        with np.errstate(under="ignore"):
+            proba = np.exp(log_proba)
+            return proba / proba.sum(axis=1, keepdims=True)
+
+    def decision_function(self, X):
+        """Return log-odds for two classes, and logarithms of probabilities for more.
+
+        They rank rows as `predict_proba` does. The mean of f may rank them otherwise, as the
+        variance of f differs from row to row.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        decision : ndarray of shape (n_samples,) or (n_samples, n_classes)
+            With two classes, the log-odds of ``classes_[1]``; with more, the logarithms of the
+            probabilities of all classes.
+        """
+        log_proba = self.predict_log_proba(X)
+        return log_proba if log_proba.shape[1] > 2 else log_proba[:, 1] - log_proba[:, 0]
+
+    def predict(self, X):
+        """Return the most probable class of each row.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        y : ndarray of shape (n_samples,)
+        """
+        check_is_fitted(self)
+        decision = self.decision_function(X)
+        codes = decision.argmax(axis=1) if decision.ndim == 2 else (decision > 0.0).astype(np.intp)
+        return self.classes_[codes]
+
+    def predict_proba_interval(self, X, coverage=0.95, random_state=0):
+        """Return central intervals of the class probabilities.
+
+        The probabilities are functions of f, so the approximate posterior of f gives a distribution
+        of each of them. The interval is wide far from the data, and narrow where there are many
+        rows, even if their labels are noisy. In simulations its coverage of the true probability
+        was close to `coverage` for the Bernoulli likelihoods, and too low for "logistic-softmax",
+        "dirichlet", and "softmax" with many overlapping classes. The cut points of "ordinal-logit"
+        are taken as known, unless ``hyperparameters="average"``, so its coverage is too low.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        coverage : float, default=0.95
+            Posterior probability of each interval, in (0, 1).
+        random_state : int, RandomState instance or None, default=0
+            Seed. With more than two classes the intervals are quantiles of 1000 draws.
+
+        Returns
+        -------
+        low : ndarray of shape (n_samples, n_classes)
+        high : ndarray of shape (n_samples, n_classes)
+            Columns as in `classes_`. As these are quantiles and `predict_proba` is a mean, the
+            latter may lie outside if the distribution is skewed.
+
+        Raises
+        ------
+        ValueError
+            If `coverage` is not between 0 and 1, or `random_state` is not a seed.
+        """
+        tails = central_levels(coverage, "coverage")
+        rng = check_random_state(random_state)
+        weights, means, variances = self._moments(self._check_rows(X))
+        with np.errstate(under="ignore"):
+            return self._intervals(weights, means, variances, tails, rng)
+
+    def _intervals(self, weights, means, variances, tails, rng):
+        """Return the quantiles of all classes, (low, high), from moments of f by component."""
+        n_functions, n_rows = means[0].shape
+        if n_functions == 1 and len(self.classes_) == 2:
+            # The probability of the second class rises with f.
+            ends = [mixture_quantiles(weights, means, variances, tail) for tail in tails]
+            low, high = (self._probabilities(self._likelihood, f)[:, 1] for f in ends)
+            return np.stack([1.0 - high, low], axis=1), np.stack([1.0 - low, high], axis=1)
+        # With the same draws at all rows, an interval does not depend on the other rows.
+        which = np.zeros(INTERVAL_DRAWS, dtype=np.intp)
+        if len(weights) > 1:
+            which = rng.choice(len(weights), size=INTERVAL_DRAWS, p=weights)
+        draws = rng.standard_normal((n_functions, INTERVAL_DRAWS))
+        parts = [
+            (component.observation, np.flatnonzero(which == k))
+            for k, component in enumerate(self._components)
+        ]
+        means, deviations = np.stack(means), np.sqrt(np.stack(variances))
+        low, high = np.empty((2, n_rows, len(self.classes_)))
+        proba = np.empty((INTERVAL_DRAWS, len(self.classes_)))
+        for row in range(n_rows):
+            # From (S, K) to the component of each draw, (n_draws, K).
+            f = means[which, :, row].T + deviations[which, :, row].T * draws
+            for likelihood, drawn in parts:
+                proba[drawn] = self._probabilities(likelihood, f[:, drawn])
+            low[row], high[row] = np.quantile(proba, tails, axis=0)
+        return low, high
+
+    def _probabilities(self, likelihood, f):
+        """Return the class probabilities (n, C) of a likelihood at given f, shape (K, n)."""
+        weighted = self.class_weight_ * likelihood.probabilities(f)
+        return weighted / weighted.sum(axis=1, keepdims=True)
+
+    def latent_mean_and_variance(self, X):
+        """Return the posterior mean and variance of f.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        mean : ndarray of shape (n_samples,) or (n_samples, n_classes)
+            With two classes and a binary likelihood, that of the single function: the log-odds of
+            ``classes_[1]`` (with the probit, the normal quantile of its probability). With
+            "ordinal-logit" that of the single function, too, whose cut points `likelihood_` has.
+            With more classes, and always with "softmax", "logistic-softmax" and "dirichlet", that
+            of one function per class. f does not depend on `class_weight`.
+        variance : ndarray of the shape of `mean`
+            Variance of f at each row; far from the data it approaches that of the prior.
+        """
+        return by_row(*mixture_moments(*self._moments(self._check_rows(X))))
+
+    def sample_f(self, X, n_samples=1, random_state=0):
+        """Return joint draws of f at all rows from its posterior.
+
+        The functions of several classes are independent in the posterior. They do not depend on
+        `class_weight`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples_X, n_features)
+        n_samples : int, default=1
+            Number of draws.
+        random_state : int, RandomState instance or None, default=0
+
+        Returns
+        -------
+        f_samples : ndarray of shape (n_samples_X, n_samples) or (n_samples_X, n_classes, n_samples)
+            The second shape is that with one function per class. It takes O(n_samples_X^2) memory
+            and O(n_samples_X^3) time.
+
+        Raises
+        ------
+        ValueError
+            If `n_samples` is not positive, `random_state` is not a seed, or the kernel overflows.
+        MemoryError
+            If the covariance of the rows does not fit into memory.
+        """
+        X = self._check_rows(X)
+        n_samples = check_scalar(n_samples, "n_samples", numbers.Integral, min_val=1)
+        rng = check_random_state(random_state)
+
+        def sample(component, n):
+            return latent_samples(component.fitted, X, n, rng)
+
+        with single_threaded_blas():
+            samples = mixture_samples(self._components, n_samples, rng, sample)
+        samples = np.moveaxis(samples, -1, 0)
+        return samples[:, 0] if samples.shape[1] == 1 else samples
+
+
+def _log_probabilities(likelihood, mean, variance):
+    """Return the log probabilities (N, C) of a likelihood, from moments (K, N) of f."""
+
+    def block(mean, variance):
+        return (), (likelihood.log_probabilities(mean, variance).T,)
+
+    with single_threaded_blas():
+        blocks = RowBlocks(mean.shape[1], len(mean) * N_NODES, n_threads=available_threads())
+        return blocks.visit(block, mean, variance)[1][0].T
+
+
+def reweighted_log(log_proba, factors):
+    """Return log probabilities (N, C) multiplied by factors (C,) and normalised.
+
+    This is exact if the ratios p'(c) / p(c) of the class frequencies to those of the data are
+    proportional to the factors, and the distribution of x within each class is the same: by Bayes'
+    rule p'(c | x) is proportional to p'(c) / p(c) times p(c | x).
+    """
+    if (factors == factors[0]).all():
+        return log_proba
+    log_proba = log_proba + np.log(factors)
+    if len(factors) > 2:
+        return log_softmax(log_proba, axis=1)
+    # Unlike log_softmax this is accurate for a probability near one.
+    log_odds = log_proba[:, 1] - log_proba[:, 0]
+    return log_expit(np.stack([-log_odds, log_odds], axis=1))

@@ -1,0 +1,222 @@
+"""Predictions averaged over draws of the hyperparameters: mixtures of posteriors of f.
+
+An estimator predicts by a list of `Component`, usually a single one.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import log_expit, logsumexp, ndtr, ndtri
+from sklearn.utils import check_random_state
+
+from sparsegpc._core.learning.hyperparameter_draws import draw_hyperparameters, single_draw
+from sparsegpc._core.learning.point_cost import at_points_of
+from sparsegpc._core.likelihoods.gaussian import limited_exp
+from sparsegpc._core.numerics.floats import EPSILON, TINY
+from sparsegpc._estimators.learning.search import learns
+
+# What the parameter `hyperparameters` may be.
+HYPERPARAMETERS = {"best", "average"}
+# Steps for a quantile: Newton's method usually takes four to ten.
+MOST_NEWTON_STEPS = 60
+
+
+class Component(NamedTuple):
+    """A component of a mixture: its weight, and a model at one draw of the hyperparameters.
+
+    ``fitted`` is a list of (Posterior, kernel), see `latent_moments`. ``observation`` tells how y
+    depends on f: a likelihood of labels, a `LearnedNoise`, or None if the noise is not known.
+    """
+
+    weight: float
+    fitted: list
+    observation: object = None
+
+
+def keep_single_draw(estimator, theta):
+    """Set the attributes of draws to the learned hyperparameters alone."""
+    _keep_draws(estimator, single_draw(theta, None), None)
+
+
+def average_over_draws(estimator, result, problem, observation):
+    """Draw hyperparameters if the estimator averages over them, and set the attributes of draws.
+
+    Parameters
+    ----------
+    estimator : SparseGPClassifier or SparseGPRegressor
+    result : FitResult
+    problem : Problem
+    observation : callable
+        ``observation(evaluation)`` returns that of a `Component`, from the `Evaluation` at a draw.
+    """
+    average = estimator.hyperparameters == "average" and learns(estimator, problem.parameters)
+    if not average or result.stopped:
+        return
+
+    def keep(evaluation):
+        if result.before_removals is not None:
+            evaluation = at_points_of(problem.model, evaluation, result.best.points)
+        kernel = problem.kernel.clone_with_theta(evaluation.posterior.theta)
+        return [(evaluation.posterior, kernel)], observation(evaluation)
+
+    rng = check_random_state(estimator.random_state)
+    draws = draw_hyperparameters(
+        problem.model, result.learned, problem.parameters.bounds, rng, keep
+    )
+    components = [
+        Component(weight, *kept)
+        for weight, kept in zip(draws.weights, draws.kept, strict=True)
+        if weight > 0.0
+    ]
+    _keep_draws(estimator, draws, components)
+
+
+def _keep_draws(estimator, draws, components):
+    estimator.hyperparameter_draws_ = draws.theta
+    estimator.hyperparameter_weights_ = draws.weights
+    estimator.ess_ = draws.ess
+    estimator._mixture = components
+
+
+def mixture_moments(weights, means, variances):
+    """Return mean and variance of mixtures, elementwise.
+
+    Parameters
+    ----------
+    weights : sequence of float
+    means, variances : sequence of ndarray
+        Those of each component.
+    """
+    mean = sum(w * m for w, m in zip(weights, means, strict=True))
+    parts = zip(weights, means, variances, strict=True)
+    return mean, sum(w * (s + (m - mean) ** 2) for w, m, s in parts)
+
+
+def mixture_covariance(parts):
+    """Return mean (K, N) and covariance (K, N, N) of mixtures of K joint distributions.
+
+    ``parts`` is an iterable of (weight, mean, covariance), so that not all of them need be in
+    memory. The covariances are overwritten.
+    """
+    parts = iter(parts)
+    total, mean, covariance = next(parts)
+    covariance *= total
+    for weight, other, its_covariance in parts:
+        step, total = other - mean, total + weight
+        mean = mean + (weight / total) * step
+        its_covariance += (1.0 - weight / total) * step[:, :, None] * step[:, None, :]
+        its_covariance *= weight
+        covariance += its_covariance
+    return mean, covariance
+
+
+def mixture_log_density(weights, log_densities):
+    """Return the log density of mixtures, elementwise, from those of each component."""
+    if len(weights) == 1:
+        return log_densities[0]
+    log_weights = np.log(weights)
+    return logsumexp([w + d for w, d in zip(log_weights, log_densities, strict=True)], axis=0)
+
+
+def mixture_log_probabilities(weights, log_probabilities):
+    """Return logarithms of averaged class probabilities, from a list of (N, C)."""
+    log_proba = mixture_log_density(weights, log_probabilities)
+    if len(weights) == 1 or log_proba.shape[1] > 2:
+        return log_proba
+    # Accurate for a probability near one, too.
+    log_odds = log_proba[:, 1] - log_proba[:, 0]
+    return log_expit(np.stack([-log_odds, log_odds], axis=1))
+
+
+def mixture_quantiles(weights, means, variances, level):
+    """Return the quantile of mixtures of J Gaussians, elementwise over arrays of one shape.
+
+    Parameters
+    ----------
+    weights : array-like of shape (J,) or (J, ...)
+    means, variances : sequence of ndarray
+        Those of each component.
+    level : float
+        In (0, 1).
+
+    Notes
+    -----
+    The quantile is between the least and the largest quantile of the components. Newton's method
+    solves ``ndtri(cdf) = ndtri(level)``, where the left side would be linear for a single Gaussian.
+    Bisection replaces steps out of the interval that is known to contain the quantile, and all
+    steps after `MOST_NEWTON_STEPS`. The relative error of the tail probability is about 1e-12.
+    """
+    if level > 0.5:
+        # The upper tail is the lower one of the mirrored mixture, which keeps its digits.
+        return -mixture_quantiles(weights, [-mean for mean in means], variances, 1.0 - level)
+    means, deviations = np.stack(means), np.sqrt(np.stack(variances))
+    target = ndtri(level)
+    ends = means + target * deviations
+    if len(ends) == 1:
+        return ends[0]
+    weights = np.asarray(weights, dtype=np.float64)
+    weights = weights.reshape(weights.shape + (1,) * (means.ndim - weights.ndim))
+    # Distances from a centre keep the digits that values far from zero lose.
+    centre = (weights * means).sum(axis=0)
+    means, ends, deviations = means - centre, ends - centre, np.maximum(deviations, TINY)
+    low, high = ends.min(axis=0), ends.max(axis=0)
+    x = np.clip(target * np.exp((weights * np.log(deviations)).sum(axis=0)), low, high)
+    with np.errstate(all="ignore"):
+        for step in range(2 * MOST_NEWTON_STEPS):
+            z = (x - means) / deviations
+            cdf = (weights * ndtr(z)).sum(axis=0)
+            is_below = cdf < level
+            low, high = np.where(is_below, x, low), np.where(is_below, high, x)
+            found = np.abs(cdf - level) <= 1e-12 * level
+            found |= high - low <= 4.0 * EPSILON * np.maximum(np.abs(low), np.abs(high))
+            if found.all():
+                break
+            probit = ndtri(cdf)
+            density = (weights * np.exp(-0.5 * z**2) / deviations).sum(axis=0)
+            newton = x + (target - probit) * np.exp(-0.5 * probit**2) / density
+            is_inside = (newton > low) & (newton < high) & (step < MOST_NEWTON_STEPS)
+            x = np.where(found, x, np.where(is_inside, newton, 0.5 * (low + high)))
+    return centre + x
+
+
+def gaussians_at(rows, weights, parts):
+    """Return weights, means and variances of the Gaussians whose mixture y is at some rows.
+
+    Parameters
+    ----------
+    rows : index of arrays (n_outputs, N)
+    weights : list of float
+        Weight of each component.
+    parts : list of (mean, variance, noise)
+        The moments of f by each component, ndarrays of shape (n_outputs, N), and the distribution
+        of the noise variance.
+
+    Returns
+    -------
+    tuple of three ndarray of shape (J, n_outputs, n_rows)
+        For J Gaussians, one for each node of the distributions of the noise variance.
+    """
+    found = []
+    for weight, (mean, variance, noise) in zip(weights, parts, strict=True):
+        log_noise, of_nodes = noise.at(rows).nodes()
+        total = variance[rows] + limited_exp(log_noise)
+        found.append(np.broadcast_arrays(weight * of_nodes, mean[rows], total))
+    return tuple(map(np.concatenate, zip(*found, strict=True)))
+
+
+def mixture_samples(components, n_samples, rng, sample):
+    """Return draws from a mixture, shape (K, n_samples, N); each is from a random component.
+
+    ``sample(component, n)`` returns n draws from one component, shape (K, n, N).
+    """
+    if len(components) == 1:
+        return sample(components[0], n_samples)
+    weights = [component.weight for component in components]
+    which = rng.choice(len(components), size=n_samples, p=weights)
+    samples = None
+    for k in np.unique(which):
+        drawn = sample(components[k], int((which == k).sum()))
+        if samples is None:
+            samples = np.empty((len(drawn), n_samples, drawn.shape[2]))
+        samples[:, which == k] = drawn
+    return samples

@@ -1,0 +1,327 @@
+"""Predictions of fitted generalised regressors: of y and its distribution."""
+
+import numbers
+
+import numpy as np
+from sklearn.base import RegressorMixin
+from sklearn.utils import check_random_state, check_scalar
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_array, check_consistent_length
+
+from sparsegpc._core.likelihoods.predictive import (
+    log_predictive_density,
+    predictive_quantiles,
+)
+from sparsegpc._core.likelihoods.responses import observations
+from sparsegpc._core.rows.threads import single_threaded_blas
+from sparsegpc._estimators.input.responses import checked_exposure, checked_observations
+from sparsegpc._estimators.input.validation import central_levels, check_levels, check_weights
+from sparsegpc._estimators.predictions.latent import latent_moments, latent_samples
+
+
+def _has_durations(estimator):
+    """Return whether the likelihood of a fitted estimator is one of durations."""
+    if estimator._likelihood is None or estimator._likelihood.row_argument == "event":
+        return True
+    raise AttributeError(
+        f"survival_function needs a likelihood of durations, got {estimator._likelihood}: fit with "
+        "likelihood='weibull' or 'log-normal'"
+    )
+
+
+class ResponsePredictions(RegressorMixin):
+    """Predictions of a fitted regressor with a `ResponseLikelihood` in ``_likelihood``."""
+
+    # Before `fit` there is none.
+    _likelihood = None
+
+    @property
+    def _bounded_values(self):
+        """The values whose density `lower_bound_` bounds; the probability of a count is none."""
+        return "counts" if self._likelihood.is_discrete else "targets"
+
+    def latent_mean_and_variance(self, X):
+        """Return the posterior mean and variance of f.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        mean : ndarray of shape (n_samples,)
+            f is the logarithm of the mean of y at exposure 1, up to a constant of the likelihood.
+        variance : ndarray of shape (n_samples,)
+        """
+        return self._latent(self._check_rows(X))
+
+    def predict(self, X, exposure=None, return_std=False):
+        """Return the predictive mean of y and, optionally, its standard deviation.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        exposure : float, array-like of shape (n_samples,) or None, default=None
+            Exposure of each row, for likelihoods of counts. None means 1: the mean is then a rate.
+        return_std : bool, default=False
+            Whether to return the standard deviation of y as well.
+
+        Returns
+        -------
+        y_mean : ndarray of shape (n_samples,)
+            The mean of y, over the likelihood and the posterior of f.
+        y_std : ndarray of shape (n_samples,)
+            Only if `return_std`.
+
+        Raises
+        ------
+        ValueError
+            If `exposure` is not positive, or the likelihood takes none.
+        """
+        moments = self._moments(X, exposure)
+        mean, variance = self._likelihood.mean_and_variance(*moments)
+        return (mean, np.sqrt(variance)) if return_std else mean
+
+    def predict_quantiles(self, X, q, exposure=None):
+        """Return quantiles of y.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        q : float or array-like of shape (n_levels,)
+            Levels in (0, 1).
+        exposure : float, array-like of shape (n_samples,) or None, default=None
+            As in `predict`.
+
+        Returns
+        -------
+        quantiles : ndarray of shape (n_samples,) or (n_samples, n_levels)
+            For counts, the smallest count whose distribution function is at least `q`.
+
+        Raises
+        ------
+        ValueError
+            If a level is not between 0 and 1, or as in `predict`.
+        """
+        levels = check_levels(q)
+        moments = self._moments(X, exposure)
+        quantiles = np.stack(
+            [predictive_quantiles(self._likelihood, level, *moments) for level in levels.ravel()],
+            axis=1,
+        )
+        return quantiles if levels.ndim else quantiles[:, 0]
+
+    def predict_interval(self, X, coverage=0.9, exposure=None):
+        """Return central intervals of y.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        coverage : float, default=0.9
+            Probability of each interval, in (0, 1). For counts it is at least that.
+        exposure : float, array-like of shape (n_samples,) or None, default=None
+            As in `predict`.
+
+        Returns
+        -------
+        lower : ndarray of shape (n_samples,)
+        upper : ndarray of shape (n_samples,)
+            The quantiles at ``(1 - coverage) / 2`` and ``(1 + coverage) / 2``.
+
+        Raises
+        ------
+        ValueError
+            If `coverage` is not between 0 and 1, or as in `predict`.
+        """
+        levels = central_levels(coverage, "coverage")
+        lower, upper = self.predict_quantiles(X, levels, exposure).T
+        return lower, upper
+
+    def log_predictive_density(self, X, y, exposure=None, event=None):
+        """Return the logarithm of the predictive density or probability of y at each row, in nats.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        exposure : float, array-like of shape (n_samples,) or None, default=None
+            As in `predict`.
+        event : array-like of shape (n_samples,) or None, default=None
+            As in `fit`. A censored row has the probability of a longer duration.
+
+        Returns
+        -------
+        log_density : ndarray of shape (n_samples,)
+
+        Raises
+        ------
+        ValueError
+            If the likelihood does not allow one of the targets, exposures or events.
+        """
+        X = self._check_rows(X)
+        y = checked_observations(self._likelihood, y, exposure, event)
+        check_consistent_length(X, y)
+        return log_predictive_density(self._likelihood, y, *self._latent(X))
+
+    def score(self, X, y, sample_weight=None, exposure=None, event=None):
+        """Return the share of the deviance of y that the predictive mean explains, D².
+
+        The deviance is twice the difference between the largest log likelihood of each target and
+        that at the prediction. D² is 1 for perfect predictions and 0 for those of the best constant
+        function f.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,), float or None, default=None
+            Weights of the deviances of the rows.
+        exposure : float, array-like of shape (n_samples,) or None, default=None
+            As in `fit`.
+        event : array-like of shape (n_samples,) or None, default=None
+            As in `fit`.
+
+        Returns
+        -------
+        score : float
+
+        Raises
+        ------
+        ValueError
+            As `log_predictive_density`.
+        """
+        X = self._check_rows(X)
+        y = checked_observations(self._likelihood, y, exposure, event)
+        check_consistent_length(X, y)
+        weight = check_weights(sample_weight, len(y))
+        mean, variance = self._latent(X)
+        y, f, weight = (part[weight > 0.0] for part in (y, mean + 0.5 * variance, weight))
+        largest = weight @ self._likelihood.saturated_log_density(y)
+        lack = largest - weight @ self._likelihood.log_density(y, f)
+        lack_of_constant = largest - self._likelihood.constant_bound(y, weight)
+        if lack_of_constant < 1e-9 * weight.sum():
+            # As r2_score has it, where there is nothing to explain.
+            return float(lack < 1e-9 * weight.sum())
+        return float(1.0 - lack / lack_of_constant)
+
+    def sample_f(self, X, n_samples=1, random_state=0):
+        """Return joint draws of f at all rows from its posterior, on the log scale.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples_X, n_features)
+        n_samples : int, default=1
+            Number of draws.
+        random_state : int, RandomState instance or None, default=0
+
+        Returns
+        -------
+        f_samples : ndarray of shape (n_samples_X, n_samples)
+            They take O(n_samples_X^2) memory and O(n_samples_X^3) time.
+
+        Raises
+        ------
+        ValueError
+            If `n_samples` is not positive, `random_state` is not a seed, or the kernel overflows.
+        MemoryError
+            If the covariance of the rows does not fit into memory.
+        """
+        X = self._check_rows(X)
+        return self._samples_of_f(X, n_samples, check_random_state(random_state)).T
+
+    def sample_y(self, X, n_samples=1, random_state=0, exposure=None):
+        """Return joint draws of y at all rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples_X, n_features)
+        n_samples : int, default=1
+            Number of draws.
+        random_state : int, RandomState instance or None, default=0
+        exposure : float, array-like of shape (n_samples_X,) or None, default=None
+            As in `predict`.
+
+        Returns
+        -------
+        y_samples : ndarray of shape (n_samples_X, n_samples)
+            They take O(n_samples_X^2) memory and O(n_samples_X^3) time.
+
+        Raises
+        ------
+        ValueError
+            If `n_samples` is not positive, `random_state` is not a seed, or as in `predict`.
+        MemoryError
+            If the covariance of the rows does not fit into memory.
+        """
+        X = self._check_rows(X)
+        exposure = checked_exposure(self._likelihood, exposure, len(X))
+        rng = check_random_state(random_state)
+        f = self._samples_of_f(X, n_samples, rng)
+        return self._likelihood.sample(f, exposure, rng).T
+
+    def _samples_of_f(self, X, n_samples, rng):
+        """Return joint draws of f at validated rows, shape (n_samples, N)."""
+        check_scalar(n_samples, "n_samples", numbers.Integral, min_val=1)
+        with single_threaded_blas():
+            return latent_samples([(self._posterior, self.kernel_)], X, n_samples, rng)[0]
+
+    @available_if(_has_durations)
+    def survival_function(self, X, times):
+        """Return the probabilities that durations exceed given times.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        times : float or array-like of shape (n_times,)
+            Zero or positive.
+
+        Returns
+        -------
+        survival : ndarray of shape (n_samples, n_times) or (n_samples,)
+            Accurate for probabilities down to 1e-308. If `times` is a number, the last axis is left
+            out.
+
+        Raises
+        ------
+        ValueError
+            If a time is negative.
+        """
+        X = self._check_rows(X)
+        if np.ndim(times) < 2:
+            given = np.atleast_1d(times)
+            given = check_array(given, dtype=np.float64, ensure_2d=False, input_name="times")
+        if np.ndim(times) > 1 or not (given >= 0.0).all():
+            raise ValueError(
+                f"times must be a number or a list of numbers, zero or positive, got {times!r}: "
+                "give the times after which to know the probability of survival"
+            )
+        moments, event = self._latent(X), np.zeros(len(X))
+        # Those of rows that are censored then; their logarithms have all digits.
+        log_survival = [
+            log_predictive_density(
+                self._likelihood, observations(np.full(len(X), time), event=event), *moments
+            )
+            if time > 0.0
+            else np.zeros(len(X))
+            for time in given
+        ]
+        # Rounding must not raise a probability above one.
+        survival = np.exp(np.minimum(np.stack(log_survival, axis=1), 0.0))
+        return survival if np.ndim(times) else survival[:, 0]
+
+    def _latent(self, X):
+        """Return mean and variance of f at validated rows, (N,) each."""
+        with single_threaded_blas():
+            mean, variance = latent_moments([(self._posterior, self.kernel_)], X)
+        return mean[0], variance[0]
+
+    def _moments(self, X, exposure):
+        """Return mean and variance of f, and exposures, (N,) each."""
+        X = self._check_rows(X)
+        exposure = checked_exposure(self._likelihood, exposure, len(X))
+        return *self._latent(X), exposure
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.target_tags.positive_only = True
+        return tags

@@ -1,0 +1,417 @@
+"""Predictions of fitted regressors: of y, f and the noise.
+
+They combine the posterior of f at each row with the noise of y, which is Gaussian with a known or
+uncertain variance. Student-t noise is such noise, too.
+"""
+
+import numbers
+
+import numpy as np
+from sklearn.base import RegressorMixin
+from sklearn.utils import check_random_state, check_scalar
+from sklearn.utils.validation import check_consistent_length
+
+from sparsegpc._core.likelihoods.noise_variance import (
+    DENSITY_ROWS,
+    LogNormalVariance,
+    log_predictive_density,
+)
+from sparsegpc._core.models.posterior import draw
+from sparsegpc._core.rows.threads import single_threaded_blas
+from sparsegpc._estimators.input.validation import (
+    central_levels,
+    check_levels,
+    check_noise_variance,
+    checked_targets,
+)
+from sparsegpc._estimators.predictions.latent import latent_covariance, latent_moments
+from sparsegpc._estimators.predictions.mixtures import (
+    Component,
+    gaussians_at,
+    mixture_covariance,
+    mixture_log_density,
+    mixture_moments,
+    mixture_quantiles,
+    mixture_samples,
+)
+
+
+class GaussianPredictions(RegressorMixin):
+    """Predictions of a fitted regressor whose noise is Gaussian, given its variance.
+
+    The regressor has a ``_posterior`` with one function per output, and ``_noise``, a
+    `LearnedNoise`, or None if `fit` got the noise. Both refer to scaled targets, from which
+    ``_y_centre`` is subtracted and which are divided by ``_y_scale``, both of shape (n_outputs,).
+    ``_one_output`` is true if y had one dimension. ``_mixture`` is a list of `Component` if it
+    averages over hyperparameters, else None.
+    """
+
+    _mixture = None
+
+    @property
+    def _components(self):
+        """Return a list of `Component`: of the mixture, or of this model alone."""
+        if self._mixture is not None:
+            return self._mixture
+        return [Component(1.0, [(self._posterior, self.kernel_)], self._noise)]
+
+    @property
+    def _effect_scale(self):
+        return self._y_scale
+
+    def latent_mean_and_variance(self, X):
+        """Return the posterior mean and variance of f, the function without its noise.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        mean : ndarray of shape (n_samples,) or (n_samples, n_outputs)
+        variance : ndarray of shape (n_samples,) or (n_samples, n_outputs)
+            Variance of f, in squared units of y. The standard deviation that `predict` returns
+            includes the noise.
+        """
+        X = self._check_rows(X)
+        with single_threaded_blas():
+            mean, variance = self._latent(X)
+        return self._shaped(mean), self._shaped(variance)
+
+    def predict(self, X, return_std=False, return_cov=False, noise_variance=None):
+        """Return the predictive mean of y and, optionally, its standard deviation or covariance.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        return_std : bool, default=False
+            Whether to return the standard deviation of y, that is of f plus noise.
+        return_cov : bool, default=False
+            Whether to return the joint covariance of y at the rows instead, which takes
+            O(n_samples^2) memory.
+        noise_variance : float, array-like of shape (n_samples,) or of that of y, default=None
+            Variance of the noise at these rows, if it is known. None means the learned variance.
+
+        Returns
+        -------
+        y_mean : ndarray of shape (n_samples,) or (n_samples, n_outputs)
+        y_std : ndarray of the shape of `y_mean`
+            Only if `return_std`. With Student-t noise of at most two degrees of freedom it is
+            infinite: use `predict_interval`.
+        y_cov : ndarray of shape (n_samples, n_samples) or (n_samples, n_samples, n_outputs)
+            Only if `return_cov`.
+
+        Raises
+        ------
+        ValueError
+            If both `return_std` and `return_cov` are true, or if either is true, `noise_variance`
+            is None and the model was fitted with known noise.
+        MemoryError
+            If the covariance of the rows does not fit into memory.
+        """
+        if return_std and return_cov:
+            raise ValueError("return_std and return_cov cannot both be True: ask for one of them")
+        X = self._check_rows(X)
+        with single_threaded_blas():
+            if return_cov:
+                noise = self._noise_variances(X, noise_variance)
+                mean, covariance = self._latent_with_covariance(X)
+                np.einsum("knn->kn", covariance)[...] += noise
+                covariance = np.moveaxis(covariance, 0, -1)
+                return self._shaped(mean), covariance[..., 0] if self._one_output else covariance
+            if return_std:
+                noise = self._noise_variances(X, noise_variance)
+                mean, variance = self._latent(X)
+                return self._shaped(mean), self._shaped(np.sqrt(variance + noise))
+            if noise_variance is not None:
+                # The mean does not depend on it, but invalid input must still raise an error.
+                self._noise_variances(X, noise_variance)
+            return self._shaped(self._latent(X)[0])
+
+    def predict_noise_std(self, X):
+        """Return the standard deviation of the noise, the part of y that is not f.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        noise_std : ndarray of shape (n_samples,) or (n_samples, n_outputs)
+            With ``noise="gp"``, the square root of the expected variance. Infinite for Student-t
+            noise of at most two degrees of freedom.
+
+        Raises
+        ------
+        ValueError
+            If the model was fitted with known noise.
+        """
+        X = self._check_rows(X)
+        with single_threaded_blas():
+            return self._shaped(np.sqrt(self._noise_variances(X, None)))
+
+    def log_predictive_density(self, X, y, noise_variance=None):
+        """Return the logarithm of the predictive density of y at each row, in nats.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+        noise_variance : float, array-like of shape (n_samples,) or of that of y, default=None
+            As in `predict`.
+
+        Returns
+        -------
+        log_density : ndarray of the shape of `y`
+            For y in its original units. With ``noise="gp"`` the density is integrated over the
+            posterior of the noise variance, so it is a mixture of Gaussians, as it is with
+            ``noise="student-t"``.
+        """
+        X = self._check_rows(X)
+        y = checked_targets(y)
+        check_consistent_length(X, y)
+        self._check_outputs(y)
+        outputs = y.reshape(len(y), -1).T
+        with single_threaded_blas():
+            known = self._known_noise(X, noise_variance)
+            densities = [
+                log_predictive_density(outputs, *self._parts_of_y(component, X, known))
+                for component in self._components
+            ]
+        weights = [component.weight for component in self._components]
+        return self._shaped(mixture_log_density(weights, densities))
+
+    def predict_quantiles(self, X, q, noise_variance=None):
+        """Return quantiles of y, noise included.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        q : float or array-like of shape (n_quantiles,)
+            Probabilities of values below the quantiles, in (0, 1).
+        noise_variance : float, array-like of shape (n_samples,) or of that of y, default=None
+            As in `predict`.
+
+        Returns
+        -------
+        quantiles : ndarray of shape (n_samples,) or (n_samples, n_outputs)
+            If `q` is a list, the shape has a last axis of length n_quantiles in addition.
+
+        Raises
+        ------
+        ValueError
+            If `q` is not in (0, 1), or `noise_variance` is missing for a model that was fitted with
+            known noise.
+
+        Notes
+        -----
+        Where the noise is not Gaussian, as with ``noise="gp"`` or "student-t", or predictions are
+        averaged over hyperparameters, y is a mixture of Gaussians. Its quantiles have errors of
+        less than 1e-8 in probability. A quantile takes less time than `log_predictive_density`.
+        """
+        levels = check_levels(q)
+        X = self._check_rows(X)
+        with single_threaded_blas():
+            quantiles = self._quantiles(X, levels.ravel(), noise_variance)
+        # The outputs precede the levels.
+        quantiles = np.moveaxis(quantiles, 0, -1)
+        quantiles = quantiles[0] if self._one_output else np.swapaxes(quantiles, 0, 1)
+        return quantiles if levels.ndim else quantiles[..., 0]
+
+    def predict_interval(self, X, coverage=0.9, noise_variance=None):
+        """Return the central interval that contains y with a given probability.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        coverage : float, default=0.9
+            Probability of the interval, in (0, 1). Values below and above it are equally probable.
+        noise_variance : float, array-like of shape (n_samples,) or of that of y, default=None
+            As in `predict`.
+
+        Returns
+        -------
+        lower : ndarray of shape (n_samples,) or (n_samples, n_outputs)
+        upper : ndarray of shape (n_samples,) or (n_samples, n_outputs)
+            The ends, which are quantiles as in `predict_quantiles`.
+
+        Raises
+        ------
+        ValueError
+            If `coverage` is not in (0, 1), or `noise_variance` is missing for a model that was
+            fitted with known noise.
+        """
+        levels = central_levels(coverage, "coverage")
+        ends = self.predict_quantiles(X, levels, noise_variance)
+        return ends[..., 0], ends[..., 1]
+
+    def _quantiles(self, X, levels, noise_variance):
+        """Return the quantiles of y, shape (n_levels, n_outputs, N)."""
+        known = self._known_noise(X, noise_variance)
+        parts = [self._parts_of_y(component, X, known) for component in self._components]
+        weights = [component.weight for component in self._components]
+        found = np.empty((len(levels), len(self._y_scale), len(X)))
+        for start in range(0, len(X), DENSITY_ROWS):
+            rows = (slice(None), slice(start, start + DENSITY_ROWS))
+            mixture = gaussians_at(rows, weights, parts)
+            for k, level in enumerate(levels):
+                found[k][rows] = mixture_quantiles(*mixture, level)
+        return found
+
+    def sample_f(self, X, n_samples=1, random_state=0):
+        """Return joint draws of f at all rows from its posterior, in units of y.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples_X, n_features)
+        n_samples : int, default=1
+            Number of draws.
+        random_state : int, RandomState instance or None, default=0
+
+        Returns
+        -------
+        f_samples : ndarray of shape (n_samples_X, n_samples) or (n_samples_X, n_outputs, n_samples)
+            They take O(n_samples_X^2) memory and O(n_samples_X^3) time.
+
+        Raises
+        ------
+        ValueError
+            If `n_samples` is not positive, `random_state` is not a seed, or the kernel overflows.
+        MemoryError
+            If the covariance of the rows does not fit into memory.
+        """
+        X = self._check_rows(X)
+        rng = check_random_state(random_state)
+
+        def sample(component, n):
+            return draw(*self._covariance(component, X), n, rng)
+
+        with single_threaded_blas():
+            return self._joint_draws(n_samples, rng, sample)
+
+    def sample_y(self, X, n_samples=1, random_state=0, noise_variance=None):
+        """Return joint draws of y at all rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples_X, n_features)
+        n_samples : int, default=1
+            Number of draws.
+        random_state : int, RandomState instance or None, default=0
+        noise_variance : float, array-like of shape (n_samples_X,) or of that of y, default=None
+            As in `predict`.
+
+        Returns
+        -------
+        y_samples : ndarray of shape (n_samples_X, n_samples) or (n_samples_X, n_outputs, n_samples)
+            Draws of f plus noise. They take O(n_samples_X^2) memory and O(n_samples_X^3) time.
+
+        Raises
+        ------
+        ValueError
+            If `n_samples` is not positive, `random_state` is not a seed, the kernel overflows, or
+            `noise_variance` is missing for a model that was fitted with known noise.
+        MemoryError
+            If the covariance of the rows does not fit into memory.
+        """
+        X = self._check_rows(X)
+        rng = check_random_state(random_state)
+        with single_threaded_blas():
+            known = self._known_noise(X, noise_variance)
+
+            def sample(component, n):
+                # The covariances get no name, to be freed before the noise needs as much memory.
+                samples = draw(*self._covariance(component, X), n, rng)
+                if known is None:
+                    log_variance = component.observation.log_samples(X[:], n, rng)
+                    std = np.exp(0.5 * log_variance) * self._y_scale[:, None, None]
+                else:
+                    std = np.sqrt(known)[:, None]
+                samples += std * rng.standard_normal(samples.shape)
+                return samples
+
+            return self._joint_draws(n_samples, rng, sample)
+
+    def _joint_draws(self, n_samples, rng, sample):
+        """Return draws of all components; for `sample` see `mixture_samples`."""
+        n_samples = check_scalar(n_samples, "n_samples", numbers.Integral, min_val=1)
+        samples = mixture_samples(self._components, n_samples, rng, sample)
+        samples = np.moveaxis(samples, -1, 0)
+        return samples[:, 0] if self._one_output else samples
+
+    def _check_outputs(self, y):
+        """Raise ValueError for targets whose shape differs from that in `fit`."""
+        n_outputs = len(self._y_scale)
+        expected = "one dimension" if self._one_output else f"{n_outputs} columns"
+        right = y.ndim == 1 if self._one_output else y.ndim == 2 and y.shape[1] == n_outputs
+        if not right:
+            raise ValueError(
+                f"y must have {expected}, as in fit, got an array of shape {y.shape}: "
+                "give the targets of all outputs, and no others"
+            )
+
+    def _latent(self, X):
+        """Return mean and variance of f in units of y, shape (n_outputs, N) each."""
+        components = self._components
+        moments = [latent_moments(component.fitted, X) for component in components]
+        weights = [component.weight for component in components]
+        return self._in_units_of_y(*mixture_moments(weights, *zip(*moments, strict=True)))
+
+    def _in_units_of_y(self, mean, variance):
+        scale = self._y_scale[:, None]
+        return self._y_centre[:, None] + scale * mean, scale**2 * variance
+
+    def _latent_with_covariance(self, X):
+        """Return mean and covariance of f in units of y, (n_outputs, N) and (n_outputs, N, N)."""
+        return mixture_covariance(
+            (component.weight, *self._covariance(component, X)) for component in self._components
+        )
+
+    def _covariance(self, component, X):
+        mean, covariance = latent_covariance(*component.fitted[0], X)
+        scale = self._y_scale[:, None]
+        covariance *= scale[..., None] ** 2
+        return self._y_centre[:, None] + scale * mean, covariance
+
+    def _known_noise(self, X, noise_variance):
+        """Return the user's noise variances, (n_outputs, N), or None if the noise is learned."""
+        if noise_variance is None and self._noise is None:
+            raise ValueError(
+                "noise_variance is needed: the model was fitted with known noise variances and has "
+                "learned none for other rows; latent_mean_and_variance gives the variance without "
+                "noise"
+            )
+        if noise_variance is None:
+            return None
+        return check_noise_variance(noise_variance, len(X), len(self._y_scale))
+
+    def _noise_variances(self, X, noise_variance):
+        """Return the expected noise variance in squared units of y, shape (n_outputs, N)."""
+        known = self._known_noise(X, noise_variance)
+        if known is not None:
+            return known
+        expected = sum(
+            component.weight * component.observation.variance_at(X).expected()
+            for component in self._components
+        )
+        return self._y_scale[:, None] ** 2 * expected
+
+    def _parts_of_y(self, component, X, known_noise):
+        """Return mean and variance of f, and the distribution of the noise variance.
+
+        They are those of a component, in units of y, of shape (n_outputs, N).
+        """
+        moments = self._in_units_of_y(*latent_moments(component.fitted, X))
+        if known_noise is not None:
+            return *moments, LogNormalVariance(np.log(known_noise), np.zeros_like(known_noise))
+        noise = component.observation.variance_at(X).multiplied(self._y_scale[:, None] ** 2)
+        return *moments, noise
+
+    def _shaped(self, values):
+        """Return values of shape (n_outputs, N) in the shape of y."""
+        return values[0] if self._one_output else values.T
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags

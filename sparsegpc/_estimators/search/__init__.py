@@ -1,1 +1,0 @@
-"""The choice among candidates by their bounds."""

@@ -1,0 +1,204 @@
+"""``n_inducing=None``: 200 points. Where these are too few, there are more, which may move."""
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_friedman1
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.gaussian_process.kernels import RBF, Matern
+
+from sparsegpc import (
+    InducingPointSelector,
+    SparseGPClassifier,
+    SparseGPGeneralizedRegressor,
+    SparseGPRegressor,
+)
+from sparsegpc._core.learning import more_points
+from sparsegpc._estimators.learning import search as learning
+from sparsegpc.displays import SparsityDisplay
+from tests.estimators.simple_kernel import SIMPLE
+
+# Hyperparameters at which 200 points are too few for these rows.
+SHORT = {"kernel": 2.0 * RBF(0.06), "optimizer": None}
+
+
+def rough(n, seed=0):
+    """A function of two columns for which 200 points are too few."""
+    rng = np.random.RandomState(seed)
+    X = rng.uniform(-2.0, 2.0, (n, 2))
+    return X, np.sin(12.0 * X[:, 0]) + np.sin(12.0 * X[:, 1]) + 0.1 * rng.randn(n)
+
+
+def test_a_rough_function_gets_more_points_and_is_learned_better():
+    X, y = rough(800)
+    train, test = (X[:400], y[:400]), (X[400:], y[400:])
+    default = SparseGPRegressor(**SIMPLE).fit(*train)
+    few = SparseGPRegressor(n_inducing=200, **SIMPLE).fit(*train)
+    assert len(few.inducing_points_) == 200
+    assert 200 < len(default.inducing_points_) <= 400
+    assert default.lower_bound_ > few.lower_bound_ + 50.0
+    assert default.score(*test) > few.score(*test)
+    sizes = default.history_["n_inducing"]
+    assert sizes[-1] == len(default.inducing_points_)
+    assert (sizes == 200).any()
+    assert len(default.lower_bounds_) > len(few.lower_bounds_)
+
+
+def test_a_smooth_function_keeps_its_points():
+    X, y = make_friedman1(500, 5, noise=1.0, random_state=0)
+    default, fixed = (SparseGPRegressor(n_inducing=n, **SIMPLE).fit(X, y) for n in (None, 200))
+    assert default.cost_per_row_ < 0.005
+    assert len(default.inducing_points_) <= 200
+    assert default.lower_bound_ == fixed.lower_bound_
+
+
+@pytest.mark.parametrize(
+    ("options", "n_points"),
+    [
+        ({"n_inducing": 40}, 40),
+        ({"selector": InducingPointSelector(n_components=30)}, 30),
+        ({"selector": rough(20, 1)[0]}, 20),
+        ({"optimize_inducing": True, "optimizer": "bfgs", "max_iter": 3}, 200),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_points_that_are_given_or_move_stay_as_many(options, n_points):
+    X, y = rough(600)
+    fitted = SparseGPRegressor(**{**SHORT, **options}).fit(X, y)
+    assert fitted.cost_per_row_ > 0.005
+    assert len(fitted.inducing_points_) == n_points
+
+
+def test_the_budget_is_shared_by_outputs():
+    X, y = rough(1800)
+    Y = np.column_stack([y, y[::-1]])
+    one, two = (SparseGPRegressor(**SHORT).fit(X, targets) for targets in (y, Y))
+    assert len(one.inducing_points_) > len(two.inducing_points_) > 200
+    assert len(two.inducing_points_) == pytest.approx(np.sqrt(50_000 * 200**2 / 3600), abs=1.0)
+
+
+def test_a_warm_start_keeps_the_points():
+    X, y = rough(350)
+    fitted = SparseGPRegressor(warm_start=True, **SIMPLE).fit(X, y)
+    n_points, bound = len(fitted.inducing_points_), fitted.lower_bound_
+    n_evaluations = fitted.n_evaluations_
+    fitted.fit(X, y)
+    assert n_points > 200
+    assert len(fitted.inducing_points_) >= n_points
+    assert fitted.lower_bound_ > bound - 0.01
+    assert fitted.n_evaluations_ < 0.5 * n_evaluations
+
+
+def test_a_callback_stops_the_fit_with_more_points():
+    X, y = rough(500)
+    fitted = SparseGPRegressor(callback=lambda step: step.n_inducing > 200, **SIMPLE)
+    with pytest.warns(ConvergenceWarning, match="callback"):
+        fitted.fit(X, y)
+    assert not fitted.converged_
+    assert np.isfinite(fitted.predict(X)).all()
+
+
+def test_labels_and_counts_get_more_points_too():
+    X, y = rough(500)
+    fitted = SparseGPClassifier(**SHORT).fit(X, y > 0.0)
+    assert len(fitted.inducing_points_) > 200
+    counts = np.random.RandomState(0).poisson(np.exp(2.0 + y))
+    model = SparseGPGeneralizedRegressor(**SHORT).fit(X, counts)
+    assert len(model.inducing_points_) > 200
+
+
+@pytest.fixture
+def few_points(monkeypatch):
+    """Fits begin with 20 points, and 30 are the most that they can afford."""
+    monkeypatch.setattr(learning, "FIRST_POINTS", 20)
+    monkeypatch.setattr(learning, "affordable_points", lambda n_rows, n_functions=1: 30)
+
+
+def wavy(n, seed=0):
+    """A function of two columns for which 30 points are too few."""
+    rng = np.random.RandomState(seed)
+    X = rng.uniform(-2.0, 2.0, (n, 2))
+    return X, np.sin(3.0 * X[:, 0]) + np.sin(3.0 * X[:, 1]) + 0.1 * rng.randn(n)
+
+
+def test_points_that_are_still_too_few_move(few_points):
+    X, y = wavy(400)
+    train, test = (X[:300], y[:300]), (X[300:], y[300:])
+    moved, still = (
+        SparseGPRegressor(optimize_inducing=moves, **SIMPLE).fit(*train)
+        for moves in ("auto", False)
+    )
+    assert len(moved.inducing_points_) == len(still.inducing_points_) == 30
+    assert moved.inducing_moved_
+    assert moved.inducing_indices_ is None
+    assert not still.inducing_moved_
+    assert moved.lower_bound_ > still.lower_bound_ + 10.0
+    assert moved.score(*test) > still.score(*test)
+    sizes = moved.history_["n_inducing"]
+    assert sizes[-1] == 30
+    assert moved.n_evaluations_ <= still.n_evaluations_ + 2 * more_points.MOST_MOVES
+
+
+def test_points_that_suffice_do_not_move(few_points):
+    X, y = wavy(300)
+    noise = y - np.sin(3.0 * X[:, 0]) - np.sin(3.0 * X[:, 1])
+    smooth = SparseGPRegressor(**SIMPLE).fit(X, X[:, 0] + noise)
+    assert not smooth.inducing_moved_
+    assert len(smooth.inducing_points_) <= 20
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"n_inducing": 20},
+        {"selector": "rpcholesky"},
+        {"selector": wavy(20, 1)[0]},
+        {"optimizer": None, "kernel": RBF(0.1)},
+        {"kernel": Matern(0.3, nu=3.5)},
+    ],
+    ids=["number", "method", "points", "no learning", "no derivatives"],
+)
+def test_points_stay_where_the_user_has_a_say(few_points, options):
+    X, y = wavy(300)
+    model = SparseGPRegressor(**{**SIMPLE, "max_iter": 5, **options})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(X, y)
+    assert not model.inducing_moved_
+    assert model.cost_per_row_ > 0.005
+
+
+def test_points_of_labels_and_of_counts_move(few_points):
+    X, y = wavy(300)
+    labels = SparseGPClassifier(likelihood="bernoulli-logit", **SIMPLE).fit(X, y > 0.0)
+    assert labels.inducing_moved_
+    counts = np.random.RandomState(0).poisson(np.exp(2.0 + y))
+    assert SparseGPGeneralizedRegressor(**SIMPLE).fit(X, counts).inducing_moved_
+
+
+def test_a_warm_start_goes_on_from_moved_points(few_points):
+    X, y = wavy(300)
+    model = SparseGPRegressor(warm_start=True, **SIMPLE).fit(X, y)
+    bound = model.lower_bound_
+    model.fit(X, y)
+    assert model.inducing_moved_
+    assert model.lower_bound_ > bound - 0.1
+
+
+def test_moved_points_are_refused_where_their_order_counts(few_points):
+    X, y = wavy(300)
+    model = SparseGPRegressor(**SIMPLE).fit(X, y)
+    with pytest.raises(ValueError, match="were moved together"):
+        SparsityDisplay.from_estimator(model, X, y)
+
+
+def test_a_model_for_each_class_lists_whether_its_points_moved(few_points):
+    X, y = wavy(300)
+    labels = np.digitize(y, [-0.7, 0.7])
+    model = SparseGPClassifier(likelihood="polya-gamma", max_iter=10, **SIMPLE)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(X, labels)
+    assert len(model.inducing_moved_) == 3
+    assert any(model.inducing_moved_)

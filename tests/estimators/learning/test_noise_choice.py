@@ -1,0 +1,80 @@
+"""noise="auto": the bound decides between homoscedastic noise and noise that varies."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.gaussian_process.kernels import RBF, WhiteKernel
+
+from sparsegpc._estimators.learning import noise_choice
+from sparsegpc._estimators.learning import search as learning
+from tests.estimators.noise.noise_cases import model_of, trumpet
+
+
+def steady(n=250):
+    """Return targets whose noise is the same at all rows."""
+    X, _ = trumpet(n)
+    return X, np.sin(2.0 * X[:, 0]) + 0.2 * np.random.RandomState(3).standard_normal(n)
+
+
+@pytest.mark.parametrize(("data", "chosen"), [(trumpet, "gp"), (steady, "homoscedastic")])
+def test_the_chosen_noise_is_learned_as_if_it_was_given(data, chosen):
+    X, y = data()
+    calls = []
+    auto = model_of("auto", callback=calls.append).fit(X, y)
+    given = {name: model_of(name).fit(X, y) for name in ("homoscedastic", "gp")}
+    assert auto.noise_bounds_ == pytest.approx(
+        {name: model.lower_bound_ for name, model in given.items()}, rel=1e-9
+    )
+    assert auto.lower_bound_ == auto.noise_bounds_[chosen]
+    assert_allclose(auto.predict_noise_std(X), given[chosen].predict_noise_std(X), rtol=1e-6)
+    assert (auto.noise_variance_ is None) == (chosen == "gp")
+    assert auto.history_["lower_bound"][-1] == calls[-1].lower_bound == auto.lower_bound_
+    assert auto.certificate(X, y).lower_bound == pytest.approx(auto.lower_bound_)
+
+
+def test_bounds_of_scaled_targets_are_in_the_units_of_the_user():
+    X, y = trumpet()
+    auto = model_of("auto", normalize_y=True).fit(X, 1000.0 * y)
+    assert auto.lower_bound_ == auto.noise_bounds_["gp"]
+    assert auto.noise_bounds_["gp"] > auto.noise_bounds_["homoscedastic"]
+
+
+@pytest.mark.parametrize("data", [trumpet, steady])
+def test_a_warm_start_keeps_the_noise(data):
+    X, y = data()
+    model = model_of("auto", warm_start=True).fit(X, y)
+    before, varies = model.lower_bound_, model.noise_variance_ is None
+    model.fit(X, y)
+    assert (model.noise_variance_ is None) == varies
+    assert model.noise_bounds_ is None
+    assert model.lower_bound_ > before - 0.1
+
+
+def test_nothing_is_compared_where_nothing_is_learned():
+    X, y = trumpet()
+    fixed = model_of("auto", optimizer=None).fit(X, y)
+    known = model_of("auto").fit(X, y, noise_variance=0.1)
+    stopped = model_of("auto", callback=lambda event: event.iteration >= 2).fit
+    with pytest.warns(match="callback"):
+        stopped = stopped(X, y)
+    for model in (fixed, known, stopped):
+        assert model.noise_bounds_ is None
+    assert fixed.noise_variance_ == pytest.approx(0.1 * np.var(y), rel=1e-2)
+    with pytest.raises(ValueError, match="leave one of them out"):
+        model_of("auto", kernel=RBF() + WhiteKernel()).fit(X, y)
+
+
+def test_varying_noise_that_cannot_be_learned_leaves_the_homoscedastic_fit(monkeypatch):
+    X, y = trumpet()
+    homoscedastic = model_of("homoscedastic").fit(X, y)
+
+    def search(estimator, problem, *args, **options):
+        if problem.model.noise_selector is not None:
+            raise np.linalg.LinAlgError
+        return learning.search(estimator, problem, *args, **options)
+
+    monkeypatch.setattr(noise_choice, "search", search)
+    auto = model_of("auto").fit(X, y)
+    assert auto.noise_bounds_ is None
+    assert auto.lower_bound_ == pytest.approx(homoscedastic.lower_bound_, rel=1e-9)
+    assert auto.noise_variance_ == pytest.approx(homoscedastic.noise_variance_, rel=1e-6)
