@@ -13,7 +13,7 @@ from sparsegpc._core.rows.threads import single_threaded_blas
 from sparsegpc._core.rows.unique_rows import unique_rows
 from sparsegpc._estimators.base_estimator import Estimator
 from sparsegpc._estimators.fitted_bounds import (
-    Restated,
+    ModelOfRows,
     bound_at,
     certified,
     gains,
@@ -585,12 +585,12 @@ class BaseSparseGP(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
         """Return an `AdaptedKernel` extended by the other learned parameters of a model."""
         return with_likelihood(parameters, model)
 
-    def _restated(self, X, y, sample_weight, **row_arguments):
-        """Return a list with a `Restated` for each model (one, or one per class) at given rows."""
+    def _models_of(self, X, y, sample_weight, **row_arguments):
+        """Return a list with the `ModelOfRows` of the user's data, or with one for each class."""
         rows = self._checked_rows(X, y, sample_weight, reset=False, **row_arguments)
-        return [self._restate(rows)]
+        return [self._model_of(rows)]
 
-    def _restate(self, rows):
-        """Return the `Restated` of this model at `PresentRows`."""
+    def _model_of(self, rows):
+        """Return the `ModelOfRows` of `PresentRows`."""
         model = self._model(self._posterior.kernel, rows, self._merged(rows))
-        return Restated(self, model, self._theta)
+        return ModelOfRows(self, model, self._theta)

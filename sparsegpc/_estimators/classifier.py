@@ -574,12 +574,12 @@ class SparseGPClassifier(ClassPredictions, BaseSparseGP):
         rows = present_rows(X, y, sample_weight)
         return rows._replace(y=class_codes(rows.y, self.classes_))
 
-    def _restated(self, X, y, sample_weight):
+    def _models_of(self, X, y, sample_weight):
         rows = self._checked_rows(X, y, sample_weight, reset=False)
         if self.estimators_ is None:
-            return [self._restate(rows)]
+            return [self._model_of(rows)]
         return [
-            model._restate(rows._replace(y=(rows.y == k).astype(int)))
+            model._model_of(rows._replace(y=(rows.y == k).astype(int)))
             for k, model in enumerate(self.estimators_)
         ]
 

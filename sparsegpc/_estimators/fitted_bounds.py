@@ -28,11 +28,11 @@ from sparsegpc._estimators.kernels.sklearn_kernels import adapt_kernel
 from sparsegpc._estimators.kernels.spread import measure_spread
 
 
-class Restated(NamedTuple):
-    """The core's model of rows passed again, with the parameters that an estimator has learned.
+class ModelOfRows(NamedTuple):
+    """The core's model of the rows that a user passes to a method of a fitted estimator.
 
-    ``theta`` holds the learned parameters. ``offset``, in nats, converts the model's bound to the
-    user's units by addition.
+    ``theta`` holds the parameters that the estimator has learned. Adding ``offset``, in nats,
+    converts the model's bound to the user's units.
     """
 
     estimator: BaseEstimator
@@ -83,7 +83,7 @@ def certified(estimator, method, *data):
     check_method(method)
     check_is_fitted(estimator)
     with single_threaded_blas():
-        first, *others = [_certified(part, method) for part in estimator._restated(*data)]
+        first, *others = [_certified(part, method) for part in estimator._models_of(*data)]
         return sum(others, first)
 
 
@@ -102,7 +102,7 @@ def gains(estimator, candidates, *data):
     check_one_model("point_gains", estimator)
     Z = None if candidates is None else _checked_candidates(estimator, candidates)
     with single_threaded_blas():
-        (part,) = estimator._restated(*data)
+        (part,) = estimator._models_of(*data)
         evaluation = part.solved(part.theta, estimator._posterior)
         check_same_rows("point_gains", part, evaluation)
         if Z is None:
@@ -127,7 +127,7 @@ def bound_at(estimator, theta, eval_gradient, X, y, **others):
         return estimator.lower_bound_
     theta = check_theta(theta, estimator.kernel_)
     with single_threaded_blas():
-        return _sum_of_bounds(estimator._restated(X, y, **others), theta, eval_gradient)
+        return _sum_of_bounds(estimator._models_of(X, y, **others), theta, eval_gradient)
 
 
 def _sum_of_bounds(parts, theta, eval_gradient):
@@ -159,7 +159,7 @@ def truncated(estimator, n_points, *data):
     check_one_model("truncate", estimator)
     check_size(n_points, estimator)
     with single_threaded_blas():
-        (part,) = estimator._restated(*data)
+        (part,) = estimator._models_of(*data)
         check_as_many_rows(len(part.model.weight), estimator._posterior.functions[0].n_rows)
         evaluation = part.solved(part.theta, estimator._posterior.truncated(n_points))
     smaller = copy(estimator)

@@ -436,5 +436,5 @@ class SparseGPGeneralizedRegressor(ResponsePredictions, BaseSparseGP):
         own = name in self._likelihood.params_names()
         return self._likelihood.at_limit.get(side, "") if own else ""
 
-    def _restated(self, X, y, sample_weight, exposure=None, event=None):
-        return super()._restated(X, y, sample_weight, exposure=exposure, event=event)
+    def _models_of(self, X, y, sample_weight, exposure=None, event=None):
+        return super()._models_of(X, y, sample_weight, exposure=exposure, event=event)

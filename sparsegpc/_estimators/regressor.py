@@ -10,7 +10,7 @@ from sparsegpc._core.models.evaluation import Counts
 from sparsegpc._core.rows.threads import single_threaded_blas
 from sparsegpc._core.rows.unique_rows import unique_rows
 from sparsegpc._estimators.base_sparse_gp import BaseSparseGP
-from sparsegpc._estimators.fitted_bounds import Restated, bound_at, certified, gains, truncated
+from sparsegpc._estimators.fitted_bounds import ModelOfRows, bound_at, certified, gains, truncated
 from sparsegpc._estimators.input.targets import (
     Targets,
     centred,
@@ -722,7 +722,7 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
     def _extended(self, parameters, model):
         return self._plan.extend(parameters, model)
 
-    def _restated(self, X, y, sample_weight, noise_variance=None):
+    def _models_of(self, X, y, sample_weight, noise_variance=None):
         X, y = validated_targets(self, X, y, multi_output=True, reset=False)
         self._check_outputs(y)
         if self._plan.is_given != (noise_variance is not None):
@@ -737,7 +737,7 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
         targets = self._in_units(X, y.reshape(len(y), -1).T, weight, noise)
         rows = self._plan.rows_of(targets, unique_rows(X, weight, is_sorted=True))
         options, kernel = self._model_options(KnownNoise()), self._posterior.kernel
-        model, offset = self._plan.restated(kernel, targets, rows, options, self._noise)
+        model, offset = self._plan.model_with_noise(kernel, targets, rows, options, self._noise)
         n_params = kernel.n_params + model.likelihood.n_params * len(targets.y)
         offset += self._units_offset(model.total_weight)
-        return [Restated(self, model, self._theta[:n_params], offset)]
+        return [ModelOfRows(self, model, self._theta[:n_params], offset)]

@@ -76,7 +76,7 @@ def check_same_rows(method, part, evaluation):
     ----------
     method : str
         The method that needs these data.
-    part : Restated
+    part : ModelOfRows
     evaluation : Evaluation
         That of the model of the rows that were passed.
     """

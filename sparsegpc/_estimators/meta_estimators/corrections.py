@@ -12,7 +12,7 @@ from sparsegpc._core.models.neighbours import LocalPosterior
 from sparsegpc._core.rows.threads import single_threaded_blas
 from sparsegpc._core.rows.unique_rows import unique_rows
 from sparsegpc._estimators.base_sparse_gp import BaseSparseGP
-from sparsegpc._estimators.fitted_bounds import Restated
+from sparsegpc._estimators.fitted_bounds import ModelOfRows
 from sparsegpc._estimators.kernels.initialization import inverse_length_scales
 
 # The share of the rows of a block that are anywhere. Without them, a column in which neighbours
@@ -34,7 +34,7 @@ class Corrections(NamedTuple):
     def of(cls, estimator, X, y, n_neighbors, sample_weight=None, **params):
         """Return the corrections of a fitted estimator, given the data of its `fit`."""
         with single_threaded_blas():
-            parts = [Part.of(part) for part in estimator._restated(X, y, sample_weight, **params)]
+            parts = [Part.of(part) for part in estimator._models_of(X, y, sample_weight, **params)]
         return cls(estimator, parts, n_neighbors)
 
     def has_neighbours(self):
@@ -44,12 +44,12 @@ class Corrections(NamedTuple):
     def learns(self):
         """Return whether hyperparameters are learned, in any part."""
         return self.estimator.optimizer is not None and any(
-            len(part.restated.theta) for part in self.parts
+            len(part.fitted.theta) for part in self.parts
         )
 
     def learns_quickly(self):
         """Return whether hyperparameters are learned with Gaussian noise or a single function."""
-        first = self.parts[0].restated.model
+        first = self.parts[0].fitted.model
         is_small = len(self.parts) == first.n_functions == 1
         return self.learns() and (is_small or first.likelihood.has_fixed_sites)
 
@@ -57,7 +57,7 @@ class Corrections(NamedTuple):
         """Return the corrections with hyperparameters learned from blocks of rows."""
         with single_threaded_blas():
             parts = [part.relearned(rng) for part in self.parts]
-        models = [part.restated.estimator for part in parts]
+        models = [part.fitted.estimator for part in parts]
         return self._replace(estimator=self._with_models(models), parts=parts)
 
     def corrected(self, mode, leaves_out=False):
@@ -83,37 +83,37 @@ class Corrections(NamedTuple):
 class Part(NamedTuple):
     """A model of a fitted estimator with its distinct training rows.
 
-    ``restated`` is a `Restated`; ``rows`` (N, D) are in memory, and ``sites`` holds the sites of
+    ``fitted`` is a `ModelOfRows`; ``rows`` (N, D) are in memory, and ``sites`` holds the sites of
     each function at them.
     """
 
-    restated: Restated
+    fitted: ModelOfRows
     rows: np.ndarray
     sites: list
 
     @classmethod
-    def of(cls, restated):
+    def of(cls, fitted):
         """Return the part with the sites at the learned posterior."""
-        evaluation = restated.solved(restated.theta, restated.estimator._posterior)
+        evaluation = fitted.solved(fitted.theta, fitted.estimator._posterior)
         sites = [solution.sites for solution in evaluation.solutions]
-        return cls(restated, *_distinct(restated.model.X, sites))
+        return cls(fitted, *_distinct(fitted.model.X, sites))
 
     def relearned(self, rng):
         """Return the part with hyperparameters learned from blocks of rows."""
-        estimator = self.restated.estimator
-        if not len(self.restated.theta):
+        estimator = self.fitted.estimator
+        if not len(self.fitted.theta):
             return self
-        model = copy(self.restated.model)
+        model = copy(self.fitted.model)
         model.X = model.X[:]
         blocks = _blocks(estimator, model.X, *number_of_blocks(model), rng)
         means = [function.prior_mean for function in estimator._posterior.functions]
-        theta = learn_from_neighbours(model, means, blocks, *self.restated.starts())
-        estimator = self.restated.estimator_at(theta)
-        return Part.of(self.restated._replace(estimator=estimator, theta=theta))
+        theta = learn_from_neighbours(model, means, blocks, *self.fitted.starts())
+        estimator = self.fitted.estimator_at(theta)
+        return Part.of(self.fitted._replace(estimator=estimator, theta=theta))
 
     def corrected(self, n_neighbors, uses_points, leaves_out):
         """Return a copy of the model's estimator that predicts from nearest rows, too."""
-        model = copy(self.restated.estimator)
+        model = copy(self.fitted.estimator)
         nearest = NearestRows(model, self.rows, n_neighbors, leaves_out)
         posterior = model._posterior
         model._posterior = LocalPosterior(posterior, self.rows, self.sites, nearest, uses_points)

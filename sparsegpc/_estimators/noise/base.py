@@ -79,8 +79,8 @@ class NoisePlan(ABC):
         `kernel` is a `FreeKernel`; `options` are those of `SparseModel`.
         """
 
-    def restated(self, kernel, targets, rows, options, learned):
-        """Return the model of given rows with the learned noise, and an offset for its bound."""
+    def model_with_noise(self, kernel, targets, rows, options, learned):
+        """Return a model with the `LearnedNoise` of an earlier fit, and an offset for its bound."""
         return self.model(kernel, targets, rows, options), 0.0
 
     @abstractmethod

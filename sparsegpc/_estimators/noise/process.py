@@ -127,7 +127,7 @@ class ProcessPlan(NoisePlan):
             **options,
         )
 
-    def restated(self, kernel, targets, rows, options, learned):
+    def model_with_noise(self, kernel, targets, rows, options, learned):
         # Keep the learned noise, which predictions use; solving for it again would change it.
         moments = zip(*learned.log_moments(rows.X), strict=True)
         y = [
