@@ -13,7 +13,7 @@ def numeric_hyperparameter(name, value, bounds):
 
 
 def formatted(value):
-    """Return numbers with three digits, and as it is what `fit` will refuse."""
+    """Return numbers as text with three digits, and the repr of anything else, for errors."""
     try:
         numbers = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError):

@@ -50,15 +50,15 @@ def inverse_length_scales(kernel, n_columns):
 
 
 def start_values(adapted, spread):
-    """Return start values for theta: the kernel's own, then some with data-based length scales.
+    """Return start values of theta: the kernel's own, then some with data-based length scales.
 
-    The latter have the variances of `AdaptedKernel.rescaled`, since the bound may be flat at the
-    kernel's own. Where a length scale is far too short or too long, the bound is flat, too. So the
-    length scales of the candidates go from the typical distance of two rows, in factors of at most
-    three, down to the distance within which a row would have `CLOSEST` of the others if they filled
-    a cube, or to about the deviation of a column if that is shorter. Beside a trend, what varies
-    fast is small, and from a start with much noise it is taken for noise. So the shortest length
-    scales are tried with little noise, too.
+    The bound is flat where variances or length scales are far off, so the other starts have the
+    variances of `AdaptedKernel.rescaled` and a range of length scales. The longest is the typical
+    distance of two rows; each further one is at most three times shorter. At the shortest, if the
+    rows filled a cube, a row would have `CLOSEST` of the others within one length scale; it is at
+    most about the standard deviation of a column. The last start combines the shortest length
+    scales with little noise: fast variation beside a trend is small, and from a start with much
+    noise the search would take it for noise.
     """
     starts = [np.clip(adapted.theta, *adapted.bounds.T)]
     if len(adapted.theta) == 0:
@@ -79,7 +79,7 @@ def start_values(adapted, spread):
 
 
 def _unlike(given, candidates, bounds):
-    """Return the candidates, moved into the bounds, that are not near a given theta or others."""
+    """Clip candidates to the bounds, and leave out those near a given theta or another one."""
     found = []
     for theta in candidates:
         moved = np.clip(theta, *bounds.T)
@@ -91,10 +91,10 @@ def _unlike(given, candidates, bounds):
 def faster_starts(adapted, spread, theta):
     """Return up to four starts for functions that vary faster than with the learned `theta`.
 
-    The first has its other values, and its length scales where these are shorter than the shortest
-    of `start_values`; the second is the last of `start_values`. The others are these two with
-    length scales as short as the distances to the nearest rows, if columns were filled evenly.
-    Those near `theta` or another are left out.
+    The first is `theta` with its length scales limited to the shortest ones of `start_values`; the
+    second is the last of `start_values`. The other two are these with length scales limited to the
+    distance of the nearest rows, as if rows filled their range evenly. Starts near `theta` or near
+    an earlier start are left out.
     """
     shortest = start_values(adapted, spread)[-1]
     lengths, typical = _typical_lengths(adapted, spread)
@@ -123,9 +123,10 @@ def weak_prior(adapted, spread):
 
 
 def shorter_lengths(adapted, spread):
-    """Return for the index of each column's length scale in theta the values of `SHORTER`.
+    """Return a dict from the index in theta of a column's length scale to shorter values to try.
 
-    They are logarithms, within the bounds, for columns that vary.
+    They are the logarithms of `SHORTER` times the column's standard deviation, clipped to the
+    bounds. Constant columns are left out.
     """
     found = {}
     for k, column in enumerate(adapted.columns):
@@ -136,9 +137,10 @@ def shorter_lengths(adapted, spread):
 
 
 def _typical_lengths(adapted, spread):
-    """Return the indices of length scales in theta, and the typical distance for each.
+    """Return the indices of length scales in theta, and a typical value of each.
 
-    For the length scale of the effect of one column it is the deviation of the column.
+    It is a typical distance of two rows in the columns that share the length scale, and for the
+    main effect of a column its standard deviation.
     """
     lengths = [k for k, column in enumerate(adapted.columns) if column is not None]
     columns = [adapted.columns[k] for k in lengths]

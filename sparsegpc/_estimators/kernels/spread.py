@@ -76,9 +76,9 @@ def measure_spread(X, weight):
 
 
 def joint_scale(spread):
-    """Return how many deviations of its column a length scale is, so that distances are near one.
+    """Return a length scale in standard deviations of its column, for as many columns as vary.
 
-    The distances are those of two rows, if each column has such a length scale.
+    If each column that varies has it, two rows are typically a distance of one apart.
     """
     return np.sqrt(2.0 * max(1, int(spread.varies.sum())))
 

@@ -70,9 +70,9 @@ class Found(NamedTuple):
 
 
 def evaluated_last(found, problem):
-    """Return what was `Found`, evaluated again after other models were tried.
+    """Evaluate what was `Found` again, and return it.
 
-    The last evaluation that a fit reports is that of its result.
+    The last evaluation that a fit reports must be that of its result, even if others were tried.
     """
     result, progress = found.result, problem.progress
     if progress.stopped:
@@ -97,11 +97,11 @@ def search(estimator, problem, rng, *, warm=False, starts=None, first=None, begu
         Start values. None means those of the last fit if `warm`, else those of the kernel and some
         derived from the data.
     first : InducingPoints or None
-        The first points. Without them, or with ``n_inducing="auto"``, those of the last fit are
-        used if `warm`, or else points are selected.
+        The first points. None means those of the last fit if `warm`, else points are selected.
+        Ignored with ``n_inducing="auto"``.
     begun : Climb or None
-        A climb from the only start that has begun on a part of the rows. With ``n_inducing="auto"``
-        only the start is used.
+        A climb from the only start, already made on a part of the rows. Ignored with
+        ``n_inducing="auto"``.
 
     Returns
     -------
@@ -114,14 +114,14 @@ def search(estimator, problem, rng, *, warm=False, starts=None, first=None, begu
         choose = point_selector(estimator, problem, rng, warm)
         if warm:
             first = _last_points(estimator, choose, problem.rows)
-        return Found(_search(estimator, problem, rng, choose, warm, starts, first, begun))
+        return Found(_fit(estimator, problem, rng, choose, warm, starts, first, begun))
     rows = problem.rows
 
     def fit_points(n_points, starts_then):
         choose = make_choice(estimator.selector, n_points, 0.0, rows.X, rows.weight, rng)
         is_warm = warm and starts_then is None
         last = _last_points(estimator, choose, rows) if is_warm else None
-        return _search(estimator, problem, rng, choose, is_warm, starts_then, last)
+        return _fit(estimator, problem, rng, choose, is_warm, starts_then, last)
 
     is_contradicted = None
     if not warm and learns(estimator, problem.parameters):
@@ -220,10 +220,9 @@ def pay_for_points(estimator, problem, result):
 
 
 def _learned_from_few_rows(estimator, problem, starts):
-    """Return starts that a few rows suggest, and a function that tells if they contradict a theta.
+    """Return starts learned from a few rows, and a function that tells if they contradict a theta.
 
-    The function is None, and `starts` are returned, if the rows suggest no more than a constant
-    function.
+    If all that is learned is a constant function, return the given `starts`, and None.
     """
     parameters = problem.parameters
     given = start_values(parameters, problem.spread) if starts is None else starts
@@ -300,7 +299,7 @@ def learns(estimator, parameters):
     return estimator.optimizer is not None and len(parameters.theta) > 0
 
 
-def _search(estimator, problem, rng, choose, warm, starts, first, begun=None):
+def _fit(estimator, problem, rng, choose, warm, starts, first, begun=None):
     """Return the `FitResult` for one choice of points."""
     parameters, max_iter = problem.parameters, estimator.max_iter
     is_learned = learns(estimator, parameters)

@@ -21,7 +21,7 @@ else:
 
 @contextmanager
 def fit_task(estimator, X, y, sample_weight=None, n_subtasks=None):
-    """Report the begin and the end of a fit, and restore the estimator if the fit fails.
+    """Report the beginning and the end of a fit, and restore the estimator if the fit fails.
 
     X, y and sample_weight are the user's arguments; `n_subtasks` is None if unknown. Yields a
     `sklearn.callback.CallbackContext`, or None without callbacks.
@@ -45,7 +45,7 @@ def fit_task(estimator, X, y, sample_weight=None, n_subtasks=None):
 
 @contextmanager
 def class_task(estimator, context):
-    """Report the begin and the end of the fit of one class, unless `context` is None."""
+    """Report the beginning and the end of the fit of one class, unless `context` is None."""
     if context is not None:
         context.call_on_fit_task_begin(estimator=estimator)
     yield

@@ -93,8 +93,8 @@ def fit_warnings(estimator, result, problem):
 def weight_warnings(sample_weight):
     """Return a list with a `FitWarning` if validated weights do not look like counts, else empty.
 
-    Their sum stands for the number of rows. If it is far too large, the evidence learns from noise;
-    if it is far too small, a constant function.
+    The sum of the weights acts as the number of rows. If it is far too large, the fit follows the
+    noise; if it is far too small, the learned function is constant.
     """
     weight = np.ravel(np.asarray(1.0 if sample_weight is None else sample_weight, dtype=np.float64))
     weight = weight[weight > 0.0]
