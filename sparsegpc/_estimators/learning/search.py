@@ -110,11 +110,16 @@ def search(estimator, problem, rng, *, warm=False, starts=None, first=None, begu
     if warm:
         _check_same_kernel(estimator, problem)
         _check_same_parameters(estimator, problem)
-    if estimator.n_inducing != "auto":
-        choose = point_selector(estimator, problem, rng, warm)
-        if warm:
-            first = _last_points(estimator, choose, problem.rows)
-        return Found(_fit(estimator, problem, rng, choose, warm, starts, first, begun))
+    if estimator.n_inducing == "auto":
+        return _with_enough_points(estimator, problem, rng, warm, starts)
+    choose = point_selector(estimator, problem, rng, warm)
+    if warm:
+        first = _last_points(estimator, choose, problem.rows)
+    return Found(_fit(estimator, problem, rng, choose, warm, starts, first, begun))
+
+
+def _with_enough_points(estimator, problem, rng, warm, starts):
+    """Return what is `Found` as the number of points grows; for the arguments see `search`."""
     rows = problem.rows
 
     def fit_points(n_points, starts_then):
