@@ -16,9 +16,10 @@ from sparsegpc._core.numerics.quadrature import N_NODES
 from sparsegpc._core.rows.blocks import RowBlocks
 from sparsegpc._core.rows.threads import available_threads, single_threaded_blas
 from sparsegpc._estimators.input.validation import central_levels
-from sparsegpc._estimators.predictions.latent import by_row, latent_moments, latent_samples
+from sparsegpc._estimators.predictions.latent import by_row, latent_samples
 from sparsegpc._estimators.predictions.mixtures import (
     Component,
+    component_moments,
     mixture_log_probabilities,
     mixture_moments,
     mixture_quantiles,
@@ -58,14 +59,9 @@ class ClassPredictions(ClassifierMixin):
         return "labels"
 
     def _moments(self, X):
-        """Return weights (S,), means and variances of the components at validated rows.
-
-        The latter are lists of S arrays of shape (K, N).
-        """
-        components = self._components
+        """Return the `component_moments` at validated rows."""
         with single_threaded_blas():
-            moments = [latent_moments(component.fitted, X) for component in components]
-        return [component.weight for component in components], *zip(*moments, strict=True)
+            return component_moments(self._components, X)
 
     def predict_log_proba(self, X):
         """Return the logarithms of the class probabilities.

@@ -14,6 +14,7 @@ from sparsegpc._core.learning.point_cost import at_points_of
 from sparsegpc._core.likelihoods.gaussian import limited_exp
 from sparsegpc._core.numerics.floats import EPSILON, TINY
 from sparsegpc._estimators.learning.search import learns
+from sparsegpc._estimators.predictions.latent import latent_moments
 
 # What the parameter `hyperparameters` may be.
 HYPERPARAMETERS = {"best", "average"}
@@ -76,6 +77,15 @@ def _keep_draws(estimator, draws, components):
     estimator.hyperparameter_weights_ = draws.weights
     estimator.ess_ = draws.ess
     estimator._mixture = components
+
+
+def component_moments(components, X):
+    """Return the weights of components, and sequences of their means and variances at rows `X`.
+
+    Each mean and each variance has the shape (K, N), see `latent_moments`.
+    """
+    moments = [latent_moments(component.fitted, X) for component in components]
+    return [component.weight for component in components], *zip(*moments, strict=True)
 
 
 def mixture_moments(weights, means, variances):

@@ -27,6 +27,7 @@ from sparsegpc._estimators.input.validation import (
 from sparsegpc._estimators.predictions.latent import latent_covariance, latent_moments
 from sparsegpc._estimators.predictions.mixtures import (
     Component,
+    component_moments,
     gaussians_at,
     mixture_covariance,
     mixture_log_density,
@@ -352,10 +353,8 @@ class GaussianPredictions(RegressorMixin):
 
     def _latent(self, X):
         """Return mean and variance of f in units of y, shape (n_outputs, N) each."""
-        components = self._components
-        moments = [latent_moments(component.fitted, X) for component in components]
-        weights = [component.weight for component in components]
-        return self._in_units_of_y(*mixture_moments(weights, *zip(*moments, strict=True)))
+        moments = mixture_moments(*component_moments(self._components, X))
+        return self._in_units_of_y(*moments)
 
     def _in_units_of_y(self, mean, variance):
         scale = self._y_scale[:, None]
