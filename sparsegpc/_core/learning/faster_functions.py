@@ -60,7 +60,6 @@ def fit_faster(model, result, starts, selector, bounds, limits, report=None):
     report : callable or None
         See `fit_from`.
     """
-    n_before = model.counts.full_evaluations
     best = LocalFit(result.best, result.bounds, result.message, result.hessian)
     for theta in starts:
         start = Start(theta, None, typical_hessian(model, len(theta)))
@@ -74,4 +73,4 @@ def fit_faster(model, result, starts, selector, bounds, limits, report=None):
             best = found._replace(bounds=[*result.bounds, *found.bounds])
         if limits.progress.stopped:
             break
-    return result_of(model, best, limits.progress, n_before - result.full_evaluations)
+    return result_of(model, best, limits.progress)

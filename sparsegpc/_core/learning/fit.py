@@ -56,16 +56,14 @@ class FitResult(NamedTuple):
     ``trivial`` is true if it is no better than a constant function, and ``stopped`` if the callback
     stopped the fit. ``message`` states why the fit did not converge; it is empty if it did.
     ``has_moved`` is true if the points were moved from where they were selected.
-    ``full_evaluations`` counts the evaluations of the bound on all rows. ``before_removals`` is the
-    best evaluation before points were removed and reordered, or None without a point cost.
-    ``hessian`` is that of the `LocalFit` that ended there.
+    ``before_removals`` is the best evaluation before points were removed and reordered, or None
+    without a point cost. ``hessian`` is that of the `LocalFit` that ended there.
     """
 
     best: Evaluation
     bounds: list
     trivial: bool
     message: str
-    full_evaluations: int = 0
     stopped: bool = False
     before_removals: Evaluation | None = None
     hessian: BFGSHessian | None = None
@@ -169,11 +167,8 @@ def solve_final(model, theta, points, states, wrt_theta=True):
     )
 
 
-def result_of(model, found, progress, n_before=0):
-    """Return the `FitResult` of a `LocalFit`, with sites solved to the final tolerance.
-
-    ``model.counts.full_evaluations`` was `n_before` when the fit began.
-    """
+def result_of(model, found, progress):
+    """Return the `FitResult` of a `LocalFit`, with sites solved to the final tolerance."""
     best, history, message, hessian = found
     # A stop during the last evaluation leaves nothing out.
     stopped = progress.stopped
@@ -188,7 +183,6 @@ def result_of(model, found, progress, n_before=0):
         history,
         trivial=best.objective <= floor(model),
         message=message,
-        full_evaluations=model.counts.full_evaluations - n_before,
         stopped=progress.stopped,
         hessian=hessian,
     )
@@ -204,7 +198,6 @@ class _Fit:
         self._bounds, self._weak_prior = bounds, weak_prior
         self._alternatives = alternatives or {}
         self._limits, self._progress, self._report = limits, limits.progress, report
-        self._n_before = model.counts.full_evaluations
         self._floor, self._best, self._failure = floor(model), None, None
         self._has_moved = False
 
@@ -375,5 +368,5 @@ class _Fit:
 
     def result(self):
         """Return the `FitResult`."""
-        result = result_of(self._model, self._best, self._progress, self._n_before)
+        result = result_of(self._model, self._best, self._progress)
         return result._replace(has_moved=self._has_moved)

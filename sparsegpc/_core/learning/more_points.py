@@ -123,8 +123,7 @@ def fit_further(model, result, selector, bounds, limits, report=None):
     report : callable or None
         See `fit_from`.
     """
-    n_before, before = model.counts.full_evaluations, result.best
-    hessian = result.hessian
+    before, hessian = result.best, result.hessian
     if limits.max_iter:
         end = Climb(before.theta, before)
         hessian = measured_hessian(model, end, selector, bounds, limits.progress) or hessian
@@ -140,7 +139,7 @@ def fit_further(model, result, selector, bounds, limits, report=None):
         found = found._replace(bounds=[*result.bounds, *found.bounds])
     else:
         found = LocalFit(before, result.bounds, result.message, hessian)
-    return result_of(model, found, limits.progress, n_before - result.full_evaluations)
+    return result_of(model, found, limits.progress)
 
 
 def fit_moved(model, result, bounds, progress):
@@ -156,7 +155,7 @@ def fit_moved(model, result, bounds, progress):
         Lower and upper bounds of theta.
     progress : Progress
     """
-    n_before, before, hessian = model.counts.full_evaluations, result.best, result.hessian
+    before, hessian = result.best, result.hessian
     small = subset_for_moves(model, len(before.points.Z))
 
     def options(model):
@@ -179,5 +178,4 @@ def fit_moved(model, result, bounds, progress):
     found = LocalFit(best, [*result.bounds, best.elbo], result.message, hessian)
     if not has_moved:
         found = LocalFit(before, result.bounds, result.message, hessian)
-    n_before -= result.full_evaluations
-    return result_of(model, found, progress, n_before)._replace(has_moved=has_moved)
+    return result_of(model, found, progress)._replace(has_moved=has_moved)

@@ -47,19 +47,14 @@ class Evaluation(NamedTuple):
 
 
 class Counts:
-    """Counts of evaluations of the bound, passes of the site solver, and optimiser iterations.
-
-    ``full_evaluations`` counts the evaluations on all rows.
-    """
+    """Counts of evaluations of the bound, passes of the site solver, and optimiser iterations."""
 
     def __init__(self):
         self.evaluations = 0
-        self.full_evaluations = 0
         self.site_iterations = 0
         self.optimizer_iterations = 0
 
-    def add(self, solutions, on_all_rows=True):
+    def add(self, solutions):
         """Count one evaluation and the passes of the site solver for all its outputs."""
         self.evaluations += 1
-        self.full_evaluations += on_all_rows
         self.site_iterations += sum(solution.n_iter for solution in solutions)

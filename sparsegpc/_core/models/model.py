@@ -77,7 +77,7 @@ class SparseModel:
         self.slack, self.fit_prior_mean = slack, fit_prior_mean
         self.tol = tol * self.total_weight
         self.counts = Counts() if counts is None else counts
-        self._has_all_rows, self._constant_bound = True, None
+        self._constant_bound = None
         self.prior = ProductPrior() if prior is None else prior
         self._row_options = {"n_threads": n_threads, "memory": memory}
 
@@ -87,7 +87,7 @@ class SparseModel:
         Its prior of theta is multiplied by `weak_prior` unless that is None.
         """
         other = copy(self)
-        other._has_all_rows, other._constant_bound = False, None
+        other._constant_bound = None
         if weak_prior is not None:
             other.prior = ProductPrior((self.prior, weak_prior))
         other.X = take_rows(self.X, rows, self._row_options["memory"])
@@ -266,7 +266,7 @@ class SparseModel:
         grad_theta = grad_Z = None
         if wrt_theta or wrt_Z:
             grad_theta, grad_Z = self._gradient(features, likelihoods, solutions, wrt_Z)
-        self.counts.add(solutions, self._has_all_rows)
+        self.counts.add(solutions)
         evaluation = Evaluation(
             theta,
             points,

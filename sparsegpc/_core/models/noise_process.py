@@ -261,7 +261,7 @@ class HeteroscedasticModel(SparseModel):
         grad_theta = grad_Z = None
         if wrt_theta or wrt_Z:
             grad_theta, grad_Z = self._noisy_gradient(features, noise_features, solutions, wrt_Z)
-        self.counts.add(solutions, self._has_all_rows)
+        self.counts.add(solutions)
         evaluation = Evaluation(
             theta,
             points,

@@ -38,13 +38,10 @@ def test_a_fast_function_is_missed_and_found():
     model = waves()
     slow = slow_fit(model)
     assert misses_fast_function(model, slow)
-    n_before = model.counts.full_evaluations
     found = faster(model, slow)
     assert found.best.objective > slow.best.objective + 5.0
     assert found.best.theta[1] < 0.0
     assert found.bounds[: len(slow.bounds)] == slow.bounds
-    n_more = model.counts.full_evaluations - n_before
-    assert found.full_evaluations == slow.full_evaluations + n_more
     assert not misses_fast_function(model, found)
 
 

@@ -200,12 +200,6 @@ def test_work_is_counted():
     assert model.counts.optimizer_iterations > 0
 
 
-def test_evaluations_of_an_earlier_learning_are_not_counted_again():
-    model = make_model()
-    one, two = (learn(model, max_iter=2, max_reselections=0) for _ in range(2))
-    assert one.full_evaluations == two.full_evaluations > 0
-
-
 def test_learning_twice_gives_the_same_model():
     one, two = learn(make_model()), learn(make_model())
     assert one.best.objective == two.best.objective

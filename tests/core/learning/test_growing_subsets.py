@@ -126,8 +126,7 @@ def test_many_rows_are_approached_on_growing_subsets(monkeypatch):
     assert model.sizes == [1500]
     plain, expected = without_subsets(choose, 6000)
     assert result.best.objective > expected.best.objective - 1e-3 * abs(expected.best.objective)
-    assert result.full_evaluations < plain.counts.evaluations
-    assert expected.full_evaluations == plain.counts.evaluations
+    assert len(model.seen) < len(plain.seen)
 
 
 @pytest.mark.parametrize("rule", ["argmax", "sample", "order"])
@@ -143,7 +142,7 @@ def test_subsets_do_not_change_what_is_found(early, rule):
     assert result.best.objective > expected.best.objective - 1e-3 * abs(expected.best.objective)
     assert result.best.objective >= model.best_seen(10) - rounding(model)
     assert result.best.objective >= max(result.bounds) - rounding(model)
-    assert result.full_evaluations == len(model.seen) < len(plain.seen)
+    assert len(model.seen) < len(plain.seen)
     assert model.counts.evaluations > len(model.seen)
 
 

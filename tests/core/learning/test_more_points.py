@@ -42,7 +42,7 @@ def test_a_continued_fit_is_as_good_as_one_with_as_many_points_from_the_start():
     model = make_model()
     few = learn(model, choose=PivotedSelector("argmax", 3))
     assert are_too_few(model, few)
-    reports, n_before = [], model.counts.full_evaluations
+    reports = []
     found = further(model, few, 12, report=lambda *report: reports.append(report))
     whole = learn(make_model(), choose=PivotedSelector("argmax", 12))
     assert len(found.best.points.Z) == 12
@@ -52,8 +52,6 @@ def test_a_continued_fit_is_as_good_as_one_with_as_many_points_from_the_start():
     assert not found.trivial
     assert found.bounds[: len(few.bounds)] == few.bounds
     assert [report[2] for report in reports] == found.bounds[len(few.bounds) :]
-    n_more = model.counts.full_evaluations - n_before
-    assert found.full_evaluations == few.full_evaluations + n_more
     assert not are_too_few(model, found)
 
 
@@ -184,7 +182,7 @@ def moved(model, result, progress=None):
 def test_points_that_are_too_few_move():
     model = make_model()
     few = learn(model, choose=PivotedSelector("argmax", 4))
-    n_before, progress = model.counts.full_evaluations, Progress()
+    n_before, progress = len(model.seen), Progress()
     found = moved(model, few, progress)
     assert found.has_moved
     assert not few.has_moved
@@ -193,9 +191,7 @@ def test_points_that_are_too_few_move():
     assert found.best.points.Z.shape == few.best.points.Z.shape
     assert found.bounds == [*few.bounds, pytest.approx(found.best.elbo, abs=1e-3)]
     assert found.message == few.message
-    n_more = model.counts.full_evaluations - n_before
-    assert n_more <= 2 * more_points.MOST_MOVES
-    assert found.full_evaluations == few.full_evaluations + n_more
+    assert len(model.seen) - n_before <= 2 * more_points.MOST_MOVES
     assert progress.history()["lower_bound"][-1] == found.best.elbo
 
 
@@ -204,13 +200,13 @@ def test_points_move_on_a_part_of_many_rows_first(monkeypatch):
     model = make_divided(2000)
     few = learn(model, choose=PivotedSelector("argmax", 4))
     model.parts.clear()
-    n_before = model.counts.full_evaluations
+    n_before = len(model.seen)
     found = moved(model, few)
     assert model.sizes == [500]
     assert found.has_moved
     assert found.best.objective > few.best.objective + 1.0
     # The first, a quarter of the iterations with some halvings, and the last.
-    assert model.counts.full_evaluations - n_before <= 1 + 2 * 8 + 1
+    assert len(model.seen) - n_before <= 1 + 2 * 8 + 1
 
 
 @pytest.mark.parametrize("is_early", [True, False])
@@ -234,8 +230,8 @@ def test_moves_that_fail_leave_the_result(monkeypatch, is_early):
 def test_a_stop_ends_the_moves():
     model = make_model()
     few = learn(model, choose=PivotedSelector("argmax", 4))
-    n_before = model.counts.full_evaluations
+    n_before = len(model.seen)
     found = moved(model, few, Progress(lambda step: True))
     assert found.message == STOPPED
     assert found.best.objective >= few.best.objective
-    assert model.counts.full_evaluations - n_before <= 3
+    assert len(model.seen) - n_before <= 3

@@ -41,12 +41,3 @@ def test_counts_add_up():
     assert counts.evaluations == 3
     assert counts.site_iterations == sum(passes)
     assert counts.optimizer_iterations == 0
-
-
-def test_only_evaluations_of_all_rows_are_full():
-    model, theta = make_model()
-    Z = make_data()[3]
-    evaluate(model, theta, Z)
-    evaluate(model.subset(np.arange(10)), theta, Z)
-    assert model.counts.evaluations == 2
-    assert model.counts.full_evaluations == 1
