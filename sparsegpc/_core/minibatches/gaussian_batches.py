@@ -7,7 +7,7 @@ sums can be adapted exactly to a new variance.
 
 import numpy as np
 
-from sparsegpc._core.bounds.collapsed import divergence, optimal_posterior, row_sums
+from sparsegpc._core.bounds.collapsed import optimal_posterior, row_sums
 from sparsegpc._core.likelihoods.base import Sites
 from sparsegpc._core.likelihoods.gaussian import LOG_2PI, constant_bound, constant_log_noise
 from sparsegpc._core.minibatches.explicit_posterior import expected_log_sites, kernel_gradient
@@ -20,12 +20,6 @@ class GaussianBatches(StochasticModel):
 
     def posteriors(self, state):
         return [optimal_posterior(state.sums[0], state.n_rows, self.slack, self.prior_mean)]
-
-    def estimate_bound(self, state, posteriors, X, y, weight, n_total):
-        features = self._features(state, X)
-        batch = row_sums(features, gaussian_sites(y, weight, state.theta[-1]), self.slack)
-        (q,) = posteriors
-        return n_total / len(y) * batch_bound(batch, self.slack, q) - divergence(q)
 
     def solve(self, state, X, y, weight, batch_size):
         """Return the optimal state for the given rows at its theta and Z. Cost N M^2."""
@@ -78,13 +72,10 @@ def with_noise(sums, slack, old, new):
     )
 
 
-def batch_bound(sums, slack, posterior):
-    """Return the sum over rows of expected log likelihood and slack, from `RowSums`. Cost 2 M^3."""
-    return expected_log_sites(sums, posterior) + slack.value(sums.slack, None)
-
-
 def batch_gradient(features, sites, sums, log_noise, slack, posterior, wrt_Z=False):
-    """Return the gradient of `batch_bound` at fixed q(u), in whitened coordinates.
+    """Return the gradient of the bound of a batch at fixed q(u), in whitened coordinates.
+
+    The bound is the sum over rows of the expected log likelihood and the slack.
 
     Parameters
     ----------

@@ -24,8 +24,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.linalg import LinAlgError
 
-from sparsegpc._core.bounds.collapsed import divergence, optimal_posterior
-from sparsegpc._core.bounds.slacks import STANDARD, scales_for, sums_over_rows
+from sparsegpc._core.bounds.collapsed import optimal_posterior
+from sparsegpc._core.bounds.slacks import STANDARD, scales_for
 from sparsegpc._core.likelihoods.base import best_constant_bound
 from sparsegpc._core.minibatches.batch_visits import Batch, Visit, initial_sums, visit
 from sparsegpc._core.minibatches.explicit_posterior import expected_log_sites, kernel_gradient
@@ -101,7 +101,6 @@ class SiteBatches(StochasticModel):
 
     def __init__(self, kernel, likelihood, *, tol=1e-6, **options):
         self.likelihood, self.tol = likelihood, tol
-        self.slacks = sums_over_rows(likelihood.slacks)
         # With several classes there is one output of several functions, or one output per class.
         self._n_outputs = len(self._targets(np.zeros(1, dtype=int), np.ones(1)))
         self.n_functions = self._n_outputs * likelihood.n_functions
@@ -119,11 +118,6 @@ class SiteBatches(StochasticModel):
 
     def posteriors(self, state):
         return self._posteriors(state.sums)
-
-    def estimate_bound(self, state, posteriors, X, y, weight, n_total):
-        batch = self._batch(state, self._features(state, X), y, weight)
-        value = self._visit(batch, posteriors).value
-        return n_total / len(y) * value - sum(map(divergence, posteriors))
 
     def solve(self, state, X, y, weight, batch_size):
         """Return the optimal state for the given rows at its theta and Z.

@@ -41,7 +41,6 @@ from typing import NamedTuple
 import numpy as np
 
 from sparsegpc._core.bounds.features import RowFeatures, factor_inducing
-from sparsegpc._core.bounds.slacks import SLACKS, sums_over_rows
 from sparsegpc._core.minibatches.running_sums import no_rows, scaled, window
 from sparsegpc._core.models.posterior import Posterior
 from sparsegpc._core.models.prior import ProductPrior
@@ -80,8 +79,8 @@ class StochasticState(NamedTuple):
 class StochasticModel:
     """Base class of models that learn from batches: the kernel and settings of a model.
 
-    A subclass defines the likelihood. It sets ``slacks``, the names of the slacks that it allows,
-    and ``n_functions``, and defines the methods that raise NotImplementedError here.
+    A subclass defines the likelihood. It sets ``n_functions``, and defines the methods that raise
+    NotImplementedError here.
 
     Parameters
     ----------
@@ -100,7 +99,6 @@ class StochasticModel:
         See `RowBlocks`.
     """
 
-    slacks = sums_over_rows(SLACKS)
     n_functions = 1
 
     def __init__(
@@ -115,11 +113,6 @@ class StochasticModel:
         n_threads=1,
         memory=DEFAULT_MEMORY,
     ):
-        if slack not in [SLACKS[name] for name in self.slacks]:
-            given = [name for name, other in SLACKS.items() if other is slack] or [slack]
-            raise ValueError(
-                f"slack must be one of {self.slacks}, sums over rows, got {given[0]!r}"
-            )
         self.kernel, self.slack = kernel, slack
         self.fit_prior_mean, self.learn_Z = fit_prior_mean, learn_Z
         self.bounds = bounds
@@ -200,14 +193,6 @@ class StochasticModel:
         """Return the `Posterior` of all f given the rows in the window."""
         kernel_theta, functions = self.kernel_theta(state), tuple(self.posteriors(state))
         return Posterior(self.kernel, kernel_theta, state.Z, state.Luu, state.jitter, functions)
-
-    def estimate_bound(self, state, posteriors, X, y, weight, n_total):
-        """Return an estimate, from some rows, of the bound on the evidence of `n_total` rows.
-
-        The estimate, in nats, is unbiased for rows drawn at random, at any q(u). Cost
-        2 N_b M^2 + 2 M^3 for one function.
-        """
-        raise NotImplementedError
 
     def solve(self, state, X, y, weight, batch_size):
         """Return the optimal state for the given rows at its theta and Z.

@@ -5,10 +5,11 @@ import pytest
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from sparsegpc._core.bounds.collapsed import FunctionPosterior, collapse, row_sums
+from sparsegpc._core.bounds.collapsed import FunctionPosterior, collapse, divergence, row_sums
 from sparsegpc._core.bounds.slacks import STANDARD, TIGHT
 from sparsegpc._core.kernels.algebra import Scaled
 from sparsegpc._core.kernels.families import RBF, Constant
+from sparsegpc._core.minibatches.explicit_posterior import expected_log_sites
 from sparsegpc._core.minibatches.gaussian_batches import (
     GaussianBatches,
     batch_gradient,
@@ -63,10 +64,12 @@ class Data:
         return self.model.step(state, self.X[rows], self.y[rows], self.weight[rows], **options)
 
     def estimate(self, state, posterior, rows=slice(None)):
-        n = len(self.y)
-        return self.model.estimate_bound(
-            state, [posterior], self.X[rows], self.y[rows], self.weight[rows], n
-        )
+        """Return an estimate of the bound, at any q(u), from some of the rows."""
+        features = self.model._features(state, self.X[rows])
+        sites = gaussian_sites(self.y[rows], self.weight[rows], state.theta[-1])
+        sums = row_sums(features, sites, self.slack)
+        of_rows = expected_log_sites(sums, posterior) + self.slack.value(sums.slack, None)
+        return len(self.y) / len(self.y[rows]) * of_rows - divergence(posterior)
 
     def gradient(self, posterior, rows=slice(None)):
         """Return the gradient of the bound of some rows at fixed q(u), w.r.t. theta and Z."""

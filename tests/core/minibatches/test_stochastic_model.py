@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from numpy.linalg import inv, solve
 from numpy.testing import assert_allclose, assert_array_equal
 
-from sparsegpc._core.bounds.slacks import SLACKS, SPHERICAL, sums_over_rows
+from sparsegpc._core.bounds.slacks import SLACKS, sums_over_rows
 from sparsegpc._core.kernels.algebra import FiniteDifferenceKernel, Scaled
-from sparsegpc._core.kernels.families import RBF, Constant, Matern52
+from sparsegpc._core.kernels.families import Constant, Matern52
 from sparsegpc._core.optimisers.learning_rates import inverse_time_decay
 from sparsegpc._core.rows import blocks
 from tests.core.helpers import free, random_problem
@@ -278,11 +278,6 @@ def test_a_short_memory_follows_a_function_that_changes():
             state = model.step(state, X[rows], y[rows], weight[rows], n_total=memory)
         errors.append(np.abs(_predicted(model, state, new) + np.sin(2.0 * new[:, 0])).max())
     assert errors[1] < 0.2 < 0.8 < errors[0]
-
-
-def test_other_slacks_are_refused():
-    with pytest.raises(ValueError, match=r"slack must be one of .*tight.*standard.*'spherical'"):
-        batches(free(RBF(), [0.0]), slack=SPHERICAL)
 
 
 def test_slacks_that_are_sums_over_rows_are_told_by_name():
