@@ -111,6 +111,8 @@ STANDARD, SPHERICAL, TIGHT = Standard(), Spherical(), Tight()
 SLACKS = {"tight": TIGHT, "spherical": SPHERICAL, "standard": STANDARD}
 # A change of log v by this much changes the bound of a row by less than 1e-12 nats.
 SETTLED = 1e-6
+# This many steps of log v are enough unless the cost is huge; the bound holds at any scale.
+N_STEPS = 8
 # The slope of the fixed-point map of log v is below 3/4, and far below zero only over short ranges.
 STEP_LENGTHS = (0.05, 4.0)
 
@@ -125,7 +127,7 @@ def scales_for(likelihood, slack):
     return STANDARD if likelihood.has_own_slack else slack
 
 
-def settle_scales(slack, expect, residual, mean_costs, n_steps=8):
+def settle_scales(slack, expect, residual, mean_costs):
     """Return an `Expectation` at scales that are consistent with its precisions.
 
     The precisions depend on the scales. Fixed-point steps of log v undershoot where they fall with
@@ -140,9 +142,6 @@ def settle_scales(slack, expect, residual, mean_costs, n_steps=8):
     residual : ndarray of shape (n,)
     mean_costs : sequence of float of length K
         The mean cost of all rows, for each function.
-    n_steps : int, default=8
-        Maximum number of steps. Eight are enough unless the cost is huge; the bound holds at any
-        scale.
 
     Returns
     -------
@@ -152,14 +151,14 @@ def settle_scales(slack, expect, residual, mean_costs, n_steps=8):
     """
     log_v = np.zeros((len(mean_costs), len(residual)))
     old_step = move = None
-    for k in range(n_steps + 1):
+    for k in range(N_STEPS + 1):
         v = np.exp(log_v)
         expected = expect(v)
         target = np.empty_like(v)
         for row, precision, mean_cost in zip(target, expected.precision, mean_costs, strict=True):
             row[:] = slack.scale(precision * residual, mean_cost)
         step = np.log(target) - log_v
-        if k == n_steps or np.abs(step).max() < SETTLED:
+        if k == N_STEPS or np.abs(step).max() < SETTLED:
             break
         length = 1.0 if old_step is None else _secant_length(old_step, step, move)
         old_step, move = step, np.minimum(length * step, -log_v)

@@ -5,11 +5,22 @@ from typing import NamedTuple
 import numpy as np
 from numpy.linalg import LinAlgError
 
-# After so many updates of a guess, what a step promises says whether a search may still win.
+# A guessed Hessian counts as learned after this many updates.
 FEW_UPDATES = 5
-# The most that the slope along a step can fall, as a multiple of itself. After a step over an edge
-# it falls by far more, and steps of a Hessian that believed it would be too short to promise much.
+# An update takes the curvature along a step to be at least this share of the old one.
+LEAST_CURVATURE_SHARE = 0.2
+# A fall of the slope along a step counts as at most this multiple of the slope. After a step over
+# an edge it is far larger, and steps by a Hessian learned from it would be too short.
 MOST_FALL = 10.0
+# Largest change of a parameter in the first step.
+FIRST_LENGTH = 0.5
+# If a step gains less than the share POOR of what was expected, the next one is at most half as
+# long. If it gains more than the share GOOD, the next one may be twice as long.
+POOR, GOOD = 0.1, 0.5
+# A search ends after this many small steps in a row.
+SMALL_STEPS = 2
+# A search is hopeless if this multiple of the gain that it expects does not make it the best.
+OPTIMISM = 3.0
 
 
 class Maximum(NamedTuple):
@@ -84,19 +95,17 @@ class BFGSHessian:
         step = maximize_quadratic(matrix, slope, low, high)
         return step, float(slope @ step - 0.5 * step @ matrix @ step)
 
-    def update(self, step, fall, smallest=0.2):
-        """Update the matrix from a step and the decrease of the slope over it, shape (P,) each.
-
-        The new curvature along the step is at least `smallest` times the old one.
-        """
+    def update(self, step, fall):
+        """Update the matrix from a step and the decrease of the slope over it, shape (P,) each."""
         self._updates_needed -= 1
         new = float(step @ fall)
         expected = self.matrix @ step
         old = float(step @ expected)
-        if new < smallest * old:
-            share = (1.0 - smallest) * old / (old - new)
+        least = LEAST_CURVATURE_SHARE * old
+        if new < least:
+            share = (1.0 - LEAST_CURVATURE_SHARE) * old / (old - new)
             fall = share * fall + (1.0 - share) * expected
-            new = smallest * old
+            new = least
         self.matrix = self.matrix + np.outer(fall, fall) / new - np.outer(expected, expected) / old
 
 
@@ -155,12 +164,7 @@ def maximize_bfgs(
     known=None,
     best=-np.inf,
     share=0.0,
-    is_stopped=None,
-    longest=0.5,
-    poor=0.1,
-    good=0.5,
-    small_steps=2,
-    optimism=3.0,
+    is_stopped=lambda: False,
 ):
     """Maximise a function in a box by steps within a trust region, and return the `Maximum`.
 
@@ -183,22 +187,12 @@ def maximize_bfgs(
         A part of the function with ``gradient(x)`` (P,) and ``curvature(x)`` (P, P), which is
         positive semi-definite.
     best : float
-        Value reached elsewhere; see `optimism`.
+        Value reached elsewhere. Once the Hessian is learned, the search stops if it is not expected
+        to come near it.
     share : float
         Stop when the expected gain of the next step is less than this share of the whole gain.
-    is_stopped : callable or None
+    is_stopped : callable
         ``is_stopped()`` is called after each step and returns whether to stop.
-    longest : float
-        Maximum change of each parameter in the first step.
-    poor, good : float
-        If the gain of a step is less than `poor` times the expected one, the next step is at most
-        half as long. If it is more than `good` times the expected one, the next step may be twice
-        as long.
-    small_steps : int
-        Stop after this many steps in a row that change the value by less than `tol`.
-    optimism : float
-        Stop if a gain of `optimism` times the expected gain of the next step, however long, would
-        not reach `best`, once the Hessian is learned.
 
     Returns
     -------
@@ -211,14 +205,15 @@ def maximize_bfgs(
     """
     if not np.isfinite(start.gradient).all():
         raise LinAlgError("the gradient of the bound is not finite")
-    current, n_small, failed = start, 0, False
+    current, longest, n_small, failed = start, FIRST_LENGTH, 0, False
 
     def is_hopeless(current, expected, curvature):
-        if not hessian.is_learned or current.value + optimism * expected >= best:
+        if not hessian.is_learned or current.value + OPTIMISM * expected >= best:
             return False
+        # The next step may only be short because of the trust region.
         slope = current.gradient / scale
         _, expected = hessian.step(current.x, slope, bounds, np.inf, curvature)
-        return current.value + optimism * scale * expected < best
+        return current.value + OPTIMISM * scale * expected < best
 
     for n_iter in range(max_iter + 1):
         curvature = 0.0 if known is None else known.curvature(current.x) / scale
@@ -244,15 +239,15 @@ def maximize_bfgs(
         if float(fall @ step) > most > 0.0:
             fall = fall * (most / float(fall @ step))
         hessian.update(step, fall / scale)
-        if gain < poor * expected:
+        if gain < POOR * expected:
             longest = 0.5 * length
-        elif gain > good * expected:
+        elif gain > GOOD * expected:
             longest = max(longest, 2.0 * length)
         if gain > 0.0:
             current = trial
         # A long fall is no sign of a maximum: the Hessian was wrong, and has learned from it.
         n_small = n_small + 1 if abs(gain) < tol else 0
-        if n_small == small_steps or (is_stopped is not None and is_stopped()):
+        if n_small == SMALL_STEPS or is_stopped():
             return Maximum(current, True, failed, n_iter + 1)
     return Maximum(current, False, failed, max_iter)
 

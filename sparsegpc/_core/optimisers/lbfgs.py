@@ -13,8 +13,9 @@ import numpy as np
 
 from sparsegpc._core.numerics.floats import EPSILON
 
-# No step is cut to a smaller fraction of its length.
-SHORTEST = 2.0**-1000
+# A search stops if a step still lowers the value at the fraction SHORTEST of its full length. If
+# the slope promises more than the tolerance even then, the limit is LAST_RESORT.
+SHORTEST, LAST_RESORT = 2.0**-40, 2.0**-1000
 
 
 class CorrectionPairs:
@@ -77,7 +78,6 @@ def maximize_lbfgs(
     newton_step,
     tol,
     max_iter=20,
-    shortest=2.0**-40,
     pairs=None,
     is_stopped=lambda: False,
 ):
@@ -98,9 +98,6 @@ def maximize_lbfgs(
     max_iter : int
         Maximum number of steps. A step takes one evaluation, and about ``2 log2(k) + 2`` more if it
         must be halved k times.
-    shortest : float
-        Stop if a step still lowers the value at this fraction of its full length, unless the slope
-        promises more than `tol` even then.
     pairs : CorrectionPairs or None
         Those of an earlier search, to which this one adds its own.
     is_stopped : callable
@@ -119,7 +116,7 @@ def maximize_lbfgs(
         converged = not 0.5 * float((best.gradient * step).sum()) > tol
         if converged:
             break
-        trial = _longest_rise(evaluate, best, step, tol, shortest, is_stopped)
+        trial = _longest_rise(evaluate, best, step, tol, is_stopped)
         if trial is None:
             break
         pairs.add(trial.x - best.x, best.gradient - trial.gradient)
@@ -127,7 +124,7 @@ def maximize_lbfgs(
     return best, converged
 
 
-def _longest_rise(evaluate, best, step, tol, shortest, is_stopped):
+def _longest_rise(evaluate, best, step, tol, is_stopped):
     """Return the point after the least halvings of a step that do not lower the value, or None.
 
     Where the curvature is nearly zero, full steps may be too long by many orders of magnitude. So
@@ -136,7 +133,7 @@ def _longest_rise(evaluate, best, step, tol, shortest, is_stopped):
     # Of a concave function no step gains more than the slope times its length.
     slope = float((best.gradient * step).sum())
     promised = tol / slope if tol < slope < np.inf else 1.0
-    most = int(-np.log2(max(min(shortest, promised), SHORTEST)))
+    most = int(-np.log2(max(min(SHORTEST, promised), LAST_RESORT)))
     found, too_few, n_halvings = None, -1, 0
     while too_few < most and not is_stopped():
         trial = evaluate(best.x + 0.5**n_halvings * step)

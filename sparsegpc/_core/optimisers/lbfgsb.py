@@ -11,15 +11,15 @@ from sparsegpc._core.optimisers.bfgs import Maximum
 
 # Length of the first step. With a gradient smaller than SMALL_GRADIENT it is shorter.
 FIRST_STEP, SMALL_GRADIENT = 0.5, 30.0
+# Number of steps to remember. SciPy's default, ten, is too few for many parameters.
+N_PAIRS = 30
 
 
 class _Stopped(Exception):
     """Raised to end the minimiser of SciPy at once."""
 
 
-def maximize_lbfgsb(
-    function, start, bounds, *, max_iter, tol, patience, is_stopped=None, n_pairs=30
-):
+def maximize_lbfgsb(function, start, bounds, *, max_iter, tol, patience, is_stopped=lambda: False):
     """Maximise a function in a box and return the `Maximum`.
 
     The first step of L-BFGS-B is the gradient itself. The function is scaled so that the length of
@@ -38,18 +38,15 @@ def maximize_lbfgsb(
         Gain below which an iteration counts as small.
     patience : int
         Stop after this many small iterations in a row.
-    is_stopped : callable or None
+    is_stopped : callable
         ``is_stopped()`` is called after each evaluation and returns whether to stop.
-    n_pairs : int
-        Number of pairs of steps and gradient changes to keep. SciPy's default, ten, is too few for
-        many parameters.
 
     Returns
     -------
     Maximum
     """
     search = _Search(function, start, tol, patience, is_stopped)
-    options = {"maxiter": max_iter, "ftol": 0.0, "gtol": 0.0, "maxcor": n_pairs}
+    options = {"maxiter": max_iter, "ftol": 0.0, "gtol": 0.0, "maxcor": N_PAIRS}
     try:
         result = minimize(
             search,
@@ -91,7 +88,7 @@ class _Search:
         point = self._near
         if point.value > self.best.value:
             self.best = point
-        if self._is_stopped is not None and self._is_stopped():
+        if self._is_stopped():
             raise _Stopped
         self._worst = min(self._worst, point.value)
         return self._scale * point.value, self._scale * point.gradient

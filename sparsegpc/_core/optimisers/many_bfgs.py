@@ -10,9 +10,11 @@ import numpy as np
 SUFFICIENT, ROUNDING = 1e-4, 1e-12
 # A search ends where steps have become shorter than this share of the quasi-Newton step.
 SHORTEST = 1e-6
+# Largest change of a variable in one step.
+LONGEST = 1.0
 
 
-def maximize_many(function, x, inverse_curvature, *, max_iter, tol, longest=1.0):
+def maximize_many(function, x, inverse_curvature, *, max_iter, tol):
     """Maximise the function of each row.
 
     Parameters
@@ -28,8 +30,6 @@ def maximize_many(function, x, inverse_curvature, *, max_iter, tol, longest=1.0)
         Maximum number of evaluations of each function.
     tol : float
         A search ends when the expected gain of its next step is less.
-    longest : float
-        Maximum change of a variable in one step.
 
     Returns
     -------
@@ -53,7 +53,7 @@ def maximize_many(function, x, inverse_curvature, *, max_iter, tol, longest=1.0)
         running, steps, slopes = running[goes_on], steps[goes_on], slopes[goes_on]
         if not len(running):
             break
-        cut = np.minimum(lengths[running], longest / np.abs(steps).max(axis=1))
+        cut = np.minimum(lengths[running], LONGEST / np.abs(steps).max(axis=1))
         steps *= cut[:, None]
         trials, trial_gradients = function(x[running] + steps, running)
         old = values[running]
