@@ -12,12 +12,12 @@ from sparsegpc._core.likelihoods.base import (
     SiteState,
     polya_gamma_mean,
 )
+from sparsegpc._core.likelihoods.binary_probabilities import log_expected_sigmoid
 from sparsegpc._core.likelihoods.expectations import (
     expected_log_cosh,
     expected_log_normal_cdf,
     expected_log_sigmoid,
 )
-from sparsegpc._core.numerics.quadrature import log_expected_sigmoid
 
 
 class _BinaryLikelihood(LabelLikelihood):

@@ -19,9 +19,9 @@ from scipy.special import log_expit
 
 from sparsegpc._core.likelihoods.base import Expectation, LabelLikelihood
 from sparsegpc._core.likelihoods.binary import BernoulliLogit
+from sparsegpc._core.likelihoods.binary_probabilities import log_expected_sigmoid
 from sparsegpc._core.likelihoods.multiclass import class_shares
 from sparsegpc._core.numerics.floats import EPSILON
-from sparsegpc._core.numerics.quadrature import log_expected_sigmoid
 
 # Limits of a gap between cut points, as multiples of the gap that suits a constant f. That of a
 # class without rows, in a part of the data, would vanish, and those of separable classes grow.

@@ -1,1 +1,1 @@
-"""Linear algebra, quadrature, memory limits and constants of double precision."""
+"""Linear algebra, memory limits and constants of double precision."""

@@ -11,8 +11,8 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils import check_random_state, check_scalar
 from sklearn.utils.validation import check_is_fitted
 
+from sparsegpc._core.likelihoods.binary_probabilities import N_NODES
 from sparsegpc._core.likelihoods.multiclass import DirichletTargets
-from sparsegpc._core.numerics.quadrature import N_NODES
 from sparsegpc._core.rows.blocks import RowBlocks
 from sparsegpc._core.rows.threads import available_threads, single_threaded_blas
 from sparsegpc._estimators.input.validation import central_levels

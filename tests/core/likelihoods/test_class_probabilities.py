@@ -8,11 +8,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import expit, log_expit, logsumexp, softmax
 
 from sparsegpc._core.likelihoods import class_probabilities
+from sparsegpc._core.likelihoods.binary_probabilities import log_expected_sigmoid
 from sparsegpc._core.likelihoods.class_probabilities import (
     expected_logistic_softmax,
     expected_softmax,
 )
-from sparsegpc._core.numerics.quadrature import log_expected_sigmoid
 
 TOLERANCE = 1e-11
 BOTH = pytest.mark.parametrize("expected", [expected_softmax, expected_logistic_softmax])

@@ -1,9 +1,9 @@
-r"""Accurate one-dimensional expectations under a Gaussian.
+r"""The probability of a class under a Gaussian log-odds: the expectation of the logistic sigmoid.
 
-Gauss-Hermite rules fail for functions with a feature of width one, like the logistic sigmoid, under
-a wide Gaussian: with 100 nodes at variance 1000 the error exceeds the value itself. This module
-splits the expectation under a wide Gaussian into parts with closed forms and a remainder that
-decays like :math:`e^{-|f|}`, which it integrates near zero.
+Gauss-Hermite rules fail under a wide Gaussian, beside which the step of the sigmoid is narrow: with
+100 nodes at variance 1000 the error exceeds the value itself. So the expectation under a wide
+Gaussian is split into parts with closed forms and a remainder that decays like :math:`e^{-|f|}`,
+which is integrated near zero.
 """
 
 import numpy as np

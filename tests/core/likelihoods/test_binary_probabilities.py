@@ -6,7 +6,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from sparsegpc._core.numerics.quadrature import NARROW_VARIANCE, log_expected_sigmoid
+from sparsegpc._core.likelihoods.binary_probabilities import NARROW_VARIANCE, log_expected_sigmoid
 
 TOLERANCE = 1e-9
 SEAM = [NARROW_VARIANCE * factor for factor in (0.5, 0.7, 0.85, 0.95, 1 - 1e-12, 1.0)]
