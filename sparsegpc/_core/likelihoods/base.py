@@ -309,6 +309,12 @@ def best_constant_bound(likelihood, y, weight, fit_prior_mean):
     return likelihood.constant_bound(y, weight, fit_prior_mean) + likelihood.log_prior()[0]
 
 
+def normal_log_prior(x, mean, deviation):
+    """Return the log density of a normal prior at x, minus its maximum, and its derivative."""
+    step = (x - mean) / deviation
+    return -0.5 * step**2, -step / deviation
+
+
 class LabelLikelihood(Likelihood):
     """Base class of the likelihoods of class labels.
 

@@ -15,7 +15,7 @@ from scipy.special import (
     xlogy,
 )
 
-from sparsegpc._core.likelihoods.base import Expectation
+from sparsegpc._core.likelihoods.base import Expectation, normal_log_prior
 from sparsegpc._core.likelihoods.expectations import expected_log_sigmoid
 from sparsegpc._core.likelihoods.responses import (
     LARGEST_LOG_RATIO,
@@ -29,6 +29,8 @@ from sparsegpc._core.likelihoods.responses import (
 LARGEST_RATE = 1e15
 # From this count on Stirling's series of log y! has all digits.
 _LARGE_COUNT = 32.0
+# Normal prior of the logarithm of the size of the negative binomial distribution.
+PRIOR_MEAN, PRIOR_DEVIATION = 2.0, 3.0
 # Above this count a gamma distribution takes the place of the negative binomial one.
 _HUGE_COUNT = 1e10
 
@@ -137,7 +139,6 @@ class NegativeBinomial(_Counts):
         "upper": "counts vary as those of a Poisson distribution",
     }
     to_little_noise = np.log(100.0)
-    _prior_mean, _prior_deviation = 2.0, 3.0
 
     def __init__(self, log_size=None):
         self.log_size = log_size
@@ -193,8 +194,8 @@ class NegativeBinomial(_Counts):
         return ["the size of the negative binomial distribution"]
 
     def log_prior(self):
-        step = (self.log_size - self._prior_mean) / self._prior_deviation
-        return -0.5 * step**2, np.array([-step / self._prior_deviation])
+        value, slope = normal_log_prior(self.log_size, PRIOR_MEAN, PRIOR_DEVIATION)
+        return value, np.array([slope])
 
     def log_density(self, y, f):
         g = self._log_rate(y, f) - self.log_size

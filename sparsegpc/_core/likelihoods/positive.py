@@ -9,7 +9,7 @@ from copy import copy
 import numpy as np
 from scipy.special import digamma, gammainc, gammaln, log_ndtr, ndtr
 
-from sparsegpc._core.likelihoods.base import Expectation
+from sparsegpc._core.likelihoods.base import Expectation, normal_log_prior
 from sparsegpc._core.likelihoods.expectations import expected_log_normal_cdf
 from sparsegpc._core.likelihoods.responses import (
     LARGEST_LOG_RATIO,
@@ -50,8 +50,8 @@ class _Positive(ResponseLikelihood):
         return np.array([[-6.0, 18.0]])
 
     def log_prior(self):
-        step = (self.log_shape - self._prior_mean) / self._prior_deviation
-        return -0.5 * step**2, np.array([-step / self._prior_deviation])
+        value, slope = normal_log_prior(self.log_shape, self._prior_mean, self._prior_deviation)
+        return value, np.array([slope])
 
 
 class Gamma(_Positive):

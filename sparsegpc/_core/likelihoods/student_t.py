@@ -18,7 +18,7 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import digamma, gammaln
 
-from sparsegpc._core.likelihoods.base import Expectation, Likelihood, SiteState
+from sparsegpc._core.likelihoods.base import Expectation, Likelihood, SiteState, normal_log_prior
 from sparsegpc._core.numerics.medians import robust_deviation, weighted_median
 
 # Normal prior of the logarithm of the degrees of freedom: from 0.6 to 33 within two deviations.
@@ -100,8 +100,8 @@ class StudentT(Likelihood):
         return np.array([weight @ by_df, weight @ ((nu + 1.0) * share - 1.0)])
 
     def log_prior(self):
-        step = (np.log(self.df) - PRIOR_MEAN) / PRIOR_DEVIATION
-        return -0.5 * step**2, np.array([-step / PRIOR_DEVIATION, 0.0])
+        value, slope = normal_log_prior(np.log(self.df), PRIOR_MEAN, PRIOR_DEVIATION)
+        return value, np.array([slope, 0.0])
 
     def params_names(self):
         return ["noise degrees of freedom", "noise scale"]
