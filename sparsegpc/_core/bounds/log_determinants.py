@@ -54,7 +54,7 @@ class LogDetBounds(NamedTuple):
     high: float
 
 
-def moments(cost, cost_norm, projected_norm, projected, prior_cost, n_rows):
+def eigenvalue_moments(cost, cost_norm, projected_norm, projected, prior_cost, n_rows):
     """Return the `Moments` of one output.
 
     Parameters

@@ -9,7 +9,7 @@ from functools import partial
 
 import numpy as np
 
-from sparsegpc._core.bounds.log_determinants import moments
+from sparsegpc._core.bounds.log_determinants import eigenvalue_moments
 from sparsegpc._core.numerics.linalg import solve_lower
 from sparsegpc._core.rows.blocks import Table
 
@@ -47,7 +47,7 @@ def residual_pass(features, outputs, vectors):
     # E is zero for rows of precision zero.
     ranks = np.count_nonzero(precision, axis=1)
     sums = cost, squares, projected_norms, projected, prior_cost, ranks
-    all_moments = [moments(*values) for values in zip(*sums, strict=True)]
+    all_moments = [eigenvalue_moments(*values) for values in zip(*sums, strict=True)]
     return products.T, all_moments
 
 
