@@ -10,7 +10,7 @@ from numpy.linalg import LinAlgError
 from scipy.linalg import cho_factor, cho_solve
 
 from sparsegpc._core.learning.hyperparameters import Point
-from sparsegpc._core.optimisers.bfgs import Maximum
+from sparsegpc._core.optimisers.bfgs import Maximum, projected_gradient
 from sparsegpc._core.optimisers.lbfgs import CorrectionPairs, maximize_lbfgs
 
 # The first step moves a coordinate by at most this many standard deviations of its column.
@@ -122,12 +122,10 @@ class Search:
         self.n_steps, self.failed = 0, False
 
     def _point(self, evaluation):
-        theta, slope = evaluation.theta, evaluation.grad_theta
-        low, high = self._bounds.T
-        # At a bound that the gradient points beyond, there is nothing to gain.
-        is_held = ((theta <= low) & (slope < 0.0)) | ((theta >= high) & (slope > 0.0))
-        x = np.append(theta, evaluation.points.Z / self._units)
-        gradient = np.append(np.where(is_held, 0.0, slope), evaluation.grad_Z * self._units)
+        theta, points = evaluation.theta, evaluation.points
+        x = np.append(theta, points.Z / self._units)
+        by_theta = projected_gradient(theta, evaluation.grad_theta, self._bounds)
+        gradient = np.append(by_theta, evaluation.grad_Z * self._units)
         return Point(x, evaluation.objective, gradient, evaluation)
 
     def evaluate(self, x):

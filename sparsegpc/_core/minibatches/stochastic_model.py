@@ -47,7 +47,10 @@ from sparsegpc._core.models.prior import ProductPrior
 from sparsegpc._core.numerics.linalg import solve_lower
 from sparsegpc._core.numerics.triangles import reduced
 from sparsegpc._core.optimisers.adam import AdamState, adam_step, no_steps
+from sparsegpc._core.optimisers.bfgs import projected_gradient
 from sparsegpc._core.rows.blocks import DEFAULT_MEMORY, RowBlocks
+
+NO_BOUNDS = np.array([[-np.inf, np.inf]])
 
 
 class StochasticState(NamedTuple):
@@ -91,8 +94,8 @@ class StochasticModel:
         Whether to learn the constant prior mean of each f, in closed form; otherwise it is zero.
     learn_Z : bool
         Whether the inducing points move with the hyperparameters.
-    bounds : ndarray of shape (P, 2) or None
-        Bounds of theta, including the parameters of the likelihood.
+    bounds : ndarray of shape (P, 2) or (1, 2)
+        Bounds of theta, including the parameters of the likelihood, or common bounds of all.
     prior : prior of `models/prior` or None
         Prior of theta.
     n_threads, memory
@@ -108,7 +111,7 @@ class StochasticModel:
         slack,
         fit_prior_mean=True,
         learn_Z=False,
-        bounds=None,
+        bounds=NO_BOUNDS,
         prior=None,
         n_threads=1,
         memory=DEFAULT_MEMORY,
@@ -250,7 +253,8 @@ class StochasticModel:
         # Points move in units of 0.3 times the standard deviation of their columns.
         unit = 0.3 * Z.std(axis=0)
         gradient = state.gradient / state.n_gradient
-        by_theta = self._projected(theta, gradient[: len(theta)])
+        # Adam must not remember the gradient of parameters that cannot move.
+        by_theta = projected_gradient(theta, gradient[: len(theta)], self.bounds)
         by_Z = gradient[len(theta) :].reshape(Z.shape) * unit
         adam, direction = adam_step(state.adam, np.append(by_theta, by_Z))
         step = learning_rate * direction
@@ -279,15 +283,4 @@ class StochasticModel:
         return state._replace(theta=theta, Z=Z, Luu=Luu, jitter=jitter, sums=sums)
 
     def _within_bounds(self, theta):
-        return theta if self.bounds is None else np.clip(theta, *self.bounds.T)
-
-    def _projected(self, theta, gradient):
-        """Return the gradient, with zeros where it points out of the bounds.
-
-        Otherwise Adam would remember the gradient of parameters that cannot move.
-        """
-        if self.bounds is None:
-            return gradient
-        low, high = self.bounds.T
-        outward = ((theta <= low) & (gradient < 0.0)) | ((theta >= high) & (gradient > 0.0))
-        return np.where(outward, 0.0, gradient)
+        return np.clip(theta, *self.bounds.T)

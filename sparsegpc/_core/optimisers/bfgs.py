@@ -109,6 +109,13 @@ class BFGSHessian:
         self.matrix = self.matrix + np.outer(fall, fall) / new - np.outer(expected, expected) / old
 
 
+def projected_gradient(x, gradient, bounds):
+    """Return the gradient, with zeros where x is at a bound that the gradient points beyond."""
+    low, high = bounds.T
+    is_held = ((x <= low) & (gradient < 0.0)) | ((x >= high) & (gradient > 0.0))
+    return np.where(is_held, 0.0, gradient)
+
+
 def maximize_quadratic(matrix, slope, low, high):
     """Return the maximum of ``slope @ s - s @ matrix @ s / 2`` over ``low <= s <= high``.
 

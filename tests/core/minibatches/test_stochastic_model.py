@@ -12,7 +12,7 @@ from sparsegpc._core.kernels.algebra import FiniteDifferenceKernel, Scaled
 from sparsegpc._core.kernels.families import Constant, Matern52
 from sparsegpc._core.optimisers.learning_rates import inverse_time_decay
 from sparsegpc._core.rows import blocks
-from tests.core.helpers import free, random_problem
+from tests.core.helpers import free
 from tests.core.minibatches.batch_cases import (
     NOISE,
     SCALED_RBF,
@@ -239,15 +239,6 @@ def test_limits_of_hyperparameters_are_kept_and_not_remembered():
     after = data.step(state, n_total=24, learning_rate=0.1)
     old, new = (np.abs(s.adam.mean[:n_params][stuck]) for s in (state, after))
     assert_allclose(new, 0.9 * old, rtol=1e-9)
-
-
-def test_slope_out_of_the_limits_is_dropped_and_no_other():
-    low, high = np.array([-1.0, -1.0, -2.0, -2.0, -3.0]), np.array([1.0, 2.0, 1.0, 0.5, 3.0])
-    model = batches(random_problem(2).kernel)
-    model.bounds = np.stack([low, high], axis=1)
-    theta = np.array([-1.0, -1.0, 1.0, 0.5, 0.0])
-    slope = np.array([-0.3, 0.4, 0.5, -0.6, -0.7])
-    assert_allclose(model._projected(theta, slope), [0.0, 0.4, 0.0, -0.6, -0.7])
 
 
 def _predicted(model, state, X):

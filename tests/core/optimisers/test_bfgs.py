@@ -9,7 +9,12 @@ from hypothesis import strategies as st
 from numpy.linalg import LinAlgError
 from scipy.optimize import lsq_linear, minimize
 
-from sparsegpc._core.optimisers.bfgs import FEW_UPDATES, BFGSHessian, maximize_bfgs
+from sparsegpc._core.optimisers.bfgs import (
+    FEW_UPDATES,
+    BFGSHessian,
+    maximize_bfgs,
+    projected_gradient,
+)
 
 WIDE = np.array([[-np.inf, np.inf]] * 2)
 STEEP = np.array([[40.0, 15.0], [15.0, 9.0]])
@@ -321,3 +326,11 @@ def test_a_fall_over_an_edge_teaches_no_huge_curvature():
         function, function(np.zeros(1)), np.array([[-5.0, 5.0]]), hessian, max_iter=40, tol=1e-6
     )
     assert abs(found.best.x[0] - 0.9) < 1e-2
+
+
+def test_a_gradient_beyond_a_bound_is_dropped_and_no_other():
+    bounds = np.array([[-1.0, 1.0], [-1.0, 2.0], [-2.0, 1.0], [-2.0, 0.5], [-3.0, 3.0]])
+    x, gradient = np.array([-1.0, -1.0, 1.0, 0.5, 0.0]), np.array([-0.3, 0.4, 0.5, -0.6, -0.7])
+    np.testing.assert_array_equal(
+        projected_gradient(x, gradient, bounds), [0.0, 0.4, 0.0, -0.6, -0.7]
+    )
