@@ -12,11 +12,9 @@ import numpy as np
 
 from sparsegpc._core.numerics.floats import EPSILON
 from sparsegpc._core.numerics.linalg import column_squares, jittered_cholesky, solve_lower
-from sparsegpc._core.rows.blocks import BlockStore, RowBlocks, Table
+from sparsegpc._core.rows.blocks import BlockStore, Table
 from sparsegpc._core.rows.sources import RowSource
 
-# Rows of a tile: its 2 MiB of doubles make fast matrix products and fit in the cache.
-TILE_ROWS = 512
 # Rounding errors of a residual are up to about sqrt(M) eps times the diagonal; residuals up to
 # twice this count as zero.
 ZERO_RESIDUAL = 2.0
@@ -83,6 +81,7 @@ class RowFeatures:
         def whiten(X):
             return _whiten(kernel, theta, Z, Luu, X)
 
+        # Memory decides whether V and the pullbacks of all blocks are kept, V alone, or nothing.
         rows = Table(X)
         # A pullback keeps a scaled copy of the rows, and the block that a `RowSource` has read.
         n_copies = kernel.n_arrays + isinstance(X, RowSource)
@@ -106,15 +105,9 @@ class RowFeatures:
         return self.blocks.n_rows
 
     @property
-    def tile_rows(self):
-        """Number of rows in a tile of the kernel matrix."""
-        return min(TILE_ROWS, self.blocks.slices[0].stop)
-
-    @property
-    def strips(self):
-        """Blocks of `tile_rows` rows: the strips of the kernel matrix that a thread visits."""
-        size, n_threads = self.tile_rows, self.blocks.n_threads
-        return RowBlocks(self.n_rows, size, n_threads=n_threads, block_rows=size)
+    def keeps_V(self):
+        """Whether all of V is in the memory of this process."""
+        return isinstance(self._V, BlockStore) and self._V.kept
 
     def V(self, index):
         """Return the block of V, shape (M, n)."""
@@ -123,17 +116,6 @@ class RowFeatures:
     def whiten(self, X):
         """Return V at any rows `X`, shape (M, n). Cost M n (M + D)."""
         return _whiten(self.kernel, self.theta, self.Z, self.Luu, X)
-
-    def tiles(self):
-        """Yield slices of at most `tile_rows` rows, and V at each; computed if not stored here."""
-        stored = isinstance(self._V, BlockStore) and self._V.kept
-        for index, block in enumerate(self.blocks.slices):
-            for start in range(block.start, block.stop, self.tile_rows):
-                rows = slice(start, min(start + self.tile_rows, block.stop))
-                if stored:
-                    yield rows, self._V[index][:, start - block.start : rows.stop - block.start]
-                else:
-                    yield rows, self.whiten(self.X[rows])
 
     def visit(self, function, *inputs):
         """Return ``blocks.visit`` of ``function(V, *values)``."""
@@ -146,29 +128,6 @@ class RowFeatures:
     def rows(self, function, *inputs):
         """Return ``function(V, *values)`` at all rows, a tuple of (..., N) arrays."""
         return self.visit(lambda *values: ((), function(*values)), *inputs)[1]
-
-    def kernel_product(self, vectors):
-        """Return ``K @ vectors`` of shape (N, k), where K is the kernel matrix of the rows.
-
-        Cost N^2 (D / 2 + k). K is symmetric, so each pair of rows is evaluated once, in square
-        tiles of at most `TILE_ROWS` rows. Each thread needs the memory of one tile and of one
-        (N, k) array.
-        """
-        strips, tile_rows = self.strips, self.tile_rows
-        kernel, theta, X = self.kernel, self.theta, self.X
-
-        def row_of_tiles(row_indices):
-            index = int(row_indices[0]) // tile_rows
-            rows, part = strips.slices[index], np.zeros(vectors.shape)
-            tile_X = X[rows]
-            part[rows] = kernel.value(theta, tile_X, tile_X) @ vectors[rows]
-            for columns in strips.slices[index + 1 :]:
-                K = kernel.value(theta, tile_X, X[columns])
-                part[rows] += K @ vectors[columns]
-                part[columns] = K.T @ vectors[rows]
-            return (part,), ()
-
-        return strips.visit(row_of_tiles, np.arange(self.n_rows))[0][0]
 
     def pull_back(self, adjoint_V, inputs, adjoint_kdiag, adjoint_Kuu, wrt_Z=False):
         """Contract adjoints of V, Kuu and kdiag into gradients w.r.t. `theta` and Z.

@@ -42,8 +42,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sparsegpc._core.bounds.kernel_passes import kernel_product, residual_pass
 from sparsegpc._core.bounds.log_determinants import LogDetBounds, log_det_bounds
-from sparsegpc._core.bounds.residual_pass import residual_pass
 from sparsegpc._core.bounds.slacks import STANDARD, TIGHT
 from sparsegpc._core.numerics.linalg import (
     cholesky,
@@ -111,7 +111,7 @@ def upper_bounds(features, outputs, slack, methods, *, cg_tol=1e-2, cg_max_iter=
         products, all_moments = residual_pass(features, outputs, alphas)
         products = products.T
     elif "one-pass" in methods:
-        products = features.kernel_product(alphas).T
+        products = kernel_product(features, alphas).T
         products -= _at_rows(features, np.stack([dual.V_alpha for dual in duals]))
     cg = {"tol": cg_tol, "max_iter": cg_max_iter if "conjugate-gradient" in methods else 0}
     return [
@@ -258,7 +258,7 @@ def _conjugate_gradients(features, root, LB, cg_residual, *, tol, max_iter):
     for _ in range(max_iter):
         if 0.5 * remaining <= tol:
             break
-        K_direction = features.kernel_product((root * direction)[:, None])[:, 0]
+        K_direction = kernel_product(features, (root * direction)[:, None])[:, 0]
         image = direction + root * K_direction
         step = remaining / float(direction @ image)
         increase += step * remaining

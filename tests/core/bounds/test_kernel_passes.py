@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.linalg import eigh
 
-from sparsegpc._core.bounds import features as room
+from sparsegpc._core.bounds import kernel_passes as room
 from sparsegpc._core.bounds.collapsed import collapse
 from sparsegpc._core.bounds.features import RowFeatures
+from sparsegpc._core.bounds.kernel_passes import residual_pass
 from sparsegpc._core.bounds.log_determinants import log_det_bounds
-from sparsegpc._core.bounds.residual_pass import residual_pass
 from sparsegpc._core.bounds.slacks import TIGHT
 from sparsegpc._core.bounds.upper_bounds import upper_bounds
 from sparsegpc._core.kernels.algebra import Scaled

@@ -1,8 +1,9 @@
-r"""One pass over the residual covariance of the rows, in tiles.
+r"""Passes over the kernel matrix of the rows, in square tiles.
 
-The pass computes products of :math:`\tilde K = K - V^\top V`, and the moments of the eigenvalues of
-E (see `log_determinants`) for several outputs. Subtracting within each tile keeps the digits that
-would cancel in products with K and with :math:`V^\top V`.
+`kernel_product` computes products of the kernel matrix K with vectors. `residual_pass` computes
+those of the residual covariance :math:`\tilde K = K - V^\top V`, and the moments of the eigenvalues
+of E (see `log_determinants`) for several outputs. Subtracting within each tile keeps the digits
+that would cancel in products with K and with :math:`V^\top V`.
 """
 
 from functools import partial
@@ -11,7 +12,40 @@ import numpy as np
 
 from sparsegpc._core.bounds.log_determinants import eigenvalue_moments
 from sparsegpc._core.numerics.linalg import solve_lower
-from sparsegpc._core.rows.blocks import Table
+from sparsegpc._core.rows.blocks import RowBlocks, Table
+
+# Rows of a tile: its 2 MiB of doubles make fast matrix products and fit in the cache.
+TILE_ROWS = 512
+
+
+def _strips(features):
+    """Return blocks of the rows of a tile: the strips of the kernel matrix that a thread visits."""
+    size = min(TILE_ROWS, features.blocks.slices[0].stop)
+    n_threads = features.blocks.n_threads
+    return RowBlocks(features.n_rows, size, n_threads=n_threads, block_rows=size)
+
+
+def kernel_product(features, vectors):
+    """Return ``K @ vectors`` of shape (N, k), where K is the kernel matrix of the rows.
+
+    Cost N^2 (D / 2 + k). K is symmetric, so each pair of rows is evaluated once. Each thread needs
+    the memory of one tile and of one (N, k) array.
+    """
+    strips = _strips(features)
+    kernel, theta, X = features.kernel, features.theta, features.X
+
+    def strip(row_indices):
+        index = int(row_indices[0]) // strips.slices[0].stop
+        rows, part = strips.slices[index], np.zeros(vectors.shape)
+        tile_X = X[rows]
+        part[rows] = kernel.value(theta, tile_X, tile_X) @ vectors[rows]
+        for columns in strips.slices[index + 1 :]:
+            K = kernel.value(theta, tile_X, X[columns])
+            part[rows] += K @ vectors[columns]
+            part[columns] = K.T @ vectors[rows]
+        return (part,), ()
+
+    return strips.visit(strip, np.arange(features.n_rows))[0][0]
 
 
 def residual_pass(features, outputs, vectors):
@@ -40,7 +74,7 @@ def residual_pass(features, outputs, vectors):
     factors = [posterior.LB for _, posterior in outputs]
     strip = partial(_strip, features, factors, precision, vectors)
     inputs = Table(features.X), np.arange(features.n_rows), features.residual, precision
-    (squares, projected_norms, projected), (products,) = features.strips.visit(strip, *inputs)
+    (squares, projected_norms, projected), (products,) = _strips(features).visit(strip, *inputs)
     cost = precision @ features.residual
     # tr(PK) is tr(PQ) = tr(VPV^T) = tr(B) - M, plus the trace of R.
     prior_cost = cost + [(LB**2).sum() - len(LB) for LB in factors]
@@ -64,7 +98,7 @@ def _strip(features, factors, precision, vectors, X, index, residual, p):
     products, squares = np.zeros((len(X), n_columns)), np.zeros(len(factors))
     # No entry is larger. Without the unit, squares of entries could underflow or overflow.
     unit = features.residual.max() or 1.0
-    for rows, V_of_rows in features.tiles():
+    for rows, V_of_rows in _tiles(features):
         tile = features.kernel.value(features.theta, X, features.X[rows])
         tile -= V.T @ V_of_rows
         _set_diagonal(tile, index, rows, residual)
@@ -83,6 +117,18 @@ def _strip(features, factors, precision, vectors, X, index, residual, p):
         projected.append(solve_lower(LB, root * V) @ CR.T)
     sums = squares, np.array(projected_norms), np.stack(projected)
     return sums, (products[:, :n_vectors].T,)
+
+
+def _tiles(features):
+    """Yield slices of the rows of a tile, and V at each, which is computed if it is not kept."""
+    size = min(TILE_ROWS, features.blocks.slices[0].stop)
+    for index, block in enumerate(features.blocks.slices):
+        for start in range(block.start, block.stop, size):
+            rows = slice(start, min(start + size, block.stop))
+            if features.keeps_V:
+                yield rows, features.V(index)[:, start - block.start : rows.stop - block.start]
+            else:
+                yield rows, features.whiten(features.X[rows])
 
 
 def _set_diagonal(tile, index, rows, residual):
