@@ -12,7 +12,6 @@ from sparsegpc._core.bounds.features import RowFeatures
 from sparsegpc._core.bounds.slacks import SLACKS
 from sparsegpc._core.kernels import algebra
 from sparsegpc._core.kernels import families as kernels
-from sparsegpc._core.kernels.columns import OnColumns
 from sparsegpc._core.kernels.main_effects import MainEffects
 from sparsegpc._core.kernels.orthogonal_additive import OrthogonalAdditive
 from sparsegpc._core.likelihoods.base import Sites
@@ -300,7 +299,8 @@ COMPOSITES = [
     KernelCase(
         "some columns",
         lambda D: algebra.Sum(
-            OnColumns(kernels.RBF(), range(D - 1, -1, -2)), OnColumns(kernels.DotProduct(), [0])
+            algebra.OnColumns(kernels.RBF(), range(D - 1, -1, -2)),
+            algebra.OnColumns(kernels.DotProduct(), [0]),
         ),
         _two,
         lambda p, z, x: _rbf(p[:1], z[::-1][::2], x[::-1][::2]) + _linear(p[1:], z[:1], x[:1]),

@@ -8,8 +8,14 @@ from sklearn.base import clone
 from sklearn.gaussian_process import kernels as sk
 
 from sparsegpc._core.kernels import families
-from sparsegpc._core.kernels.algebra import FiniteDifferenceKernel, FreeKernel, Product, Scaled, Sum
-from sparsegpc._core.kernels.columns import OnColumns
+from sparsegpc._core.kernels.algebra import (
+    FiniteDifferenceKernel,
+    FreeKernel,
+    OnColumns,
+    Product,
+    Scaled,
+    Sum,
+)
 from sparsegpc._core.kernels.main_effects import MainEffects as MainEffectsNode
 from sparsegpc._core.kernels.orthogonal_additive import OrthogonalAdditive as OrthogonalNode
 from sparsegpc._core.numerics.floats import TINY

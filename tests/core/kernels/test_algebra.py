@@ -27,7 +27,8 @@ def test_this_file_knows_every_composite():
         for name, cls in inspect.getmembers(algebra, inspect.isclass)
         if cls.__module__ == algebra.__name__
     }
-    covered = {"Sum", "Product", "Scaled", "FiniteDifferenceKernel", "FreeKernel", "_Pair"}
+    covered = {"Sum", "Product", "Scaled", "OnColumns", "_Pair"}
+    covered |= {"FiniteDifferenceKernel", "FreeKernel"}
     assert classes == covered
 
 
