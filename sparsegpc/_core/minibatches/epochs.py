@@ -4,7 +4,7 @@ import numpy as np
 
 from sparsegpc._core.learning.constant_function import trivial_gain
 from sparsegpc._core.models.model import FEW_ROWS
-from sparsegpc._core.optimisers.learning_rates import cosine_annealing
+from sparsegpc._core.optimisers.adam import cosine_annealing
 from sparsegpc._core.rows.sources import spaced_rows
 
 

@@ -1,5 +1,7 @@
 """Adam: steps along noisy gradients, scaled by the recent size of the gradient of each parameter.
 
+The learning rate, by which the caller multiplies them, decreases.
+
 References
 ----------
 Kingma, Ba 2015, algorithm 1.
@@ -12,6 +14,8 @@ import numpy as np
 # Weights of the last mean of the gradient and of its square in the next ones, and the least size of
 # a gradient, in nats per row: a parameter without effect must not follow rounding errors.
 BETA_1, BETA_2, EPSILON = 0.9, 0.95, 1e-10
+# Steps after which the rate of a stream is half of the first.
+HALF_TIME = 20
 
 
 class AdamState(NamedTuple):
@@ -37,3 +41,16 @@ def adam_step(state, gradient):
     total_in_mean, total_in_square = 1.0 - BETA_1**n_steps, 1.0 - BETA_2**n_steps
     direction = (mean / total_in_mean) / (np.sqrt(square / total_in_square) + EPSILON)
     return AdamState(n_steps, mean, square), direction
+
+
+def cosine_annealing(learning_rate, share):
+    """Return the learning rate after the fraction `share` of all steps."""
+    return 0.5 * learning_rate * (1.0 + np.cos(np.pi * share))
+
+
+def inverse_time_decay(learning_rate, n_steps):
+    """Return the learning rate after `n_steps` steps of a stream.
+
+    The sum of the rates over all steps is infinite, so any distance can still be covered.
+    """
+    return learning_rate / (1.0 + n_steps / HALF_TIME)

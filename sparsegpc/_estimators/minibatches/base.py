@@ -10,7 +10,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from sparsegpc._core.learning.fit import fit
 from sparsegpc._core.minibatches.epochs import learn, solve_best
-from sparsegpc._core.optimisers.learning_rates import inverse_time_decay
+from sparsegpc._core.optimisers.adam import inverse_time_decay
 from sparsegpc._core.rows.unique_rows import merged_rows, unique_rows
 from sparsegpc._core.selection.selectors import CandidateRows, PivotedSelector
 from sparsegpc._estimators.base_estimator import Estimator

@@ -11,7 +11,7 @@ from scipy.optimize import minimize
 from scipy.stats import norm
 
 from sparsegpc._core.minibatches.epochs import learn, solve_best
-from sparsegpc._core.optimisers.learning_rates import cosine_annealing
+from sparsegpc._core.optimisers.adam import cosine_annealing
 from tests.core.minibatches.batch_cases import (
     SCALED_RBF,
     SUM_SLACK,

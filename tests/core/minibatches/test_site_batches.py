@@ -39,8 +39,8 @@ from sparsegpc._core.minibatches.gaussian_batches import GaussianBatches
 from sparsegpc._core.minibatches.running_sums import no_rows
 from sparsegpc._core.minibatches.site_batches import BatchPoint, SiteBatches
 from sparsegpc._core.models.model import SparseModel
+from sparsegpc._core.optimisers.adam import cosine_annealing
 from sparsegpc._core.optimisers.anderson import Anderson
-from sparsegpc._core.optimisers.learning_rates import cosine_annealing
 from sparsegpc._core.rows import blocks
 from sparsegpc._core.rows.blocks import RowBlocks
 from sparsegpc._core.rows.unique_rows import SeparateRows

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sparsegpc._core.bounds.slacks import SLACKS, sums_over_rows
 from sparsegpc._core.kernels.algebra import FiniteDifferenceKernel, Scaled
 from sparsegpc._core.kernels.families import Constant, Matern52
-from sparsegpc._core.optimisers.learning_rates import inverse_time_decay
+from sparsegpc._core.optimisers.adam import inverse_time_decay
 from sparsegpc._core.rows import blocks
 from tests.core.helpers import free
 from tests.core.minibatches.batch_cases import (

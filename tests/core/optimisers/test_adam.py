@@ -1,10 +1,15 @@
 """Adam against the algorithm written out for one number."""
 
 import numpy as np
+import pytest
 from numpy.testing import assert_allclose
 
-from sparsegpc._core.optimisers.adam import adam_step, no_steps
-from sparsegpc._core.optimisers.learning_rates import cosine_annealing
+from sparsegpc._core.optimisers.adam import (
+    adam_step,
+    cosine_annealing,
+    inverse_time_decay,
+    no_steps,
+)
 
 
 def test_adam_is_that_of_the_paper():
@@ -40,3 +45,11 @@ def test_a_memory_is_left_as_it_was():
     adam_step(memory, np.array([3.0, -1.0]))
     for part, copy in zip(memory, copies, strict=True):
         np.testing.assert_array_equal(part, copy)
+
+
+def test_learning_rates_fall():
+    assert cosine_annealing(0.2, 0.0) == 0.2
+    assert cosine_annealing(0.2, 0.5) == pytest.approx(0.1)
+    assert cosine_annealing(0.2, 1.0) == pytest.approx(0.0)
+    rates = [inverse_time_decay(0.2, step) for step in (0, 20, 60)]
+    assert_allclose(rates, [0.2, 0.1, 0.05])
