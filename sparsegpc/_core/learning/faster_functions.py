@@ -5,40 +5,34 @@ like noise unless its rows are compared: it is similar at neighbouring rows, alt
 variance is unexplained. More points would not help then, only other hyperparameters.
 """
 
-import numpy as np
 from numpy.linalg import LinAlgError
 
 from sparsegpc._core.learning.fit import result_of
 from sparsegpc._core.learning.fit_from import LocalFit, Start, fit_from
 from sparsegpc._core.learning.growing_subsets import FEWEST_ROWS
 from sparsegpc._core.learning.hyperparameters import typical_hessian
-from sparsegpc._core.learning.more_points import (
-    LEAST_CORRELATION,
-    LEAST_ERRORS,
-    NEGLIGIBLE_COST_PER_ROW,
-    neighbor_correlation,
-)
+from sparsegpc._core.learning.more_points import LEAST_CORRELATION, NEGLIGIBLE_COST_PER_ROW
+from sparsegpc._core.models.neighbour_correlation import neighbour_correlation
 
 
 def missed_correlation(model, result):
-    """Return the correlation of deviations at neighbouring rows that a faster function explains.
+    """Return the correlation of deviations at neighbouring rows that a faster function may explain.
 
-    It is zero where points are too few, which has another remedy, and where it is not significant.
+    It is zero if it is not significant, or if there are too few points, which has another remedy.
     Small deviations count less.
     """
     cost_per_row = result.best.posterior.residual_cost / model.total_weight
     if result.stopped or cost_per_row >= NEGLIGIBLE_COST_PER_ROW:
         return 0.0
-    correlation, n_pairs, size = neighbor_correlation(model, result.best)
-    is_significant = correlation > LEAST_ERRORS / np.sqrt(n_pairs)
-    return correlation * min(size, 1.0) if is_significant else 0.0
+    correlation = neighbour_correlation(model, result.best)
+    return correlation.value * min(correlation.size, 1.0) if correlation.is_significant else 0.0
 
 
 def misses_fast_function(model, result):
     """Return whether another search may find a faster function.
 
-    Of many rows it is not asked: growing subsets of them have shown more than the first few rows,
-    and another search would take long.
+    It is false for many rows: their growing subsets have shown more than a few rows do, and another
+    search would take long.
     """
     is_many = len(model.weight) >= FEWEST_ROWS
     return not is_many and missed_correlation(model, result) > LEAST_CORRELATION

@@ -1,9 +1,7 @@
 """Go on with more inducing points, or better ones, where the first ones are too few."""
 
 from math import isqrt
-from typing import NamedTuple
 
-import numpy as np
 from numpy.linalg import LinAlgError
 
 from sparsegpc._core.learning.curvature import measured_hessian
@@ -12,25 +10,22 @@ from sparsegpc._core.learning.fit_from import Climb, LocalFit, Start, fit_from
 from sparsegpc._core.learning.growing_subsets import subset_for_moves
 from sparsegpc._core.learning.hyperparameters import typical_hessian
 from sparsegpc._core.learning.moved_points import N_PAIRS, move, move_further, on_rows_of
-from sparsegpc._core.numerics.floats import TINY
+from sparsegpc._core.models.neighbour_correlation import neighbour_correlation
 from sparsegpc._core.optimisers.lbfgs import CorrectionPairs
-from sparsegpc._core.rows.sources import spaced_rows, take_rows
 
 # The number of points with which learning begins, and with which it ends if there are many rows.
 FIRST_POINTS = 200
 # With fewer rows, there may be so many points that an evaluation costs as much as with these rows.
 FULL_COST_ROWS = 50_000
-# The first points are too few if the variance that they leave unexplained costs so many nats a row,
+# Points are too few if the variance that they leave unexplained costs more than this in nats a row,
 LEAST_COST_PER_ROW = 0.005
-# or if deviations at neighbouring rows have at least this correlation, and so many standard errors.
-LEAST_CORRELATION, LEAST_ERRORS = 0.1, 4.0
-# With less unexplained variance than this, further points would change nothing at first.
+# or if deviations at neighbouring rows have a significant correlation of at least this.
+LEAST_CORRELATION = 0.1
+# If the cost is smaller than this, in nats a row, further points would change nothing at first.
 NEGLIGIBLE_COST_PER_ROW = 1e-4
-# Iterations of a search that moves the points, which ends if a step promises to gain less than this
-# many nats a row.
+# A search that moves the points has at most so many iterations. It ends if the expected gain of a
+# step is smaller than this, in nats a row.
 MOST_MOVES, LEAST_GAIN_PER_ROW = 30, 1e-4
-# Neighbours are found for so many rows, a block at a time, among at most this many.
-NEIGHBOR_ROWS, NEIGHBOR_BLOCK, MOST_CANDIDATES = 2000, 100, 50_000
 
 
 def affordable_points(n_rows, n_functions=1):
@@ -49,63 +44,8 @@ def are_too_few(model, result):
         return False
     if cost_per_row > LEAST_COST_PER_ROW:
         return True
-    correlation, n_pairs, _ = neighbor_correlation(model, result.best)
-    return correlation > max(LEAST_CORRELATION, LEAST_ERRORS / np.sqrt(n_pairs))
-
-
-class NeighborCorrelation(NamedTuple):
-    """The correlation of the deviations at neighbouring rows, and the number of pairs of rows.
-
-    ``size`` is the mean square of the deviations over the mean precision of their sites. It is
-    about one if the likelihood suits the data, and far below one where f leaves hardly any
-    deviation, as for separable classes.
-    """
-
-    correlation: float
-    n_pairs: int
-    size: float
-
-
-def neighbor_correlation(model, evaluation):
-    r"""Return the `NeighborCorrelation` of an `Evaluation`.
-
-    The deviations are the slopes of the expected log likelihood, :math:`b_n - p_n m_n` with the
-    sites' shift b and precision p and the mean m of f. With Gaussian noise they are the residuals
-    divided by the noise variance. The neighbour of a row is that with the highest prior correlation
-    of f. Cost an element of the kernel matrix for each of `NEIGHBOR_ROWS` rows and each candidate.
-    """
-    candidates = spaced_rows(model.weight, MOST_CANDIDATES)
-    X = take_rows(model.X, candidates, memory=np.inf)
-    chosen = spaced_rows(candidates, NEIGHBOR_ROWS)
-    neighbors = nearest_rows(model, evaluation.theta, X, chosen)
-
-    def slopes(rows):
-        mean = evaluation.posterior.moments(X[rows])[0]
-        sites = [solution.sites for solution in evaluation.solutions]
-        at = candidates[rows]
-        return np.stack(
-            [s.shift[at] - s.precision[at] * m for s, m in zip(sites, mean, strict=True)]
-        )
-
-    here, there = slopes(chosen), slopes(neighbors)
-    precision = sum(s.sites.precision[candidates[chosen]].sum() for s in evaluation.solutions)
-    # Where nothing deviates from the mean, there is no correlation.
-    square = max(float((here**2).sum()), TINY)
-    correlation = float((here * there).sum()) / square
-    return NeighborCorrelation(correlation, len(chosen), square / max(float(precision), TINY))
-
-
-def nearest_rows(model, theta, X, chosen):
-    """Return for each of the `chosen` rows of X another row with the highest prior correlation."""
-    kernel, theta = model.kernel, model.split(theta)[0]
-    deviation = np.sqrt(np.maximum(kernel.diag(theta, X), TINY))
-    nearest = []
-    for start in range(0, len(chosen), NEIGHBOR_BLOCK):
-        rows = chosen[start : start + NEIGHBOR_BLOCK]
-        correlation = kernel.value(theta, X[rows], X) / deviation
-        correlation[np.arange(len(rows)), rows] = -np.inf
-        nearest.append(correlation.argmax(axis=1))
-    return np.concatenate(nearest)
+    correlation = neighbour_correlation(model, result.best)
+    return correlation.is_significant and correlation.value > LEAST_CORRELATION
 
 
 def fit_further(model, result, selector, bounds, limits, report=None):

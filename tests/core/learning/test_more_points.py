@@ -13,10 +13,11 @@ from sparsegpc._core.learning.more_points import (
     are_too_few,
     fit_further,
     fit_moved,
-    neighbor_correlation,
 )
 from sparsegpc._core.learning.moved_points import move
 from sparsegpc._core.learning.progress import Progress
+from sparsegpc._core.models import neighbour_correlation as neighbours
+from sparsegpc._core.models.neighbour_correlation import neighbour_correlation
 from sparsegpc._core.rows.sources import spaced_rows
 from sparsegpc._core.selection.selectors import PivotedSelector
 from tests.core.learning.fit_cases import BOUNDS, learn, make_divided, make_model
@@ -142,7 +143,7 @@ def test_neighbors_that_deviate_alike_show_that_points_are_missing():
         model = make_model(X, y)
         few = learn(model, choose=PivotedSelector("argmax", 7), max_iter=0)
         assert few.best.posterior.residual_cost < more_points.LEAST_COST_PER_ROW * len(y)
-        found.append(neighbor_correlation(model, few.best))
+        found.append(neighbour_correlation(model, few.best))
         # The neighbour of a row is the nearest one; the slope of the bound is y / 2 - p m.
         distance = np.abs(X - X.T) + np.diag(np.full(600, np.inf))
         (site,) = [solution.sites for solution in few.best.solutions]
@@ -161,12 +162,12 @@ def test_neighbors_that_deviate_alike_show_that_points_are_missing():
 @pytest.mark.parametrize("n_candidates", [200, 1000])
 def test_many_rows_are_represented_by_some(monkeypatch, n_candidates):
     """The correlation is that of the rows that are looked at."""
-    monkeypatch.setattr(more_points, "MOST_CANDIDATES", n_candidates)
+    monkeypatch.setattr(neighbours, "MOST_CANDIDATES", n_candidates)
     model = make_model()
     few = learn(model, choose=PivotedSelector("argmax", 3))
     rows = spaced_rows(model.X, n_candidates)
     X = model.X[rows]
-    correlation, n_pairs, _ = neighbor_correlation(model, few.best)
+    correlation, n_pairs, _ = neighbour_correlation(model, few.best)
     distance = np.abs(X - X.T) + np.diag(np.full(len(X), np.inf))
     (site,) = [solution.sites for solution in few.best.solutions]
     slope = site.shift[rows] - site.precision[rows] * few.best.posterior.moments(X)[0][0]

@@ -1,0 +1,71 @@
+"""The correlation of deviations at neighbouring rows, which shows that f misses a fast function."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from sparsegpc._core.numerics.floats import TINY
+from sparsegpc._core.rows.sources import spaced_rows, take_rows
+
+# Number of rows for which neighbours are found, a block at a time, and of candidates for these.
+CHOSEN_ROWS, BLOCK_ROWS, MOST_CANDIDATES = 2000, 100, 50_000
+# A correlation is significant from this many standard errors on.
+LEAST_ERRORS = 4.0
+
+
+class NeighbourCorrelation(NamedTuple):
+    """The correlation of the deviations at neighbouring rows, and the number of pairs of rows.
+
+    ``size`` is the mean square of the deviations over the mean precision of their sites. It is
+    about one if the likelihood suits the data, and far below one where f leaves hardly any
+    deviation, as for separable classes.
+    """
+
+    value: float
+    n_pairs: int
+    size: float
+
+    @property
+    def is_significant(self):
+        return self.value > LEAST_ERRORS / np.sqrt(self.n_pairs)
+
+
+def neighbour_correlation(model, evaluation):
+    r"""Return the `NeighbourCorrelation` of an `Evaluation`.
+
+    The deviations are the slopes of the expected log likelihood, :math:`b_n - p_n m_n` with the
+    sites' shift b and precision p and the mean m of f. With Gaussian noise they are the residuals
+    divided by the noise variance. The neighbour of a row is that with the highest prior correlation
+    of f. Cost an element of the kernel matrix for each of `CHOSEN_ROWS` rows and each candidate.
+    """
+    candidates = spaced_rows(model.weight, MOST_CANDIDATES)
+    X = take_rows(model.X, candidates, memory=np.inf)
+    chosen = spaced_rows(candidates, CHOSEN_ROWS)
+    neighbours = _nearest_rows(model, evaluation.theta, X, chosen)
+    all_sites = [solution.sites for solution in evaluation.solutions]
+
+    def deviations(rows):
+        mean = evaluation.posterior.moments(X[rows])[0]
+        at = candidates[rows]
+        pairs = zip(all_sites, mean, strict=True)
+        return np.stack([sites.shift[at] - sites.precision[at] * m for sites, m in pairs])
+
+    here, there = deviations(chosen), deviations(neighbours)
+    precision = sum(sites.precision[candidates[chosen]].sum() for sites in all_sites)
+    # Where nothing deviates from the mean, there is no correlation.
+    square = max(float((here**2).sum()), TINY)
+    value = float((here * there).sum()) / square
+    return NeighbourCorrelation(value, len(chosen), square / max(float(precision), TINY))
+
+
+def _nearest_rows(model, theta, X, chosen):
+    """Return for each of the `chosen` rows of X another row with the highest prior correlation."""
+    kernel, theta = model.kernel, model.split(theta)[0]
+    deviation = np.sqrt(np.maximum(kernel.diag(theta, X), TINY))
+    nearest = []
+    for start in range(0, len(chosen), BLOCK_ROWS):
+        rows = chosen[start : start + BLOCK_ROWS]
+        correlation = kernel.value(theta, X[rows], X) / deviation
+        correlation[np.arange(len(rows)), rows] = -np.inf
+        nearest.append(correlation.argmax(axis=1))
+    return np.concatenate(nearest)
