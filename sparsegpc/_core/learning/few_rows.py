@@ -4,6 +4,8 @@ With few inducing points the bound prefers long length scales, at which few poin
 point at every row it has no such preference, and 200 rows already say much about theta.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.linalg import LinAlgError
 
@@ -17,8 +19,25 @@ FEW_ROWS = 200
 RANKING_ITERATIONS, MAX_ITERATIONS, LEAST_TOL = 3, 50, 3e-4
 
 
+class Ranking(NamedTuple):
+    """Lists of `Climb`, the best first.
+
+    Those in ``needed`` are to be continued on all rows, and those in ``others`` if all of these end
+    at a constant function.
+    """
+
+    needed: list
+    others: list
+
+
+def unranked(starts):
+    """Return the `Ranking` of starts of shape (P,) in their order, of which the first is needed."""
+    first, *others = map(Climb, starts)
+    return Ranking([first], others)
+
+
 def learn_starts(model, starts, bounds, n_points, limits, weak_prior=None):
-    """Return a list with a `Climb` for each start, the best first, and how many of them matter.
+    """Return the `Ranking` of the climbs from all starts.
 
     The bound with an inducing point at every row decides. If `n_points` are fewer than the rows,
     the maximum of their bound may lie elsewhere. Then that bound decides, and the best theta after
@@ -42,11 +61,14 @@ def learn_starts(model, starts, bounds, n_points, limits, weak_prior=None):
     if n_points < few.n_rows and not limits.progress.stopped:
         origins += by_objective(few.first_steps(origins))[:1]
         few = FewRows(model, bounds, limits, weak_prior, n_points)
-    climbs, n_needed = few.climbs(origins)
-    if not few.beats_constant(climbs[0]):
-        return [Climb(theta) for theta in starts], 1
-    found = [climb if few.beats_constant(climb) else Climb(climb.theta) for climb in climbs]
-    return found, n_needed
+    ranking = few.climbs(origins)
+    if not few.beats_constant(ranking.needed[0]):
+        return unranked(starts)
+    useful = [
+        [climb if few.beats_constant(climb) else Climb(climb.theta) for climb in climbs]
+        for climbs in ranking
+    ]
+    return Ranking(*useful)
 
 
 def rank_starts(model, starts, bounds, limits, weak_prior=None):
@@ -76,29 +98,28 @@ class FewRows:
         self._bounds, self._limits, self._progress = bounds, limits, limits.progress
 
     def climbs(self, origins):
-        """Continue a list of climbs, and return it, the best first, and how many of them matter.
+        """Continue a list of climbs, and return their `Ranking`.
 
-        Each is continued for a few iterations. Then the best one goes on, the first, which may be
-        the user's own, and the one that promises most, if that is more than what they reach. The
-        first one matters beside the best if it ends at another maximum that is about as high. If
-        none can be continued, they are returned as they are.
+        Each is continued for a few iterations. Then three go on: the best one; the first one, which
+        may be the user's own; and the one with the highest expected maximum, if this exceeds what
+        the other two reach. Beside the best one the first is needed if it ends at another maximum
+        that is about as high. If none can be continued, they stay as they are.
         """
         climbs = self.first_steps(origins)
         if not climbs:
-            return origins, 1
-        promised = list(map(self._promised, climbs))
-        best = max(range(len(climbs)), key=lambda k: climbs[k].objective)
-        for k in {0, best}:
+            return Ranking(origins[:1], origins[1:])
+        expected = list(map(self._expected_maximum, climbs))
+        highest = max(range(len(climbs)), key=lambda k: climbs[k].objective)
+        for k in {0, highest}:
             climbs[k] = self._continued(climbs[k])
-        reached, most = by_objective(climbs)[0].objective, int(np.argmax(promised))
-        if most not in (0, best) and promised[most] > reached:
+        reached, most = by_objective(climbs)[0].objective, int(np.argmax(expected))
+        if most not in (0, highest) and expected[most] > reached:
             climbs[most] = self._continued(climbs[most], reached)
         first = climbs[0]
-        ranked = by_objective(climbs)
-        if not self._is_rival(first, ranked[0]):
-            return ranked, 1
-        others = [climb for climb in ranked[1:] if climb is not first]
-        return [ranked[0], first, *others], 2
+        best, *others = by_objective(climbs)
+        if not self._is_rival(first, best):
+            return Ranking([best], others)
+        return Ranking([best, first], [climb for climb in others if climb is not first])
 
     def first_steps(self, origins):
         """Return the climbs that can be continued after a few iterations."""
@@ -127,11 +148,10 @@ class FewRows:
         found = self._evaluated(theta, best.end)
         return found is None or best.end.elbo - found.elbo > len(theta)
 
-    def _promised(self, climb):
-        """Return the objective that the quadratic model at the end of a climb promises.
+    def _expected_maximum(self, climb):
+        """Return the maximum of the quadratic model of the objective at the end of a climb.
 
-        The step to its maximum may be long: promises are compared with each other, and a search
-        that does not keep its own ends early.
+        It may be far away. That does no harm: a search that does not come near it ends early.
         """
         end, scale = climb.end, self._model.total_weight
         if end.grad_theta is None:

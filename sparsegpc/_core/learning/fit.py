@@ -16,7 +16,7 @@ from numpy.linalg import LinAlgError
 
 from sparsegpc._core.learning.constant_function import floor, is_worse_than_constant
 from sparsegpc._core.learning.curvature import measured_hessian
-from sparsegpc._core.learning.few_rows import learn_starts, rank_starts
+from sparsegpc._core.learning.few_rows import Ranking, learn_starts, rank_starts, unranked
 from sparsegpc._core.learning.fit_from import (
     Climb,
     Limits,
@@ -143,16 +143,16 @@ def fit(
         be computed.
     """
     limits = Limits(max_iter, max_reselections, Progress() if progress is None else progress)
-    fitting = _Fit(model, bounds, weak_prior, alternatives, selector, limits, report, begun)
+    steps = _Steps(model, bounds, weak_prior, alternatives, selector, limits, report, begun)
     starts = [np.clip(start, *bounds.T) for start in starts] if max_iter else list(starts)
     candidates = starts, restarts, fallbacks
     if move_points and max_iter and first is None:
-        fitting.learn_on_subset(*candidates)
-    if not fitting.is_done:
-        fitting.learn(*candidates, first)
+        steps.fit_subset(*candidates)
+    if not steps.are_done:
+        steps.fit(*candidates, first)
         if move_points:
-            fitting.move()
-    return fitting.result()
+            steps.move_points()
+    return steps.result()
 
 
 def solve_final(model, theta, points, states, wrt_theta=True):
@@ -188,8 +188,8 @@ def result_of(model, found, progress):
     )
 
 
-class _Fit:
-    """The state of a fit: the best `LocalFit` so far, and the last error."""
+class _Steps:
+    """The steps of a fit of some rows, with the best `LocalFit` so far and the last error."""
 
     def __init__(
         self, model, bounds, weak_prior, alternatives, selector, limits, report=None, begun=None
@@ -202,14 +202,14 @@ class _Fit:
         self._has_moved = False
 
     @property
-    def is_done(self):
+    def are_done(self):
         """Whether a fit is better than a constant function, or the last one before a stop."""
         if self._best is None:
             return False
         return self._progress.stopped or not self._is_trivial(self._best)
 
-    def learn_on_subset(self, starts, restarts, fallbacks):
-        """Learn, and move the points, on a part of the rows and then move them on all rows.
+    def fit_subset(self, starts, restarts, fallbacks):
+        """Fit a part of the rows and move the points, and then move them on all rows.
 
         Do nothing if there are too few rows for each point.
         """
@@ -217,7 +217,7 @@ class _Fit:
         if small is None:
             return
         selector = of_any_rows(self._model, self._selector, starts[0])
-        fitting = _Fit(
+        steps = _Steps(
             small,
             self._bounds,
             self._weak_prior,
@@ -228,39 +228,39 @@ class _Fit:
         )
         pairs = CorrectionPairs(N_PAIRS)
         try:
-            fitting.learn(starts, restarts, fallbacks)
-            if fitting.is_done:
-                fitting.move(pairs)
-                self._move_further(fitting, pairs)
+            steps.fit(starts, restarts, fallbacks)
+            if steps.are_done:
+                steps.move_points(pairs)
+                self._move_points_further(steps, pairs)
         except LinAlgError:
             # Subsets only save time. If the fit of all rows fails too, it raises this error.
             return
 
-    def learn(self, starts, restarts, fallbacks, first=None):
-        """Fit from the starts; see `fit`."""
-        climbs, n_needed = self.learn_starts(starts, first)
-        needed = [*climbs[:n_needed], *map(Climb, restarts)]
-        self.fit_all(needed, [*climbs[n_needed:], *map(Climb, fallbacks)], first)
-        self.bring_back()
-        self.try_constant(climbs[0].theta)
+    def fit(self, starts, restarts, fallbacks, first=None):
+        """Fit from the starts; the arguments are those of the function `fit`."""
+        needed, others = self._ranking(starts, first)
+        self._continue_all(
+            [*needed, *map(Climb, restarts)], [*others, *map(Climb, fallbacks)], first
+        )
+        self._try_pruned_columns()
+        self._try_constant(needed[0].theta)
 
-    def learn_starts(self, starts, first):
-        """Return a `Climb` for each start, the best first, and how many of them matter.
+    def _ranking(self, starts, first):
+        """Return the `Ranking` of the starts.
 
         If there are first points, which belong to the starts, the climbs have not begun.
         """
         if self._begun is not None:
-            return [self._begun], 1
+            return Ranking([self._begun], [])
         if len(starts) < 2 or self._progress.stopped:
-            return [Climb(theta) for theta in starts], 1
+            return unranked(starts)
         options = self._limits, self._weak_prior
         if first is not None:
-            ranked = rank_starts(self._model, starts, self._bounds, *options)
-            return [Climb(theta) for theta in ranked], 1
+            return unranked(rank_starts(self._model, starts, self._bounds, *options))
         n_points = self._selector.n_points
         return learn_starts(self._model, starts, self._bounds, n_points, *options)
 
-    def fit_all(self, needed, others, first):
+    def _continue_all(self, needed, others, first):
         """Continue each `Climb` that is needed, and others until a fit is not trivial.
 
         The points `first` belong to the first of them.
@@ -270,10 +270,10 @@ class _Fit:
                 is_enough = k >= len(needed) and not self._is_trivial(self._best)
                 if is_enough or self._progress.stopped:
                     break
-            self._fit_at(climb, first)
+            self._continue(climb, first)
             first = None
 
-    def _fit_at(self, climb, first):
+    def _continue(self, climb, first):
         """Continue a `Climb`. If that finds a constant, fit from its start with L-BFGS-B."""
         limits = self._limits
         if limits.max_iter and len(climb.theta):
@@ -312,7 +312,7 @@ class _Fit:
     def _is_trivial(self, found):
         return not found.best.objective > self._floor
 
-    def bring_back(self):
+    def _try_pruned_columns(self):
         """Fit once more if columns that were pruned raise the objective."""
         if self._best is None or not self._limits.max_iter or self._progress.stopped:
             return
@@ -321,7 +321,7 @@ class _Fit:
         if theta is not None:
             self._fit_from(Start(theta, best.states, typical_hessian(self._model, len(theta))))
 
-    def try_constant(self, theta):
+    def _try_constant(self, theta):
         """Fit from a nearly constant f if the best fit is worse than a constant function.
 
         The start is near the best theta so far, or near `theta` if there is no fit yet. If every
@@ -334,7 +334,7 @@ class _Fit:
         if self._best is None:
             raise self._failure
 
-    def move(self, pairs=None):
+    def move_points(self, pairs=None):
         """Maximise the bound over the locations of the points and theta, from the best fit.
 
         `pairs` are `CorrectionPairs` to which those of the search are added.
@@ -351,8 +351,8 @@ class _Fit:
             message = out_of_iterations(max_iter)
         self._best = LocalFit(found.best, [*bounds, found.best.elbo], message, hessian)
 
-    def _move_further(self, small, pairs):
-        """Continue the moves of the `_Fit` of a part of the rows, on all rows."""
+    def _move_points_further(self, small, pairs):
+        """Continue the moves of the `_Steps` of a part of the rows, on all rows."""
         best, _, message, hessian = small._best
         models, options = (self._model, small._model), self._options(hessian)
         start, (best, *_) = move_further(*models, best, self._bounds, pairs=pairs, **options)

@@ -234,11 +234,10 @@ def _learned_from_few_rows(estimator, problem, starts):
     prior = weak_prior(parameters, problem.spread)
     limits = Limits(estimator.max_iter, 0, problem.progress)
     few = FewRows(problem.model, parameters.bounds, limits, prior)
-    climbs, n_needed = few.climbs(list(map(Climb, given)))
-    if not few.beats_constant(climbs[0]):
+    needed, _ = few.climbs(list(map(Climb, given)))
+    if not few.beats_constant(needed[0]):
         return starts, None
-    starts = [climb.end.theta for climb in climbs[:n_needed]]
-    return starts, partial(few.contradict, best=climbs[0])
+    return [climb.end.theta for climb in needed], partial(few.contradict, best=needed[0])
 
 
 def with_likelihood(parameters, model):

@@ -11,7 +11,7 @@ from sparsegpc._core.kernels.algebra import FreeKernel, Scaled
 from sparsegpc._core.kernels.families import RBF, Constant
 from sparsegpc._core.learning import few_rows as module
 from sparsegpc._core.learning import fit as story
-from sparsegpc._core.learning.few_rows import FEW_ROWS, RANKING_ITERATIONS, FewRows
+from sparsegpc._core.learning.few_rows import FEW_ROWS, RANKING_ITERATIONS, FewRows, unranked
 from sparsegpc._core.learning.fit import fit
 from sparsegpc._core.learning.fit_from import Climb, Limits
 from sparsegpc._core.learning.progress import Progress
@@ -45,7 +45,7 @@ def climbs_from(starts):
 
 
 def as_given(model, starts, *rest):
-    return [Climb(theta) for theta in starts], 1
+    return unranked(starts)
 
 
 def few_rows(model, n_points=FEW_ROWS, weak_prior=None):
@@ -71,23 +71,23 @@ def test_starts_are_learned_on_few_rows(monkeypatch):
 
 def test_few_rows_have_a_point_each_unless_points_are_fewer():
     model = make_model()
-    climbs, _ = few_rows(model).climbs(climbs_from([START]))
-    assert len(climbs[0].end.points.Z) == len(model.X)
-    climbs, _ = few_rows(model, 8).climbs(climbs_from([START]))
-    assert len(climbs[0].end.points.Z) == 8
+    needed, _ = few_rows(model).climbs(climbs_from([START]))
+    assert len(needed[0].end.points.Z) == len(model.X)
+    needed, _ = few_rows(model, 8).climbs(climbs_from([START]))
+    assert len(needed[0].end.points.Z) == 8
 
 
 def test_the_best_climb_reaches_the_optimum_of_the_dense_model():
     model = make_model()
-    climbs, _ = few_rows(model).climbs(climbs_from([HOPELESS[0], START, np.log([5.0, 5.0])]))
-    objectives = [climb.objective for climb in climbs]
+    ranking = few_rows(model).climbs(climbs_from([HOPELESS[0], START, np.log([5.0, 5.0])]))
+    objectives = [climb.objective for climb in [*ranking.needed, *ranking.others]]
     assert objectives[0] == max(objectives)
 
     def negative(theta):
         points, states = InducingPoints(model.X, None, None), model.initial_state()
         return -model.evaluate(theta, points, states, wrt_theta=False).objective
 
-    best = minimize(negative, climbs[0].end.theta, method="Nelder-Mead", bounds=BOUNDS)
+    best = minimize(negative, ranking.needed[0].end.theta, method="Nelder-Mead", bounds=BOUNDS)
     assert objectives[0] == pytest.approx(-best.fun, abs=0.02)
 
 
@@ -118,9 +118,9 @@ class TwoHills(FewRows):
 def test_a_first_start_on_a_hill_about_as_high_matters(gap, starts, ends):
     few = TwoHills(make_model(), BOUNDS, Limits(100, 0, Progress()))
     few.gap = gap
-    climbs, n_needed = few.climbs([Climb(np.array([start])) for start in starts])
-    assert len(climbs) == len(starts)
-    assert [climb.end.theta[0] for climb in climbs[:n_needed]] == ends
+    needed, others = few.climbs([Climb(np.array([start])) for start in starts])
+    assert len(needed) + len(others) == len(starts)
+    assert [climb.end.theta[0] for climb in needed] == ends
 
 
 class LateRise(FewRows):
@@ -133,7 +133,7 @@ class LateRise(FewRows):
         objective = -1.0 if not is_late else -5.0 if max_iter == RANKING_ITERATIONS else 10.0
         return Climb(climb.theta, SimpleNamespace(theta=climb.theta, objective=objective))
 
-    def _promised(self, climb):
+    def _expected_maximum(self, climb):
         return climb.objective + (self.promise if climb.theta[0] == 2.0 else 0.0)
 
 
@@ -141,8 +141,8 @@ class LateRise(FewRows):
 def test_a_start_that_promises_more_than_the_others_reach_goes_on(promise, best):
     few = LateRise(make_model(), BOUNDS, Limits(100, 0, Progress()))
     few.promise = promise
-    climbs, _ = few.climbs([Climb(np.array([start])) for start in (1.0, 1.0, 2.0)])
-    assert climbs[0].theta[0] == best
+    needed, _ = few.climbs([Climb(np.array([start])) for start in (1.0, 1.0, 2.0)])
+    assert needed[0].theta[0] == best
 
 
 def test_a_quadratic_model_promises_its_maximum():
@@ -151,13 +151,12 @@ def test_a_quadratic_model_promises_its_maximum():
     end, scale = climb.end, float(len(make_data()[1]))
     newton = np.linalg.solve(climb.hessian.matrix * scale, end.grad_theta)
     expected = end.objective + 0.5 * end.grad_theta @ newton
-    assert few._promised(climb) == pytest.approx(expected, rel=1e-9)
+    assert few._expected_maximum(climb) == pytest.approx(expected, rel=1e-9)
 
 
 def test_a_first_start_on_the_same_hill_does_not_matter():
-    climbs, n_needed = few_rows(make_model()).climbs(climbs_from([START, START + 0.2, START - 0.2]))
-    assert n_needed == 1
-    assert len(climbs) == 3
+    needed, others = few_rows(make_model()).climbs(climbs_from([START, START + 0.2, START - 0.2]))
+    assert (len(needed), len(others)) == (1, 2)
 
 
 def test_few_rows_contradict_a_theta_that_is_far_from_their_optimum():
