@@ -49,7 +49,7 @@ class LatentData:
     slack : Slack
         A sum over rows.
     **options
-        Options of `latent_blocks`.
+        Options of `RowBlocks`.
 
     Attributes
     ----------
@@ -68,13 +68,6 @@ class LatentData:
         patterns, self.pattern_of = np.unique(present.T, axis=0, return_inverse=True)
         self.patterns, self.pattern_of = patterns.astype(np.float64), self.pattern_of.ravel()
         self.n_present = present.sum(axis=1).astype(np.float64)
-
-
-def latent_blocks(n_rows, n_points, **options):
-    """Return `RowBlocks` for expectations at `n_points` points; `options` are those of it."""
-    n_pairs = n_points * (n_points + 1) // 2
-    block_rows = max(1, BLOCK_BYTES // (8 * n_pairs))
-    return RowBlocks(n_rows, n_pairs, block_rows=block_rows, **options)
 
 
 class LatentParams(NamedTuple):
@@ -191,7 +184,9 @@ def evaluate(params, data):
     L = cholesky(kernel.Kuu)
     Kuu_inverse = inverse_from_cholesky(L)
     trace_weights = kernel.counted(Kuu_inverse)
-    blocks = latent_blocks(len(mean), len(Z), **data.options)
+    n_pairs = len(trace_weights)
+    block_rows = max(1, BLOCK_BYTES // (8 * n_pairs))
+    blocks = RowBlocks(len(mean), n_pairs, block_rows=block_rows, **data.options)
     rows = Table(mean), Table(variance)
     psi = blocks.store(kernel.expectations, *rows, n_arrays=1)
 
