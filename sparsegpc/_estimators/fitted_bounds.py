@@ -8,9 +8,8 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from sparsegpc._core.learning.fit import solve_final
-from sparsegpc._core.models.certification import certificate_of
+from sparsegpc._core.models.certification import certificate_of, gains_of_rows, point_gains
 from sparsegpc._core.models.model import SparseModel
-from sparsegpc._core.models.point_gains import gains_of_rows, point_gains
 from sparsegpc._core.rows.threads import single_threaded_blas
 from sparsegpc._core.selection.selectors import InducingPoints
 from sparsegpc._estimators.input.fitted_model import (

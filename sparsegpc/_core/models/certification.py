@@ -1,9 +1,10 @@
-"""Certificates of a model at given hyperparameters and points."""
+"""Certificates of a model at given hyperparameters and points, and gains of its points."""
 
 from dataclasses import replace
 
 from sparsegpc._core.bounds.certificates import OF_SITES, certify
 from sparsegpc._core.bounds.collapsed import collapse
+from sparsegpc._core.bounds.point_gains import gains_of_new_points, gains_of_points
 from sparsegpc._core.bounds.slacks import TIGHT
 
 # Up to this many rows "auto" passes over the kernel matrix, at a cost quadratic in their number.
@@ -59,6 +60,18 @@ def gap_per_row(model, evaluation, tol, before_pass):
     return min(first.gap_per_row, second.gap_per_row)
 
 
+def point_gains(model, evaluation):
+    """Return the `PointGains` of the points of an `Evaluation`. Cost 2 N M^2 for each function."""
+    features, outputs = at_fixed_sites(model, evaluation)
+    return gains_of_points(features, outputs, model.slack, model.fit_prior_mean)
+
+
+def gains_of_rows(model, evaluation, Z):
+    """Return the gain in nats of each row of `Z` (C, D) as a further inducing point, shape (C,)."""
+    features, outputs = at_fixed_sites(model, evaluation)
+    return gains_of_new_points(features, outputs, model.slack, model.fit_prior_mean, Z)
+
+
 def _auto(model, *with_pass):
     """Return `FAST_METHODS`, and for up to `PASS_ROWS` rows methods that need a pass."""
     return (*FAST_METHODS, *with_pass) if len(model.weight) <= PASS_ROWS else FAST_METHODS
@@ -66,7 +79,10 @@ def _auto(model, *with_pass):
 
 def at_fixed_sites(model, evaluation):
     """Return the `RowFeatures`, and the sites of each function with their optimal q(u)."""
-    features = features_at(model, evaluation)
+    posterior = evaluation.posterior
+    features = model.row_features(
+        posterior.kernel, posterior.theta, posterior.Z, jitter=posterior.jitter
+    )
     outputs = [(solution.sites, solution.posterior) for solution in evaluation.solutions]
     if not model.likelihood.has_fixed_sites:
         outputs = [
@@ -85,14 +101,3 @@ def _certificate(model, evaluation, features, outputs, methods):
     if not model.likelihood.has_fixed_sites:
         total = replace(total, of=OF_SITES)
     return total.shifted(float(evaluation.elbo - total.lower_bound))
-
-
-def features_at(model, evaluation):
-    """Return the `RowFeatures` of the training rows at an evaluation."""
-    posterior = evaluation.posterior
-    return model.row_features(
-        posterior.kernel,
-        posterior.theta,
-        posterior.Z,
-        jitter=posterior.jitter,
-    )

@@ -8,7 +8,7 @@ from sparsegpc._core.bounds.certificates import OF_SITES
 from sparsegpc._core.bounds.slacks import SLACKS
 from sparsegpc._core.bounds.upper_bounds import UPPER_BOUNDS
 from sparsegpc._core.models import certification
-from sparsegpc._core.models.certification import certificate_of, features_at, gap_per_row
+from sparsegpc._core.models.certification import at_fixed_sites, certificate_of, gap_per_row
 from tests.core.helpers import SLACK, slack_value
 from tests.core.models.model_cases import dense_kernel, evaluate, make_data, make_model, outputs
 
@@ -100,7 +100,7 @@ def test_a_gap_takes_the_second_pass_only_if_it_can_decide():
 def test_features_are_those_of_the_evaluation():
     model, theta = make_model()
     evaluation = evaluate(model, theta, make_data()[3])
-    features = features_at(model, evaluation)
+    features, _ = at_fixed_sites(model, evaluation)
     assert_array_equal(features.Z, evaluation.points.Z)
     assert features.jitter == evaluation.jitter
     assert_allclose(features.Luu, evaluation.posterior.Luu, rtol=1e-12)
