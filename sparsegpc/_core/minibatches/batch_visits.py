@@ -1,15 +1,13 @@
 """Visits to a batch of rows, which return its part of the bound and its derivatives at any q(u)."""
 
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from sparsegpc._core.bounds.collapsed import RowSums, moments
 from sparsegpc._core.bounds.features import RowFeatures
-from sparsegpc._core.bounds.slacks import settle_scales
 from sparsegpc._core.likelihoods.base import by_output
-from sparsegpc._core.models.sites import SMALLEST_PRECISION
+from sparsegpc._core.models.sites import SMALLEST_PRECISION, expect_outputs
 from sparsegpc._core.numerics.linalg import mirrored, weighted_gram
 from sparsegpc._core.rows.blocks import Table
 
@@ -27,30 +25,23 @@ class Batch(NamedTuple):
         return by_output(functions, self.likelihoods[0].n_functions)
 
 
-class RowSlopes(NamedTuple):
-    """Derivatives of the bound of the batch, shape (K, N_b) each, as in an `Expectation`."""
-
-    slope: np.ndarray
-    precision: np.ndarray
-    residual_cost: np.ndarray
-
-
 class Visit(NamedTuple):
     """The result of a visit to a batch at some q(u).
 
     ``value`` is the part of the bound from these rows, including the slack, in nats. ``sums`` holds
-    the `RowSums` of their new sites for each function. ``moments`` holds the mean and the variance
-    of f, shape (K, N_b) each, where the variance includes the scaled residual. It is empty if the
-    likelihood has no parameters.
+    the `RowSums` of their new sites for each function. ``slopes`` holds the derivatives ``slope``,
+    ``precision`` and ``residual_cost`` of an `Expectation`, shape (K, N_b) each. ``moments`` holds
+    the mean and the variance of f, shape (K, N_b) each, where the variance includes the scaled
+    residual. It is empty if the likelihood has no parameters.
     """
 
     value: float
     sums: tuple
-    slopes: RowSlopes
+    slopes: tuple
     moments: tuple
 
 
-def visit(batch, posteriors, scales):
+def visit(batch, posteriors, slack):
     """Return the `Visit` to a batch. Cost 2 K N_b M^2.
 
     Parameters
@@ -58,44 +49,32 @@ def visit(batch, posteriors, scales):
     batch : Batch
     posteriors : list of FunctionPosterior
         Any q(u), one for each function.
-    scales : Slack
-        Slack that gives the scales of the residuals. It must be a sum over rows.
+    slack : Slack
+        Determines the scales of the residuals. It must be a sum over rows.
     """
     has_params = batch.likelihoods[0].n_params > 0
 
     def block(V, residual, weight, *targets):
         f = [moments(V, q) for q in posteriors]
         mean, inducing_variance = map(np.stack, zip(*f, strict=True))
-        parts = [
-            _expected(likelihood, y, weight, m, s, residual, scales)
-            for likelihood, y, m, s in zip(
-                batch.likelihoods,
-                targets,
-                batch.by_output(mean),
-                batch.by_output(inducing_variance),
-                strict=True,
-            )
+        inputs = batch.likelihoods, targets, weight, mean, inducing_variance, residual, slack
+        expected, scales = zip(*expect_outputs(*inputs, [None] * len(posteriors)), strict=True)
+        slope = np.concatenate([part.slope for part in expected])
+        precision = np.concatenate([part.precision for part in expected])
+        precision = np.maximum(precision, SMALLEST_PRECISION)
+        cost = np.concatenate([part.residual_cost for part in expected])
+        value = [
+            (part.value - 0.5 * (v - np.log(v) - 1.0).sum(axis=0)).sum()
+            for part, v in zip(expected, scales, strict=True)
         ]
-        value, slope, precision, cost, v = zip(*parts, strict=True)
-        slope = np.concatenate(slope)
-        precision = np.maximum(np.concatenate(precision), SMALLEST_PRECISION)
-        sums = _block_sums(V, precision, slope + precision * mean)
-        rows = slope, precision, np.concatenate(cost)
+        rows = slope, precision, cost
         if has_params:
-            rows = (*rows, mean, inducing_variance + np.concatenate(v) * residual)
-        return (float(np.sum(value)), *sums), rows
+            rows = (*rows, mean, inducing_variance + np.concatenate(scales) * residual)
+        return (float(np.sum(value)), *_block_sums(V, precision, slope + precision * mean)), rows
 
     inputs = [batch.features.residual, batch.weight, *map(Table, batch.targets)]
     (value, *sums), rows = batch.features.visit(block, *inputs)
-    return Visit(value, _row_sums(sums), RowSlopes(*rows[:3]), tuple(rows[3:]))
-
-
-def _expected(likelihood, y, weight, mean, inducing_variance, residual, scales):
-    """Return value, slope, precision, residual cost and scale at a mean and a variance of f."""
-    expect = partial(likelihood.expect, y, weight, mean, inducing_variance, residual)
-    expected, v = settle_scales(scales, expect, residual, [None] * len(mean))
-    value = expected.value - 0.5 * (v - np.log(v) - 1.0).sum(axis=0)
-    return value.sum(), expected.slope, expected.precision, expected.residual_cost, v
+    return Visit(value, _row_sums(sums), rows[:3], rows[3:])
 
 
 def initial_sums(batch):

@@ -1,18 +1,17 @@
 """Evaluation of a sparse model: it combines the kernel, features, likelihood, sites and bound."""
 
 from copy import copy
-from functools import partial
 
 import numpy as np
 
 from sparsegpc._core.bounds.collapsed import gradient, moments
 from sparsegpc._core.bounds.features import RowFeatures
-from sparsegpc._core.bounds.slacks import scales_for, settle_scales
+from sparsegpc._core.bounds.slacks import scales_for
 from sparsegpc._core.likelihoods.base import SiteState, best_constant_bound, by_output
 from sparsegpc._core.models.evaluation import Counts, Evaluation
 from sparsegpc._core.models.posterior import Posterior
 from sparsegpc._core.models.prior import ProductPrior
-from sparsegpc._core.models.sites import SMALLEST_PRECISION, solve_sites
+from sparsegpc._core.models.sites import SMALLEST_PRECISION, expect_outputs, solve_sites
 from sparsegpc._core.rows.blocks import DEFAULT_MEMORY, Table, row_blocks
 from sparsegpc._core.rows.sources import spaced_rows, take_rows
 from sparsegpc._core.selection.selectors import CandidateRows
@@ -154,36 +153,26 @@ class SparseModel:
         -----
         Cost N M^2 for each function.
         """
-        likelihood, functions = self.likelihood, posterior.functions
-        if likelihood.has_fixed_sites:
+        if self.likelihood.has_fixed_sites:
             return self.initial_state()
-        # `block` must not refer to self, or all rows would be sent to the workers with it.
-        n, scales = likelihood.n_functions, scales_for(likelihood, self.slack)
         kernel_theta, params = self.split(theta)
         features = self.row_features(
             self.kernel, kernel_theta, posterior.Z, jitter=posterior.jitter
         )
-        mean_costs = by_output([q.mean_cost for q in functions], n)
+        # `block` must not refer to self, or all rows would be sent to the workers with it.
+        slack, functions = scales_for(self.likelihood, self.slack), posterior.functions
+        likelihoods = [self.likelihood.at(param) for param in params]
+        costs = [q.mean_cost for q in functions]
 
         def block(V, residual, weight, *targets):
-            mean, inducing_variance = map(
-                np.stack, zip(*[moments(V, q) for q in functions], strict=True)
-            )
-            precision, shift = [], []
-            for m, s, y, param, costs in zip(
-                by_output(mean, n),
-                by_output(inducing_variance, n),
-                targets,
-                params,
-                mean_costs,
-                strict=True,
-            ):
-                inputs = likelihood.at(param).expect, y, weight, m, s, residual
-                expected, _ = settle_scales(scales, partial(*inputs), residual, costs)
-                p = np.maximum(expected.precision, SMALLEST_PRECISION)
-                precision.append(p)
-                shift.append(expected.slope + p * m)
-            return np.concatenate(precision), np.concatenate(shift)
+            f = [moments(V, q) for q in functions]
+            mean, inducing_variance = map(np.stack, zip(*f, strict=True))
+            inputs = likelihoods, targets, weight, mean, inducing_variance, residual, slack, costs
+            expected = [part for part, _ in expect_outputs(*inputs)]
+            precision = np.concatenate([part.precision for part in expected])
+            precision = np.maximum(precision, SMALLEST_PRECISION)
+            slope = np.concatenate([part.slope for part in expected])
+            return precision, slope + precision * mean
 
         precision, shift = features.rows(
             block, features.residual, self.weight, *map(Table, self.targets)

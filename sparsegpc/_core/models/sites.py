@@ -27,13 +27,14 @@ Hensman, Matthews, Ghahramani 2015, equation 15, the bound; Khan, Lin 2017, site
 gradients; Titsias 2025, section 3.3, a common scale v; docs/theory.rst, one for each row.
 """
 
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from sparsegpc._core.bounds.collapsed import FunctionPosterior, collapse
-from sparsegpc._core.bounds.slacks import scales_for
-from sparsegpc._core.likelihoods.base import Expectation, Sites, SiteState
+from sparsegpc._core.bounds.slacks import scales_for, settle_scales
+from sparsegpc._core.likelihoods.base import Expectation, Sites, SiteState, by_output
 from sparsegpc._core.models.posterior_means import Covariance, MeansPoint
 from sparsegpc._core.numerics.linalg import (
     column_squares,
@@ -53,6 +54,35 @@ SMALLEST_PRECISION = 1e-100
 ASTRAY = 1e3
 # A decrease of the bound by less than this, in nats per row, counts as rounding error.
 ROUNDING = 1e-12
+
+
+def expect_outputs(likelihoods, targets, weight, mean, inducing_variance, residual, slack, costs):
+    """Return pairs of an `Expectation` and the scales of its residuals, one for each output.
+
+    Parameters
+    ----------
+    likelihoods, targets : list
+        Those of each output, at n rows.
+    weight : ndarray of shape (n,)
+    mean, inducing_variance : ndarray of shape (K, n)
+        Moments of the functions of all outputs.
+    residual : ndarray of shape (n,)
+    slack : Slack
+        Determines the scales.
+    costs : list of K floats
+        The mean cost of all rows for each function; None for slacks that do not need it.
+    """
+    n = likelihoods[0].n_functions
+    outputs = zip(
+        likelihoods,
+        targets,
+        *(by_output(values, n) for values in (mean, inducing_variance, costs)),
+        strict=True,
+    )
+    return [
+        settle_scales(slack, partial(likelihood.expect, y, weight, m, s, residual), residual, cost)
+        for likelihood, y, m, s, cost in outputs
+    ]
 
 
 class SiteSolution(NamedTuple):

@@ -47,9 +47,9 @@ def test_rows_with_fixed_sites_pay_the_slack_of_their_sites(slack):
         value = log_scale + shift * mean - 0.5 * p * (mean**2 + inducing_variance) - 0.5 * paid
         total += value.sum()
         v = 1.0 / (1.0 + cost) if slack is TIGHT else 1.0
-        assert_allclose(found.slopes.slope[k], shift - p * mean, rtol=1e-9, atol=1e-12)
-        assert_allclose(found.slopes.precision[k], p)
-        assert_allclose(found.slopes.residual_cost[k], v * p, rtol=1e-12)
+        assert_allclose(found.slopes[0][k], shift - p * mean, rtol=1e-9, atol=1e-12)
+        assert_allclose(found.slopes[1][k], p)
+        assert_allclose(found.slopes[2][k], v * p, rtol=1e-12)
         assert_allclose(found.sums[k].VpV, (V * p) @ V.T, rtol=1e-9, atol=1e-12)
         assert_allclose(found.sums[k].Vb, V @ shift, rtol=1e-9, atol=1e-12)
     assert_allclose(found.value, total, rtol=1e-10)
@@ -66,7 +66,7 @@ def test_scales_are_those_that_the_precisions_at_them_imply():
         c = np.sqrt(mean**2 + inducing_variance + v * residual)
         precision = batch.weight * np.tanh(c / 2.0) / (2.0 * c)
         v = 1.0 / (1.0 + precision * residual)
-    assert_allclose(found.slopes.precision[0], precision, rtol=1e-6)
+    assert_allclose(found.slopes[1][0], precision, rtol=1e-6)
     assert_allclose(found.sums[0].precision, precision.sum(), rtol=1e-7)
     y = batch.targets[0]
     value = batch.weight * (0.5 * y * mean - np.logaddexp(0.5 * c, -0.5 * c))
