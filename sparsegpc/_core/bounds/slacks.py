@@ -130,9 +130,9 @@ def scales_for(likelihood, slack):
 def settle_scales(slack, expect, residual, mean_costs):
     """Return an `Expectation` at scales that are consistent with its precisions.
 
-    The precisions depend on the scales. Fixed-point steps of log v undershoot where they fall with
-    the variance of f, and overshoot where they rise; the secant method adapts the length of the
-    step of each row.
+    The precisions depend on the scales. Fixed-point steps of log v are too short where the
+    precision falls with the variance of f, and too long where it rises. So the secant method adapts
+    the length of the step of each row.
 
     Parameters
     ----------

@@ -20,10 +20,11 @@ import numpy as np
 
 from sparsegpc._core.rows.blocks import strips
 
-# Up to so many distinct values of a column in a block of rows, the product with zeros and ones
+# Up to this many distinct values of a column in a block of rows, the product with zeros and ones
 # takes less time than the exponentials.
 FEW_VALUES = 64
-# As for distinct values; and the largest error of interpolation, in units of the variance.
+# The same limit for Chebyshev points, and the largest error of interpolation in units of the
+# variance.
 MOST_CHEBYSHEV_POINTS, INTERPOLATION_ERROR = 60, 1e-15
 # Elements of the arrays of an elementwise step, four of which should fit the processor's cache.
 STRIP_ELEMENTS = 2**13
@@ -229,7 +230,7 @@ def _n_chebyshev_points(half_ranges):
 
 
 def _few_values(X, most):
-    """Return the distinct values of columns with at most so many, as a dict from the column."""
+    """Return a dict of the distinct values of each column that has at most `most` of them."""
     few = {}
     # The first rows show that most columns have many.
     first = np.sort(X[: 2 * most], axis=0)

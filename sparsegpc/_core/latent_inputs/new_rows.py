@@ -21,7 +21,7 @@ from sparsegpc._core.optimisers.many_bfgs import maximize_many
 from sparsegpc._core.rows.blocks import RowBlocks, Table
 from sparsegpc._core.rows.sources import spaced_rows
 
-# At most so many q(x) of training rows are tried as the start of a row.
+# Largest number of q(x) of training rows that are tried as the start of a row.
 MAX_CANDIDATES = 1000
 
 
@@ -96,8 +96,8 @@ def project(Y, posterior, slack, candidates, *, own=(None, None), max_iter, tol,
     posterior : LatentPosterior
     slack : Slack
     candidates : tuple
-        Means and variances of q(x), shape (K, Q) each. Of more than `MAX_CANDIDATES`, so many are
-        tried, evenly spaced.
+        Means and variances of q(x), shape (K, Q) each. At most `MAX_CANDIDATES` of them, evenly
+        spaced, are tried.
     own : tuple
         Mean and variance of another candidate for each row, shape (N, Q) each, or None twice.
     max_iter : int

@@ -1,6 +1,6 @@
 """Comparison of a fit with the best constant function."""
 
-# Gains over a constant function of at most so many nats for each row, and in total, do not count.
+# Gains over a constant function that do not count, in nats per row and in total.
 TRIVIAL_PER_ROW, TRIVIAL_IN_TOTAL = 1e-3, 1.0
 
 

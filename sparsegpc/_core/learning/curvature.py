@@ -15,7 +15,7 @@ from sparsegpc._core.optimisers.bfgs import BFGSHessian
 
 # With fewer rows or more hyperparameters, the measurement does not pay.
 FEWEST_ROWS, MOST_PARAMETERS = 5000, 150
-# The part has so many rows.
+# Number of rows of the part.
 PART_ROWS = 1250
 # The change of theta between two gradients, and the least curvature in nats per row.
 STEP, LEAST_CURVATURE = 0.01, 1e-6

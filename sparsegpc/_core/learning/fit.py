@@ -120,8 +120,8 @@ def fit(
     fallbacks : list of ndarray of shape (P,)
         Starts used only if no fit is better than a constant function, after the other candidates.
     first : InducingPoints or None
-        The first inducing points; None selects them. The fit then begins at the best start itself,
-        to which they belong, not where it leads on a part of the rows.
+        The first inducing points; None selects them. They belong to the starts, so the fit begins
+        at the best start itself, not at the end of a climb on a part of the rows.
     begun : Climb or None
         A climb from the only start that has begun on a part of the rows, and goes on on all rows.
     weak_prior : NormalPrior or None
@@ -129,7 +129,7 @@ def fit(
         little about some entries. Where they prefer an infinite length scale, its gradient
         vanishes, and more rows could not make it finite.
     alternatives : dict of ndarray or None
-        Values to try for length scales that are longer, see `bring_back`.
+        Shorter length scales to try for columns that were pruned, see `bring_back`.
     report : callable or None
         Called as ``report(n_selections, n_points, bound)`` after each selection of points.
     progress : Progress or None

@@ -29,7 +29,7 @@ PATIENCE = 2
 # With at least MANY_ROWS, a search that another selection may follow ends when the next step is
 # expected to gain less than EARLY_SHARE of what the search has gained.
 MANY_ROWS, EARLY_SHARE = 5000, 0.03
-# There, a new selection should raise the objective by so many times the tolerance.
+# Then a new selection should raise the objective by this many times the tolerance.
 LEAST_GAIN = 10.0
 
 
@@ -58,7 +58,7 @@ class Start(NamedTuple):
 
 
 class Climb(NamedTuple):
-    """A search: theta at its start, its best evaluation, and the Hessian that it learned.
+    """A local search: theta at its start, its best evaluation, and the Hessian that it learned.
 
     The last two are None if it has not begun.
     """

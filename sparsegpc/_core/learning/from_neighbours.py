@@ -30,8 +30,8 @@ from sparsegpc._core.selection.selectors import InducingPoints
 GAUSSIAN_BLOCKS, OTHER_BLOCKS = (40, 200), (20, 100)
 # The short search from each start: its blocks and iterations.
 FIRST_BLOCKS, FIRST_ITERATIONS = 10, 5
-# The search on all blocks, from the best end of these, takes at most so many iterations. It ends
-# after two that gain less than so many nats a row.
+# Largest number of iterations of the search on all blocks, which begins at the best of these ends,
+# and the gain in nats a row below which two iterations in a row end it.
 MAX_ITERATIONS, TOL_PER_ROW = 50, 1e-4
 # Parameters, which are logarithms, change by at most this from the start: a factor of 55.
 FARTHEST = 4.0

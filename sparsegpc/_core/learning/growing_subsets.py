@@ -2,7 +2,7 @@ r"""Fit growing subsets of the rows, each from the result of the one before.
 
 On a subset, the optimum and the Hessian are close to those on all rows, and each evaluation is
 cheap. Each fit passes its hyperparameters, posterior of f and Hessian on to the next, so the fit of
-all rows needs few iterations. That of all rows has its Hessian measured, if that pays
+all rows needs few iterations. The Hessian for the fit of all rows is measured instead, if that pays
 (`curvature`).
 
 The optimal length scales depend on the numbers of rows and points: with the same number of points,
@@ -76,7 +76,7 @@ def for_fewer_rows(selector, size, n_rows):
 
 
 def of_any_rows(model, selector, theta):
-    """Return the selector without the indices into all rows that a fixed one may hold."""
+    """Return a selector for any rows; a fixed one may hold indices into all rows."""
     if not selector.fixed:
         return selector
     return FixedSelector(select_points(model, selector, theta, model.initial_state()).Z)

@@ -15,7 +15,7 @@ from sparsegpc._core.optimisers.lbfgs import CorrectionPairs
 
 # The number of points with which learning begins, and with which it ends if there are many rows.
 FIRST_POINTS = 200
-# With fewer rows, there may be so many points that an evaluation costs as much as with these rows.
+# With fewer rows there may be more points, up to the cost of an evaluation with this many rows.
 FULL_COST_ROWS = 50_000
 # Points are too few if the variance that they leave unexplained costs more than this in nats a row,
 LEAST_COST_PER_ROW = 0.005
@@ -23,8 +23,8 @@ LEAST_COST_PER_ROW = 0.005
 LEAST_CORRELATION = 0.1
 # If the cost is smaller than this, in nats a row, further points would change nothing at first.
 NEGLIGIBLE_COST_PER_ROW = 1e-4
-# A search that moves the points has at most so many iterations. It ends if the expected gain of a
-# step is smaller than this, in nats a row.
+# Largest number of iterations of a search that moves the points, and the expected gain of a step,
+# in nats a row, below which it ends.
 MOST_MOVES, LEAST_GAIN_PER_ROW = 30, 1e-4
 
 

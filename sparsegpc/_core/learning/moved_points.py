@@ -15,7 +15,7 @@ from sparsegpc._core.optimisers.lbfgs import CorrectionPairs, maximize_lbfgs
 
 # The first step moves a coordinate by at most this many standard deviations of its column.
 FIRST_MOVE = 0.1
-# L-BFGS remembers so many steps.
+# Number of steps that L-BFGS remembers.
 N_PAIRS = 30
 # Sites are solved to this share of the model's tolerance: with so many parameters the search fails
 # if the gradient is inexact.

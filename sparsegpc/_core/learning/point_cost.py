@@ -2,9 +2,9 @@ r"""Remove the inducing points that are not worth their cost.
 
 The prior of Uhrenholt, Charvet, Jensen 2021 makes subsets of the candidates less probable the more
 points they have. Here the log prior is minus a cost for each point, so the most probable subset
-maximises bound - cost * M. The search removes the point with the least gain until the least gain is
-the cost. It holds the hyperparameters: learned again with fewer points, they would make up for the
-missing ones, mostly by longer length scales and more noise.
+maximises bound - cost * M. The search removes the point with the least gain until every gain is at
+least the cost. The hyperparameters stay the same: if they were learned again, longer length scales
+and more noise would make up for the missing points.
 """
 
 import numpy as np
@@ -32,11 +32,11 @@ def keep_worthwhile_points(model, result, cost, progress):
 
     Notes
     -----
-    The gains hold the sites, and a removal approximates the slack (`PointGains`). So points are
-    removed in rounds. The bound after a round is computed with new sites, and if its fall exceeds
-    the cost of the points, half of the removals are undone. The last round finds that every point
-    gains at least the cost. Cost about 5 N M^2 for each round, with M at its beginning; a few
-    rounds usually suffice.
+    The gains are those at fixed sites, and after a removal they are approximate (`PointGains`). So
+    points are removed in rounds. The bound after a round is computed with new sites, and if its
+    fall exceeds the cost of the points, half of the removals are undone. The last round finds that
+    every point gains at least the cost. Cost about 5 N M^2 for each round, with M at its beginning;
+    a few rounds usually suffice.
     """
     if result.stopped:
         return result

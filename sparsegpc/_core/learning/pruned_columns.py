@@ -2,8 +2,9 @@
 
 There the gradient with respect to the length scale vanishes. A column whose effect changes fast may
 be pruned while other length scales are still poor, and no step would bring it back. So shorter
-length scales are tried, one column at a time, on a part of the rows. Of very many pruned columns
-only those are tried for which the bound rises fastest with the inverse square of the length scale.
+length scales are tried, one column at a time, on a part of the rows. If very many columns are
+pruned, only those are tried for which the bound rises fastest with the inverse square of the length
+scale.
 """
 
 import numpy as np
@@ -12,9 +13,9 @@ from numpy.linalg import LinAlgError
 from sparsegpc._core.learning.fit_from import Climb
 
 # A column counts as pruned if its length scale is more than PRUNED times the shortest one. It is
-# brought back if that raises the objective by more than LEAST_GAIN nats, computed from at most
-# MOST_ROWS rows. Sites are solved to the tolerance SITES_TOL, but after MOST_PASSES few of the nats
-# that a poor length scale loses are left to gain. At most MOST_COLUMNS are tried.
+# brought back if that raises the objective of at most MOST_ROWS rows by more than LEAST_GAIN nats.
+# Sites are solved to the tolerance SITES_TOL or in MOST_PASSES passes, which suffice to tell a good
+# length scale from a poor one. At most MOST_COLUMNS are tried.
 MOST_ROWS, PRUNED, LEAST_GAIN, SITES_TOL, MOST_PASSES = 500, 5.0, 1.0, 0.1, 2
 MOST_COLUMNS = 100
 

@@ -130,7 +130,7 @@ class InverseGammaVariance(NamedTuple):
         return g, weights / weights.sum(axis=0)
 
     def _ends(self, nats):
-        """Return where log p(g) has fallen by so many nats from its maximum, at the latest."""
+        """Return limits outside which log p(g) is at least `nats` below its maximum."""
         # With u = g - log_variance it falls by df / 2 (exp(-u) + u - 1).
         fall = 4.0 * nats / self.df
         return self.log_variance - np.log1p(np.sqrt(fall) + fall), self.log_variance + self._reach(

@@ -20,13 +20,13 @@ REACH, WIDTHS = 9.0, 16.0
 NEGLIGIBLE = 45.0
 # Rows integrated at a time, so that the temporary arrays stay small.
 CHUNK = 256
-# Deviations of f are at least so large, relative to its mean: then f still has digits enough.
+# Smallest deviation of f relative to its mean. Nodes that are closer would lose their digits.
 SMALLEST_DEVIATION = 1e-10
 # Largest probit in the search for quantiles.
 LARGEST_PROBIT = 40.0
 _HALF_LOG_2PI = 0.5 * np.log(2.0 * np.pi)
 
-# Functions of f whose peak is wider still change on this scale somewhere.
+# A function of f with a wider peak also changes on this scale somewhere.
 LARGEST_WIDTH = 1.4
 # Moving nodes suffice if the deviation of f is at most this share of the width.
 _NARROW = 0.5

@@ -28,7 +28,7 @@ DF_RANGE = (0.3, 1000.0)
 # Start and limits of the scale, relative to the deviation of the targets from their median. From a
 # large scale the search would take many outliers for noise.
 START, LIMITS = 0.1, (1e-4, 3.0)
-# First states see targets at most this many deviations from the median.
+# The first states have targets moved to within this many deviations of the median.
 FARTHEST = 3.0
 
 
@@ -84,7 +84,7 @@ class StudentT(Likelihood):
         )
 
     def _width(self):
-        """Return the squared error at which the logarithm of the density bends."""
+        """Return nu sigma^2, the squared error from which on the density falls as a power of it."""
         return self.df * self.scale**2
 
     def _log_height(self):

@@ -97,7 +97,7 @@ class SparseModel:
         return other
 
     def at_most(self, n_rows):
-        """Return this model or, if it has more rows, that of so many evenly spaced ones."""
+        """Return the model of at most `n_rows` rows, evenly spaced if there are more."""
         if len(self.weight) <= n_rows:
             return self
         return self.subset(spaced_rows(self.weight, n_rows))

@@ -66,9 +66,9 @@ def jittered_cholesky(A, jitter=None):
     The factor in float64 is that of a matrix near `A` (Higham 2002, theorem 10.3). The errors of
     its diagonal are about :math:`\sqrt M \epsilon` times the mean diagonal, and M instead of
     :math:`\sqrt M` in the worst case. Let :math:`\tau` be `SAFE_PIVOT` times this. If the smallest
-    squared pivot is at least :math:`\tau`, there is no jitter. Otherwise the jitter is what it
-    lacks, which is enough because jitter raises each squared pivot by at least its own value. So
-    the jitter is a continuous function of `A`, and at most :math:`\tau` unless `A` has larger
+    squared pivot is at least :math:`\tau`, there is no jitter. Otherwise the jitter is the
+    difference, which is enough because jitter raises each squared pivot by at least its own value.
+    So the jitter is a continuous function of `A`, and at most :math:`\tau` unless `A` has larger
     errors.
 
     Parameters

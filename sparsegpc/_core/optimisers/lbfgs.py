@@ -125,10 +125,11 @@ def maximize_lbfgs(
 
 
 def _longest_rise(evaluate, best, step, tol, is_stopped):
-    """Return the point after the least halvings of a step that do not lower the value, or None.
+    """Return the point after the longest step that does not lower the value, or None.
 
-    Where the curvature is nearly zero, full steps may be too long by many orders of magnitude. So
-    the numbers of halvings that are tried double, and then the least one is found by bisection.
+    The step is halved a number of times. Where the curvature is nearly zero, full steps may be too
+    long by many orders of magnitude. So this number doubles from trial to trial, and then bisection
+    finds the smallest one that suffices.
     """
     # Of a concave function no step gains more than the slope times its length.
     slope = float((best.gradient * step).sum())
