@@ -89,8 +89,6 @@ def select(covariance, X, kdiag, precision, n_points, *, rule, rng=None, order=N
     two to four times that of the last pass. Memory N + M^2, and a block of rows for each thread.
     Only the passes use several threads.
     """
-    if rule not in RULES:
-        raise ValueError(f"rule must be one of {tuple(RULES)}, got {rule!r}")
     _check_diagonal(kdiag)
     factor = Factor(covariance, X, kdiag, precision, n_points, **options)
     RULES[rule](factor, rng, order)

@@ -360,11 +360,6 @@ def test_order_shorter_than_the_number_of_points_ends_with_it(rng):
     np.testing.assert_array_equal(selection.indices, [4, 2])
 
 
-def test_unknown_rule_is_refused_by_name():
-    with pytest.raises(ValueError, match=r"'argmax', 'sample', 'order'.* got 'greedy'"):
-        run(np.eye(3), n_points=2, rule="greedy")
-
-
 def sequential_law(K, gain_weight, length):
     """Probability of each ordered choice when pivots are drawn one at a time."""
     law = {}
