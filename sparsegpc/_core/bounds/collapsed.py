@@ -222,11 +222,11 @@ def marginals(V, residual, posterior):
     The variance is that of p(f|u) q(u), which predictions use: the scale v affects only the bound.
     Cost N M^2.
     """
-    mean, inducing_variance = moments(V, posterior)
+    mean, inducing_variance = inducing_moments(V, posterior)
     return mean, inducing_variance + residual
 
 
-def moments(V, posterior):
+def inducing_moments(V, posterior):
     """Return the mean of f and the part of its variance that comes from q(u), shape (N,) each."""
     mean = posterior.w @ V
     mean += posterior.prior_mean

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sparsegpc._core.bounds.collapsed import RowSums, moments
+from sparsegpc._core.bounds.collapsed import RowSums, inducing_moments
 from sparsegpc._core.bounds.features import RowFeatures
 from sparsegpc._core.likelihoods.base import by_output
 from sparsegpc._core.models.sites import SMALLEST_PRECISION, expect_outputs
@@ -55,7 +55,7 @@ def visit(batch, posteriors, slack):
     has_params = batch.likelihoods[0].n_params > 0
 
     def block(V, residual, weight, *targets):
-        f = [moments(V, q) for q in posteriors]
+        f = [inducing_moments(V, q) for q in posteriors]
         mean, inducing_variance = map(np.stack, zip(*f, strict=True))
         inputs = batch.likelihoods, targets, weight, mean, inducing_variance, residual, slack
         expected, scales = zip(*expect_outputs(*inputs, [None] * len(posteriors)), strict=True)

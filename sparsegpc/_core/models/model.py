@@ -4,7 +4,7 @@ from copy import copy
 
 import numpy as np
 
-from sparsegpc._core.bounds.collapsed import gradient, moments
+from sparsegpc._core.bounds.collapsed import gradient, inducing_moments
 from sparsegpc._core.bounds.features import RowFeatures
 from sparsegpc._core.bounds.slacks import scales_for
 from sparsegpc._core.likelihoods.base import SiteState, best_constant_bound, by_output
@@ -165,7 +165,7 @@ class SparseModel:
         costs = [q.mean_cost for q in functions]
 
         def block(V, residual, weight, *targets):
-            f = [moments(V, q) for q in functions]
+            f = [inducing_moments(V, q) for q in functions]
             mean, inducing_variance = map(np.stack, zip(*f, strict=True))
             inputs = likelihoods, targets, weight, mean, inducing_variance, residual, slack, costs
             expected = [part for part, _ in expect_outputs(*inputs)]

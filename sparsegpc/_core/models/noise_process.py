@@ -24,8 +24,8 @@ from sparsegpc._core.bounds.collapsed import (
     collapse,
     divergence,
     gradient,
+    inducing_moments,
     marginals,
-    moments,
 )
 from sparsegpc._core.bounds.slacks import STANDARD
 from sparsegpc._core.likelihoods.base import Sites
@@ -122,7 +122,7 @@ class _Problem:
         slack = self._slack
 
         def block(V, residual, p, y_mean, scatter):
-            f_mean, inducing_variance = moments(V, posterior)
+            f_mean, inducing_variance = inducing_moments(V, posterior)
             v = slack.scale(p * residual, posterior.mean_cost)
             return (
                 0.5 * p * ((y_mean - f_mean) ** 2 + scatter + inducing_variance + v * residual),

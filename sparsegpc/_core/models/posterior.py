@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sparsegpc._core.bounds.collapsed import covariance, marginals, moments
+from sparsegpc._core.bounds.collapsed import covariance, inducing_moments, marginals
 from sparsegpc._core.bounds.features import features
 from sparsegpc._core.numerics.linalg import column_squares, solve_lower
 from sparsegpc._core.numerics.triangles import reduced
@@ -93,7 +93,7 @@ class Posterior(NamedTuple):
         V, _ = self._features(X)
         residual = self.kernel.value(self.theta, X, X)
         residual -= V.T @ V
-        mean = np.stack([moments(V, q)[0] for q in self.functions])
+        mean = np.stack([inducing_moments(V, q)[0] for q in self.functions])
         result = np.empty((len(self.functions), len(X), len(X)))
         for q, out in zip(self.functions, result, strict=True):
             covariance(residual, V, q, out=out)

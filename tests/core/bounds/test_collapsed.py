@@ -15,8 +15,8 @@ from sparsegpc._core.bounds.collapsed import (
     covariance,
     divergence,
     gradient,
+    inducing_moments,
     marginals,
-    moments,
     optimal_posterior,
     row_sums,
 )
@@ -275,7 +275,7 @@ def test_covariance_and_marginals_agree(seed, exponents):
     assert_allclose(cov, cov.T, rtol=1e-9, atol=1e-11)
     eigenvalues = np.linalg.eigvalsh(cov)
     assert eigenvalues[0] >= -1e-8 * Kff.diagonal().max()
-    found_mean, inducing_variance = moments(V, posterior)
+    found_mean, inducing_variance = inducing_moments(V, posterior)
     assert_allclose(found_mean, mean)
     assert_allclose(inducing_variance + row_features.residual, variance)
 
