@@ -381,3 +381,18 @@ def random_problem(seed, n=15, m=5, d=2, *, kernel=None, log_precision=(-1.0, 1.
     shift = precision * rng.randn(n) + np.sqrt(precision) * rng.randn(n)
     sites = Sites(read_only(precision), read_only(shift), read_only(rng.randn(n)))
     return Problem(free(kernel, theta), read_only(theta), read_only(Z), read_only(X), sites)
+
+
+class Watched:
+    """A kernel that notes the shapes of the matrices it is asked for."""
+
+    def __init__(self, kernel):
+        self._kernel, self.shapes = kernel, []
+
+    def __getattr__(self, name):
+        return getattr(self._kernel, name)
+
+    def value(self, theta, Z, X):
+        K = self._kernel.value(theta, Z, X)
+        self.shapes.append(K.shape)
+        return K

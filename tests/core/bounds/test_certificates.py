@@ -3,7 +3,6 @@
 The oracles see sites as noisy observations of a dense Gaussian process, as in a textbook.
 """
 
-import threading
 from decimal import Decimal, localcontext
 from functools import reduce
 from operator import add
@@ -12,13 +11,12 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose
 from scipy.integrate import quad
 from scipy.linalg import eigh
 from scipy.optimize import minimize_scalar
 from scipy.stats import multivariate_normal, norm
 
-from sparsegpc._core.bounds import kernel_passes
 from sparsegpc._core.bounds import upper_bounds as uppers
 from sparsegpc._core.bounds.certificates import Certificate, certify, variance_ratios
 from sparsegpc._core.bounds.collapsed import collapse, marginals
@@ -29,7 +27,7 @@ from sparsegpc._core.bounds.upper_bounds import UPPER_BOUNDS, standard_bound, up
 from sparsegpc._core.kernels.algebra import Scaled, Sum
 from sparsegpc._core.kernels.families import RBF, Constant, DotProduct, Matern12, Matern32
 from sparsegpc._core.likelihoods.base import Sites
-from tests.core.helpers import SLACK, random_problem
+from tests.core.helpers import SLACK, Watched, random_problem
 
 ALL = tuple(UPPER_BOUNDS)
 SEED = st.integers(0, 2**31)
@@ -152,75 +150,6 @@ def _certificate(problem, methods=ALL, slack=TIGHT, prior_mean=0.4, **options):
     outputs = [(problem.sites, posterior)]
     n_rows = float(len(problem.X))
     return certify(row_features, outputs, slack, methods, total_weight=n_rows, **options)[0]
-
-
-# --------------------------------------------------------------------------------------------------
-# Products with the kernel matrix
-
-
-class _Watched:
-    """A kernel that notes the shapes of the matrices it is asked for."""
-
-    def __init__(self, kernel):
-        self._kernel, self.shapes = kernel, []
-
-    def __getattr__(self, name):
-        return getattr(self._kernel, name)
-
-    def value(self, theta, Z, X):
-        K = self._kernel.value(theta, Z, X)
-        self.shapes.append(K.shape)
-        return K
-
-
-@pytest.mark.parametrize("k", [1, 3])
-@pytest.mark.parametrize(
-    "way", [{}, {"block_rows": 1}, {"block_rows": 7}, {"block_rows": 7, "n_threads": 3}]
-)
-@pytest.mark.parametrize("kernel", [None, Matern12()])
-def test_kernel_product_is_the_dense_one(kernel, way, k):
-    problem = random_problem(0, n=24, kernel=kernel)
-    vectors = np.random.RandomState(1).randn(24, k)
-    expected = problem.dense()[2] @ vectors
-    assert_allclose(kernel_product(problem.features(**way), vectors), expected, rtol=1e-11)
-
-
-def test_kernel_product_does_not_depend_on_the_number_of_threads():
-    problem = random_problem(0, n=50)
-    vectors = np.random.RandomState(1).randn(50, 2)
-    one, *others = (
-        kernel_product(problem.features(block_rows=6, n_threads=n), vectors) for n in (1, 2, 5)
-    )
-    for other in others:
-        assert_array_equal(one, other)
-
-
-def test_kernel_product_works_on_several_tiles_at_once():
-    """Each of two threads waits for the other, in a kernel that only returns if both are there."""
-    problem = random_problem(0, n=12)
-    row_features = problem.features(block_rows=6, n_threads=2)
-    both = threading.Barrier(2, timeout=30.0)
-
-    class Meeting(_Watched):
-        def value(self, theta, Z, X):
-            if Z is X:
-                both.wait()
-            return super().value(theta, Z, X)
-
-    row_features.kernel = Meeting(problem.kernel)
-    product = kernel_product(row_features, np.eye(12))
-    assert_allclose(product, problem.dense()[2], rtol=1e-11)
-
-
-def test_kernel_product_evaluates_each_pair_of_rows_once_in_tiles(monkeypatch):
-    monkeypatch.setattr(kernel_passes, "TILE_ROWS", 8)
-    problem = random_problem(0, n=29)
-    row_features = problem.features()
-    kernel = row_features.kernel = _Watched(problem.kernel)
-    kernel_product(row_features, np.ones((29, 1)))
-    assert max(max(shape) for shape in kernel.shapes) == 8
-    # Tiles of 8, 8, 8 and 5 rows on and above the diagonal.
-    assert sum(a * b for a, b in kernel.shapes) == (29**2 + 3 * 8**2 + 5**2) / 2
 
 
 # --------------------------------------------------------------------------------------------------
@@ -480,7 +409,7 @@ def _two_outputs(rng):
 
 def test_outputs_share_the_first_pass_over_the_kernel_matrix(rng):
     row_features, outputs = _two_outputs(rng)
-    kernel = row_features.kernel = _Watched(row_features.kernel)
+    kernel = row_features.kernel = Watched(row_features.kernel)
     methods = ALL[:-1]
     together = upper_bounds(row_features, outputs, TIGHT, methods)
     # The pass: the tile, and the features of its rows.

@@ -1,4 +1,6 @@
-"""The pass over the residual covariance against dense eigenvalues, and how it is made."""
+"""Passes over the kernel matrix against dense eigenvalues and products, and how they are made."""
+
+import threading
 
 import numpy as np
 import pytest
@@ -10,7 +12,7 @@ from scipy.linalg import eigh
 from sparsegpc._core.bounds import kernel_passes as room
 from sparsegpc._core.bounds.collapsed import collapse
 from sparsegpc._core.bounds.features import RowFeatures
-from sparsegpc._core.bounds.kernel_passes import residual_pass
+from sparsegpc._core.bounds.kernel_passes import kernel_product, residual_pass
 from sparsegpc._core.bounds.log_determinants import log_det_bounds
 from sparsegpc._core.bounds.slacks import TIGHT
 from sparsegpc._core.bounds.upper_bounds import upper_bounds
@@ -19,7 +21,7 @@ from sparsegpc._core.kernels.families import RBF, Constant, Matern12, Matern52
 from sparsegpc._core.likelihoods.base import Sites
 from sparsegpc._core.rows.blocks import RowBlocks
 from sparsegpc._core.rows.sources import RowSource
-from tests.core.helpers import Problem, free, random_problem
+from tests.core.helpers import Problem, Watched, free, random_problem
 
 
 def _pass(problem, all_precisions=None, vectors=None, **rows):
@@ -154,17 +156,10 @@ def test_no_array_is_larger_than_a_tile_or_its_features(monkeypatch):
     problem = random_problem(0, n=29, m=3)
     row_features = problem.features(memory=0)
     output = problem.sites, collapse(row_features, problem.sites, TIGHT)
-    shapes, plain = [], row_features.kernel
-
-    class Watched:
-        def value(self, theta, Z, X):
-            shapes.append((len(Z), len(X)))
-            return plain.value(theta, Z, X)
-
-    row_features.kernel = Watched()
+    kernel = row_features.kernel = Watched(row_features.kernel)
     residual_pass(row_features, [output], np.ones((29, 1)))
-    assert {max(shape) for shape in shapes} == {5, 8}
-    tiles = [shape for shape in shapes if shape[0] != 3]
+    assert {max(shape) for shape in kernel.shapes} == {5, 8}
+    tiles = [shape for shape in kernel.shapes if shape[0] != 3]
     assert sum(a * b for a, b in tiles) == 29 * 29
 
 
@@ -239,3 +234,57 @@ def test_where_the_points_suffice_the_interval_is_narrow():
     narrow, wide = np.ravel(np.diff([_interval(problem), _interval(problem, "one-pass")]))
     assert narrow < 0.1
     assert narrow < wide / 4.0
+
+
+# --------------------------------------------------------------------------------------------------
+# Products with the kernel matrix
+
+
+@pytest.mark.parametrize("k", [1, 3])
+@pytest.mark.parametrize(
+    "way", [{}, {"block_rows": 1}, {"block_rows": 7}, {"block_rows": 7, "n_threads": 3}]
+)
+@pytest.mark.parametrize("kernel", [None, Matern12()])
+def test_kernel_product_is_the_dense_one(kernel, way, k):
+    problem = random_problem(0, n=24, kernel=kernel)
+    vectors = np.random.RandomState(1).randn(24, k)
+    expected = problem.dense()[2] @ vectors
+    assert_allclose(kernel_product(problem.features(**way), vectors), expected, rtol=1e-11)
+
+
+def test_kernel_product_does_not_depend_on_the_number_of_threads():
+    problem = random_problem(0, n=50)
+    vectors = np.random.RandomState(1).randn(50, 2)
+    one, *others = (
+        kernel_product(problem.features(block_rows=6, n_threads=n), vectors) for n in (1, 2, 5)
+    )
+    for other in others:
+        assert_array_equal(one, other)
+
+
+def test_kernel_product_works_on_several_tiles_at_once():
+    """Each of two threads waits for the other, in a kernel that only returns if both are there."""
+    problem = random_problem(0, n=12)
+    row_features = problem.features(block_rows=6, n_threads=2)
+    both = threading.Barrier(2, timeout=30.0)
+
+    class Meeting(Watched):
+        def value(self, theta, Z, X):
+            if Z is X:
+                both.wait()
+            return super().value(theta, Z, X)
+
+    row_features.kernel = Meeting(problem.kernel)
+    product = kernel_product(row_features, np.eye(12))
+    assert_allclose(product, problem.dense()[2], rtol=1e-11)
+
+
+def test_kernel_product_evaluates_each_pair_of_rows_once_in_tiles(monkeypatch):
+    monkeypatch.setattr(room, "TILE_ROWS", 8)
+    problem = random_problem(0, n=29)
+    row_features = problem.features()
+    kernel = row_features.kernel = Watched(problem.kernel)
+    kernel_product(row_features, np.ones((29, 1)))
+    assert max(max(shape) for shape in kernel.shapes) == 8
+    # Tiles of 8, 8, 8 and 5 rows on and above the diagonal.
+    assert sum(a * b for a, b in kernel.shapes) == (29**2 + 3 * 8**2 + 5**2) / 2
