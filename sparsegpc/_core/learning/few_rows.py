@@ -31,7 +31,7 @@ class Ranking(NamedTuple):
 
 
 def unranked(starts):
-    """Return the `Ranking` of starts of shape (P,) in their order, of which the first is needed."""
+    """Return the `Ranking` of starts of shape (P,) in their order; only the first is needed."""
     first, *others = map(Climb, starts)
     return Ranking([first], others)
 

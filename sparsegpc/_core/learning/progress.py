@@ -1,4 +1,4 @@
-"""A record of the evaluations of the bound during a fit, each of which a callback receives."""
+"""A record of the evaluations of the bound during a fit, which are also passed to a callback."""
 
 from time import perf_counter
 from typing import NamedTuple

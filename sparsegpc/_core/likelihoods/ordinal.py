@@ -135,10 +135,9 @@ class OrdinalLogit(LabelLikelihood):
     def _log_differences(self, f, log_tail):
         """Return the logarithms of the differences of cumulative probabilities, shape (n, C).
 
-        At each cut point the smaller tail is computed, of which ``log_tail(z)`` is the logarithm
-        at z <= 0: the probability of the classes on the side of the cut point where `f`, (n,), is
-        not. The class around f has the rest, and another one the difference of the tails of its
-        two cut points.
+        At each cut point the smaller tail is computed: the probability of the classes on the side
+        where `f`, (n,), is not. ``log_tail(z)`` is its logarithm for z <= 0. The class around f has
+        the rest, and each other class the difference of the tails at its two cut points.
         """
         tails = np.full((len(self.cut_points) + 2, len(f)), -np.inf)
         for k, cut in enumerate(self.cut_points):

@@ -38,7 +38,7 @@ class TyingPrior(NamedTuple):
 
     The n entries at ``indices`` minus their ``units`` (n,) have a normal distribution about a
     common mean, of which nothing is assumed. Its variance has an inverse gamma distribution of
-    shape `SHAPE`, a, and scale b, and is integrated out:
+    shape `SHAPE`, a, and scale b, so the differences have a multivariate Student-t distribution:
 
     .. math:: \log p = -c \log\left(1 + \tfrac{1}{2 b} \sum_i \delta_i^2\right),
         \quad c = \tfrac{n - 1}{2} + a, \quad b = c \tau^2,
