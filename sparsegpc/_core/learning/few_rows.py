@@ -15,8 +15,10 @@ from sparsegpc._core.rows.sources import spaced_rows
 from sparsegpc._core.selection.selectors import FixedSelector, PivotedSelector
 
 FEW_ROWS = 200
-# Iterations from each start, and further ones from the best; the least tolerance in nats per row.
-RANKING_ITERATIONS, MAX_ITERATIONS, LEAST_TOL = 3, 50, 3e-4
+# Iterations from each start, and largest number of further ones from the best.
+RANKING_ITERATIONS, MAX_ITERATIONS = 3, 50
+# Least tolerance of the bound, in nats per row.
+LEAST_TOL = 3e-4
 
 
 class Ranking(NamedTuple):

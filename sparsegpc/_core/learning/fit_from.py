@@ -26,10 +26,11 @@ from sparsegpc._core.optimisers.bfgs import BFGSHessian
 # The fit ends after this many selections in a row that do not raise the bound. A single one may be
 # bad luck.
 PATIENCE = 2
-# With at least MANY_ROWS, a search that another selection may follow ends when the next step is
-# expected to gain less than EARLY_SHARE of what the search has gained.
-MANY_ROWS, EARLY_SHARE = 5000, 0.03
-# Then a new selection should raise the objective by this many times the tolerance.
+# From this many rows on, a search that another selection may follow ends early,
+MANY_ROWS = 5000
+# when the next step is expected to gain less than this share of what the search has gained,
+EARLY_SHARE = 0.03
+# and a new selection should raise the objective by this many times the tolerance.
 LEAST_GAIN = 10.0
 
 

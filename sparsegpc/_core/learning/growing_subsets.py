@@ -19,12 +19,15 @@ from sparsegpc._core.learning.inducing_points import select_points
 from sparsegpc._core.rows.sources import spaced_rows
 from sparsegpc._core.selection.selectors import FixedSelector
 
-# With fewer than FEWEST_ROWS rows no subsets are fitted. The other three limit how small a subset
-# may be, as smaller ones led to poor starts.
-FEWEST_ROWS, SMALLEST_SUBSET, ROWS_PER_POINT, FEWEST_POINTS = 5000, 400, 4, 50
-# Subsets are this many times smaller than the next ones. As P hyperparameters learned from n rows
-# are expected to cost P / 2n nats a row, `subsets` are no larger than LARGEST_SUBSET.
-GROWTH, LARGEST_SUBSET = 4, 200_000
+# With fewer rows no subsets are fitted.
+FEWEST_ROWS = 5000
+# Smaller subsets, with fewer rows, rows for each point, or points, led to poor starts.
+SMALLEST_SUBSET, ROWS_PER_POINT, FEWEST_POINTS = 400, 4, 50
+# A subset is this many times as large as the one before.
+GROWTH = 4
+# Larger subsets teach little: P hyperparameters learned from n rows are expected to cost P / 2n
+# nats a row.
+LARGEST_SUBSET = 200_000
 # With this many rows for each point, further ones would not change how long the length scales are.
 ENOUGH_ROWS_PER_POINT = 100
 # Points that moved for fewer rows than this for each of them suit only these rows.

@@ -12,12 +12,17 @@ from numpy.linalg import LinAlgError
 
 from sparsegpc._core.learning.fit_from import Climb
 
-# A column counts as pruned if its length scale is more than PRUNED times the shortest one. It is
-# brought back if that raises the objective of at most MOST_ROWS rows by more than LEAST_GAIN nats.
-# Sites are solved to the tolerance SITES_TOL or in MOST_PASSES passes, which suffice to tell a good
-# length scale from a poor one. At most MOST_COLUMNS are tried.
-MOST_ROWS, PRUNED, LEAST_GAIN, SITES_TOL, MOST_PASSES = 500, 5.0, 1.0, 0.1, 2
+# A column counts as pruned if its length scale is more than this many times the shortest one.
+PRUNED = 5.0
+# Largest number of columns that are tried.
 MOST_COLUMNS = 100
+# A column is brought back if that raises the objective by more than this many nats,
+LEAST_GAIN = 1.0
+# computed from at most this many rows,
+MOST_ROWS = 500
+# with sites solved to this tolerance, or in this many passes. That suffices to tell a good length
+# scale from a poor one.
+SITES_TOL, MOST_PASSES = 0.1, 2
 
 
 def bring_back(model, best, alternatives, progress):
