@@ -2,17 +2,22 @@
 
 From a start with long length scales a search follows the slow part of f, and what is left looks
 like noise unless its rows are compared: it is similar at neighbouring rows, although hardly any
-variance is unexplained. More points would not help then, only other hyperparameters.
+variance is unexplained. More points would not help then, only other hyperparameters. Of many rows a
+part tells which start is better, if any, and the search on all rows goes on from its end there.
 """
 
+import numpy as np
 from numpy.linalg import LinAlgError
 
 from sparsegpc._core.learning.fit import result_of
-from sparsegpc._core.learning.fit_from import LocalFit, Start, fit_from
+from sparsegpc._core.learning.fit_from import Climb, LocalFit, Start, climb_further, fit_from
 from sparsegpc._core.learning.growing_subsets import FEWEST_ROWS
 from sparsegpc._core.learning.hyperparameters import typical_hessian
 from sparsegpc._core.learning.more_points import LEAST_CORRELATION, NEGLIGIBLE_COST_PER_ROW
 from sparsegpc._core.models.neighbour_correlation import neighbour_correlation
+
+# Of `FEWEST_ROWS` rows or more, so many tell which start to go on from.
+PART_ROWS = 2000
 
 
 def missed_correlation(model, result):
@@ -29,13 +34,8 @@ def missed_correlation(model, result):
 
 
 def misses_fast_function(model, result):
-    """Return whether another search may find a faster function.
-
-    It is false for many rows: their growing subsets have shown more than a few rows do, and another
-    search would take long.
-    """
-    is_many = len(model.weight) >= FEWEST_ROWS
-    return not is_many and missed_correlation(model, result) > LEAST_CORRELATION
+    """Return whether another search may find a faster function."""
+    return missed_correlation(model, result) > LEAST_CORRELATION
 
 
 def fit_faster(model, result, starts, selector, bounds, limits, report=None):
@@ -55,8 +55,11 @@ def fit_faster(model, result, starts, selector, bounds, limits, report=None):
         See `fit_from`.
     """
     best = LocalFit(result.best, result.bounds, result.message, result.hessian)
-    for theta in starts:
-        start = Start(theta, None, typical_hessian(model, len(theta)))
+    if len(model.weight) >= FEWEST_ROWS:
+        starts = _found_in_part(model, result, starts, selector, bounds, limits)
+    else:
+        starts = [Start(theta, None, typical_hessian(model, len(theta))) for theta in starts]
+    for start in starts:
         try:
             reached = best.best.objective
             found = fit_from(model, start, selector, bounds, limits, report=report, rival=reached)
@@ -68,3 +71,23 @@ def fit_faster(model, result, starts, selector, bounds, limits, report=None):
         if limits.progress.stopped:
             break
     return result_of(model, best, limits.progress)
+
+
+def _found_in_part(model, result, starts, selector, bounds, limits):
+    """Return the `Start` for all rows at the best end of searches on a part of them.
+
+    The list that holds it is empty if the search from the hyperparameters of `result` is the best.
+    """
+    part, best = model.at_most(PART_ROWS), None
+    for theta in (result.best.theta, *starts):
+        rival = -np.inf if best is None else best.objective
+        try:
+            climb = climb_further(part, Climb(theta), selector, bounds, limits, rival)
+        except LinAlgError:
+            continue
+        if climb.objective > rival:
+            best = climb
+        if limits.progress.stopped:
+            return []
+    is_new = best is not None and best.theta is not result.best.theta
+    return [best.continued_on(model)] if is_new else []

@@ -78,3 +78,20 @@ def test_nothing_is_missed_after_a_stop_or_where_points_are_too_few():
     assert not misses_fast_function(model, slow._replace(stopped=True, message=STOPPED))
     few = learn(waves(), [FAST], choose=PivotedSelector("argmax", 5))
     assert not misses_fast_function(model, few)
+
+
+def test_of_many_rows_a_part_tells_where_to_start(monkeypatch):
+    model = waves(400)
+    slow = slow_fit(model)
+    direct = faster(model, slow)
+    monkeypatch.setattr(faster_functions, "FEWEST_ROWS", 400)
+    monkeypatch.setattr(faster_functions, "PART_ROWS", 200)
+    progress = Progress()
+    found = faster(model, slow, [FAST, np.log([1e-3, 1e-2])], progress)
+    assert found.best.objective > direct.best.objective - 1.0
+    assert set(progress.history()["n_samples"]) == {200, 400}
+    # No start is better than where the fit is.
+    progress = Progress()
+    kept = faster(model, direct, [np.log([1e-3, 1e-2])], progress)
+    assert kept.best.objective == pytest.approx(direct.best.objective, abs=model.tol)
+    assert list(progress.history()["n_samples"]).count(400) == 1
