@@ -1,6 +1,7 @@
 """Base class of the estimators: a sparse Gaussian process with any likelihood."""
 
 import numbers
+from functools import cache
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -26,7 +27,7 @@ from sparsegpc._estimators.kernels.named_kernels import KERNEL_CONSTRAINTS
 from sparsegpc._estimators.kernels.sklearn_kernels import NO_WHITE_NOISE, adapt_kernel
 from sparsegpc._estimators.kernels.spread import measure_spread
 from sparsegpc._estimators.learning.inducing_points import AUTO, METHODS
-from sparsegpc._estimators.learning.main_effects import decide_main_effects
+from sparsegpc._estimators.learning.kernel_choice import decide_kernel
 from sparsegpc._estimators.learning.search import (
     Problem,
     check_auto,
@@ -62,6 +63,8 @@ class BaseSparseGP(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
         Whether the columns have length scales of their own, as in :class:`SparseGPRegressor`.
     main_effects : bool or "auto", default="auto"
         Whether to add a function of each column to the kernel, as in :class:`SparseGPRegressor`.
+    log_transform : bool or "auto", default="auto"
+        Whether to transform skewed columns, as in :class:`SparseGPRegressor`.
     n_inducing : int, "auto" or None, default=None
         Maximum number of inducing points. :class:`SparseGPRegressor` describes this and the other
         parameters in detail.
@@ -120,6 +123,9 @@ class BaseSparseGP(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
         not a row.
     inducing_moved_ : bool
         Whether the points were moved from where they were chosen.
+    log_scales_ : ndarray of shape (`n_features_in_`,)
+        Where the logarithm of each column begins, in its units; infinite for columns that the
+        kernel sees as they are. See `log_transform`.
     feature_relevance_ : ndarray of shape (`n_features_in_`,) or None
         Standard deviation of each column divided by its length scale.
     lower_bound_ : float
@@ -192,6 +198,7 @@ class BaseSparseGP(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
 
     _parameter_constraints = {
         **KERNEL_CONSTRAINTS,
+        "log_transform": ["boolean", StrOptions({"auto"})],
         "n_inducing": [
             Interval(numbers.Integral, 1, None, closed="left"),
             StrOptions({"auto"}),
@@ -220,6 +227,8 @@ class BaseSparseGP(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
     _visible_range = 0.2
     # The learned noise, which regressors set, and the likelihood, which other estimators set.
     _noise = _likelihood = None
+    # The `LogTransform` of the columns that the kernel sees, None if it sees them as they are.
+    _transform = None
 
     def __init__(
         self,
@@ -227,6 +236,7 @@ class BaseSparseGP(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
         *,
         length_scales="auto",
         main_effects="auto",
+        log_transform="auto",
         n_inducing=None,
         selector="auto",
         selection_tol=1e-5,
@@ -249,6 +259,7 @@ class BaseSparseGP(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
         self.kernel = kernel
         self.length_scales = length_scales
         self.main_effects = main_effects
+        self.log_transform = log_transform
         self.n_inducing = n_inducing
         self.selector = selector
         self.selection_tol = selection_tol
@@ -308,19 +319,27 @@ class BaseSparseGP(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
 
     def _learn_rows(self, rows, progress, rng=None):
         """Learn from `PresentRows`, and return a list of `FitWarning`."""
-        merged, counts = self._merged(rows), Counts()
-        spread = measure_spread(merged.X, merged.weight)
+        counts = Counts()
+
+        @cache
+        def seen(transform):
+            """Return the merged rows and their spread, of columns with a transform, or None."""
+            X = rows.X if transform is None else transform(rows.X)
+            merged = self._merged(rows._replace(X=X))
+            return merged, measure_spread(merged.X, merged.weight)
 
         def problem(choice):
+            merged, spread = seen(choice.transform)
             kernel = choice.resolve(spread)
             parameters = adapt_kernel(kernel, self.n_features_in_, refuse_white=NO_WHITE_NOISE)
             prior = choice.prior(parameters, spread)
             model = self._model(parameters.kernel, rows, merged, prior=prior, counts=counts)
             parameters = with_likelihood(parameters, model)
-            return Problem(merged, rows.places, spread, kernel, parameters, model, progress)
+            inputs = merged, rows.places, spread, kernel, parameters, model, progress
+            return Problem(*inputs, rows.X, choice.transform)
 
         rng = check_random_state(self.random_state) if rng is None else rng
-        decision = decide_main_effects(self, problem, rng)
+        decision = decide_kernel(self, problem, rng)
         return self._learn(problem(decision.choice), rng, decision)
 
     def _merged(self, rows):
@@ -347,7 +366,7 @@ class BaseSparseGP(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
     def _learn(self, problem, rng, decision):
         """Learn the hyperparameters and the points, set the attributes, and return the warnings.
 
-        `decision` is the `Decision` about main effects, with what has been learned already.
+        `decision` is the `Decision` about the kernel, with what has been learned already.
         """
         result, growth = decision.go_on(self, problem, rng)
         result = find_faster_function(self, problem, result, rng)
@@ -362,6 +381,12 @@ class BaseSparseGP(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
         best, counts = result.best, problem.model.counts
         self._store_kernel(best, problem.kernel)
         self._store_observation(best, problem.model)
+        self._transform = transform = problem.transform
+        n_columns = self.n_features_in_
+        self.log_scales_ = (
+            np.full(n_columns, np.inf) if transform is None else transform.scales(n_columns)
+        )
+        self.inducing_points_ = problem.untransformed(best.points)
         indices = best.points.indices
         self.inducing_indices_ = (
             None if indices is None else problem.places[problem.rows.first[indices]]
@@ -395,7 +420,6 @@ class BaseSparseGP(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
     def _store_posterior(self, evaluation, model, offset):
         """Set the attributes that depend on the posterior, which `truncate` sets again."""
         self._posterior = posterior = evaluation.posterior
-        self.inducing_points_ = posterior.Z
         self.jitter_ = evaluation.jitter
         self.lower_bound_ = evaluation.elbo + offset
         self.cost_per_row_ = float(posterior.residual_cost / model.total_weight)

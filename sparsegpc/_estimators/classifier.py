@@ -92,8 +92,10 @@ class SparseGPClassifier(ClassPredictions, BaseSparseGP):
         length scales stay about equal where the data say little, and differ where they say much.
         "free" means one for each column without a prior, and "common" one for all columns, in units
         of X. "auto" leaves an object as it is. For a kernel by name it means "tied" if at most 100
-        columns vary, or at most 1000 with five rows or more for each; otherwise "common". An object
-        must have the length scales that "tied", "free" or "common" demands.
+        columns vary, or at most 1000 with five rows or more for each. With fewer rows for each of
+        100 to 1000 columns, both "tied" and "common" are learned, and "tied" is chosen if it raises
+        the objective by more than log N nats; otherwise it means "common". An object must have the
+        length scales that "tied", "free" or "common" demands.
     main_effects : bool or "auto", default="auto"
         Whether to add :class:`sparsegpc.kernels.MainEffects`, a function of each column by itself,
         to a kernel by name. It often helps where columns have strong effects of their own, and
@@ -104,6 +106,14 @@ class SparseGPClassifier(ClassPredictions, BaseSparseGP):
         them, but at most 100 000. True goes on with main effects, whether they help or not. "auto"
         leaves them out if `kernel` is an object, if more than 100 columns vary, and with
         ``optimizer=None``. To a kernel of a single column there is nothing to add, even with True.
+    log_transform : bool or "auto", default="auto"
+        Whether the kernel sees logarithms of the large values of skewed columns. A value x becomes
+        arsinh((x - e) / c), where e is the end of the column with most rows and c, which suits the
+        rows best, is where the logarithm begins. "auto" learns from both and decides as for main
+        effects; it leaves the columns as they are if `kernel` is an object, and with
+        ``optimizer=None``. True transforms all columns that are skewed: those whose correlation
+        with their transform is below 0.95. All methods and attributes but ``kernel_`` are in the
+        user's columns. Models for each class see the columns as they are.
     likelihood : str or LabelLikelihood, default="auto"
         Distribution of the labels given f, and how the model approximates it. "auto" means
         "bernoulli-logit" for two classes and "softmax" for more.
@@ -258,6 +268,9 @@ class SparseGPClassifier(ClassPredictions, BaseSparseGP):
         not a row. [A list.]
     inducing_moved_ : bool
         Whether the points were moved from where they were chosen. [A list.]
+    log_scales_ : ndarray of shape (`n_features_in_`,)
+        Where the logarithm of each column begins, in its units; infinite for columns that the
+        kernel sees as they are. See `log_transform`.
     feature_relevance_ : ndarray of shape (`n_features_in_`,) or None
         Standard deviation of each column divided by its length scale. The larger it is, the more f
         depends on the column. It is of little use if the kernel has one length scale for all
@@ -392,6 +405,7 @@ class SparseGPClassifier(ClassPredictions, BaseSparseGP):
         *,
         length_scales="auto",
         main_effects="auto",
+        log_transform="auto",
         likelihood="auto",
         n_inducing=None,
         selector="auto",
@@ -418,6 +432,7 @@ class SparseGPClassifier(ClassPredictions, BaseSparseGP):
         self.kernel = kernel
         self.length_scales = length_scales
         self.main_effects = main_effects
+        self.log_transform = log_transform
         self.likelihood = likelihood
         self.n_inducing = n_inducing
         self.selector = selector
@@ -507,7 +522,7 @@ class SparseGPClassifier(ClassPredictions, BaseSparseGP):
         self.n_features_in_ = rows.X.shape[1]
         rng = check_random_state(self.random_state)
         if n_classes > 2 and not likelihood.takes_many_classes:
-            self._refuse_average(n_classes)
+            self._refuse_many_models(n_classes)
             return self._fit_one_vs_rest(rows, rng, context)
         if not hasattr(self, "classes_"):
             self.classes_, self.class_weight_ = np.arange(n_classes), np.ones(n_classes)
@@ -532,8 +547,14 @@ class SparseGPClassifier(ClassPredictions, BaseSparseGP):
         super()._store_posterior(evaluation, model, offset)
         keep_single_draw(self, evaluation.theta)
 
-    def _refuse_average(self, n_classes):
-        """Raise ValueError if a model for each class should average over hyperparameters."""
+    def _refuse_many_models(self, n_classes):
+        """Raise ValueError if a model for each class should do what only a single one can."""
+        if self.log_transform is True:
+            raise ValueError(
+                "log_transform=True needs a single model for all classes, got likelihood="
+                f"{self.likelihood!r}, which fits one for each of {n_classes} classes: choose "
+                "'softmax', or transform columns in a pipeline"
+            )
         if self.hyperparameters == "average":
             raise ValueError(
                 "hyperparameters='average' needs a single model for all classes, got likelihood="
@@ -554,8 +575,9 @@ class SparseGPClassifier(ClassPredictions, BaseSparseGP):
         self.estimators_ = estimators
         self._likelihood = OneVsRestLikelihood([model._likelihood for model in estimators])
         # Remove what an earlier fit of a single model has set.
-        for name in ("_theta", "_posterior", "_mixture"):
+        for name in ("_theta", "_posterior", "_mixture", "_transform"):
             vars(self).pop(name, None)
+        self.log_scales_ = np.full(self.n_features_in_, np.inf)
         self.kernel_ = CompoundKernel([model.kernel_ for model in estimators])
         for name in SUMMED:
             setattr(self, name, sum(getattr(model, name) for model in estimators))

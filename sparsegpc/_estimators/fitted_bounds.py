@@ -163,6 +163,7 @@ def truncated(estimator, n_points, *data):
         evaluation = part.solved(part.theta, estimator._posterior.truncated(n_points))
     smaller = copy(estimator)
     smaller._store_posterior(evaluation, part.model, part.offset)
+    smaller.inducing_points_ = estimator.inducing_points_[:n_points]
     smaller.converged_ = estimator.converged_ and evaluation.converged
     if estimator.inducing_indices_ is not None:
         smaller.inducing_indices_ = estimator.inducing_indices_[:n_points]

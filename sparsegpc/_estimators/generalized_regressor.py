@@ -27,6 +27,8 @@ class SparseGPGeneralizedRegressor(ResponsePredictions, BaseSparseGP):
         Whether the columns have length scales of their own, as in :class:`SparseGPRegressor`.
     main_effects : bool or "auto", default="auto"
         Whether to add a function of each column to the kernel, as in :class:`SparseGPRegressor`.
+    log_transform : bool or "auto", default="auto"
+        Whether to transform skewed columns, as in :class:`SparseGPRegressor`.
     likelihood : str or ResponseLikelihood, default="auto"
         Distribution of the targets given f, an instance or a name. "auto" is "weibull" if `fit`
         gets `event`; otherwise "negative-binomial" if all targets are whole numbers, and else
@@ -101,6 +103,9 @@ class SparseGPGeneralizedRegressor(ResponsePredictions, BaseSparseGP):
         not a row.
     inducing_moved_ : bool
         Whether the points were moved from where they were chosen.
+    log_scales_ : ndarray of shape (`n_features_in_`,)
+        Where the logarithm of each column begins, in its units; infinite for columns that the
+        kernel sees as they are. See `log_transform`.
     feature_relevance_ : ndarray of shape (`n_features_in_`,) or None
         Standard deviation of each column divided by its length scale.
     lower_bound_ : float
@@ -178,6 +183,7 @@ class SparseGPGeneralizedRegressor(ResponsePredictions, BaseSparseGP):
         *,
         length_scales="auto",
         main_effects="auto",
+        log_transform="auto",
         likelihood="auto",
         n_inducing=None,
         selector="auto",
@@ -201,6 +207,7 @@ class SparseGPGeneralizedRegressor(ResponsePredictions, BaseSparseGP):
         self.kernel = kernel
         self.length_scales = length_scales
         self.main_effects = main_effects
+        self.log_transform = log_transform
         self.likelihood = likelihood
         self.n_inducing = n_inducing
         self.selector = selector

@@ -47,6 +47,8 @@ def fit_one_vs_rest(template, rows, labels, seeds, *, previous, n_jobs, context=
         # Clones, so that the estimators share no object that a fit may change.
         parameters = clone(template).get_params(deep=False)
         parameters.update(class_weight=None, n_jobs=None, random_state=int(seed), callback=callback)
+        # All models predict from the same columns.
+        parameters.update(log_transform=False)
         estimator.set_params(**parameters)
         if names is not None:
             estimator.feature_names_in_ = names

@@ -1,5 +1,7 @@
 """The regressor."""
 
+from functools import cache
+
 import numpy as np
 from sklearn.base import _fit_context
 from sklearn.utils import check_random_state
@@ -78,8 +80,10 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
         length scales stay about equal where the data say little, and differ where they say much.
         "free" means one for each column without a prior, and "common" one for all columns, in units
         of X. "auto" leaves an object as it is. For a kernel by name it means "tied" if at most 100
-        columns vary, or at most 1000 with five rows or more for each; otherwise "common". An object
-        must have the length scales that "tied", "free" or "common" demands.
+        columns vary, or at most 1000 with five rows or more for each. With fewer rows for each of
+        100 to 1000 columns, both "tied" and "common" are learned, and "tied" is chosen if it raises
+        the objective by more than log N nats; otherwise it means "common". An object must have the
+        length scales that "tied", "free" or "common" demands.
     main_effects : bool or "auto", default="auto"
         Whether to add :class:`sparsegpc.kernels.MainEffects`, a function of each column by itself,
         to a kernel by name. It often helps where columns have strong effects of their own, and
@@ -90,6 +94,14 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
         them, but at most 100 000. True goes on with main effects, whether they help or not. "auto"
         leaves them out if `kernel` is an object, if more than 100 columns vary, and with
         ``optimizer=None``. To a kernel of a single column there is nothing to add, even with True.
+    log_transform : bool or "auto", default="auto"
+        Whether the kernel sees logarithms of the large values of skewed columns. A value x becomes
+        arsinh((x - e) / c), where e is the end of the column with most rows and c, which suits the
+        rows best, is where the logarithm begins. "auto" learns from both and decides as for main
+        effects; it leaves the columns as they are if `kernel` is an object, and with
+        ``optimizer=None``. True transforms all columns that are skewed: those whose correlation
+        with their transform is below 0.95. All methods and attributes but ``kernel_`` are in the
+        user's columns.
     noise : str or noise settings such as GPNoise, default="homoscedastic"
         Model of the noise. Gaussian noise has a variance that is the same for all rows,
         "homoscedastic"; or whose logarithm is a quadratic polynomial of the columns, "polynomial";
@@ -226,6 +238,9 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
         not a row.
     inducing_moved_ : bool
         Whether the points were moved from where they were chosen.
+    log_scales_ : ndarray of shape (`n_features_in_`,)
+        Where the logarithm of each column begins, in its units; infinite for columns that the
+        kernel sees as they are. See `log_transform`.
     feature_relevance_ : ndarray of shape (`n_features_in_`,) or None
         Standard deviation of each column divided by its length scale. The larger it is, the more f
         depends on the column. It is of little use if the kernel has one length scale for all
@@ -346,6 +361,7 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
         *,
         length_scales="auto",
         main_effects="auto",
+        log_transform="auto",
         noise=DEFAULT,
         n_inducing=None,
         selector="auto",
@@ -371,6 +387,7 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
         self.kernel = kernel
         self.length_scales = length_scales
         self.main_effects = main_effects
+        self.log_transform = log_transform
         self.noise = noise
         self.n_inducing = n_inducing
         self.selector = selector
@@ -642,31 +659,43 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
         """Fit to `Targets`, which are the user's rows `places`; return the warnings."""
         progress.offset = self._units_offset(1.0)
         rng = check_random_state(self.random_state)
-        merged = unique_rows(targets.X, targets.weight, is_sorted=True)
-        spread = measure_spread(merged.X, merged.weight)
         is_known = targets.noise_variance is not None
         given, noise = kernel_and_noise(self.kernel, self.noise, is_known)
         robust = noise is not None and noise.has_outliers
         variance = second_moments(targets.y, targets.weight, robust)
         options = {**self._model_options(KnownNoise()), "counts": Counts()}
 
+        @cache
+        def seen(transform):
+            """Return the targets, merged rows and spread of columns with a transform, or None."""
+            X = targets.X if transform is None else transform(targets.X)
+            merged = unique_rows(X, targets.weight, is_sorted=True)
+            return targets._replace(X=X), merged, measure_spread(merged.X, merged.weight)
+
         def problem(choice, plan):
+            transformed, merged, spread = seen(choice.transform)
             kernel = choice._replace(kernel=given).resolve(spread, variance)
             parameters = adapt_kernel(kernel, self.n_features_in_, refuse_white=WHITE_IN_PRODUCT)
-            rows = plan.rows_of(targets, merged)
+            rows = plan.rows_of(transformed, merged)
             parameters = parameters.rescaled_to(float(variance.mean()), rows.X)
             prior = choice.prior(parameters, spread)
-            model = plan.model(parameters.kernel, targets, rows, {**options, "prior": prior})
+            model = plan.model(parameters.kernel, transformed, rows, {**options, "prior": prior})
             extended = plan.extend(parameters, model)
-            return Problem(rows, places, spread, kernel, extended, model, progress)
+            inputs = rows, places, spread, kernel, extended, model, progress
+            return Problem(*inputs, targets.X, choice.transform)
+
+        def data(transform):
+            _, merged, spread = seen(transform)
+            return NoiseData(merged.X, spread, variance, column_names(self))
+
+        def plan_of(data):
+            return KnownPlan() if noise is None else noise._plan(data)
 
         # If the mean of f ranges over less than a tenth of the targets' deviation, f looks
         # constant.
         self._visible_range = 0.1 * float(np.sqrt(variance.mean()))
         self._target_variance = variance[targets.y.any(axis=1)]
-        data = NoiseData(merged.X, spread, variance, column_names(self))
-        plan = KnownPlan() if noise is None else noise._plan(data)
-        plan, decision, self.noise_bounds_ = decide_noise(self, plan, problem, data, rng)
+        plan, decision, self.noise_bounds_ = decide_noise(self, plan_of, problem, data, rng)
         if self.warm_start and hasattr(self, "kernel_"):
             self._check_same_noise(plan, len(variance))
             plan = plan.going_on(self._noise)

@@ -76,7 +76,7 @@ class RowSource:
                 "type first"
             )
         self.array, self.indices, self._ranges = array, indices, None
-        self._lock = Lock()
+        self._function, self._lock = None, Lock()
         self.shape = (shape[0] if indices is None else len(indices), *shape[1:])
 
     def __len__(self):
@@ -86,6 +86,10 @@ class RowSource:
         raise TypeError("rows that may not fit into memory are read by slices, never all at once")
 
     def __getitem__(self, key):
+        rows = self._rows_at(key)
+        return rows if self._function is None else self._function(rows)
+
+    def _rows_at(self, key):
         if isinstance(key, slice):
             start, stop, step = key.indices(len(self))
             if step == 1 and self.indices is None:
@@ -110,8 +114,20 @@ class RowSource:
             return self
         indices = np.asarray(indices)
         part = RowSource(self.array, indices if self.indices is None else self.indices[indices])
-        part._lock = self._lock
+        part._function, part._lock = self._function, self._lock
         return part
+
+    def mapped(self, function):
+        """Return a source of ``function(rows)``, without reading rows.
+
+        The function maps an array of rows (n, D) to another such array, each row by itself.
+        """
+        if hasattr(self.array, "__dask_graph__"):
+            whole = self.array.rechunk({1: -1}).astype(np.float64)
+            return RowSource(whole.map_blocks(function, dtype=np.float64), self.indices)
+        source = RowSource(self.array, self.indices)
+        source._function, source._lock = function, self._lock
+        return source
 
     def min(self, axis=0):
         """Return the least value of each column, shape (D,)."""

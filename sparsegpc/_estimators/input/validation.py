@@ -20,8 +20,19 @@ def validated_rows(estimator, X, y="no_validation", *, reset=True, **checks):
     """Validate rows and targets as scikit-learn's `validate_data` does; convert rows to float64.
 
     An X for which `gives_slices` is true becomes a `RowSource`, and is read by slices to check that
-    all values are finite. `checks` are arguments of `check_X_y`.
+    all values are finite. Without `reset`, the rows are transformed as those of the fit were.
+    `checks` are arguments of `check_X_y`.
     """
+    checked = _validated(estimator, X, y, reset, checks)
+    transform = None if reset else getattr(estimator, "_transform", None)
+    if transform is None:
+        return checked
+    if isinstance(checked, tuple):
+        return transform(checked[0]), checked[1]
+    return transform(checked)
+
+
+def _validated(estimator, X, y, reset, checks):
     refuse_masked(X, "X")
     if not isinstance(y, str):
         refuse_masked(y, "y")

@@ -136,6 +136,14 @@ def shorter_lengths(adapted, spread):
     return found
 
 
+def typical_log_lengths(adapted, spread):
+    """Return the logarithm of the typical distance for each length scale in theta, else 0, (P,)."""
+    found = np.zeros(len(adapted.theta))
+    lengths, typical = _typical_lengths(adapted, spread)
+    found[lengths] = np.log(typical)
+    return found
+
+
 def _typical_lengths(adapted, spread):
     """Return the indices of length scales in theta, and a typical value of each.
 

@@ -8,6 +8,7 @@ from sklearn.gaussian_process import kernels as sk
 from sklearn.utils._param_validation import StrOptions
 
 from sparsegpc._core.models.prior import ProductPrior, TyingPrior
+from sparsegpc._estimators.kernels.log_transform import LogTransform
 from sparsegpc._estimators.kernels.spread import joint_scale
 from sparsegpc.kernels import MainEffects
 
@@ -31,11 +32,16 @@ KERNEL_CONSTRAINTS = {
 
 
 class KernelChoice(NamedTuple):
-    """The parameters of an estimator that specify its kernel and the prior of its length scales."""
+    """The parameters of an estimator that specify its kernel and the prior of its length scales.
+
+    ``transform`` is the `LogTransform` of the columns that the kernel sees, None if it sees them
+    as they are.
+    """
 
     kernel: sk.Kernel | str | None
     length_scales: str = "auto"
     main_effects: bool | str = False
+    transform: LogTransform | None = None
 
     @classmethod
     def of(cls, estimator):
@@ -68,6 +74,11 @@ class KernelChoice(NamedTuple):
         if not self.main_effects or n_columns == 1:
             return kernel
         return kernel + self._effects(spread, start, box)
+
+    def may_be_tied(self, spread):
+        """Return whether length scales are common only because rows are few for so many columns."""
+        is_open = self.is_named and self.length_scales == "auto"
+        return is_open and spread.varies.sum() <= MOST_COLUMNS and not self._is_by_column(spread)
 
     def _is_by_column(self, spread):
         if len(spread.columns) == 1 or self.length_scales == "common":

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.linalg import LinAlgError
 
 from sparsegpc._core.learning.growing_subsets import FEWEST_ROWS
-from sparsegpc._estimators.learning.main_effects import Decision, decide_main_effects
+from sparsegpc._estimators.learning.comparison import Decision
+from sparsegpc._estimators.learning.kernel_choice import decide_kernel
 from sparsegpc._estimators.learning.search import evaluated_last, search
 from sparsegpc._estimators.noise.base import NoisePlan
 from sparsegpc._estimators.noise.homoscedastic import HomoscedasticNoise
@@ -26,51 +27,60 @@ class NoiseDecision(NamedTuple):
     bounds: dict | None = None
 
 
-def decide_noise(estimator, plan, problem_of, data, rng):
+def decide_noise(estimator, plan_of, problem_of, data_of, rng):
     """Return the `NoiseDecision` of a regressor.
 
     Parameters
     ----------
     estimator : SparseGPRegressor
-    plan : NoisePlan
-        With ``noise="auto"``, that of the noise to compare with homoscedastic noise.
+    plan_of : callable
+        ``plan_of(data)`` returns the `NoisePlan` for a `NoiseData`; with ``noise="auto"``, that of
+        the noise to compare with homoscedastic noise.
     problem_of : callable
         ``problem_of(choice, plan)`` returns the `Problem` for a `KernelChoice` and a plan.
-    data : NoiseData
+    data_of : callable
+        ``data_of(transform)`` returns the `NoiseData` of columns with a transform, or None.
     rng : RandomState
     """
-    is_auto = plan.varies and estimator.noise == AUTO
-    simple = HomoscedasticNoise()._plan(data) if plan.varies else plan
-    decision = decide_main_effects(estimator, lambda choice: problem_of(choice, simple), rng)
-    choice = decision.choice
-    if estimator.warm_start and hasattr(estimator, "kernel_"):
-        last = simple if is_auto and simple.is_like(estimator._plan) else plan
-        return NoiseDecision(last, Decision(choice))
+    data = data_of(None)
+    plan = plan_of(data)
     if not plan.varies:
+        decision = decide_kernel(estimator, lambda choice: problem_of(choice, plan), rng)
         return NoiseDecision(plan, decision)
+    is_auto, constant = estimator.noise == AUTO, HomoscedasticNoise()._plan(data)
+    decision = decide_kernel(estimator, lambda choice: problem_of(choice, constant), rng)
+    choice = decision.choice
+    data = data_of(choice.transform)
+    plan = plan_of(data)
+    if estimator.warm_start and hasattr(estimator, "kernel_"):
+        last = constant if is_auto and constant.is_like(estimator._plan) else plan
+        return NoiseDecision(last, Decision(choice))
     if estimator.optimizer is None:
-        return NoiseDecision(simple if is_auto else plan, decision)
-    constant = problem_of(choice, simple)
-    found = decision.go_on(estimator, constant, rng)
+        return NoiseDecision(constant if is_auto else plan, decision)
+    problem = problem_of(choice, constant)
+    found = decision.go_on(estimator, problem, rng)
     best = found.result.best
-    theta, log_noise = np.split(best.theta, [constant.model.kernel.n_params])
+    theta, log_noise = np.split(best.theta, [problem.model.kernel.n_params])
     plan = plan.starting_at(log_noise)
     starts = [np.append(theta, start) for start in plan.starts(data.spread)]
     # Subsets of many rows choose their own points.
-    first = best.points if len(constant.rows.X) < FEWEST_ROWS else None
+    first = best.points if len(problem.rows.X) < FEWEST_ROWS else None
     if not is_auto:
         return NoiseDecision(plan, Decision(choice, starts, first))
     if found.result.stopped:
-        return NoiseDecision(simple, Decision(choice, found=found))
+        return NoiseDecision(constant, Decision(choice, found=found))
     varying = problem_of(choice, plan)
     try:
         other = search(estimator, varying, rng, starts=starts, first=first)
     except LinAlgError:
         # Homoscedastic noise is usable.
-        return NoiseDecision(simple, Decision(choice, found=evaluated_last(found, constant)))
-    compared = [found.result.best.elbo, other.result.best.elbo]
-    bounds = dict(zip([DEFAULT, VARYING], np.add(compared, constant.offset).tolist(), strict=True))
-    if compared[1] - compared[0] > np.log(constant.model.total_weight):
+        return NoiseDecision(constant, Decision(choice, found=evaluated_last(found, problem)))
+    before, after = found.result.best.elbo, other.result.best.elbo
+    bounds = {
+        DEFAULT: float(before + problem.offset),
+        VARYING: float(after + problem.offset),
+    }
+    if after - before > np.log(problem.model.total_weight):
         return NoiseDecision(plan, Decision(choice, found=other), bounds)
-    found = evaluated_last(found, constant)
-    return NoiseDecision(simple, Decision(choice, found=found), bounds)
+    found = evaluated_last(found, problem)
+    return NoiseDecision(constant, Decision(choice, found=found), bounds)

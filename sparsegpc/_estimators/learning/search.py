@@ -24,6 +24,7 @@ from sparsegpc._core.learning.point_cost import keep_worthwhile_points
 from sparsegpc._core.learning.progress import Progress
 from sparsegpc._core.models.certification import gap_per_row
 from sparsegpc._core.models.model import SparseModel
+from sparsegpc._core.rows.sources import RowSource
 from sparsegpc._core.rows.unique_rows import UniqueRows, find_rows
 from sparsegpc._core.selection.selectors import FixedSelector, InducingPoints
 from sparsegpc._estimators.kernels.initialization import (
@@ -32,6 +33,7 @@ from sparsegpc._estimators.kernels.initialization import (
     start_values,
     weak_prior,
 )
+from sparsegpc._estimators.kernels.log_transform import LogTransform
 from sparsegpc._estimators.kernels.sklearn_kernels import AdaptedKernel, kernel_structure
 from sparsegpc._estimators.kernels.spread import Spread
 from sparsegpc._estimators.learning.inducing_points import AUTO, check_inducing_points, make_choice
@@ -45,7 +47,8 @@ class Problem(NamedTuple):
     ``rows`` are `UniqueRows`; ``places`` (N,) are the indices of the user's rows from which they
     are merged; ``spread`` holds their distances; ``kernel`` is scikit-learn's kernel of f;
     ``parameters`` is an `AdaptedKernel`, extended by the parameters of the likelihood; ``model`` is
-    the core's model; ``progress`` records the evaluations.
+    the core's model; ``progress`` records the evaluations. ``transform`` is the `LogTransform`
+    that the columns have in all of these, or None, and ``X`` (N, D) holds the rows without it.
     """
 
     rows: UniqueRows
@@ -55,11 +58,21 @@ class Problem(NamedTuple):
     parameters: AdaptedKernel
     model: SparseModel
     progress: Progress
+    X: np.ndarray | RowSource
+    transform: LogTransform | None
 
     @property
     def offset(self):
         """The constant that converts the model's bound to the user's units by addition, in nats."""
         return self.progress.offset * self.model.total_weight
+
+    def untransformed(self, points):
+        """Return the locations of `InducingPoints` in the user's columns, shape (M, D)."""
+        if self.transform is None:
+            return points.Z
+        if points.indices is None:
+            return self.transform.inverse(points.Z)
+        return self.X[self.rows.first[points.indices]]
 
 
 class Found(NamedTuple):
@@ -363,7 +376,7 @@ def point_selector(estimator, problem, rng, warm=False):
         return make_choice(selector, n_points, estimator.selection_tol, rows.X, rows.weight, rng)
     if not isinstance(selector, InducingPointSelector):
         points = check_inducing_points(selector, estimator.n_features_in_)
-        return FixedSelector(points)
+        return FixedSelector(points if problem.transform is None else problem.transform(points))
     selector._validate_params()
     for name in ("kernel", "weighting"):
         if getattr(selector, name) is not None:
@@ -418,7 +431,7 @@ def _free(kernel):
 
 def _last_points(estimator, choose, rows):
     """Return the points of the last fit, or None if the parameters do not allow them."""
-    points = estimator.inducing_points_
+    points = estimator._posterior.Z
     if choose.fixed or len(points) > choose.n_points or estimator.point_cost > 0.0:
         return None
     Z_noise = None if estimator._noise is None else estimator._noise.points

@@ -16,7 +16,8 @@ from sparsegpc import (
     StochasticSparseGPClassifier,
     StochasticSparseGPRegressor,
 )
-from sparsegpc._estimators.learning import main_effects as module
+from sparsegpc._estimators.learning import comparison as module
+from sparsegpc._estimators.learning import kernel_choice
 from sparsegpc.kernels import MainEffects
 from tests.core.helpers import central_difference
 
@@ -124,10 +125,10 @@ def test_effects_that_are_asked_for_lower_no_objective():
 
 @pytest.mark.parametrize(
     ("failures", "kept"),
-    [((1,), True), ((2,), True), ((3,), True), ((4,), True), ((1, 2, 3), False)],
+    [((1,), True), ((2,), True), ((3,), True), ((5,), True), ((1, 2, 3, 4), False)],
 )
 def test_a_search_that_fails_leaves_the_others(failures, kept, monkeypatch):
-    """From the fit without effects, from two sums of them, and from the best end."""
+    """From the fit without effects, from three sums of them, and from the best end."""
     fit_from, calls = module.fit_from, []
 
     def failing(*args, **options):
@@ -140,7 +141,7 @@ def test_a_search_that_fails_leaves_the_others(failures, kept, monkeypatch):
     X, _, y = additive()
     model = regressor().fit(X, y)
     assert has_effects(model) == kept
-    assert len(calls) == (4 if kept else 3)
+    assert len(calls) == (5 if kept else 4)
     if not kept:
         without = regressor(main_effects=False).fit(X, y)
         assert model.lower_bound_ == without.lower_bound_
@@ -366,12 +367,12 @@ def test_a_single_column_that_varies_has_no_effects(constant):
 
 
 def test_too_many_columns_have_no_effects(monkeypatch):
-    assert module.MOST_COLUMNS == 100
+    assert kernel_choice.MOST_COLUMNS == 100
     X, _, y = additive()
     X = np.column_stack([X, np.full(N, 3.0)])
-    monkeypatch.setattr(module, "MOST_COLUMNS", 5)
+    monkeypatch.setattr(kernel_choice, "MOST_COLUMNS", 5)
     assert has_effects(regressor().fit(X, y))
-    monkeypatch.setattr(module, "MOST_COLUMNS", 4)
+    monkeypatch.setattr(kernel_choice, "MOST_COLUMNS", 4)
     assert not has_effects(regressor().fit(X, y))
 
 

@@ -58,6 +58,44 @@ def test_a_season_of_counts_or_labels_beside_a_trend_is_found(seed):
         assert fitted.lower_bound_ > given.lower_bound_ - 2.0
 
 
+@pytest.mark.parametrize("cycles", [2, 6])
+def test_a_season_beside_a_trend_is_found_in_many_rows(cycles, rng):
+    """Growing subsets of many rows have too few points for it."""
+    X = rng.uniform(0.0, 10.0, (5001, 1))
+    f = 0.5 * X[:, 0] + 0.3 * np.sin(2.0 * np.pi * cycles * X[:, 0])
+    fitted = SparseGPRegressor().fit(X, f + 0.2 * rng.randn(5001))
+    assert np.sqrt(np.mean((fitted.predict(X) - f) ** 2)) < 0.06
+
+
+@pytest.mark.parametrize("n_others", [1, 2])
+def test_a_fast_season_beside_a_trend_in_one_of_several_columns_is_found(n_others, rng):
+    """Rows that are near in all columns are far apart for it, unlike rows near in this column."""
+    X = np.column_stack([rng.uniform(0.0, 10.0, 700), rng.randn(700, n_others)])
+    f = 0.5 * X[:, 0] + 0.3 * np.sin(12.0 * np.pi * X[:, 0]) + 0.3 * X[:, 1]
+    fitted = SparseGPRegressor().fit(X, f + 0.2 * rng.randn(700))
+    assert np.sqrt(np.mean((fitted.predict(X) - f) ** 2)) < 0.12
+
+
+def test_one_relevant_column_among_many_is_found_with_few_rows(rng):
+    X = rng.randn(300, 200)
+    y = np.sin(2.0 * X[:, 7]) + 0.2 * rng.randn(300)
+    fitted = SparseGPRegressor(warm_start=True).fit(X, y)
+    assert fitted.feature_relevance_.argmax() == 7
+    bound = fitted.lower_bound_
+    assert fitted.fit(X, y).lower_bound_ > bound - 0.5
+    X = rng.randn(300, 200)
+    assert r2_score(np.sin(2.0 * X[:, 7]), fitted.predict(X)) > 0.85
+
+
+def test_a_dense_function_of_many_columns_with_few_rows_has_one_length_scale(rng):
+    X = rng.randn(200, 120)
+    y = X.sum(axis=1) / 10.0 + 0.5 * rng.randn(200)
+    fitted = SparseGPRegressor().fit(X, y)
+    assert np.ndim(fitted.kernel_.k2.length_scale) == 0
+    again = fitted.set_params(warm_start=True).fit(X, y)
+    assert np.ndim(again.kernel_.k2.length_scale) == 0
+
+
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_a_cycle_in_one_column_beside_another_is_found(seed):
     """As a main effect whose length scale is a fiftieth of the column's range."""

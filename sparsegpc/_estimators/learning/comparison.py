@@ -1,0 +1,170 @@
+"""Comparison of models by the bound, on all rows or a part of them.
+
+Noisy data need many rows to show more than a smooth function, so of very many rows a larger part
+decides. What is added to a model has to raise the bound, with the prior of the hyperparameters, by
+more than log N. That is the penalty of the Bayesian information criterion for two parameters.
+"""
+
+from copy import copy
+from typing import NamedTuple
+
+import numpy as np
+from numpy.linalg import LinAlgError
+
+from sparsegpc._core.learning.fit import FitResult, result_of
+from sparsegpc._core.learning.fit_from import Climb, Limits, Start, fit_from
+from sparsegpc._core.selection.selectors import InducingPoints
+from sparsegpc._estimators.kernels.named_kernels import KernelChoice
+from sparsegpc._estimators.learning.search import (
+    Found,
+    Problem,
+    evaluated_last,
+    moves_points,
+    point_selector,
+    search,
+)
+from sparsegpc._estimators.messages.progress import print_line
+
+# FEW_ROWS decide or, if there are MANY_ROWS, a SHARE of them, but at most MOST_ROWS. With
+# ``n_inducing="auto"`` they have MOST_POINTS.
+FEW_ROWS, MANY_ROWS, SHARE, MOST_ROWS, MOST_POINTS = 2000, 100_000, 0.2, 100_000, 200
+# Where an addition helps, so many iterations show it by a gain of so many nats.
+FIRST_ITERATIONS, FIRST_GAIN = 12, 1.0
+
+
+class Decision(NamedTuple):
+    """A `KernelChoice` without "auto", and what was learned with this choice.
+
+    ``starts``, ``first`` and ``begun`` are the start values, the first points and the climb on a
+    part of the rows from which `search` goes on. ``found`` is what `search` returned, if that was
+    for all rows and nothing remains to be learned. Each is None if there is no such thing.
+    """
+
+    choice: KernelChoice
+    starts: list | None = None
+    first: InducingPoints | None = None
+    begun: Climb | None = None
+    found: Found | None = None
+
+    def go_on(self, estimator, problem, rng):
+        """Return what is `Found` for the `Problem` of this choice, if need be by a search."""
+        if self.found is not None:
+            return self.found
+        _, starts, first, begun, _ = self
+        warm = starts is None and estimator.warm_start and hasattr(estimator, "_theta")
+        return search(estimator, problem, rng, warm=warm, starts=starts, first=first, begun=begun)
+
+
+class Candidate(NamedTuple):
+    """A `KernelChoice`, its `Problem` for all rows and for those that decide, and the result."""
+
+    choice: KernelChoice
+    problem: Problem
+    part: Problem
+    result: FitResult
+
+    @classmethod
+    def of(cls, choice, problem_of):
+        """Return the candidate of a choice, which is not learned yet."""
+        problem = problem_of(choice)
+        return cls(choice, problem, _part(problem), None)
+
+    def learned(self, local_fit):
+        """Return the candidate with the result of a `LocalFit`."""
+        return self._replace(result=result_of(self.part.model, local_fit, self.part.progress))
+
+    def decision(self, estimator):
+        """Return the `Decision` for this candidate, with what is learned."""
+        leaves_out = moves_points(estimator) or estimator.n_restarts_optimizer
+        if self.part is self.problem and estimator.n_inducing != "auto" and not leaves_out:
+            found = evaluated_last(Found(self.result), self.problem)
+            return Decision(self.choice, found=found)
+        best, begun = self.result.best, None
+        # Points that are some of the rows of a part might not suit all rows.
+        first = best.points if self.part is self.problem else None
+        if len(self.part.model.weight) > FEW_ROWS and self.result.hessian is not None:
+            begun = Climb(best.theta, best, self.result.hessian)
+        return Decision(self.choice, [best.theta], first, begun)
+
+
+def simplified(estimator):
+    """Return a copy of an estimator for the fits that are compared."""
+    simple = copy(estimator)
+    simple.optimize_inducing, simple.n_restarts_optimizer = False, 0
+    if simple.n_inducing == "auto":
+        simple.n_inducing = min(MOST_POINTS, estimator.max_inducing)
+    return simple
+
+
+def _part(problem):
+    """Return the `Problem` of the rows that decide."""
+    n_rows = len(problem.model.weight)
+    n_rows = FEW_ROWS if n_rows < MANY_ROWS else min(int(SHARE * n_rows), MOST_ROWS)
+    model = problem.model.at_most(n_rows)
+    if model is problem.model:
+        return problem
+    rows = problem.rows._replace(X=model.X, weight=model.weight)
+    return problem._replace(model=model, rows=rows)
+
+
+def needed_gain(problem):
+    """Return by how much an addition to a model has to raise the objective, in nats."""
+    return max(np.log(problem.model.total_weight), FIRST_GAIN)
+
+
+def is_better(estimator, other, best, name):
+    """Return whether a `Candidate` raises the objective of the best one by enough.
+
+    Print the comparison if ``estimator.verbose`` is set; `name` states what is added.
+    """
+    gain = other.result.best.objective - best.result.best.objective
+    needed = needed_gain(best.part)
+    if estimator.verbose:
+        bound, without = (each.result.best.elbo + each.part.offset for each in (other, best))
+        text = (
+            f"{name}: {len(best.part.model.weight)} rows, bound {bound:.4f} with them, "
+            f"{without:.4f} without, gain with their prior {gain:.4f} of {needed:.4f} needed: "
+            f"{'kept' if gain > needed else 'left out'}"
+        )
+        print_line(estimator, text, best.part.progress.label)
+    return gain > needed
+
+
+def climb_from(estimator, problem, starts, needed, rng):
+    """Return the `LocalFit` of the best of several climbs, or None if all fail.
+
+    Each may end at a far lower maximum than another. After a few iterations the best one goes on if
+    its objective is above `needed`.
+
+    Parameters
+    ----------
+    estimator : BaseSparseGP
+    problem : Problem
+    starts : list of (Start, InducingPoints or None)
+        Starts, and the points with which to begin.
+    needed : float
+    rng : RandomState
+    """
+    selector, bounds = point_selector(estimator, problem, rng), problem.parameters.bounds
+    progress = problem.progress
+
+    def climb(start, limits, first=None, rival=-np.inf):
+        """Return the `LocalFit` from a start, or None if it fails."""
+        try:
+            return fit_from(problem.model, start, selector, bounds, limits, first, rival=rival)
+        except LinAlgError:
+            return None
+
+    limits = Limits(min(FIRST_ITERATIONS, estimator.max_iter), 0, progress)
+    found = None
+    for start, first in starts:
+        rival = needed if found is None else max(needed, found.best.objective)
+        other = climb(start, limits, first, rival)
+        found = max(filter(None, (found, other)), key=lambda fit: fit.best.objective, default=None)
+        if progress.stopped:
+            return found
+    if found is None or found.best.objective <= needed:
+        return found
+    start = Start(found.best.theta, found.best.states, found.hessian)
+    limits = Limits(estimator.max_iter, estimator.max_reselections, progress)
+    return climb(start, limits) or found

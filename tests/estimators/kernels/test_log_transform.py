@@ -1,0 +1,105 @@
+"""The logarithmic transform of skewed columns, against its definition and a plain grid search."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.stats import norm
+
+from sparsegpc._core.rows.sources import RowSource
+from sparsegpc._estimators.kernels.log_transform import SHARES, LogTransform, find_log_transform
+
+
+def skewed_and_other_columns(rng, n=400):
+    """Return rows with the skewed columns 0 and 2; the others are not skewed."""
+    return np.column_stack(
+        [
+            rng.lognormal(size=n),
+            rng.randn(n),
+            5.0 - rng.lognormal(sigma=2.0, size=n),
+            rng.uniform(size=n),
+            rng.randint(2, size=n),
+            np.full(n, 3.0),
+        ]
+    )
+
+
+def test_only_skewed_columns_are_transformed(rng):
+    X = skewed_and_other_columns(rng)
+    transform = find_log_transform(X, np.ones(len(X)))
+    scales = transform.scales(X.shape[1])
+    assert_array_equal(np.isfinite(scales), [True, False, True, False, False, False])
+    Z = transform(X)
+    assert_array_equal(Z[:, [1, 3, 4, 5]], X[:, [1, 3, 4, 5]])
+    for k, end in ((0, X[:, 0].min()), (2, X[:, 2].max())):
+        z = np.arcsinh((X[:, k] - end) / scales[k])
+        assert_allclose(Z[:, k], z * X[:, k].std() / z.std())
+    # The transform keeps the order of the rows, and makes the columns more symmetric.
+    for k in (0, 2):
+        assert_array_equal(np.argsort(Z[:, k]), np.argsort(X[:, k]))
+        skews = [np.mean(((x - x.mean()) / x.std()) ** 3) for x in (X[:, k], Z[:, k])]
+        assert abs(skews[1]) < 0.25 * abs(skews[0])
+
+
+def test_nothing_is_transformed_if_no_column_is_skewed(rng):
+    X = skewed_and_other_columns(rng)[:, [1, 3, 4, 5]]
+    assert find_log_transform(X, np.ones(len(X))) is None
+
+
+def best_by_density(x):
+    """Return the end and the scale with the highest density of a Gaussian transformed column."""
+    found = []
+    for end in (x.min(), x.max()):
+        for scale in np.quantile(np.abs(x - end), SHARES, method="inverted_cdf"):
+            z = np.arcsinh((x - end) / scale)
+            slope = 1.0 / np.hypot(x - end, scale)
+            found.append((np.sum(norm.logpdf(z, z.mean(), z.std()) + np.log(slope)), end, scale))
+    return max(found)[1:]
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_end_and_scale_maximise_the_gaussian_likelihood(sign, rng):
+    x = sign * rng.lognormal(sigma=1.2, size=500)
+    end, scale = best_by_density(x)
+    transform = find_log_transform(x[:, None], np.ones(500))
+    assert_allclose(transform.scales(1), [scale])
+    z = np.arcsinh((x - end) / scale)
+    assert_allclose(transform(x[:, None])[:, 0], z * x.std() / z.std())
+
+
+@given(st.integers(0, 2**31), st.floats(1e-3, 1e3), st.floats(-1e3, 1e3))
+def test_it_does_not_depend_on_units_or_on_the_order_of_rows(seed, unit, origin):
+    rng = np.random.RandomState(seed)
+    X, order = rng.lognormal(sigma=1.5, size=(60, 1)), rng.permutation(60)
+    first, other = (find_log_transform(rows, np.ones(60)) for rows in (X, origin + unit * X[order]))
+    assert_allclose(other(origin + unit * X), unit * first(X), rtol=1e-6, atol=1e-6 * unit)
+
+
+@given(st.integers(0, 2**31))
+def test_weights_count_copies_of_rows(seed):
+    rng = np.random.RandomState(seed)
+    X, weight = rng.lognormal(sigma=1.5, size=(40, 2)), rng.randint(1, 5, size=40)
+    first = find_log_transform(X, weight.astype(float))
+    other = find_log_transform(np.repeat(X, weight, axis=0), np.ones(weight.sum()))
+    assert_array_equal(first.scales(2), other.scales(2))
+
+
+@given(st.integers(0, 2**31))
+def test_the_inverse_returns_the_rows(seed):
+    rng = np.random.RandomState(seed)
+    X = 10.0 * rng.standard_cauchy(size=(20, 3))
+    scales, factors = rng.uniform(0.1, 10.0, (2, 2))
+    transform = LogTransform(np.array([0, 2]), rng.randn(2), scales, factors)
+    Z = transform(X)
+    assert_allclose(transform.inverse(Z), X, rtol=1e-9, atol=1e-9)
+    assert_array_equal(Z[:, 1], X[:, 1])
+
+
+def test_rows_of_a_source_are_transformed_as_they_are_read(rng):
+    X = skewed_and_other_columns(rng)
+    transform = find_log_transform(RowSource(X), np.ones(len(X)))
+    source = transform(RowSource(X))
+    assert isinstance(source, RowSource)
+    assert_array_equal(source[10:50], transform(X)[10:50])
+    assert_array_equal(source.subset(np.arange(5, 90))[np.array([3, 7])], transform(X)[[8, 12]])
