@@ -145,6 +145,7 @@ def _worth(part, alpha, m):
 def with_cost(model, cost, X, y):
     """Return the model with points removed at a cost, with its hyperparameters."""
     options = {"optimizer": None, "selector": model.inducing_points_, "point_cost": cost}
+    options["log_transform"] = bool(np.isfinite(model.log_scales_).any())
     if isinstance(model, SparseGPRegressor):
         options["noise"] = HomoscedasticNoise(model.noise_variance_, "fixed")
     parameters = {"bound": model.bound, **options}

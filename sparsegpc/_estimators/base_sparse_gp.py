@@ -101,12 +101,13 @@ class BaseSparseGP(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
         Whether to maximise the bound over the locations of the points in the end. "auto" does so if
         they are too few, and their number and their kind are left to the fit.
     warm_start : bool, default=False
-        Start from the hyperparameters and the points of the last fit.
+        Start from the hyperparameters and the points of the last fit, with its transform of the
+        columns.
     random_state : int, RandomState instance or None, default=0
         Seed for random selectors and restarts.
     verbose : int, default=0
-        1 prints a line for each choice of points, and one for the comparison of main effects; 2
-        also prints a line for each evaluation of the bound.
+        1 prints a line for each choice of points, and one for each comparison of kernels; 2 also
+        prints a line for each evaluation of the bound.
     callback : callable or None, default=None
         Called after each evaluation of the bound.
 
@@ -124,8 +125,8 @@ class BaseSparseGP(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
     inducing_moved_ : bool
         Whether the points were moved from where they were chosen.
     log_scales_ : ndarray of shape (`n_features_in_`,)
-        Where the logarithm of each column begins, in its units; infinite for columns that the
-        kernel sees as they are. See `log_transform`.
+        Distance from the end of each column beyond which the kernel sees about a logarithm, in
+        units of the column; infinite for columns that it sees as they are. See `log_transform`.
     feature_relevance_ : ndarray of shape (`n_features_in_`,) or None
         Standard deviation of each column divided by its length scale.
     lower_bound_ : float
@@ -322,21 +323,29 @@ class BaseSparseGP(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
         counts = Counts()
 
         @cache
-        def seen(transform):
+        def rows_with(transform):
             """Return the merged rows and their spread, of columns with a transform, or None."""
             X = rows.X if transform is None else transform(rows.X)
             merged = self._merged(rows._replace(X=X))
             return merged, measure_spread(merged.X, merged.weight)
 
         def problem(choice):
-            merged, spread = seen(choice.transform)
+            merged, spread = rows_with(choice.transform)
             kernel = choice.resolve(spread)
             parameters = adapt_kernel(kernel, self.n_features_in_, refuse_white=NO_WHITE_NOISE)
             prior = choice.prior(parameters, spread)
             model = self._model(parameters.kernel, rows, merged, prior=prior, counts=counts)
-            parameters = with_likelihood(parameters, model)
-            inputs = merged, rows.places, spread, kernel, parameters, model, progress
-            return Problem(*inputs, rows.X, choice.transform)
+            return Problem(
+                rows=merged,
+                places=rows.places,
+                spread=spread,
+                kernel=kernel,
+                parameters=with_likelihood(parameters, model),
+                model=model,
+                progress=progress,
+                transform=choice.transform,
+                untransformed_X=rows.X,
+            )
 
         rng = check_random_state(self.random_state) if rng is None else rng
         decision = decide_kernel(self, problem, rng)

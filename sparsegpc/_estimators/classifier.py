@@ -107,13 +107,14 @@ class SparseGPClassifier(ClassPredictions, BaseSparseGP):
         leaves them out if `kernel` is an object, if more than 100 columns vary, and with
         ``optimizer=None``. To a kernel of a single column there is nothing to add, even with True.
     log_transform : bool or "auto", default="auto"
-        Whether the kernel sees logarithms of the large values of skewed columns. A value x becomes
-        arsinh((x - e) / c), where e is the end of the column with most rows and c, which suits the
-        rows best, is where the logarithm begins. "auto" learns from both and decides as for main
-        effects; it leaves the columns as they are if `kernel` is an object, and with
-        ``optimizer=None``. True transforms all columns that are skewed: those whose correlation
-        with their transform is below 0.95. All methods and attributes but ``kernel_`` are in the
-        user's columns. Models for each class see the columns as they are.
+        Whether the kernel sees logarithms of skewed columns: a value x becomes a multiple of
+        arsinh((x - e) / c), where e is the least value of the column or, if the tail is on the
+        other side, the largest. Beyond a distance of c from e this is about a logarithm. "auto"
+        learns from both and decides as for main effects; it leaves the columns as they are if
+        `kernel` is an object, and with ``optimizer=None``. True transforms all columns that are
+        skewed, those whose correlation with their transform is below 0.95. All methods take rows as
+        they are; only ``kernel_`` and ``feature_relevance_`` refer to the transformed columns.
+        With one model for each class, the kernels see the columns as they are.
     likelihood : str or LabelLikelihood, default="auto"
         Distribution of the labels given f, and how the model approximates it. "auto" means
         "bernoulli-logit" for two classes and "softmax" for more.
@@ -221,7 +222,8 @@ class SparseGPClassifier(ClassPredictions, BaseSparseGP):
     warm_start : bool, default=False
         Start from the hyperparameters of the last fit, and from its inducing points if `selector`
         does not fix the points and there are at most `n_inducing` of them. The kernel may have
-        other values and bounds than in the last fit, but must have the same structure. A fit starts
+        other values and bounds than in the last fit, but must have the same structure. Columns stay
+        transformed, or not, as in the last fit. A fit starts
         afresh if the last one had a single model and this one has one per class, or the reverse.
     n_jobs : int or None, default=None
         Number of joblib's processes or threads when there is one model per class; they share the
@@ -230,8 +232,8 @@ class SparseGPClassifier(ClassPredictions, BaseSparseGP):
         Seed for the selectors "auto", "rpcholesky", "kmeans" and "uniform", and for restarts. An
         integer gives the same model in every call; None gives different draws.
     verbose : int, default=0
-        1 prints a line for each choice of points, and one for the comparison of main effects; 2
-        also prints a line for each evaluation of the bound.
+        1 prints a line for each choice of points, and one for each comparison of kernels; 2 also
+        prints a line for each evaluation of the bound.
     callback : callable or None, default=None
         Called after each evaluation of the bound with a named tuple, which holds ``iteration``, the
         number of the evaluation; ``choice``, ``n_samples``, ``n_inducing``, ``lower_bound`` and
@@ -269,8 +271,8 @@ class SparseGPClassifier(ClassPredictions, BaseSparseGP):
     inducing_moved_ : bool
         Whether the points were moved from where they were chosen. [A list.]
     log_scales_ : ndarray of shape (`n_features_in_`,)
-        Where the logarithm of each column begins, in its units; infinite for columns that the
-        kernel sees as they are. See `log_transform`.
+        Distance from the end of each column beyond which the kernel sees about a logarithm, in
+        units of the column; infinite for columns that it sees as they are. See `log_transform`.
     feature_relevance_ : ndarray of shape (`n_features_in_`,) or None
         Standard deviation of each column divided by its length scale. The larger it is, the more f
         depends on the column. It is of little use if the kernel has one length scale for all
@@ -549,7 +551,7 @@ class SparseGPClassifier(ClassPredictions, BaseSparseGP):
 
     def _refuse_many_models(self, n_classes):
         """Raise ValueError if a model for each class should do what only a single one can."""
-        if self.log_transform is True:
+        if self.log_transform != "auto" and self.log_transform:
             raise ValueError(
                 "log_transform=True needs a single model for all classes, got likelihood="
                 f"{self.likelihood!r}, which fits one for each of {n_classes} classes: choose "

@@ -82,8 +82,8 @@ class SparseGPGeneralizedRegressor(ResponsePredictions, BaseSparseGP):
     random_state : int, RandomState instance or None, default=0
         Seed for random selectors and restarts.
     verbose : int, default=0
-        1 prints a line for each choice of points, and one for the comparison of main effects; 2
-        also prints a line for each evaluation of the bound.
+        1 prints a line for each choice of points, and one for each comparison of kernels; 2 also
+        prints a line for each evaluation of the bound.
     callback : callable or None, default=None
         Called after each evaluation of the bound.
 
@@ -104,8 +104,8 @@ class SparseGPGeneralizedRegressor(ResponsePredictions, BaseSparseGP):
     inducing_moved_ : bool
         Whether the points were moved from where they were chosen.
     log_scales_ : ndarray of shape (`n_features_in_`,)
-        Where the logarithm of each column begins, in its units; infinite for columns that the
-        kernel sees as they are. See `log_transform`.
+        Distance from the end of each column beyond which the kernel sees about a logarithm, in
+        units of the column; infinite for columns that it sees as they are. See `log_transform`.
     feature_relevance_ : ndarray of shape (`n_features_in_`,) or None
         Standard deviation of each column divided by its length scale.
     lower_bound_ : float

@@ -95,13 +95,13 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
         leaves them out if `kernel` is an object, if more than 100 columns vary, and with
         ``optimizer=None``. To a kernel of a single column there is nothing to add, even with True.
     log_transform : bool or "auto", default="auto"
-        Whether the kernel sees logarithms of the large values of skewed columns. A value x becomes
-        arsinh((x - e) / c), where e is the end of the column with most rows and c, which suits the
-        rows best, is where the logarithm begins. "auto" learns from both and decides as for main
-        effects; it leaves the columns as they are if `kernel` is an object, and with
-        ``optimizer=None``. True transforms all columns that are skewed: those whose correlation
-        with their transform is below 0.95. All methods and attributes but ``kernel_`` are in the
-        user's columns.
+        Whether the kernel sees logarithms of skewed columns: a value x becomes a multiple of
+        arsinh((x - e) / c), where e is the least value of the column or, if the tail is on the
+        other side, the largest. Beyond a distance of c from e this is about a logarithm. "auto"
+        learns from both and decides as for main effects; it leaves the columns as they are if
+        `kernel` is an object, and with ``optimizer=None``. True transforms all columns that are
+        skewed, those whose correlation with their transform is below 0.95. All methods take rows as
+        they are; only ``kernel_`` and ``feature_relevance_`` refer to the transformed columns.
     noise : str or noise settings such as GPNoise, default="homoscedastic"
         Model of the noise. Gaussian noise has a variance that is the same for all rows,
         "homoscedastic"; or whose logarithm is a quadratic polynomial of the columns, "polynomial";
@@ -194,15 +194,16 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
     warm_start : bool, default=False
         Start from the hyperparameters of the last fit, and from its inducing points if `selector`
         does not fix the points and there are at most `n_inducing` of them. The kernel may have
-        other values and bounds than in the last fit, but must have the same structure. With
+        other values and bounds than in the last fit, but must have the same structure. Columns stay
+        transformed, or not, as in the last fit. With
         ``noise="auto"`` the kind of noise stays that of the last fit.
     random_state : int, RandomState instance or None, default=0
         Seed for the selectors "auto", "rpcholesky", "kmeans" and "uniform", and for restarts. An
         integer gives the same model in every call; None gives different draws. The selector "hgv"
         is deterministic, but with low noise and few points it places them at outliers.
     verbose : int, default=0
-        1 prints a line for each choice of points, and one for the comparison of main effects; 2
-        also prints a line for each evaluation of the bound.
+        1 prints a line for each choice of points, and one for each comparison of kernels; 2 also
+        prints a line for each evaluation of the bound.
     callback : callable or None, default=None
         Called after each evaluation of the bound with a named tuple, which holds ``iteration``, the
         number of the evaluation; ``choice``, ``n_samples``, ``n_inducing``, ``lower_bound`` and
@@ -239,8 +240,8 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
     inducing_moved_ : bool
         Whether the points were moved from where they were chosen.
     log_scales_ : ndarray of shape (`n_features_in_`,)
-        Where the logarithm of each column begins, in its units; infinite for columns that the
-        kernel sees as they are. See `log_transform`.
+        Distance from the end of each column beyond which the kernel sees about a logarithm, in
+        units of the column; infinite for columns that it sees as they are. See `log_transform`.
     feature_relevance_ : ndarray of shape (`n_features_in_`,) or None
         Standard deviation of each column divided by its length scale. The larger it is, the more f
         depends on the column. It is of little use if the kernel has one length scale for all
@@ -666,14 +667,15 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
         options = {**self._model_options(KnownNoise()), "counts": Counts()}
 
         @cache
-        def seen(transform):
+        def rows_with(transform):
             """Return the targets, merged rows and spread of columns with a transform, or None."""
             X = targets.X if transform is None else transform(targets.X)
-            merged = unique_rows(X, targets.weight, is_sorted=True)
+            # Rounding may make transformed rows equal.
+            merged = unique_rows(X, targets.weight, is_sorted=transform is None)
             return targets._replace(X=X), merged, measure_spread(merged.X, merged.weight)
 
         def problem(choice, plan):
-            transformed, merged, spread = seen(choice.transform)
+            transformed, merged, spread = rows_with(choice.transform)
             kernel = choice._replace(kernel=given).resolve(spread, variance)
             parameters = adapt_kernel(kernel, self.n_features_in_, refuse_white=WHITE_IN_PRODUCT)
             rows = plan.rows_of(transformed, merged)
@@ -681,11 +683,20 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
             prior = choice.prior(parameters, spread)
             model = plan.model(parameters.kernel, transformed, rows, {**options, "prior": prior})
             extended = plan.extend(parameters, model)
-            inputs = rows, places, spread, kernel, extended, model, progress
-            return Problem(*inputs, targets.X, choice.transform)
+            return Problem(
+                rows=rows,
+                places=places,
+                spread=spread,
+                kernel=kernel,
+                parameters=extended,
+                model=model,
+                progress=progress,
+                transform=choice.transform,
+                untransformed_X=targets.X,
+            )
 
         def data(transform):
-            _, merged, spread = seen(transform)
+            _, merged, spread = rows_with(transform)
             return NoiseData(merged.X, spread, variance, column_names(self))
 
         def plan_of(data):

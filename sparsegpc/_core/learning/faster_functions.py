@@ -78,16 +78,15 @@ def _found_in_part(model, result, starts, selector, bounds, limits):
 
     The list that holds it is empty if the search from the hyperparameters of `result` is the best.
     """
-    part, best = model.at_most(PART_ROWS), None
-    for theta in (result.best.theta, *starts):
+    part, best, winner = model.at_most(PART_ROWS), None, 0
+    for k, theta in enumerate((result.best.theta, *starts)):
         rival = -np.inf if best is None else best.objective
         try:
             climb = climb_further(part, Climb(theta), selector, bounds, limits, rival)
         except LinAlgError:
             continue
         if climb.objective > rival:
-            best = climb
+            best, winner = climb, k
         if limits.progress.stopped:
             return []
-    is_new = best is not None and best.theta is not result.best.theta
-    return [best.continued_on(model)] if is_new else []
+    return [best.continued_on(model)] if winner > 0 else []

@@ -57,15 +57,17 @@ def similar_distances(model, evaluation):
     It is where the correlation of the deviations, in the order of the column, falls below half of
     that of successive rows, and infinite if these have no significant correlation. A fast function
     of a single column shows in this way, although rows that are near in all columns may be far
-    apart for it. Cost O(n D log n) for at most `CHOSEN_ROWS` rows.
+    apart for it. Rows with equal values are in random order, as otherwise they would be near in
+    other columns, too. Cost O(n D log n) for at most `CHOSEN_ROWS` rows.
     """
     chosen = spaced_rows(model.weight, CHOSEN_ROWS)
     X = take_rows(model.X, chosen, memory=np.inf)
     deviations = _deviations(evaluation, X, chosen)
     square = max(float((deviations**2).sum()), TINY)
     found = np.full(X.shape[1], np.inf)
+    shuffled = np.random.RandomState(0).permutation(len(X))
     for k, x in enumerate(X.T):
-        order = np.argsort(x, kind="stable")
+        order = np.lexsort((shuffled, x))
         x, sorted_deviations = x[order], deviations[:, order]
         lag, first = 1, None
         while lag < len(x):

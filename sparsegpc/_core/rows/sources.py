@@ -125,6 +125,8 @@ class RowSource:
         if hasattr(self.array, "__dask_graph__"):
             whole = self.array.rechunk({1: -1}).astype(np.float64)
             return RowSource(whole.map_blocks(function, dtype=np.float64), self.indices)
+        if self._function is not None:
+            raise ValueError("rows that are mapped cannot be mapped again")
         source = RowSource(self.array, self.indices)
         source._function, source._lock = function, self._lock
         return source

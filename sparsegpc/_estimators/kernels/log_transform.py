@@ -2,11 +2,11 @@ r"""The logarithmic transform of skewed columns.
 
 Kernels with one length scale for a column take equal differences for equally important anywhere in
 it. In a skewed column most rows are close together and a few are far away. The inverse hyperbolic
-sine :math:`z = a \operatorname{arsinh}((x - e) / c)`, where e is the end of the column with most
-rows, is linear where x is within c of that end, and the logarithm of the distance from it further
-away. Unlike a logarithm it takes any value. Unlike most powers it neither saturates nor explodes,
-so predictions far from all rows stay uncertain. The factor a keeps the standard deviation of the
-column, so that a common length scale suits it as before.
+sine :math:`z = a \operatorname{arsinh}((x - e) / c)`, where e is the least value of the column or,
+if the tail is on the other side, the largest, is linear within a distance of c from e and about
+logarithmic beyond. Unlike a logarithm it takes any value, and unlike negative powers it does not
+saturate, so predictions far from all rows stay uncertain. The factor a keeps the standard deviation
+of the column, so that a common length scale suits it as before.
 """
 
 import numpy as np
@@ -19,6 +19,8 @@ MOST_ROWS = 2000
 SHARES = (0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 0.95)
 # A column is skewed if the correlation with its transform is below this.
 NEARLY_LINEAR = 0.95
+# Whatever is further away is equally far, rather than infinitely.
+LARGEST_DISTANCE = 1e300
 
 
 class LogTransform:
@@ -40,7 +42,9 @@ class LogTransform:
         if isinstance(X, RowSource):
             return X.mapped(self)
         X = X.copy()
-        distance = (X[:, self._columns] - self._ends) / self._scales
+        with np.errstate(over="ignore"):
+            distance = (X[:, self._columns] - self._ends) / self._scales
+        distance = np.clip(distance, -LARGEST_DISTANCE, LARGEST_DISTANCE)
         X[:, self._columns] = self._factors * np.arcsinh(distance)
         return X
 
@@ -58,16 +62,17 @@ class LogTransform:
         return found
 
 
-def find_log_transform(X, weight):
+def find_log_transform(X, weight, varies):
     """Return the `LogTransform` of the skewed columns of rows `X` (N, D), None if none is skewed.
 
     The end and the scale of a column maximise the likelihood of a Gaussian transformed column, with
-    `weight` (N,). The cost is that of about twenty passes over at most `MOST_ROWS` rows.
+    `weight` (N,). `varies` (D,) marks the columns that vary. The cost is that of about twenty
+    passes over at most `MOST_ROWS` rows.
     """
     few = spaced_rows(X, MOST_ROWS)
     X, share = X[few], weight[few] / weight[few].sum()
     skewed = []
-    for k in np.flatnonzero(X.max(axis=0) > X.min(axis=0)):
+    for k in np.flatnonzero(varies & (X.max(axis=0) > X.min(axis=0))):
         order = np.argsort(X[:, k], kind="stable")
         end, scale, factor, correlation = _most_gaussian(X[order, k], share[order])
         if correlation < NEARLY_LINEAR:
@@ -80,23 +85,22 @@ def _most_gaussian(x, share):
 
     `x` (n,) is sorted; `share` (n,) holds weights whose sum is 1.
     """
-    best = -np.inf, 0.0, np.inf, 1.0, 1.0
+    best, size = (-np.inf, 0.0, np.inf, 1.0, 1.0), x[-1] - x[0]
     for end, weights, distances in (
-        (x[0], share, x - x[0]),
-        (x[-1], share[::-1], (x[-1] - x)[::-1]),
+        (x[0], share, (x - x[0]) / size),
+        (x[-1], share[::-1], ((x[-1] - x) / size)[::-1]),
     ):
         # Rounding must not put off a share that is reached.
         reached = np.searchsorted(np.cumsum(weights), np.multiply(SHARES, 1.0 - 1e-12))
         for scale in np.unique(distances[reached]):
             if scale > 0.0:
-                z = np.arcsinh((x - end) / scale)
-                # The logarithm of the derivative of z.
-                slope = -0.5 * np.log(((x - end) / scale) ** 2 + 1.0) - np.log(scale)
-                x_deviates, z_deviates = x - share @ x, z - share @ z
-                variance = share @ z_deviates**2
-                likelihood = share @ slope - 0.5 * np.log(variance)
+                z = np.arcsinh(distances / scale)
+                log_slope = -np.log(np.hypot(distances, scale))
+                x_deviation, z_deviation = (v - weights @ v for v in (distances, z))
+                variance = weights @ z_deviation**2
+                likelihood = weights @ log_slope - 0.5 * np.log(variance)
                 if likelihood > best[0]:
-                    factor = np.sqrt(share @ x_deviates**2 / variance)
-                    correlation = (share @ (x_deviates * z_deviates)) / (factor * variance)
-                    best = likelihood, end, scale, factor, correlation
+                    factor = np.sqrt(weights @ x_deviation**2 / variance)
+                    correlation = (weights @ (x_deviation * z_deviation)) / (factor * variance)
+                    best = likelihood, end, scale * size, factor * size, correlation
     return best[1:]

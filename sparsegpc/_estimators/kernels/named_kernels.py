@@ -19,7 +19,8 @@ SMOOTHNESS = {"rbf": np.inf, "matern12": 0.5, "matern32": 1.5, "matern52": 2.5}
 VARIANCE_BOUNDS, EFFECT_VARIANCE_BOUNDS = (1e-4, 1e9), (1e-10, 1e9)
 LENGTH_SCALE_RANGE = (1e-3, 1e4)
 # Kernels by name have a length scale for each column if at most FEW_COLUMNS vary. More of them need
-# ROWS_PER_COLUMN times as many rows, and with more than MOST_COLUMNS it would take too long.
+# ROWS_PER_COLUMN times as many rows, or the bound decides; more than MOST_COLUMNS would take too
+# long.
 FEW_COLUMNS, MOST_COLUMNS, ROWS_PER_COLUMN = 100, 1000, 5
 # At the start, the variance of all main effects together is this fraction of that of the rest, and
 # their length scales are this fraction of the columns' deviations.

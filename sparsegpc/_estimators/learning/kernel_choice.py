@@ -1,18 +1,19 @@
 """Choose the kernel by name and the columns that it sees, and learn the model on the way."""
 
 import numpy as np
+from numpy.linalg import LinAlgError
 
 from sparsegpc._estimators.kernels.log_transform import find_log_transform
 from sparsegpc._estimators.kernels.named_kernels import KernelChoice
 from sparsegpc._estimators.kernels.sklearn_kernels import walk
 from sparsegpc._estimators.learning.comparison import Candidate, Decision, is_better, simplified
-from sparsegpc._estimators.learning.main_effects import MOST_COLUMNS, with_main_effects
-from sparsegpc._estimators.learning.search import learns, search
+from sparsegpc._estimators.learning.main_effects import MOST_EFFECTS, with_main_effects
+from sparsegpc._estimators.learning.search import check_same_columns, learns, search
 from sparsegpc._estimators.learning.skewed_columns import with_transform
 from sparsegpc.kernels import MainEffects
 
 
-def decide_kernel(estimator, problem_of, rng):
+def decide_kernel(estimator, problem_of, rng, sees_logarithms=True):
     """Return the `Decision` about the kernel by name of an estimator and the columns that it sees.
 
     Each addition that may help is tried in turn, and stays if the bound asks for it. Kernels that
@@ -25,37 +26,41 @@ def decide_kernel(estimator, problem_of, rng):
     problem_of : callable
         ``problem_of(choice)`` returns the `Problem` for a `KernelChoice`.
     rng : RandomState
+    sees_logarithms : bool
+        Whether columns may be transformed where the user does not demand it.
     """
     choice = KernelChoice.of(estimator)
-    is_open = choice.main_effects == "auto"
-    effects = not is_open and choice.main_effects
-    simple = choice._replace(main_effects=False)
+    demands_effects = choice.main_effects != "auto" and bool(choice.main_effects)
+    demands_transform = estimator.log_transform != "auto" and bool(estimator.log_transform)
     if estimator.warm_start and hasattr(estimator, "_theta"):
-        return Decision(_last_choice(estimator, choice._replace(main_effects=effects)))
-    demands_transform = estimator.log_transform is True
-    if not (choice.is_named or demands_transform):
-        return Decision(choice._replace(main_effects=effects))
-    problem, transform = problem_of(simple), None
-    if estimator.log_transform:
-        transform = find_log_transform(problem.rows.X, problem.rows.weight)
+        return Decision(_last_choice(estimator, choice._replace(main_effects=demands_effects)))
+    may_transform = demands_transform or (
+        estimator.log_transform == "auto" and choice.is_named and sees_logarithms
+    )
+    plain = choice._replace(main_effects=False)
+    if not (choice.is_named or may_transform):
+        return Decision(plain._replace(main_effects=demands_effects))
+    problem, transform = problem_of(plain), None
+    if may_transform:
+        rows, spread = problem.rows, problem.spread
+        transform = find_log_transform(rows.X, rows.weight, spread.varies)
     if demands_transform:
-        simple, transform = simple._replace(transform=transform), None
+        plain, transform = plain._replace(transform=transform), None
     may_tie = choice.may_be_tied(problem.spread)
     may_add = choice.is_named and choice.main_effects
-    may_add = may_add and 1 < problem.spread.varies.sum() <= MOST_COLUMNS
-    has_choice = may_tie or may_add or transform is not None
-    if not has_choice or not learns(estimator, problem.parameters):
-        return Decision(simple._replace(main_effects=effects))
-    best = _learned(estimator, problem_of, simple, rng)
+    may_add = may_add and 1 < problem.spread.varies.sum() <= MOST_EFFECTS
+    has_trials = may_tie or may_add or transform is not None
+    if not has_trials or not learns(estimator, problem.parameters):
+        return Decision(plain._replace(main_effects=demands_effects))
+    best = _learned(estimator, problem_of, plain, rng)
     if may_tie and not best.result.stopped:
-        tied = _learned(estimator, problem_of, simple._replace(length_scales="tied"), rng)
-        best = tied if is_better(estimator, tied, best, "tied length scales") else best
+        best = _with_tied_lengths(estimator, problem_of, best, rng)
     if transform is not None and not best.result.stopped:
         best = with_transform(estimator, problem_of, transform, best, rng)
     if may_add:
-        found = with_main_effects(estimator, problem_of, best, rng, is_demanded=effects)
+        found = with_main_effects(estimator, problem_of, best, rng, demands_effects)
         if found is None:
-            return Decision(best.choice._replace(main_effects=effects))
+            return Decision(best.choice._replace(main_effects=demands_effects))
         best = found
     return best.decision(estimator)
 
@@ -67,9 +72,30 @@ def _learned(estimator, problem_of, choice, rng):
     return candidate._replace(result=found.result)
 
 
+def _with_tied_lengths(estimator, problem_of, best, rng):
+    """Return the `Candidate` with tied length scales if it is better than the best one, else that.
+
+    It is learned from the usual starts: from a common length scale, few of many columns would not
+    be told from the others.
+    """
+    try:
+        tied = best.choice._replace(length_scales="tied")
+        other = _learned(estimator, problem_of, tied, rng)
+    except LinAlgError:
+        # The best one is usable.
+        return best
+    return other if is_better(estimator, other, best, "tied length scales") else best
+
+
 def _last_choice(estimator, choice):
     """Return a choice of the kernel and the columns that the last fit had."""
+    check_same_columns(estimator)
     choice = choice._replace(transform=estimator._transform)
+    if choice.transform is not None and not estimator.log_transform:
+        raise ValueError(
+            "warm_start=True keeps the transform of the columns of the last fit, got "
+            "log_transform=False: set warm_start=False to start afresh"
+        )
     if not choice.is_named:
         return choice
     parts = list(walk(estimator.kernel_))

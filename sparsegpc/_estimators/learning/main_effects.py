@@ -1,11 +1,8 @@
 """Learn main effects, and decide by the bound whether they belong in the kernel.
 
-Models with and without them are fitted to a part of the rows, the former from the end of the
-latter and from sums of effects. Noisy data need many rows to show more than a smooth function, so
-of very many rows a larger part decides. Main effects have to raise the bound, with the prior of
-the hyperparameters, by more than log N. That is the penalty of the Bayesian information
-criterion for two parameters, a variance and a length scale that are common to all effects; the
-prior penalises their differences.
+The model with them is learned from the end of the one without and from sums of effects, see
+`comparison`. The two parameters of which the criterion there speaks are a variance and a length
+scale that are common to all effects; the prior penalises their differences.
 """
 
 import numpy as np
@@ -25,13 +22,14 @@ from sparsegpc._estimators.learning.comparison import (
 from sparsegpc.kernels import MainEffects
 
 # Effects of more columns would take too long.
-MOST_COLUMNS = 100
+MOST_EFFECTS = 100
 # The curvature of the bound in the hyperparameters of an effect, in nats per row, where effects are
 # added to a fit; and the share of the variance that the interaction has where it is weak.
 EFFECT_CURVATURE, WEAK_SHARE = 1e-3, 0.1
-# Sums of effects begin at the usual length scales and at this fraction of them: the season in a
-# column of times is fast.
-SHORT_LENGTH = 0.2
+# One sum of effects begins at this fraction of the usual length scales: the season in a column of
+# times is fast. Another begins at those of the columns in the fit without effects, but at most so
+# many standard deviations.
+SHORT_LENGTH, MOST_DEVIATIONS = 0.2, 4.0
 
 
 def with_main_effects(estimator, problem_of, plain, rng, is_demanded):
@@ -74,9 +72,14 @@ def _starts(problem, plain):
     function, and two are at a sum of effects, where the interaction is weak. Where rows that are
     near in a single column deviate from the result alike, effects that vary so fast are tried, too.
     """
-    starts = [(_additive_start(problem, plain, share), None) for share in (1.0, SHORT_LENGTH)]
-    if not plain.trivial:
-        starts.insert(0, (_nested_start(problem, plain), plain.best.points))
+    usual, starts = problem.parameters.rescaled, []
+    if plain.trivial:
+        starts.append((_additive_start(problem, plain, usual), None))
+    else:
+        starts.append((_nested_start(problem, plain), plain.best.points))
+        own = _with_own_lengths(problem, plain.best)
+        starts.append((_additive_start(problem, plain, own), None))
+    starts.append((_additive_start(problem, plain, usual, SHORT_LENGTH), None))
     distances = similar_distances(problem.model, plain.best)
     if np.isfinite(distances).any():
         starts.append((_with_short_effects(problem, starts[0][0], distances), None))
@@ -109,11 +112,23 @@ def _nested_start(problem, plain):
     return Start(theta, best.states, hessian)
 
 
-def _additive_start(problem, plain, share):
+def _with_own_lengths(problem, plain):
+    """Return start values (P,) where effects vary as fast as an `Evaluation` without them does."""
+    parameters, effects = problem.parameters, _effects(problem)
+    theta, columns = parameters.rescaled.copy(), parameters.columns
+    own = {columns[k]: plain.theta[k] for k in range(effects.start)}
+    for k in range(effects.start, effects.stop):
+        if isinstance(columns[k], int):
+            longest = np.log(MOST_DEVIATIONS * problem.spread.columns[columns[k]])
+            theta[k] = min(own[columns[k]], longest)
+    return theta
+
+
+def _additive_start(problem, plain, values, share=1.0):
     """Return the `Start` at a sum of effects, to which a weak interaction is added.
 
-    `plain` is the `FitResult` without main effects. The length scales of the effects are the usual
-    ones times `share`.
+    `plain` is the `FitResult` without main effects. The length scales of the effects are those in
+    `values` (P,) times `share`.
     """
     parameters, best, states = problem.parameters, plain.best, plain.best.states
     effects = _effects(problem)
@@ -127,7 +142,7 @@ def _additive_start(problem, plain, share):
     if plain.trivial:
         theta[effects.stop :] = parameters.rescaled[effects.stop :]
     are_lengths = [column is not None for column in parameters.columns[effects]]
-    theta[effects][are_lengths] += np.log(share)
+    theta[effects][are_lengths] = values[effects][are_lengths] + np.log(share)
     theta = np.clip(theta, *parameters.bounds.T)
     return Start(theta, states, typical_hessian(problem.model, len(theta)))
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.linalg import LinAlgError
+from sklearn.gaussian_process.kernels import Kernel
 
 from sparsegpc._core.learning.growing_subsets import FEWEST_ROWS
 from sparsegpc._estimators.learning.comparison import Decision
@@ -48,7 +49,9 @@ def decide_noise(estimator, plan_of, problem_of, data_of, rng):
         decision = decide_kernel(estimator, lambda choice: problem_of(choice, plan), rng)
         return NoiseDecision(plan, decision)
     is_auto, constant = estimator.noise == AUTO, HomoscedasticNoise()._plan(data)
-    decision = decide_kernel(estimator, lambda choice: problem_of(choice, constant), rng)
+    # A kernel of the noise that is an object sees the columns as they are, like that of f.
+    is_open = not isinstance(getattr(estimator.noise, "kernel", None), Kernel)
+    decision = decide_kernel(estimator, lambda choice: problem_of(choice, constant), rng, is_open)
     choice = decision.choice
     data = data_of(choice.transform)
     plan = plan_of(data)

@@ -48,7 +48,8 @@ class Problem(NamedTuple):
     are merged; ``spread`` holds their distances; ``kernel`` is scikit-learn's kernel of f;
     ``parameters`` is an `AdaptedKernel`, extended by the parameters of the likelihood; ``model`` is
     the core's model; ``progress`` records the evaluations. ``transform`` is the `LogTransform`
-    that the columns have in all of these, or None, and ``X`` (N, D) holds the rows without it.
+    that the columns have in all of these, or None, and ``untransformed_X`` (N, D) holds the rows
+    without it.
     """
 
     rows: UniqueRows
@@ -58,8 +59,8 @@ class Problem(NamedTuple):
     parameters: AdaptedKernel
     model: SparseModel
     progress: Progress
-    X: np.ndarray | RowSource
     transform: LogTransform | None
+    untransformed_X: np.ndarray | RowSource
 
     @property
     def offset(self):
@@ -72,7 +73,7 @@ class Problem(NamedTuple):
             return points.Z
         if points.indices is None:
             return self.transform.inverse(points.Z)
-        return self.X[self.rows.first[points.indices]]
+        return self.untransformed_X[self.rows.first[points.indices]]
 
 
 class Found(NamedTuple):
@@ -396,14 +397,18 @@ def point_selector(estimator, problem, rng, warm=False):
     )
 
 
-def _check_same_kernel(estimator, problem):
-    """Raise ValueError if the last fit had other columns or another kernel structure."""
+def check_same_columns(estimator):
+    """Raise ValueError if the last fit had other columns."""
     n_columns = estimator.inducing_points_.shape[1]
     if n_columns != estimator.n_features_in_:
         raise ValueError(
             f"warm_start=True needs the columns of the last fit: it had {n_columns}, X has "
             f"{estimator.n_features_in_}; set warm_start=False to start afresh"
         )
+
+
+def _check_same_kernel(estimator, problem):
+    """Raise ValueError if the last fit had another kernel structure."""
     before = estimator.kernel_
     if kernel_structure(problem.kernel) != kernel_structure(before):
         raise ValueError(

@@ -30,7 +30,7 @@ def with_transform(estimator, problem_of, transform, best, rng):
     other = Candidate.of(best.choice._replace(transform=transform), problem_of)
     needed = best.result.best.objective + FIRST_GAIN
     climbed = climb_from(simplified(estimator), other.part, _starts(other, best), needed, rng)
-    if climbed is None or climbed.best.objective <= needed:
+    if climbed is None:
         return best
     other = other.learned(climbed)
     return other if is_better(estimator, other, best, "transformed columns") else best

@@ -9,10 +9,12 @@ from sparsegpc._core.selection.selectors import PivotedSelector
 from tests.core.learning.fit_cases import learn, make_model
 
 
-def deviating(f, n=600):
+def deviating(f, n=600, last_values=None):
     """Return a model of labels whose log-odds are 2 f(X), and a fit that is nearly constant."""
     rng = np.random.RandomState(0)
     X = rng.uniform(0.0, 10.0, (n, 3))
+    if last_values is not None:
+        X[:, 2] = rng.randint(last_values, size=n)
     labels = np.where(rng.uniform(size=n) < 1.0 / (1.0 + np.exp(-4.0 * f(X))), 1.0, -1.0)
     model = make_model(X, labels)
     slow = np.array([[-6.0, 0.0], np.log([100.0, 1e3])])
@@ -31,3 +33,8 @@ def test_a_cycle_in_one_column_shows_at_a_sixth_of_its_period(period):
 def test_no_distance_is_finite_where_nothing_deviates():
     model, result = deviating(lambda X: np.zeros(len(X)))
     assert not np.isfinite(similar_distances(model, result.best)).any()
+
+
+def test_a_column_of_few_values_is_not_taken_for_the_column_of_the_cycle():
+    model, result = deviating(lambda X: np.sin(4.0 * np.pi * X[:, 0]), last_values=10)
+    assert_array_equal(np.isfinite(similar_distances(model, result.best)), [True, False, False])

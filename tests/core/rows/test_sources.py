@@ -294,3 +294,11 @@ def test_rows_of_a_source_are_neither_sorted_nor_merged(rng):
     np.testing.assert_array_equal(rows.spread(values), values)
     np.testing.assert_array_equal(rows.first, np.arange(6))
     assert find_rows(X[:1], source) is None
+
+
+def test_mapped_rows_are_those_of_the_function(wrap, X):
+    source = RowSource(wrap(X)).mapped(lambda rows: 2.0 * rows + 1.0)
+    np.testing.assert_array_equal(source[10:20], 2.0 * X[10:20] + 1.0)
+    np.testing.assert_array_equal(source[np.array([5, 3])], 2.0 * X[[5, 3]] + 1.0)
+    np.testing.assert_array_equal(source.subset(np.arange(1, 100, 2))[:4], 2.0 * X[1:8:2] + 1.0)
+    np.testing.assert_array_equal(source.max(axis=0), 2.0 * X.max(axis=0) + 1.0)

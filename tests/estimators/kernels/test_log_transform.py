@@ -11,6 +11,12 @@ from sparsegpc._core.rows.sources import RowSource
 from sparsegpc._estimators.kernels.log_transform import SHARES, LogTransform, find_log_transform
 
 
+def found(X, weight=None):
+    """Return the transform of rows of which all columns vary by enough."""
+    weight = np.ones(len(X)) if weight is None else weight
+    return find_log_transform(X, weight, np.ones(X.shape[1], dtype=bool))
+
+
 def skewed_and_other_columns(rng, n=400):
     """Return rows with the skewed columns 0 and 2; the others are not skewed."""
     return np.column_stack(
@@ -27,7 +33,7 @@ def skewed_and_other_columns(rng, n=400):
 
 def test_only_skewed_columns_are_transformed(rng):
     X = skewed_and_other_columns(rng)
-    transform = find_log_transform(X, np.ones(len(X)))
+    transform = found(X)
     scales = transform.scales(X.shape[1])
     assert_array_equal(np.isfinite(scales), [True, False, True, False, False, False])
     Z = transform(X)
@@ -44,25 +50,25 @@ def test_only_skewed_columns_are_transformed(rng):
 
 def test_nothing_is_transformed_if_no_column_is_skewed(rng):
     X = skewed_and_other_columns(rng)[:, [1, 3, 4, 5]]
-    assert find_log_transform(X, np.ones(len(X))) is None
+    assert found(X) is None
 
 
 def best_by_density(x):
     """Return the end and the scale with the highest density of a Gaussian transformed column."""
-    found = []
+    tried = []
     for end in (x.min(), x.max()):
         for scale in np.quantile(np.abs(x - end), SHARES, method="inverted_cdf"):
             z = np.arcsinh((x - end) / scale)
             slope = 1.0 / np.hypot(x - end, scale)
-            found.append((np.sum(norm.logpdf(z, z.mean(), z.std()) + np.log(slope)), end, scale))
-    return max(found)[1:]
+            tried.append((np.sum(norm.logpdf(z, z.mean(), z.std()) + np.log(slope)), end, scale))
+    return max(tried)[1:]
 
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])
 def test_end_and_scale_maximise_the_gaussian_likelihood(sign, rng):
     x = sign * rng.lognormal(sigma=1.2, size=500)
     end, scale = best_by_density(x)
-    transform = find_log_transform(x[:, None], np.ones(500))
+    transform = found(x[:, None])
     assert_allclose(transform.scales(1), [scale])
     z = np.arcsinh((x - end) / scale)
     assert_allclose(transform(x[:, None])[:, 0], z * x.std() / z.std())
@@ -72,7 +78,7 @@ def test_end_and_scale_maximise_the_gaussian_likelihood(sign, rng):
 def test_it_does_not_depend_on_units_or_on_the_order_of_rows(seed, unit, origin):
     rng = np.random.RandomState(seed)
     X, order = rng.lognormal(sigma=1.5, size=(60, 1)), rng.permutation(60)
-    first, other = (find_log_transform(rows, np.ones(60)) for rows in (X, origin + unit * X[order]))
+    first, other = (found(rows) for rows in (X, origin + unit * X[order]))
     assert_allclose(other(origin + unit * X), unit * first(X), rtol=1e-6, atol=1e-6 * unit)
 
 
@@ -80,8 +86,8 @@ def test_it_does_not_depend_on_units_or_on_the_order_of_rows(seed, unit, origin)
 def test_weights_count_copies_of_rows(seed):
     rng = np.random.RandomState(seed)
     X, weight = rng.lognormal(sigma=1.5, size=(40, 2)), rng.randint(1, 5, size=40)
-    first = find_log_transform(X, weight.astype(float))
-    other = find_log_transform(np.repeat(X, weight, axis=0), np.ones(weight.sum()))
+    first = found(X, weight.astype(float))
+    other = found(np.repeat(X, weight, axis=0))
     assert_array_equal(first.scales(2), other.scales(2))
 
 
@@ -98,7 +104,7 @@ def test_the_inverse_returns_the_rows(seed):
 
 def test_rows_of_a_source_are_transformed_as_they_are_read(rng):
     X = skewed_and_other_columns(rng)
-    transform = find_log_transform(RowSource(X), np.ones(len(X)))
+    transform = found(RowSource(X))
     source = transform(RowSource(X))
     assert isinstance(source, RowSource)
     assert_array_equal(source[10:50], transform(X)[10:50])

@@ -367,12 +367,12 @@ def test_a_single_column_that_varies_has_no_effects(constant):
 
 
 def test_too_many_columns_have_no_effects(monkeypatch):
-    assert kernel_choice.MOST_COLUMNS == 100
+    assert kernel_choice.MOST_EFFECTS == 100
     X, _, y = additive()
     X = np.column_stack([X, np.full(N, 3.0)])
-    monkeypatch.setattr(kernel_choice, "MOST_COLUMNS", 5)
+    monkeypatch.setattr(kernel_choice, "MOST_EFFECTS", 5)
     assert has_effects(regressor().fit(X, y))
-    monkeypatch.setattr(kernel_choice, "MOST_COLUMNS", 4)
+    monkeypatch.setattr(kernel_choice, "MOST_EFFECTS", 4)
     assert not has_effects(regressor().fit(X, y))
 
 

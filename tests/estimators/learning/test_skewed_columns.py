@@ -5,9 +5,10 @@ import pickle
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.gaussian_process.kernels import RBF
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from sparsegpc import (
+    GPNoise,
     LocalCorrection,
     SparseGPClassifier,
     SparseGPGeneralizedRegressor,
@@ -161,3 +162,54 @@ def test_one_model_per_class_sees_the_columns_as_they_are():
 def test_the_comparison_is_printed(capsys):
     SparseGPRegressor(verbose=1).fit(X, Y)
     assert "transformed columns: 250 rows, bound" in capsys.readouterr().out
+
+
+def test_rows_that_become_equal_are_merged_as_when_they_are_passed_again():
+    """Rounding errors in the tail of a column vanish in its transform."""
+    rng = np.random.RandomState(5)
+    base = np.round(10.0 * np.exp(1.5 * rng.normal(size=300))) / 10.0 + 5.0
+    noisy = np.where(rng.uniform(size=300) < 0.5, base, (base * 3.0) / 3.0)
+    noisy = np.where(rng.uniform(size=300) < 0.5, noisy, base * 1.1 / 1.1)
+    rows = np.column_stack([noisy, rng.randint(0, 3, size=300)])
+    fitted = SparseGPRegressor(log_transform=True).fit(
+        rows, np.sin(2.0 * np.log(rows[:, 0] - 4.9)) + 0.1 * rng.normal(size=300)
+    )
+    assert np.isfinite(fitted.log_scales_[0])
+    y = np.sin(2.0 * np.log(rows[:, 0] - 4.9))
+    with pytest.raises(ValueError, match="give the data of fit"):
+        fitted.truncate(5, rows[20:], y[20:])
+    assert len(fitted.truncate(5, rows, y).inducing_points_) == 5
+
+
+def test_a_warm_start_refuses_other_columns_and_a_withdrawn_transform():
+    fitted = SparseGPRegressor(warm_start=True, n_inducing=30).fit(X, Y)
+    with pytest.raises(ValueError, match="warm_start=True needs the columns of the last fit"):
+        fitted.fit(X[:, :1], Y)
+    with pytest.raises(ValueError, match="warm_start=True keeps the transform"):
+        fitted.set_params(log_transform=False).fit(X, Y)
+
+
+def test_booleans_of_numpy_are_booleans():
+    fitted = SparseGPRegressor(RBF([1.0, 1.0]), optimizer=None, log_transform=np.True_).fit(X, Y)
+    assert np.isfinite(fitted.log_scales_[0])
+    fitted = SparseGPRegressor(log_transform=np.False_, n_inducing=20).fit(X, Y)
+    assert not np.isfinite(fitted.log_scales_).any()
+
+
+def test_a_kernel_of_the_noise_that_is_an_object_sees_the_columns_as_they_are():
+    noise = GPNoise(ConstantKernel() * RBF(1.0))
+    fitted = SparseGPRegressor(noise=noise, n_inducing=40).fit(X, Y)
+    assert not np.isfinite(fitted.log_scales_).any()
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning", "ignore:neighbouring rows deviate")
+def test_extreme_values_raise_no_warnings_of_numpy(rng):
+    tail = np.exp(200.0 * rng.normal(size=250)).clip(None, 1e149)
+    for column in (1e-300 * X[:, 0], tail, 1e9 + X[:, 0]):
+        rows = np.column_stack([column, X[:, 1]])
+        fitted = SparseGPRegressor(n_inducing=20, log_transform=True).fit(rows, Y + X[:, 1])
+        assert np.isfinite(fitted.predict(rows)).all()
+    fitted = SparseGPRegressor(n_inducing=20).fit(X, Y)
+    mean, std = fitted.predict([[1.7e308, 1.0]], return_std=True)
+    assert np.isfinite(mean)
+    assert std > 2.0 * fitted.predict(X[:1], return_std=True)[1]
