@@ -197,7 +197,7 @@ CONSTRUCTORS = {
     },
     HomoscedasticNoise: {"variance": None, "variance_bounds": None},
     PolynomialNoise: {"degree": 2, "interactions": False},
-    GPNoise: {"kernel": None, "n_inducing": 100, "selection_tol": 1e-3},
+    GPNoise: {"kernel": None, "length_scales": "auto", "n_inducing": 100, "selection_tol": 1e-3},
     StudentTNoise: {"df": None},
     InducingPointSelector: {
         "kernel": None,

@@ -106,10 +106,10 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
         Model of the noise. Gaussian noise has a variance that is the same for all rows,
         "homoscedastic"; or whose logarithm is a quadratic polynomial of the columns, "polynomial";
         or whose logarithm is a second sparse Gaussian process, "gp". "auto" learns both
-        "homoscedastic" and "gp", and takes the latter if it raises the bound by more than log N
-        nats. "student-t" is noise with outliers, at a higher cost. To change settings, pass an
-        instance of :class:`HomoscedasticNoise`, :class:`PolynomialNoise`, :class:`GPNoise` or
-        :class:`StudentTNoise`. It is ignored if `fit` gets `noise_variance`.
+        "homoscedastic" and "gp", and takes the latter if it raises the sum of bound and log prior
+        by more than log N nats. "student-t" is noise with outliers, at a higher cost. To change
+        settings, pass an instance of :class:`HomoscedasticNoise`, :class:`PolynomialNoise`,
+        :class:`GPNoise` or :class:`StudentTNoise`. It is ignored if `fit` gets `noise_variance`.
     n_inducing : int, "auto" or None, default=None
         Maximum number of inducing points; it is silently limited to the number of distinct rows.
         More points bring the bound closer to that of the full Gaussian process, at a cost of O(M^2)
@@ -680,7 +680,8 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
             parameters = adapt_kernel(kernel, self.n_features_in_, refuse_white=WHITE_IN_PRODUCT)
             rows = plan.rows_of(transformed, merged)
             parameters = parameters.rescaled_to(float(variance.mean()), rows.X)
-            prior = choice.prior(parameters, spread)
+            of_noise, n_params = plan.prior(spread), parameters.kernel.n_params
+            prior = choice.prior(parameters, spread).joined(of_noise, n_params)
             model = plan.model(parameters.kernel, transformed, rows, {**options, "prior": prior})
             extended = plan.extend(parameters, model)
             return Problem(

@@ -4,7 +4,7 @@ There the gradient with respect to the length scale vanishes. A column whose eff
 be pruned while other length scales are still poor, and no step would bring it back. So shorter
 length scales are tried, one column at a time, on a part of the rows. If very many columns are
 pruned, only those are tried for which the bound rises fastest with the inverse square of the length
-scale.
+scale. Such trials also give a start to searches that might miss that only few columns matter.
 """
 
 import numpy as np
@@ -53,27 +53,59 @@ def bring_back(model, best, alternatives, progress):
         steepness = {k: slopes[k] * np.exp(2.0 * relative[k]) for k in pruned}
         pruned = sorted(pruned, key=steepness.get, reverse=True)[:MOST_COLUMNS]
     part = model.at_most(MOST_ROWS)
-    start = Climb(best.theta, best).continued_on(part)
-    options = {"tol": SITES_TOL, "max_iter": MOST_PASSES, "wrt_theta": False}
+    states = Climb(best.theta, best).continued_on(part).states
+    tried = {k: alternatives[k] for k in pruned}
+    return shortened(part, best.theta, best.points, states, tried, progress, MOST_PASSES)
+
+
+def shortened(model, theta, points, states, alternatives, progress, max_iter, share=0.0):
+    """Return theta with those alternatives that raise the objective by themselves, or None.
+
+    Parameters
+    ----------
+    model : SparseModel
+        A model of few rows.
+    theta : ndarray of shape (P,)
+    points : InducingPoints
+    states : tuple of states
+        Sites at which each solution begins.
+    alternatives : dict of ndarray
+        For the index of each length scale in theta, values to try, one length scale at a time.
+    progress : Progress
+    max_iter : int
+        Maximum number of passes of each solution.
+    share : float
+        Leave out length scales that gain less than this share of what the best one gains.
+    """
+    options = {"tol": SITES_TOL, "max_iter": max_iter, "wrt_theta": False}
 
     def objective(theta):
         if progress.stopped:
             return -np.inf
         try:
-            found = part.evaluate(theta, best.points, start.states, **options)
+            found = model.evaluate(theta, points, states, **options)
         except LinAlgError:
             return -np.inf
-        progress.evaluated(part, found)
+        progress.evaluated(model, found)
         return found.objective
 
     def with_length(k, value):
-        theta = best.theta.copy()
-        theta[k] = value
-        return theta
+        other = theta.copy()
+        other[k] = value
+        return other
 
-    least, result = objective(best.theta) + LEAST_GAIN, best.theta.copy()
-    for k in pruned:
-        objectives = [objective(with_length(k, value)) for value in alternatives[k]]
-        if max(objectives) > least:
-            result[k] = alternatives[k][int(np.argmax(objectives))]
-    return None if np.array_equal(result, best.theta) else result
+    before, best = objective(theta), {}
+    for k, values in alternatives.items():
+        objectives = [objective(with_length(k, value)) for value in values]
+        place = int(np.argmax(objectives))
+        best[k] = objectives[place], values[place]
+    highest = max((reached for reached, _ in best.values()), default=-np.inf)
+    if not highest > before + LEAST_GAIN:
+        return None
+    # If nothing is reached before, every value that can be evaluated is better.
+    least = max(LEAST_GAIN, share * (highest - before)) if before > -np.inf else LEAST_GAIN
+    result = theta.copy()
+    for k, (reached, value) in best.items():
+        if reached > before + least:
+            result[k] = value
+    return result

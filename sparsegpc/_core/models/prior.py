@@ -97,6 +97,14 @@ class ProductPrior(NamedTuple):
 
     factors: tuple = ()
 
+    def joined(self, other, n_entries):
+        """Return the product with another prior, of the entries that follow the first ones.
+
+        `other` is a `ProductPrior` of `TyingPrior`; `n_entries` entries precede its own.
+        """
+        moved = [factor._replace(indices=factor.indices + n_entries) for factor in other.factors]
+        return ProductPrior((*self.factors, *moved))
+
     def log_density(self, theta):
         return sum((factor.log_density(theta) for factor in self.factors), 0.0)
 

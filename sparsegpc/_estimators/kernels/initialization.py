@@ -14,6 +14,9 @@ PRIOR_DEVIATION = 1.0
 NEAREST = 4
 # Length scales to try for columns that were pruned, in deviations of the column.
 SHORTER = (0.3, 0.5, 1.0, 3.0)
+# Where a single column matters, the length scales of the others are this many times the typical
+# ones. Two values for that column tell whether it matters; a search finds the best one.
+LONG, ALONE = 4.0, (0.3, 1.0)
 
 
 def column_relevance(kernel, spread):
@@ -128,10 +131,24 @@ def shorter_lengths(adapted, spread):
     They are the logarithms of `SHORTER` times the column's standard deviation, clipped to the
     bounds. Constant columns are left out.
     """
+    return _lengths_of_columns(adapted, spread, SHORTER)
+
+
+def single_columns(adapted, spread):
+    """Return a theta at which no column matters much, and a dict like that of `shorter_lengths`.
+
+    The values to try are those at which the column matters by itself.
+    """
+    theta, (lengths, typical) = adapted.rescaled.copy(), _typical_lengths(adapted, spread)
+    theta[lengths] = np.log(LONG * typical)
+    return np.clip(theta, *adapted.bounds.T), _lengths_of_columns(adapted, spread, ALONE)
+
+
+def _lengths_of_columns(adapted, spread, multiples):
     found = {}
     for k, column in enumerate(adapted.columns):
         if isinstance(column, int) and spread.varies[column] and not adapted.effects[k]:
-            values = np.log(np.multiply(SHORTER, spread.columns[column]))
+            values = np.log(np.multiply(multiples, spread.columns[column]))
             found[k] = np.clip(values, *adapted.bounds[k])
     return found
 

@@ -1,8 +1,9 @@
 """Learn noise that depends on the row, starting from the same noise for all rows.
 
-With ``noise="auto"`` such noise has to raise the bound by more than log N nats. That is the penalty
-of the Bayesian information criterion for two parameters: the variance and the length scale of the
-log noise variance.
+With ``noise="auto"`` such noise has to raise the objective, the bound plus the log prior, by more
+than log N nats. That is the penalty of the Bayesian information criterion for two parameters of the
+log noise variance: its variance, and the length scale that all columns share. The prior accounts
+for the differences between the columns.
 """
 
 from typing import NamedTuple
@@ -12,12 +13,18 @@ from numpy.linalg import LinAlgError
 from sklearn.gaussian_process.kernels import Kernel
 
 from sparsegpc._core.learning.growing_subsets import FEWEST_ROWS
+from sparsegpc._core.learning.inducing_points import with_noise_points
+from sparsegpc._core.learning.pruned_columns import MOST_COLUMNS, MOST_ROWS, shortened
 from sparsegpc._estimators.learning.comparison import Decision
 from sparsegpc._estimators.learning.kernel_choice import decide_kernel
 from sparsegpc._estimators.learning.search import evaluated_last, search
 from sparsegpc._estimators.noise.base import NoisePlan
 from sparsegpc._estimators.noise.homoscedastic import HomoscedasticNoise
 from sparsegpc._estimators.noise.registry import AUTO, DEFAULT, VARYING
+
+# Passes that show whether the noise depends on a column. Columns that gain less than this share of
+# what the best one gains are left to the search.
+MOST_PASSES, COLUMN_SHARE = 10, 0.25
 
 
 class NoiseDecision(NamedTuple):
@@ -65,25 +72,59 @@ def decide_noise(estimator, plan_of, problem_of, data_of, rng):
     best = found.result.best
     theta, log_noise = np.split(best.theta, [problem.model.kernel.n_params])
     plan = plan.starting_at(log_noise)
+    varying = problem_of(choice, plan)
     starts = [np.append(theta, start) for start in plan.starts(data.spread)]
+    starts += _start_by_column(varying, plan, theta, best.points)
     # Subsets of many rows choose their own points.
     first = best.points if len(problem.rows.X) < FEWEST_ROWS else None
     if not is_auto:
         return NoiseDecision(plan, Decision(choice, starts, first))
     if found.result.stopped:
         return NoiseDecision(constant, Decision(choice, found=found))
-    varying = problem_of(choice, plan)
     try:
         other = search(estimator, varying, rng, starts=starts, first=first)
     except LinAlgError:
         # Homoscedastic noise is usable.
         return NoiseDecision(constant, Decision(choice, found=evaluated_last(found, problem)))
-    before, after = found.result.best.elbo, other.result.best.elbo
+    before, after = found.result.best, other.result.best
     bounds = {
-        DEFAULT: float(before + problem.offset),
-        VARYING: float(after + problem.offset),
+        DEFAULT: float(before.elbo + problem.offset),
+        VARYING: float(after.elbo + problem.offset),
     }
-    if after - before > np.log(problem.model.total_weight):
+    if after.objective - before.objective > np.log(problem.model.total_weight):
         return NoiseDecision(plan, Decision(choice, found=other), bounds)
     found = evaluated_last(found, problem)
     return NoiseDecision(constant, Decision(choice, found=found), bounds)
+
+
+def _start_by_column(problem, plan, theta, points):
+    """Return a list of the start at which the noise depends on the columns that tell most of it.
+
+    It is empty if there is no choice of columns, or if none of them tells anything by itself. From
+    equal length scales of many columns a search may miss that few of them matter, as rows are
+    about equally far from each other.
+
+    Parameters
+    ----------
+    problem : Problem
+        That of noise that varies.
+    plan : NoisePlan
+    theta : ndarray
+        Hyperparameters of f.
+    points : InducingPoints
+        Those of f.
+    """
+    start, alternatives = plan.single_columns(problem.spread)
+    if not 2 <= len(alternatives) <= MOST_COLUMNS or problem.progress.stopped:
+        return []
+    part, n_before = problem.model.at_most(MOST_ROWS), len(theta)
+    start = np.append(theta, start)
+    alternatives = {n_before + k: values for k, values in alternatives.items()}
+    # The points of the noise must suffice for each of the columns.
+    short = start.copy()
+    for k, values in alternatives.items():
+        short[k] = values[0]
+    points = with_noise_points(part, points, short)
+    inputs = part, start, points, part.initial_state(), alternatives, problem.progress
+    found = shortened(*inputs, MOST_PASSES, COLUMN_SHARE)
+    return [] if found is None else [found]

@@ -12,6 +12,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from sparsegpc._core.likelihoods.noise_variance import LogNormalVariance
+from sparsegpc._core.models.prior import ProductPrior
 from sparsegpc._core.rows.sources import map_rows
 from sparsegpc._estimators.kernels.spread import Spread
 
@@ -72,6 +73,10 @@ class NoisePlan(ABC):
         """Return an `AdaptedKernel` extended by the parameters of the plan; `model` is its own."""
         return parameters
 
+    def prior(self, spread):
+        """Return the `ProductPrior` of the parameters that `extend` adds, given the `Spread`."""
+        return ProductPrior()
+
     @abstractmethod
     def model(self, kernel, targets, rows, options):
         """Return the core's model of `Targets` at `UniqueRows`.
@@ -98,6 +103,13 @@ class NoisePlan(ABC):
     def starts(self, spread):
         """Return a list of start values of the plan's parameters."""
         return []
+
+    def single_columns(self, spread):
+        """Return start values at which no column matters much, and values for single columns.
+
+        The latter are a dict from the index of a column's length scale to values to try.
+        """
+        return np.empty(0), {}
 
     def limit_meaning(self, name, side):
         """Return what a parameter at its "lower" or "upper" limit implies, for a warning.

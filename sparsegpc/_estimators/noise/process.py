@@ -1,6 +1,7 @@
 """Noise whose log variance is a second sparse Gaussian process."""
 
 import numbers
+from copy import copy
 
 import numpy as np
 from sklearn.utils._param_validation import Interval
@@ -16,7 +17,7 @@ from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.models.noise_process import HeteroscedasticModel, expected_precision
 from sparsegpc._core.models.posterior import draw
 from sparsegpc._estimators.input.settings import row_options
-from sparsegpc._estimators.kernels.initialization import start_values
+from sparsegpc._estimators.kernels.initialization import single_columns, start_values
 from sparsegpc._estimators.kernels.named_kernels import KERNEL_CONSTRAINTS, KernelChoice
 from sparsegpc._estimators.kernels.sklearn_kernels import adapt_kernel
 from sparsegpc._estimators.noise.base import START, LogNormalNoise, NoisePlan, NoiseSettings
@@ -28,8 +29,14 @@ class GPNoise(NoiseSettings):
     Parameters
     ----------
     kernel : kernel of sklearn.gaussian_process.kernels, str or None, default=None
-        Covariance of the log variance. Names are those of :class:`SparseGPRegressor`, with one
-        length scale for all columns, and None means "rbf".
+        Covariance of the log variance, as a function of the columns of X. Names are those of
+        :class:`SparseGPRegressor`, and None means "rbf".
+    length_scales : {"auto", "tied", "free", "common"}, default="auto"
+        Length scales of the log variance, as in `SparseGPRegressor`: "tied" means one for each
+        column, with a prior that draws them to a common multiple of the columns' standard
+        deviations. "free" means one for each column without a prior, and "common" one for all, in
+        units of X. "auto" leaves an object as it is, and for a kernel by name means "tied" if at
+        most 100 columns vary, or at most 1000 with five rows or more for each; otherwise "common".
     n_inducing : int, default=100
         Maximum number of inducing points of the log variance. They are chosen by greedy variance.
     selection_tol : float, default=1e-3
@@ -51,21 +58,31 @@ class GPNoise(NoiseSettings):
 
     _parameter_constraints = {
         "kernel": KERNEL_CONSTRAINTS["kernel"],
+        "length_scales": KERNEL_CONSTRAINTS["length_scales"],
         "n_inducing": [Interval(numbers.Integral, 1, None, closed="left")],
         "selection_tol": [Interval(numbers.Real, 0, None, closed="left")],
     }
 
-    def __init__(self, kernel=None, *, n_inducing=100, selection_tol=1e-3):
+    def __init__(self, kernel=None, *, length_scales="auto", n_inducing=100, selection_tol=1e-3):
         self.kernel = kernel
+        self.length_scales = length_scales
         self.n_inducing = n_inducing
         self.selection_tol = selection_tol
 
     def _plan(self, data):
         """Return the `NoisePlan` for a `NoiseData`."""
-        kernel = KernelChoice(self.kernel, "common").resolve(data.spread)
+        choice, n_columns = KernelChoice(self.kernel, self.length_scales), data.X.shape[1]
+        kernel = choice.resolve(data.spread)
+        parameters = adapt_kernel(
+            kernel,
+            n_columns,
+            refuse_white="the log variance of the noise must be a function without noise",
+        )
+        # This refuses a kernel that lacks the length scales asked for, before anything is learned.
+        choice.prior(parameters, data.spread)
         log_noise = np.log(START * data.variance)
-        n_columns = data.X.shape[1]
-        return ProcessPlan(kernel, n_columns, self.n_inducing, self.selection_tol, log_noise)
+        points = self.n_inducing, self.selection_tol
+        return ProcessPlan(choice, kernel, n_columns, *points, log_noise)
 
 
 class ProcessPlan(NoisePlan):
@@ -73,8 +90,10 @@ class ProcessPlan(NoisePlan):
 
     Parameters
     ----------
+    choice : KernelChoice
+        What the settings specify.
     kernel : sklearn.gaussian_process.kernels.Kernel
-        Covariance of the log noise variance.
+        Covariance of the log noise variance, which `choice` resolves to.
     n_columns : int
     n_points : int
     tol : float
@@ -85,13 +104,8 @@ class ProcessPlan(NoisePlan):
 
     varies = True
 
-    def __init__(self, kernel, n_columns, n_points, tol, log_noise):
-        adapt_kernel(
-            kernel,
-            n_columns,
-            refuse_white="the log variance of the noise must be a function without noise",
-        )
-        self.kernel, self._n_columns = kernel, n_columns
+    def __init__(self, choice, kernel, n_columns, n_points, tol, log_noise):
+        self._choice, self.kernel, self._n_columns = choice, kernel, n_columns
         self._n_points, self._tol, self._log_noise = n_points, tol, log_noise
 
     @property
@@ -99,11 +113,19 @@ class ProcessPlan(NoisePlan):
         """The kernel for the core, an `AdaptedKernel`."""
         return adapt_kernel(self.kernel, self._n_columns)
 
+    def prior(self, spread):
+        return self._choice.prior(self.parameters, spread)
+
     def starting_at(self, log_noise):
-        return ProcessPlan(self.kernel, self._n_columns, self._n_points, self._tol, log_noise)
+        plan = copy(self)
+        plan._log_noise = log_noise
+        return plan
 
     def starts(self, spread):
         return start_values(self.parameters, spread)
+
+    def single_columns(self, spread):
+        return single_columns(self.parameters, spread)
 
     def extend(self, parameters, model):
         added = self.parameters
@@ -143,9 +165,14 @@ class ProcessPlan(NoisePlan):
         return LearnedProcess(evaluation.noise)
 
     def limit_meaning(self, name, side):
-        of_noise = name.startswith("noise ") and name.endswith("constant_value")
-        # The noise is nearly the same at all rows, which needs no warning.
-        return None if of_noise and side == "lower" else ""
+        of_noise = name.startswith("noise ")
+        if of_noise and name.endswith("constant_value") and side == "lower":
+            # The noise is nearly the same at all rows, which needs no warning.
+            return None
+        if of_noise and self._choice.is_named and name.endswith("]") and side == "upper":
+            # Limits of kernels by name are so wide that the noise does not depend on the column.
+            return None
+        return ""
 
     def going_on(self, learned):
         return self.starting_at(learned.posterior.prior_means)

@@ -10,7 +10,7 @@ from sparsegpc._core.learning import pruned_columns as module
 from sparsegpc._core.learning.fit import fit
 from sparsegpc._core.learning.inducing_points import select_points
 from sparsegpc._core.learning.progress import Progress
-from sparsegpc._core.learning.pruned_columns import bring_back
+from sparsegpc._core.learning.pruned_columns import bring_back, shortened
 from sparsegpc._core.likelihoods.binary import PolyaGammaLogit
 from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.selection.selectors import PivotedSelector
@@ -81,6 +81,37 @@ def test_a_stop_ends_the_trials():
     progress.stopped = True
     best = evaluated(model, [LONG, SHORT[1], LONG])
     assert bring_back(model, best, ALTERNATIVES, progress) is None
+
+
+@pytest.mark.parametrize(("share", "expected"), [(0.0, [1, 2]), (0.5, [1])])
+def test_length_scales_that_gain_little_beside_the_best_one_stay_long(share, expected):
+    model = make_model(lambda X: X[:, 0] + 0.7 * X[:, 1])
+    theta, states = np.array([np.log(4.0), LONG, LONG, LONG]), model.initial_state()
+    points = evaluated(model, [SHORT[0]] * 3).points
+    progress = Progress()
+    found = shortened(model, theta, points, states, ALTERNATIVES, progress, 10, share)
+    assert [k for k in range(4) if found[k] != theta[k]] == expected
+    assert np.isin(found[expected], SHORT).all()
+    assert len(progress.history()["n_samples"]) == 1 + 3 * len(SHORT)
+
+
+def test_a_start_that_cannot_be_evaluated_is_left_for_values_that_can(monkeypatch):
+    model = make_model(fast_and_slow)
+    theta, states = np.array([np.log(4.0), LONG, LONG, LONG]), model.initial_state()
+    points, evaluate = evaluated(model, [SHORT[0]] * 3).points, model.evaluate
+
+    def fails_at(fails):
+        def evaluate_or_fail(theta, *args, **options):
+            if fails(theta):
+                raise np.linalg.LinAlgError
+            return evaluate(theta, *args, **options)
+
+        monkeypatch.setattr(model, "evaluate", evaluate_or_fail)
+        return shortened(model, theta, points, states, ALTERNATIVES, Progress(), 10, 0.5)
+
+    found = fails_at(lambda other: np.array_equal(other, theta))
+    assert (found[1:] < LONG).all()
+    assert fails_at(lambda other: True) is None
 
 
 def test_a_fit_that_starts_with_a_pruned_column_finds_it():

@@ -60,7 +60,8 @@ def test_a_subset_keeps_the_prior_of_all_rows():
 
 TYING = TyingPrior(np.array([0, 2, 3]), np.array([0.5, -1.0, 2.0]))
 NORMAL = NormalPrior(np.array([0.3, -1.2, 0.0, 1.0]), 1.7)
-PRIORS = [NORMAL, TYING, ProductPrior((NORMAL, TYING)), ProductPrior()]
+PAIR = ProductPrior((TyingPrior(np.array([0, 1]), np.array([0.3, 0.0])),))
+PRIORS = [NORMAL, TYING, ProductPrior((NORMAL, TYING)), ProductPrior(), PAIR.joined(PAIR, 2)]
 
 
 @pytest.mark.parametrize("prior", PRIORS, ids=lambda prior: type(prior).__name__)
@@ -116,3 +117,12 @@ def test_the_tying_prior_is_as_wide_at_its_maximum_for_any_number_of_entries(n, 
 def test_the_tying_prior_says_nothing_of_the_common_mean():
     theta = np.array([0.4, 9.0, -0.8, 2.1])
     assert TYING.log_density(theta + 5.0) == pytest.approx(TYING.log_density(theta))
+
+
+def test_joined_priors_are_independent_of_each_other(rng):
+    joined = PAIR.joined(PAIR, 2)
+    first, second = rng.randn(2, 2)
+    expected = PAIR.log_density(first) + PAIR.log_density(second)
+    assert joined.log_density(np.append(first, second)) == pytest.approx(expected)
+    gradient = np.append(PAIR.gradient(first), PAIR.gradient(second))
+    assert_allclose(joined.gradient(np.append(first, second)), gradient)

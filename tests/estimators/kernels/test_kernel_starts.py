@@ -13,7 +13,11 @@ from sklearn.gaussian_process.kernels import (
     RationalQuadratic,
 )
 
-from sparsegpc._estimators.kernels.initialization import column_relevance, start_values
+from sparsegpc._estimators.kernels.initialization import (
+    column_relevance,
+    single_columns,
+    start_values,
+)
 from sparsegpc._estimators.kernels.named_kernels import KernelChoice
 from sparsegpc._estimators.kernels.sklearn_kernels import adapt_kernel
 from sparsegpc._estimators.kernels.spread import measure_spread
@@ -193,3 +197,25 @@ def test_a_column_that_does_not_vary_has_no_relevance(rng):
 @pytest.mark.parametrize("kernel", [DotProduct(), ConstantKernel(), ExpSineSquared()], ids=str)
 def test_without_length_scales_nothing_is_said_of_relevance(kernel, rng):
     assert column_relevance(kernel, measure_spread(rng.randn(20, 1), np.ones(20))) is None
+
+
+def test_single_columns_matter_by_themselves_only(rng):
+    """The last column does not vary, and the bound of the second one is short."""
+    X = np.column_stack([rng.randn(50, 2) * [1.0, 100.0], np.ones(50)])
+    deviations = X.std(axis=0)
+    bounds = [(1e-3, 1e4), (1e-3, 50.0), (1e-3, 1e4)]
+    kernel = adapt_kernel(ConstantKernel(3.0) * RBF([1.0, 1.0, 1.0], bounds), 3)
+    theta, values = single_columns(kernel, measure_spread(X, np.ones(50)))
+    # Two columns vary, so the typical length scale is twice the deviation.
+    assert_allclose(np.exp(theta[:3]), [3.0, 8.0 * deviations[0], 50.0])
+    assert list(values) == [1, 2]
+    assert_allclose(np.exp(values[1]), [0.3 * deviations[0], deviations[0]])
+    assert_allclose(np.exp(values[2]), np.minimum([0.3 * deviations[1], deviations[1]], 50.0))
+
+
+def test_a_common_length_scale_has_no_single_columns(rng):
+    X = rng.randn(50, 3)
+    kernel = adapt_kernel(ConstantKernel() * RBF(), 3)
+    theta, values = single_columns(kernel, measure_spread(X, np.ones(50)))
+    assert len(theta) == 2
+    assert values == {}

@@ -32,6 +32,18 @@ def plane(n=80, seed=0):
     return X, y
 
 
+def one_of_five(n=400, seed=0):
+    """Return five columns, and targets whose noise depends on the first one only."""
+    rng = np.random.RandomState(seed)
+    X = rng.standard_normal((n, 5))
+    return X, X[:, 1] + np.exp(one_of_five_log_std(X)) * rng.standard_normal(n)
+
+
+def one_of_five_log_std(X):
+    """Return the logarithm of the standard deviation of the noise of `one_of_five`."""
+    return -2.0 + 2.0 * np.sin(3.0 * X[:, 0])
+
+
 def model_of(noise, **parameters):
     default = {"noise": noise, "n_inducing": 20, "selector": "hgv"}
     return SparseGPRegressor(**{**default, **parameters})
