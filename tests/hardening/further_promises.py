@@ -71,7 +71,7 @@ class FurtherPromises(Promises):
     def _check_attributes(self, model):
         """All attributes are finite, but what is documented not to be."""
         for name, value in vars(model).items():
-            is_allowed = name in ("results_", "noise_variance_")
+            is_allowed = name in ("results_", "noise_variance_", "log_scales_")
             if name.endswith("_") and not name.startswith("_") and not is_allowed:
                 for path, leaf in leaves(name, value):
                     self.require(np.isfinite(leaf).all(), f"{path} is not finite: {leaf}")

@@ -44,20 +44,21 @@ kinds = pytest.mark.parametrize("kind", KINDS)
 @kinds
 def test_a_function_of_the_logarithm_of_a_column_is_learned(kind):
     make, y = KINDS[kind]
-    plain, fitted = make(log_transform=False).fit(X, y), make().fit(X, y)
+    rows, y = X[:160], y[:160]
+    plain, fitted = make(log_transform=False).fit(rows, y), make().fit(rows, y)
     assert fitted.lower_bound_ > plain.lower_bound_ + 5.0
     assert_array_equal(np.isfinite(fitted.log_scales_), [True, False])
     assert not np.isfinite(plain.log_scales_).any()
     # All methods take rows in the user's columns.
-    bound = fitted.lower_bound(fitted.kernel_.theta, X, y)
+    bound = fitted.lower_bound(fitted.kernel_.theta, rows, y)
     assert_allclose(bound, fitted.lower_bound_, atol=1e-3)
-    assert fitted.certificate(X, y).lower_bound == pytest.approx(fitted.lower_bound_, abs=1e-3)
+    assert fitted.certificate(rows, y).lower_bound == pytest.approx(fitted.lower_bound_, abs=1e-3)
     if fitted.inducing_indices_ is not None:
-        assert_array_equal(fitted.inducing_points_, X[fitted.inducing_indices_])
-    smaller = fitted.truncate(20, X, y)
+        assert_array_equal(fitted.inducing_points_, rows[fitted.inducing_indices_])
+    smaller = fitted.truncate(20, rows, y)
     assert_array_equal(smaller.inducing_points_, fitted.inducing_points_[:20])
     loaded = pickle.loads(pickle.dumps(fitted))
-    assert_array_equal(loaded.predict(X), fitted.predict(X))
+    assert_array_equal(loaded.predict(rows), fitted.predict(rows))
 
 
 def test_the_test_error_falls():
