@@ -14,6 +14,8 @@ import numpy as np
 # Weights of the last mean of the gradient and of its square in the next ones, and the least size of
 # a gradient, in nats per row: a parameter without effect must not follow rounding errors.
 BETA_1, BETA_2, EPSILON = 0.9, 0.95, 1e-10
+# The squares of larger gradients would overflow; all that counts is their sign.
+LARGEST_GRADIENT = 1e150
 # Steps after which the rate of a stream is half of the first.
 HALF_TIME = 20
 
@@ -34,6 +36,7 @@ def no_steps(n_params):
 
 def adam_step(state, gradient):
     """Return the `AdamState` after another gradient, and the direction of the step, shape (P,)."""
+    gradient = np.clip(gradient, -LARGEST_GRADIENT, LARGEST_GRADIENT)
     mean = BETA_1 * state.mean + (1.0 - BETA_1) * gradient
     square = BETA_2 * state.square + (1.0 - BETA_2) * gradient**2
     n_steps = state.n_steps + 1

@@ -53,3 +53,12 @@ def test_learning_rates_fall():
     assert cosine_annealing(0.2, 1.0) == pytest.approx(0.0)
     rates = [inverse_time_decay(0.2, step) for step in (0, 20, 60)]
     assert_allclose(rates, [0.2, 0.1, 0.05])
+
+
+@pytest.mark.filterwarnings("error")
+def test_adam_follows_the_sign_of_a_slope_whose_square_overflows():
+    memory, direction = adam_step(no_steps(2), np.array([1e200, -1e300]))
+    assert_allclose(direction, [1.0, -1.0])
+    _, direction = adam_step(memory, np.array([1.0, -1e300]))
+    assert 0.0 < direction[0] < 1.0
+    assert_allclose(direction[1], -1.0)
