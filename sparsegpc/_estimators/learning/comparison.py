@@ -64,9 +64,8 @@ class Candidate(NamedTuple):
     result: FitResult
 
     @classmethod
-    def of(cls, choice, problem_of):
-        """Return the candidate of a choice, which is not learned yet."""
-        problem = problem_of(choice)
+    def of(cls, choice, problem):
+        """Return the candidate of a choice and its problem, which is not learned yet."""
         return cls(choice, problem, _part(problem), None)
 
     def learned(self, local_fit):
@@ -107,18 +106,13 @@ def _part(problem):
     return problem._replace(model=model, rows=rows)
 
 
-def needed_gain(problem):
-    """Return by how much an addition to a model has to raise the objective, in nats."""
-    return max(np.log(problem.model.total_weight), FIRST_GAIN)
-
-
 def is_better(estimator, other, best, name):
     """Return whether a `Candidate` raises the objective of the best one by enough.
 
     Print the comparison if ``estimator.verbose`` is set; `name` states what is added.
     """
     gain = other.result.best.objective - best.result.best.objective
-    needed = needed_gain(best.part)
+    needed = max(np.log(best.part.model.total_weight), FIRST_GAIN)
     if estimator.verbose:
         bound, without = (each.result.best.elbo + each.part.offset for each in (other, best))
         text = (

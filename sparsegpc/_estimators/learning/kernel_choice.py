@@ -44,15 +44,16 @@ def decide_kernel(estimator, problem_of, rng, sees_logarithms=True):
     if may_transform:
         rows, spread = problem.rows, problem.spread
         transform = find_log_transform(rows.X, rows.weight, spread.varies)
-    if demands_transform:
+    if demands_transform and transform is not None:
         plain, transform = plain._replace(transform=transform), None
+        problem = problem_of(plain)
     may_tie = choice.may_be_tied(problem.spread)
     may_add = choice.is_named and choice.main_effects
     may_add = may_add and 1 < problem.spread.varies.sum() <= MOST_EFFECTS
     has_trials = may_tie or may_add or transform is not None
     if not has_trials or not learns(estimator, problem.parameters):
         return Decision(plain._replace(main_effects=demands_effects))
-    best = _learned(estimator, problem_of, plain, rng)
+    best = _learned(estimator, plain, problem, rng)
     if may_tie and not best.result.stopped:
         best = _with_tied_lengths(estimator, problem_of, best, rng)
     if transform is not None and not best.result.stopped:
@@ -65,9 +66,9 @@ def decide_kernel(estimator, problem_of, rng, sees_logarithms=True):
     return best.decision(estimator)
 
 
-def _learned(estimator, problem_of, choice, rng):
-    """Return the learned `Candidate` of a choice."""
-    candidate = Candidate.of(choice, problem_of)
+def _learned(estimator, choice, problem, rng):
+    """Return the learned `Candidate` of a choice and its problem."""
+    candidate = Candidate.of(choice, problem)
     found = search(simplified(estimator), candidate.part, rng)
     return candidate._replace(result=found.result)
 
@@ -80,7 +81,7 @@ def _with_tied_lengths(estimator, problem_of, best, rng):
     """
     try:
         tied = best.choice._replace(length_scales="tied")
-        other = _learned(estimator, problem_of, tied, rng)
+        other = _learned(estimator, tied, problem_of(tied), rng)
     except LinAlgError:
         # The best one is usable.
         return best

@@ -53,7 +53,8 @@ def with_main_effects(estimator, problem_of, plain, rng, is_demanded):
         return plain
     if is_demanded and result.trivial:
         return None
-    other = Candidate.of(plain.choice._replace(main_effects=True), problem_of)
+    choice = plain.choice._replace(main_effects=True)
+    other = Candidate.of(choice, problem_of(choice))
     needed = -np.inf if is_demanded else result.best.objective + FIRST_GAIN
     starts = _starts(other.part, result)
     climbed = climb_from(simplified(estimator), other.part, starts, needed, rng)

@@ -27,7 +27,8 @@ def with_transform(estimator, problem_of, transform, best, rng):
         The model of the columns as they are.
     rng : RandomState
     """
-    other = Candidate.of(best.choice._replace(transform=transform), problem_of)
+    choice = best.choice._replace(transform=transform)
+    other = Candidate.of(choice, problem_of(choice))
     needed = best.result.best.objective + FIRST_GAIN
     climbed = climb_from(simplified(estimator), other.part, _starts(other, best), needed, rng)
     if climbed is None:
