@@ -18,9 +18,13 @@ from sparsegpc._core.rows.blocks import RowBlocks, Table
 TILE_ROWS = 512
 
 
+def _tile_rows(features):
+    return min(TILE_ROWS, features.blocks.slices[0].stop)
+
+
 def _strips(features):
     """Return blocks of the rows of a tile: the strips of the kernel matrix that a thread visits."""
-    size = min(TILE_ROWS, features.blocks.slices[0].stop)
+    size = _tile_rows(features)
     n_threads = features.blocks.n_threads
     return RowBlocks(features.n_rows, size, n_threads=n_threads, block_rows=size)
 
@@ -121,7 +125,7 @@ def _strip(features, factors, precision, vectors, X, index, residual, p):
 
 def _tiles(features):
     """Yield slices of the rows of a tile, and V at each, which is computed if it is not kept."""
-    size = min(TILE_ROWS, features.blocks.slices[0].stop)
+    size = _tile_rows(features)
     for index, block in enumerate(features.blocks.slices):
         for start in range(block.start, block.stop, size):
             rows = slice(start, min(start + size, block.stop))
