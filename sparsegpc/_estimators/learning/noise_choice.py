@@ -100,9 +100,9 @@ def decide_noise(estimator, plan_of, problem_of, data_of, rng):
 def _start_by_column(problem, plan, theta, points):
     """Return a list of the start at which the noise depends on the columns that tell most of it.
 
-    It is empty if there is no choice of columns, or if none of them tells anything by itself. From
-    equal length scales of many columns a search may miss that few of them matter, as rows are
-    about equally far from each other.
+    It is empty if there is no choice of columns, or if none of them tells anything by itself. With
+    many columns and equal length scales, all distances between rows are about the same, and a
+    search may miss that few columns matter.
 
     Parameters
     ----------

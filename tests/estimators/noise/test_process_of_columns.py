@@ -66,7 +66,7 @@ def test_noise_that_depends_on_one_of_several_columns_is_recovered(fitted):
 
 @pytest.mark.parametrize("seed", range(2))
 def test_noise_that_changes_fast_with_one_of_many_columns_is_found(seed):
-    """From equal length scales rows are about equally far from each other."""
+    """With equal length scales all distances between rows are about the same."""
     rng = np.random.RandomState(seed)
     X = rng.standard_normal((400, 10))
     log_std = -2.0 + 2.0 * np.sin(6.0 * X[:, 0])
