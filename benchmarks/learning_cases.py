@@ -240,6 +240,29 @@ def fast_functions():
             yield bounds(f"fast: {name}", seed, fit, should, y)
 
 
+def functions_of_few_columns():
+    """Fast functions of two or three of many columns, which no single column shows."""
+    for seed in SEEDS:
+        rng = np.random.RandomState(seed)
+        X = rng.randn(500, 20)
+        made = {
+            "sine of a sum of two": np.sin(3.0 * X[:, :2].sum(axis=1)),
+            "sine of a difference, line": np.sin(3.0 * (X[:, 0] - X[:, 1])) + X[:, 2],
+            "product of two waves": np.cos(3.0 * X[:, :2]).prod(axis=1),
+            "sine of a sum of three": np.sin(2.0 * X[:, :3].sum(axis=1)),
+        }
+        for name, f in made.items():
+            lengths = np.where(np.arange(20) < 3, 0.5, 10.0)
+            y = f + 0.3 * rng.randn(500)
+            pairs = (SparseGPRegressor, y), (SparseGPClassifier, labels(rng, 4.0 * f))
+            for make, target in pairs:
+                fit = Fit(make(1.0 * RBF(np.ones(20)), n_inducing=200), X, target)
+                own = make(1.0 * RBF(lengths), n_inducing=200)
+                should = climbed(own, X, target).lower_bound_
+                case = f"{make.__name__[8:]}, seed {seed}"
+                yield bounds(f"of few columns: {name}", case, fit, should, target)
+
+
 def trends():
     """Beside a trend, a season or a small fast function is taken for noise."""
     for seed in SEEDS:
@@ -328,5 +351,5 @@ def meta_estimators():
 KINDS = (
     *(certified_too_soon, pruned_columns, start_values, memorising_weights, scales_of_targets),
     *(sums, streams, columns, fast_functions, exact_targets, few_points, random_ones),
-    *(meta_estimators, trends),
+    *(meta_estimators, trends, functions_of_few_columns),
 )

@@ -1,9 +1,10 @@
 """Search once more, from short length scales, where a fast function was taken for noise.
 
 From a start with long length scales a search follows the slow part of f, and what is left looks
-like noise unless its rows are compared: it is similar at neighbouring rows, although hardly any
-variance is unexplained. More points would not help then, only other hyperparameters. Of many rows a
-part tells which start is better, if any, and the search on all rows goes on from its end there.
+like noise unless its rows are compared: it is similar at rows that are near each other, in all
+columns or in a few, although hardly any variance is unexplained. More points would not help then,
+only other hyperparameters. Of many rows a part tells which start is better, if any, and the search
+on all rows goes on from its end there.
 """
 
 import numpy as np
@@ -13,9 +14,16 @@ from sparsegpc._core.learning.fit import result_of
 from sparsegpc._core.learning.fit_from import Climb, LocalFit, Start, climb_further, fit_from
 from sparsegpc._core.learning.growing_subsets import FEWEST_ROWS
 from sparsegpc._core.learning.hyperparameters import typical_hessian
-from sparsegpc._core.learning.more_points import LEAST_CORRELATION, NEGLIGIBLE_COST_PER_ROW
+from sparsegpc._core.learning.more_points import (
+    LEAST_CORRELATION,
+    LEAST_COST_PER_ROW,
+    NEGLIGIBLE_COST_PER_ROW,
+)
 from sparsegpc._core.models.neighbour_correlation import neighbour_correlation
+from sparsegpc._core.models.similar_deviations import similar_group
 
+# Deviations are similar in a few columns from this correlation on.
+LEAST_GROUP_CORRELATION = 0.08
 # Of `FEWEST_ROWS` rows or more, so many tell which start to go on from.
 PART_ROWS = 2000
 
@@ -36,6 +44,18 @@ def missed_correlation(model, result):
 def misses_fast_function(model, result):
     """Return whether another search may find a faster function."""
     return missed_correlation(model, result) > LEAST_CORRELATION
+
+
+def missed_group(model, result, columns):
+    """Return the `SimilarGroup` of a few columns of which f misses a function, or None.
+
+    It is None, too, if there are too few points.
+    """
+    cost_per_row = result.best.posterior.residual_cost / model.total_weight
+    if result.stopped or cost_per_row > LEAST_COST_PER_ROW:
+        return None
+    group = similar_group(model, result.best, columns)
+    return None if group is None or group.correlation < LEAST_GROUP_CORRELATION else group
 
 
 def fit_faster(model, result, starts, selector, bounds, limits, report=None):

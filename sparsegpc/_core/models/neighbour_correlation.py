@@ -42,8 +42,8 @@ def neighbour_correlation(model, evaluation):
     X = take_rows(model.X, candidates, memory=np.inf)
     chosen = spaced_rows(candidates, CHOSEN_ROWS)
     neighbours = _nearest_rows(model, evaluation.theta, X, chosen)
-    here = _deviations(evaluation, X[chosen], candidates[chosen])
-    there = _deviations(evaluation, X[neighbours], candidates[neighbours])
+    here = row_deviations(evaluation, X[chosen], candidates[chosen])
+    there = row_deviations(evaluation, X[neighbours], candidates[neighbours])
     precision = sum(s.sites.precision[candidates[chosen]].sum() for s in evaluation.solutions)
     # Where nothing deviates from the mean, there is no correlation.
     square = max(float((here**2).sum()), TINY)
@@ -51,40 +51,7 @@ def neighbour_correlation(model, evaluation):
     return NeighbourCorrelation(value, len(chosen), square / max(float(precision), TINY))
 
 
-def similar_distances(model, evaluation):
-    """Return within which distance in a column, by itself, rows deviate from the mean alike, (D,).
-
-    It is where the correlation of the deviations, in the order of the column, falls below half of
-    that of successive rows, and infinite if these have no significant correlation. A fast function
-    of a single column shows in this way, although rows that are near in all columns may be far
-    apart for it. Rows with equal values are in random order, as otherwise they would be near in
-    other columns, too. Cost O(n D log n) for at most `CHOSEN_ROWS` rows.
-    """
-    chosen = spaced_rows(model.weight, CHOSEN_ROWS)
-    X = take_rows(model.X, chosen, memory=np.inf)
-    deviations = _deviations(evaluation, X, chosen)
-    square = max(float((deviations**2).sum()), TINY)
-    found = np.full(X.shape[1], np.inf)
-    shuffled = np.random.RandomState(0).permutation(len(X))
-    for k, x in enumerate(X.T):
-        order = np.lexsort((shuffled, x))
-        x, sorted_deviations = x[order], deviations[:, order]
-        lag, first = 1, None
-        while lag < len(x):
-            product = sorted_deviations[:, lag:] * sorted_deviations[:, :-lag]
-            correlation = float(product.sum()) / square
-            first = correlation if first is None else first
-            if first <= LEAST_ERRORS / np.sqrt(len(x)):
-                break
-            distance = float(np.median(x[lag:] - x[:-lag]))
-            if correlation < 0.5 * first and distance > 0.0:
-                found[k] = distance
-                break
-            lag += 1 + lag // 4
-    return found
-
-
-def _deviations(evaluation, X, places):
+def row_deviations(evaluation, X, places):
     """Return the deviations (K, n) at rows `X` (n, D), which are the model's rows `places`."""
     mean = evaluation.posterior.moments(X)[0]
     all_sites = [solution.sites for solution in evaluation.solutions]

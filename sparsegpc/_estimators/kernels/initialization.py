@@ -113,6 +113,28 @@ def faster_starts(adapted, spread, theta):
     return _unlike([theta], found, adapted.bounds)
 
 
+def group_starts(adapted, spread, theta, group):
+    """Return up to two starts for a function of a `SimilarGroup`, none without its length scales.
+
+    The length scales of its columns are their distances. In the first start the other columns
+    hardly matter; the second is otherwise the learned `theta`.
+    """
+    own = {
+        column: k
+        for k, column in enumerate(adapted.columns)
+        if isinstance(column, int) and adapted.effects[k] is None
+    }
+    if not own.keys() >= set(group.columns):
+        return []
+    alone, added = adapted.rescaled.copy(), theta.copy()
+    lengths, typical = _typical_lengths(adapted, spread)
+    alone[lengths] = np.log(LONG * typical)
+    for column, distance in zip(group.columns, group.distances, strict=True):
+        k = own[column]
+        alone[k], added[k] = np.log(distance), min(added[k], np.log(distance))
+    return _unlike([theta], [alone, added], adapted.bounds)
+
+
 def weak_prior(adapted, spread):
     """Return a `NormalPrior` of theta, for learning from a part of the rows.
 

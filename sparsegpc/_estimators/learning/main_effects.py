@@ -9,7 +9,7 @@ import numpy as np
 
 from sparsegpc._core.learning.fit_from import Start
 from sparsegpc._core.learning.hyperparameters import typical_hessian
-from sparsegpc._core.models.neighbour_correlation import similar_distances
+from sparsegpc._core.models.similar_deviations import similar_distances
 from sparsegpc._core.numerics.floats import TINY
 from sparsegpc._estimators.kernels.named_kernels import EFFECTS_SHARE
 from sparsegpc._estimators.learning.comparison import (

@@ -8,7 +8,11 @@ from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils import check_random_state
 
 from sparsegpc._core.bounds.slacks import SLACKS, sums_over_rows
-from sparsegpc._core.learning.faster_functions import fit_faster, misses_fast_function
+from sparsegpc._core.learning.faster_functions import (
+    fit_faster,
+    missed_group,
+    misses_fast_function,
+)
 from sparsegpc._core.learning.few_rows import FewRows
 from sparsegpc._core.learning.fit import STOPPED, FitResult, fit, solve_final
 from sparsegpc._core.learning.fit_from import Climb, Limits
@@ -29,6 +33,7 @@ from sparsegpc._core.rows.unique_rows import UniqueRows, find_rows
 from sparsegpc._core.selection.selectors import FixedSelector, InducingPoints
 from sparsegpc._estimators.kernels.initialization import (
     faster_starts,
+    group_starts,
     shorter_lengths,
     start_values,
     weak_prior,
@@ -163,12 +168,10 @@ def _with_enough_points(estimator, problem, rng, warm, starts):
 def find_faster_function(estimator, problem, result, rng):
     """Return the `FitResult` from short length scales if a fast function was taken for noise."""
     parameters, model = problem.parameters, problem.model
-    has_lengths = any(column is not None for column in parameters.columns)
-    if not learns(estimator, parameters) or not has_lengths or estimator.n_inducing == "auto":
+    may_learn = learns(estimator, parameters) and estimator.max_iter > 0
+    if not may_learn or estimator.n_inducing == "auto" or result.has_moved:
         return result
-    if not estimator.max_iter or result.has_moved or not misses_fast_function(model, result):
-        return result
-    starts = faster_starts(parameters, problem.spread, result.best.theta)
+    starts = _faster_starts(problem, result)
     if not starts:
         return result
     limits = Limits(estimator.max_iter, estimator.max_reselections, problem.progress)
@@ -181,6 +184,18 @@ def find_faster_function(estimator, problem, result, rng):
         limits,
         _reporter(estimator, problem),
     )
+
+
+def _faster_starts(problem, result):
+    """Return starts for the functions that deviations from a `FitResult` show, if any."""
+    parameters, spread, theta = problem.parameters, problem.spread, result.best.theta
+    if all(column is None for column in parameters.columns):
+        return []
+    group = missed_group(problem.model, result, np.flatnonzero(spread.varies).tolist())
+    starts = [] if group is None else group_starts(parameters, spread, theta, group)
+    if misses_fast_function(problem.model, result):
+        starts += faster_starts(parameters, spread, theta)
+    return starts
 
 
 def improve_points(estimator, problem, result, rng):

@@ -5,7 +5,11 @@ import pytest
 from numpy.linalg import LinAlgError
 
 from sparsegpc._core.learning import faster_functions
-from sparsegpc._core.learning.faster_functions import fit_faster, misses_fast_function
+from sparsegpc._core.learning.faster_functions import (
+    fit_faster,
+    missed_group,
+    misses_fast_function,
+)
 from sparsegpc._core.learning.fit import STOPPED
 from sparsegpc._core.learning.fit_from import Limits
 from sparsegpc._core.learning.progress import Progress
@@ -72,12 +76,17 @@ def test_a_start_that_fails_does_not_end_the_fit(monkeypatch):
     assert len(calls) == 2
 
 
-def test_nothing_is_missed_after_a_stop_or_where_points_are_too_few():
+def test_nothing_is_missed_after_a_stop_or_where_points_are_too_few(monkeypatch):
     model = waves()
     slow = slow_fit(model)
-    assert not misses_fast_function(model, slow._replace(stopped=True, message=STOPPED))
+    assert missed_group(model, slow, [0]).columns == [0]
+    stopped = slow._replace(stopped=True, message=STOPPED)
+    assert not misses_fast_function(model, stopped)
+    assert missed_group(model, stopped, [0]) is None
     few = learn(waves(), [FAST], choose=PivotedSelector("argmax", 5))
     assert not misses_fast_function(model, few)
+    monkeypatch.setattr(faster_functions, "LEAST_COST_PER_ROW", 1e-3)
+    assert missed_group(model, few, [0]) is None
 
 
 def test_of_many_rows_a_part_tells_where_to_start(monkeypatch):

@@ -13,8 +13,10 @@ from sklearn.gaussian_process.kernels import (
     RationalQuadratic,
 )
 
+from sparsegpc._core.models.similar_deviations import SimilarGroup
 from sparsegpc._estimators.kernels.initialization import (
     column_relevance,
+    group_starts,
     single_columns,
     start_values,
 )
@@ -219,3 +221,27 @@ def test_a_common_length_scale_has_no_single_columns(rng):
     theta, values = single_columns(kernel, measure_spread(X, np.ones(50)))
     assert len(theta) == 2
     assert values == {}
+
+
+# Starts for a function of a few columns
+
+
+def test_the_columns_of_a_group_alone_or_beside_others_begin_at_their_distances(rng):
+    X = rng.randn(50, 3) * [1.0, 2.0, 3.0]
+    adapted = adapt_kernel(ConstantKernel(2.0) * RBF(np.ones(3)), 3)
+    spread = measure_spread(X, np.ones(50))
+    theta = np.log([5.0, 0.1, 30.0, 40.0])
+    group = SimilarGroup([0, 1], np.array([0.2, 0.3]), 0.5)
+    alone, added = np.exp(group_starts(adapted, spread, theta, group))
+    assert_allclose(alone[:3], [2.0, 0.2, 0.3])
+    assert alone[3] > 3.0 * spread.columns[2]
+    # A shorter length scale stays.
+    assert_allclose(added, [5.0, 0.1, 0.3, 40.0])
+
+
+@pytest.mark.parametrize("kernel", [RBF(1.0), DotProduct(1.0), RBF([1.0, 1.0], "fixed")])
+def test_a_group_has_no_starts_without_length_scales_of_its_columns(kernel, rng):
+    spread = measure_spread(rng.randn(20, 2), np.ones(20))
+    adapted = adapt_kernel(ConstantKernel(1.0) * kernel, 2)
+    group = SimilarGroup([0, 1], np.array([0.2, 0.3]), 0.5)
+    assert group_starts(adapted, spread, adapted.theta, group) == []

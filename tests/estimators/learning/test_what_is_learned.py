@@ -76,6 +76,28 @@ def test_a_fast_season_beside_a_trend_in_one_of_several_columns_is_found(n_other
     assert np.sqrt(np.mean((fitted.predict(X) - f) ** 2)) < 0.12
 
 
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda X: np.sin(3.0 * (X[:, 0] + X[:, 1])),
+        lambda X: np.sin(3.0 * (X[:, 0] - X[:, 1])) + X[:, 2],
+        lambda X: np.sin(2.0 * X[:, :3].sum(axis=1)),
+    ],
+    ids=["two", "two-and-a-line", "three"],
+)
+@pytest.mark.parametrize("labels", [False, True])
+def test_a_fast_function_of_a_few_of_many_columns_is_found(f, labels, rng):
+    X = rng.randn(700, 15)
+    f, fitted_rows = 4.0 * f(X), slice(500)
+    if labels:
+        y = rng.uniform(size=700) < 1.0 / (1.0 + np.exp(-f))
+        found = SparseGPClassifier().fit(X[fitted_rows], y[fitted_rows]).decision_function(X[500:])
+    else:
+        y = f + rng.randn(700)
+        found = SparseGPRegressor().fit(X[fitted_rows], y[fitted_rows]).predict(X[500:])
+    assert np.corrcoef(found, f[500:])[0, 1] > 0.7
+
+
 def test_one_relevant_column_among_many_is_found_with_few_rows(rng):
     X = rng.randn(300, 200)
     y = np.sin(2.0 * X[:, 7]) + 0.2 * rng.randn(300)

@@ -1,0 +1,87 @@
+"""Deviations that are alike at rows near in a few columns, against what was put in."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from sparsegpc._core.models import similar_deviations
+from sparsegpc._core.models.similar_deviations import similar_distances, similar_group
+from sparsegpc._core.selection.selectors import PivotedSelector
+from tests.core.learning.fit_cases import learn, make_model
+
+
+def deviating(f, n=600, last_values=None):
+    """Return a model of labels whose log-odds are 2 f(X), and a fit that is nearly constant."""
+    rng = np.random.RandomState(0)
+    X = rng.uniform(0.0, 10.0, (n, 3))
+    if last_values is not None:
+        X[:, 2] = rng.randint(last_values, size=n)
+    labels = np.where(rng.uniform(size=n) < 1.0 / (1.0 + np.exp(-4.0 * f(X))), 1.0, -1.0)
+    model = make_model(X, labels)
+    slow = np.array([[-6.0, 0.0], np.log([100.0, 1e3])])
+    choose = PivotedSelector("argmax", 20)
+    return model, learn(model, [slow.mean(axis=1)], bounds=slow, choose=choose)
+
+
+@pytest.mark.parametrize("period", [0.5, 2.0])
+def test_a_cycle_in_one_column_shows_at_a_sixth_of_its_period(period):
+    model, result = deviating(lambda X: np.sin(2.0 * np.pi * X[:, 1] / period))
+    distances = similar_distances(model, result.best)
+    assert_array_equal(np.isfinite(distances), [False, True, False])
+    assert period / 12.0 < distances[1] < period / 3.0
+
+
+def test_no_distance_is_finite_where_nothing_deviates():
+    model, result = deviating(lambda X: np.zeros(len(X)))
+    assert not np.isfinite(similar_distances(model, result.best)).any()
+
+
+def test_a_column_of_few_values_is_not_taken_for_the_column_of_the_cycle():
+    model, result = deviating(lambda X: np.sin(4.0 * np.pi * X[:, 0]), last_values=10)
+    assert_array_equal(np.isfinite(similar_distances(model, result.best)), [True, False, False])
+
+
+@pytest.mark.parametrize("columns", [[1], [0, 2], [0, 1, 2]])
+def test_the_columns_of_a_fast_function_are_found(columns):
+    rate = 1.5 / len(columns)
+    model, result = deviating(lambda X: np.sin(rate * X[:, columns].sum(axis=1)), n=1000)
+    group = similar_group(model, result.best, [0, 1, 2])
+    assert group.columns == columns
+    # A sixth of the period, with all columns together.
+    expected = 2.0 * np.pi / rate / 6.0 / np.sqrt(len(columns))
+    assert_allclose(group.distances, expected, rtol=0.7)
+
+
+def test_no_group_is_found_where_nothing_deviates_or_its_columns_are_left_out(monkeypatch):
+    model, result = deviating(lambda X: np.zeros(len(X)))
+    assert similar_group(model, result.best, [0, 1, 2]) is None
+    model, result = deviating(lambda X: np.sin(2.0 * (X[:, 0] + X[:, 1])))
+    assert similar_group(model, result.best, [0, 1, 2]).columns == [0, 1]
+    assert similar_group(model, result.best, [0, 2]) is None
+    # Two columns make one pair, and three columns make three.
+    monkeypatch.setattr(similar_deviations, "MOST_GROUPS", 2)
+    assert similar_group(model, result.best, [0, 1]).columns == [0, 1]
+    assert similar_group(model, result.best, [0, 1, 2]) is None
+
+
+@pytest.mark.parametrize("n_outputs", [1, 2])
+def test_the_correlation_is_that_of_all_pairs_of_rows_in_a_cell(n_outputs, rng):
+    X = np.column_stack([rng.randn(60), rng.randint(3, size=60), rng.randn(60) ** 3])
+    deviations = rng.randn(n_outputs, 60)
+    grid = similar_deviations._Grid(X, 4)
+    correlation, n_errors = grid.correlation([0, 1], deviations)
+    edges = [np.quantile(X[:, k], [0.25, 0.5, 0.75]) for k in (0, 1)]
+    cells = [tuple(int((row[k] >= edges[k]).sum()) for k in (0, 1)) for row in X]
+    pairs = [(i, j) for i in range(60) for j in range(60) if i != j and cells[i] == cells[j]]
+    products = [(deviations[:, i] * deviations[:, j]).sum() for i, j in pairs]
+    expected = np.mean(products) / (deviations**2).sum(axis=0).mean()
+    assert correlation == pytest.approx(expected)
+    assert n_errors == pytest.approx(expected / np.sqrt(2.0 / len(pairs)))
+
+
+def test_the_standard_error_is_that_of_independent_deviations(rng):
+    X = rng.randn(500, 2)
+    grid = similar_deviations._Grid(X, 11)
+    found = [grid.correlation([0, 1], rng.randn(1, 500))[1] for _ in range(400)]
+    assert abs(np.mean(found)) < 0.2
+    assert 0.85 < np.std(found) < 1.15
