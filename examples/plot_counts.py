@@ -134,8 +134,8 @@ right.legend(frameon=False, loc="upper left")
 plt.show()
 
 # %%
-# Points of ten minutes scatter most, and count least. Intervals that allow only the variation of a
-# Poisson distribution are too narrow. Those of the Gaussian process with the Poisson likelihood are
-# less so, since it attributes the variation to its function, which then follows single rows. The
-# negative binomial intervals contain at least the nominal share; somewhat more because counts have
-# steps.
+# Counts of ten minutes scatter most, and carry the least weight. Intervals that allow only the
+# variation of a Poisson distribution are too narrow. Those of the Gaussian process with the Poisson
+# likelihood are wider, since it mistakes the additional variation for variation of its function,
+# which then follows single rows. The negative binomial intervals contain somewhat more than the
+# nominal share, because counts are discrete.

@@ -31,8 +31,8 @@ n_columns = X.shape[1]
 # --------------------------------
 # The bound compares a function of all columns, a sum of functions of one column each, and both
 # together. Each effect has a variance of its own, which tells how large it is. (The default
-# ``main_effects="auto"`` makes a similar comparison of the first and the last, with a length scale
-# for each column.)
+# ``main_effects="auto"`` compares the first and the last in a similar way, with a length scale for
+# each column.)
 interactions = 1.0 * RBF(3.0)
 effects = MainEffects([0.1] * n_columns, length_scale=2.0)
 kernels = {"all columns": interactions, "effects": effects, "both": interactions + effects}

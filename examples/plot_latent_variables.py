@@ -27,9 +27,9 @@ gplvm = BayesianGPLVM(n_components=2, n_inducing=30).fit(X_train)
 # %%
 # Two maps
 # --------
-# The model has not seen the digits' names, which give the colours. The share of test images whose
-# three nearest neighbours on the map tell their name measures how well the map separates them. The
-# score is the mean log density of a test image, for the GP-LVM a lower bound.
+# The model has not seen the labels of the digits, which are shown as colours. How well a map
+# separates them is measured by the share of test images whose label its three nearest neighbours on
+# the map predict. The score is the mean log density of a test image, for the GP-LVM a lower bound.
 colors = plt.get_cmap("tab10")
 figure, axes = plt.subplots(1, 2, figsize=(10.0, 5.0), layout="constrained")
 for ax, title, model in zip(axes, ("PCA", "Bayesian GP-LVM"), (pca, gplvm), strict=True):

@@ -54,8 +54,8 @@ print(f"{path.stat().st_size / 2**20:.0f} MiB of rows in the file")
 # -----------------
 # ``working_memory`` limits the arrays that hold a number for each row and inducing point; blocks
 # that do not fit are computed again. A fit also keeps about forty numbers for each row. With three
-# columns this is more than the rows themselves; a file pays with hundreds of columns. Most of the
-# learning uses subsets of the rows.
+# columns this is more than the rows themselves; a file pays off with hundreds of columns. Most of
+# the learning uses subsets of the rows.
 rows_on_disk = np.load(path, mmap_mode="r")
 
 

@@ -30,10 +30,10 @@ model = LocalCorrection(SparseGPRegressor(n_inducing=20), n_neighbors=20).fit(X,
 # %%
 # What the training rows say
 # --------------------------
-# Some training rows are predicted in five ways, each without itself: from the points, from the
-# points and the neighbours, and from the neighbours alone; the latter two also with hyperparameters
-# that are learned once more, from blocks of neighbouring rows. The mean log densities, in nats,
-# decide.
+# Some training rows are predicted in five ways, each without itself: from the points, from points
+# and neighbours, and from the neighbours alone; the last two also with hyperparameters that are
+# learned again from blocks of neighbouring rows. The way with the highest mean log density, in
+# nats, is chosen, unless its advantage may be chance.
 for choice, score in model.validation_scores_.items():
     print(f"{choice:21s} {score:6.2f}")
 print("chosen:", model.mode_, "relearned" if model.relearned_ else "as learned")

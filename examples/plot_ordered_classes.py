@@ -4,18 +4,18 @@ How do I predict grades?
 
 Grades, stages and ratings are classes with an order. ``likelihood="ordinal-logit"`` fits a single
 function f of the columns, and cut points between the classes. This example grades the progression
-of diabetes from records of 110 patients, and compares with the default, which knows no order.
+of diabetes from records of 110 patients, and compares with the default, which ignores the order.
 """
 
 # %%
 # Two models
 # ----------
 # Classes are in the order of their sorted labels, so the grades are numbers here. For strings such
-# as "mild" and "severe" take codes. Each quarter of the patients serves once to learn from, and the
-# others to test. The ranked probability score is a squared error of the cumulative probabilities: a
-# probability counts the more, the further it is from the right grade. ``predict`` returns the most
-# probable grade. If large mistakes cost more, take the median, the first grade at which the
-# cumulative probability reaches one half.
+# as "mild" and "severe" take codes. Each quarter of the patients serves once as training set, and
+# the others as test set. The ranked probability score is a squared error of the cumulative
+# probabilities: the further a probability is from the right grade, the more it counts. ``predict``
+# returns the most probable grade. If large mistakes cost more, take the median, the first grade at
+# which the cumulative probability reaches one half.
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_diabetes

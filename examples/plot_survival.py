@@ -1,6 +1,6 @@
 """
-How long will it last, if many still last?
-==========================================
+How long will machines last, if many still run?
+===============================================
 
 This example learns durations of which some are censored: when the data were collected, these
 machines still ran, so their durations are only known to be longer. It compares the learned survival
@@ -50,8 +50,8 @@ model = models["weibull"]
 # Survival functions
 # ------------------
 # The Kaplan-Meier estimate multiplies, over the times of events, the shares of machines still at
-# risk that survived. It knows no load, so each curve uses the machines with a load close to a given
-# one; the model uses all machines for each curve.
+# risk that survived. It ignores the load, so each of its curves uses the machines with a load close
+# to a given one; the model uses all machines for each curve.
 
 
 def kaplan_meier(time, event):
