@@ -4,6 +4,9 @@ With ``noise="auto"`` such noise has to raise the objective, the bound plus the 
 than log N nats. That is the penalty of the Bayesian information criterion for two parameters of the
 log noise variance: its variance, and the length scale that all columns share. The prior accounts
 for the differences between the columns.
+
+Where many targets are equal, such as the zeros among claims, noise that vanishes has no limit of
+its density there. It says nothing about the others, so it is not taken.
 """
 
 from typing import NamedTuple
@@ -22,6 +25,9 @@ from sparsegpc._estimators.noise.base import NoisePlan
 from sparsegpc._estimators.noise.homoscedastic import HomoscedasticNoise
 from sparsegpc._estimators.noise.registry import AUTO, DEFAULT, VARYING
 
+# The noise of a target that others share vanishes if its standard deviation is less than this share
+# of the distance to the nearest other target, and it is not taken if it vanishes at so many rows.
+VANISHING, MOST_VANISHING = 0.05, 0.05
 # Passes that show whether the noise depends on a column. Columns that gain less than this share of
 # what the best one gains are left to the search.
 MOST_PASSES, COLUMN_SHARE = 10, 0.25
@@ -91,10 +97,30 @@ def decide_noise(estimator, plan_of, problem_of, data_of, rng):
         DEFAULT: float(before.elbo + problem.offset),
         VARYING: float(after.elbo + problem.offset),
     }
-    if after.objective - before.objective > np.log(problem.model.total_weight):
+    is_better = after.objective - before.objective > np.log(problem.model.total_weight)
+    if is_better and not _vanishes(varying.model, after):
         return NoiseDecision(plan, Decision(choice, found=other), bounds)
     found = evaluated_last(found, problem)
     return NoiseDecision(constant, Decision(choice, found=found), bounds)
+
+
+def _vanishes(model, evaluation):
+    """Return whether the noise of an `Evaluation` vanishes at many rows with equal targets."""
+    return any(
+        _vanishing_share(y["mean"], model.weight, solution.sites.precision) > MOST_VANISHING
+        for y, solution in zip(model.targets, evaluation.solutions, strict=True)
+    )
+
+
+def _vanishing_share(y, weight, precision):
+    """Return the share of rows (N,) whose target is shared, and whose noise vanishes."""
+    values, places, counts = np.unique(y, return_inverse=True, return_counts=True)
+    if len(values) == 1:
+        return 0.0
+    gaps = np.diff(values)
+    nearest = np.minimum(np.append(gaps, np.inf), np.append(np.inf, gaps))
+    vanishes = (counts[places] > 1) & (weight < precision * (VANISHING * nearest[places]) ** 2)
+    return float(weight[vanishes].sum() / weight.sum())
 
 
 def _start_by_column(problem, plan, theta, points):

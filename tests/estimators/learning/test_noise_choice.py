@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 
 from sparsegpc._estimators.learning import noise_choice
@@ -30,6 +31,39 @@ def test_the_chosen_noise_is_learned_as_if_it_was_given(data, chosen):
     assert (auto.noise_variance_ is None) == (chosen == "gp")
     assert auto.history_["lower_bound"][-1] == calls[-1].lower_bound == auto.lower_bound_
     assert auto.certificate(X, y).lower_bound == pytest.approx(auto.lower_bound_)
+
+
+def below_zero(n=300):
+    """Return targets that are zero at many rows, and at others have the same noise."""
+    X = np.random.RandomState(0).uniform(-2.0, 2.0, (n, 2))
+    f = X[:, 0] + np.sin(2.0 * X[:, 1])
+    return X, np.where(f > 0.0, f + 0.1 * np.random.RandomState(1).standard_normal(n), 0.0)
+
+
+def test_noise_that_vanishes_where_targets_are_equal_is_not_taken(monkeypatch):
+    X, y = below_zero()
+    auto = model_of("auto", length_scales="auto").fit(X, y)
+    assert auto.noise_bounds_["gp"] > auto.noise_bounds_["homoscedastic"] + 100.0
+    assert auto.noise_variance_ is not None
+    assert auto.history_["lower_bound"][-1] == auto.lower_bound_
+    monkeypatch.setattr(noise_choice, "MOST_VANISHING", 1.0)
+    with pytest.warns(ConvergenceWarning, match="sites"):
+        assert auto.fit(X, y).noise_variance_ is None
+
+
+def test_rounded_targets_may_have_noise_that_varies():
+    X, y = trumpet()
+    assert model_of("auto").fit(X, np.round(y, 1)).noise_variance_ is None
+
+
+@pytest.mark.parametrize("deviation", [0.04, 0.06])
+def test_the_share_of_rows_at_which_noise_vanishes(deviation):
+    # The second value is one away from its neighbour, and the last is not shared.
+    y = np.array([0.0, 1.0, 1.0, 5.0, 5.0, 9.0])
+    weight = np.array([1.0, 2.0, 1.0, 1.0, 1.0, 4.0])
+    share = noise_choice._vanishing_share(y, weight, weight / deviation**2)
+    assert share == pytest.approx((3.0 * (deviation < 0.05) + 2.0) / 10.0)
+    assert noise_choice._vanishing_share(np.ones(3), np.ones(3), np.full(3, 1e9)) == 0.0
 
 
 def test_bounds_of_scaled_targets_are_in_the_units_of_the_user():
