@@ -27,7 +27,7 @@ from sparsegpc._estimators.noise.registry import AUTO, DEFAULT, VARYING
 
 # The noise of a target that others share vanishes if its standard deviation is less than this share
 # of the distance to the nearest other target, and it is not taken if it vanishes at so many rows.
-VANISHING, MOST_VANISHING = 0.05, 0.05
+VANISHING, MOST_VANISHING = 0.05, 0.2
 # Passes that show whether the noise depends on a column. Columns that gain less than this share of
 # what the best one gains are left to the search.
 MOST_PASSES, COLUMN_SHARE = 10, 0.25
