@@ -101,8 +101,6 @@ def measured_fit(model, X, y, count_work=True):
     if count_work:
         figures |= observer.figures()
         figures["ratio"] = figures["fit_cpu"] / figures["evaluation_cpu"]
-    if hasattr(model, "n_full_evaluations_"):
-        figures["full_evaluations"] = model.n_full_evaluations_
     return figures
 
 
