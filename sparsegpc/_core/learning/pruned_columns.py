@@ -10,8 +10,6 @@ scale. Such trials also give a start to searches that might miss that only few c
 import numpy as np
 from numpy.linalg import LinAlgError
 
-from sparsegpc._core.learning.fit_from import Climb
-
 # A column counts as pruned if its length scale is more than this many times the shortest one.
 PRUNED = 5.0
 # Largest number of columns that are tried.
@@ -53,7 +51,7 @@ def bring_back(model, best, alternatives, progress):
         steepness = {k: slopes[k] * np.exp(2.0 * relative[k]) for k in pruned}
         pruned = sorted(pruned, key=steepness.get, reverse=True)[:MOST_COLUMNS]
     part = model.at_most(MOST_ROWS)
-    states = Climb(best.theta, best).continued_on(part).states
+    states = part.states_from(best.theta, best.posterior)
     tried = {k: alternatives[k] for k in pruned}
     return shortened(part, best.theta, best.points, states, tried, progress, MOST_PASSES)
 
