@@ -120,15 +120,11 @@ class SparseModel:
 
     def initial_state(self):
         """Return the initial states of the sites, one for each function of each output."""
-        return tuple(
-            state
-            for y in self.targets
-            for state in self._likelihood_at_start(y).initial_states(y, self.weight)
-        )
-
-    def _likelihood_at_start(self, y):
-        """Return the likelihood of an output at its initial parameters."""
-        return self.likelihood.at(self.likelihood.initial_params(y, self.weight))
+        states = []
+        for y in self.targets:
+            likelihood = self.likelihood.at(self.likelihood.initial_params(y, self.weight))
+            states += likelihood.initial_states(y, self.weight)
+        return tuple(states)
 
     def _by_output(self, functions):
         return by_output(functions, self.likelihood.n_functions)
