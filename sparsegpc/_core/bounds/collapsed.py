@@ -88,10 +88,6 @@ class RowSums(NamedTuple):
     cost: float
     slack: float
 
-    def curvature(self, w_p):
-        """Return the sum of the entries of (P^-1 + Q)^-1, which is positive; w_p is B^-1 V p."""
-        return max(self.precision - self.Vp @ w_p, EPSILON * self.precision, TINY)
-
 
 def row_sums(features, sites, slack):
     """Return the `RowSums`. Cost N M^2."""
@@ -131,6 +127,14 @@ class _Profile(NamedTuple):
         return FunctionPosterior(w, self.LB, float(prior_mean), float(bound), cost / n_rows, n_rows)
 
 
+def mean_curvature(precision, Vp, w_p):
+    """Return the curvature of the bound in the prior mean, the sum of entries of (P^-1 + Q)^-1.
+
+    `precision` is the sum of p, and `w_p` is B^-1 V p. The result is positive in spite of rounding.
+    """
+    return max(precision - Vp @ w_p, EPSILON * precision, TINY)
+
+
 def _profile(sums):
     """Return the `_Profile` from the sums, with their rounding errors. Cost M^3 / 3."""
     LB = cholesky_of_identity_plus(sums.VpV)
@@ -143,7 +147,8 @@ def _profile(sums):
         - 0.5 * centre * centre * sums.precision
         + 0.5 * h @ w_b
     )
-    return _Profile(LB, w_p, w_b, centre, value, -sums.Vp @ w_b, sums.curvature(w_p))
+    curvature = mean_curvature(sums.precision, sums.Vp, w_p)
+    return _Profile(LB, w_p, w_b, centre, value, -sums.Vp @ w_b, curvature)
 
 
 def optimal_posterior(sums, n_rows, slack, prior_mean=None):

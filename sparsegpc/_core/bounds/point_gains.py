@@ -24,6 +24,7 @@ prior mean is not learned, the middle terms are :math:`q_i^2 / (2 s_i)` and :mat
 
 import numpy as np
 
+from sparsegpc._core.bounds.collapsed import mean_curvature
 from sparsegpc._core.bounds.features import ZERO_RESIDUAL
 from sparsegpc._core.numerics.floats import EPSILON, TINY
 from sparsegpc._core.numerics.linalg import (
@@ -134,7 +135,7 @@ class _FunctionGains:
         if learns_mean:
             w_p = solve_cholesky(posterior.LB, Vp)
             self._ones = whitener.T @ w_p
-            self._curvature = max(float(p.sum() - Vp @ w_p), EPSILON * float(p.sum()), TINY)
+            self._curvature = mean_curvature(p.sum(), Vp, w_p)
         self._gram = mirrored(gram)
         linear = 0.5 * self._gram.diagonal() * by_prior
         exact = slack.value(now, n_rows) - np.array([slack.value(x, n_rows) for x in risen])
@@ -219,7 +220,7 @@ def _gains_of_new(features, sites, posterior, slack, learns_mean, Z, v, scale):
     curvature, tau = 1.0, 0.0
     if learns_mean:
         w_p = solve_cholesky(LB, Vp)
-        curvature = max(float(total - Vp @ w_p), EPSILON * float(total), TINY)
+        curvature = mean_curvature(total, Vp, w_p)
         tau = ones - w_p @ g
     fit = 0.5 * t**2 * curvature / (curvature * S - tau**2)
     slacks = np.array([slack.value(x, n_rows) for x in left]) - slack.value(now, n_rows)

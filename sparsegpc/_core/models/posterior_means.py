@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sparsegpc._core.bounds.collapsed import FunctionPosterior, row_sums
+from sparsegpc._core.bounds.collapsed import FunctionPosterior, mean_curvature, row_sums
 from sparsegpc._core.bounds.slacks import STANDARD
 from sparsegpc._core.likelihoods.base import Expectation
 from sparsegpc._core.numerics.linalg import cholesky_of_identity_plus, solve_cholesky
@@ -35,7 +35,7 @@ class Covariance:
         self.LB = cholesky_of_identity_plus(self._sums.VpV)
         self._n_rows = features.n_rows
         self._w_p = solve_cholesky(self.LB, self._sums.Vp)
-        self._curvature = self._sums.curvature(self._w_p)
+        self._curvature = mean_curvature(self._sums.precision, self._sums.Vp, self._w_p)
 
     def posterior(self, mean):
         """Return the `FunctionPosterior` with a given mean, shape (M + 1,), without its bound."""
