@@ -117,7 +117,7 @@ def grid_size(grid_resolution):
 
 def gaussian_quantile(coverage):
     """Return the half-width, in standard deviations, of a central Gaussian interval."""
-    return float(ndtri(central_levels(coverage, "coverage")[1]))
+    return float(ndtri(central_levels(coverage)[1]))
 
 
 def along(values, n_points):

@@ -141,16 +141,16 @@ def refuse_extreme_weights(weight, rule, remedy):
         )
 
 
-def central_levels(probability, name):
+def central_levels(coverage):
     """Return the levels of the ends of a central interval with this probability, a pair of floats.
 
-    Raises ValueError unless the argument `name` is between 0 and 1.
+    Raises ValueError unless `coverage` is between 0 and 1.
     """
-    if not isinstance(probability, numbers.Real) or not 0.0 < probability < 1.0:
+    if not isinstance(coverage, numbers.Real) or not 0.0 < coverage < 1.0:
         raise ValueError(
-            f"{name} must be a number between 0 and 1, got {probability!r}: for example 0.95"
+            f"coverage must be a number between 0 and 1, got {coverage!r}: for example 0.95"
         )
-    tail = 0.5 * (1.0 - probability)
+    tail = 0.5 * (1.0 - coverage)
     return tail, 1.0 - tail
 
 

@@ -168,7 +168,7 @@ class ClassPredictions(ClassifierMixin):
         ValueError
             If `coverage` is not between 0 and 1, or `random_state` is not a seed.
         """
-        tails = central_levels(coverage, "coverage")
+        tails = central_levels(coverage)
         rng = check_random_state(random_state)
         weights, means, variances = self._moments(self._check_rows(X))
         with np.errstate(under="ignore"):

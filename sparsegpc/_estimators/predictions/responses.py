@@ -133,7 +133,7 @@ class ResponsePredictions(RegressorMixin):
         ValueError
             If `coverage` is not between 0 and 1, or as in `predict`.
         """
-        levels = central_levels(coverage, "coverage")
+        levels = central_levels(coverage)
         lower, upper = self.predict_quantiles(X, levels, exposure).T
         return lower, upper
 

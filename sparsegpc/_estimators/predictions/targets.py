@@ -242,7 +242,7 @@ class GaussianPredictions(RegressorMixin):
             If `coverage` is not in (0, 1), or `noise_variance` is missing for a model that was
             fitted with known noise.
         """
-        levels = central_levels(coverage, "coverage")
+        levels = central_levels(coverage)
         ends = self.predict_quantiles(X, levels, noise_variance)
         return ends[..., 0], ends[..., 1]
 
