@@ -534,7 +534,7 @@ class BaseSparseGP(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
             If X or y is needed and missing, `theta` has a wrong length, or `y` holds an unknown
             label.
         """
-        return bound_at(self, theta, eval_gradient, X, y, sample_weight=sample_weight)
+        return bound_at(self, theta, eval_gradient, X, y, sample_weight)
 
     def truncate(self, n_inducing, X, y, sample_weight=None):
         """Return the model on the first inducing points only, without learning again.

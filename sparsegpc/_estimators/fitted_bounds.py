@@ -115,18 +115,18 @@ def _checked_candidates(estimator, candidates):
     return Z
 
 
-def bound_at(estimator, theta, eval_gradient, X, y, **others):
+def bound_at(estimator, theta, eval_gradient, X, y, *others):
     """Return the bound of a fitted estimator at kernel parameters `theta`, or (bound, gradient).
 
     `others` are further arguments with one value per row. Without rows, return the bound of the
     fit.
     """
     check_is_fitted(estimator)
-    if not needs_rows(X, y, [theta, *others.values()], eval_gradient):
+    if not needs_rows(X, y, [theta, *others], eval_gradient):
         return estimator.lower_bound_
     theta = check_theta(theta, estimator.kernel_)
     with single_threaded_blas():
-        return _sum_of_bounds(estimator._models_of(X, y, **others), theta, eval_gradient)
+        return _sum_of_bounds(estimator._models_of(X, y, *others), theta, eval_gradient)
 
 
 def _sum_of_bounds(parts, theta, eval_gradient):

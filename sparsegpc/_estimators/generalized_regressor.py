@@ -357,8 +357,7 @@ class SparseGPGeneralizedRegressor(ResponsePredictions, BaseSparseGP):
         ValueError
             If X or y is needed and missing, or `theta` has a wrong length.
         """
-        others = {"sample_weight": sample_weight, "exposure": exposure, "event": event}
-        return bound_at(self, theta, eval_gradient, X, y, **others)
+        return bound_at(self, theta, eval_gradient, X, y, sample_weight, exposure, event)
 
     def truncate(self, n_inducing, X, y, sample_weight=None, exposure=None, event=None):
         """Return the model on the first inducing points only, without learning again.

@@ -554,8 +554,7 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
         ValueError
             If X or y is needed and missing, or `theta` has a wrong length.
         """
-        others = {"sample_weight": sample_weight, "noise_variance": noise_variance}
-        return bound_at(self, theta, eval_gradient, X, y, **others)
+        return bound_at(self, theta, eval_gradient, X, y, sample_weight, noise_variance)
 
     def truncate(self, n_inducing, X, y, sample_weight=None, noise_variance=None):
         """Return the model on the first inducing points only, without learning again.
