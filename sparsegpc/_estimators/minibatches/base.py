@@ -1,6 +1,7 @@
 """Base class of the estimators that learn from minibatches, and how they start."""
 
 import numbers
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import numpy as np
@@ -9,11 +10,13 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from sparsegpc._core.learning.fit import fit
+from sparsegpc._core.learning.progress import Progress
 from sparsegpc._core.minibatches.epochs import learn, solve_best
 from sparsegpc._core.optimisers.adam import inverse_time_decay
+from sparsegpc._core.rows.threads import single_threaded_blas
 from sparsegpc._core.rows.unique_rows import merged_rows, unique_rows
 from sparsegpc._core.selection.selectors import CandidateRows, PivotedSelector
-from sparsegpc._estimators.base_estimator import Estimator
+from sparsegpc._estimators.base_estimator import Estimator, all_or_nothing
 from sparsegpc._estimators.input.settings import row_options
 from sparsegpc._estimators.input.validation import refuse_overflow
 from sparsegpc._estimators.kernels.initialization import shorter_lengths, start_values, weak_prior
@@ -23,7 +26,8 @@ from sparsegpc._estimators.learning.inducing_points import (
     check_inducing_points,
     make_choice,
 )
-from sparsegpc._estimators.messages.callbacks import CALLBACK_SUPPORT
+from sparsegpc._estimators.messages.callbacks import CALLBACK_SUPPORT, fit_task
+from sparsegpc._estimators.messages.progress import epoch_progress
 from sparsegpc._estimators.messages.user_warnings import warn_user
 from sparsegpc._estimators.predictions.effects import ColumnEffects
 
@@ -104,6 +108,20 @@ class BaseMinibatches(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
     @property
     def _n_learning_epochs(self):
         return self.n_epochs if self.learning_rate > 0.0 else 0
+
+    @contextmanager
+    def _whole_fit(self, X, y, sample_weight):
+        """Yield the progress of `fit`, which gets these arguments; undo a fit that fails."""
+        n_epochs = self._n_learning_epochs
+        task = fit_task(self, X, y, sample_weight, n_subtasks=n_epochs + 1)
+        with task as context, single_threaded_blas():
+            yield epoch_progress(self, n_epochs, context)
+
+    @contextmanager
+    def _further_fit(self):
+        """Yield the progress of `partial_fit`, and whether it is the first; undo one that fails."""
+        with all_or_nothing(self), single_threaded_blas():
+            yield Progress(past=getattr(self, "history_", None)), not hasattr(self, "kernel_")
 
     def _refuse_overflow(self, X, first):
         """Refuse values whose squares overflow, in columns that vary within or between batches."""

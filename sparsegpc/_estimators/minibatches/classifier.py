@@ -6,11 +6,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.multiclass import _check_partial_fit_first_call
 
-from sparsegpc._core.learning.progress import Progress
 from sparsegpc._core.likelihoods.base import LabelLikelihood
-from sparsegpc._core.rows.threads import single_threaded_blas
 from sparsegpc._core.rows.unique_rows import merged_rows
-from sparsegpc._estimators.base_estimator import all_or_nothing
 from sparsegpc._estimators.input.labels import (
     check_classes,
     class_codes,
@@ -18,9 +15,7 @@ from sparsegpc._estimators.input.labels import (
     validated_labels,
 )
 from sparsegpc._estimators.input.validation import present_rows
-from sparsegpc._estimators.messages.callbacks import fit_task
 from sparsegpc._estimators.messages.fit_warnings import emit_warnings, weight_warnings
-from sparsegpc._estimators.messages.progress import epoch_progress
 from sparsegpc._estimators.minibatches.sites import SiteMinibatches
 from sparsegpc._estimators.predictions.labels import ClassPredictions
 from sparsegpc.likelihoods import NAMES, resolve_likelihood
@@ -253,10 +248,7 @@ class StochasticSparseGPClassifier(ClassPredictions, SiteMinibatches):
             If the weights do not look like counts: they are not whole numbers, and their mean is
             below a half or above two.
         """
-        n_epochs = self._n_learning_epochs
-        task = fit_task(self, X, y, sample_weight, n_subtasks=n_epochs + 1)
-        with task as context, single_threaded_blas():
-            progress = epoch_progress(self, n_epochs, context)
+        with self._whole_fit(X, y, sample_weight) as progress:
             rows = self._checked(X, y, sample_weight, reset=True)
             self.classes_, codes = np.unique(rows.y, return_inverse=True)
             check_classes(self.classes_)
@@ -299,9 +291,7 @@ class StochasticSparseGPClassifier(ClassPredictions, SiteMinibatches):
             As in `fit`; if `classes` is missing in the first call or differs from it later, if `y`
             holds another label, or if `class_weight` is "balanced".
         """
-        with all_or_nothing(self), single_threaded_blas():
-            progress = Progress(past=getattr(self, "history_", None))
-            first = not hasattr(self, "kernel_")
+        with self._further_fit() as (progress, first):
             self._refuse_balance()
             rows = self._checked(X, y, sample_weight, reset=first)
             _check_partial_fit_first_call(self, classes)

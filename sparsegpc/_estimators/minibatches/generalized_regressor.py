@@ -5,15 +5,10 @@ from sklearn.base import _fit_context
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
 
-from sparsegpc._core.learning.progress import Progress
 from sparsegpc._core.likelihoods.responses import ResponseLikelihood
-from sparsegpc._core.rows.threads import single_threaded_blas
 from sparsegpc._core.rows.unique_rows import merged_rows
-from sparsegpc._estimators.base_estimator import all_or_nothing
 from sparsegpc._estimators.input.responses import refuse_no_event, validated_observations
-from sparsegpc._estimators.messages.callbacks import fit_task
 from sparsegpc._estimators.messages.fit_warnings import emit_warnings, weight_warnings
-from sparsegpc._estimators.messages.progress import epoch_progress
 from sparsegpc._estimators.minibatches.sites import SiteMinibatches
 from sparsegpc._estimators.predictions.responses import ResponsePredictions
 from sparsegpc.likelihoods import RESPONSES
@@ -227,10 +222,7 @@ class StochasticSparseGPGeneralizedRegressor(ResponsePredictions, SiteMinibatche
         UserWarning
             As in :meth:`StochasticSparseGPClassifier.fit`.
         """
-        n_epochs = self._n_learning_epochs
-        task = fit_task(self, X, y, sample_weight, n_subtasks=n_epochs + 1)
-        with task as context, single_threaded_blas():
-            progress = epoch_progress(self, n_epochs, context)
+        with self._whole_fit(X, y, sample_weight) as progress:
             X, y, weight = self._checked(X, y, sample_weight, exposure, event, reset=True)
             refuse_no_event(y)
             rng = check_random_state(self.random_state)
@@ -273,9 +265,7 @@ class StochasticSparseGPGeneralizedRegressor(ResponsePredictions, SiteMinibatche
         ValueError
             As in `fit`.
         """
-        with all_or_nothing(self), single_threaded_blas():
-            progress = Progress(past=getattr(self, "history_", None))
-            first = not hasattr(self, "kernel_")
+        with self._further_fit() as (progress, first):
             X, y, weight = self._checked(X, y, sample_weight, exposure, event, reset=first)
             self._learn_block(X, y, weight, progress)
             emit_warnings(weight_warnings(sample_weight))

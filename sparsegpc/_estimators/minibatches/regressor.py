@@ -6,22 +6,17 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
 
 from sparsegpc._core.bounds.slacks import SLACKS, sums_over_rows
-from sparsegpc._core.learning.progress import Progress
 from sparsegpc._core.likelihoods.gaussian import GaussianNoise, noisy_targets
 from sparsegpc._core.minibatches.gaussian_batches import GaussianBatches
 from sparsegpc._core.models.model import SparseModel
-from sparsegpc._core.rows.threads import single_threaded_blas
 from sparsegpc._core.rows.unique_rows import unique_rows
-from sparsegpc._estimators.base_estimator import all_or_nothing
 from sparsegpc._estimators.input.settings import row_options
 from sparsegpc._estimators.input.targets import centred, distinct_rows, second_moments
 from sparsegpc._estimators.input.validation import validated_targets
 from sparsegpc._estimators.kernels.named_kernels import KernelChoice
 from sparsegpc._estimators.kernels.sklearn_kernels import adapt_kernel
 from sparsegpc._estimators.kernels.spread import measure_spread
-from sparsegpc._estimators.messages.callbacks import fit_task
 from sparsegpc._estimators.messages.fit_warnings import FitWarning, emit_warnings, weight_warnings
-from sparsegpc._estimators.messages.progress import epoch_progress
 from sparsegpc._estimators.messages.target_scale import describe_mismatch
 from sparsegpc._estimators.minibatches.base import START_ROWS, BaseMinibatches, n_first_rows
 from sparsegpc._estimators.noise.base import LIMITS, START, TO_LITTLE_NOISE
@@ -231,10 +226,7 @@ class StochasticSparseGPRegressor(GaussianPredictions, BaseMinibatches):
             do not look like counts: they are not whole numbers, and their mean is below a half or
             above two.
         """
-        n_epochs = self._n_learning_epochs
-        task = fit_task(self, X, y, sample_weight, n_subtasks=n_epochs + 1)
-        with task as context, single_threaded_blas():
-            progress = epoch_progress(self, n_epochs, context)
+        with self._whole_fit(X, y, sample_weight) as progress:
             X, y, weight = self._checked(X, y, sample_weight, reset=True)
             rng = check_random_state(self.random_state)
             order = rng.permutation(len(y))
@@ -272,9 +264,7 @@ class StochasticSparseGPRegressor(GaussianPredictions, BaseMinibatches):
         ValueError
             As in `fit`.
         """
-        with all_or_nothing(self), single_threaded_blas():
-            progress = Progress(past=getattr(self, "history_", None))
-            first = not hasattr(self, "kernel_")
+        with self._further_fit() as (progress, first):
             X, y, weight = self._checked(X, y, sample_weight, reset=first)
             found = self._learn_block(X, y, weight, progress)
             emit_warnings(weight_warnings(sample_weight) + found)
