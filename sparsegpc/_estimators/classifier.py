@@ -4,7 +4,6 @@ import numbers
 
 import numpy as np
 from sklearn.base import _fit_context
-from sklearn.gaussian_process.kernels import CompoundKernel
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
@@ -23,11 +22,10 @@ from sparsegpc._estimators.messages.callbacks import fit_task
 from sparsegpc._estimators.messages.fit_warnings import (
     emit_warnings,
     latent_range,
-    merge_classes,
     weight_warnings,
 )
 from sparsegpc._estimators.messages.progress import evaluation_progress
-from sparsegpc._estimators.one_vs_rest import OneVsRestLikelihood, fit_one_vs_rest
+from sparsegpc._estimators.one_vs_rest import fit_one_vs_rest
 from sparsegpc._estimators.predictions.labels import ClassPredictions
 from sparsegpc._estimators.predictions.mixtures import (
     HYPERPARAMETERS,
@@ -35,29 +33,6 @@ from sparsegpc._estimators.predictions.mixtures import (
     keep_single_draw,
 )
 from sparsegpc.likelihoods import NAMES, resolve_likelihood
-
-# With one model per class: attributes that are summed over the models, and those that are listed.
-SUMMED = (
-    "lower_bound_",
-    "log_prior_",
-    "cost_per_row_",
-    "n_iter_",
-    "n_evaluations_",
-    "n_site_iterations_",
-)
-LISTED = (
-    "inducing_points_",
-    "inducing_indices_",
-    "inducing_moved_",
-    "lower_bounds_",
-    "history_",
-    "growth_",
-    "growth_end_",
-    "likelihood_",
-    "hyperparameter_draws_",
-    "hyperparameter_weights_",
-    "ess_",
-)
 
 
 class SparseGPClassifier(ClassPredictions, BaseSparseGP):
@@ -524,8 +499,7 @@ class SparseGPClassifier(ClassPredictions, BaseSparseGP):
         self.n_features_in_ = rows.X.shape[1]
         rng = check_random_state(self.random_state)
         if n_classes > 2 and not likelihood.takes_many_classes:
-            self._refuse_many_models(n_classes)
-            return self._fit_one_vs_rest(rows, rng, context)
+            return fit_one_vs_rest(self, rows, rng, context)
         if not hasattr(self, "classes_"):
             self.classes_, self.class_weight_ = np.arange(n_classes), np.ones(n_classes)
         self.estimators_ = None
@@ -548,49 +522,6 @@ class SparseGPClassifier(ClassPredictions, BaseSparseGP):
     def _store_posterior(self, evaluation, model, offset):
         super()._store_posterior(evaluation, model, offset)
         keep_single_draw(self, evaluation.theta)
-
-    def _refuse_many_models(self, n_classes):
-        """Raise ValueError if a model for each class should do what only a single one can."""
-        if self.log_transform != "auto" and self.log_transform:
-            raise ValueError(
-                "log_transform=True needs a single model for all classes, got likelihood="
-                f"{self.likelihood!r}, which fits one for each of {n_classes} classes: choose "
-                "'softmax', or transform columns in a pipeline"
-            )
-        if self.hyperparameters == "average":
-            raise ValueError(
-                "hyperparameters='average' needs a single model for all classes, got likelihood="
-                f"{self.likelihood!r}, which fits one for each of {n_classes} classes: choose "
-                "'softmax', or hyperparameters='best'"
-            )
-
-    def _fit_one_vs_rest(self, rows, rng, context):
-        estimators, warnings_by_class = fit_one_vs_rest(
-            self,
-            rows,
-            self.classes_,
-            rng.randint(np.iinfo(np.int32).max, size=len(self.classes_)),
-            previous=getattr(self, "estimators_", None) if self.warm_start else None,
-            n_jobs=self.n_jobs,
-            context=context,
-        )
-        self.estimators_ = estimators
-        self._likelihood = OneVsRestLikelihood([model._likelihood for model in estimators])
-        # Remove what an earlier fit of a single model has set.
-        for name in ("_theta", "_posterior", "_mixture", "_transform"):
-            vars(self).pop(name, None)
-        self.log_scales_ = np.full(self.n_features_in_, np.inf)
-        self.kernel_ = CompoundKernel([model.kernel_ for model in estimators])
-        for name in SUMMED:
-            setattr(self, name, sum(getattr(model, name) for model in estimators))
-        for name in LISTED:
-            setattr(self, name, [getattr(model, name) for model in estimators])
-        self.prior_mean_ = np.array([model.prior_mean_ for model in estimators])
-        self.converged_ = all(model.converged_ for model in estimators)
-        self.jitter_ = max(model.jitter_ for model in estimators)
-        relevances = [model.feature_relevance_ for model in estimators]
-        self.feature_relevance_ = None if relevances[0] is None else np.max(relevances, axis=0)
-        return merge_classes(self.classes_, warnings_by_class)
 
     def _checked_rows(self, X, y, sample_weight, reset):
         """Return the `PresentRows` of a fitted model's classes."""

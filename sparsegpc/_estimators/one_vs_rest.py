@@ -5,39 +5,58 @@ from copy import copy, deepcopy
 import numpy as np
 from scipy.special import logsumexp
 from sklearn.base import clone
+from sklearn.gaussian_process.kernels import CompoundKernel
 
 from sparsegpc._core.rows.threads import single_threaded_blas
 from sparsegpc._estimators.concurrent_fits import fit_concurrently
 from sparsegpc._estimators.messages.callbacks import class_task
+from sparsegpc._estimators.messages.fit_warnings import merge_classes
 from sparsegpc._estimators.messages.progress import evaluation_progress
 
+# Attributes that are summed over the models of all classes, and those that are listed.
+SUMMED = (
+    "lower_bound_",
+    "log_prior_",
+    "cost_per_row_",
+    "n_iter_",
+    "n_evaluations_",
+    "n_site_iterations_",
+)
+LISTED = (
+    "inducing_points_",
+    "inducing_indices_",
+    "inducing_moved_",
+    "lower_bounds_",
+    "history_",
+    "growth_",
+    "growth_end_",
+    "likelihood_",
+    "hyperparameter_draws_",
+    "hyperparameter_weights_",
+    "ess_",
+)
 
-def fit_one_vs_rest(template, rows, labels, seeds, *, previous, n_jobs, context=None):
-    """Return a fitted binary estimator for each class, and its warnings.
+
+def fit_one_vs_rest(classifier, rows, rng, context):
+    """Fit a binary model for each class, set the classifier's attributes, and return the warnings.
 
     Parameters
     ----------
-    template : SparseGPClassifier
-        Its parameters are those of all estimators; its method ``_fit_classes(rows, progress)``
+    classifier : SparseGPClassifier
+        Its parameters are those of all models, which its method ``_fit_classes(rows, progress)``
         fits.
     rows : PresentRows
-    labels : ndarray of shape (C,)
-        Labels of the classes.
-    seeds : ndarray of int of shape (C,)
-    previous : list of SparseGPClassifier or None
-        Fitted estimators to start from.
-    n_jobs : int or None
-        As in joblib.
+    rng : RandomState
+        Draws the seeds of the models.
     context : sklearn.callback.CallbackContext or None
         Context of the fit of all classes.
-
-    Returns
-    -------
-    estimators : list of SparseGPClassifier
-    warnings_by_class : list of list of FitWarning
     """
+    labels = classifier.classes_
+    _refuse_needs_of_one_model(classifier, len(labels))
+    seeds = rng.randint(np.iinfo(np.int32).max, size=len(labels))
+    previous = getattr(classifier, "estimators_", None) if classifier.warm_start else None
     # The models share the callback, as it may be impossible to copy.
-    callback, template = template.callback, copy(template).set_params(callback=None)
+    callback, template = classifier.callback, copy(classifier).set_params(callback=None)
     # scikit-learn's callbacks are called through `context`.
     vars(template).pop("_skl_callbacks", None)
     names = getattr(template, "feature_names_in_", None)
@@ -57,12 +76,29 @@ def fit_one_vs_rest(template, rows, labels, seeds, *, previous, n_jobs, context=
             class_context = context.subcontext(f"class {label} against the rest", max_subtasks=None)
         class_rows = rows._replace(y=(rows.y == k).astype(int))
         jobs.append((estimator, class_rows, class_context, label))
-    fits = fit_concurrently(_fit_one, jobs, n_jobs)
-    estimators, warnings_by_class = zip(*fits, strict=True)
+    fits = fit_concurrently(_fit_one, jobs, classifier.n_jobs)
+    models, warnings_by_class = zip(*fits, strict=True)
     # Without the callback, models can be saved even if the callback cannot.
-    for estimator in estimators:
-        estimator.callback = None
-    return list(estimators), list(warnings_by_class)
+    for model in models:
+        model.callback = None
+    _store(classifier, list(models))
+    return merge_classes(labels, warnings_by_class)
+
+
+def _refuse_needs_of_one_model(classifier, n_classes):
+    """Raise ValueError if the parameters ask for what only a single model of all classes can do."""
+    if classifier.log_transform != "auto" and classifier.log_transform:
+        raise ValueError(
+            "log_transform=True needs a single model for all classes, got likelihood="
+            f"{classifier.likelihood!r}, which fits one for each of {n_classes} classes: choose "
+            "'softmax', or transform columns in a pipeline"
+        )
+    if classifier.hyperparameters == "average":
+        raise ValueError(
+            "hyperparameters='average' needs a single model for all classes, got likelihood="
+            f"{classifier.likelihood!r}, which fits one for each of {n_classes} classes: choose "
+            "'softmax', or hyperparameters='best'"
+        )
 
 
 def _fit_one(estimator, rows, context, label):
@@ -70,6 +106,27 @@ def _fit_one(estimator, rows, context, label):
     # The caller's limit on BLAS threads does not apply in another process.
     with single_threaded_blas(), class_task(estimator, context):
         return estimator, estimator._fit_classes(rows, progress)
+
+
+def _store(classifier, models):
+    """Set the attributes of a classifier from the models of its classes."""
+    # Remove what an earlier fit of a single model has set.
+    for name in ("_theta", "_posterior", "_mixture", "_transform"):
+        vars(classifier).pop(name, None)
+    classifier.estimators_ = models
+    classifier._likelihood = OneVsRestLikelihood([model._likelihood for model in models])
+    classifier.log_scales_ = np.full(classifier.n_features_in_, np.inf)
+    classifier.kernel_ = CompoundKernel([model.kernel_ for model in models])
+    for name in SUMMED:
+        setattr(classifier, name, sum(getattr(model, name) for model in models))
+    for name in LISTED:
+        setattr(classifier, name, [getattr(model, name) for model in models])
+    classifier.prior_mean_ = np.array([model.prior_mean_ for model in models])
+    classifier.converged_ = all(model.converged_ for model in models)
+    classifier.jitter_ = max(model.jitter_ for model in models)
+    relevances = [model.feature_relevance_ for model in models]
+    no_lengths = relevances[0] is None
+    classifier.feature_relevance_ = None if no_lengths else np.max(relevances, axis=0)
 
 
 class OneVsRestLikelihood:
