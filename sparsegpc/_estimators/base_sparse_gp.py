@@ -420,10 +420,10 @@ class BaseSparseGP(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
     def _store_observation(self, evaluation, model):
         """Set the attributes of the likelihood, whose learned parameters predictions use."""
         if self._likelihood is not None:
-            self._likelihood = self._likelihood_at(evaluation, model)
+            self._likelihood = self._observation_at(evaluation, model)
 
-    def _likelihood_at(self, evaluation, model):
-        """Return the likelihood with the parameters that it has in an evaluation."""
+    def _observation_at(self, evaluation, model):
+        """Return the likelihood, or the noise, with the parameters that it has in an evaluation."""
         return self._likelihood.at(model.split(evaluation.theta)[1][0])
 
     def _store_posterior(self, evaluation, model, offset):

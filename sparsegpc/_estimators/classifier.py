@@ -27,15 +27,11 @@ from sparsegpc._estimators.messages.fit_warnings import (
 from sparsegpc._estimators.messages.progress import evaluation_progress
 from sparsegpc._estimators.one_vs_rest import fit_one_vs_rest
 from sparsegpc._estimators.predictions.labels import ClassPredictions
-from sparsegpc._estimators.predictions.mixtures import (
-    HYPERPARAMETERS,
-    average_over_draws,
-    keep_single_draw,
-)
+from sparsegpc._estimators.predictions.mixtures import HYPERPARAMETERS, HyperparameterDraws
 from sparsegpc.likelihoods import NAMES, resolve_likelihood
 
 
-class SparseGPClassifier(ClassPredictions, BaseSparseGP):
+class SparseGPClassifier(ClassPredictions, HyperparameterDraws, BaseSparseGP):
     r"""Gaussian process classification with inducing points chosen by the model.
 
     With two classes the log-odds f of the second one has a Gaussian process prior with a constant
@@ -506,22 +502,9 @@ class SparseGPClassifier(ClassPredictions, BaseSparseGP):
         self._likelihood = likelihood.for_classes(n_classes)
         return self._learn_rows(rows, progress, rng)
 
-    def _store(self, result, problem):
-        super()._store(result, problem)
-        average_over_draws(
-            self,
-            result,
-            problem,
-            lambda evaluation: self._likelihood_at(evaluation, problem.model),
-        )
-
     def _store_observation(self, evaluation, model):
         super()._store_observation(evaluation, model)
         self.likelihood_ = self._likelihood
-
-    def _store_posterior(self, evaluation, model, offset):
-        super()._store_posterior(evaluation, model, offset)
-        keep_single_draw(self, evaluation.theta)
 
     def _checked_rows(self, X, y, sample_weight, reset):
         """Return the `PresentRows` of a fitted model's classes."""

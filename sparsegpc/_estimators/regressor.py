@@ -39,15 +39,11 @@ from sparsegpc._estimators.noise.base import NoiseData
 from sparsegpc._estimators.noise.known import KnownPlan
 from sparsegpc._estimators.noise.registry import AUTO, DEFAULT, NOISES, resolve_noise
 from sparsegpc._estimators.noise.white_kernels import WHITE_IN_PRODUCT, kernel_and_noise
-from sparsegpc._estimators.predictions.mixtures import (
-    HYPERPARAMETERS,
-    average_over_draws,
-    keep_single_draw,
-)
+from sparsegpc._estimators.predictions.mixtures import HYPERPARAMETERS, HyperparameterDraws
 from sparsegpc._estimators.predictions.targets import GaussianPredictions
 
 
-class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
+class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
     r"""Gaussian process regression with inducing points chosen by the model.
 
     Targets are :math:`y_n = f(x_n) + \epsilon_n` where f has a Gaussian process prior with a
@@ -723,12 +719,11 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
                 "the last fit; set warm_start=False to start afresh"
             )
 
-    def _store(self, result, problem):
-        super()._store(result, problem)
-        average_over_draws(self, result, problem, self._plan.learned)
+    def _observation_at(self, evaluation, model):
+        return self._plan.learned(evaluation)
 
     def _store_observation(self, evaluation, model):
-        self._noise = self._plan.learned(evaluation)
+        self._noise = self._observation_at(evaluation, model)
         self.noise_variance_ = None
         if self._noise is not None and self._noise.constant is not None:
             self.noise_variance_ = self._by_output(self._noise.constant * self._y_scale**2)
@@ -740,10 +735,6 @@ class SparseGPRegressor(GaussianPredictions, BaseSparseGP):
     def _by_output(self, values):
         """Return numbers of each output as an attribute: a float for a y of one dimension."""
         return float(values[0]) if self._one_output else values
-
-    def _store_posterior(self, evaluation, model, offset):
-        super()._store_posterior(evaluation, model, offset)
-        keep_single_draw(self, evaluation.theta)
 
     def _prior_mean(self, means):
         return self._by_output(self._y_centre + self._y_scale * means)

@@ -34,49 +34,34 @@ class Component(NamedTuple):
     observation: object = None
 
 
-def keep_single_draw(estimator, theta):
-    """Set the attributes of draws to the learned hyperparameters alone."""
-    _keep_draws(estimator, single_draw(theta, None), None)
+class HyperparameterDraws:
+    """The part of an estimator with the parameter `hyperparameters` that keeps draws of them."""
 
+    def _store(self, result, problem):
+        super()._store(result, problem)
+        average = self.hyperparameters == "average" and learns(self, problem.parameters)
+        if not average or result.stopped:
+            return
+        model = problem.model
 
-def average_over_draws(estimator, result, problem, observation):
-    """Draw hyperparameters if the estimator averages over them, and set the attributes of draws.
+        def keep(evaluation):
+            if result.before_removals is not None:
+                evaluation = at_points_of(model, evaluation, result.best.points)
+            kernel = problem.kernel.clone_with_theta(evaluation.posterior.theta)
+            return [(evaluation.posterior, kernel)], self._observation_at(evaluation, model)
 
-    Parameters
-    ----------
-    estimator : SparseGPClassifier or SparseGPRegressor
-    result : FitResult
-    problem : Problem
-    observation : callable
-        ``observation(evaluation)`` returns that of a `Component`, from the `Evaluation` at a draw.
-    """
-    average = estimator.hyperparameters == "average" and learns(estimator, problem.parameters)
-    if not average or result.stopped:
-        return
+        rng = check_random_state(self.random_state)
+        draws = draw_hyperparameters(model, result.learned, problem.parameters.bounds, rng, keep)
+        parts = zip(draws.weights, draws.kept, strict=True)
+        self._keep_draws(draws, [Component(weight, *kept) for weight, kept in parts if weight > 0])
 
-    def keep(evaluation):
-        if result.before_removals is not None:
-            evaluation = at_points_of(problem.model, evaluation, result.best.points)
-        kernel = problem.kernel.clone_with_theta(evaluation.posterior.theta)
-        return [(evaluation.posterior, kernel)], observation(evaluation)
+    def _store_posterior(self, evaluation, model, offset):
+        super()._store_posterior(evaluation, model, offset)
+        self._keep_draws(single_draw(evaluation.theta, None), None)
 
-    rng = check_random_state(estimator.random_state)
-    draws = draw_hyperparameters(
-        problem.model, result.learned, problem.parameters.bounds, rng, keep
-    )
-    components = [
-        Component(weight, *kept)
-        for weight, kept in zip(draws.weights, draws.kept, strict=True)
-        if weight > 0.0
-    ]
-    _keep_draws(estimator, draws, components)
-
-
-def _keep_draws(estimator, draws, components):
-    estimator.hyperparameter_draws_ = draws.theta
-    estimator.hyperparameter_weights_ = draws.weights
-    estimator.ess_ = draws.ess
-    estimator._mixture = components
+    def _keep_draws(self, draws, components):
+        self.hyperparameter_draws_, self.hyperparameter_weights_ = draws.theta, draws.weights
+        self.ess_, self._mixture = draws.ess, components
 
 
 def component_moments(components, X):
