@@ -13,13 +13,7 @@ from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.rows.threads import single_threaded_blas
 from sparsegpc._core.rows.unique_rows import unique_rows
 from sparsegpc._estimators.base_estimator import Estimator
-from sparsegpc._estimators.fitted_bounds import (
-    ModelOfRows,
-    bound_at,
-    certified,
-    gains,
-    truncated,
-)
+from sparsegpc._estimators.fitted_bounds import ModelOfRows, bound_at, certified, gains, truncated
 from sparsegpc._estimators.input.settings import row_options
 from sparsegpc._estimators.input.validation import present_rows, validated_targets
 from sparsegpc._estimators.kernels.initialization import column_relevance

@@ -19,11 +19,7 @@ from sparsegpc._estimators.input.labels import (
 from sparsegpc._estimators.input.validation import present_rows
 from sparsegpc._estimators.learning.search import check_auto
 from sparsegpc._estimators.messages.callbacks import fit_task
-from sparsegpc._estimators.messages.fit_warnings import (
-    emit_warnings,
-    latent_range,
-    weight_warnings,
-)
+from sparsegpc._estimators.messages.fit_warnings import emit_warnings, latent_range, weight_warnings
 from sparsegpc._estimators.messages.progress import evaluation_progress
 from sparsegpc._estimators.one_vs_rest import fit_one_vs_rest
 from sparsegpc._estimators.predictions.labels import ClassPredictions

@@ -3,12 +3,7 @@
 import numbers
 
 import numpy as np
-from sklearn.base import (
-    ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
-    _fit_context,
-    clone,
-)
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin, _fit_context, clone
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _num_samples
@@ -275,12 +270,7 @@ class InducingPointSelector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, E
         adapted = adapt_kernel(self.kernel_, self.n_features_in_)
         with single_threaded_blas():
             return whitened_features(
-                adapted.kernel,
-                adapted.theta,
-                self.inducing_points_,
-                self._Luu,
-                X,
-                **row_options(),
+                adapted.kernel, adapted.theta, self.inducing_points_, self._Luu, X, **row_options()
             )
 
     def __sklearn_tags__(self):
@@ -292,13 +282,7 @@ class InducingPointSelector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, E
 def _binary_model(kernel, rows, target):
     """Return the model of a binary classifier for merged rows with mean targets in [-1, 1]."""
     return SparseModel(
-        kernel,
-        PolyaGammaLogit(),
-        rows.X,
-        [target],
-        rows.weight,
-        slack=TIGHT,
-        **row_options(),
+        kernel, PolyaGammaLogit(), rows.X, [target], rows.weight, slack=TIGHT, **row_options()
     )
 
 

@@ -25,11 +25,7 @@ from sparsegpc._core.learning.fit_from import (
     fit_from,
     out_of_iterations,
 )
-from sparsegpc._core.learning.growing_subsets import (
-    climb_subsets,
-    of_any_rows,
-    subset_for_moves,
-)
+from sparsegpc._core.learning.growing_subsets import climb_subsets, of_any_rows, subset_for_moves
 from sparsegpc._core.learning.hyperparameters import typical_hessian
 from sparsegpc._core.learning.moved_points import N_PAIRS, move, move_further
 from sparsegpc._core.learning.progress import Progress

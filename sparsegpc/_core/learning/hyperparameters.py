@@ -35,17 +35,7 @@ def typical_hessian(model, n_params):
     return BFGSHessian(np.repeat([KERNEL_CURVATURE, LIKELIHOOD_CURVATURE], numbers))
 
 
-def maximize(
-    model,
-    start,
-    bounds,
-    *,
-    max_iter,
-    progress,
-    hessian=None,
-    best=-np.inf,
-    share=0.0,
-):
+def maximize(model, start, bounds, *, max_iter, progress, hessian=None, best=-np.inf, share=0.0):
     """Maximise the objective over theta.
 
     Parameters

@@ -151,10 +151,7 @@ class LogisticSoftmax(_JointLikelihood):
         precision = weight * (y + psi) * polya_gamma_mean(tilt)
         value = (y * log_plus).sum(axis=0) - np.log(rest)
         return Expectation(
-            weight * value,
-            0.5 * weight * (y - psi) - precision * mean,
-            precision,
-            v * precision,
+            weight * value, 0.5 * weight * (y - psi) - precision * mean, precision, v * precision
         )
 
     def log_probabilities(self, mean, variance):

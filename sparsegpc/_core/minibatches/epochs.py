@@ -8,19 +8,7 @@ from sparsegpc._core.optimisers.adam import cosine_annealing
 from sparsegpc._core.rows.sources import spaced_rows
 
 
-def learn(
-    model,
-    state,
-    X,
-    y,
-    weight,
-    *,
-    n_epochs,
-    batch_size,
-    rng,
-    learning_rate=0.1,
-    report=None,
-):
+def learn(model, state, X, y, weight, *, n_epochs, batch_size, rng, learning_rate=0.1, report=None):
     """Learn from all rows in shuffled batches, `n_epochs` times.
 
     Parameters

@@ -307,10 +307,5 @@ class SparseModel:
 def posterior_of(features, functions):
     """Return the `Posterior` made of the given features and a list of `FunctionPosterior`."""
     return Posterior(
-        features.kernel,
-        features.theta,
-        features.Z,
-        features.Luu,
-        features.jitter,
-        tuple(functions),
+        features.kernel, features.theta, features.Z, features.Luu, features.jitter, tuple(functions)
     )

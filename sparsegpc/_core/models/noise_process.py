@@ -208,11 +208,7 @@ class HeteroscedasticModel(SparseModel):
     def __init__(self, *args, noise_kernel, n_noise_points, noise_tol, log_noise, **options):
         super().__init__(*args, **options)
         self.noise_kernel = noise_kernel
-        self.noise_selector = PivotedSelector(
-            "argmax",
-            n_noise_points,
-            noise_tol,
-        )
+        self.noise_selector = PivotedSelector("argmax", n_noise_points, noise_tol)
         self._log_noise = log_noise
 
     def noise_theta(self, theta):

@@ -36,11 +36,7 @@ from sparsegpc._core.bounds.collapsed import FunctionPosterior, collapse
 from sparsegpc._core.bounds.slacks import scales_for, settle_scales
 from sparsegpc._core.likelihoods.base import Expectation, Sites, SiteState, by_output
 from sparsegpc._core.models.posterior_means import Covariance, MeansPoint
-from sparsegpc._core.numerics.linalg import (
-    column_squares,
-    log_det,
-    solve_lower,
-)
+from sparsegpc._core.numerics.linalg import column_squares, log_det, solve_lower
 from sparsegpc._core.optimisers.anderson import Anderson
 from sparsegpc._core.optimisers.ascent import ascend, refuse_infinite
 from sparsegpc._core.optimisers.lbfgs import maximize_lbfgs

@@ -73,13 +73,7 @@ class CorrectionPairs:
 
 
 def maximize_lbfgs(
-    evaluate,
-    start,
-    newton_step,
-    tol,
-    max_iter=20,
-    pairs=None,
-    is_stopped=lambda: False,
+    evaluate, start, newton_step, tol, max_iter=20, pairs=None, is_stopped=lambda: False
 ):
     """Maximise a function of an array of any shape.
 

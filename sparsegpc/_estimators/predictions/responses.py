@@ -8,10 +8,7 @@ from sklearn.utils import check_random_state, check_scalar
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_array, check_consistent_length
 
-from sparsegpc._core.likelihoods.predictive import (
-    log_predictive_density,
-    predictive_quantiles,
-)
+from sparsegpc._core.likelihoods.predictive import log_predictive_density, predictive_quantiles
 from sparsegpc._core.likelihoods.responses import observations
 from sparsegpc._core.rows.threads import single_threaded_blas
 from sparsegpc._estimators.input.responses import checked_exposure, checked_observations

@@ -12,12 +12,7 @@ from sparsegpc._estimators.generalized_regressor import SparseGPGeneralizedRegre
 from sparsegpc._estimators.meta_estimators.bound_search import BoundSearch
 from sparsegpc._estimators.noise.registry import DEFAULT
 from sparsegpc._estimators.regressor import SparseGPRegressor
-from sparsegpc._estimators.tables.columns import (
-    Numbers,
-    category_columns,
-    levels,
-    number_columns,
-)
+from sparsegpc._estimators.tables.columns import Numbers, category_columns, levels, number_columns
 from sparsegpc._estimators.tables.normal_scores import NormalScores
 
 ESTIMATORS = {"classifier": SparseGPClassifier, "regressor": SparseGPRegressor}
