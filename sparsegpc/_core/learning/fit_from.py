@@ -173,8 +173,7 @@ def out_of_iterations(max_iter):
 def _evaluated(model, theta, points, states, limits):
     """Evaluate the model at newly selected points, record the evaluation and return it."""
     evaluation = model.evaluate(theta, points, states, wrt_theta=limits.max_iter > 0)
-    limits.progress.count_selection()
-    limits.progress.evaluated(model, evaluation)
+    limits.progress.evaluated(model, evaluation, has_new_points=True)
     return evaluation
 
 

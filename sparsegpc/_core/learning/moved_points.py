@@ -54,8 +54,7 @@ def move(
         Its ``best`` is an `Evaluation`.
     """
     start = model.evaluate(theta, points, states, wrt_Z=True)
-    progress.count_selection()
-    progress.evaluated(model, start)
+    progress.evaluated(model, start, has_new_points=True)
     pairs = CorrectionPairs(N_PAIRS) if pairs is None else pairs
     search = Search(model, start, bounds, hessian, pairs, progress)
     best, converged = maximize_lbfgs(

@@ -91,6 +91,5 @@ def _at(model, best, kept, progress):
     indices = None if points.indices is None else points.indices[kept]
     points = points._replace(Z=points.Z[kept], indices=indices, selection=None)
     evaluation = at_points_of(model, best, points)
-    progress.count_selection()
-    progress.evaluated(model, evaluation)
+    progress.evaluated(model, evaluation, has_new_points=True)
     return evaluation

@@ -57,12 +57,9 @@ class Progress:
         self.offset = 0.0
         self.stopped = False
 
-    def count_selection(self):
-        """Count a selection of inducing points. The steps after it belong to it."""
-        self._n_selections += 1
-
-    def evaluated(self, model, evaluation):
-        """Record an `Evaluation` of a `SparseModel`."""
+    def evaluated(self, model, evaluation, *, has_new_points=False):
+        """Record an `Evaluation` of a `SparseModel`, with which a choice of points may begin."""
+        self._n_selections += has_new_points
         bound = evaluation.elbo + self.offset * model.total_weight
         self.add(len(model.weight), len(evaluation.points.Z), bound)
 
