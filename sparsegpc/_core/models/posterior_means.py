@@ -56,11 +56,7 @@ class Covariance:
         return np.append(w_b - mu * self._w_p, mu)
 
     def newton_step(self, gradient):
-        """Return the step of w and the prior mean for a gradient, all of shape (M + 1,).
-
-        It is the Newton step for a likelihood whose negative second derivative in f is the site
-        precision.
-        """
+        """Return the Newton step of w and the prior mean for a gradient, both of shape (M + 1,)."""
         step = solve_cholesky(self.LB, gradient[:-1])
         mu = 0.0
         if self._prior_mean is None:
