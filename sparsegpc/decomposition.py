@@ -22,7 +22,7 @@ from sparsegpc._estimators.messages.user_warnings import warn_user
 
 __all__ = ["BayesianGPLVM"]
 
-# The search for the q(x) of a new row ends at this expected gain in nats, or after so many steps.
+# The search for the q(x) of a new row ends at this expected gain in nats, or after this many steps.
 ROW_TOL, ROW_STEPS = 1e-16, 200
 
 

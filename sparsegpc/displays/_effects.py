@@ -22,7 +22,7 @@ from sparsegpc.displays._inputs import (
     which_column,
 )
 
-# A column with at most so many distinct values is drawn at these values.
+# A column with at most this many distinct values is drawn at these values.
 MOST_LEVELS = 10
 # How many panels are drawn unless columns are given.
 MOST_PANELS = 6

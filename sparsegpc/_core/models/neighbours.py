@@ -1,8 +1,8 @@
 r"""The posterior of f at a row, given the inducing points and the sites of the nearest rows.
 
 The inducing points leave a part of f unexplained at each row, with the prior covariance
-:math:`\tilde K`. A prediction can also use what the sites of k training rows S near the row tell of
-this part. Given q(u), f at the new row and at S are jointly Gaussian, and S have the
+:math:`\tilde K`. A prediction can also use what the sites of k training rows S near the row say
+about this part. Given q(u), f at the new row and at S are jointly Gaussian, and S have the
 pseudo-targets :math:`\tilde y = b / p` with the noise variances 1 / p. With
 :math:`\kappa = (\tilde K_{SS} + P_S^{-1})^{-1} \tilde K_{S*}` and
 :math:`g = v_* - V_S \kappa`,

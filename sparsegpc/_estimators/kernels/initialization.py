@@ -10,7 +10,7 @@ from sparsegpc.kernels import MainEffects
 # The shortest start is about the distance within which a row has this fraction of the others.
 CLOSEST = 1 / 20
 PRIOR_DEVIATION = 1.0
-# A faster start than these is about the distance of a row to so many nearest ones.
+# An even shorter start is about the distance within which a row has this many others.
 NEAREST = 4
 # Length scales to try for columns that were pruned, in deviations of the column.
 SHORTER = (0.3, 0.5, 1.0, 3.0)

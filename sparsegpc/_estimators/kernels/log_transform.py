@@ -13,7 +13,7 @@ import numpy as np
 
 from sparsegpc._core.rows.sources import RowSource, spaced_rows
 
-# So many evenly spaced rows determine the scales.
+# This many evenly spaced rows determine the scales.
 MOST_ROWS = 2000
 # Scales to try: the distances from the end within which there are these shares of the rows.
 SHARES = (0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 0.95)

@@ -33,7 +33,7 @@ MAY_VANISH = ("sigma_0",)
 PER_COLUMN = (sk.RBF, sk.RationalQuadratic, OrthogonalAdditive)
 # Kernels that are sums of functions of few columns each.
 ADDITIVE = (MainEffects, OrthogonalAdditive)
-# The variance of f at so many rows stands for that at all.
+# The mean variance of f at this many rows stands for that at all rows.
 SOME_ROWS = 100
 
 

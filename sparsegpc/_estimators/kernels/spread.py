@@ -10,7 +10,7 @@ from sparsegpc._estimators.input.validation import refuse_overflow
 # If the standard deviation is this many times that implied by the quartiles, outliers cause it.
 # Skewed and sparse columns reach 50.
 EXTREME = 100.0
-# For rows that are not in memory, quartiles are those of so many evenly spaced rows.
+# For rows that are not in memory, quartiles are those of this many evenly spaced rows.
 QUARTILE_ROWS = 10_000
 # The deviation of a column that does not vary. Rows say nothing about its effect, so it has none.
 UNKNOWN = 1e10

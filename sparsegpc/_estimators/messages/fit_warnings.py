@@ -12,7 +12,7 @@ from sparsegpc._estimators.messages.user_warnings import warn_user
 
 # A hyperparameter is at a bound if its logarithm is this close; searches end much closer.
 AT_BOUND = 1e-3
-# Warn if one column varies so many times more than the others, with a common length scale.
+# Warn if one column varies this many times more than the others, with a common length scale.
 DOMINANT_SPREAD = 1e3
 # Rounding errors of kernels require jitter of up to about 1e-7.
 SUSPICIOUS_JITTER = 1e-6

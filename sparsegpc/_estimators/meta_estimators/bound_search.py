@@ -43,7 +43,7 @@ class BoundSearch(DelegatingEstimator):
     n_finalists : int, default=2
         Number of candidates that are fitted to all rows.
     tol : float, default=1.0
-        Among candidates within so many nats of the best, the first one in the order of
+        Among candidates within this many nats of the best, the first one in the order of
         `sklearn.model_selection.ParameterGrid` is chosen. A nat is a factor of e between the
         probabilities of the data, which is "not worth more than a bare mention" [2]_.
     n_jobs : int or None, default=None

@@ -33,7 +33,7 @@ from sparsegpc._estimators.predictions.effects import ColumnEffects
 
 # Rows, points and steps of the fit that gives start values; it takes a second or two.
 START_ROWS, START_POINTS, START_ITERATIONS = 2000, 200, 30
-# `history_` keeps so many calls of partial_fit, so that a model of an endless stream stays small.
+# `history_` keeps this many calls of partial_fit, to keep the model of an endless stream small.
 LONGEST_HISTORY = 1000
 
 

@@ -14,7 +14,7 @@ from sparsegpc._estimators.kernels.effect_summands import effect_summands
 from sparsegpc._estimators.predictions.effect_shares import shares_of_models
 from sparsegpc.kernels import MainEffects, OrthogonalAdditive
 
-# An average over more rows than this is one over so many quantiles of the column.
+# An average over more rows than this becomes one over this many quantiles of the column.
 MOST_QUANTILES = 1000
 
 

@@ -28,7 +28,7 @@ class NormalScores(OneToOneFeatureMixin, TransformerMixin, Estimator):
     ----------
     max_values : int, default=10000
         Maximum number of values of a column that are kept with their scores. Of more distinct
-        values, so many are kept, evenly spaced in their order, and the others are interpolated.
+        values, this many are kept, evenly spaced in their order; the others are interpolated.
 
     Attributes
     ----------
