@@ -80,7 +80,7 @@ class InverseGammaVariance(NamedTuple):
 
     ``df`` holds the degrees of freedom :math:`\nu`, and ``log_variance`` the logarithm of the
     squared scale :math:`\sigma^2`, arrays of one shape. The variance is
-    :math:`\nu\sigma^2/\chi^2_\nu`.
+    :math:`\nu\sigma^2/\chi^2_\nu`. The methods are those of `LogNormalVariance`.
     """
 
     df: np.ndarray
@@ -92,34 +92,25 @@ class InverseGammaVariance(NamedTuple):
         return limited_exp(self.log_variance) * ratio
 
     def multiplied(self, factor):
-        """Return the same for noise variances that are multiplied by a positive factor."""
         return self._replace(log_variance=self.log_variance + np.log(factor))
 
     def at(self, index):
-        """Return the same for some of the entries, given by an index of arrays."""
         return InverseGammaVariance(self.df[index], self.log_variance[index])
 
     def is_uncertain(self):
-        """Return where the noise variance is uncertain: everywhere."""
         return np.ones(self.df.shape, dtype=bool)
 
     def log_density(self, g):
-        """Return log p(g) for log variances g, whose last axis is that of the nodes."""
         half, ratio = 0.5 * self.df[..., None], g - self.log_variance[..., None]
         with np.errstate(over="ignore"):
             return half * (np.log(half) - ratio - np.exp(-ratio)) - gammaln(half)
 
     def limits(self, log_squared_error):
-        """Return limits of g outside which N(y; m, s + exp(g)) p(g) is negligible."""
         low, _ = self._ends(60.0)
         # Beyond the squared error the integrand falls at least as fast as p(g).
         return low, np.maximum(self.log_variance, log_squared_error) + self._reach(60.0)
 
     def nodes(self):
-        """Return nodes g of a quadrature, (J, ...), and their weights, which sum to one.
-
-        Expectations of smooth functions of g between 0 and 1 have errors of about 1e-12.
-        """
         low, high = self._ends(36.0)
         step = np.minimum(LARGEST_STEP, 0.6 * np.sqrt(2.0 / self.df))
         n_nodes = min(2 + int(((high - low) / step).max(initial=0.0)), MOST_NODES)
