@@ -106,12 +106,13 @@ class InverseGammaVariance(NamedTuple):
             return half * (np.log(half) - ratio - np.exp(-ratio)) - gammaln(half)
 
     def limits(self, log_squared_error):
-        low, _ = self._ends(60.0)
+        below, above = self._reach(60.0)
         # Beyond the squared error the integrand falls at least as fast as p(g).
-        return low, np.maximum(self.log_variance, log_squared_error) + self._reach(60.0)
+        return self.log_variance - below, np.maximum(self.log_variance, log_squared_error) + above
 
     def nodes(self):
-        low, high = self._ends(36.0)
+        below, above = self._reach(36.0)
+        low, high = self.log_variance - below, self.log_variance + above
         step = np.minimum(LARGEST_STEP, 0.6 * np.sqrt(2.0 / self.df))
         n_nodes = min(2 + int(((high - low) / step).max(initial=0.0)), MOST_NODES)
         steps = np.linspace(0.0, 1.0, n_nodes).reshape(-1, *[1] * self.df.ndim)
@@ -120,17 +121,11 @@ class InverseGammaVariance(NamedTuple):
         weights = np.exp(log_weights - log_weights.max(axis=0, initial=-np.inf))
         return g, weights / weights.sum(axis=0)
 
-    def _ends(self, nats):
-        """Return limits outside which log p(g) is at least `nats` below its maximum."""
+    def _reach(self, nats):
+        """Return how far below and above its maximum log p(g) has fallen by at least `nats`."""
         # With u = g - log_variance it falls by df / 2 (exp(-u) + u - 1).
         fall = 4.0 * nats / self.df
-        return self.log_variance - np.log1p(np.sqrt(fall) + fall), self.log_variance + self._reach(
-            nats
-        )
-
-    def _reach(self, nats):
-        fall = 4.0 * nats / self.df
-        return 1.0 + np.sqrt(fall) + 0.5 * fall
+        return np.log1p(np.sqrt(fall) + fall), 1.0 + np.sqrt(fall) + 0.5 * fall
 
 
 def log_predictive_density(y, mean, variance, noise):
