@@ -71,21 +71,15 @@ def _by_rule(kind, is_narrow, narrow, wide, rows, chunk=256):
     return kind(*(field.reshape(shape) for field in fields))
 
 
-def standard_trapezoid(step, reach):
-    """Return equally spaced nodes up to +-reach, (J, 1), and standard Gaussian weights, (J,)."""
-    n = round(reach / step)
-    nodes = step * np.arange(-n, n + 1)
-    weights = np.exp(-0.5 * nodes**2)
-    return nodes[:, None], weights / weights.sum()
-
-
-# The 29 nodes of the sums that move with the mean.
-_NODES, _WEIGHTS = standard_trapezoid(step=0.54, reach=7.56)
+# Equally spaced nodes, (J, 1), and weights, (J,), for functions of a standard normal variable.
+NODES = 0.54 * np.arange(-14, 15)[:, None]
+WEIGHTS = np.exp(-0.5 * NODES[:, 0] ** 2)
+WEIGHTS /= WEIGHTS.sum()
 
 
 def _moving_nodes(mean, variance):
     """Return the nodes of every row, shape (J, N)."""
-    return mean + _NODES * np.sqrt(variance)
+    return mean + NODES * np.sqrt(variance)
 
 
 def _densities(nodes, mean, variance):
@@ -147,7 +141,7 @@ def _log_sigmoid(z):
 
 def _narrow_log_sigmoid(mean, variance):
     functions = _log_sigmoid(_moving_nodes(mean, variance))
-    return [_WEIGHTS @ function for function in functions]
+    return [WEIGHTS @ function for function in functions]
 
 
 def _logistic_mixture(n_nodes=12, step=0.1, shift=0.5):
@@ -247,7 +241,7 @@ def _minus_ratio_slope(z, ratio, far=-30.0):
 
 def _narrow_log_normal_cdf(mean, variance):
     functions = _log_normal_cdf(_moving_nodes(mean, variance))
-    return [_WEIGHTS @ function for function in functions]
+    return [WEIGHTS @ function for function in functions]
 
 
 def _sinh_trapezoid(low, high=1e12, scale=4.0, step=0.07):
@@ -344,7 +338,7 @@ def _log_cosh(squared, vr):
 def _narrow_log_cosh(mean, variance, vr):
     z = _moving_nodes(mean, variance)
     value, theta, curvature = _log_cosh(z**2, vr)
-    return [_WEIGHTS @ function for function in (value, theta, theta * z, curvature)]
+    return [WEIGHTS @ function for function in (value, theta, theta * z, curvature)]
 
 
 _FOLDED_NODES, _FOLDED_WEIGHTS = _sinh_trapezoid(0.0)

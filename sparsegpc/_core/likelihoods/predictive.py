@@ -10,7 +10,7 @@ from itertools import pairwise
 import numpy as np
 from scipy.special import logsumexp, ndtri
 
-from sparsegpc._core.likelihoods.expectations import standard_trapezoid
+from sparsegpc._core.likelihoods.expectations import NODES, WEIGHTS
 from sparsegpc._core.likelihoods.responses import LARGEST_LOG, observations
 
 # Deviations of f beyond which its density is negligible, and widths beyond which a function of f
@@ -30,7 +30,6 @@ _HALF_LOG_2PI = 0.5 * np.log(2.0 * np.pi)
 LARGEST_WIDTH = 1.4
 # Moving nodes suffice if the deviation of f is at most this share of the width.
 _NARROW = 0.5
-_NODES, _WEIGHTS = standard_trapezoid(step=0.54, reach=7.56)
 
 
 def _unit_legendre(n):
@@ -112,7 +111,7 @@ def predictive_cdf(likelihood, y, mean, variance):
     """
 
     def narrow(y, mean, deviation):
-        return _WEIGHTS @ likelihood.cdf(y, mean + deviation * _NODES)
+        return WEIGHTS @ likelihood.cdf(y, mean + deviation * NODES)
 
     def wide(y, mean, deviation):
         ends = np.full(len(y), -REACH), np.full(len(y), REACH)
