@@ -23,6 +23,7 @@ The error of every expectation is about 1e-11 max(1, abs(value)) for variances f
 cost is some tens of exponentials per row, and the temporary arrays take about one MB.
 """
 
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -77,9 +78,9 @@ WEIGHTS = np.exp(-0.5 * NODES[:, 0] ** 2)
 WEIGHTS /= WEIGHTS.sum()
 
 
-def _moving_nodes(mean, variance):
-    """Return the nodes of every row, shape (J, N)."""
-    return mean + NODES * np.sqrt(variance)
+def _at_moving_nodes(functions, mean, variance):
+    """Return the expectations of ``functions(z)``, a tuple of arrays of the shape (J, N) of z."""
+    return [WEIGHTS @ values for values in functions(mean + NODES * np.sqrt(variance))]
 
 
 def _densities(nodes, mean, variance):
@@ -124,7 +125,7 @@ def expected_log_sigmoid(mean, variance):
     return _by_rule(
         Expectations,
         lambda mean, variance: variance <= _NARROW,
-        _narrow_log_sigmoid,
+        partial(_at_moving_nodes, _log_sigmoid),
         _wide_log_sigmoid,
         (mean, variance),
         chunk=512,
@@ -137,11 +138,6 @@ def _log_sigmoid(z):
     larger = 1.0 / (1.0 + tail)
     smaller = tail * larger
     return np.minimum(z, 0.0) + np.log(larger), np.where(z < 0.0, larger, smaller), smaller * larger
-
-
-def _narrow_log_sigmoid(mean, variance):
-    functions = _log_sigmoid(_moving_nodes(mean, variance))
-    return [WEIGHTS @ function for function in functions]
 
 
 def _logistic_mixture(n_nodes=12, step=0.1, shift=0.5):
@@ -211,7 +207,7 @@ def expected_log_normal_cdf(mean, variance):
     return _by_rule(
         Expectations,
         lambda mean, variance: (variance <= _NARROW) | (mean < -_FAR * np.sqrt(variance)),
-        _narrow_log_normal_cdf,
+        partial(_at_moving_nodes, _log_normal_cdf),
         _wide_log_normal_cdf,
         (mean, variance),
     )
@@ -237,11 +233,6 @@ def _minus_ratio_slope(z, ratio, far=-30.0):
         deficit = 1 - 3 * q * (1 - 5 * q * (1 - 7 * q * (1 - 9 * q * (1 - 11 * q))))
         slope[left] = deficit / (1.0 - q * deficit) ** 2
     return slope
-
-
-def _narrow_log_normal_cdf(mean, variance):
-    functions = _log_normal_cdf(_moving_nodes(mean, variance))
-    return [WEIGHTS @ function for function in functions]
 
 
 def _sinh_trapezoid(low, high=1e12, scale=4.0, step=0.07):
@@ -336,9 +327,11 @@ def _log_cosh(squared, vr):
 
 
 def _narrow_log_cosh(mean, variance, vr):
-    z = _moving_nodes(mean, variance)
-    value, theta, curvature = _log_cosh(z**2, vr)
-    return [WEIGHTS @ function for function in (value, theta, theta * z, curvature)]
+    def functions(z):
+        value, theta, curvature = _log_cosh(z**2, vr)
+        return value, theta, theta * z, curvature
+
+    return _at_moving_nodes(functions, mean, variance)
 
 
 _FOLDED_NODES, _FOLDED_WEIGHTS = _sinh_trapezoid(0.0)
