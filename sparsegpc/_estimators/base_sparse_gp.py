@@ -92,7 +92,7 @@ class BaseSparseGP(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
     max_reselections : int, default=10
         Maximum number of times that the points are chosen again.
     optimize_inducing : bool or "auto", default="auto"
-        Whether to maximise the bound over the locations of the points in the end. "auto" does so if
+        Whether to maximise the bound over the locations of the points at the end. "auto" does so if
         they are too few, and their number and their kind are left to the fit.
     warm_start : bool, default=False
         Start from the hyperparameters and the points of the last fit, with its transform of the

@@ -121,7 +121,7 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
         reached; ``growth_end_`` gives the reason.
     selector : str, InducingPointSelector or array (n_points, n_features), default="auto"
         How points are chosen. "auto" chooses rows as "rpcholesky" does, and replaces them by the
-        centroids of the rows around them if these have a higher bound; the points are then no
+        centroids of the rows around them if these have a higher bound; the points are then not
         rows. For "hgv", "rpcholesky", "greedy-variance", "kmeans" and "uniform" see
         :class:`InducingPointSelector`. An instance of the class sets the method, the number of
         points and the tolerance (its defaults differ); `n_inducing` and `selection_tol` are then
@@ -179,14 +179,14 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
         fails to rise twice in a row (with 5000 rows or more, by ten times `tol`), or if the same
         points are chosen again.
     optimize_inducing : bool or "auto", default="auto"
-        Whether to maximise the bound over the locations of the points in the end, together with the
+        Whether to maximise the bound over the locations of the points at the end, together with the
         hyperparameters. The points are then no longer rows. True does so in at most `max_iter`
-        iterations. With 5000 rows or more, and 160 or more for each point, a quarter of the rows
-        serve to choose and to move the points, which then move for at most ``max_iter / 4``
+        iterations. With 5000 rows or more, and 160 or more for each point, a quarter of the rows is
+        used to choose and to move the points, which then move for at most ``max_iter / 4``
         iterations on all rows. "auto" moves the points if their number and their kind are left to
         the fit (``n_inducing=None``, ``selector="auto"``), if they are still too few with the
         largest such number, and if the kernel has derivatives with respect to them. It takes at
-        most 30 iterations, those on a part of the rows beside 8 on all of them if there are many.
+        most 30 iterations; if there are many rows, on a part of them, and then 8 on all rows.
     warm_start : bool, default=False
         Start from the hyperparameters of the last fit, and from its inducing points if `selector`
         does not fix the points and there are at most `n_inducing` of them. The kernel may have
@@ -418,7 +418,7 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
             Targets.
         sample_weight : array-like of shape (n_samples,), float or None, default=None
             Each row's log-likelihood is multiplied by its weight: a weight of k has the effect of k
-            copies of the row, and a row of weight zero is ignored. Divide weights that are no
+            copies of the row, and a row of weight zero is ignored. Divide weights that are not
             counts by their mean.
         noise_variance : float, array-like of shape (n_samples,) or of that of y, default=None
             Variance of the noise at each row, in squared units of y, if it is known. The noise is

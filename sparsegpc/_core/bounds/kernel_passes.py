@@ -96,7 +96,7 @@ def _strip(features, factors, precision, vectors, X, index, residual, p):
     """
     n_vectors, n_points = vectors.shape[1], len(factors[0])
     n_columns = n_vectors + len(factors) * n_points
-    # Beside the vectors, the tiles multiply P V^T of each output.
+    # Besides the vectors, the tiles multiply P V^T of each output.
     columns = [slice(k, k + n_points) for k in range(n_vectors, n_columns, n_points)]
     V = features.whiten(X)
     products, squares = np.zeros((len(X), n_columns)), np.zeros(len(factors))

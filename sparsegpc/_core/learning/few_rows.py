@@ -104,7 +104,7 @@ class FewRows:
 
         Each is continued for a few iterations. Then three go on: the best one; the first one, which
         may be the user's own; and the one with the highest expected maximum, if this exceeds what
-        the other two reach. Beside the best one the first is needed if it ends at another maximum
+        the other two reach. Besides the best one, the first is needed if it ends at another maximum
         that is about as high. If none can be continued, they stay as they are.
         """
         climbs = self.first_steps(origins)

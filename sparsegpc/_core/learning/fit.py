@@ -119,9 +119,9 @@ def fit(
         The first inducing points; None selects them. They belong to the starts, so the fit begins
         at the best start itself, not at the end of a climb on a part of the rows.
     begun : Climb or None
-        A climb from the only start that has begun on a part of the rows, and goes on on all rows.
+        A climb from the only start, begun on a part of the rows and continued on all rows.
     weak_prior : NormalPrior or None
-        Prior of theta, beside that of the model, in fits of a part of the rows, which may say
+        Prior of theta, besides that of the model, in fits of a part of the rows, which may say
         little about some entries. Where they prefer an infinite length scale, its gradient
         vanishes, and more rows could not make it finite.
     alternatives : dict of ndarray or None

@@ -38,7 +38,7 @@ def centroids(points, kernel, theta, X, sites):
     Returns
     -------
     InducingPoints
-        In the order of `points`. They are no rows, so ``indices`` and ``selection`` are None.
+        In the order of `points`. They are not rows, so ``indices`` and ``selection`` are None.
 
     Notes
     -----

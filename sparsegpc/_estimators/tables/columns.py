@@ -113,7 +113,7 @@ def _level(value):
 
 
 def _as_float(value):
-    """Return an object as a float, nan for one that is missing or no number, such as text."""
+    """Return an object as a float, nan for one that is missing or not a number, such as text."""
     is_number = isinstance(value, numbers.Number) and not isinstance(value, complex)
     return float(value) if is_number else np.nan
 
