@@ -355,7 +355,8 @@ def _along_grid(model, rows, noise_variance):
         f_interval = partial(_log_normal_interval, log_mean, std)
         return model.predict(rows), f_interval, partial(model.predict_interval, rows)
     y_interval = None
-    if noise_variance is not None or not _has_known_noise(model):
+    # A model that was fitted with known noise does not know that of other rows.
+    if noise_variance is not None or model._noise is not None:
         y_interval = partial(model.predict_interval, rows, noise_variance=noise_variance)
     return mean, partial(_gaussian_interval, mean, std), y_interval
 
@@ -367,8 +368,3 @@ def _gaussian_interval(mean, std, coverage):
 
 def _log_normal_interval(mean, std, coverage):
     return tuple(map(np.exp, _gaussian_interval(mean, std, coverage)))
-
-
-def _has_known_noise(model):
-    """Return whether a regressor was fitted with known noise, which is unknown at other rows."""
-    return model._noise is None

@@ -31,13 +31,9 @@ LARGEST_WIDTH = 1.4
 # Moving nodes suffice if the deviation of f is at most this share of the width.
 _NARROW = 0.5
 
-
-def _unit_legendre(n):
-    nodes, weights = np.polynomial.legendre.leggauss(n)
-    return 0.5 * (1.0 + nodes)[:, None], 0.5 * weights[:, None]
-
-
-_PANEL_NODES, _PANEL_WEIGHTS = _unit_legendre(48)
+# Gauss-Legendre nodes and weights for the interval from 0 to 1.
+_PANEL_NODES, _PANEL_WEIGHTS = np.polynomial.legendre.leggauss(48)
+_PANEL_NODES, _PANEL_WEIGHTS = 0.5 * (1.0 + _PANEL_NODES)[:, None], 0.5 * _PANEL_WEIGHTS[:, None]
 _GRID = np.linspace(0.0, 1.0, 65)[:, None]
 
 

@@ -116,7 +116,10 @@ class GaussianPredictions(RegressorMixin):
         with single_threaded_blas():
             if return_cov:
                 noise = self._noise_variances(X, noise_variance)
-                mean, covariance = self._latent_with_covariance(X)
+                mean, covariance = mixture_covariance(
+                    (component.weight, *self._covariance(component, X))
+                    for component in self._components
+                )
                 np.einsum("knn->kn", covariance)[...] += noise
                 covariance = np.moveaxis(covariance, 0, -1)
                 return self._shaped(mean), covariance[..., 0] if self._one_output else covariance
@@ -360,13 +363,8 @@ class GaussianPredictions(RegressorMixin):
         scale = self._y_scale[:, None]
         return self._y_centre[:, None] + scale * mean, scale**2 * variance
 
-    def _latent_with_covariance(self, X):
-        """Return mean and covariance of f in units of y, (n_outputs, N) and (n_outputs, N, N)."""
-        return mixture_covariance(
-            (component.weight, *self._covariance(component, X)) for component in self._components
-        )
-
     def _covariance(self, component, X):
+        """Return mean and covariance of f in units of y, (n_outputs, N) and (n_outputs, N, N)."""
         mean, covariance = latent_covariance(*component.fitted[0], X)
         scale = self._y_scale[:, None]
         covariance *= scale[..., None] ** 2
