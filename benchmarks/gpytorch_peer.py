@@ -4,7 +4,6 @@ GPyTorch and PyTorch have to be installed; nothing else of the benchmarks needs 
 """
 
 from functools import cache
-from importlib.util import find_spec
 
 import numpy as np
 from gpflow_peer import kmeans_centres
@@ -13,10 +12,6 @@ from measure import Stopwatch
 # Rows of one block where there is nothing to learn.
 BLOCK_ROWS = 4096
 LEARNING_RATE = 0.01
-
-
-def gpytorch_is_installed():
-    return find_spec("gpytorch") is not None
 
 
 @cache
