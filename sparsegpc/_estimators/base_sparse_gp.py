@@ -312,7 +312,7 @@ class BaseSparseGP(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
         X, y = validated_targets(self, X, y, reset=reset)
         return present_rows(X, y, sample_weight)
 
-    def _learn_rows(self, rows, progress, rng=None):
+    def _learn_rows(self, rows, progress):
         """Learn from `PresentRows`, and return a list of `FitWarning`."""
         counts = Counts()
 
@@ -341,7 +341,7 @@ class BaseSparseGP(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
                 untransformed_X=rows.X,
             )
 
-        rng = check_random_state(self.random_state) if rng is None else rng
+        rng = check_random_state(self.random_state)
         decision = decide_kernel(self, problem, rng)
         return self._learn(problem(decision.choice), rng, decision)
 

@@ -4,7 +4,6 @@ import numbers
 
 import numpy as np
 from sklearn.base import _fit_context
-from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from sparsegpc._core.likelihoods.base import LabelLikelihood
@@ -489,14 +488,13 @@ class SparseGPClassifier(ClassPredictions, HyperparameterDraws, BaseSparseGP):
         n_classes = int(rows.y.max()) + 1
         likelihood = resolve_likelihood(self.likelihood, n_classes)
         self.n_features_in_ = rows.X.shape[1]
-        rng = check_random_state(self.random_state)
         if n_classes > 2 and not likelihood.takes_many_classes:
-            return fit_one_vs_rest(self, rows, rng, context)
+            return fit_one_vs_rest(self, rows, context)
         if not hasattr(self, "classes_"):
             self.classes_, self.class_weight_ = np.arange(n_classes), np.ones(n_classes)
         self.estimators_ = None
         self._likelihood = likelihood.for_classes(n_classes)
-        return self._learn_rows(rows, progress, rng)
+        return self._learn_rows(rows, progress)
 
     def _store_observation(self, evaluation, model):
         super()._store_observation(evaluation, model)

@@ -6,6 +6,7 @@ import numpy as np
 from scipy.special import logsumexp
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import CompoundKernel
+from sklearn.utils import check_random_state
 
 from sparsegpc._core.rows.threads import single_threaded_blas
 from sparsegpc._estimators.concurrent_fits import fit_concurrently
@@ -37,7 +38,7 @@ LISTED = (
 )
 
 
-def fit_one_vs_rest(classifier, rows, rng, context):
+def fit_one_vs_rest(classifier, rows, context):
     """Fit a binary model for each class, set the classifier's attributes, and return the warnings.
 
     Parameters
@@ -46,13 +47,12 @@ def fit_one_vs_rest(classifier, rows, rng, context):
         Its parameters are those of all models, which its method ``_fit_classes(rows, progress)``
         fits.
     rows : PresentRows
-    rng : RandomState
-        Draws the seeds of the models.
     context : sklearn.callback.CallbackContext or None
         Context of the fit of all classes.
     """
     labels = classifier.classes_
     _refuse_needs_of_one_model(classifier, len(labels))
+    rng = check_random_state(classifier.random_state)
     seeds = rng.randint(np.iinfo(np.int32).max, size=len(labels))
     previous = getattr(classifier, "estimators_", None) if classifier.warm_start else None
     # The models share the callback, as it may be impossible to copy.
