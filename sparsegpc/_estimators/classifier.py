@@ -487,11 +487,8 @@ class SparseGPClassifier(ClassPredictions, HyperparameterDraws, BaseSparseGP):
         """Fit to `PresentRows`; return the warnings."""
         n_classes = int(rows.y.max()) + 1
         likelihood = resolve_likelihood(self.likelihood, n_classes)
-        self.n_features_in_ = rows.X.shape[1]
         if n_classes > 2 and not likelihood.takes_many_classes:
             return fit_one_vs_rest(self, rows, context)
-        if not hasattr(self, "classes_"):
-            self.classes_, self.class_weight_ = np.arange(n_classes), np.ones(n_classes)
         self.estimators_ = None
         self._likelihood = likelihood.for_classes(n_classes)
         return self._learn_rows(rows, progress)

@@ -69,8 +69,10 @@ def fit_one_vs_rest(classifier, rows, context):
         # All models predict from the same columns.
         parameters.update(log_transform=False)
         estimator.set_params(**parameters)
+        estimator.n_features_in_ = classifier.n_features_in_
         if names is not None:
             estimator.feature_names_in_ = names
+        estimator.classes_, estimator.class_weight_ = np.arange(2), np.ones(2)
         class_context = None
         if context is not None:
             class_context = context.subcontext(f"class {label} against the rest", max_subtasks=None)
