@@ -35,7 +35,7 @@ class EffectsDisplay:
     For models whose kernel contains :class:`sparsegpc.kernels.MainEffects` or
     :class:`sparsegpc.kernels.OrthogonalAdditive`. A curve is the
     posterior mean of the function of one column, and its band a central interval of the probability
-    `coverage`, at each value of the column. Each function has the mean zero over the rows of X,
+    `coverage`, at each value of the column. Each function has mean zero over the rows of X,
     so it tells by how much f changes with this column alone; what columns do together is not shown.
     A column of at most 10 distinct values has a point with an interval for each of them.
 
@@ -125,7 +125,7 @@ class EffectsDisplay:
             :class:`sparsegpc.kernels.OrthogonalAdditive` among its summands.
             Pipeline steps before it must treat each column by itself, as scalers do.
         X : array-like of shape (n_samples, n_features)
-            Rows over which each effect has the mean zero, for example those of `fit`. The grids
+            Rows over which each effect has mean zero, for example those of `fit`. The grids
             span their range.
         features : list of int or str, or None, default=None
             Numbers or, in a data frame, names of the columns. None means all, or of more than six

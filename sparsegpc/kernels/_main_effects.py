@@ -37,7 +37,7 @@ class MainEffects(StationaryKernelMixin, Kernel):
 
     See Also
     --------
-    OrthogonalAdditive : Effects with the mean zero, of columns and of sets of columns.
+    OrthogonalAdditive : Effects with mean zero, of columns and of sets of columns.
     sklearn.gaussian_process.kernels.RBF : The covariance of a function of all columns.
 
     Notes

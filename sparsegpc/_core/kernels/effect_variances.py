@@ -2,7 +2,7 @@ r"""Variances of orthogonal effects of single columns, of pairs, and of sets of 
 
 The posterior mean of a function with the covariance of `orthogonal_additive` is a sum of effects of
 sets u of columns, :math:`f_u(x) = s_{|u|} \sum_i \alpha_i \prod_{d \in u} \tilde k_d(z_{id}, x_d)`.
-If the columns are independent and have the densities of the kernel, effects have the mean zero and
+If the columns are independent and have the densities of the kernel, effects have mean zero and
 are not correlated, and
 
 .. math::

@@ -114,7 +114,7 @@ class OrthogonalAdditive:
 
 
 class _Column:
-    """The covariance of functions of one column that have the mean zero under N(0, 1).
+    """The covariance of functions of one column that have mean zero under N(0, 1).
 
     It is ``E - left * right``, where ``E`` is the squared exponential of z, (M,), and x, (N,).
     """

@@ -41,10 +41,10 @@ class ColumnEffects:
         features : list of int or str, or None, default=None
             Numbers or names of the columns. None means all.
         reference : array-like of shape (n_reference, n_features) or None, default=None
-            Rows over which each effect is to have the mean zero, for example those of `fit`. A
+            Rows over which each effect is to have mean zero, for example those of `fit`. A
             constant can move from one effect to another, so without a reference the standard
             deviations include the uncertainty of these constants. Not so with `OrthogonalAdditive`,
-            whose effects have the mean zero under its densities.
+            whose effects have mean zero under its densities.
 
         Returns
         -------
