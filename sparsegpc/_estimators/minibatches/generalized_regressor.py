@@ -34,8 +34,7 @@ class StochasticSparseGPGeneralizedRegressor(ResponsePredictions, SiteMinibatche
         Covariance of f, as in :class:`SparseGPRegressor`. Its free hyperparameters start from a fit
         to a few thousand rows.
     length_scales : {"auto", "tied", "free", "common"}, default="auto"
-        Whether the columns have length scales of their own, as in :class:`SparseGPRegressor`. The
-        rows that "auto" counts are those from which the start values are learned, at most 2000.
+        Whether the columns have length scales of their own, as in :class:`SparseGPRegressor`.
     main_effects : bool, default=False
         Whether to add a function of each column to the kernel, as in :class:`SparseGPRegressor`.
     likelihood : str or ResponseLikelihood, default="auto"
@@ -43,30 +42,24 @@ class StochasticSparseGPGeneralizedRegressor(ResponsePredictions, SiteMinibatche
         "negative-binomial", "poisson", "gamma", "weibull", "log-normal", or an instance. "auto"
         chooses by the targets, in a stream by those of the first call of `partial_fit`.
     n_inducing : int, default=200
-        Maximum number of inducing points. It is silently limited to the number of distinct rows
-        among which the points are chosen: 20 random rows for each point, or as many first rows of a
-        stream, but at least 2000.
+        Maximum number of inducing points. :class:`StochasticSparseGPClassifier` describes this and
+        the parameters below in detail.
     selector : str or array of shape (n_points, n_features), default="rpcholesky"
-        How points are chosen: "hgv", "rpcholesky", "greedy-variance", "kmeans" or "uniform", see
-        :class:`InducingPointSelector`. An array gives the points themselves.
+        How points are chosen, or the points themselves.
     bound : {"auto", "tight", "standard"}, default="auto"
         How the bound accounts for the residual variance. "auto" means "tight".
     fit_prior_mean : bool, default=True
         Whether to learn the constant mean of f; otherwise it is zero.
     batch_size : int, default=1024
-        Rows in a batch. The hyperparameters move once for each batch; `partial_fit` adds up the
-        gradients of smaller blocks until they have as many rows.
+        Rows in a batch.
     n_epochs : int, default=10
-        Number of passes of `fit` over all rows that learn hyperparameters. Further passes with
-        fixed hyperparameters then give the optimal posterior.
+        Number of passes of `fit` over all rows that learn hyperparameters.
     learning_rate : float, default=0.1
         Approximate length of the first steps of the logarithms of the hyperparameters and of the
-        parameter of the likelihood. The rate decreases to zero during `fit`; during `partial_fit`
-        it decreases ever more slowly. 0 keeps the start values; those of the likelihood are the
-        best for a constant f.
+        parameter of the likelihood. 0 keeps the start values; those of the likelihood are the best
+        for a constant f.
     memory : int or None, default=None
-        Number of recent rows that `partial_fit` effectively takes into account; older rows are
-        discounted. None means all. The points are chosen among as many rows at most.
+        Number of recent rows that `partial_fit` effectively takes into account. None means all.
     optimize_inducing : bool, default=False
         Whether to learn the locations of the points together with the hyperparameters.
     random_state : int, RandomState instance or None, default=0
@@ -74,8 +67,7 @@ class StochasticSparseGPGeneralizedRegressor(ResponsePredictions, SiteMinibatche
     verbose : int, default=0
         1 prints a line for each epoch of `fit`.
     callback : callable or None, default=None
-        Called after each epoch of `fit`, and at its end, as in
-        :class:`StochasticSparseGPClassifier`.
+        Called after each epoch of `fit`, and at its end.
 
     Attributes
     ----------
@@ -95,9 +87,7 @@ class StochasticSparseGPGeneralizedRegressor(ResponsePredictions, SiteMinibatche
         Log density of the prior of the hyperparameters, in nats, up to a constant.
     history_ : dict of ndarray
         One entry after each epoch of `fit` and at its end, or for each of the last 1000 calls of
-        `partial_fit`: "choice" (of inducing points, always 0); "n_samples", the effective number of
-        rows, which is N at the end of `fit`; "n_inducing"; "lower_bound", estimated from these
-        rows, in nats; and "seconds", the total time.
+        `partial_fit`, as in :class:`StochasticSparseGPClassifier`.
     n_steps_ : int
         Number of batches so far.
     n_samples_seen_ : int
@@ -235,13 +225,9 @@ class StochasticSparseGPGeneralizedRegressor(ResponsePredictions, SiteMinibatche
     def partial_fit(self, X, y, sample_weight=None, exposure=None, event=None):
         """Learn from further rows.
 
-        The first rows of a stream are kept until there are 2000 of them, or 20 for each point if
-        that is more, but at most about `memory`. Whenever their number has doubled, the inducing
-        points and the hyperparameters are learned anew from all of them, the latter as soon as ten
-        targets are observed and above zero. Later rows are used once: the points stay, and the
-        hyperparameters follow gradients. So the rows should come in random order. The sizes of the
-        blocks hardly matter for the result, but calls with fewer rows than points take as long as
-        with that many.
+        They are used as in :meth:`StochasticSparseGPClassifier.partial_fit`, so they should come in
+        random order. Hyperparameters are learned as soon as ten targets are observed and above
+        zero.
 
         Parameters
         ----------
