@@ -401,10 +401,8 @@ class SparseGPGeneralizedRegressor(ResponsePredictions, BaseSparseGP):
     def point_gains(self, X, y, sample_weight=None, exposure=None, event=None, candidates=None):
         """Return what each inducing point adds to the bound, or what further points would add.
 
-        The gain of a point is the bound with it minus the bound without it, at the same
-        hyperparameters, in nats. It is computed at the sites of the fit (the Gaussian
-        approximations of the likelihood), which would change a little. The gains of several points
-        do not add up: of two points that are close together, each gains little.
+        The gain of a point is the bound with it minus the bound without it, in nats, as in
+        :meth:`SparseGPClassifier.point_gains`.
 
         Parameters
         ----------
@@ -430,11 +428,6 @@ class SparseGPGeneralizedRegressor(ResponsePredictions, BaseSparseGP):
         ------
         ValueError
             If the data are not those of `fit`, or the candidates have other columns.
-
-        Notes
-        -----
-        Cost O(N M (M + C)) for N rows, M points and C candidates, about that of an evaluation of
-        the bound. With `point_cost` a fit removes the points that gain less.
         """
         return gains(self, candidates, X, y, sample_weight, exposure, event)
 
