@@ -232,8 +232,8 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator
     def transform(self, X, return_std=False):
         """Return the means of the latent variables of rows.
 
-        The search for the place of a row starts at that of a training row, the best for it of up
-        to 1000.
+        The search for the place of a row starts at that of a training row, the best for it of up to
+        1000.
 
         Parameters
         ----------

@@ -593,8 +593,8 @@ class BaseSparseGP(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
         Raises
         ------
         ValueError
-            If the data are not those of `fit`, or the candidates have other columns,
-            or the classifier consists of a model for each class.
+            If the data are not those of `fit`, or the candidates have other columns, or the
+            classifier consists of a model for each class.
 
         Notes
         -----

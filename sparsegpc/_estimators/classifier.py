@@ -46,12 +46,11 @@ class SparseGPClassifier(ClassPredictions, HyperparameterDraws, BaseSparseGP):
         values and bounds are relative to the spread of the data. In an object, ConstantKernel, RBF,
         Matern (nu 0.5, 1.5, 2.5, inf), RationalQuadratic, ExpSineSquared, DotProduct,
         :class:`sparsegpc.kernels.MainEffects`, :class:`sparsegpc.kernels.OrthogonalAdditive` and
-        their sums and products have analytic gradients.
-        Any other kernel is differentiated by finite differences, which take 2 evaluations of the
-        kernel for each hyperparameter. Free hyperparameters are learned within their bounds. The
-        search tries a few starts, the kernel's own values and length scales derived from the spread
-        of the data, on 200 rows and continues from the best result. A
-        WhiteKernel raises a ValueError.
+        their sums and products have analytic gradients. Any other kernel is differentiated by
+        finite differences, which take 2 evaluations of the kernel for each hyperparameter. Free
+        hyperparameters are learned within their bounds. The search tries a few starts, the kernel's
+        own values and length scales derived from the spread of the data, on 200 rows and continues
+        from the best result. A WhiteKernel raises a ValueError.
     length_scales : {"auto", "tied", "free", "common"}, default="auto"
         "tied" means one length scale for each column, with a prior that draws them to a common
         multiple of the columns' standard deviations. How strongly it does so is learned, too: the
@@ -189,8 +188,8 @@ class SparseGPClassifier(ClassPredictions, HyperparameterDraws, BaseSparseGP):
         Start from the hyperparameters of the last fit, and from its inducing points if `selector`
         does not fix the points and there are at most `n_inducing` of them. The kernel may have
         other values and bounds than in the last fit, but must have the same structure. Columns stay
-        transformed, or not, as in the last fit. A fit starts
-        afresh if the last one had a single model and this one has one per class, or the reverse.
+        transformed, or not, as in the last fit. A fit starts afresh if the last one had a single
+        model and this one has one per class, or the reverse.
     n_jobs : int or None, default=None
         Number of joblib's processes or threads when there is one model per class; they share the
         cores. A single model uses all cores by itself.

@@ -63,13 +63,12 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
         values and bounds are relative to the spread of the data. In an object, ConstantKernel, RBF,
         Matern (nu 0.5, 1.5, 2.5, inf), RationalQuadratic, ExpSineSquared, DotProduct,
         :class:`sparsegpc.kernels.MainEffects`, :class:`sparsegpc.kernels.OrthogonalAdditive` and
-        their sums and products have analytic gradients.
-        Any other kernel is differentiated by finite differences, which take 2 evaluations of the
-        kernel for each hyperparameter. Free hyperparameters are learned within their bounds. The
-        search tries a few starts, the kernel's own values and length scales derived from the spread
-        of the data, on 200 rows and continues from the best result. A WhiteKernel summand stands
-        for the noise: its ``noise_level`` is the start value of the noise variance, and its bounds
-        are those of the noise variance.
+        their sums and products have analytic gradients. Any other kernel is differentiated by
+        finite differences, which take 2 evaluations of the kernel for each hyperparameter. Free
+        hyperparameters are learned within their bounds. The search tries a few starts, the kernel's
+        own values and length scales derived from the spread of the data, on 200 rows and continues
+        from the best result. A WhiteKernel summand stands for the noise: its ``noise_level`` is the
+        start value of the noise variance, and its bounds are those of the noise variance.
     length_scales : {"auto", "tied", "free", "common"}, default="auto"
         "tied" means one length scale for each column, with a prior that draws them to a common
         multiple of the columns' standard deviations. How strongly it does so is learned, too: the
@@ -191,8 +190,8 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
         Start from the hyperparameters of the last fit, and from its inducing points if `selector`
         does not fix the points and there are at most `n_inducing` of them. The kernel may have
         other values and bounds than in the last fit, but must have the same structure. Columns stay
-        transformed, or not, as in the last fit. With
-        ``noise="auto"`` the kind of noise stays that of the last fit.
+        transformed, or not, as in the last fit. With ``noise="auto"`` the kind of noise stays that
+        of the last fit.
     random_state : int, RandomState instance or None, default=0
         Seed for the selectors "auto", "rpcholesky", "kmeans" and "uniform", and for restarts. An
         integer gives the same model in every call; None gives different draws. The selector "hgv"
@@ -315,9 +314,9 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
     1) m^2 + 8 m D more for the m points of a noise process. Rows are sorted and equal rows are
     merged, with Student-t noise only if their targets are equal, too. The result therefore does not
     depend on the order of the rows, and two copies of a row give the same model as one row of
-    weight two. Rows of a `numpy.memmap`, or of another array that
-    is read by slices, are not copied, sorted or merged: see "Rows that do not fit in memory" in the
-    user guide. For the peak of memory see "Peak memory" there.
+    weight two. Rows of a `numpy.memmap`, or of another array that is read by slices, are not
+    copied, sorted or merged: see "Rows that do not fit in memory" in the user guide. For the peak
+    of memory see "Peak memory" there.
 
     Several outputs share kernel and inducing points; each has its own noise parameters.
 
@@ -489,11 +488,10 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
         certificate : Certificate
             The bounds in nats, an interval that contains the log marginal likelihood of the exact
             Gaussian process, and the largest errors of posterior means, variances and probabilities
-            that the bounds allow; ``print`` gives a summary. With several outputs the
-            bounds are sums over the outputs. With ``noise="gp"`` the exact model uses the learned
-            noise. With ``noise="student-t"`` the certificate compares with the dense Gaussian
-            process at the same hyperparameters *and the same sites*, see
-            `SparseGPClassifier.certificate`.
+            that the bounds allow; ``print`` gives a summary. With several outputs the bounds are
+            sums over the outputs. With ``noise="gp"`` the exact model uses the learned noise. With
+            ``noise="student-t"`` the certificate compares with the dense Gaussian process at the
+            same hyperparameters *and the same sites*, see `SparseGPClassifier.certificate`.
 
         Raises
         ------
@@ -593,9 +591,9 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
         """Return what each inducing point adds to the bound, or what further points would add.
 
         The gain of a point is the bound with it minus the bound without it, at the same
-        hyperparameters, in nats. It is exact, except that Student-t noise and the noise
-        process of ``noise="gp"`` would change a little. The gains of several points do not add up:
-        of two points that are close together, each gains little.
+        hyperparameters, in nats. It is exact, except that Student-t noise and the noise process of
+        ``noise="gp"`` would change a little. The gains of several points do not add up: of two
+        points that are close together, each gains little.
 
         Parameters
         ----------

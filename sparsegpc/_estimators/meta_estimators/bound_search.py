@@ -87,9 +87,9 @@ class BoundSearch(DelegatingEstimator):
     ``normalize_y``: ``lower_bound_`` always has the original units of y. A transformer of y would
     change it; such a wrapper is refused. Likelihoods of counts can be compared with each other, and
     so can those of positive numbers; but a bound on the probability of counts cannot be compared
-    with one on a density. Likelihoods of labels can be compared too, except that
-    "dirichlet", and one model per class against the rest, bound the density of other values; `fit`
-    refuses to compare them with others.
+    with one on a density. Likelihoods of labels can be compared too, except that "dirichlet", and
+    one model per class against the rest, bound the density of other values; `fit` refuses to
+    compare them with others.
 
     The bound is one at the learned hyperparameters; it does not integrate over them. Each further
     hyperparameter therefore raises it by about half a nat even if the data do not call for it, and

@@ -175,8 +175,8 @@ class LocalCorrection(DelegatingEstimator):
         Raises
         ------
         TypeError
-            If the estimator is not one of this package, or has no predictive densities although
-            a choice needs them.
+            If the estimator is not one of this package, or has no predictive densities although a
+            choice needs them.
         ValueError
             If the estimator averages over hyperparameters, if ``relearn=True`` with an estimator
             that learns none or with ``mode="points"``, or as in its `fit`.
