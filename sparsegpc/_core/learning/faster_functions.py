@@ -49,13 +49,16 @@ def misses_fast_function(model, result):
 def missed_group(model, result, columns):
     """Return the `SimilarGroup` of a few columns of which f misses a function, or None.
 
-    It is None, too, if there are too few points.
+    It is None, too, if there are too few points, or if a single one of several columns is the most
+    similar, since that asks for its main effect.
     """
     cost_per_row = result.best.posterior.residual_cost / model.total_weight
     if result.stopped or cost_per_row > LEAST_COST_PER_ROW:
         return None
     group = similar_group(model, result.best, columns)
-    return None if group is None or group.correlation < LEAST_GROUP_CORRELATION else group
+    if group is None or group.correlation < LEAST_GROUP_CORRELATION:
+        return None
+    return None if len(group.columns) == 1 < len(columns) else group
 
 
 def fit_faster(model, result, starts, selector, bounds, limits, report=None):

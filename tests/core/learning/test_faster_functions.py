@@ -104,3 +104,15 @@ def test_of_many_rows_a_part_tells_where_to_start(monkeypatch):
     kept = faster(model, direct, [np.log([1e-3, 1e-2])], progress)
     assert kept.best.objective == pytest.approx(direct.best.objective, abs=model.tol)
     assert list(progress.history()["n_samples"]).count(400) == 1
+
+
+def test_a_group_is_missed_unless_one_of_its_columns_is_enough():
+    rng = np.random.RandomState(0)
+    X = rng.uniform(-5.0, 5.0, (400, 3))
+    slow = np.array([[-6.0, 0.0], np.log([100.0, 1e3])])
+    for f, expected in ((np.sin(3.0 * X[:, 0]), None), (np.sin(X[:, 1] + X[:, 2]), [1, 2])):
+        model = make_model(X, np.where(f > 0.0, 1.0, -1.0))
+        choose = PivotedSelector("argmax", 20)
+        result = learn(model, [slow.mean(axis=1)], bounds=slow, choose=choose)
+        group = missed_group(model, result, [0, 1, 2])
+        assert group is None if expected is None else group.columns == expected
