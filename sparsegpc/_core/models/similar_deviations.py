@@ -5,7 +5,7 @@ columns are far apart for it. Its deviations are correlated within the cells of 
 columns. The bounds of the cells are quantiles, so the scales of the columns do not matter.
 """
 
-from itertools import combinations
+from itertools import combinations, product
 from math import comb
 from typing import NamedTuple
 
@@ -15,10 +15,12 @@ from sparsegpc._core.models.neighbour_correlation import row_deviations
 from sparsegpc._core.numerics.floats import TINY
 from sparsegpc._core.rows.sources import spaced_rows, take_rows
 
-# Number of rows, and how many of them a cell of the grid holds on average.
+# Number of rows, and how many of them a cell of a grid holds on average.
 MOST_ROWS, ROWS_PER_CELL = 5000, 4
 # The largest groups of columns, and the largest number of groups of one size.
 LARGEST_GROUP, MOST_GROUPS = 3, 5000
+# Where one of two columns has as many bins as possible, the other has so many.
+FEW_BINS = 3
 # A correlation is significant from this many standard errors on. Of noise, the largest among all
 # groups of 20 columns reaches so many about once in seven times. A larger group must have so many
 # times as much as a smaller one.
@@ -42,13 +44,13 @@ def similar_distances(model, evaluation):
     It is infinite where there is no such distance. Cost O(n D log n) for n rows, at most
     `MOST_ROWS`.
     """
-    X, deviations = _deviations(model, evaluation)
-    found = np.full(X.shape[1], np.inf)
-    for k in range(X.shape[1]):
-        column = X[:, [k]]
-        correlation, n_errors = _Grid.finest(column, 1).correlation([0], deviations)
-        if n_errors > LEAST_ERRORS:
-            found[k] = _distances(column, correlation, deviations)[0]
+    grids = _grids(model, evaluation)
+    found = np.full(grids.n_columns, np.inf)
+    for k in range(grids.n_columns):
+        for n_bins in grids.shapes(1):
+            correlation, n_errors = grids.correlation([k], n_bins)
+            if n_errors > LEAST_ERRORS:
+                found[k] = grids.distances([k], n_bins, correlation)[0]
     return found
 
 
@@ -67,75 +69,86 @@ def similar_group(model, evaluation, columns):
     -----
     Cost O(n) for each group and n rows, at most `MOST_ROWS`.
     """
-    X, deviations = _deviations(model, evaluation)
+    grids = _grids(model, evaluation)
     most_errors, best = LEAST_ERRORS, None
     for size in range(1, LARGEST_GROUP + 1):
         if comb(len(columns), size) > MOST_GROUPS:
             break
-        grid = _Grid.finest(X, size)
-        for group in map(list, combinations(columns, size)):
-            correlation, n_errors = grid.correlation(group, deviations)
+        for group, n_bins in product(combinations(columns, size), grids.shapes(size)):
+            correlation, n_errors = grids.correlation(group, n_bins)
             if n_errors > most_errors:
-                most_errors, best = n_errors, (group, correlation)
+                most_errors, best = n_errors, (list(group), n_bins, correlation)
         if best is not None:
             most_errors *= LARGER
     if best is None:
         return None
-    group, correlation = best
-    return SimilarGroup(group, _distances(X[:, group], correlation, deviations), correlation)
+    group, n_bins, correlation = best
+    return SimilarGroup(group, grids.distances(group, n_bins, correlation), correlation)
 
 
-def _deviations(model, evaluation):
-    """Return some rows (n, D), and the deviations (K, n) there."""
+def _grids(model, evaluation):
+    """Return the `_Grids` of some of the rows."""
     chosen = spaced_rows(model.weight, MOST_ROWS)
     X = take_rows(model.X, chosen, memory=np.inf)
-    return X, row_deviations(evaluation, X, chosen)
+    return _Grids(X, row_deviations(evaluation, X, chosen))
 
 
-class _Grid:
-    """A grid whose bins hold about equally many rows in each column of X (n, D)."""
+class _Grids:
+    """Grids over some columns of X (n, D), whose bins hold about equally many rows.
 
-    def __init__(self, X, n_bins):
-        self._X, self.n_bins = X, n_bins
-        edges = np.quantile(X, np.arange(1, n_bins) / n_bins, axis=0)
-        pairs = zip(edges.T, X.T, strict=True)
-        self._bins = [np.searchsorted(edge, x, side="right") for edge, x in pairs]
+    A grid is given by its columns and the number of bins of each.
+    """
 
-    @classmethod
-    def finest(cls, X, n_columns):
-        """Return the grid with `ROWS_PER_CELL` if it has a number of columns."""
-        return cls(X, max(2, int((len(X) / ROWS_PER_CELL) ** (1.0 / n_columns))))
+    def __init__(self, X, deviations):
+        self._X, self._deviations = X, deviations
+        self.n_columns = X.shape[1]
+        self._bins = {}
 
-    def correlation(self, columns, deviations):
-        """Return the correlation of deviations (K, n) of two rows in the same cell.
+    def shapes(self, size):
+        """Return the finest grids over so many columns, as lists of numbers of bins."""
+        most = max(2, len(self._X) // ROWS_PER_CELL)
+        shapes = [[max(2, int(most ** (1.0 / size)))] * size]
+        if size == 2 and most > FEW_BINS**3:
+            shapes += [[most // FEW_BINS, FEW_BINS], [FEW_BINS, most // FEW_BINS]]
+        return shapes
+
+    def correlation(self, columns, n_bins):
+        """Return the correlation of deviations of two rows in the same cell of a grid.
 
         Also return how many standard errors it is away from zero.
         """
         cells = np.zeros(len(self._X), dtype=np.intp)
-        for k in columns:
-            cells = cells * self.n_bins + self._bins[k]
+        for k, n in zip(columns, n_bins, strict=True):
+            cells = cells * n + self._bins_of(k, n)
         counts = np.bincount(cells)
         # Each pair counts twice. Where there is none, the numerator is zero, too.
         n_pairs = max(float((counts * (counts - 1)).sum()), 1.0)
-        square = float((deviations**2).sum())
-        sums = [np.bincount(cells, each) for each in deviations]
+        square = float((self._deviations**2).sum())
+        sums = [np.bincount(cells, each) for each in self._deviations]
         mean_product = (float(np.square(sums).sum()) - square) / n_pairs
         correlation = mean_product * len(self._X) / max(square, TINY)
         return correlation, correlation * np.sqrt(n_pairs / 2.0)
 
-    def distances(self):
-        """Return the root mean square distance in each column, (D,), of rows in a middle cell."""
-        share = 0.5 / self.n_bins
-        low, high = np.quantile(self._X, [0.5 - share, 0.5 + share], axis=0)
-        return np.where(low < high, (high - low) / np.sqrt(6.0), self._X.std(axis=0))
+    def distances(self, columns, n_bins, correlation):
+        """Return the distances in the largest cells that keep half of a correlation.
 
+        They are root mean square distances, in each column, of rows in a cell in the middle. The
+        cells are those of the given grid or of coarser ones.
+        """
+        while max(n_bins) > 2:
+            coarser = [max(1, n * 2 // 3) for n in n_bins]
+            if self.correlation(columns, coarser)[0] < 0.5 * correlation:
+                break
+            n_bins = coarser
+        X, share = self._X[:, columns], 0.5 / np.array(n_bins)
+        low = np.array([np.quantile(x, 0.5 - s) for x, s in zip(X.T, share, strict=True)])
+        high = np.array([np.quantile(x, 0.5 + s) for x, s in zip(X.T, share, strict=True)])
+        return np.where(low < high, (high - low) / np.sqrt(6.0), X.std(axis=0))
 
-def _distances(X, correlation, deviations):
-    """Return the distances in the largest cells that keep half of a correlation, shape (D,)."""
-    grid, columns = _Grid.finest(X, X.shape[1]), range(X.shape[1])
-    while grid.n_bins > 2:
-        coarser = _Grid(X, grid.n_bins * 2 // 3)
-        if coarser.correlation(columns, deviations)[0] < 0.5 * correlation:
-            break
-        grid = coarser
-    return grid.distances()
+    def _bins_of(self, k, n_bins):
+        """Return the bin of each row in a column, shape (n,)."""
+        if (k, n_bins) not in self._bins:
+            x = self._X[:, k]
+            edges = np.quantile(x, np.arange(1, n_bins) / n_bins)
+            self._bins[k, n_bins] = np.searchsorted(edges, x, side="right")
+        return self._bins[k, n_bins]

@@ -68,8 +68,8 @@ def test_no_group_is_found_where_nothing_deviates_or_its_columns_are_left_out(mo
 def test_the_correlation_is_that_of_all_pairs_of_rows_in_a_cell(n_outputs, rng):
     X = np.column_stack([rng.randn(60), rng.randint(3, size=60), rng.randn(60) ** 3])
     deviations = rng.randn(n_outputs, 60)
-    grid = similar_deviations._Grid(X, 4)
-    correlation, n_errors = grid.correlation([0, 1], deviations)
+    grids = similar_deviations._Grids(X, deviations)
+    correlation, n_errors = grids.correlation([0, 1], [4, 4])
     edges = [np.quantile(X[:, k], [0.25, 0.5, 0.75]) for k in (0, 1)]
     cells = [tuple(int((row[k] >= edges[k]).sum()) for k in (0, 1)) for row in X]
     pairs = [(i, j) for i in range(60) for j in range(60) if i != j and cells[i] == cells[j]]
@@ -80,8 +80,14 @@ def test_the_correlation_is_that_of_all_pairs_of_rows_in_a_cell(n_outputs, rng):
 
 
 def test_the_standard_error_is_that_of_independent_deviations(rng):
-    X = rng.randn(500, 2)
-    grid = similar_deviations._Grid(X, 11)
-    found = [grid.correlation([0, 1], rng.randn(1, 500))[1] for _ in range(400)]
+    grids = [similar_deviations._Grids(rng.randn(500, 2), rng.randn(1, 500)) for _ in range(400)]
+    found = [each.correlation([0, 1], [11, 11])[1] for each in grids]
     assert abs(np.mean(found)) < 0.2
     assert 0.85 < np.std(found) < 1.15
+
+
+def test_a_cycle_whose_size_depends_slowly_on_another_column_is_found():
+    model, result = deviating(lambda X: np.sin(6.0 * X[:, 0]) * np.sign(X[:, 1] - 5.0))
+    group = similar_group(model, result.best, [0, 1, 2])
+    assert group.columns == [0, 1]
+    assert group.distances[0] < 0.5 < 1.0 < group.distances[1]
