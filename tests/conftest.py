@@ -1,10 +1,15 @@
 """Settings and data shared by all tests."""
 
+import gc
 import os
 
 # Two BLAS threads make matrices of this size several times slower. Before numpy is imported.
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
+
+# A search for garbage looks at all thousands of tests, which takes half a second: there is none
+# while they are collected, and later ones leave them out.
+gc.disable()
 
 import numpy as np
 import pytest
@@ -20,6 +25,12 @@ settings.register_profile(
     derandomize="SPARSEGPC_NEW_EXAMPLES" not in os.environ,
 )
 settings.load_profile("sparsegpc")
+
+
+def pytest_collection_finish():
+    """Search for garbage from now on, and not among the tests."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture
