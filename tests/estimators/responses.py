@@ -7,6 +7,7 @@ from scipy import stats
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from sparsegpc import SparseGPGeneralizedRegressor
+from tests.estimators.simple_kernel import simple_kernel
 
 KERNEL = ConstantKernel(1.0) * RBF(1.0)
 
@@ -74,8 +75,8 @@ def simulated(response, n=150, seed=0, censored=0.0):
 
 
 def model_of(response, **parameters):
-    options = {"likelihood": response.likelihood, "n_inducing": 15, **parameters}
-    return SparseGPGeneralizedRegressor(**options)
+    options = {"likelihood": response.likelihood, "n_inducing": 15}
+    return SparseGPGeneralizedRegressor(**{**options, **simple_kernel(parameters)})
 
 
 def fixed_model(response, **parameters):

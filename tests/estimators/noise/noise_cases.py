@@ -5,6 +5,7 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from sparsegpc import SparseGPRegressor
+from tests.estimators.simple_kernel import simple_kernel
 
 KERNEL = ConstantKernel(2.0) * RBF(1.0)
 quiet = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -46,7 +47,7 @@ def one_of_five_log_std(X):
 
 def model_of(noise, **parameters):
     default = {"noise": noise, "n_inducing": 20, "selector": "hgv"}
-    return SparseGPRegressor(**{**default, **parameters})
+    return SparseGPRegressor(**{**default, **simple_kernel(parameters)})
 
 
 def integral(model, x, factor):

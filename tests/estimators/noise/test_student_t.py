@@ -12,12 +12,13 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from sparsegpc import BoundSearch, SparseGPRegressor, StudentTNoise
 from sparsegpc.likelihoods import StudentT
 from tests.estimators.noise.noise_cases import KERNEL, quiet
+from tests.estimators.simple_kernel import simple_kernel
 
-SMALL = {"n_inducing": 20, "selector": "hgv", "kernel": KERNEL}
+SMALL = {"n_inducing": 20, "selector": "hgv"}
 
 
 def model_of(**parameters):
-    return SparseGPRegressor(**{"noise": "student-t", **SMALL, **parameters})
+    return SparseGPRegressor(**{"noise": "student-t", **SMALL, **simple_kernel(parameters)})
 
 
 def outlying(n=200, df=3.0, scale=0.1, seed=0):
@@ -40,7 +41,7 @@ def fitted():
 # What is learned
 
 
-@pytest.mark.parametrize(("df", "scale"), [(1.0, 0.1), (3.0, 0.2), (8.0, 0.05)])
+@pytest.mark.parametrize(("df", "scale"), [(1.0, 0.1), (8.0, 0.05)])
 def test_degrees_of_freedom_and_scale_are_recovered(df, scale):
     X, y, _ = outlying(3000, df, scale)
     model = model_of().fit(X, y)
@@ -61,7 +62,7 @@ def test_intervals_cover_as_they_say(fitted):
 def test_gross_outliers_hardly_move_the_prediction():
     X, y, f = outlying(df=200.0)
     clean = model_of().fit(X, y)
-    for size in (5.0, 1e3, 1e9):
+    for size in (5.0, 1e9):
         moved = y.copy()
         moved[::10] += size
         model = model_of().fit(X, moved)
@@ -72,8 +73,8 @@ def test_gross_outliers_hardly_move_the_prediction():
 
 
 @quiet
-@pytest.mark.parametrize("noise", [0.05, 0.3])
-def test_a_third_of_the_targets_may_be_outliers_on_one_side(noise):
+def test_a_third_of_the_targets_may_be_outliers_on_one_side():
+    noise = 0.3
     rng = np.random.RandomState(1)
     X = rng.uniform(-3.0, 3.0, (600, 2))
     f = np.sin(2.0 * X[:, 0]) + 0.5 * X[:, 1]
@@ -97,7 +98,7 @@ def test_gaussian_noise_is_found_to_be_nearly_so():
 
 def test_given_degrees_of_freedom_are_kept(fitted):
     X, y, _ = outlying()
-    for df in (0.3, 2.0, 1000.0):
+    for df in (0.3, 1000.0):
         model = model_of(noise=StudentTNoise(df)).fit(X, y)
         assert model.noise_df_ == pytest.approx(df, rel=1e-12)
         assert model.lower_bound_ < fitted.lower_bound_ + 1.0
@@ -108,7 +109,7 @@ def test_given_degrees_of_freedom_are_kept(fitted):
 
 @pytest.mark.parametrize("normalize_y", [False, True])
 def test_the_unit_of_the_targets_does_not_matter(normalize_y):
-    X, y, _ = outlying()
+    X, y, _ = outlying(100)
     kernel = ConstantKernel(2.0, (1e-12, 1e12)) * RBF(1.0)
     one, other = (
         # The bound is flat in the degrees of freedom.
@@ -118,12 +119,12 @@ def test_the_unit_of_the_targets_does_not_matter(normalize_y):
     assert_allclose(other.predict(X), 100.0 * one.predict(X) - 7.0, atol=0.2)
     assert other.noise_df_ == pytest.approx(one.noise_df_, rel=0.005)
     assert other.noise_scale_ == pytest.approx(100.0 * one.noise_scale_, rel=0.01)
-    assert other.lower_bound_ == pytest.approx(one.lower_bound_ - 200 * np.log(100.0), abs=0.05)
+    assert other.lower_bound_ == pytest.approx(one.lower_bound_ - 100 * np.log(100.0), abs=0.05)
 
 
 def test_each_output_has_noise_of_its_own():
-    X, y, f = outlying(1500, 1.5)
-    Y = np.column_stack([y, f + 0.3 * np.random.RandomState(1).standard_normal(1500)])
+    X, y, f = outlying(1000, 1.5)
+    Y = np.column_stack([y, f + 0.3 * np.random.RandomState(1).standard_normal(1000)])
     model = model_of().fit(X, Y)
     assert model.noise_df_.shape == model.noise_scale_.shape == model.noise_variance_.shape == (2,)
     assert model.noise_df_[0] < 2.0 < 10.0 < model.noise_df_[1]
@@ -219,9 +220,9 @@ def test_the_certificate_is_that_of_the_same_sites(fitted):
 
 @pytest.mark.parametrize("n_outputs", [1, 2])
 def test_a_weight_of_k_is_that_many_copies(n_outputs):
-    X, y, f = outlying(60)
+    X, y, f = outlying(40)
     Y = y if n_outputs == 1 else np.column_stack([y, y + f])
-    k = np.random.RandomState(0).randint(0, 3, 60)
+    k = np.random.RandomState(0).randint(0, 3, 40)
     weighted = model_of(n_inducing=10).fit(X, Y, sample_weight=k)
     copies = model_of(n_inducing=10).fit(np.repeat(X, k, axis=0), np.repeat(Y, k, axis=0))
     assert weighted.lower_bound_ == copies.lower_bound_
@@ -250,7 +251,7 @@ def test_equal_rows_with_unequal_targets_stay_apart():
         {"normalize_y": True, "fit_prior_mean": False},
         {"n_restarts_optimizer": 1},
         {"bound": "standard"},
-        {"optimizer": None},
+        {"optimizer": None, "kernel": KERNEL},
     ],
     ids=lambda parameters: "-".join(parameters),
 )
@@ -289,7 +290,7 @@ def test_a_further_fit_goes_on_from_the_last():
 def test_the_bound_chooses_it_where_there_are_outliers():
     X, y, _ = outlying()
     grid = {"noise": ["homoscedastic", "student-t"]}
-    search = BoundSearch(SparseGPRegressor(**SMALL), grid).fit(X, y)
+    search = BoundSearch(model_of(max_iter=10), grid).fit(X, y)
     assert search.best_params_ == {"noise": "student-t"}
     assert np.isfinite(search.predict_interval(X)).all()
 
@@ -325,7 +326,7 @@ def test_a_white_kernel_beside_it_is_refused():
 )
 def test_odd_targets(y):
     X = np.arange(12.0)[:, None]
-    model = SparseGPRegressor(noise="student-t", normalize_y=True, n_inducing=5).fit(X, y)
+    model = model_of(normalize_y=True, n_inducing=5, max_iter=5).fit(X, y)
     for values in (model.predict(X), *model.predict_interval(X), model.lower_bounds_):
         assert np.isfinite(values).all()
 
