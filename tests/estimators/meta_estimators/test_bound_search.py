@@ -125,30 +125,32 @@ def test_the_choice_is_that_of_fits_by_hand():
 # What bounds can be compared
 
 
-@pytest.mark.parametrize("noise", ["homoscedastic", "polynomial", "gp"])
-@pytest.mark.parametrize("normalize_y", [False, True])
+@pytest.mark.parametrize(
+    ("noise", "normalize_y"), [("homoscedastic", False), ("polynomial", True), ("gp", False)]
+)
 def test_every_noise_has_the_bound_of_a_density_in_units_of_y(noise, normalize_y):
     rng = np.random.RandomState(1)
     X = rng.uniform(-2, 2, (60, 1))
     y = np.sin(2 * X[:, 0]) + 0.2 * rng.normal(size=60)
-    model = SparseGPRegressor(noise=noise, normalize_y=normalize_y, n_inducing=30)
+    model = SparseGPRegressor(noise=noise, normalize_y=normalize_y, n_inducing=20)
     bound = model.fit(X, y).lower_bound_
     # The density of 1000 y is that of y divided by 1000, for each of the 60 rows.
     assert_allclose(model.fit(X, 1000 * y).lower_bound_, bound - 60 * np.log(1000), atol=0.05)
 
 
 def test_likelihoods_of_the_same_targets_are_compared(rng):
-    X, exposure = rng.uniform(-2.0, 2.0, (150, 1)), rng.uniform(0.5, 3.0, 150)
-    y = rng.poisson(exposure * np.exp(1.0 + X[:, 0]) * rng.gamma(2.0, 0.5, 150))
-    model = SparseGPGeneralizedRegressor(**QUICK)
+    X, exposure = rng.uniform(-2.0, 2.0, (80, 1)), rng.uniform(0.5, 3.0, 80)
+    y = rng.poisson(exposure * np.exp(1.0 + X[:, 0]) * rng.gamma(2.0, 0.5, 80))
+    model = SparseGPGeneralizedRegressor(1.0 * RBF(), **QUICK)
     search = BoundSearch(model, {"likelihood": ["poisson", "negative-binomial"]})
     search.fit(X, y, exposure=exposure)
     assert search.best_params_ == {"likelihood": "negative-binomial"}
     expected = search.best_estimator_.predict(X, exposure)
     assert_array_equal(search.predict(X, exposure=exposure), expected)
     search = BoundSearch(model, {"likelihood": ["log-normal", "weibull", "gamma"]})
-    y = np.exp(X[:, 0]) * rng.weibull(3.0, 150)
+    y = np.exp(X[:, 0]) * rng.weibull(3.0, 80)
     assert search.fit(X, y).best_params_ == {"likelihood": "weibull"}
+    model.set_params(optimizer=None)
     mixed = BoundSearch(model, {"likelihood": ["poisson", "gamma"]})
     with pytest.raises(ValueError, match=r"the same values .*for counts and for targets: "):
         mixed.fit(X, 1.0 + np.round(y))
@@ -163,7 +165,7 @@ def test_likelihoods_of_the_same_targets_are_compared(rng):
 )
 def test_bounds_for_different_values_are_refused(likelihoods, named):
     X, y = np.random.RandomState(0).randn(30, 2), np.arange(30) % 3
-    search = BoundSearch(SparseGPClassifier(**QUICK), {"likelihood": likelihoods})
+    search = BoundSearch(SparseGPClassifier(optimizer=None), {"likelihood": likelihoods})
     with pytest.raises(ValueError, match=f"the same values .*{named}"):
         search.fit(X, y)
     assert not hasattr(search, "best_estimator_")
@@ -172,7 +174,7 @@ def test_bounds_for_different_values_are_refused(likelihoods, named):
 def test_likelihoods_of_labels_are_compared():
     X, y = np.random.RandomState(0).randn(40, 2), np.arange(40) % 2
     grid = {"likelihood": ["polya-gamma", "bernoulli-logit", "bernoulli-probit", "softmax"]}
-    search = BoundSearch(SparseGPClassifier(**QUICK), grid, tol=0.0).fit(X, y)
+    search = BoundSearch(SparseGPClassifier(optimizer=None), grid, tol=0.0).fit(X, y)
     assert np.isfinite(search.results_["bound"]).all()
 
 
@@ -407,12 +409,13 @@ def test_predictions_are_those_of_the_best_estimator():
 def test_intervals_of_probabilities_and_survival_are_those_of_the_best_estimator():
     rng = np.random.RandomState(0)
     X = rng.randn(40, 2)
-    search = BoundSearch(make_pipeline(StandardScaler(), SparseGPClassifier(**QUICK)), {})
+    labelled = SparseGPClassifier(n_inducing=15, optimizer=None)
+    search = BoundSearch(make_pipeline(StandardScaler(), labelled), {})
     assert not hasattr(search, "survival_function")
     *before, best = search.fit(X, X[:, 0] > 0).best_estimator_
     expected = best.predict_proba_interval(before[0].transform(X), 0.5)
     assert_array_equal(search.predict_proba_interval(X, 0.5), expected)
-    durations = SparseGPGeneralizedRegressor(likelihood="weibull", **QUICK)
+    durations = SparseGPGeneralizedRegressor(likelihood="weibull", optimizer=None)
     search = BoundSearch(make_pipeline(StandardScaler(), durations), {}).fit(X, np.exp(X[:, 0]))
     assert not hasattr(search, "predict_proba_interval")
     *before, best = search.best_estimator_
@@ -473,7 +476,7 @@ def test_a_saved_search_predicts_the_same():
 def test_it_works_inside_cross_validation():
     rng = np.random.RandomState(0)
     X = rng.randn(60, 2)
-    steps = make_pipeline(FunctionTransformer(), SparseGPRegressor(**QUICK))
+    steps = make_pipeline(FunctionTransformer(), SparseGPRegressor(optimizer=None))
     grid = {"functiontransformer": [FunctionTransformer(), StandardScaler()]}
     search = BoundSearch(steps, grid)
     assert cross_val_score(search, X, X[:, 0], cv=2).min() > 0.5
