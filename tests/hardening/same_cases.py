@@ -120,7 +120,7 @@ def _kinds(kind, make, data, n_columns):
         "given": GIVEN,
         **{selector: {"selector": selector} for selector in SELECTORS},
         "auto points": {"n_inducing": "auto", "max_inducing": 200},
-        "moving points": {"n_inducing": 15, "optimize_inducing": True},
+        "moving points": {"n_inducing": 15, "optimize_inducing": True, "main_effects": False},
         "length scales": {"kernel": scales},
         "Matern": {"kernel": ConstantKernel(1.0) * Matern(nu=1.5)},
         "restarts": {"kernel": bounded, "n_restarts_optimizer": 2},
@@ -152,7 +152,8 @@ def _cases(binary, numbers, n_binary, n_numbers, classes="wine"):
         ("log-normal", "positive"),
         ("negative-binomial", "counts"),
     ):
-        model = SparseGPGeneralizedRegressor(likelihood=likelihood, n_inducing=40)
+        options = {"n_inducing": 40, "main_effects": False}
+        model = SparseGPGeneralizedRegressor(likelihood=likelihood, **options)
         yield f"{form}, {likelihood}", Case(model, f"{numbers} {form}")
     for name, noise in (("noise by the bound", "auto"), ("student-t noise", "student-t")):
         yield f"regressor, {name}", Case(_regressor(noise=noise), numbers)

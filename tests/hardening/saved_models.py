@@ -38,7 +38,13 @@ from sparsegpc.kernels import Columns
 from sparsegpc.likelihoods import BernoulliLogit, BernoulliProbit, DirichletTargets, Gamma
 
 # Models stop early: what is learned is not the point.
-QUICK = {"n_inducing": 8, "max_iter": 1, "max_reselections": 0, "random_state": 0}
+QUICK = {
+    "n_inducing": 8,
+    "max_iter": 1,
+    "max_reselections": 0,
+    "main_effects": False,
+    "random_state": 0,
+}
 MINIBATCHES = {"n_inducing": 8, "n_epochs": 1, "batch_size": 30, "random_state": 0}
 
 

@@ -6,7 +6,7 @@ from tests.hardening import further_problems, problems
 from tests.hardening.further_promises import FurtherPromises
 from tests.hardening.promises import Promises, fit_and_check
 
-FEW = 12
+FEW = 8
 # One or two of each kind, of those that take little time.
 FURTHER = [2, 4, 10, 15, 30, 31, 32, 33, 37, 42]
 # What came of it at first: see the name.

@@ -46,7 +46,7 @@ def fit_timed(model, X, y):
     return min(seconds)
 
 
-@pytest.fixture(scope="module", params=range(3), ids="split {}".format)
+@pytest.fixture(scope="module", params=range(2), ids="split {}".format)
 def split(request):
     X, y = load_breast_cancer(return_X_y=True)
     order = np.random.RandomState(request.param).permutation(len(X))
