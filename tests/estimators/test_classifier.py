@@ -111,7 +111,6 @@ def test_a_kernel_known_by_its_values_only_gives_the_fit_of_the_built_in_one():
     "kernel",
     [
         ConstantKernel() * Matern([1.0, 1.0], nu=0.5),
-        ConstantKernel() * Matern(nu=2.5),
         ConstantKernel() * Matern(nu=0.7),
         ConstantKernel() * sk.RationalQuadratic(),
         ConstantKernel(9.0) * sk.DotProduct() ** 2,
@@ -265,7 +264,7 @@ def test_grid_search_reaches_the_selector():
 def test_grid_search_in_threads_gives_the_same():
     X, y = moons(60)
     model = small_model(max_iter=5, tol=1e-2, max_reselections=1)
-    grid_ = {"n_inducing": [3, 6, 12]}
+    grid_ = {"n_inducing": [3, 12]}
     alone = GridSearchCV(model, grid_, cv=2, scoring="neg_log_loss").fit(X, y)
     with joblib.parallel_backend("threading", n_jobs=2):
         threads = GridSearchCV(model, grid_, cv=2, scoring="neg_log_loss", n_jobs=2).fit(X, y)

@@ -227,12 +227,10 @@ one_of_each = pytest.mark.parametrize("estimator", [own[0] for own in KINDS], id
 
 
 # The checks of which the outcome depends on how a model is fitted and predicts. The others are of
-# input, tags and parameters, and of code that all models of a kind share; how well each way to fit
-# predicts is tested where that way is.
+# input, tags and parameters, and of code that all models of a kind share, such as that which leaves
+# parameters as they are; how well each way to fit predicts is tested where that way is.
 OF_FITS = {
     "check_classifiers_one_label",
-    "check_dict_unchanged",
-    "check_dont_overwrite_parameters",
     "check_fit2d_1feature",
     "check_fit2d_1sample",
     "check_fit_idempotent",

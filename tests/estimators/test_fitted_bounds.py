@@ -144,8 +144,9 @@ def test_the_lower_bound_of_targets_without_arguments_is_that_of_the_fit(learned
 
 
 @regression.quiet
-@pytest.mark.parametrize("noise", regression.NOISES)
-@pytest.mark.parametrize("normalize_y", [False, True])
+@pytest.mark.parametrize(
+    ("noise", "normalize_y"), [*zip(regression.NOISES, [False, True] * 2, strict=True)]
+)
 def test_the_lower_bound_of_the_training_targets_is_that_of_the_fit(noise, normalize_y, rng):
     X, Y = regression.two_waves()
     weight = rng.randint(0, 3, 60)

@@ -218,11 +218,11 @@ def test_ordered_categories_are_not_taken_in_another_order(make):
 
 
 def test_searches_over_likelihoods():
-    X, y = grades(200)
-    grid_search = GridSearchCV(
-        quick_model(), {"likelihood": ["softmax", "ordinal-logit"]}, cv=2, scoring="neg_log_loss"
-    )
-    bound_search = BoundSearch(quick_model(), {"likelihood": ["softmax", "ordinal-logit"]})
+    X, y = grades(120)
+    model = quick_model(kernel=5.0 * RBF(1.0))
+    choices = {"likelihood": ["softmax", "ordinal-logit"]}
+    grid_search = GridSearchCV(model, choices, cv=2, scoring="neg_log_loss")
+    bound_search = BoundSearch(model, choices)
     for search in (grid_search, bound_search):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)

@@ -137,7 +137,7 @@ def test_no_bound_exceeds_the_likelihood_of_the_full_model(seed, n_inducing, bou
 def test_the_default_beats_linear_regression_on_diabetes_without_a_warning():
     X, y = load_diabetes(return_X_y=True)
     ours, linear = [], []
-    for train, test in KFold(4, shuffle=True, random_state=0).split(X):
+    for train, test in KFold(3, shuffle=True, random_state=0).split(X):
         model = SparseGPRegressor(n_inducing=30).fit(X[train], y[train])
         ours.append(model.log_predictive_density(X[test], y[test]).mean())
         line = LinearRegression().fit(X[train], y[train])

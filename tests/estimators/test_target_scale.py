@@ -78,7 +78,6 @@ REACH = "limits of the kernel give f a standard deviation from"
 @pytest.mark.parametrize(
     ("kernel", "scale"),
     [
-        (1.0 * RBF(), 7e4),
         (RBF(), 7e4),
         (1.0 * RBF() + WhiteKernel(), 1e-4),
         (1.0 * RBF() + WhiteKernel(), 1e5),
@@ -87,7 +86,7 @@ REACH = "limits of the kernel give f a standard deviation from"
 )
 def test_limits_that_do_not_suit_the_targets_are_named_and_not_the_columns(kernel, scale):
     X, y = waves()
-    (text,) = texts_of(SparseGPRegressor(kernel, n_inducing=20), X, scale * y)
+    (text,) = texts_of(SparseGPRegressor(kernel, n_inducing=20, max_iter=30), X, scale * y)
     assert REACH in text
     assert f"that of the targets is {scale:.3g}: set normalize_y=True" in text
     assert "columns" not in text

@@ -78,7 +78,7 @@ LEGAL = {
 @pytest.mark.parametrize("name", LEGAL)
 def test_odd_data_are_fitted_with_finite_results(name, capfd):
     rows, labels = np.asarray(LEGAL[name][0], dtype=float), np.asarray(LEGAL[name][1])
-    model = SparseGPClassifier(n_inducing=10**6, max_iter=10)
+    model = SparseGPClassifier(n_inducing=10**6, max_iter=5)
     assert_fits(model, rows, labels)
     assert capfd.readouterr() == ("", "")
 
@@ -127,7 +127,7 @@ def test_odd_data_with_every_selector(name, selector):
 
 
 @pytest.mark.filterwarnings("ignore:sample_weight has the mean")
-@pytest.mark.parametrize("smallest", [1e-12, 1e-6, 1.0])
+@pytest.mark.parametrize("smallest", [1e-12, 1.0])
 def test_weights_over_twelve_orders_of_magnitude(smallest, rng):
     weight = rng.permutation(smallest * np.logspace(0, 12, N))
     model = SparseGPClassifier(n_inducing=10, max_iter=30)

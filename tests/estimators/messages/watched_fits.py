@@ -16,7 +16,13 @@ from sparsegpc import (
     StochasticSparseGPRegressor,
 )
 
-QUICK = {"n_inducing": 8, "max_iter": 4, "max_reselections": 1, "random_state": 0}
+QUICK = {
+    "n_inducing": 8,
+    "max_iter": 4,
+    "max_reselections": 1,
+    "main_effects": False,
+    "random_state": 0,
+}
 MINIBATCHES = {"n_inducing": 8, "n_epochs": 3, "batch_size": 20, "random_state": 0}
 quiet = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -41,7 +47,7 @@ def fit_of(name, **options):
     makers = {
         "classifier": (SparseGPClassifier, {}, labels(2)),
         "one for each class": (SparseGPClassifier, {"likelihood": "polya-gamma"}, labels(3)),
-        "regressor": (SparseGPRegressor, {}, targets()),
+        "regressor": (SparseGPRegressor, {"main_effects": "auto"}, targets()),
         "noise process": (SparseGPRegressor, {"noise": GPNoise(RBF(2.0), n_inducing=5)}, targets()),
         "moved points": (SparseGPRegressor, {"optimize_inducing": True}, targets()),
         "restarts": (

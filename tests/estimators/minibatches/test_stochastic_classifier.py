@@ -188,7 +188,7 @@ def test_memory_keeps_as_much_evidence_as_that_many_rows():
 
 @pytest.mark.parametrize(("likelihood", "n_classes"), [("bernoulli-logit", 2), ("softmax", 3)])
 def test_learning_comes_close_to_the_classifier_of_all_rows(likelihood, n_classes):
-    X, y = blobs(600, n_classes)
+    X, y = blobs(400, n_classes)
     points, kernel = X[:20], ConstantKernel() * RBF([1.0, 1.0])
     options = {"likelihood": likelihood, "selector": points, "bound": "standard"}
     full = SparseGPClassifier(kernel, **options).fit(X, y)
@@ -687,9 +687,9 @@ def test_odd_data_are_fitted_with_finite_results(name):
 
 @pytest.mark.parametrize("learning_rate", [0.0, 0.1])
 def test_a_class_may_come_in_a_later_block(learning_rate):
-    X = np.random.RandomState(1).randn(300, 3)
+    X = np.random.RandomState(1).randn(150, 3)
     y = np.array(["a", "b", "c"])[(X[:, 0] > 0).astype(int) + (X[:, 1] > 0.5)]
-    model = fixed_model(n_inducing=20, batch_size=100, learning_rate=learning_rate)
+    model = fixed_model(n_inducing=20, batch_size=50, learning_rate=learning_rate)
     early = y != "c"
     model.partial_fit(X[early], y[early], ["a", "b", "c"]).partial_fit(X, y)
     assert model.score(X, y) > 0.85

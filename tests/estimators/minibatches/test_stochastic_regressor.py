@@ -744,7 +744,7 @@ def test_constant_targets_are_predicted_as_they_are(method, value):
     assert (std < 1.0).all()
 
 
-@pytest.mark.parametrize("value", [0.1, 1e6 + 0.1])
+@pytest.mark.parametrize("value", [1e6 + 0.1])
 def test_constant_targets_do_not_vary_by_the_rounding_of_their_mean(value):
     X, _ = waves(101)
     model = model_of(**QUICK).fit(X, np.full(101, value))

@@ -287,7 +287,7 @@ def test_probabilities_of_two_classes_are_averages(likelihood):
     assert_allclose(model.decision_function(grid()), odds, atol=1e-8)
 
 
-@pytest.mark.parametrize("likelihood", ["softmax", "dirichlet", "logistic-softmax"])
+@pytest.mark.parametrize("likelihood", ["softmax", "dirichlet"])
 def test_probabilities_of_many_classes_are_averages(likelihood):
     X, y = three_classes()
     model = classifier(likelihood=likelihood).fit(X, y)

@@ -97,8 +97,7 @@ def test_averages_over_hyperparameters_solve_for_the_integral_of_the_density(noi
 
 
 @quiet
-@pytest.mark.parametrize("average", [False, True])
-@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize(("noise", "average"), [*zip(NOISES, [True, False] * 2, strict=True)])
 def test_draws_are_below_them_as_often_as_they_say(noise, average):
     n, levels = 20_000, [0.05, 0.5, 0.9]
     hyperparameters = "average" if average else "best"

@@ -96,8 +96,8 @@ def test_frames_and_arrays_of_objects_give_the_same_numbers(library):
 
 
 def test_a_search_over_a_table_finds_the_skewed_column():
-    columns, y = table(200)
-    estimator = SparseGPRegressor(n_inducing=60, main_effects=False, log_transform=False)
+    columns, y = table(150)
+    estimator = SparseGPRegressor(n_inducing=40, main_effects=False, log_transform=False)
     model = tabular_pipeline(estimator).fit(objects(columns), y)
     assert isinstance(model, BoundSearch)
     assert len(model.results_["params"]) == 8
