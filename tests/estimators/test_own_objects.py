@@ -125,7 +125,8 @@ def test_classes_are_predicted_with_the_parameters_that_were_learned(estimator, 
 def test_so_are_those_of_one_model_for_each_class(rng):
     X = rng.uniform(-2.0, 2.0, (120, 1))
     y = rng.choice(3, p=[0.7, 0.2, 0.1], size=120)
-    model = SparseGPClassifier(likelihood=Shifted(), n_inducing=8, fit_prior_mean=False).fit(X, y)
+    model = SparseGPClassifier(RBF(), likelihood=Shifted(), n_inducing=8, fit_prior_mean=False)
+    model.fit(X, y)
     assert_allclose(model.predict_proba(X).mean(axis=0), np.bincount(y) / 120, atol=0.05)
 
 

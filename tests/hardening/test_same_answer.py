@@ -66,9 +66,10 @@ def test_other_sums_change_nothing_but_rounding(name, way, plain):
 
 
 def test_another_process_gives_the_same_bits(plain):
-    found = same_answer.elsewhere(plain, long=False, PYTHONHASHSEED="1")
-    for name, expected in plain.items():
-        assert same_cases.is_same(found[name], expected), name
+    names = [*QUICK, "classifier, hgv", "classes, dirichlet", "stochastic classifier"]
+    found = same_answer.elsewhere(names, long=False, PYTHONHASHSEED="1")
+    for name in names:
+        assert same_cases.is_same(found[name], plain[name]), name
 
 
 def test_another_blas_gives_the_same_bound_at_given_hyperparameters(plain):

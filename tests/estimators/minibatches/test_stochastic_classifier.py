@@ -16,7 +16,7 @@ from sklearn.preprocessing import StandardScaler
 
 from sparsegpc import SparseGPClassifier, StochasticSparseGPClassifier
 from sparsegpc._core.minibatches.stochastic_model import StochasticModel
-from tests.estimators.simple_kernel import simple_kernel
+from tests.estimators.simple_kernel import SIMPLE, simple_kernel
 
 KERNEL = ConstantKernel(4.0) * RBF(1.5)
 SELECTORS = ["hgv", "rpcholesky", "greedy-variance", "kmeans", "uniform"]
@@ -258,12 +258,12 @@ def test_moving_the_points_raises_the_bound():
 def test_a_stream_learns():
     X, y = blobs(1500)
     test = blobs(500, seed=1)
-    model, losses = model_of(n_inducing=30), []
+    model, losses = model_of(n_inducing=20), []
     for first in range(0, 1500, 75):
         rows = slice(first, first + 75)
         model.partial_fit(X[rows], y[rows], [0, 1])
         losses.append(log_loss(test[1], model.predict_proba(test[0])))
-    full = SparseGPClassifier(n_inducing=30).fit(X, y)
+    full = SparseGPClassifier(n_inducing=20, **SIMPLE).fit(X, y)
     assert losses[-1] < losses[0] - 0.02
     assert losses[-1] < log_loss(test[1], full.predict_proba(test[0])) + 0.02
     assert model.n_steps_ == 20

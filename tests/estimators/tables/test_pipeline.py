@@ -232,7 +232,8 @@ def test_objects_that_are_numbers_and_levels_of_mixed_types_are_used(rng):
 def test_arguments_of_rows_reach_the_model_through_a_search(rng):
     X, hours = rng.normal(size=(60, 1)), rng.uniform(1.0, 3.0, 60)
     y = rng.poisson(hours * np.exp(X[:, 0]))
-    model = tabular_pipeline(SparseGPGeneralizedRegressor(RBF(1.0), **QUICK))
+    options = {"likelihood": "poisson", "optimizer": None}
+    model = tabular_pipeline(SparseGPGeneralizedRegressor(RBF(1.0), **options))
     plain = clone(model).fit(X, y, exposure=hours)
     named = clone(model).fit(X, y, model__exposure=hours)
     assert plain.lower_bound_ == named.lower_bound_ != clone(model).fit(X, y).lower_bound_
