@@ -228,8 +228,8 @@ one_of_each = pytest.mark.parametrize("estimator", [own[0] for own in KINDS], id
 
 # The checks of which the outcome depends on how a model is fitted and predicts. The others are of
 # input, tags and parameters, and of code that all models of a kind share, such as that which leaves
-# parameters as they are. How well each way to fit predicts is tested where that way is, and one row
-# and one column are among the odd input of `input`.
+# parameters as they are. How well each way to fit predicts is tested where that way is, and what
+# comes of one row under `input`.
 OF_FITS = {
     "check_classifiers_one_label",
     "check_fit_idempotent",

@@ -40,8 +40,9 @@ def fit(name, way, plain):
 
 @pytest.mark.parametrize("name", QUICK)
 def test_circumstances_do_not_change_a_bit(name, plain):
-    for way in SAME_BITS.values():
-        assert same_cases.is_same(*fit(name, way, plain))
+    # Two threads are tried on what is learned.
+    for way in set(SAME_BITS) - {"2 threads"}:
+        assert same_cases.is_same(*fit(name, SAME_BITS[way], plain)), way
 
 
 @pytest.mark.parametrize("name", LEARNED)
@@ -55,8 +56,9 @@ def test_circumstances_do_not_change_a_bit_of_what_is_learned(name, plain):
     assert bound < LEARNED_BOUND
 
 
+# Rows on disk and of Dask are read in blocks of 200, too.
 @pytest.mark.parametrize("name", QUICK)
-@pytest.mark.parametrize("way", SAME_NUMBERS)
+@pytest.mark.parametrize("way", [way for way in SAME_NUMBERS if way != "blocks of 200"])
 def test_other_sums_change_nothing_but_rounding(name, way, plain):
     if way.endswith("Dask array"):
         pytest.importorskip("dask.array")

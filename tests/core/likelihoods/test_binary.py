@@ -162,9 +162,20 @@ def test_slope_and_costs_are_derivatives_of_brute_force(case, row):
 
 
 @LIKELIHOODS
-@pytest.mark.parametrize("weight", [0.1, 1.0, 30.0])
-@pytest.mark.parametrize("residual", [300.0, 1e4, 1e6])
-@pytest.mark.parametrize("mean", [-40.0, -0.5, 3.0])
+@pytest.mark.parametrize(
+    ("mean", "residual", "weight"),
+    [
+        (-40.0, 300.0, 0.1),
+        (-40.0, 1e4, 1.0),
+        (-40.0, 1e6, 30.0),
+        (-0.5, 300.0, 1.0),
+        (-0.5, 1e4, 30.0),
+        (-0.5, 1e6, 0.1),
+        (3.0, 300.0, 30.0),
+        (3.0, 1e4, 0.1),
+        (3.0, 1e6, 1.0),
+    ],
+)
 def test_derivatives_at_large_residuals(case, mean, residual, weight):
     """As of rows far from every point under a large signal variance."""
     row = [0.3, weight, mean, 0.5, residual, 0.4]
