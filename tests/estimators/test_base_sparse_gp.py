@@ -197,7 +197,7 @@ def test_the_parameter_of_a_likelihood_is_learned():
 @pytest.mark.filterwarnings("ignore:the bound still rises:sklearn.exceptions.ConvergenceWarning")
 def test_a_parameter_that_is_not_needed_goes_to_where_it_makes_no_difference():
     X, y = counts(400)
-    model, plain = (model_of(name).fit(X, y) for name in reversed(CASES))
+    model, plain = (model_of(name).fit(X, y) for name in ("negative binomial", "poisson"))
     assert model.size_ > 20.0
     assert_allclose(model.lower_bound_, plain.lower_bound_, atol=2.0)
     assert_allclose(model.predict(grid()), plain.predict(grid()), rtol=0.2)
