@@ -1,6 +1,5 @@
 """Rows that do not fit in memory: they give the models of arrays, and are never read whole."""
 
-import gc
 import tracemalloc
 import warnings
 
@@ -412,7 +411,6 @@ def test_the_spread_of_many_rows_is_nearly_that_of_all(monkeypatch, rng):
 
 def peak_of(function):
     """Return the most bytes that `function` had allocated at a time."""
-    gc.collect()
     tracemalloc.start()
     try:
         function()

@@ -7,7 +7,6 @@ the work arrays of LAPACK and the buffers of BLAS. ``--quick`` takes the short f
 """
 
 import argparse
-import gc
 import multiprocessing
 import sys
 import tracemalloc
@@ -209,7 +208,6 @@ def measure(case):
     with warnings.catch_warnings(), config_context(working_memory=case.working_memory):
         warnings.simplefilter("ignore", ConvergenceWarning)
         call = _call(case)
-        gc.collect()
         tracemalloc.start()
         try:
             before = tracemalloc.get_traced_memory()[0]
