@@ -219,7 +219,7 @@ def test_ordered_categories_are_not_taken_in_another_order(make):
 
 def test_searches_over_likelihoods():
     X, y = grades(120)
-    model = quick_model(kernel=5.0 * RBF(1.0))
+    model = quick_model(max_iter=2, max_reselections=0)
     choices = {"likelihood": ["softmax", "ordinal-logit"]}
     grid_search = GridSearchCV(model, choices, cv=2, scoring="neg_log_loss")
     bound_search = BoundSearch(model, choices)

@@ -19,13 +19,17 @@ X_DIABETES, Y_DIABETES = (rows[::4] for rows in load_diabetes(return_X_y=True))
 TWO = Y_IRIS > 0
 # A function that is linear makes probabilities far away as small as can be.
 CASES = {
-    "two classes": (SparseGPClassifier(n_inducing=10), X_IRIS, TWO),
-    "three classes": (SparseGPClassifier(n_inducing=10), X_IRIS, Y_IRIS),
+    "two classes": (SparseGPClassifier(n_inducing=10, max_iter=10), X_IRIS, TWO),
+    "three classes": (SparseGPClassifier(n_inducing=10, max_iter=10), X_IRIS, Y_IRIS),
     "linear": (SparseGPClassifier(DotProduct(), n_inducing=10, max_iter=10), X_IRIS, Y_IRIS),
     "dirichlet": (SparseGPClassifier(likelihood="dirichlet", n_inducing=10), X_IRIS, Y_IRIS),
     "minibatches of labels": (StochasticSparseGPClassifier(n_inducing=10), X_IRIS, TWO),
     "regression": (SparseGPRegressor(n_inducing=10), X_DIABETES, Y_DIABETES),
-    "noise process": (SparseGPRegressor(noise="gp", n_inducing=10), X_DIABETES, Y_DIABETES),
+    "noise process": (
+        SparseGPRegressor(noise="gp", n_inducing=10, max_iter=10),
+        X_DIABETES,
+        Y_DIABETES,
+    ),
     "minibatches": (StochasticSparseGPRegressor(n_inducing=10), X_DIABETES, Y_DIABETES),
     "selector": (InducingPointSelector(n_components=10), X_DIABETES, Y_DIABETES),
 }
