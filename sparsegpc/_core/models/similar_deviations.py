@@ -103,6 +103,10 @@ class _Grids:
         self._X, self._deviations = X, deviations
         self.n_columns = X.shape[1]
         self._bins = {}
+        covariance = deviations @ deviations.T
+        self._square = max(float(np.trace(covariance)), TINY)
+        # Dependent functions say less than independent ones.
+        self._error_share = float(np.linalg.norm(covariance)) / self._square
 
     def shapes(self, size):
         """Return the finest grids over so many columns, as lists of numbers of bins."""
@@ -123,11 +127,11 @@ class _Grids:
         counts = np.bincount(cells)
         # Each pair counts twice. Where there is none, the numerator is zero, too.
         n_pairs = max(float((counts * (counts - 1)).sum()), 1.0)
-        square = float((self._deviations**2).sum())
         sums = [np.bincount(cells, each) for each in self._deviations]
-        mean_product = (float(np.square(sums).sum()) - square) / n_pairs
-        correlation = mean_product * len(self._X) / max(square, TINY)
-        return correlation, correlation * np.sqrt(n_pairs / 2.0)
+        mean_product = (float(np.square(sums).sum()) - self._square) / n_pairs
+        correlation = mean_product * len(self._X) / self._square
+        error = max(self._error_share, TINY) * np.sqrt(2.0 / n_pairs)
+        return correlation, correlation / error
 
     def distances(self, columns, n_bins, correlation):
         """Return the distances in the largest cells that keep half of a correlation.
