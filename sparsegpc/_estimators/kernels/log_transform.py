@@ -1,10 +1,10 @@
 r"""The logarithmic transform of skewed columns.
 
 Kernels with one length scale for a column take equal differences for equally important anywhere in
-it. In a skewed column most rows are close together and a few are far away. The inverse hyperbolic
-sine :math:`z = a \operatorname{arsinh}((x - e) / c)`, where e is the least value of the column or,
-if the tail is on the other side, the largest, is linear within a distance of c from e and about
-logarithmic beyond. Unlike a logarithm it takes any value, and unlike negative powers it does not
+it. In a skewed column, or one with heavy tails, most rows are close together and a few are far
+away. The inverse hyperbolic sine :math:`z = a \operatorname{arsinh}((x - e) / c)` is linear within
+a distance of c from e and about logarithmic beyond; e is the least value of the column, the largest
+if the tail is on the other side, and the median if there are tails on both sides. Unlike a logarithm it takes any value, and unlike negative powers it does not
 saturate, so predictions far from all rows stay uncertain. The factor a keeps the standard deviation
 of the column, so that a common length scale suits it as before.
 """
@@ -15,7 +15,7 @@ from sparsegpc._core.rows.sources import RowSource, spaced_rows
 
 # This many evenly spaced rows determine the scales.
 MOST_ROWS = 2000
-# Scales to try: the distances from the end within which there are these shares of the rows.
+# Scales to try: the distances from the centre within which there are these shares of the rows.
 SHARES = (0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 0.95)
 # A column is skewed if the correlation with its transform is below this.
 NEARLY_LINEAR = 0.95
@@ -29,12 +29,12 @@ class LogTransform:
     Parameters
     ----------
     columns : ndarray of int of shape (k,)
-    ends, scales, factors : ndarray of shape (k,)
-        The end e, the scale c and the factor a of each of these columns.
+    centres, scales, factors : ndarray of shape (k,)
+        The centre e, the scale c and the factor a of each of these columns.
     """
 
-    def __init__(self, columns, ends, scales, factors):
-        self._columns, self._ends = columns, ends
+    def __init__(self, columns, centres, scales, factors):
+        self._columns, self._centres = columns, centres
         self._scales, self._factors = scales, factors
 
     def __call__(self, X):
@@ -43,7 +43,7 @@ class LogTransform:
             return X.mapped(self)
         X = X.copy()
         with np.errstate(over="ignore"):
-            distance = (X[:, self._columns] - self._ends) / self._scales
+            distance = (X[:, self._columns] - self._centres) / self._scales
         distance = np.clip(distance, -LARGEST_DISTANCE, LARGEST_DISTANCE)
         X[:, self._columns] = self._factors * np.arcsinh(distance)
         return X
@@ -52,7 +52,7 @@ class LogTransform:
         """Return the rows (N, D) whose transform is `Z`."""
         Z = Z.copy()
         distance = np.sinh(Z[:, self._columns] / self._factors)
-        Z[:, self._columns] = self._ends + self._scales * distance
+        Z[:, self._columns] = self._centres + self._scales * distance
         return Z
 
     def scales(self, n_columns):
@@ -65,8 +65,8 @@ class LogTransform:
 def find_log_transform(X, weight, varies):
     """Return the `LogTransform` of the skewed columns of rows `X` (N, D), None if none is skewed.
 
-    The end and the scale of a column maximise the likelihood of a Gaussian transformed column, with
-    `weight` (N,). `varies` (D,) marks the columns that vary. The cost is that of about twenty
+    The centre and the scale of a column maximise the likelihood of a Gaussian transformed column, with
+    `weight` (N,). `varies` (D,) marks the columns that vary. The cost is that of about thirty
     passes over at most `MOST_ROWS` rows.
     """
     few = spaced_rows(X, MOST_ROWS)
@@ -74,33 +74,33 @@ def find_log_transform(X, weight, varies):
     skewed = []
     for k in np.flatnonzero(varies & (X.max(axis=0) > X.min(axis=0))):
         order = np.argsort(X[:, k], kind="stable")
-        end, scale, factor, correlation = _most_gaussian(X[order, k], share[order])
+        centre, scale, factor, correlation = _most_gaussian(X[order, k], share[order])
         if correlation < NEARLY_LINEAR:
-            skewed.append((k, end, scale, factor))
+            skewed.append((k, centre, scale, factor))
     return LogTransform(*map(np.array, zip(*skewed, strict=True))) if skewed else None
 
 
 def _most_gaussian(x, share):
-    """Return end, scale, factor and correlation with `x` of the transform that is most Gaussian.
+    """Return centre, scale, factor and correlation with `x` of the transform that is most Gaussian.
 
     `x` (n,) is sorted; `share` (n,) holds weights whose sum is 1.
     """
     best, size = (-np.inf, 0.0, np.inf, 1.0, 1.0), x[-1] - x[0]
-    for end, weights, distances in (
-        (x[0], share, (x - x[0]) / size),
-        (x[-1], share[::-1], ((x[-1] - x) / size)[::-1]),
-    ):
+    median = x[np.searchsorted(np.cumsum(share), 0.5 * (1.0 - 1e-12))]
+    for centre in np.unique([x[0], median, x[-1]]):
+        distances = (x - centre) / size
+        order = np.argsort(np.abs(distances), kind="stable")
         # Rounding must not put off a share that is reached.
-        reached = np.searchsorted(np.cumsum(weights), np.multiply(SHARES, 1.0 - 1e-12))
-        for scale in np.unique(distances[reached]):
+        reached = np.searchsorted(np.cumsum(share[order]), np.multiply(SHARES, 1.0 - 1e-12))
+        for scale in np.unique(np.abs(distances[order[reached]])):
             if scale > 0.0:
                 z = np.arcsinh(distances / scale)
                 log_slope = -np.log(np.hypot(distances, scale))
-                x_deviation, z_deviation = (v - weights @ v for v in (distances, z))
-                variance = weights @ z_deviation**2
-                likelihood = weights @ log_slope - 0.5 * np.log(variance)
+                x_deviation, z_deviation = (v - share @ v for v in (distances, z))
+                variance = share @ z_deviation**2
+                likelihood = share @ log_slope - 0.5 * np.log(variance)
                 if likelihood > best[0]:
-                    factor = np.sqrt(weights @ x_deviation**2 / variance)
-                    correlation = (weights @ (x_deviation * z_deviation)) / (factor * variance)
-                    best = likelihood, end, scale * size, factor * size, correlation
+                    factor = np.sqrt(share @ x_deviation**2 / variance)
+                    correlation = (share @ (x_deviation * z_deviation)) / (factor * variance)
+                    best = likelihood, centre, scale * size, factor * size, correlation
     return best[1:]
