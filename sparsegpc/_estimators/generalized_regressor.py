@@ -32,13 +32,12 @@ class SparseGPGeneralizedRegressor(ResponsePredictions, BaseSparseGP):
     likelihood : str or ResponseLikelihood, default="auto"
         Distribution of the targets given f, an instance or a name. "auto" is "weibull" if `fit`
         gets `event`; otherwise "negative-binomial" if all targets are whole numbers, and else
-        "gamma". The mean of y is proportional to exp(f) in all of them. The bound is that of [1]_
-        with a scale for each row.
+        "gamma". The mean of y is proportional to exp(f) in all of them.
 
         "negative-binomial" and "poisson" are for counts. The variance of a negative binomial
         distribution exceeds its mean by a learned amount. Counts of people, sales or accidents
-        nearly always vary more than those of a Poisson distribution, which then trusts the data too
-        much.
+        nearly always vary more than a Poisson distribution allows; a Poisson model is then
+        overconfident.
 
         "gamma" is for positive numbers whose standard deviation is proportional to their mean.
         "weibull" and "log-normal" are for durations, of which some may be censored.
@@ -52,15 +51,16 @@ class SparseGPGeneralizedRegressor(ResponsePredictions, BaseSparseGP):
         Stop choosing points once the residual variance costs at most this many nats per row, see
         `cost_per_row_`.
     certificate_tol : float, default=1e-2
-        With ``n_inducing="auto"``, the largest gap of the certificate, and the largest gain by
-        twice as many points, in nats per row.
+        With ``n_inducing="auto"``, the largest gap of the certificate, and the largest gain from
+        doubling the points, in nats per row.
     max_inducing : int, default=2000
         With ``n_inducing="auto"``, the maximum number of inducing points.
     point_cost : float, default=0.0
         Cost of an inducing point in nats; points that add less to the bound are removed.
     bound : {"auto", "tight", "spherical", "standard"}, default="auto"
-        How the bound accounts for the residual variance; "auto" selects the highest bound that the
-        likelihood allows, "tight" unless it says otherwise.
+        How the bound accounts for the residual variance, as in :class:`SparseGPClassifier`. "auto"
+        selects the highest bound that the likelihood offers, usually "tight", which extends that of
+        [1]_.
     fit_prior_mean : bool, default=True
         Whether to learn the constant mean of f; otherwise it is zero.
     optimizer : {"bfgs"} or None, default="bfgs"
@@ -68,15 +68,16 @@ class SparseGPGeneralizedRegressor(ResponsePredictions, BaseSparseGP):
     n_restarts_optimizer : int, default=0
         Number of further runs, each from hyperparameters drawn log-uniformly within their bounds.
     max_iter : int, default=100
-        Maximum number of optimiser steps for each choice of inducing points, and with many rows
-        once more for the best one.
+        Maximum number of optimiser steps for each choice of inducing points; with many rows, the
+        search from the best choice may take as many again.
     tol : float, default=1e-5
         Tolerance of the bound, in nats per row.
     max_reselections : int, default=10
         Maximum number of times that the points are chosen again.
     optimize_inducing : bool or "auto", default="auto"
-        Whether to maximise the bound over the locations of the points at the end. "auto" does so if
-        they are too few, and their number and their kind are left to the fit.
+        Whether to maximise the bound, at the end of the fit, over the locations of the points.
+        "auto" does so if `n_inducing` and `selector` have their defaults and the points are still
+        too few.
     warm_start : bool, default=False
         Start from the hyperparameters and the points of the last fit.
     random_state : int, RandomState instance or None, default=0
@@ -104,8 +105,9 @@ class SparseGPGeneralizedRegressor(ResponsePredictions, BaseSparseGP):
     inducing_moved_ : bool
         Whether the points were moved from where they were chosen.
     log_scales_ : ndarray of shape (`n_features_in_`,)
-        Distance from the end of each column beyond which the kernel sees about a logarithm, in
-        units of the column; infinite for columns that it sees as they are. See `log_transform`.
+        Distance from the dense end of each column beyond which the transformation is nearly
+        logarithmic, in units of the column; infinite for columns that are not transformed. See
+        `log_transform`.
     feature_relevance_ : ndarray of shape (`n_features_in_`,) or None
         Standard deviation of each column divided by its length scale.
     lower_bound_ : float
@@ -148,8 +150,8 @@ class SparseGPGeneralizedRegressor(ResponsePredictions, BaseSparseGP):
 
     Notes
     -----
-    Costs are those of :class:`SparseGPClassifier`. Only rows that agree in X, y, exposure and event
-    are merged.
+    Time and memory are as for :class:`SparseGPClassifier`. Only rows that agree in X, y, exposure
+    and event are merged.
 
     References
     ----------

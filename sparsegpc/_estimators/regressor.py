@@ -65,56 +65,64 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
         :class:`sparsegpc.kernels.MainEffects`, :class:`sparsegpc.kernels.OrthogonalAdditive` and
         their sums and products have analytic gradients. Any other kernel is differentiated by
         finite differences, which take 2 evaluations of the kernel for each hyperparameter. Free
-        hyperparameters are learned within their bounds. The search tries a few starts, the kernel's
-        own values and length scales derived from the spread of the data, on 200 rows and continues
-        from the best result. A WhiteKernel summand stands for the noise: its ``noise_level`` is the
-        start value of the noise variance, and its bounds are those of the noise variance.
+        hyperparameters are learned within their bounds. The search first tries a few starts on 200
+        rows: the kernel's own values, and length scales derived from the spread of the data. It
+        continues from the best result. A WhiteKernel summand stands for the noise: its
+        ``noise_level`` is the start value of the noise variance, and its bounds are those of the
+        noise variance.
     length_scales : {"auto", "tied", "free", "common"}, default="auto"
         "tied" means one length scale for each column, with a prior that draws them to a common
         multiple of the columns' standard deviations. How strongly it does so is learned, too: the
-        length scales stay about equal where the data say little, and differ where they say much.
-        "free" means one for each column without a prior, and "common" one for all columns, in units
-        of X. "auto" leaves an object as it is. For a kernel by name it means "tied" if at most 100
-        columns vary, or at most 1000 with five rows or more for each. With fewer rows for each of
-        100 to 1000 columns, both "tied" and "common" are learned, and "tied" is chosen if it raises
-        the objective by more than log N nats; otherwise it means "common". An object must have the
-        length scales that "tied", "free" or "common" demands.
+        length scales stay about equal unless the data clearly call for different ones. "free" means
+        one for each column without a prior, and "common" one for all columns, in units of X. "auto"
+        leaves an object as it is. For a kernel by name it means "tied" if at most 100 columns vary,
+        or at most 1000 with five rows or more for each. With fewer rows for each of 100 to 1000
+        columns, both "tied" and "common" are learned, and "tied" is chosen if it raises the
+        objective by more than log N nats; otherwise it means "common". With "tied", "free" or
+        "common", a kernel object must have matching length scales.
     main_effects : bool or "auto", default="auto"
-        Whether to add :class:`sparsegpc.kernels.MainEffects`, a function of each column by itself,
-        to a kernel by name. It often helps where columns have strong effects of their own, and
-        makes each evaluation of the bound about twice as expensive. With tied length scales,
-        the variances and the length scales of the effects are tied in the same way. "auto" fits
-        both kernels to N rows, adds main effects if they raise the bound by more than log N nats,
-        and goes on from the better fit. N is at most 2000 or, of 100 000 rows or more, a fifth of
-        them, but at most 100 000. True goes on with main effects, whether they help or not. "auto"
-        leaves them out if `kernel` is an object, if more than 100 columns vary, and with
-        ``optimizer=None``. To a kernel of a single column there is nothing to add, even with True.
+        Whether to add :class:`sparsegpc.kernels.MainEffects`, a function of each single column, to
+        a kernel by name. It often helps where columns have strong effects of their own, and makes
+        each evaluation of the bound about twice as expensive. With tied length scales, the
+        variances and the length scales of the effects are tied in the same way. "auto" fits both
+        kernels to N rows, adds main effects if they raise the bound by more than log N nats, and
+        continues from the better fit. N is at most 2000; with 100 000 rows or more it is a fifth of
+        them, at most 100 000. True adds main effects whether or not they help. "auto" leaves them
+        out if `kernel` is an object, if more than 100 columns vary, and with ``optimizer=None``.
+        With a single column it has no effect.
     log_transform : bool or "auto", default="auto"
-        Whether the kernel sees logarithms of skewed columns: a value x becomes a multiple of
-        arsinh((x - e) / c), where e is the least value of the column or, if the tail is on the
-        other side, the largest. Beyond a distance of c from e this is about a logarithm. "auto"
-        learns from both and decides as for main effects; it leaves the columns as they are if
-        `kernel` is an object, and with ``optimizer=None``. True transforms all columns that are
-        skewed, those whose correlation with their transform is below 0.95. All methods take rows as
-        they are; only ``kernel_`` and ``feature_relevance_`` refer to the transformed columns.
+        Whether to take logarithms of skewed columns: a value x becomes a multiple of
+        ``arsinh((x - e) / c)``, where e is the least value of the column or, if the tail is on the
+        other side, the largest. Near e this is linear, and beyond a distance c from e nearly
+        logarithmic. "auto" fits both the original and the transformed columns, and decides as for
+        main effects; it leaves the columns as they are if `kernel` is an object, and with
+        ``optimizer=None``. True transforms all columns that are skewed, those whose correlation
+        with their transform is below 0.95. All methods take the original columns; only ``kernel_``
+        and ``feature_relevance_`` refer to the transformed columns.
     noise : str or noise settings such as GPNoise, default="homoscedastic"
-        Model of the noise. Gaussian noise has a variance that is the same for all rows,
-        "homoscedastic"; or whose logarithm is a quadratic polynomial of the columns, "polynomial";
-        or whose logarithm is a second sparse Gaussian process, "gp". "auto" learns both
-        "homoscedastic" and "gp", and takes the latter if it raises the sum of bound and log prior
-        by more than log N nats. "student-t" is noise with outliers, at a higher cost. To change
-        settings, pass an instance of :class:`HomoscedasticNoise`, :class:`PolynomialNoise`,
-        :class:`GPNoise` or :class:`StudentTNoise`. It is ignored if `fit` gets `noise_variance`.
+        Model of the noise:
+
+        - "homoscedastic": Gaussian, with the same variance for all rows.
+        - "polynomial": Gaussian, with a log variance that is a sum of quadratics, one per column.
+        - "gp": Gaussian, with a log variance that is a second sparse Gaussian process.
+        - "auto": learns "homoscedastic" and "gp", and takes "gp" if it raises the sum of bound and
+          log prior by more than log N nats.
+        - "student-t": with a Student-t distribution, for targets with outliers, at a higher cost.
+
+        To change settings, pass an instance of :class:`HomoscedasticNoise`,
+        :class:`PolynomialNoise`, :class:`GPNoise` or :class:`StudentTNoise`. `noise` is
+        ignored if `fit` gets `noise_variance`.
     n_inducing : int, "auto" or None, default=None
         Maximum number of inducing points; it is silently limited to the number of distinct rows.
         More points bring the bound closer to that of the full Gaussian process, at a cost of O(M^2)
         per row. None means 200, and more if these are too few: if they leave a `cost_per_row_` of
         more than 0.005, or if neighbouring rows deviate from the mean in the same direction.
-        Learning then goes on with so many points that an evaluation of the bound takes as long as
-        for 50 000 rows and 200 points. That is 1000 points for 2000 rows, 447 for 10 000, 200 for
-        50 000 or more, and fewer for several outputs. Where these are still too few, they move
+        Learning then continues with as many points as make an evaluation of the bound take as long
+        as with 50 000 rows and 200 points: 1000 points for 2000 rows, 447 for 10 000, 200 for
+        50 000 or more, and fewer for several outputs. If these are still too few, they are moved
         (`optimize_inducing`). No points are added with ``optimize_inducing=True``, or if `selector`
         is not a name.
+
         "auto" doubles the number of points until the certificate is at most `certificate_tol` and
         doubling once more confirms it, doubling hardly raises the bound, or `max_inducing` is
         reached; ``growth_end_`` gives the reason.
@@ -122,43 +130,46 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
         How points are chosen. "auto" chooses rows as "rpcholesky" does, and replaces them by the
         centroids of the rows around them if these have a higher bound; the points are then not
         rows. For "hgv", "rpcholesky", "greedy-variance", "kmeans" and "uniform" see
-        :class:`InducingPointSelector`. An instance of the class sets the method, the number of
-        points and the tolerance (its defaults differ); `n_inducing` and `selection_tol` are then
-        ignored, and its kernel and weighting must be None. An array gives the points themselves.
+        :class:`InducingPointSelector`. "hgv" is deterministic, but tends to place points at
+        outliers. An instance of the class sets the method ("hgv" by default), the number of points
+        and the tolerance (0.001 by default); `n_inducing` and `selection_tol` are then ignored, and
+        its kernel and weighting must be None. An array gives the points themselves.
     selection_tol : float, default=1e-5
         Stop choosing points once the residual variance costs at most this many nats per row, see
         `cost_per_row_`. 0 chooses `n_inducing` points, or as many as are linearly independent. With
         ``n_inducing="auto"`` the certificate decides instead.
     certificate_tol : float, default=1e-2
         With ``n_inducing="auto"``, the largest gap per row between the upper and the lower bound of
-        `certificate`, in nats, at which the number of points stops growing, and the largest gain
-        per row by twice as many points that confirms it.
+        `certificate`, in nats, at which the number of points stops growing. Doubling the points
+        once more must raise the bound by at most as much per row.
     max_inducing : int, default=2000
         With ``n_inducing="auto"``, the maximum number of inducing points.
     point_cost : float, default=0.0
         Cost of an inducing point in nats. If it is positive, a fit ends by removing points until
-        each adds at least this much to the bound. The points that stay have about the highest
+        each adds at least this much to the bound. The remaining points nearly maximise
         ``bound - point_cost * n_points``, at the hyperparameters that were learned with all points.
         0.3 to 1 often saves a third of the points or more at little loss: :ref:`user guide
         <point-cost>`.
     bound : {"auto", "tight", "spherical", "standard"}, default="auto"
         How the bound accounts for the residual variance, the part of the prior variance of f that
-        the inducing points do not explain: "standard" as in [2]_, "spherical" as in [3]_, "tight"
-        as in proposition 3.3 of [4]_, extended to unequal noise. "auto" means "tight".
+        the inducing points do not explain. "standard" counts all of it, as in [1]_ and [2]_;
+        "spherical" reduces it by the best common factor, as in [3]_; "tight" by the best factor for
+        each row, as in proposition 3.3 of [4]_, extended to unequal noise. "auto" means "tight",
+        the highest.
     fit_prior_mean : bool, default=True
         Whether to learn the constant mean of f. Otherwise it is zero (the mean of y, with
         `normalize_y`).
     normalize_y : bool, default=False
         Whether to subtract the mean of each output and divide by its standard deviation before
-        learning. Hyperparameters then refer to the normalised targets. Several outputs share a
-        kernel, so they are always divided by their standard deviations if nothing else has their
-        units, that is with a kernel and a `noise` by name. With Student-t noise the median and the
-        median absolute deviation, times 1.4826, take the place of mean and standard deviation.
+        learning. Hyperparameters then refer to the normalised targets. With a kernel and a `noise`
+        by name, several outputs are always divided by their standard deviations. With Student-t
+        noise the median and the median absolute deviation, times 1.4826, take the place of mean and
+        standard deviation.
     hyperparameters : {"best", "average"}, default="best"
         "best" predicts with the learned hyperparameters. "average" averages predictions over 16
         draws from their approximate posterior, so that intervals are wide enough if few rows leave
         the hyperparameters uncertain. The inducing points are those of the learned hyperparameters.
-        With P hyperparameters this takes up to 4 P + 16 evaluations of the bound more, and
+        With P hyperparameters this takes up to 4 P + 16 additional evaluations of the bound, and
         predictions take 16 times the time and the model 16 times the memory. Only predictions use
         the draws: other methods, and attributes such as `kernel_` and `lower_bound_`, refer to the
         learned hyperparameters.
@@ -169,8 +180,8 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
     n_restarts_optimizer : int, default=0
         Number of further runs, each from hyperparameters drawn log-uniformly within their bounds.
     max_iter : int, default=100
-        Maximum number of optimiser steps for each choice of inducing points, and with many rows
-        once more for the best one.
+        Maximum number of optimiser steps for each choice of inducing points; with many rows, the
+        search from the best choice may take as many again.
     tol : float, default=1e-5
         Tolerance of the bound, in nats per row.
     max_reselections : int, default=10
@@ -178,14 +189,14 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
         fails to rise twice in a row (with 5000 rows or more, by ten times `tol`), or if the same
         points are chosen again.
     optimize_inducing : bool or "auto", default="auto"
-        Whether to maximise the bound over the locations of the points at the end, together with the
-        hyperparameters. The points are then no longer rows. True does so in at most `max_iter`
-        iterations. With 5000 rows or more, and 160 or more for each point, a quarter of the rows is
-        used to choose and to move the points, which then move for at most ``max_iter / 4``
-        iterations on all rows. "auto" moves the points if their number and their kind are left to
-        the fit (``n_inducing=None``, ``selector="auto"``), if they are still too few with the
-        largest such number, and if the kernel has derivatives with respect to them. It takes at
-        most 30 iterations; if there are many rows, on a part of them, and then 8 on all rows.
+        Whether to maximise the bound, at the end of the fit, over the locations of the points
+        together with the hyperparameters. The points are then no longer rows. True does so in at
+        most `max_iter` iterations. With 5000 rows or more, and 160 or more for each point, a
+        quarter of the rows is used to choose and to move the points, which then move for at most
+        ``max_iter / 4`` iterations on all rows. "auto" moves the points if `n_inducing` and
+        `selector` have their defaults, if the points are still too few, and if the kernel has
+        derivatives with respect to them. It takes at most 30 iterations; with so many rows these
+        use a quarter of the rows, and up to 8 more use all of them.
     warm_start : bool, default=False
         Start from the hyperparameters of the last fit, and from its inducing points if `selector`
         does not fix the points and there are at most `n_inducing` of them. The kernel may have
@@ -194,8 +205,7 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
         of the last fit.
     random_state : int, RandomState instance or None, default=0
         Seed for the selectors "auto", "rpcholesky", "kmeans" and "uniform", and for restarts. An
-        integer gives the same model in every call; None gives different draws. The selector "hgv"
-        is deterministic, but with low noise and few points it places them at outliers.
+        integer gives the same model in every call; None gives different draws.
     verbose : int, default=0
         1 prints a line for each choice of points, and one for each comparison of kernels; 2 also
         prints a line for each evaluation of the bound.
@@ -235,8 +245,9 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
     inducing_moved_ : bool
         Whether the points were moved from where they were chosen.
     log_scales_ : ndarray of shape (`n_features_in_`,)
-        Distance from the end of each column beyond which the kernel sees about a logarithm, in
-        units of the column; infinite for columns that it sees as they are. See `log_transform`.
+        Distance from the dense end of each column beyond which the transformation is nearly
+        logarithmic, in units of the column; infinite for columns that are not transformed. See
+        `log_transform`.
     feature_relevance_ : ndarray of shape (`n_features_in_`,) or None
         Standard deviation of each column divided by its length scale. The larger it is, the more f
         depends on the column. It is of little use if the kernel has one length scale for all
@@ -261,8 +272,8 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
         to try more points; `truncate` does not change `history_`.
     growth_ : list of dict or None
         With ``n_inducing="auto"``, one entry for each number of points tried: ``n_inducing``,
-        ``lower_bound`` and the ``gap_per_row`` of the certificate, both in nats. The gap is without
-        "two-moment" where this method would not decide whether to stop.
+        ``lower_bound`` and the ``gap_per_row`` of the certificate, both in nats. The gap uses
+        "two-moment" only if it decides whether to stop.
     growth_end_ : str or None
         With ``n_inducing="auto"``, why the number of points stopped growing: "certified" (the gap
         is at most `certificate_tol`, which the last entry of ``growth_`` confirmed unless no more

@@ -60,10 +60,10 @@ class StochasticSparseGPClassifier(ClassPredictions, SiteMinibatches):
         Whether to learn the constant mean of f. Otherwise it is zero, as always with
         "logistic-softmax".
     class_weight : dict, "balanced" or None, default=None
-        Factors w of the class frequencies, as in :class:`SparseGPClassifier`: the model is learned
-        without them, and the predicted probabilities p(c | x) are multiplied by w_c and divided by
-        their sum. "balanced", which `partial_fit` does not accept, makes all classes equally
-        frequent.
+        How much more frequent each class is in the population than in the data, up to a common
+        factor: w_c for class c. The model is learned without these factors; then p(c | x) is
+        replaced by w_c p(c | x), divided by the sum over classes. "balanced", which `partial_fit`
+        does not accept, makes all classes equally frequent.
     batch_size : int, default=1024
         Rows in a batch. The hyperparameters move once for each batch; `partial_fit` adds up the
         gradients of smaller blocks until they have as many rows.

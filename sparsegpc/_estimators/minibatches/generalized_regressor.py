@@ -105,9 +105,10 @@ class StochasticSparseGPGeneralizedRegressor(ResponsePredictions, SiteMinibatche
 
     Notes
     -----
-    Costs are those of :class:`StochasticSparseGPClassifier` with one function. Only rows that agree
-    in X, y, exposure and event are merged. A saved model takes about 20 M^2 + 32 M D bytes for M
-    points and D columns, and 8 (D + 4) bytes for each first row of a stream that it keeps.
+    Time and memory are as for :class:`StochasticSparseGPClassifier` with one function. Only rows
+    that agree in X, y, exposure and event are merged. A saved model takes about 20 M^2 + 32 M D
+    bytes for M points and D columns, and 8 (D + 4) bytes for each first row of a stream that it
+    keeps.
 
     References
     ----------
