@@ -315,11 +315,11 @@ class SparseGPClassifier(ClassPredictions, HyperparameterDraws, BaseSparseGP):
     C times that for C functions; a fit typically needs 30 to 200 evaluations, some of them of parts
     of the rows. It takes O(N) memory, and arrays of shape (M, N) up to scikit-learn's
     ``working_memory``. Predictions cost O(M (M + D)) per row. The model keeps no training rows
-    except the inducing points: whatever the number of rows, a saved model takes about 8 (C + 1) M^2
-    + 8 M D bytes for C functions; with one model per class, each model takes about 16 M^2 + 8 M D
-    bytes. Rows are sorted and equal rows are merged. The result therefore does not depend on the
-    order of the rows, and two copies of a row give the same model as one row of weight two. Rows of
-    a `numpy.memmap`, or of another array that is read by slices, are not copied, sorted or merged:
+    except the inducing points: whatever the number of rows, a saved model takes about 4 (C + 1) M^2
+    + 8 M D bytes for C functions; with one model per class, each takes about 8 M^2 + 8 M D bytes.
+    Rows are sorted and equal rows are merged. The result therefore does not depend on the order of
+    the rows, and two copies of a row give the same model as one row of weight two. Rows of a
+    `numpy.memmap`, or of another array that is read by slices, are not copied, sorted or merged:
     see "Rows that do not fit in memory" in the user guide. For the peak of memory see "Peak memory"
     there.
 

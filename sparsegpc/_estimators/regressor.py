@@ -321,7 +321,7 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
     fit typically needs 30 to 200 evaluations, some of them of parts of the rows. It takes O(N)
     memory, and arrays of shape (M, N) up to scikit-learn's ``working_memory``. Predictions cost O(M
     (M + D)) per row. The model keeps no training rows except the inducing points: whatever the
-    number of rows, a saved model takes about 8 (C + 1) M^2 + 8 M D bytes for C outputs, and 8 (C +
+    number of rows, a saved model takes about 4 (C + 1) M^2 + 8 M D bytes for C outputs, and 4 (C +
     1) m^2 + 8 m D more for the m points of a noise process. Rows are sorted and equal rows are
     merged, with Student-t noise only if their targets are equal, too. The result therefore does not
     depend on the order of the rows, and two copies of a row give the same model as one row of

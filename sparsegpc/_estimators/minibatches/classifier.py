@@ -141,7 +141,8 @@ class StochasticSparseGPClassifier(ClassPredictions, SiteMinibatches):
     `numpy.memmap`, or of another array that is read by slices, are read batch by batch and, except
     for the first rows of a stream, never merged. The model keeps sums over the rows, but no rows
     except the first ones of a stream, as long as there are not enough of them. A saved model takes
-    about (12 C + 8) M^2 + 32 M D bytes, and 8 (D + 2) bytes for each row that it keeps.
+    about (12 C + 8) M^2 + 24 M D bytes; after `partial_fit` it takes up to 8 M D bytes more, and 8
+    (D + 2) for each row that it keeps.
 
     References
     ----------

@@ -106,9 +106,9 @@ class StochasticSparseGPGeneralizedRegressor(ResponsePredictions, SiteMinibatche
     Notes
     -----
     Time and memory are as for :class:`StochasticSparseGPClassifier` with one function. Only rows
-    that agree in X, y, exposure and event are merged. A saved model takes about 20 M^2 + 32 M D
-    bytes for M points and D columns, and 8 (D + 4) bytes for each first row of a stream that it
-    keeps.
+    that agree in X, y, exposure and event are merged. A saved model takes about 20 M^2 + 24 M D
+    bytes for M points and D columns; after `partial_fit` it takes up to 8 M D bytes more, and 8 (D
+    + 4) for each first row of a stream that it keeps.
 
     References
     ----------
