@@ -46,10 +46,10 @@ def tabular_pipeline(estimator, *, search=True, n_jobs=None):
     search : bool, default=True
         Whether to choose by the bound, with :class:`BoundSearch`: numbers as they are or as
         :class:`NormalScores`; the kernel "rbf" or "matern32"; in regression the noise
-        "homoscedastic" or "gp". What the given estimator sets (a kernel, a noise) stays as it is. A
-        search takes the time of 4 fits to at most 2000 rows (8 fits to at most 1000 rows in
-        regression) and of 2 fits to all rows; those with "gp" noise take several times as long as
-        the others.
+        "homoscedastic" or "gp". What the given estimator sets (a kernel, a noise) stays as it is.
+        There are up to 4 candidates, or 8 with a noise to choose; those with "gp" noise take the
+        longest. If there are more than 1000 rows (2000 in classification), all are fitted to that
+        many rows, and the best two to all rows.
     n_jobs : int or None, default=None
         Number of candidates of the search that are fitted at once, see :class:`BoundSearch`.
 
