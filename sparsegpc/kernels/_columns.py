@@ -5,11 +5,11 @@ from sklearn.gaussian_process.kernels import Hyperparameter, Kernel
 
 
 class Columns(Kernel):
-    """A kernel that sees some of the columns.
+    """A kernel of some of the columns.
 
     Sums and products of such kernels describe functions of groups of columns. The sum of two is the
     covariance of a sum of two functions, each of its own columns. Around an RBF with one length
-    scale it gives the columns that encode one category a length scale in common.
+    scale, it gives all columns that encode one category a common length scale.
 
     Parameters
     ----------

@@ -21,8 +21,8 @@ class OrthogonalAdditive(Kernel):
     The function is a sum of a function of each column, a function of each pair of columns, and so
     on up to sets of q columns. Here :math:`\tilde k_d` is the covariance of a function of column d
     that is as smooth as one with an RBF kernel and whose mean is zero under a normal density of the
-    column. So effects cannot move constants, nor main effects, from one to another: each part of
-    the function has one explanation [1]_.
+    column. This makes the decomposition unique: a constant cannot move from one effect to another,
+    nor a main effect into an interaction [1]_.
 
     Parameters
     ----------
@@ -31,8 +31,8 @@ class OrthogonalAdditive(Kernel):
         hyperparameter, common to all columns.
     variance : float or array-like of shape (q,), default=(1.0, 1.0)
         Prior variances of the effects of one column, of pairs, and so on, each relative to the
-        covariances :math:`\tilde k_d`, which are at most 1. Its length q is the order of the
-        largest sets; a number is that of single columns, without interactions.
+        covariances :math:`\tilde k_d`, which are at most 1. Its length q is the size of the largest
+        sets; a number means single columns only, without interactions.
     input_mean : float or array-like of shape (n_features,), default=0.0
         Mean of the normal density of each column. With the default densities the columns should
         have mean 0 and standard deviation 1, as :class:`~sklearn.preprocessing.StandardScaler`
@@ -43,8 +43,8 @@ class OrthogonalAdditive(Kernel):
         Lower and upper limit of the length scales; an array of shape (n_features, 2) has a pair for
         each. "fixed" keeps the length scales.
     variance_bounds : pair of floats, array or "fixed", default=(1e-5, 1e12)
-        Lower and upper limit of the variances, likewise. They are large where length scales are
-        long, as :math:`\tilde k_d` falls with the square of the latter.
+        Lower and upper limit of the variances, likewise. Long length scales need large variances,
+        since :math:`\tilde k_d` is then inversely proportional to their square.
 
     See Also
     --------
@@ -57,7 +57,7 @@ class OrthogonalAdditive(Kernel):
     constant: that is the prior mean of the estimators of this package, or in scikit-learn
     ``ConstantKernel() + OrthogonalAdditive()``. In this package an evaluation at N rows and M
     inducing points takes N M D exponentials and N M D q products, and about four times that with
-    derivatives. Sets of all sizes up to q are included, without a sum over sets.
+    derivatives. The sum over all sets is computed without enumerating them.
 
     The method `effects` of the estimators returns the functions of single columns, and
     `effect_shares` by how much each column and each pair contributes to the variance.
