@@ -103,7 +103,7 @@ class Certificate:
         The quantity that the bounds bracket. For a classifier it is that of its Gaussian sites,
         plus the constant that makes `lower_bound` the fitted bound. With "polya-gamma" this is the
         bound with a point at every row and the same tilts; with other likelihoods only differences
-        of the bounds have a meaning. The error of the sites is not certified.
+        between the bounds are meaningful. The error of the sites is not certified.
 
     See Also
     --------
@@ -216,8 +216,8 @@ class Certificate:
 
         In regression this is the log marginal likelihood of the exact Gaussian process. Where the
         points suffice, the methods "two-moment" and "conjugate-gradient" make the interval narrow.
-        Not included are rounding errors of the quadratic form of the targets, which relative to it
-        are up to about 1e-15 times the ratio of the prior variance of f to the noise variance.
+        Rounding errors of the quadratic form of the targets are not included; their relative size
+        is up to about 1e-15 times the ratio of the prior variance of f to the noise variance.
         """
         return self.improved_lower_bound, self.upper_bound
 

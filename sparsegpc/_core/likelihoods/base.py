@@ -85,8 +85,8 @@ class Likelihood:
     has_prior_mean : bool
         Whether the prior means of the functions can be learned; otherwise they are zero.
     to_little_noise : float or tuple of P floats
-        Change of the initial parameters to those of a tenth of the standard deviation of the noise,
-        or about so. A search for functions that vary fast starts there.
+        What to add to the initial parameters for about a tenth of the standard deviation of the
+        noise. A search for functions that vary fast starts there.
     merges_unequal_targets : bool
         Whether `targets` can sum up rows with equal X and different y. Otherwise only rows that
         agree in both are merged.

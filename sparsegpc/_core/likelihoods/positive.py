@@ -185,7 +185,7 @@ class Weibull(_Positive):
 
 
 class LogNormal(_Positive):
-    r"""The log-normal likelihood of positive numbers or durations: log y is Gaussian around f.
+    r"""The log-normal likelihood of positive numbers or durations: log y is Gaussian with mean f.
 
     Its standard deviation :math:`\sigma` is learned. A censored row contributes
     :math:`\log\Phi((f - \log y) / \sigma)`. The parameter :math:`\log\sigma` has a normal prior

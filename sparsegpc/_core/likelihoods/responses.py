@@ -54,7 +54,7 @@ class ResponseLikelihood(Likelihood):
     Attributes
     ----------
     row_argument : {"exposure", "event"} or None
-        The further number of each row that the likelihood takes: its exposure, or whether the event
+        The additional number per row that the likelihood takes: its exposure, or whether the event
         was observed (1) or the target is only a lower limit of the duration (0).
     is_discrete : bool
         Whether targets are whole numbers.

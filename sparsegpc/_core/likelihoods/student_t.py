@@ -33,13 +33,13 @@ FARTHEST = 3.0
 
 
 class StudentT(Likelihood):
-    r"""The Student-t likelihood of numbers: y is around f, with outliers.
+    r"""The Student-t likelihood of numbers: y is scattered around f, with outliers.
 
     Its density has :math:`\nu` degrees of freedom and the scale :math:`\sigma`, both of which are
     learned. It enters the bound as a mixture of Gaussians of unequal variances. The logarithm of
     the degrees of freedom has a normal prior with mean 1.5 and deviation 1. The likelihood is not
-    log-concave, so there may be several posteriors with locally maximal bounds; the search starts
-    at targets that are moved to within three deviations of the median.
+    log-concave, so the bound may have several local maxima; the search starts from targets clipped
+    to three deviations from the median.
 
     Parameters
     ----------
