@@ -21,11 +21,11 @@ class ConvergenceDisplay:
 
     A fit tries a few starts, and then alternates between maximising the lower bound over the
     hyperparameters and choosing the inducing points again with the learned kernel. It begins with
-    200 of the rows and, with many rows, goes on with larger subsets. As bounds for a subset and for
-    all rows are not comparable, the plot shows nats per row, and subsets in another colour. Merged
-    rows count as one row, as in ``history_``. The vertical axis leaves out a few poor starts if
-    they would take up most of it. With minibatches there is one evaluation for each epoch, or for
-    each call of ``partial_fit``.
+    200 of the rows and, with many rows, continues with larger subsets. As bounds for a subset and
+    for all rows are not comparable, the plot shows nats per row, and subsets in another colour.
+    Merged rows count as one row, as in ``history_``. The vertical axis leaves out a few poor starts
+    if they would take up most of it. With minibatches there is one evaluation for each epoch, or
+    for each call of ``partial_fit``.
 
     It is recommended to use `from_estimator`. All parameters are stored as attributes.
 
@@ -103,7 +103,7 @@ class ConvergenceDisplay:
         against : {"evaluations", "seconds"}, default="evaluations"
             Quantity on the horizontal axis.
         subsets : bool, default=True
-            Whether to draw also the evaluations on subsets of the rows.
+            Whether to draw the evaluations on subsets of the rows, too.
         ax : matplotlib Axes or None, default=None
             Where to draw; None makes a figure.
         line_kw : dict or None, default=None
@@ -153,7 +153,7 @@ class ConvergenceDisplay:
         against : {"evaluations", "seconds"}, default="evaluations"
             Quantity on the horizontal axis.
         subsets : bool, default=True
-            Whether to draw also the evaluations on subsets of the rows.
+            Whether to draw the evaluations on subsets of the rows, too.
         line_kw : dict or None, default=None
             Settings for `matplotlib.axes.Axes.plot` of the bound of all rows.
         subset_kw : dict or None, default=None

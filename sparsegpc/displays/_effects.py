@@ -33,11 +33,11 @@ class EffectsDisplay:
     r"""Plot of the effects of single columns: the functions of which f is a sum, with bands.
 
     For models whose kernel contains :class:`sparsegpc.kernels.MainEffects` or
-    :class:`sparsegpc.kernels.OrthogonalAdditive`. A curve is the
-    posterior mean of the function of one column, and its band a central interval of the probability
-    `coverage`, at each value of the column. Each function has mean zero over the rows of X,
-    so it tells by how much f changes with this column alone; what columns do together is not shown.
-    A column of at most 10 distinct values has a point with an interval for each of them.
+    :class:`sparsegpc.kernels.OrthogonalAdditive`. A curve is the posterior mean of the function of
+    one column, and its band a central interval of the probability `coverage`, at each value of the
+    column. Each function has mean zero over the rows of X, so it tells by how much f changes with
+    this column alone; what columns do together is not shown. A column of at most 10 distinct values
+    has a point with an interval for each of them.
 
     It is recommended to use `from_estimator`. All parameters are stored as attributes.
 
@@ -128,8 +128,8 @@ class EffectsDisplay:
             Rows over which each effect has mean zero, for example those of `fit`. The grids
             span their range.
         features : list of int or str, or None, default=None
-            Numbers or, in a data frame, names of the columns. None means all, or of more than six
-            those six whose effects vary most over the rows.
+            Numbers or, in a data frame, names of the columns. None means all or, if there are more
+            than six, the six whose effects vary most over the rows.
         target : int, str or None, default=None
             With several functions, which of them: the label of a class or the number of an output.
             None is allowed if there is only one.

@@ -153,8 +153,8 @@ class RegressionDisplay:
         X : array-like of shape (n_samples, n_features)
             Rows to draw, not necessarily those of `fit`. The grid spans their range.
         y : array-like of shape (n_samples,)
-            Their targets; for counts with exposures the counts divided by these, since the model is
-            drawn for an exposure of 1.
+            Their targets. Divide counts by their exposures, since the model is drawn for an
+            exposure of 1.
         feature : int, str or None, default=None
             The number of the column or, in a data frame, its name. None is allowed if there is only
             one column.
