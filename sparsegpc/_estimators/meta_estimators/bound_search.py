@@ -22,9 +22,9 @@ class BoundSearch(DelegatingEstimator):
     The candidates are an estimator of this package, or a pipeline that ends in one, with each
     combination of the given parameters: kernels, kinds of noise, transformers of the columns.
     Learning maximises a lower bound on the log marginal likelihood (evidence) of the targets plus a
-    log prior of the hyperparameters. The candidate with the highest sum ``lower_bound_ +
-    log_prior_`` becomes the model. Each is fitted once, on all rows that it gets, where
-    cross-validation would fit it several times on fewer [1]_.
+    log prior of the hyperparameters. The candidate with the highest sum
+    ``lower_bound_ + log_prior_`` becomes the model. Each is fitted once, to all rows that it gets,
+    whereas cross-validation would fit it several times to fewer rows [1]_.
 
     With many rows, all candidates are first fitted to `n_screening_rows` of them, and the best
     `n_finalists` to all rows: what is best for few rows is often, but not always, best for all.
@@ -97,8 +97,8 @@ class BoundSearch(DelegatingEstimator):
     differ in how tight they are: too few inducing points are a disadvantage for candidates that
     need many.
 
-    `length_scales` should not be searched: the log prior of tied length scales leaves out its
-    constant, and at most zero as it is, can only count against them, so that "free" would win.
+    Do not search over `length_scales`: the log prior of tied length scales omits its constant and
+    is at most zero, so it can only count against them, and "free" would win.
 
     With C candidates, the cost is that of C fits to the screening rows and of `n_finalists` fits to
     all rows.

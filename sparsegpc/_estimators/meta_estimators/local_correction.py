@@ -27,38 +27,38 @@ class LocalCorrection(DelegatingEstimator):
     r"""Predict from the inducing points and the nearest training rows.
 
     The inducing points of a sparse Gaussian process leave a part of f unexplained. Where f varies
-    fast and rows are many, the rows near a new one tell most of this part. The meta-estimator fits
-    an estimator of this package, keeps its training rows, and at each new row conditions the
-    posterior on the nearest of them as well. With few points this brings the predictions close to
-    those of the exact Gaussian process.
+    fast and there are many rows, the rows near a new one determine most of this part. The
+    meta-estimator fits an estimator of this package, keeps its training rows, and at each new row
+    conditions the posterior on the nearest of them as well. With few points this brings the
+    predictions close to those of the exact Gaussian process.
 
     Parameters
     ----------
     estimator : SparseGPRegressor, SparseGPClassifier or another with all rows in `fit`
         It is cloned, and its parameters can be set as ``estimator__kernel``.
     n_neighbors : int, default=40
-        Number of nearest distinct rows, by distance in units of the length scales, or in those of
-        the columns if the kernel has no length scales.
+        Number of nearest distinct rows, by distance in units of the length scales, or of the
+        columns if the kernel has no length scales.
     mode : {"auto", "points", "both", "neighbors"}, default="auto"
-        From what to predict: from the inducing points, as the estimator does by itself; from the
-        points and the neighbours; or from the neighbours alone, which is best where f varies so
-        fast that the points explain little.
+        What to predict from: the inducing points, as the estimator does by itself; the points and
+        the neighbours; or the neighbours alone, which is best where f varies so fast that the
+        points explain little.
     relearn : bool or "auto", default="auto"
         Whether to learn the hyperparameters once more, for predictions from neighbours. With few
-        points the estimator takes for noise what they leave unexplained, and prefers long length
-        scales. Better ones are learned from at most 40 blocks of rows, each an exact Gaussian
-        process: with Gaussian noise those with the highest log density of each row given the others
-        of its block, and with other likelihoods those with the highest bound. A block has the rows
-        nearest to one of them and a few others [2]_. Each hyperparameter changes by at most a
-        factor of 55. "auto" tries it if the estimator learns hyperparameters and has Gaussian noise
-        or a single function f; with many classes it takes as long as the fit.
+        points the estimator mistakes what they leave unexplained for noise, and prefers long length
+        scales. Better hyperparameters are learned from at most 40 blocks of rows, each an exact
+        Gaussian process: with Gaussian noise they maximise the log density of each row given the
+        others of its block, with other likelihoods the bound. A block consists of the rows nearest
+        to one of them, and a few others [2]_. Each hyperparameter changes by at most a factor of
+        55. "auto" tries it if the estimator learns hyperparameters and has Gaussian noise or a
+        single function f; with many classes it takes as long as the fit.
     n_validation : int, default=500
         Number of training rows that decide where `mode` or `relearn` is "auto", by their mean log
         density. Each is predicted without itself and its copies among the neighbours, and counts
         with its weight in `sample_weight`. The choices are "points", "both" and "neighbors", and
-        then "both" and "neighbors" with hyperparameters learned once more. One is taken if it is
-        better than the last one taken, and by more than one standard error where no row counts as
-        more than ten nats better or worse.
+        then "both" and "neighbors" with hyperparameters learned once more. Each replaces the last
+        one taken if it is better, and by more than one standard error when the difference at each
+        row is limited to ten nats.
     random_state : int, RandomState instance or None, default=0
         Seed for the choice of the blocks and of the rows that decide.
 
@@ -78,8 +78,8 @@ class LocalCorrection(DelegatingEstimator):
     relearned_ : bool
         Whether the hyperparameters are those learned from blocks of neighbouring rows.
     validation_scores_ : dict or None
-        The mean log density in nats of each choice: the mode, followed by ", relearned" where that
-        was done. None if there was nothing to choose.
+        Mean log density of each choice, in nats, by its name: the mode, followed by ", relearned"
+        if hyperparameters were learned once more. None if there was nothing to choose.
     classes_ : ndarray of shape (n_classes,)
         Class labels, if the estimator is a classifier.
     n_features_in_ : int
@@ -97,8 +97,8 @@ class LocalCorrection(DelegatingEstimator):
     A prediction with k neighbours and M points costs O(k M^2 + k^3) for each row; 1 to 3
     milliseconds for k = 40 and M = 200. The model keeps N (2 D + 2 K) numbers for N distinct rows,
     D columns and K functions, and a search tree. Learning once more takes up to about 50
-    evaluations, whose cost does not depend on N and M: a few seconds with Gaussian noise. Classes
-    and other targets that are not Gaussian enter by the pseudo-targets of their sites.
+    evaluations, whose cost does not depend on N and M: a few seconds with Gaussian noise. Labels
+    and other targets that are not Gaussian are replaced by the pseudo-targets of their sites.
 
     The idea of combining global inducing points with local data is that of [1]_.
 

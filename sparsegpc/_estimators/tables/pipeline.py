@@ -26,14 +26,14 @@ SCREENED_LABELS, SCREENED_NUMBERS = 2000, 1000
 def tabular_pipeline(estimator, *, search=True, n_jobs=None):
     """Make a pipeline for a table of numbers and categories with missing values.
 
-    Numbers and booleans are standardised; missing ones become the median of their column, and
-    another column says where they were. If a column lacks values only in new rows, predictions do
-    not take it into account, and a warning is issued. Categories become a column of zeros and ones
-    for each level, one of which stands for a missing value. Levels with fewer than 5 rows, and all
-    but the 40 most frequent, share a column, which new levels get as well; without it, new levels
-    are zero in all columns. Columns that are constant in the training rows are dropped. With
-    `search`, the bound on the log evidence then chooses how numbers enter the kernel, the kernel,
-    and in regression the noise.
+    Numbers and booleans are standardised; missing ones become the median of their column, and an
+    additional column marks them. If a column lacks values only in new rows, predictions do not take
+    it into account, and a warning is issued. Categories become a column of zeros and ones for each
+    level, one of which stands for a missing value. Levels with fewer than 5 rows, and all but the
+    40 most frequent, share a column, which new levels get as well; without it, new levels are zero
+    in all columns. Columns that are constant in the training rows are dropped. With `search`, the
+    bound on the log evidence then chooses how numbers enter the kernel, the kernel, and in
+    regression the noise.
 
     Parameters
     ----------
@@ -66,8 +66,8 @@ def tabular_pipeline(estimator, *, search=True, n_jobs=None):
 
     See Also
     --------
-    BoundSearch : Chooses among any candidates of yours.
-    sklearn.compose.ColumnTransformer : Converts columns as you say.
+    BoundSearch : Chooses among candidates of your own.
+    sklearn.compose.ColumnTransformer : Converts columns as you specify.
 
     Notes
     -----
