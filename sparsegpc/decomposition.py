@@ -232,13 +232,13 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator
     def transform(self, X, return_std=False):
         """Return the means of the latent variables of rows.
 
-        The search for the place of a row starts at that of a training row, the best for it of up to
-        1000.
+        The search for a row starts at the latent variables of a training row: those, among up to
+        1000, that explain it best.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            nan marks missing values, and may do so in columns without them in `fit`.
+            nan marks missing values, also in columns that had none in `fit`.
         return_std : bool, default=False
             Whether to return the standard deviations as well.
 
@@ -251,8 +251,8 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator
         Raises
         ------
         ValueError
-            If the rows have other columns than in `fit`, or values that are not finite and not nan,
-            or whose squares overflow.
+            If the columns differ from those of `fit`, or values are infinite or so large that their
+            squares overflow.
         """
         _, rows = self._project(X)
         return (rows.mean, np.sqrt(rows.variance)) if return_std else rows.mean

@@ -52,7 +52,7 @@ class SparseGPClassifier(ClassPredictions, HyperparameterDraws, BaseSparseGP):
         rows: the kernel's own values, and length scales derived from the spread of the data. It
         continues from the best result. A WhiteKernel raises a ValueError.
     length_scales : {"auto", "tied", "free", "common"}, default="auto"
-        "tied" means one length scale for each column, with a prior that draws them to a common
+        "tied" means one length scale for each column, with a prior that pulls them towards a common
         multiple of the columns' standard deviations. How strongly it does so is learned, too: the
         length scales stay about equal unless the data clearly call for different ones. "free" means
         one for each column without a prior, and "common" one for all columns, in units of X. "auto"
@@ -161,7 +161,7 @@ class SparseGPClassifier(ClassPredictions, HyperparameterDraws, BaseSparseGP):
         With P hyperparameters this takes up to 4 P + 16 additional evaluations of the bound, and
         predictions take 16 times the time and the model 16 times the memory. Only predictions use
         the draws: other methods, and attributes such as `kernel_` and `lower_bound_`, refer to the
-        learned hyperparameters. One model per class raises a ValueError.
+        learned hyperparameters. "average" with one model per class raises a ValueError.
     optimizer : {"bfgs"} or None, default="bfgs"
         "bfgs" learns the hyperparameters within their bounds, by quasi-Newton steps on the bound's
         gradient. None keeps the values of `kernel` or, with `warm_start`, those of the last fit;

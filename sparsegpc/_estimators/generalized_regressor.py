@@ -16,8 +16,8 @@ class SparseGPGeneralizedRegressor(ResponsePredictions, BaseSparseGP):
 
     Targets have a distribution whose mean is :math:`e_n c \exp(f(x_n))`, where f has a Gaussian
     process prior with a constant mean, :math:`e_n` is the exposure of the row and c a constant of
-    the distribution. It is to :class:`SparseGPRegressor` what a generalised linear model is to
-    linear regression.
+    the distribution. The model is to :class:`SparseGPRegressor` what a generalised linear model is
+    to linear regression.
 
     Parameters
     ----------

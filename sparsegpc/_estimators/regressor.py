@@ -71,7 +71,7 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
         ``noise_level`` is the start value of the noise variance, and its bounds are those of the
         noise variance.
     length_scales : {"auto", "tied", "free", "common"}, default="auto"
-        "tied" means one length scale for each column, with a prior that draws them to a common
+        "tied" means one length scale for each column, with a prior that pulls them towards a common
         multiple of the columns' standard deviations. How strongly it does so is learned, too: the
         length scales stay about equal unless the data clearly call for different ones. "free" means
         one for each column without a prior, and "common" one for all columns, in units of X. "auto"
@@ -457,9 +457,9 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
         UserWarning
             If one column varies so much more than the others that, with a common length scale, the
             others have hardly any effect; if the limits of the kernel keep f far below the scale of
-            the targets, or outputs of unlike scale share a kernel; if more than 30 % of the targets
-            are equal, with Student-t noise; or if the weights do not look like counts: they are not
-            whole numbers, and their mean is below a half or above two.
+            the targets, or outputs of different scales share a kernel; if more than 30 % of the
+            targets are equal, with Student-t noise; or if the weights do not look like counts: they
+            are not whole numbers, and their mean is below a half or above two.
         """
         with fit_task(self, X, y, sample_weight) as context:
             progress = evaluation_progress(self, context)

@@ -64,8 +64,9 @@ class InducingPointSelector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, E
         rows. Larger values give fewer points; 0 chooses `n_components`, or as many as are linearly
         independent.
     weighting : {"classification"} or None, default=None
-        The weight p of each row. None means its `sample_weight` over its `noise_variance`, if
-        `fit` gets them, and else 1.
+        The weight p of each row. None means `sample_weight` divided by `noise_variance`; either is
+        1 if `fit` does not get it.
+
         "classification" fits a Gaussian process classifier with this kernel to `y` (with more than
         two classes, one per class against the rest, and sums over them) and uses its site
         precisions, which are largest near the decision boundary.

@@ -29,7 +29,7 @@ class StochasticSparseGPClassifier(ClassPredictions, SiteMinibatches):
     streams. The approximate posterior takes natural-gradient steps [2]_ on a bound that is a sum
     over rows [1]_; for each batch they are repeated until the bound of the batch stops rising, so
     there is no step size to choose. The hyperparameters follow averaged gradients. With up to a few
-    ten thousand rows, :class:`SparseGPClassifier` reaches a better optimum sooner.
+    tens of thousands of rows, :class:`SparseGPClassifier` reaches a better optimum sooner.
 
     Parameters
     ----------

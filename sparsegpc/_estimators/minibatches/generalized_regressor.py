@@ -26,7 +26,8 @@ class StochasticSparseGPGeneralizedRegressor(ResponsePredictions, SiteMinibatche
     `partial_fit`, for streams. The approximate posterior takes natural-gradient steps [2]_ on a
     bound that is a sum over rows [1]_, as in :class:`StochasticSparseGPClassifier`. The
     hyperparameters and the parameter of the likelihood follow averaged gradients. With up to a few
-    ten thousand rows, :class:`SparseGPGeneralizedRegressor` reaches a better optimum sooner.
+    tens of thousands of rows, :class:`SparseGPGeneralizedRegressor` reaches a better optimum
+    sooner.
 
     Parameters
     ----------

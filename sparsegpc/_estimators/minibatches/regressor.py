@@ -34,7 +34,8 @@ class StochasticSparseGPRegressor(GaussianPredictions, BaseMinibatches):
     at a time: for data sets with so many rows that a pass over all of them is expensive, and,
     through `partial_fit`, for streams. The approximate posterior takes natural-gradient steps [1]_
     on a bound that is a sum over rows [2]_, and the hyperparameters follow averaged gradients. With
-    up to a few ten thousand rows, :class:`SparseGPRegressor` reaches a better optimum sooner.
+    up to a few tens of thousands of rows, :class:`SparseGPRegressor` reaches a better optimum
+    sooner.
 
     Parameters
     ----------

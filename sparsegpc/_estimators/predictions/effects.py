@@ -41,10 +41,10 @@ class ColumnEffects:
         features : list of int or str, or None, default=None
             Numbers or names of the columns. None means all.
         reference : array-like of shape (n_reference, n_features) or None, default=None
-            Rows over which each effect is to have mean zero, for example those of `fit`. A
-            constant can move from one effect to another, so without a reference the standard
-            deviations include the uncertainty of these constants. Not so with `OrthogonalAdditive`,
-            whose effects have mean zero under its densities.
+            Rows over which each effect is to have mean zero, for example those of `fit`. Effects
+            are determined only up to constants, so without a reference the standard deviations
+            include the uncertainty of these constants. The effects of `OrthogonalAdditive` need no
+            reference, as they have mean zero under its densities.
 
         Returns
         -------
@@ -110,7 +110,7 @@ class ColumnEffects:
         -----
         This needs M^2 D^2 operations for M inducing points and D columns, and no rows. The
         uncertainty of f does not enter. If the densities do not fit the columns, or points lie far
-        out, the shares are those of a function that the data do not determine there.
+        out, the shares include regions where the data do not determine the function.
 
         Examples
         --------

@@ -106,7 +106,7 @@ class ClassPredictions(ClassifierMixin):
     def decision_function(self, X):
         """Return log-odds for two classes, and logarithms of probabilities for more.
 
-        They rank rows as `predict_proba` does. The mean of f may rank them otherwise, as the
+        They rank rows as `predict_proba` does. The mean of f may rank them differently, as the
         variance of f differs from row to row.
 
         Parameters
@@ -219,7 +219,7 @@ class ClassPredictions(ClassifierMixin):
         mean : ndarray of shape (n_samples,) or (n_samples, n_classes)
             With two classes and a binary likelihood, that of the single function: the log-odds of
             ``classes_[1]`` (with the probit, the normal quantile of its probability). With
-            "ordinal-logit" that of the single function, too, whose cut points `likelihood_` has.
+            "ordinal-logit", too, that of the single function; `likelihood_` holds the cut points.
             With more classes, and always with "softmax", "logistic-softmax" and "dirichlet", that
             of one function per class. f does not depend on `class_weight`.
         variance : ndarray of the shape of `mean`

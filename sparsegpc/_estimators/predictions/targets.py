@@ -199,7 +199,7 @@ class GaussianPredictions(RegressorMixin):
         Returns
         -------
         quantiles : ndarray of shape (n_samples,) or (n_samples, n_outputs)
-            If `q` is a list, the shape has a last axis of length n_quantiles in addition.
+            If `q` is a list, there is an additional last axis of length n_quantiles.
 
         Raises
         ------
