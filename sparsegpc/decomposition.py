@@ -153,7 +153,7 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator
         ValueError
             If X has fewer than two rows, holds infinite values, or has a column without values.
         MemoryError
-            If a model with so many inducing points does not fit into memory.
+            If a model with that many inducing points does not fit into memory.
         """
         with all_or_nothing(self), single_threaded_blas():
             learned = self._fit(X)

@@ -261,7 +261,7 @@ class SparseGPGeneralizedRegressor(ResponsePredictions, BaseSparseGP):
         numpy.linalg.LinAlgError
             If the kernel is not positive semi-definite.
         MemoryError
-            If a model with so many inducing points does not fit into memory.
+            If a model with that many inducing points does not fit into memory.
 
         Warns
         -----

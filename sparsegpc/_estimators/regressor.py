@@ -446,7 +446,7 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
         numpy.linalg.LinAlgError
             If the kernel is not positive semi-definite.
         MemoryError
-            If a model with so many inducing points does not fit into memory.
+            If a model with that many inducing points does not fit into memory.
 
         Warns
         -----

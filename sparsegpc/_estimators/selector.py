@@ -187,7 +187,7 @@ class InducingPointSelector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, E
         numpy.linalg.LinAlgError
             If the kernel is not positive semi-definite.
         MemoryError
-            If a model with so many inducing points does not fit into memory.
+            If a model with that many inducing points does not fit into memory.
         """
         with all_or_nothing(self), single_threaded_blas():
             self._fit(X, y, sample_weight, noise_variance)

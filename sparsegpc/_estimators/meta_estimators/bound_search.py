@@ -169,8 +169,8 @@ class BoundSearch(DelegatingEstimator):
             Labels or targets.
         sample_weight : array-like of shape (n_samples,), float or None, default=None
             As in :meth:`SparseGPRegressor.fit`, passed to the last step of a pipeline only, unless
-            scikit-learn's metadata routing says otherwise. Rows of weight zero are no screening
-            rows.
+            scikit-learn's metadata routing says otherwise. Rows of weight zero are not used for
+            screening.
         **params : dict
             Other arguments of the estimator's `fit`. In a pipeline the last step gets them; those
             of other steps have the step's name before theirs, as in ``step__argument``. Of those

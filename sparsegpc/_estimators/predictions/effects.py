@@ -32,7 +32,7 @@ class ColumnEffects:
         column d contributes a function f_d of its own. The effects of all columns, and what the
         interactions of an `OrthogonalAdditive` and the other summands contribute, add up to f minus
         its prior mean. A :class:`sparsegpc.kernels.Columns` around one of these kernels has effects
-        of its columns; those of columns that none of them sees are zero.
+        of its columns; the effects of columns outside all of them are zero.
 
         Parameters
         ----------
