@@ -105,7 +105,7 @@ class SparseGPGeneralizedRegressor(ResponsePredictions, BaseSparseGP):
     inducing_moved_ : bool
         Whether the points were moved from where they were chosen.
     log_scales_ : ndarray of shape (`n_features_in_`,)
-        Distance from the dense end of each column beyond which the transformation is nearly
+        Distance from the dense part of each column beyond which the transformation is nearly
         logarithmic, in units of the column; infinite for columns that are not transformed. See
         `log_transform`.
     feature_relevance_ : ndarray of shape (`n_features_in_`,) or None

@@ -92,13 +92,13 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
         With a single column it has no effect.
     log_transform : bool or "auto", default="auto"
         Whether to take logarithms of skewed columns: a value x becomes a multiple of
-        ``arsinh((x - e) / c)``, where e is the least value of the column or, if the tail is on the
-        other side, the largest. Near e this is linear, and beyond a distance c from e nearly
-        logarithmic. "auto" fits both the original and the transformed columns, and decides as for
-        main effects; it leaves the columns as they are if `kernel` is an object, and with
-        ``optimizer=None``. True transforms all columns that are skewed, those whose correlation
-        with their transform is below 0.95. All methods take the original columns; only ``kernel_``
-        and ``feature_relevance_`` refer to the transformed columns.
+        ``arsinh((x - e) / c)``, where e is the least value of the column, the largest if the tail
+        is on the other side, and the median if there are tails on both sides. Near e this is
+        linear, and beyond a distance c from e nearly logarithmic. "auto" fits both the original and
+        the transformed columns, and decides as for main effects; it leaves the columns as they are
+        if `kernel` is an object, and with ``optimizer=None``. True transforms all columns whose
+        correlation with their transform is below 0.95. All methods take the original columns; only
+        ``kernel_`` and ``feature_relevance_`` refer to the transformed columns.
     noise : str or noise settings such as GPNoise, default="homoscedastic"
         Model of the noise:
 
@@ -245,7 +245,7 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
     inducing_moved_ : bool
         Whether the points were moved from where they were chosen.
     log_scales_ : ndarray of shape (`n_features_in_`,)
-        Distance from the dense end of each column beyond which the transformation is nearly
+        Distance from the dense part of each column beyond which the transformation is nearly
         logarithmic, in units of the column; infinite for columns that are not transformed. See
         `log_transform`.
     feature_relevance_ : ndarray of shape (`n_features_in_`,) or None
