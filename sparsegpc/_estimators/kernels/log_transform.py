@@ -4,9 +4,10 @@ Kernels with one length scale for a column take equal differences for equally im
 it. In a skewed column, or one with heavy tails, most rows are close together and a few are far
 away. The inverse hyperbolic sine :math:`z = a \operatorname{arsinh}((x - e) / c)` is linear within
 a distance of c from e and about logarithmic beyond; e is the least value of the column, the largest
-if the tail is on the other side, and the median if there are tails on both sides. Unlike a logarithm it takes any value, and unlike negative powers it does not
-saturate, so predictions far from all rows stay uncertain. The factor a keeps the standard deviation
-of the column, so that a common length scale suits it as before.
+if the tail is on the other side, and the median if there are tails on both sides. Unlike a
+logarithm it takes any value, and unlike negative powers it does not saturate, so predictions far
+from all rows stay uncertain. The factor a keeps the standard deviation of the column, so that a
+common length scale suits it as before.
 """
 
 import numpy as np
@@ -65,8 +66,8 @@ class LogTransform:
 def find_log_transform(X, weight, varies):
     """Return the `LogTransform` of the skewed columns of rows `X` (N, D), None if none is skewed.
 
-    The centre and the scale of a column maximise the likelihood of a Gaussian transformed column, with
-    `weight` (N,). `varies` (D,) marks the columns that vary. The cost is that of about thirty
+    The centre and the scale of a column maximise the likelihood of a Gaussian transformed column,
+    with `weight` (N,). `varies` (D,) marks the columns that vary. The cost is that of about thirty
     passes over at most `MOST_ROWS` rows.
     """
     few = spaced_rows(X, MOST_ROWS)
@@ -81,7 +82,7 @@ def find_log_transform(X, weight, varies):
 
 
 def _most_gaussian(x, share):
-    """Return centre, scale, factor and correlation with `x` of the transform that is most Gaussian.
+    """Return centre, scale, factor, and correlation with `x`, of the most Gaussian transform.
 
     `x` (n,) is sorted; `share` (n,) holds weights whose sum is 1.
     """
