@@ -397,7 +397,7 @@ class BaseSparseGP(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
             None if indices is None else problem.places[problem.rows.first[indices]]
         )
         self.inducing_moved_ = result.has_moved
-        self.lower_bounds_ = np.array(result.bounds) + problem.offset
+        self.lower_bounds_ = np.array(result.lower_bounds) + problem.offset
         self.history_ = problem.progress.history()
         self.converged_ = result.converged
         # A search that starts at the optimum counts as one step.

@@ -15,5 +15,5 @@ def floor(model):
 
 
 def is_worse_than_constant(model, found):
-    """Return whether `found`, a `LocalFit`, is None or worse than the best constant function."""
+    """Return whether `found`, a `FitResult`, is None or worse than the best constant function."""
     return found is None or not found.best.objective >= model.constant_bound()

@@ -10,8 +10,8 @@ on all rows goes on from its end there.
 import numpy as np
 from numpy.linalg import LinAlgError
 
-from sparsegpc._core.learning.fit import result_of
-from sparsegpc._core.learning.fit_from import Climb, LocalFit, Start, climb_further, fit_from
+from sparsegpc._core.learning.fit import finished
+from sparsegpc._core.learning.fit_from import Climb, Start, climb_further, fit_from
 from sparsegpc._core.learning.growing_subsets import FEWEST_ROWS
 from sparsegpc._core.learning.hyperparameters import typical_hessian
 from sparsegpc._core.learning.more_points import (
@@ -77,7 +77,7 @@ def fit_faster(model, result, starts, selector, bounds, limits, report=None):
     report : callable or None
         See `fit_from`.
     """
-    best = LocalFit(result.best, result.bounds, result.message, result.hessian)
+    best = result
     if len(model.weight) >= FEWEST_ROWS:
         starts = _found_in_part(model, result, starts, selector, bounds, limits)
     else:
@@ -90,10 +90,10 @@ def fit_faster(model, result, starts, selector, bounds, limits, report=None):
             # Rows may lie too close together for another kernel.
             continue
         if found.best.objective > best.best.objective:
-            best = found._replace(bounds=[*result.bounds, *found.bounds])
+            best = found._replace(lower_bounds=[*result.lower_bounds, *found.lower_bounds])
         if limits.progress.stopped:
             break
-    return result_of(model, best, limits.progress)
+    return finished(model, best, limits.progress)
 
 
 def _found_in_part(model, result, starts, selector, bounds, limits):

@@ -9,8 +9,6 @@ other starts. If `move_points` is true, the locations of the points are optimise
 and only a few more moves on all rows. Finally the sites are solved to a tighter tolerance.
 """
 
-from typing import NamedTuple
-
 import numpy as np
 from numpy.linalg import LinAlgError
 
@@ -20,7 +18,6 @@ from sparsegpc._core.learning.few_rows import Ranking, learn_starts, rank_starts
 from sparsegpc._core.learning.fit_from import (
     Climb,
     Limits,
-    LocalFit,
     Start,
     fit_from,
     out_of_iterations,
@@ -30,8 +27,6 @@ from sparsegpc._core.learning.hyperparameters import typical_hessian
 from sparsegpc._core.learning.moved_points import N_PAIRS, move, move_further
 from sparsegpc._core.learning.progress import Progress
 from sparsegpc._core.learning.pruned_columns import bring_back
-from sparsegpc._core.models.evaluation import Evaluation
-from sparsegpc._core.optimisers.bfgs import BFGSHessian
 from sparsegpc._core.optimisers.lbfgs import CorrectionPairs
 
 # The last evaluation solves the sites to this fraction of the tolerance of the bound.
@@ -43,36 +38,6 @@ SITES_UNSOLVED = (
     "the sites did not converge in {} passes: limit the variance of the kernel, or divide large "
     "weights by a common factor"
 )
-
-
-class FitResult(NamedTuple):
-    """The result of a fit.
-
-    ``best`` is the best evaluation and ``bounds`` lists the bound after each selection of points.
-    ``trivial`` is true if it is no better than a constant function, and ``stopped`` if the callback
-    stopped the fit. ``message`` states why the fit did not converge; it is empty if it did.
-    ``has_moved`` is true if the points were moved from where they were selected.
-    ``before_removals`` is the best evaluation before points were removed and reordered, or None
-    without a point cost. ``hessian`` is that of the `LocalFit` that ended there.
-    """
-
-    best: Evaluation
-    bounds: list
-    trivial: bool
-    message: str
-    stopped: bool = False
-    before_removals: Evaluation | None = None
-    hessian: BFGSHessian | None = None
-    has_moved: bool = False
-
-    @property
-    def converged(self):
-        return not self.message
-
-    @property
-    def learned(self):
-        """The evaluation where the hyperparameters maximise the objective."""
-        return self.best if self.before_removals is None else self.before_removals
 
 
 def fit(
@@ -163,29 +128,25 @@ def solve_final(model, theta, points, states, wrt_theta=True):
     )
 
 
-def result_of(model, found, progress):
-    """Return the `FitResult` of a `LocalFit`, with sites solved to the final tolerance."""
-    best, history, message, hessian = found
+def finished(model, result, progress):
+    """Return a `FitResult` with sites solved to the final tolerance, and whether it is trivial.
+
+    This is the last evaluation of a fit, so that the last one on record is that of its result.
+    """
+    best = result.best
     # A stop during the last evaluation leaves nothing out.
-    stopped = progress.stopped
+    message = STOPPED if progress.stopped else result.message
     wrt_theta = best.grad_theta is not None
     best = solve_final(model, best.theta, best.points, best.states, wrt_theta=wrt_theta)
     progress.evaluated(model, best)
-    message = STOPPED if stopped else message
     if not best.converged:
         message = SITES_UNSOLVED.format(MAX_FINAL_ITERATIONS)
-    return FitResult(
-        best,
-        history,
-        trivial=best.objective <= floor(model),
-        message=message,
-        stopped=progress.stopped,
-        hessian=hessian,
-    )
+    trivial = best.objective <= floor(model)
+    return result._replace(best=best, message=message, trivial=trivial, stopped=progress.stopped)
 
 
 class _Steps:
-    """The steps of a fit of some rows, with the best `LocalFit` so far and the last error."""
+    """The steps of a fit of some rows, with the best `FitResult` so far and the last error."""
 
     def __init__(
         self, model, bounds, weak_prior, alternatives, selector, limits, report=None, begun=None
@@ -195,7 +156,6 @@ class _Steps:
         self._alternatives = alternatives or {}
         self._limits, self._progress, self._report = limits, limits.progress, report
         self._floor, self._best, self._failure = floor(model), None, None
-        self._has_moved = False
 
     @property
     def are_done(self):
@@ -286,7 +246,7 @@ class _Steps:
         self._fit_from(Start(climb.theta), first)
 
     def _fit_from(self, start, first=None):
-        """Return the `LocalFit` from a start, or None if it fails. Keep the best one."""
+        """Return the `FitResult` from a start, or None if it fails. Keep the best one."""
         try:
             found = fit_from(
                 self._model,
@@ -338,22 +298,20 @@ class _Steps:
         max_iter = self._limits.max_iter
         if not max_iter or self._progress.stopped:
             return
-        best, bounds, _, hessian = self._best
-        start, options = (best.theta, best.points, best.states), self._options(hessian)
+        best, options = self._best.best, self._options(self._best.hessian)
+        start = best.theta, best.points, best.states
         _, found = move(self._model, *start, self._bounds, pairs=pairs, **options)
-        self._has_moved = True
         message = TOO_CLOSE if found.failed else ""
         if not found.converged:
             message = out_of_iterations(max_iter)
-        self._best = LocalFit(found.best, [*bounds, found.best.elbo], message, hessian)
+        self._best = self._best.moved(found.best, message)
 
     def _move_points_further(self, small, pairs):
         """Continue the moves of the `_Steps` of a part of the rows, on all rows."""
-        best, _, message, hessian = small._best
-        models, options = (self._model, small._model), self._options(hessian)
-        start, (best, *_) = move_further(*models, best, self._bounds, pairs=pairs, **options)
-        self._has_moved = True
-        self._best = LocalFit(best, [start.elbo, best.elbo], message, hessian)
+        before = small._best
+        models, options = (self._model, small._model), self._options(before.hessian)
+        start, (best, *_) = move_further(*models, before.best, self._bounds, pairs=pairs, **options)
+        self._best = before._replace(lower_bounds=[start.elbo]).moved(best, before.message)
         if self._report is not None:
             self._report(1, len(best.points.Z), best.elbo)
 
@@ -364,5 +322,4 @@ class _Steps:
 
     def result(self):
         """Return the `FitResult`."""
-        result = result_of(self._model, self._best, self._progress)
-        return result._replace(has_moved=self._has_moved)
+        return finished(self._model, self._best, self._progress)

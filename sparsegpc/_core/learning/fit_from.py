@@ -81,21 +81,44 @@ class Climb(NamedTuple):
         return Start(self.end.theta, states, copy(self.hessian))
 
 
-class LocalFit(NamedTuple):
-    """The best evaluation of a fit from one start, and the bound after each selection of points.
+class FitResult(NamedTuple):
+    """The result of a fit.
 
-    ``message`` states why the fit did not converge; it is empty if it did. ``hessian`` is what it
-    learned, or None if it did not use quasi-Newton steps.
+    ``best`` is the best evaluation and ``lower_bounds`` lists the bound after each selection of
+    points. ``message`` states why the fit did not converge; it is empty if it did. ``hessian`` is
+    what it learned, or None if it did not use quasi-Newton steps. ``has_moved`` is true if the
+    points were moved from where they were selected. ``before_removals`` is the best evaluation
+    before points were removed and reordered, or None without a point cost. ``trivial`` is true if
+    it is no better than a constant function, and ``stopped`` if the callback stopped the fit; both
+    are false before the fit is finished.
     """
 
     best: Evaluation
-    bounds: list
-    message: str
+    lower_bounds: list
+    message: str = ""
     hessian: BFGSHessian | None = None
+    has_moved: bool = False
+    trivial: bool = False
+    stopped: bool = False
+    before_removals: Evaluation | None = None
+
+    @property
+    def converged(self):
+        return not self.message
+
+    @property
+    def learned(self):
+        """The evaluation where the hyperparameters maximise the objective."""
+        return self.best if self.before_removals is None else self.before_removals
+
+    def moved(self, best, message):
+        """Return the result after a search that moved the points, which ended at `best`."""
+        lower_bounds = [*self.lower_bounds, best.elbo]
+        return self._replace(best=best, lower_bounds=lower_bounds, message=message, has_moved=True)
 
 
 def fit_from(model, start, selector, bounds, limits, first=None, report=None, rival=-np.inf):
-    """Select points and maximise the bound over theta in turns, and return the `LocalFit`.
+    """Select points and maximise the bound over theta in turns, and return a `FitResult`.
 
     At least one selection and one evaluation are made, even if ``limits.progress`` is stopped.
 
@@ -113,12 +136,8 @@ def fit_from(model, start, selector, bounds, limits, first=None, report=None, ri
     rival : float
         Objective that another fit has reached. The search ends early if it is not expected to come
         near it.
-
-    Returns
-    -------
-    LocalFit
     """
-    best, message, best_at, history, n_worse = None, "", 0, [], 0
+    best, message, best_at, lower_bounds, n_worse = None, "", 0, [], 0
     theta, states, hessian = start
     states = model.initial_state() if states is None else states
     points, current = None, None
@@ -140,19 +159,19 @@ def fit_from(model, start, selector, bounds, limits, first=None, report=None, ri
         goal = max(reached, rival)
         current, end = _maximized(model, current, bounds, hessian, goal, limits, share)
         points = None
-        history.append(current.elbo)
+        lower_bounds.append(current.elbo)
         if report is not None:
-            report(len(history), len(current.points.Z), current.elbo)
+            report(len(lower_bounds), len(current.points.Z), current.elbo)
         n_worse = 0 if best is None or current.objective > reached + least_gain else n_worse + 1
         if best is None or current.objective > reached:
-            best, message, best_at = current, end, len(history) - 1
+            best, message, best_at = current, end, len(lower_bounds) - 1
         if n_worse == PATIENCE or limits.progress.stopped or is_only:
             break
         theta, states = current.theta, current.states
     if ends_early and not message:
         best, message = _maximized(model, best, bounds, hessian, rival, limits)
-        history[best_at] = best.elbo
-    return LocalFit(best, history, message, hessian)
+        lower_bounds[best_at] = best.elbo
+    return FitResult(best, lower_bounds, message, hessian)
 
 
 def climb_further(model, climb, selector, bounds, limits, rival=-np.inf):

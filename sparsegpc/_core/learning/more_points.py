@@ -5,8 +5,8 @@ from math import isqrt
 from numpy.linalg import LinAlgError
 
 from sparsegpc._core.learning.curvature import measured_hessian
-from sparsegpc._core.learning.fit import result_of
-from sparsegpc._core.learning.fit_from import Climb, LocalFit, Start, fit_from
+from sparsegpc._core.learning.fit import finished
+from sparsegpc._core.learning.fit_from import Climb, Start, fit_from
 from sparsegpc._core.learning.growing_subsets import subset_for_moves
 from sparsegpc._core.learning.hyperparameters import typical_hessian
 from sparsegpc._core.learning.moved_points import N_PAIRS, move, move_further, on_rows_of
@@ -69,17 +69,15 @@ def fit_further(model, result, selector, bounds, limits, report=None):
         hessian = measured_hessian(model, end, selector, bounds, limits.progress) or hessian
     if hessian is None:
         hessian = typical_hessian(model, len(before.theta))
+    best, start = result._replace(hessian=hessian), Start(before.theta, before.states, hessian)
     try:
-        start = Start(before.theta, before.states, hessian)
         found = fit_from(model, start, selector, bounds, limits, report=report)
+        if found.best.objective > before.objective:
+            best = found._replace(lower_bounds=[*result.lower_bounds, *found.lower_bounds])
     except LinAlgError:
         # Many points may lie too close together where fewer did not.
-        found = None
-    if found is not None and found.best.objective > before.objective:
-        found = found._replace(bounds=[*result.bounds, *found.bounds])
-    else:
-        found = LocalFit(before, result.bounds, result.message, hessian)
-    return result_of(model, found, limits.progress)
+        pass
+    return finished(model, best, limits.progress)
 
 
 def fit_moved(model, result, bounds, progress):
@@ -110,12 +108,9 @@ def fit_moved(model, result, bounds, progress):
             start, pairs = on_rows_of(small, before), CorrectionPairs(N_PAIRS)
             _, end = move(small, *start, bounds, pairs=pairs, **options(small))
             _, end = move_further(model, small, end.best, bounds, pairs=pairs, **options(model))
-        best = end.best
+        if end.best.objective > before.objective:
+            result = result.moved(end.best, result.message)
     except LinAlgError:
         # Where they are, the points are good enough to compute the bound.
-        best = before
-    has_moved = best.objective > before.objective
-    found = LocalFit(best, [*result.bounds, best.elbo], result.message, hessian)
-    if not has_moved:
-        found = LocalFit(before, result.bounds, result.message, hessian)
-    return result_of(model, found, progress)._replace(has_moved=has_moved)
+        pass
+    return finished(model, result, progress)

@@ -40,7 +40,7 @@ def keep_worthwhile_points(model, result, cost, progress):
     """
     if result.stopped:
         return result
-    best, bounds = result.best, list(result.bounds)
+    best, lower_bounds = result.best, list(result.lower_bounds)
     while not progress.stopped:
         gains = point_gains(model, best)
         removed = removal_order(gains, cost)
@@ -53,7 +53,7 @@ def keep_worthwhile_points(model, result, cost, progress):
         if smaller is None:
             break
         best = smaller
-        bounds.append(best.elbo)
+        lower_bounds.append(best.elbo)
     if not progress.stopped:
         best = _by_worth(model, best, progress)
     message = result.message
@@ -61,7 +61,7 @@ def keep_worthwhile_points(model, result, cost, progress):
         message = SITES_UNSOLVED.format(MAX_FINAL_ITERATIONS)
     return result._replace(
         best=best,
-        bounds=bounds,
+        lower_bounds=lower_bounds,
         message=STOPPED if progress.stopped else message,
         stopped=progress.stopped,
         before_removals=result.best,

@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.linalg import LinAlgError
 
-from sparsegpc._core.learning.fit import FitResult, result_of
-from sparsegpc._core.learning.fit_from import Climb, Limits, Start, fit_from
+from sparsegpc._core.learning.fit import finished
+from sparsegpc._core.learning.fit_from import Climb, FitResult, Limits, Start, fit_from
 from sparsegpc._core.selection.selectors import InducingPoints
 from sparsegpc._estimators.kernels.named_kernels import KernelChoice
 from sparsegpc._estimators.learning.search import (
@@ -68,10 +68,6 @@ class Candidate(NamedTuple):
         """Return the candidate of a choice and its problem, which is not learned yet."""
         return cls(choice, problem, _part(problem), None)
 
-    def learned(self, local_fit):
-        """Return the candidate with the result of a `LocalFit`."""
-        return self._replace(result=result_of(self.part.model, local_fit, self.part.progress))
-
     def decision(self, estimator):
         """Return the `Decision` for this candidate, with what is learned."""
         leaves_out = moves_points(estimator) or estimator.n_restarts_optimizer
@@ -125,7 +121,7 @@ def is_better(estimator, other, best, name):
 
 
 def climb_from(estimator, problem, starts, needed, rng):
-    """Return the `LocalFit` of the best of several climbs, or None if all fail.
+    """Return the `FitResult` of the best of several climbs, or None if all fail.
 
     Each may end at a far lower maximum than another. After a few iterations the best one goes on if
     its objective is above `needed`.
@@ -143,7 +139,7 @@ def climb_from(estimator, problem, starts, needed, rng):
     progress = problem.progress
 
     def climb(start, limits, first=None, rival=-np.inf):
-        """Return the `LocalFit` from a start, or None if it fails."""
+        """Return the `FitResult` from a start, or None if it fails."""
         try:
             return fit_from(problem.model, start, selector, bounds, limits, first, rival=rival)
         except LinAlgError:
@@ -156,9 +152,11 @@ def climb_from(estimator, problem, starts, needed, rng):
         other = climb(start, limits, first, rival)
         found = max(filter(None, (found, other)), key=lambda fit: fit.best.objective, default=None)
         if progress.stopped:
-            return found
-    if found is None or found.best.objective <= needed:
-        return found
-    start = Start(found.best.theta, found.best.states, found.hessian)
-    limits = Limits(estimator.max_iter, estimator.max_reselections, progress)
-    return climb(start, limits) or found
+            break
+    if found is None:
+        return None
+    if found.best.objective > needed and not progress.stopped:
+        start = Start(found.best.theta, found.best.states, found.hessian)
+        limits = Limits(estimator.max_iter, estimator.max_reselections, progress)
+        found = climb(start, limits) or found
+    return finished(problem.model, found, progress)

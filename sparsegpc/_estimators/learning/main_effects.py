@@ -60,7 +60,7 @@ def with_main_effects(estimator, problem_of, plain, rng, is_demanded):
     climbed = climb_from(simplified(estimator), other.part, starts, needed, rng)
     if climbed is None:
         return None if is_demanded else plain
-    other = other.learned(climbed)
+    other = other._replace(result=climbed)
     if is_demanded or is_better(estimator, other, plain, "main effects"):
         return other
     return plain

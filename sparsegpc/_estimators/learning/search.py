@@ -14,8 +14,8 @@ from sparsegpc._core.learning.faster_functions import (
     misses_fast_function,
 )
 from sparsegpc._core.learning.few_rows import FewRows
-from sparsegpc._core.learning.fit import STOPPED, FitResult, fit, solve_final
-from sparsegpc._core.learning.fit_from import Climb, Limits
+from sparsegpc._core.learning.fit import STOPPED, fit, solve_final
+from sparsegpc._core.learning.fit_from import Climb, FitResult, Limits
 from sparsegpc._core.learning.more_points import (
     FIRST_POINTS,
     affordable_points,

@@ -33,7 +33,7 @@ def with_transform(estimator, problem_of, transform, best, rng):
     climbed = climb_from(simplified(estimator), other.part, _starts(other, best), needed, rng)
     if climbed is None:
         return best
-    other = other.learned(climbed)
+    other = other._replace(result=climbed)
     return other if is_better(estimator, other, best, "transformed columns") else best
 
 

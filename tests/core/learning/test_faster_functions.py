@@ -45,7 +45,7 @@ def test_a_fast_function_is_missed_and_found():
     found = faster(model, slow)
     assert found.best.objective > slow.best.objective + 5.0
     assert found.best.theta[1] < 0.0
-    assert found.bounds[: len(slow.bounds)] == slow.bounds
+    assert found.lower_bounds[: len(slow.lower_bounds)] == slow.lower_bounds
     assert not misses_fast_function(model, found)
 
 
@@ -55,7 +55,7 @@ def test_the_fit_so_far_is_kept_if_no_start_is_better():
     kept = faster(model, slow, [np.log([1e-3, 1e-2])], progress)
     assert kept.best.objective == pytest.approx(slow.best.objective, abs=model.tol)
     np.testing.assert_array_equal(kept.best.theta, slow.best.theta)
-    assert kept.bounds == slow.bounds
+    assert kept.lower_bounds == slow.lower_bounds
     # The last evaluation that is reported is that of the result.
     assert progress.history()["lower_bound"][-1] == kept.best.elbo
 

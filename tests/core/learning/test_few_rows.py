@@ -274,4 +274,4 @@ def test_a_worse_restart_does_not_win():
     good = learn(make_model(), bounds=bounds)
     result = learn(make_model(), bounds=bounds, restarts=[np.log([1.0, 1e-6])])
     assert result.best.objective == good.best.objective
-    assert result.bounds == good.bounds
+    assert result.lower_bounds == good.lower_bounds

@@ -30,7 +30,7 @@ def test_nothing_better_than_the_result_was_ever_seen(rng, rule, slack):
     restarts = [np.log([5.0, 0.3]), np.log([0.1, 3.0])]
     result = learn(model, [START, np.log([3.0, 0.5])], choose, restarts=restarts)
     assert result.best.objective >= model.best_seen(5) - rounding(model)
-    assert result.best.objective >= max(result.bounds) - rounding(model)
+    assert result.best.objective >= max(result.lower_bounds) - rounding(model)
 
 
 def test_result_is_no_worse_than_any_start_climbed_from():
@@ -204,7 +204,7 @@ def test_learning_twice_gives_the_same_model():
     one, two = learn(make_model()), learn(make_model())
     assert one.best.objective == two.best.objective
     np.testing.assert_array_equal(one.best.theta, two.best.theta)
-    assert one.bounds == two.bounds
+    assert one.lower_bounds == two.lower_bounds
 
 
 def test_threads_do_not_change_what_is_learned(monkeypatch):

@@ -25,14 +25,14 @@ def test_choosing_worse_points_again_keeps_the_better_ones():
     choose = ScriptedSelector(GOOD, *BAD)
     result = learn(make_model(), choose=choose)
     np.testing.assert_array_equal(result.best.points.Z, GOOD)
-    assert result.bounds[0] == max(result.bounds)
+    assert result.lower_bounds[0] == max(result.lower_bounds)
 
 
 def test_choosing_better_points_later_is_seen():
     choose = ScriptedSelector(np.linspace(-3.0, 1.0, 5)[:, None], GOOD)
     result = learn(make_model(), choose=choose)
     np.testing.assert_array_equal(result.best.points.Z, GOOD)
-    assert result.bounds[1] > result.bounds[0] + 1.0
+    assert result.lower_bounds[1] > result.lower_bounds[0] + 1.0
 
 
 def test_points_are_chosen_again_at_what_was_learned():
@@ -61,7 +61,7 @@ def test_with_many_rows_the_best_points_alone_are_searched_to_the_tolerance(monk
     top = climbed(make_model(tol=1e-6), FixedSelector(GOOD), 1).best.objective
     np.testing.assert_array_equal(found.best.points.Z, GOOD)
     assert found.best.objective == pytest.approx(top, abs=1e-4)
-    assert found.bounds[0] == found.best.elbo > found.bounds[1]
+    assert found.lower_bounds[0] == found.best.elbo > found.lower_bounds[1]
     theta, _ = choose.asked[1]
     early = make_model().evaluate(theta, InducingPoints(GOOD, None, None), found.best.states)
     assert early.objective < top - 1e-3
@@ -74,10 +74,10 @@ def test_with_many_rows_small_gains_do_not_pay_for_another_selection(monkeypatch
     # Each set of points contains the one before, and is better.
     sets = [GOOD[:n] for n in range(6, 11)]
     found = climbed(make_model(tol=1e-6), ScriptedSelector(*sets), len(sets) - 1)
-    assert (np.diff(found.bounds) > 0.0).all()
-    assert len(found.bounds) == (1 + PATIENCE if many_rows == 0 else len(sets))
+    assert (np.diff(found.lower_bounds) > 0.0).all()
+    assert len(found.lower_bounds) == (1 + PATIENCE if many_rows == 0 else len(sets))
     # What is gained is kept.
-    assert len(found.best.points.Z) == len(sets[len(found.bounds) - 1])
+    assert len(found.best.points.Z) == len(sets[len(found.lower_bounds) - 1])
 
 
 def test_a_single_selection_is_searched_to_the_tolerance_at_once(monkeypatch):
@@ -122,27 +122,27 @@ def test_every_choice_of_points_is_reported():
     result = learn(make_model(), choose=choose, report=lambda *line: lines.append(line))
     assert [line[0] for line in lines] == [1, 2, 3]
     assert [line[1] for line in lines] == [10, 3, 3]
-    assert [line[2] for line in lines] == result.bounds
+    assert [line[2] for line in lines] == result.lower_bounds
 
 
 def test_choosing_stops_when_it_no_longer_pays():
     choose = ScriptedSelector(GOOD, *BAD)
     result = learn(make_model(), choose=choose, max_reselections=6)
-    assert choose.calls == len(result.bounds) == 1 + PATIENCE
+    assert choose.calls == len(result.lower_bounds) == 1 + PATIENCE
 
 
 def test_choosing_stops_when_the_points_repeat():
     choose = ScriptedSelector(GOOD)
     result = learn(make_model(), choose=choose, max_reselections=6)
     assert choose.calls == 2
-    assert len(result.bounds) == 1
+    assert len(result.lower_bounds) == 1
 
 
 @pytest.mark.parametrize("max_reselections", [0, 1, 2])
 def test_points_are_chosen_again_no_more_often_than_allowed(rng, max_reselections):
     choose = PivotedSelector("sample", 6, rng=rng)
     result = learn(make_model(), choose=choose, max_reselections=max_reselections)
-    assert len(result.bounds) <= 1 + max_reselections
+    assert len(result.lower_bounds) <= 1 + max_reselections
 
 
 def test_given_points_stay_put():
@@ -150,7 +150,7 @@ def test_given_points_stay_put():
     result = learn(make_model(), choose=FixedSelector(Z))
     np.testing.assert_array_equal(result.best.points.Z, Z)
     assert result.best.points.indices is None
-    assert len(result.bounds) == 1
+    assert len(result.lower_bounds) == 1
 
 
 @pytest.mark.parametrize("rule", ["argmax", "order"])
@@ -169,8 +169,8 @@ def test_points_follow_the_sites_when_no_parameter_is_free():
     """Only the precisions change between choices then, and the bound does not suffer."""
     model = make_model(free=(False, False), weight=np.linspace(0.1, 5.0, 60))
     result = learn(model, [np.empty(0)], PivotedSelector("argmax", 4), bounds=np.empty((0, 2)))
-    assert len(result.bounds) >= 1
-    assert result.best.objective >= max(result.bounds) - rounding(model)
+    assert len(result.lower_bounds) >= 1
+    assert result.best.objective >= max(result.lower_bounds) - rounding(model)
 
 
 def test_sites_are_solved_closely_while_points_move():

@@ -141,7 +141,7 @@ def test_subsets_do_not_change_what_is_found(early, rule):
     plain, expected = without_subsets(choose())
     assert result.best.objective > expected.best.objective - 1e-3 * abs(expected.best.objective)
     assert result.best.objective >= model.best_seen(10) - rounding(model)
-    assert result.best.objective >= max(result.bounds) - rounding(model)
+    assert result.best.objective >= max(result.lower_bounds) - rounding(model)
     assert len(model.seen) < len(plain.seen)
     assert model.counts.evaluations > len(model.seen)
 
@@ -169,7 +169,7 @@ def test_a_climb_that_has_begun_needs_no_subsets(early):
 def test_learning_from_subsets_twice_gives_the_same_model(early):
     one, two = learn(make_divided()), learn(make_divided())
     assert one.best.objective == two.best.objective
-    assert one.bounds == two.bounds
+    assert one.lower_bounds == two.lower_bounds
 
 
 def test_points_to_begin_with_make_subsets_needless(early):
@@ -189,7 +189,7 @@ def test_every_restart_is_approached_on_subsets(early):
     np.testing.assert_array_equal(model.parts[2].seen[0][1], restart)
     # Subsets are not reported.
     assert [line[0] for line in lines].count(1) == 2
-    assert max(line[2] for line in lines) == max(result.bounds)
+    assert max(line[2] for line in lines) == max(result.lower_bounds)
 
 
 class BrokenOnSubsets(DividedModel):
@@ -209,7 +209,7 @@ def test_failure_on_a_subset_leaves_all_to_the_whole(early, monkeypatch, size):
     assert size in model.sizes
     expected = without_subsets()[1]
     assert result.best.objective == expected.best.objective
-    assert result.bounds == expected.bounds
+    assert result.lower_bounds == expected.lower_bounds
 
 
 def test_failure_where_the_subsets_lead_to_is_no_failure(early):

@@ -51,8 +51,8 @@ def test_a_continued_fit_is_as_good_as_one_with_as_many_points_from_the_start():
     assert found.best.objective > whole.best.objective - 0.01
     assert found.converged
     assert not found.trivial
-    assert found.bounds[: len(few.bounds)] == few.bounds
-    assert [report[2] for report in reports] == found.bounds[len(few.bounds) :]
+    assert found.lower_bounds[: len(few.lower_bounds)] == few.lower_bounds
+    assert [report[2] for report in reports] == found.lower_bounds[len(few.lower_bounds) :]
     assert not are_too_few(model, found)
 
 
@@ -88,7 +88,7 @@ def test_points_that_lower_the_bound_are_not_kept():
     found = further(model, many, 2, progress=progress)
     assert_array_equal(found.best.points.Z, many.best.points.Z)
     assert found.best.elbo == pytest.approx(many.best.elbo, abs=1e-8)
-    assert found.bounds == many.bounds
+    assert found.lower_bounds == many.lower_bounds
     # The last evaluation on record is that of the result.
     assert progress.history()["lower_bound"][-1] == found.best.elbo
 
@@ -128,7 +128,7 @@ def test_more_points_that_fail_leave_the_result(monkeypatch):
     monkeypatch.setattr(more_points, "fit_from", fails)
     found = further(model, few, 12, progress=progress)
     assert_array_equal(found.best.points.Z, few.best.points.Z)
-    assert found.bounds == few.bounds
+    assert found.lower_bounds == few.lower_bounds
     # The last evaluation on record is that of the result.
     assert progress.history()["lower_bound"][-1] == found.best.elbo
 
@@ -190,7 +190,7 @@ def test_points_that_are_too_few_move():
     assert found.best.objective > few.best.objective + 1.0
     assert found.best.points.indices is None
     assert found.best.points.Z.shape == few.best.points.Z.shape
-    assert found.bounds == [*few.bounds, pytest.approx(found.best.elbo, abs=1e-3)]
+    assert found.lower_bounds == [*few.lower_bounds, pytest.approx(found.best.elbo, abs=1e-3)]
     assert found.message == few.message
     assert len(model.seen) - n_before <= 2 * more_points.MOST_MOVES
     assert progress.history()["lower_bound"][-1] == found.best.elbo
@@ -224,7 +224,7 @@ def test_moves_that_fail_leave_the_result(monkeypatch, is_early):
     found = moved(model, few, progress)
     assert not found.has_moved
     assert_array_equal(found.best.points.Z, few.best.points.Z)
-    assert found.bounds == few.bounds
+    assert found.lower_bounds == few.lower_bounds
     assert progress.history()["lower_bound"][-1] == found.best.elbo
 
 

@@ -44,8 +44,8 @@ def test_moving_raises_the_bound(name, slack):
     options = {"start": START[:n], "bounds": BOUNDS[:n]}
     still, moved = (learn(build(slack), move, **options) for move in (False, True))
     assert moved.best.objective > still.best.objective + 0.1
-    assert moved.bounds[:-1] == still.bounds
-    assert_allclose(moved.bounds[-1], moved.best.objective, atol=1e-3)
+    assert moved.lower_bounds[:-1] == still.lower_bounds
+    assert_allclose(moved.lower_bounds[-1], moved.best.objective, atol=1e-3)
 
 
 def test_moving_never_lowers_the_bound_wherever_it_starts(rng):
@@ -53,7 +53,7 @@ def test_moving_never_lowers_the_bound_wherever_it_starts(rng):
         selector, max_iter = FixedSelector(rng.uniform(-4.0, 4.0, (M, 1))), int(rng.randint(1, 6))
         result = learn(regression(), choose=selector, max_iter=max_iter)
         still = learn(regression(), False, selector, max_iter=max_iter)
-        assert result.bounds[0] == still.bounds[0]
+        assert result.lower_bounds[0] == still.lower_bounds[0]
         assert result.best.objective >= still.best.objective - 1e-9
 
 

@@ -54,9 +54,9 @@ def test_a_few_evaluations_of_all_rows_reach_the_bound_of_many(early):
     assert found.best.objective > expected.best.objective - 1e-3 * N
     # The first, eight steps (a quarter of 30), two of them halved, and the last.
     assert len(model.seen) <= 1 + 8 + 2 + 1
-    assert len(found.bounds) == 2
-    assert found.bounds[1] >= found.bounds[0]
-    assert found.best.objective >= found.bounds[1] - rounding(model)
+    assert len(found.lower_bounds) == 2
+    assert found.lower_bounds[1] >= found.lower_bounds[0]
+    assert found.best.objective >= found.lower_bounds[1] - rounding(model)
     assert found.best.points.indices is None
     assert len(found.best.solutions[0].sites.precision) == N
     assert len(whole.seen) > len(model.seen)
@@ -66,7 +66,7 @@ def test_there_is_at_least_one_step_on_all_rows(early):
     model = make_divided(N)
     found = moved(model, max_iter=2)
     assert len(model.seen) == 3
-    assert found.bounds[1] > found.bounds[0]
+    assert found.lower_bounds[1] > found.lower_bounds[0]
     assert "max_iter=2" in found.message
 
 
@@ -76,8 +76,8 @@ def test_what_was_learned_on_the_part_saves_evaluations(early, monkeypatch):
     known = moved(make_divided(N))
     monkeypatch.setattr(CorrectionPairs, "scaled", lambda pairs, factor: CorrectionPairs())
     new = moved(make_divided(N))
-    assert known.bounds[0] == new.bounds[0]
-    assert known.bounds[1] > new.bounds[1]
+    assert known.lower_bounds[0] == new.lower_bounds[0]
+    assert known.lower_bounds[1] > new.lower_bounds[1]
 
 
 def test_theta_stays_in_its_box_on_all_rows(early):
@@ -92,7 +92,7 @@ def test_points_move_when_no_parameter_is_free(early):
     model = make_divided(N, free=(False, False))
     found = moved(model, starts=[np.empty(0)], bounds=np.empty((0, 2)))
     assert model.sizes == [N // 4]
-    assert found.bounds[1] > found.bounds[0]
+    assert found.lower_bounds[1] > found.lower_bounds[0]
 
 
 def test_first_points_move_on_all_rows(early):
@@ -142,7 +142,7 @@ def test_a_step_that_fails_on_all_rows_is_halved(early):
 
     found = moved(make_divided(N, Fragile))
     assert Fragile.failures == 4
-    assert found.bounds[1] > found.bounds[0]
+    assert found.lower_bounds[1] > found.lower_bounds[0]
 
 
 def test_a_constant_function_is_not_enough(early):
@@ -178,4 +178,4 @@ def test_a_fit_that_is_stopped_ends_on_all_rows(early, n_evaluations):
 def test_each_fit_on_all_rows_is_reported(early):
     lines = []
     found = moved(make_divided(N), report=lambda *line: lines.append(line))
-    assert lines == [(1, M, found.bounds[1])]
+    assert lines == [(1, M, found.lower_bounds[1])]

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from sparsegpc._core.learning.fit import FitResult
+from sparsegpc._core.learning.fit_from import FitResult
 from sparsegpc._core.learning.number_of_points import FIRST_SIZE, grow
 from sparsegpc._core.selection.selectors import InducingPoints
 
@@ -28,7 +28,7 @@ class Scripted:
             elbo=self._bound(n_points),
             theta=np.array([float(n_points)]),
         )
-        self.results.append(FitResult(best, [best.objective], False, ""))
+        self.results.append(FitResult(best, [best.objective]))
         return self.results[-1]
 
     def gap(self, evaluation):

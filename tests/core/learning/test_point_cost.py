@@ -7,7 +7,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from sparsegpc._core.learning import point_cost
-from sparsegpc._core.learning.fit import STOPPED, FitResult
+from sparsegpc._core.learning.fit import STOPPED
+from sparsegpc._core.learning.fit_from import FitResult
 from sparsegpc._core.learning.point_cost import keep_worthwhile_points
 from sparsegpc._core.learning.progress import Progress
 from sparsegpc._core.selection.selectors import InducingPoints
@@ -21,7 +22,7 @@ def fitted(model, theta, indices=None):
     indices = np.arange(N_POINTS) if indices is None else np.asarray(indices)
     points = InducingPoints(model.X[indices], indices, None)
     evaluation = model.evaluate(theta, points, model.initial_state(), tol=1e-9, max_iter=500)
-    return FitResult(evaluation, [evaluation.elbo], False, "")
+    return FitResult(evaluation, [evaluation.elbo])
 
 
 def regression():
@@ -76,8 +77,8 @@ def test_the_result_says_what_was_learned_and_what_is_left():
     found = keep_worthwhile_points(model, before, 0.5, progress)
     assert found.learned is before.best
     assert found.best.theta is before.best.theta
-    assert found.bounds[0] == before.best.elbo > found.bounds[-1]
-    assert_allclose(found.bounds[-1], found.best.elbo, atol=1e-6)
+    assert found.lower_bounds[0] == before.best.elbo > found.lower_bounds[-1]
+    assert_allclose(found.lower_bounds[-1], found.best.elbo, atol=1e-6)
     assert found.converged
     history = progress.history()
     assert history["n_inducing"][-1] == len(found.best.points.Z) < N_POINTS

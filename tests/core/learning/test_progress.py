@@ -22,7 +22,7 @@ def test_every_evaluation_is_told_of():
     assert {step.n_samples for step in steps} == {60}
     assert {step.label for step in steps} == {None}
     assert steps[-1].lower_bound == result.best.elbo
-    assert steps[-1].choice >= len(result.bounds) - 1
+    assert steps[-1].choice >= len(result.lower_bounds) - 1
 
 
 def test_subsets_are_told_of(early):
