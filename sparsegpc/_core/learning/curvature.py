@@ -21,12 +21,12 @@ PART_ROWS = 1250
 STEP, LEAST_CURVATURE = 0.01, 1e-6
 
 
-def measured_hessian(model, climb, selector, bounds, progress):
+def measured_hessian(model, climb, selector, limits):
     """Return the `BFGSHessian` of the bound where a search stands, or None.
 
     Eigenvalues of the Hessian are replaced by their absolute values, so that steps lead away from a
     saddle point (Dauphin et al. 2014). The result is None if the measurement does not pay, if
-    it fails, or if `progress` is stopped. Cost a selection of points and P + 1 evaluations of the
+    it fails, or if the fit is stopped. Cost a selection of points and P + 1 evaluations of the
     gradient, on `PART_ROWS` rows.
 
     Parameters
@@ -35,19 +35,17 @@ def measured_hessian(model, climb, selector, bounds, progress):
     climb : Climb
     selector : PivotedSelector or FixedSelector
         Selects the points for all rows; for the part see `for_fewer_rows`.
-    bounds : ndarray of shape (P, 2)
-        Lower and upper bounds of theta.
-    progress : Progress
+    limits : Limits
     """
     n_rows, n_params = len(model.weight), len(climb.theta)
     pays = n_rows >= FEWEST_ROWS and 0 < n_params <= MOST_PARAMETERS
-    if not pays or progress.stopped:
+    if not pays or limits.progress.stopped:
         return None
     part = model.at_most(PART_ROWS)
     try:
         selector = of_any_rows(model, selector, climb.theta)
         selector = for_fewer_rows(selector, PART_ROWS, n_rows)
-        slopes = _slopes(part, climb.continued_on(part), selector, bounds, progress)
+        slopes = _slopes(part, climb.continued_on(part), selector, limits)
         if slopes is None or not np.isfinite(slopes).all():
             return None
         values, vectors = np.linalg.eigh(0.5 * (slopes + slopes.T) / part.total_weight)
@@ -58,12 +56,12 @@ def measured_hessian(model, climb, selector, bounds, progress):
     return BFGSHessian.known(vectors * values @ vectors.T)
 
 
-def _slopes(part, start, selector, bounds, progress):
+def _slopes(part, start, selector, limits):
     """Return minus the derivatives of the bound's gradient, a row for each entry of theta.
 
-    Return None if `progress` is stopped.
+    Return None if the fit is stopped.
     """
-    theta, states = start.theta, start.states
+    theta, states, progress = start.theta, start.states, limits.progress
     states = part.initial_state() if states is None else states
     points = select_points(part, selector, theta, states)
 
@@ -75,7 +73,7 @@ def _slopes(part, start, selector, bounds, progress):
 
     here, states = gradient(theta, states)
     slopes = []
-    for k, high in enumerate(bounds[:, 1]):
+    for k, high in enumerate(limits.bounds[:, 1]):
         if progress.stopped:
             return None
         # Bounds are further apart than STEP.

@@ -61,7 +61,7 @@ def missed_group(model, result, columns):
     return None if len(group.columns) == 1 < len(columns) else group
 
 
-def fit_faster(model, result, starts, selector, bounds, limits, report=None):
+def fit_faster(model, result, starts, selector, limits, report=None):
     """Fit from other starts, and return the better `FitResult`.
 
     Parameters
@@ -71,21 +71,19 @@ def fit_faster(model, result, starts, selector, bounds, limits, report=None):
     starts : list of ndarray of shape (P,)
         Values of theta with short length scales.
     selector : PivotedSelector or FixedSelector
-    bounds : ndarray of shape (P, 2)
-        Lower and upper bounds of theta.
     limits : Limits
     report : callable or None
         See `fit_from`.
     """
     best = result
     if len(model.weight) >= FEWEST_ROWS:
-        starts = _found_in_part(model, result, starts, selector, bounds, limits)
+        starts = _found_in_part(model, result, starts, selector, limits)
     else:
         starts = [Start(theta, None, typical_hessian(model, len(theta))) for theta in starts]
     for start in starts:
         try:
             reached = best.best.objective
-            found = fit_from(model, start, selector, bounds, limits, report=report, rival=reached)
+            found = fit_from(model, start, selector, limits, report=report, rival=reached)
         except LinAlgError:
             # Rows may lie too close together for another kernel.
             continue
@@ -96,7 +94,7 @@ def fit_faster(model, result, starts, selector, bounds, limits, report=None):
     return finished(model, best, limits.progress)
 
 
-def _found_in_part(model, result, starts, selector, bounds, limits):
+def _found_in_part(model, result, starts, selector, limits):
     """Return the `Start` for all rows at the best end of searches on a part of them.
 
     The list that holds it is empty if the search from the hyperparameters of `result` is the best.
@@ -105,7 +103,7 @@ def _found_in_part(model, result, starts, selector, bounds, limits):
     for k, theta in enumerate((result.best.theta, *starts)):
         rival = -np.inf if best is None else best.objective
         try:
-            climb = climb_further(part, Climb(theta), selector, bounds, limits, rival)
+            climb = climb_further(part, Climb(theta), selector, limits, rival)
         except LinAlgError:
             continue
         if climb.objective > rival:

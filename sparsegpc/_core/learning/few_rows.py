@@ -10,7 +10,7 @@ import numpy as np
 from numpy.linalg import LinAlgError
 
 from sparsegpc._core.learning.constant_function import floor
-from sparsegpc._core.learning.fit_from import Climb, Limits, climb_further
+from sparsegpc._core.learning.fit_from import Climb, climb_further
 from sparsegpc._core.rows.sources import spaced_rows
 from sparsegpc._core.selection.selectors import FixedSelector, PivotedSelector
 
@@ -38,7 +38,7 @@ def unranked(starts):
     return Ranking([first], others)
 
 
-def learn_starts(model, starts, bounds, n_points, limits, weak_prior=None):
+def learn_starts(model, starts, n_points, limits, weak_prior=None):
     """Return the `Ranking` of the climbs from all starts.
 
     The bound with an inducing point at every row decides. If `n_points` are fewer than the rows,
@@ -51,18 +51,16 @@ def learn_starts(model, starts, bounds, n_points, limits, weak_prior=None):
     model : SparseModel
         The model of all rows.
     starts : list of ndarray of shape (P,)
-    bounds : ndarray of shape (P, 2)
-        Lower and upper bounds of theta.
     n_points : int
         Number of inducing points of the fit of all rows.
     limits : Limits
     weak_prior : NormalPrior or None
     """
     origins = list(map(Climb, starts))
-    few = FewRows(model, bounds, limits, weak_prior)
+    few = FewRows(model, limits, weak_prior)
     if n_points < few.n_rows and not limits.progress.stopped:
         origins += by_objective(few.first_steps(origins))[:1]
-        few = FewRows(model, bounds, limits, weak_prior, n_points)
+        few = FewRows(model, limits, weak_prior, n_points)
     ranking = few.climbs(origins)
     if not few.beats_constant(ranking.needed[0]):
         return unranked(starts)
@@ -73,9 +71,9 @@ def learn_starts(model, starts, bounds, n_points, limits, weak_prior=None):
     return Ranking(*useful)
 
 
-def rank_starts(model, starts, bounds, limits, weak_prior=None):
+def rank_starts(model, starts, limits, weak_prior=None):
     """Return starts of shape (P,), the best first after a few iterations on few rows."""
-    climbs = FewRows(model, bounds, limits, weak_prior).first_steps(map(Climb, starts))
+    climbs = FewRows(model, limits, weak_prior).first_steps(map(Climb, starts))
     return [climb.theta for climb in by_objective(climbs)] or starts
 
 
@@ -87,7 +85,7 @@ def by_objective(climbs):
 class FewRows:
     """A model of a few evenly spaced rows, with a point at each unless `n_points` are fewer."""
 
-    def __init__(self, model, bounds, limits, weak_prior=None, n_points=FEW_ROWS):
+    def __init__(self, model, limits, weak_prior=None, n_points=FEW_ROWS):
         rows = spaced_rows(model.weight, FEW_ROWS)
         self.n_rows = len(rows)
         # The prior makes up for rows that are left out.
@@ -97,7 +95,7 @@ class FewRows:
         self._selector = FixedSelector(self._model.X[:])
         if n_points < self.n_rows:
             self._selector = PivotedSelector("argmax", n_points)
-        self._bounds, self._limits, self._progress = bounds, limits, limits.progress
+        self._limits, self._progress = limits, limits.progress
 
     def climbs(self, origins):
         """Continue a list of climbs, and return their `Ranking`.
@@ -160,13 +158,14 @@ class FewRows:
             return climb.objective
         curvature = self._model.prior.curvature(end.theta) / scale
         slope = end.grad_theta / scale
-        _, gain = climb.hessian.step(end.theta, slope, self._bounds, np.inf, curvature)
+        _, gain = climb.hessian.step(end.theta, slope, self._limits.bounds, np.inf, curvature)
         return climb.objective + scale * gain
 
     def _climb(self, climb, max_iter, rival=-np.inf):
         """Return the `Climb` after at most `max_iter` further iterations."""
-        limits = Limits(min(max_iter, self._limits.max_iter), 0, self._progress)
-        return climb_further(self._model, climb, self._selector, self._bounds, limits, rival)
+        max_iter = min(max_iter, self._limits.max_iter)
+        limits = self._limits._replace(max_iter=max_iter, max_reselections=0)
+        return climb_further(self._model, climb, self._selector, limits, rival)
 
     def _continued(self, climb, rival=-np.inf):
         if self._progress.stopped:

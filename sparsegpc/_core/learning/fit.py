@@ -15,17 +15,10 @@ from numpy.linalg import LinAlgError
 from sparsegpc._core.learning.constant_function import floor, is_worse_than_constant
 from sparsegpc._core.learning.curvature import measured_hessian
 from sparsegpc._core.learning.few_rows import Ranking, learn_starts, rank_starts, unranked
-from sparsegpc._core.learning.fit_from import (
-    Climb,
-    Limits,
-    Start,
-    fit_from,
-    out_of_iterations,
-)
+from sparsegpc._core.learning.fit_from import Climb, Start, fit_from, out_of_iterations
 from sparsegpc._core.learning.growing_subsets import climb_subsets, of_any_rows, subset_for_moves
 from sparsegpc._core.learning.hyperparameters import typical_hessian
 from sparsegpc._core.learning.moved_points import N_PAIRS, move, move_further
-from sparsegpc._core.learning.progress import Progress
 from sparsegpc._core.learning.pruned_columns import bring_back
 from sparsegpc._core.optimisers.lbfgs import CorrectionPairs
 
@@ -43,11 +36,9 @@ SITES_UNSOLVED = (
 def fit(
     model,
     starts,
-    bounds,
     selector,
+    limits,
     *,
-    max_iter,
-    max_reselections,
     move_points=False,
     restarts=(),
     fallbacks=(),
@@ -56,7 +47,6 @@ def fit(
     weak_prior=None,
     alternatives=None,
     report=None,
-    progress=None,
 ):
     """Learn hyperparameters and inducing points, and return a `FitResult`.
 
@@ -66,13 +56,8 @@ def fit(
     starts : list of ndarray of shape (P,)
         Candidate values of theta, the user's own first. If there are several, fits of a few rows
         decide from which of them to fit all rows.
-    bounds : ndarray of shape (P, 2)
-        Lower and upper bounds of theta.
     selector : PivotedSelector or FixedSelector
-    max_iter : int
-        Maximum number of iterations over theta for one selection of points; 0 keeps theta fixed.
-    max_reselections : int
-        Maximum number of times that points are selected again.
+    limits : Limits
     move_points : bool
         Whether to maximise over the locations of the points and theta at the end. Without `first`,
         this may happen on a quarter of the rows, with a few last iterations on all rows.
@@ -93,9 +78,6 @@ def fit(
         Shorter length scales to try for columns that were pruned, see `bring_back`.
     report : callable or None
         Called as ``report(n_selections, n_points, bound)`` after each selection of points.
-    progress : Progress or None
-        Records all evaluations of the bound, including those on subsets. Once ``progress.stopped``
-        is true, the sites of the best evaluation are solved on all rows and the fit ends.
 
     Raises
     ------
@@ -103,11 +85,11 @@ def fit(
         If the fit fails from every start: the kernel matrix cannot be factored, or the bound cannot
         be computed.
     """
-    limits = Limits(max_iter, max_reselections, Progress() if progress is None else progress)
-    steps = _Steps(model, bounds, weak_prior, alternatives, selector, limits, report, begun)
-    starts = [np.clip(start, *bounds.T) for start in starts] if max_iter else list(starts)
+    steps = _Steps(model, selector, limits, weak_prior, alternatives or {}, begun, report)
+    if limits.max_iter:
+        starts = [np.clip(start, *limits.bounds.T) for start in starts]
     candidates = starts, restarts, fallbacks
-    if move_points and max_iter and first is None:
+    if move_points and limits.max_iter and first is None:
         steps.fit_subset(*candidates)
     if not steps.are_done:
         steps.fit(*candidates, first)
@@ -148,13 +130,11 @@ def finished(model, result, progress):
 class _Steps:
     """The steps of a fit of some rows, with the best `FitResult` so far and the last error."""
 
-    def __init__(
-        self, model, bounds, weak_prior, alternatives, selector, limits, report=None, begun=None
-    ):
-        self._model, self._selector, self._begun = model, selector, begun
-        self._bounds, self._weak_prior = bounds, weak_prior
-        self._alternatives = alternatives or {}
-        self._limits, self._progress, self._report = limits, limits.progress, report
+    def __init__(self, model, selector, limits, weak_prior, alternatives, begun, report=None):
+        self._model, self._selector = model, selector
+        self._limits, self._progress = limits, limits.progress
+        self._weak_prior, self._alternatives = weak_prior, alternatives
+        self._begun, self._report = begun, report
         self._floor, self._best, self._failure = floor(model), None, None
 
     @property
@@ -173,15 +153,8 @@ class _Steps:
         if small is None:
             return
         selector = of_any_rows(self._model, self._selector, starts[0])
-        steps = _Steps(
-            small,
-            self._bounds,
-            self._weak_prior,
-            self._alternatives,
-            selector,
-            self._limits,
-            begun=self._begun,
-        )
+        options = self._weak_prior, self._alternatives, self._begun
+        steps = _Steps(small, selector, self._limits, *options)
         pairs = CorrectionPairs(N_PAIRS)
         try:
             steps.fit(starts, restarts, fallbacks)
@@ -212,9 +185,9 @@ class _Steps:
             return unranked(starts)
         options = self._limits, self._weak_prior
         if first is not None:
-            return unranked(rank_starts(self._model, starts, self._bounds, *options))
+            return unranked(rank_starts(self._model, starts, *options))
         n_points = self._selector.n_points
-        return learn_starts(self._model, starts, self._bounds, n_points, *options)
+        return learn_starts(self._model, starts, n_points, *options)
 
     def _continue_all(self, needed, others, first):
         """Continue each `Climb` that is needed, and others until a fit is not trivial.
@@ -234,12 +207,10 @@ class _Steps:
         limits = self._limits
         if limits.max_iter and len(climb.theta):
             if first is None and climb is not self._begun:
-                climb = climb_subsets(
-                    self._model, climb, self._selector, self._bounds, limits, self._weak_prior
-                )
+                options = self._selector, limits, self._weak_prior
+                climb = climb_subsets(self._model, climb, *options)
             start = climb.continued_on(self._model)
-            options = climb, self._selector, self._bounds, limits.progress
-            hessian = measured_hessian(self._model, *options) or start.hessian
+            hessian = measured_hessian(self._model, climb, self._selector, limits) or start.hessian
             found = self._fit_from(start._replace(hessian=hessian), first)
             if found is not None and (limits.progress.stopped or not self._is_trivial(found)):
                 return
@@ -252,7 +223,6 @@ class _Steps:
                 self._model,
                 start,
                 self._selector,
-                self._bounds,
                 self._limits,
                 first,
                 self._report,
@@ -286,7 +256,7 @@ class _Steps:
         may_fit = self._limits.max_iter > 0 and not self._progress.stopped
         if may_fit and is_worse_than_constant(self._model, self._best):
             near = theta if self._best is None else self._best.best.theta
-            self._fit_from(Start(self._model.constant_theta(near, self._bounds)))
+            self._fit_from(Start(self._model.constant_theta(near, self._limits.bounds)))
         if self._best is None:
             raise self._failure
 
@@ -298,9 +268,9 @@ class _Steps:
         max_iter = self._limits.max_iter
         if not max_iter or self._progress.stopped:
             return
-        best, options = self._best.best, self._options(self._best.hessian)
+        best, options = self._best.best, {"hessian": self._best.hessian, "pairs": pairs}
         start = best.theta, best.points, best.states
-        _, found = move(self._model, *start, self._bounds, pairs=pairs, **options)
+        _, found = move(self._model, *start, self._limits, **options)
         message = TOO_CLOSE if found.failed else ""
         if not found.converged:
             message = out_of_iterations(max_iter)
@@ -309,16 +279,11 @@ class _Steps:
     def _move_points_further(self, small, pairs):
         """Continue the moves of the `_Steps` of a part of the rows, on all rows."""
         before = small._best
-        models, options = (self._model, small._model), self._options(before.hessian)
-        start, (best, *_) = move_further(*models, before.best, self._bounds, pairs=pairs, **options)
+        options = self._limits, pairs, before.hessian
+        start, (best, *_) = move_further(self._model, small._model, before.best, *options)
         self._best = before._replace(lower_bounds=[start.elbo]).moved(best, before.message)
         if self._report is not None:
             self._report(1, len(best.points.Z), best.elbo)
-
-    def _options(self, hessian):
-        """Return those of `move` that do not depend on the rows."""
-        max_iter, progress = self._limits.max_iter, self._progress
-        return {"hessian": hessian, "max_iter": max_iter, "progress": progress}
 
     def result(self):
         """Return the `FitResult`."""

@@ -37,10 +37,14 @@ LEAST_GAIN = 10.0
 class Limits(NamedTuple):
     """Limits of a fit.
 
-    ``max_iter`` limits the iterations of one search over theta, and ``max_reselections`` the
-    selections after the first. ``progress`` records all evaluations and may stop the fit.
+    ``bounds`` (P, 2) holds the lower and upper bounds of theta. ``max_iter`` limits the iterations
+    of one search over theta; if it is 0, theta stays fixed. ``max_reselections`` limits the
+    selections after the first. ``progress`` records all evaluations, including those on subsets.
+    Once ``progress.stopped`` is true, the sites of the best evaluation are solved on all rows and
+    the fit ends.
     """
 
+    bounds: np.ndarray
     max_iter: int
     max_reselections: int
     progress: Progress
@@ -117,7 +121,7 @@ class FitResult(NamedTuple):
         return self._replace(best=best, lower_bounds=lower_bounds, message=message, has_moved=True)
 
 
-def fit_from(model, start, selector, bounds, limits, first=None, report=None, rival=-np.inf):
+def fit_from(model, start, selector, limits, first=None, report=None, rival=-np.inf):
     """Select points and maximise the bound over theta in turns, and return a `FitResult`.
 
     At least one selection and one evaluation are made, even if ``limits.progress`` is stopped.
@@ -127,7 +131,6 @@ def fit_from(model, start, selector, bounds, limits, first=None, report=None, ri
     model : SparseModel
     start : Start
     selector : PivotedSelector or FixedSelector
-    bounds : ndarray of shape (P, 2)
     limits : Limits
     first : InducingPoints or None
         The first inducing points; None selects them.
@@ -157,7 +160,7 @@ def fit_from(model, start, selector, bounds, limits, first=None, report=None, ri
             current = try_centroids(model, selector, current, limits.progress)
         reached = -np.inf if best is None else best.objective
         goal = max(reached, rival)
-        current, end = _maximized(model, current, bounds, hessian, goal, limits, share)
+        current, end = _maximized(model, current, hessian, goal, limits, share)
         points = None
         lower_bounds.append(current.elbo)
         if report is not None:
@@ -169,18 +172,18 @@ def fit_from(model, start, selector, bounds, limits, first=None, report=None, ri
             break
         theta, states = current.theta, current.states
     if ends_early and not message:
-        best, message = _maximized(model, best, bounds, hessian, rival, limits)
+        best, message = _maximized(model, best, hessian, rival, limits)
         lower_bounds[best_at] = best.elbo
     return FitResult(best, lower_bounds, message, hessian)
 
 
-def climb_further(model, climb, selector, bounds, limits, rival=-np.inf):
+def climb_further(model, climb, selector, limits, rival=-np.inf):
     """Return the `Climb` that continues another on a model, which may have other rows.
 
     For `rival` see `fit_from`.
     """
     start = climb.continued_on(model)
-    end = fit_from(model, start, selector, bounds, limits, rival=rival).best
+    end = fit_from(model, start, selector, limits, rival=rival).best
     return Climb(climb.theta, end, start.hessian)
 
 
@@ -196,15 +199,13 @@ def _evaluated(model, theta, points, states, limits):
     return evaluation
 
 
-def _maximized(model, start, bounds, hessian, goal, limits, share=0.0):
+def _maximized(model, start, hessian, goal, limits, share=0.0):
     """Return the evaluation at the maximum over theta, and the message if it did not converge.
 
     `goal` is the highest objective of earlier selections and other fits; `share` is that of
     `maximize`.
     """
-    max_iter, progress = limits.max_iter, limits.progress
-    if not max_iter or not len(start.theta) or progress.stopped:
+    if not limits.max_iter or not len(start.theta) or limits.progress.stopped:
         return start, ""
-    options = {"hessian": hessian, "best": goal, "share": share}
-    found = maximize(model, start, bounds, max_iter=max_iter, progress=progress, **options)
-    return found.best, "" if found.converged else out_of_iterations(max_iter)
+    found = maximize(model, start, limits, hessian=hessian, best=goal, share=share)
+    return found.best, "" if found.converged else out_of_iterations(limits.max_iter)

@@ -92,7 +92,7 @@ def _sizes(n_rows):
     return [size for size in sizes[::-1] if size <= LARGEST_SUBSET]
 
 
-def climb_subsets(model, first, selector, bounds, limits, weak_prior=None):
+def climb_subsets(model, first, selector, limits, weak_prior=None):
     """Fit growing subsets of the rows from the end of a `Climb`, and return the best `Climb`.
 
     A small subset may lead astray, so each is fitted from the first climb, too, and the better fit
@@ -105,7 +105,7 @@ def climb_subsets(model, first, selector, bounds, limits, weak_prior=None):
                 break
             origins = [first] if climb is first else [climb, first]
             climb = max(
-                (climb_further(small, origin, part, bounds, limits) for origin in origins),
+                (climb_further(small, origin, part, limits) for origin in origins),
                 key=lambda climb: climb.objective,
             )
             if climb.objective <= floor(small):

@@ -35,7 +35,7 @@ def typical_hessian(model, n_params):
     return BFGSHessian(np.repeat([KERNEL_CURVATURE, LIKELIHOOD_CURVATURE], numbers))
 
 
-def maximize(model, start, bounds, *, max_iter, progress, hessian=None, best=-np.inf, share=0.0):
+def maximize(model, start, limits, *, hessian=None, best=-np.inf, share=0.0):
     """Maximise the objective over theta.
 
     Parameters
@@ -43,11 +43,7 @@ def maximize(model, start, bounds, *, max_iter, progress, hessian=None, best=-np
     model : SparseModel
     start : Evaluation
         Where to start. It must include its gradient.
-    bounds : ndarray of shape (P, 2)
-        Lower and upper bounds of theta.
-    max_iter : int
-    progress : Progress
-        Records the evaluations and may stop the search.
+    limits : Limits
     hessian : BFGSHessian or None
         Hessian of the bound in nats per row with respect to theta. It is updated. None uses the
         line search of L-BFGS-B.
@@ -68,6 +64,7 @@ def maximize(model, start, bounds, *, max_iter, progress, hessian=None, best=-np
     LinAlgError
         If the gradient at `start` is not finite.
     """
+    bounds, max_iter, _, progress = limits
     function, first = bound_of(model, start, progress), point_of(start)
     options = {"max_iter": max_iter, "tol": model.tol, "is_stopped": lambda: progress.stopped}
     if hessian is not None:

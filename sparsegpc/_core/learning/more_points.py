@@ -48,7 +48,7 @@ def are_too_few(model, result):
     return correlation.is_significant and correlation.value > LEAST_CORRELATION
 
 
-def fit_further(model, result, selector, bounds, limits, report=None):
+def fit_further(model, result, selector, limits, report=None):
     """Continue a fit with other inducing points, and return the better `FitResult`.
 
     Parameters
@@ -58,7 +58,6 @@ def fit_further(model, result, selector, bounds, limits, report=None):
         Its hyperparameters and sites are where the search begins, and its Hessian if that is not
         measured (`curvature`).
     selector : PivotedSelector
-    bounds : ndarray of shape (P, 2)
     limits : Limits
     report : callable or None
         See `fit_from`.
@@ -66,12 +65,12 @@ def fit_further(model, result, selector, bounds, limits, report=None):
     before, hessian = result.best, result.hessian
     if limits.max_iter:
         end = Climb(before.theta, before)
-        hessian = measured_hessian(model, end, selector, bounds, limits.progress) or hessian
+        hessian = measured_hessian(model, end, selector, limits) or hessian
     if hessian is None:
         hessian = typical_hessian(model, len(before.theta))
     best, start = result._replace(hessian=hessian), Start(before.theta, before.states, hessian)
     try:
-        found = fit_from(model, start, selector, bounds, limits, report=report)
+        found = fit_from(model, start, selector, limits, report=report)
         if found.best.objective > before.objective:
             best = found._replace(lower_bounds=[*result.lower_bounds, *found.lower_bounds])
     except LinAlgError:
@@ -80,7 +79,7 @@ def fit_further(model, result, selector, bounds, limits, report=None):
     return finished(model, best, limits.progress)
 
 
-def fit_moved(model, result, bounds, progress):
+def fit_moved(model, result, limits):
     """Move the inducing points of a fit for a few iterations, and return the better `FitResult`.
 
     If there are many rows for each point, most of these iterations are on a part of the rows.
@@ -89,28 +88,26 @@ def fit_moved(model, result, bounds, progress):
     ----------
     model : SparseModel
     result : FitResult
-    bounds : ndarray of shape (P, 2)
-        Lower and upper bounds of theta.
-    progress : Progress
+    limits : Limits
+        There are at most `MOST_MOVES` iterations instead of ``limits.max_iter``.
     """
-    before, hessian = result.best, result.hessian
+    before, limits = result.best, limits._replace(max_iter=MOST_MOVES)
     small = subset_for_moves(model, len(before.points.Z))
 
     def options(model):
-        tol = LEAST_GAIN_PER_ROW * model.total_weight
-        return {"hessian": hessian, "max_iter": MOST_MOVES, "progress": progress, "tol": tol}
+        return {"hessian": result.hessian, "tol": LEAST_GAIN_PER_ROW * model.total_weight}
 
     try:
         if small is None:
             start = before.theta, before.points, before.states
-            _, end = move(model, *start, bounds, **options(model))
+            _, end = move(model, *start, limits, **options(model))
         else:
             start, pairs = on_rows_of(small, before), CorrectionPairs(N_PAIRS)
-            _, end = move(small, *start, bounds, pairs=pairs, **options(small))
-            _, end = move_further(model, small, end.best, bounds, pairs=pairs, **options(model))
+            _, end = move(small, *start, limits, pairs=pairs, **options(small))
+            _, end = move_further(model, small, end.best, limits, pairs, **options(model))
         if end.best.objective > before.objective:
             result = result.moved(end.best, result.message)
     except LinAlgError:
         # Where they are, the points are good enough to compute the bound.
         pass
-    return finished(model, result, progress)
+    return finished(model, result, limits.progress)

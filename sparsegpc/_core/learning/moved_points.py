@@ -24,9 +24,7 @@ SITE_TOL = 1e-3
 LAST_SHARE = 0.25
 
 
-def move(
-    model, theta, points, states, bounds, *, hessian, max_iter, progress, tol=None, pairs=None
-):
+def move(model, theta, points, states, limits, *, hessian, tol=None, pairs=None):
     """Maximise the objective over theta and the locations of the points.
 
     Parameters
@@ -34,13 +32,9 @@ def move(
     model : SparseModel
     theta, points, states
         Where to start, and states from which to solve for the sites there.
-    bounds : ndarray of shape (P, 2)
-        Lower and upper bounds of theta.
+    limits : Limits
     hessian : BFGSHessian or None
         What a search over theta has learned about the bound in nats per row.
-    max_iter : int
-    progress : Progress
-        Records the evaluations and may stop the search.
     tol : float or None
         The search ends when a step promises to gain less, in nats. None means the model's.
     pairs : CorrectionPairs or None
@@ -53,6 +47,7 @@ def move(
     end : Maximum
         Its ``best`` is an `Evaluation`.
     """
+    bounds, max_iter, _, progress = limits
     start = model.evaluate(theta, points, states, wrt_Z=True)
     progress.evaluated(model, start, has_new_points=True)
     pairs = CorrectionPairs(N_PAIRS) if pairs is None else pairs
@@ -72,7 +67,7 @@ def move(
     return start, Maximum(best.evaluation, has_ended, search.failed, search.n_steps)
 
 
-def move_further(model, small, best, bounds, *, max_iter, pairs, **options):
+def move_further(model, small, best, limits, pairs, hessian, tol=None):
     """Continue on all rows what `move` began on a part of them, in fewer iterations.
 
     Parameters
@@ -81,18 +76,17 @@ def move_further(model, small, best, bounds, *, max_iter, pairs, **options):
         That of all rows, and that of the part.
     best : Evaluation
         The best one on the part.
-    bounds : ndarray of shape (P, 2)
-    max_iter : int
-        The limit on the part.
+    limits : Limits
+        Those on the part.
     pairs : CorrectionPairs
         Those of the search on the part.
-    **options
+    hessian, tol
         See `move`, which describes what is returned, too.
     """
-    max_iter = max(1, round(LAST_SHARE * max_iter))
+    limits = limits._replace(max_iter=max(1, round(LAST_SHARE * limits.max_iter)))
     pairs = pairs.scaled(model.total_weight / small.total_weight)
     start = on_rows_of(model, best)
-    return move(model, *start, bounds, max_iter=max_iter, pairs=pairs, **options)
+    return move(model, *start, limits, hessian=hessian, tol=tol, pairs=pairs)
 
 
 def on_rows_of(model, evaluation):

@@ -12,13 +12,14 @@ import numpy as np
 from numpy.linalg import LinAlgError
 
 from sparsegpc._core.learning.fit import finished
-from sparsegpc._core.learning.fit_from import Climb, FitResult, Limits, Start, fit_from
+from sparsegpc._core.learning.fit_from import Climb, FitResult, Start, fit_from
 from sparsegpc._core.selection.selectors import InducingPoints
 from sparsegpc._estimators.kernels.named_kernels import KernelChoice
 from sparsegpc._estimators.learning.search import (
     Found,
     Problem,
     evaluated_last,
+    limits_of,
     moves_points,
     point_selector,
     search,
@@ -135,28 +136,27 @@ def climb_from(estimator, problem, starts, needed, rng):
     needed : float
     rng : RandomState
     """
-    selector, bounds = point_selector(estimator, problem, rng), problem.parameters.bounds
-    progress = problem.progress
+    selector, limits = point_selector(estimator, problem, rng), limits_of(estimator, problem)
 
     def climb(start, limits, first=None, rival=-np.inf):
         """Return the `FitResult` from a start, or None if it fails."""
         try:
-            return fit_from(problem.model, start, selector, bounds, limits, first, rival=rival)
+            return fit_from(problem.model, start, selector, limits, first, rival=rival)
         except LinAlgError:
             return None
 
-    limits = Limits(min(FIRST_ITERATIONS, estimator.max_iter), 0, progress)
+    max_iter = min(FIRST_ITERATIONS, limits.max_iter)
+    short = limits._replace(max_iter=max_iter, max_reselections=0)
     found = None
     for start, first in starts:
         rival = needed if found is None else max(needed, found.best.objective)
-        other = climb(start, limits, first, rival)
+        other = climb(start, short, first, rival)
         found = max(filter(None, (found, other)), key=lambda fit: fit.best.objective, default=None)
-        if progress.stopped:
+        if problem.progress.stopped:
             break
     if found is None:
         return None
-    if found.best.objective > needed and not progress.stopped:
+    if found.best.objective > needed and not problem.progress.stopped:
         start = Start(found.best.theta, found.best.states, found.hessian)
-        limits = Limits(estimator.max_iter, estimator.max_reselections, progress)
         found = climb(start, limits) or found
-    return finished(problem.model, found, progress)
+    return finished(problem.model, found, problem.progress)

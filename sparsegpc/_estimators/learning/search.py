@@ -167,21 +167,18 @@ def _with_enough_points(estimator, problem, rng, warm, starts):
 
 def find_faster_function(estimator, problem, result, rng):
     """Return the `FitResult` from short length scales if a fast function was taken for noise."""
-    parameters, model = problem.parameters, problem.model
-    may_learn = learns(estimator, parameters) and estimator.max_iter > 0
+    may_learn = learns(estimator, problem.parameters)
     if not may_learn or estimator.n_inducing == "auto" or result.has_moved:
         return result
     starts = _faster_starts(problem, result)
     if not starts:
         return result
-    limits = Limits(estimator.max_iter, estimator.max_reselections, problem.progress)
     return fit_faster(
-        model,
+        problem.model,
         result,
         starts,
         point_selector(estimator, problem, rng),
-        parameters.bounds,
-        limits,
+        limits_of(estimator, problem),
         _reporter(estimator, problem),
     )
 
@@ -214,7 +211,7 @@ def improve_points(estimator, problem, result, rng):
     may_move = estimator.optimize_inducing == "auto" and estimator.selector == AUTO
     may_move = may_move and learns(estimator, problem.parameters) and _can_move(problem)
     if may_move and are_too_few(model, result):
-        result = fit_moved(model, result, problem.parameters.bounds, problem.progress)
+        result = fit_moved(model, result, limits_of(estimator, problem))
     return result
 
 
@@ -222,10 +219,8 @@ def _with_more_points(estimator, problem, result, rng):
     """Return the `FitResult` with the most points that a fit uses by default."""
     n_points, tol, rows = _most_points(problem), estimator.selection_tol, problem.rows
     choose = make_choice(estimator.selector, n_points, tol, rows.X, rows.weight, rng)
-    max_iter = estimator.max_iter if learns(estimator, problem.parameters) else 0
-    limits = Limits(max_iter, estimator.max_reselections, problem.progress)
-    bounds, report = problem.parameters.bounds, _reporter(estimator, problem)
-    return fit_further(problem.model, result, choose, bounds, limits, report)
+    limits, report = limits_of(estimator, problem), _reporter(estimator, problem)
+    return fit_further(problem.model, result, choose, limits, report)
 
 
 def moves_points(estimator):
@@ -261,8 +256,7 @@ def _learned_from_few_rows(estimator, problem, starts):
     parameters = problem.parameters
     given = start_values(parameters, problem.spread) if starts is None else starts
     prior = weak_prior(parameters, problem.spread)
-    limits = Limits(estimator.max_iter, 0, problem.progress)
-    few = FewRows(problem.model, parameters.bounds, limits, prior)
+    few = FewRows(problem.model, limits_of(estimator, problem), prior)
     needed, _ = few.climbs(list(map(Climb, given)))
     if not few.beats_constant(needed[0]):
         return starts, None
@@ -332,9 +326,16 @@ def learns(estimator, parameters):
     return estimator.optimizer is not None and len(parameters.theta) > 0
 
 
+def limits_of(estimator, problem):
+    """Return the `Limits` of a fit."""
+    learned = learns(estimator, problem.parameters) or moves_points(estimator)
+    max_iter = estimator.max_iter if learned else 0
+    return Limits(problem.parameters.bounds, max_iter, estimator.max_reselections, problem.progress)
+
+
 def _fit(estimator, problem, rng, choose, warm, starts, first, begun=None):
     """Return the `FitResult` for one choice of points."""
-    parameters, max_iter = problem.parameters, estimator.max_iter
+    parameters = problem.parameters
     is_learned = learns(estimator, parameters)
     moves = moves_points(estimator)
     if moves:
@@ -353,10 +354,8 @@ def _fit(estimator, problem, rng, choose, warm, starts, first, begun=None):
     return fit(
         problem.model,
         starts,
-        parameters.bounds,
         choose,
-        max_iter=max_iter if is_learned or moves else 0,
-        max_reselections=estimator.max_reselections,
+        limits_of(estimator, problem),
         move_points=moves,
         restarts=[*own, *_restarts(estimator, problem, rng)] if is_learned else [],
         fallbacks=fallbacks,
@@ -365,7 +364,6 @@ def _fit(estimator, problem, rng, choose, warm, starts, first, begun=None):
         weak_prior=weak_prior(parameters, problem.spread),
         alternatives=alternatives,
         report=_reporter(estimator, problem),
-        progress=problem.progress,
     )
 
 

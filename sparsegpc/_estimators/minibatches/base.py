@@ -10,6 +10,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from sparsegpc._core.learning.fit import fit
+from sparsegpc._core.learning.fit_from import Limits
 from sparsegpc._core.learning.progress import Progress
 from sparsegpc._core.minibatches.epochs import learn, solve_best
 from sparsegpc._core.optimisers.adam import inverse_time_decay
@@ -59,10 +60,8 @@ def learn_theta(model, parameters, spread, n_inducing):
     result = fit(
         model,
         start_values(parameters, spread),
-        parameters.bounds,
         PivotedSelector("argmax", min(n_inducing, START_POINTS)),
-        max_iter=START_ITERATIONS,
-        max_reselections=1,
+        Limits(parameters.bounds, START_ITERATIONS, 1, Progress()),
         weak_prior=weak_prior(parameters, spread),
         alternatives=shorter_lengths(parameters, spread),
     )

@@ -8,6 +8,8 @@ from sparsegpc._core.kernels.algebra import FreeKernel, Scaled
 from sparsegpc._core.kernels.families import RBF, Constant
 from sparsegpc._core.learning import growing_subsets
 from sparsegpc._core.learning.fit import fit
+from sparsegpc._core.learning.fit_from import Limits
+from sparsegpc._core.learning.progress import Progress
 from sparsegpc._core.likelihoods.binary import PolyaGammaLogit
 from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.selection.selectors import InducingPoints, PivotedSelector
@@ -59,10 +61,14 @@ def make_model(X=None, y=None, *, free=(True, True), model=RecordingModel, weigh
     return model(kernel, LIKELIHOOD, X, [y], weight, **{"slack": TIGHT, **options})
 
 
-def learn(model, starts=(START,), choose=None, *, bounds=BOUNDS, **options):
+def limits_of(bounds=BOUNDS, max_iter=100, max_reselections=0, progress=None):
+    return Limits(bounds, max_iter, max_reselections, Progress() if progress is None else progress)
+
+
+def learn(model, starts=(START,), choose=None, *, bounds=BOUNDS, progress=None, **options):
     choose = PivotedSelector("argmax", 8) if choose is None else choose
-    options = {"max_iter": 30, "max_reselections": 4, **options}
-    return fit(model, list(starts), bounds, choose, **options)
+    numbers = options.pop("max_iter", 30), options.pop("max_reselections", 4)
+    return fit(model, list(starts), choose, limits_of(bounds, *numbers, progress), **options)
 
 
 def constant_log_likelihood(y):

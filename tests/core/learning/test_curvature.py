@@ -18,6 +18,7 @@ from tests.core.learning.fit_cases import (
     DividedModel,
     RecordingModel,
     learn,
+    limits_of,
     make_data,
     make_divided,
     make_model,
@@ -35,8 +36,7 @@ def few(monkeypatch):
 
 
 def measured(model, theta=THETA, selector=SELECTOR, bounds=BOUNDS, progress=None):
-    progress = Progress() if progress is None else progress
-    return measured_hessian(model, Climb(theta), selector, bounds, progress)
+    return measured_hessian(model, Climb(theta), selector, limits_of(bounds, progress=progress))
 
 
 def second_differences(model, theta, selector, step=0.02):

@@ -11,10 +11,9 @@ from sparsegpc._core.learning.faster_functions import (
     misses_fast_function,
 )
 from sparsegpc._core.learning.fit import STOPPED
-from sparsegpc._core.learning.fit_from import Limits
 from sparsegpc._core.learning.progress import Progress
 from sparsegpc._core.selection.selectors import PivotedSelector
-from tests.core.learning.fit_cases import BOUNDS, learn, make_model
+from tests.core.learning.fit_cases import BOUNDS, learn, limits_of, make_model
 
 SLOW, FAST = np.log([1.0, 3.0]), np.log([4.0, 0.4])
 FEW_SHORT = np.array([[-3.0, 8.0], np.log([1.0, 1e2])])
@@ -34,8 +33,8 @@ def slow_fit(model):
 
 
 def faster(model, result, starts=(FAST,), progress=None):
-    limits = Limits(50, 2, Progress() if progress is None else progress)
-    return fit_faster(model, result, list(starts), PivotedSelector("argmax", 100), BOUNDS, limits)
+    limits = limits_of(BOUNDS, 50, 2, progress)
+    return fit_faster(model, result, list(starts), PivotedSelector("argmax", 100), limits)
 
 
 def test_a_fast_function_is_missed_and_found():

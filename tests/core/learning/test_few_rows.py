@@ -13,7 +13,7 @@ from sparsegpc._core.learning import few_rows as module
 from sparsegpc._core.learning import fit as story
 from sparsegpc._core.learning.few_rows import FEW_ROWS, RANKING_ITERATIONS, FewRows, unranked
 from sparsegpc._core.learning.fit import fit
-from sparsegpc._core.learning.fit_from import Climb, Limits
+from sparsegpc._core.learning.fit_from import Climb
 from sparsegpc._core.learning.progress import Progress
 from sparsegpc._core.likelihoods.binary import PolyaGammaLogit
 from sparsegpc._core.models.model import SparseModel
@@ -26,6 +26,7 @@ from tests.core.learning.fit_cases import (
     RecordingModel,
     constant_log_likelihood,
     learn,
+    limits_of,
     make_data,
     make_divided,
     make_model,
@@ -49,7 +50,7 @@ def as_given(model, starts, *rest):
 
 
 def few_rows(model, n_points=FEW_ROWS, weak_prior=None):
-    return FewRows(model, BOUNDS, Limits(100, 0, Progress()), weak_prior, n_points)
+    return FewRows(model, limits_of(), weak_prior, n_points)
 
 
 def test_starts_are_learned_on_few_rows(monkeypatch):
@@ -116,7 +117,7 @@ class TwoHills(FewRows):
     ],
 )
 def test_a_first_start_on_a_hill_about_as_high_matters(gap, starts, ends):
-    few = TwoHills(make_model(), BOUNDS, Limits(100, 0, Progress()))
+    few = TwoHills(make_model(), limits_of())
     few.gap = gap
     needed, others = few.climbs([Climb(np.array([start])) for start in starts])
     assert len(needed) + len(others) == len(starts)
@@ -139,7 +140,7 @@ class LateRise(FewRows):
 
 @pytest.mark.parametrize(("promise", "best"), [(100.0, 2.0), (3.0, 1.0)])
 def test_a_start_that_promises_more_than_the_others_reach_goes_on(promise, best):
-    few = LateRise(make_model(), BOUNDS, Limits(100, 0, Progress()))
+    few = LateRise(make_model(), limits_of())
     few.promise = promise
     needed, _ = few.climbs([Climb(np.array([start])) for start in (1.0, 1.0, 2.0)])
     assert needed[0].theta[0] == best
@@ -194,7 +195,7 @@ def test_rows_that_are_all_need_no_prior():
 
 def test_the_limit_of_iterations_holds_on_few_rows():
     progress = Progress()
-    FewRows(make_model(), BOUNDS, Limits(1, 0, progress)).climbs(climbs_from([START]))
+    FewRows(make_model(), limits_of(max_iter=1, progress=progress)).climbs(climbs_from([START]))
     # A start and a step, and the same once more.
     assert len(progress.history()["lower_bound"]) <= 4
 
@@ -218,9 +219,7 @@ def test_a_rare_class_that_few_rows_hardly_show_is_found(seed):
     model = SparseModel(kernel, PolyaGammaLogit(), X[order], [y[order]], np.ones(4000), slack=TIGHT)
     candidates = [np.log([1.0, length_scale]) for length_scale in (2.0, 1.4, 1.0)]
     bounds = np.log([[1e-4, 1e6], [1e-2, 1e3]])
-    result = fit(
-        model, candidates, bounds, PivotedSelector("argmax", 20), max_iter=20, max_reselections=1
-    )
+    result = fit(model, candidates, PivotedSelector("argmax", 20), limits_of(bounds, 20, 1))
     assert not result.trivial
     constant = model.likelihood.constant_bound(model.targets[0], model.weight)
     assert result.best.objective > constant + 10.0

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from sparsegpc._core.learning import fit_from as module
-from sparsegpc._core.learning.fit_from import PATIENCE, Limits, Start, fit_from
+from sparsegpc._core.learning.fit_from import PATIENCE, Start, fit_from
 from sparsegpc._core.learning.hyperparameters import typical_hessian
-from sparsegpc._core.learning.progress import Progress
 from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.selection.selectors import FixedSelector, InducingPoints, PivotedSelector
 from tests.core.learning.fit_cases import (
@@ -16,6 +15,7 @@ from tests.core.learning.fit_cases import (
     START,
     ScriptedSelector,
     learn,
+    limits_of,
     make_model,
     rounding,
 )
@@ -50,8 +50,7 @@ def test_points_are_chosen_again_at_what_was_learned():
 def climbed(model, selector, max_reselections):
     """Fit by quasi-Newton steps."""
     start = Start(START, None, typical_hessian(model, len(START)))
-    limits = Limits(50, max_reselections, Progress())
-    return fit_from(model, start, selector, BOUNDS, limits)
+    return fit_from(model, start, selector, limits_of(BOUNDS, 50, max_reselections))
 
 
 def test_with_many_rows_the_best_points_alone_are_searched_to_the_tolerance(monkeypatch):

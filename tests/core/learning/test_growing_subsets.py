@@ -8,7 +8,7 @@ from sparsegpc._core.bounds.slacks import SLACKS
 from sparsegpc._core.kernels.algebra import FreeKernel, Scaled
 from sparsegpc._core.kernels.families import RBF, Constant
 from sparsegpc._core.learning import curvature
-from sparsegpc._core.learning.fit_from import Climb, Limits, Start, fit_from
+from sparsegpc._core.learning.fit_from import Climb, Start, fit_from
 from sparsegpc._core.learning.growing_subsets import (
     FEWEST_POINTS,
     FEWEST_ROWS,
@@ -16,7 +16,6 @@ from sparsegpc._core.learning.growing_subsets import (
     subsets,
 )
 from sparsegpc._core.learning.inducing_points import select_points
-from sparsegpc._core.learning.progress import Progress
 from sparsegpc._core.likelihoods.binary import BernoulliLogit
 from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.selection.selectors import FixedSelector, InducingPoints, PivotedSelector
@@ -26,6 +25,7 @@ from tests.core.learning.fit_cases import (
     START,
     DividedModel,
     learn,
+    limits_of,
     make_divided,
     make_model,
     rounding,
@@ -256,7 +256,6 @@ def test_the_mode_of_a_small_subset_does_not_mislead(early):
     model = make_divided()
     result = learn(model, choose=choose)
     small, _ = model.parts
-    limits = Limits(100, 0, Progress())
-    misled = fit_from(small, Start(START), choose, BOUNDS, limits).best
+    misled = fit_from(small, Start(START), choose, limits_of()).best
     assert misled.theta[1] < -0.5
     assert result.best.theta[1] > 0.0

@@ -10,6 +10,7 @@ from scipy.optimize import minimize
 from sparsegpc._core.learning.hyperparameters import maximize
 from sparsegpc._core.models.prior import ProductPrior
 from sparsegpc._core.optimisers.bfgs import BFGSHessian
+from tests.core.learning.fit_cases import limits_of
 
 WIDE = np.array([[-np.inf, np.inf]] * 2)
 
@@ -44,8 +45,8 @@ def climb(hill, start, hessian, bounds=WIDE, max_iter=50, best=-np.inf, progress
     """Maximise the bound of a `Hill` by quasi-Newton steps."""
     if progress is None:
         progress = SimpleNamespace(evaluated=lambda model, evaluation: None, stopped=False)
-    options = {"max_iter": max_iter, "progress": progress, "best": best}
-    return maximize(hill, start, bounds, hessian=hessian, **options)
+    limits = limits_of(bounds, max_iter, progress=progress)
+    return maximize(hill, start, limits, hessian=hessian, best=best)
 
 
 STEEP = np.array([[40.0, 15.0], [15.0, 9.0]])

@@ -16,6 +16,7 @@ from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.selection.centroids import centroids
 from sparsegpc._core.selection.selectors import FixedSelector, PivotedSelector
 from tests.core.helpers import read_only
+from tests.core.learning.fit_cases import limits_of
 from tests.core.learning.moving_cases import (
     BOUNDS,
     START,
@@ -121,8 +122,7 @@ def test_centroids_are_not_tried_where_they_could_gain_nothing():
 
 def from_rows(or_centroids=True, start=LONG, **options):
     selector = PivotedSelector("argmax", M, or_centroids=or_centroids)
-    options = {"max_iter": 20, "max_reselections": 2, **options}
-    return fit(linear_labels(), [start], BOUNDS[:2], selector, **options).best
+    return fit(linear_labels(), [start], selector, limits_of(BOUNDS[:2], 20, 2), **options).best
 
 
 def test_a_fit_goes_on_with_the_better_kind_of_points():

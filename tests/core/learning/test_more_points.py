@@ -7,7 +7,6 @@ from numpy.testing import assert_array_equal
 
 from sparsegpc._core.learning import curvature, growing_subsets, more_points
 from sparsegpc._core.learning.fit import STOPPED
-from sparsegpc._core.learning.fit_from import Limits
 from sparsegpc._core.learning.more_points import (
     affordable_points,
     are_too_few,
@@ -20,14 +19,13 @@ from sparsegpc._core.models import neighbour_correlation as neighbours
 from sparsegpc._core.models.neighbour_correlation import neighbour_correlation
 from sparsegpc._core.rows.sources import spaced_rows
 from sparsegpc._core.selection.selectors import PivotedSelector
-from tests.core.learning.fit_cases import BOUNDS, learn, make_divided, make_model
+from tests.core.learning.fit_cases import BOUNDS, learn, limits_of, make_divided, make_model
 
 
 def further(model, result, n_points, *, max_iter=30, progress=None, **options):
-    progress = Progress() if progress is None else progress
     selector = PivotedSelector("argmax", n_points)
-    limits = Limits(max_iter, 4, progress)
-    return fit_further(model, result, selector, BOUNDS, limits, **options)
+    limits = limits_of(BOUNDS, max_iter, 4, progress)
+    return fit_further(model, result, selector, limits, **options)
 
 
 @pytest.mark.parametrize("n_functions", [1, 3])
@@ -177,7 +175,7 @@ def test_many_rows_are_represented_by_some(monkeypatch, n_candidates):
 
 
 def moved(model, result, progress=None):
-    return fit_moved(model, result, BOUNDS, Progress() if progress is None else progress)
+    return fit_moved(model, result, limits_of(progress=progress))
 
 
 def test_points_that_are_too_few_move():

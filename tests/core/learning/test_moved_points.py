@@ -17,6 +17,7 @@ from sparsegpc._core.optimisers.bfgs import BFGSHessian
 from sparsegpc._core.optimisers.lbfgs import CorrectionPairs
 from sparsegpc._core.selection.selectors import FixedSelector, InducingPoints, PivotedSelector
 from tests.core.helpers import central_difference, read_only
+from tests.core.learning.fit_cases import limits_of
 from tests.core.learning.moving_cases import (
     BOUNDS,
     START,
@@ -29,8 +30,8 @@ from tests.core.learning.moving_cases import (
 
 def learn(model, move_points=True, choose=None, start=START, bounds=BOUNDS, **options):
     choose = PivotedSelector("argmax", M) if choose is None else choose
-    options = {"max_iter": 200, "max_reselections": 2, **options}
-    return fit(model, [start], bounds, choose, move_points=move_points, **options)
+    options = {"max_iter": 200, "max_reselections": 2, "bounds": bounds, **options}
+    return fit(model, [start], choose, limits_of(**options), move_points=move_points)
 
 
 MODELS = {"regression": (regression, 3), "classification": (classification, 2)}
@@ -279,9 +280,7 @@ def test_a_search_ends_where_steps_promise_too_little():
     for tol in (1.0, 1e-4):
         start = model.X[::12], None, None
         args = START, InducingPoints(*start), model.initial_state()
-        first, end = move(
-            model, *args, BOUNDS, hessian=None, max_iter=100, progress=Progress(), tol=tol
-        )
+        first, end = move(model, *args, limits_of(BOUNDS), hessian=None, tol=tol)
         assert end.converged
         assert end.best.objective >= first.objective
         ends.append(end)
@@ -295,10 +294,10 @@ def test_a_hessian_saves_evaluations():
     for is_known in (True, False):
         model = regression()
         selector = FixedSelector(model.X[::12])
-        result = fit(model, [START], BOUNDS, selector, max_iter=30, max_reselections=0)
+        result = fit(model, [START], selector, limits_of(BOUNDS, 30))
         assert result.hessian is not None
         at = result.best.theta, result.best.points, result.best.states
         hessian = result.hessian if is_known else None
-        _, end = move(model, *at, BOUNDS, hessian=hessian, max_iter=6, progress=Progress())
+        _, end = move(model, *at, limits_of(BOUNDS, 6), hessian=hessian)
         found[is_known] = end.best.objective
     assert found[True] > found[False]

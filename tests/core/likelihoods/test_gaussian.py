@@ -18,6 +18,8 @@ from sparsegpc._core.bounds.slacks import SLACKS, SPHERICAL, STANDARD, TIGHT
 from sparsegpc._core.kernels.algebra import FreeKernel, Scaled
 from sparsegpc._core.kernels.families import RBF, Constant
 from sparsegpc._core.learning.fit import fit
+from sparsegpc._core.learning.fit_from import Limits
+from sparsegpc._core.learning.progress import Progress
 from sparsegpc._core.likelihoods.gaussian import (
     GaussianNoise,
     KnownNoise,
@@ -305,10 +307,8 @@ def test_noise_that_depends_on_the_row_is_learned():
     result = fit(
         model,
         [np.zeros(4)],
-        np.array([[-7.0, 7.0]] * 4),
         FixedSelector(np.linspace(-1.0, 1.0, 10)[:, None]),
-        max_iter=100,
-        max_reselections=0,
+        Limits(np.array([[-7.0, 7.0]] * 4), 100, 0, Progress()),
     )
     assert result.converged
     # Four standard errors: sqrt(2 / 600) for the constant, sqrt(3) times that for the slope.
