@@ -20,18 +20,15 @@ from sparsegpc._estimators.kernels.initialization import column_relevance
 from sparsegpc._estimators.kernels.named_kernels import KERNEL_CONSTRAINTS
 from sparsegpc._estimators.kernels.sklearn_kernels import NO_WHITE_NOISE, adapt_kernel
 from sparsegpc._estimators.kernels.spread import measure_spread
-from sparsegpc._estimators.learning.inducing_points import AUTO, METHODS
-from sparsegpc._estimators.learning.kernel_choice import decide_kernel
-from sparsegpc._estimators.learning.search import (
-    Problem,
-    check_auto,
+from sparsegpc._estimators.learning.after_search import (
     find_faster_function,
     improve_points,
-    learns,
     pay_for_points,
-    resolve_slack,
-    with_likelihood,
 )
+from sparsegpc._estimators.learning.fit_options import learns
+from sparsegpc._estimators.learning.inducing_points import AUTO, METHODS, check_auto
+from sparsegpc._estimators.learning.kernel_choice import decide_kernel
+from sparsegpc._estimators.learning.problem import Problem, resolve_slack, with_likelihood
 from sparsegpc._estimators.messages.callbacks import CALLBACK_SUPPORT, fit_task
 from sparsegpc._estimators.messages.fit_warnings import emit_warnings, fit_warnings, weight_warnings
 from sparsegpc._estimators.messages.progress import evaluation_progress

@@ -16,7 +16,7 @@ from sparsegpc._estimators.input.labels import (
     validated_labels,
 )
 from sparsegpc._estimators.input.validation import present_rows
-from sparsegpc._estimators.learning.search import check_auto
+from sparsegpc._estimators.learning.inducing_points import check_auto
 from sparsegpc._estimators.messages.callbacks import fit_task
 from sparsegpc._estimators.messages.fit_warnings import emit_warnings, latent_range, weight_warnings
 from sparsegpc._estimators.messages.progress import evaluation_progress

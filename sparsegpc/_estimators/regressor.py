@@ -25,8 +25,10 @@ from sparsegpc._estimators.input.validation import column_names, validated_targe
 from sparsegpc._estimators.kernels.named_kernels import KernelChoice
 from sparsegpc._estimators.kernels.sklearn_kernels import adapt_kernel
 from sparsegpc._estimators.kernels.spread import measure_spread
+from sparsegpc._estimators.learning.inducing_points import check_auto
 from sparsegpc._estimators.learning.noise_choice import decide_noise
-from sparsegpc._estimators.learning.search import Problem, check_auto
+from sparsegpc._estimators.learning.problem import Problem
+from sparsegpc._estimators.learning.warm_start import is_warm
 from sparsegpc._estimators.messages.callbacks import fit_task
 from sparsegpc._estimators.messages.fit_warnings import (
     emit_warnings,
@@ -712,7 +714,7 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
         self._visible_range = 0.1 * float(np.sqrt(variance.mean()))
         self._target_variance = variance[targets.y.any(axis=1)]
         plan, decision, self.noise_bounds_ = decide_noise(self, plan_of, problem, data, rng)
-        if self.warm_start and hasattr(self, "kernel_"):
+        if is_warm(self):
             self._check_same_noise(plan, len(variance))
             plan = plan.going_on(self._noise)
         self._plan, self._normalized = plan, self.normalize_y

@@ -47,6 +47,16 @@ def make_choice(method, n_points, tol, X, weight, rng):
     return PivotedSelector(rule, n_points, tol, or_centroids=method == AUTO, **options)
 
 
+def check_auto(estimator):
+    """Raise ValueError if ``n_inducing="auto"`` but `selector` is not the name of a method."""
+    if estimator.n_inducing == "auto" and not isinstance(estimator.selector, str):
+        raise ValueError(
+            "n_inducing='auto' needs a selector by name, which can choose any number of "
+            f"points, got selector of type {type(estimator.selector).__name__}: give a "
+            "name, or a number of points"
+        )
+
+
 def check_inducing_points(points, n_features):
     """Validate given inducing points, and return them as floats of shape (M, D).
 

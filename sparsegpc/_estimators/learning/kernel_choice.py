@@ -1,16 +1,15 @@
 """Choose the kernel by name and the columns that it sees, and learn the model on the way."""
 
-import numpy as np
 from numpy.linalg import LinAlgError
 
 from sparsegpc._estimators.kernels.log_transform import find_log_transform
 from sparsegpc._estimators.kernels.named_kernels import KernelChoice
-from sparsegpc._estimators.kernels.sklearn_kernels import walk
 from sparsegpc._estimators.learning.comparison import Candidate, Decision, is_better, simplified
+from sparsegpc._estimators.learning.fit_options import learns
 from sparsegpc._estimators.learning.main_effects import MOST_EFFECTS, with_main_effects
-from sparsegpc._estimators.learning.search import check_same_columns, learns, search
+from sparsegpc._estimators.learning.search import search
 from sparsegpc._estimators.learning.skewed_columns import with_transform
-from sparsegpc.kernels import MainEffects
+from sparsegpc._estimators.learning.warm_start import is_warm, last_choice
 
 
 def decide_kernel(estimator, problem_of, rng, sees_logarithms=True):
@@ -32,8 +31,8 @@ def decide_kernel(estimator, problem_of, rng, sees_logarithms=True):
     choice = KernelChoice.of(estimator)
     demands_effects = choice.main_effects != "auto" and bool(choice.main_effects)
     demands_transform = estimator.log_transform != "auto" and bool(estimator.log_transform)
-    if estimator.warm_start and hasattr(estimator, "_theta"):
-        return Decision(_last_choice(estimator, choice._replace(main_effects=demands_effects)))
+    if is_warm(estimator):
+        return Decision(last_choice(estimator, choice._replace(main_effects=demands_effects)))
     may_transform = demands_transform or (
         estimator.log_transform == "auto" and choice.is_named and sees_logarithms
     )
@@ -86,23 +85,3 @@ def _with_tied_lengths(estimator, problem_of, best, rng):
         # The best one is usable.
         return best
     return other if is_better(estimator, other, best, "tied length scales") else best
-
-
-def _last_choice(estimator, choice):
-    """Return a choice of the kernel and the columns that the last fit had."""
-    check_same_columns(estimator)
-    choice = choice._replace(transform=estimator._transform)
-    if choice.transform is not None and not estimator.log_transform:
-        raise ValueError(
-            "warm_start=True keeps the transform of the columns of the last fit, got "
-            "log_transform=False: set warm_start=False to start afresh"
-        )
-    if not choice.is_named:
-        return choice
-    parts = list(walk(estimator.kernel_))
-    if any(isinstance(part, MainEffects) for part in parts):
-        choice = choice._replace(main_effects=True)
-    is_by_column = any(np.ndim(getattr(part, "length_scale", 0.0)) for part in parts)
-    if choice.length_scales == "auto" and is_by_column:
-        choice = choice._replace(length_scales="tied")
-    return choice

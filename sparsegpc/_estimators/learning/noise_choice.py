@@ -21,6 +21,7 @@ from sparsegpc._core.learning.pruned_columns import MOST_COLUMNS, MOST_ROWS, sho
 from sparsegpc._estimators.learning.comparison import Decision
 from sparsegpc._estimators.learning.kernel_choice import decide_kernel
 from sparsegpc._estimators.learning.search import evaluated_last, search
+from sparsegpc._estimators.learning.warm_start import is_warm
 from sparsegpc._estimators.noise.base import NoisePlan
 from sparsegpc._estimators.noise.homoscedastic import HomoscedasticNoise
 from sparsegpc._estimators.noise.registry import AUTO, DEFAULT, VARYING
@@ -68,7 +69,7 @@ def decide_noise(estimator, plan_of, problem_of, data_of, rng):
     choice = decision.choice
     data = data_of(choice.transform)
     plan = plan_of(data)
-    if estimator.warm_start and hasattr(estimator, "kernel_"):
+    if is_warm(estimator):
         last = constant if is_auto and constant.is_like(estimator._plan) else plan
         return NoiseDecision(last, Decision(choice))
     if estimator.optimizer is None:

@@ -10,7 +10,7 @@ from sparsegpc._estimators.input.settings import row_options
 from sparsegpc._estimators.kernels.named_kernels import KernelChoice
 from sparsegpc._estimators.kernels.sklearn_kernels import NO_WHITE_NOISE, adapt_kernel
 from sparsegpc._estimators.kernels.spread import measure_spread
-from sparsegpc._estimators.learning.search import resolve_slack, with_likelihood
+from sparsegpc._estimators.learning.problem import resolve_slack, with_likelihood
 from sparsegpc._estimators.minibatches.base import START_ROWS, BaseMinibatches, n_first_rows
 
 

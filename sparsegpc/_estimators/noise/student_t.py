@@ -10,7 +10,7 @@ from sparsegpc._core.likelihoods.student_t import DF_RANGE, StudentT
 from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.numerics.floats import TINY
 from sparsegpc._core.rows.unique_rows import unique_rows
-from sparsegpc._estimators.learning.search import with_likelihood
+from sparsegpc._estimators.learning.problem import with_likelihood
 from sparsegpc._estimators.noise.base import LearnedNoise, NoisePlan, NoiseSettings
 
 

@@ -13,7 +13,7 @@ from sparsegpc._core.learning.hyperparameter_draws import draw_hyperparameters, 
 from sparsegpc._core.learning.point_cost import at_points_of
 from sparsegpc._core.likelihoods.gaussian import limited_exp
 from sparsegpc._core.numerics.floats import EPSILON, TINY
-from sparsegpc._estimators.learning.search import learns
+from sparsegpc._estimators.learning.fit_options import learns
 from sparsegpc._estimators.predictions.latent import latent_moments
 
 # What the parameter `hyperparameters` may be.

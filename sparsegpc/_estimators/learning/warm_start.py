@@ -1,0 +1,85 @@
+"""Start from the last fit of an estimator, if its columns and its kernel are the same."""
+
+import numpy as np
+
+from sparsegpc._core.rows.unique_rows import find_rows
+from sparsegpc._core.selection.selectors import InducingPoints
+from sparsegpc._estimators.kernels.sklearn_kernels import kernel_structure, walk
+from sparsegpc.kernels import MainEffects
+
+
+def is_warm(estimator):
+    """Return whether a fit starts from the last one."""
+    return estimator.warm_start and hasattr(estimator, "_theta")
+
+
+def last_choice(estimator, choice):
+    """Return a choice of the kernel and the columns that the last fit had."""
+    _check_same_columns(estimator)
+    choice = choice._replace(transform=estimator._transform)
+    if choice.transform is not None and not estimator.log_transform:
+        raise ValueError(
+            "warm_start=True keeps the transform of the columns of the last fit, got "
+            "log_transform=False: set warm_start=False to start afresh"
+        )
+    if not choice.is_named:
+        return choice
+    parts = list(walk(estimator.kernel_))
+    if any(isinstance(part, MainEffects) for part in parts):
+        choice = choice._replace(main_effects=True)
+    is_by_column = any(np.ndim(getattr(part, "length_scale", 0.0)) for part in parts)
+    if choice.length_scales == "auto" and is_by_column:
+        choice = choice._replace(length_scales="tied")
+    return choice
+
+
+def check_same_model(estimator, problem):
+    """Raise ValueError if the last fit had another kernel structure or other parameters."""
+    _check_same_kernel(estimator, problem)
+    _check_same_parameters(estimator, problem)
+
+
+def last_points(estimator, choose, rows):
+    """Return the points of the last fit, or None if the parameters do not allow them."""
+    points = estimator._posterior.Z
+    if choose.fixed or len(points) > choose.n_points or estimator.point_cost > 0.0:
+        return None
+    Z_noise = None if estimator._noise is None else estimator._noise.points
+    return InducingPoints(points, find_rows(points, rows.X), None, Z_noise)
+
+
+def _check_same_columns(estimator):
+    """Raise ValueError if the last fit had other columns."""
+    n_columns = estimator.inducing_points_.shape[1]
+    if n_columns != estimator.n_features_in_:
+        raise ValueError(
+            f"warm_start=True needs the columns of the last fit: it had {n_columns}, X has "
+            f"{estimator.n_features_in_}; set warm_start=False to start afresh"
+        )
+
+
+def _check_same_kernel(estimator, problem):
+    """Raise ValueError if the last fit had another kernel structure."""
+    before = estimator.kernel_
+    if kernel_structure(problem.kernel) != kernel_structure(before):
+        raise ValueError(
+            f"warm_start=True needs the kernel structure of the last fit: it had "
+            f"{before} with {_free(before)} free, kernel is {problem.kernel} with "
+            f"{_free(problem.kernel)} free; set warm_start=False to start afresh"
+        )
+
+
+def _check_same_parameters(estimator, problem):
+    """Raise ValueError if the last fit had other parameters of the likelihood or the noise."""
+    n_kernel = problem.model.kernel.n_params
+    before, now = len(estimator._theta) - n_kernel, len(problem.parameters.theta) - n_kernel
+    if before != now:
+        raise ValueError(
+            "warm_start=True needs the parameters of the likelihood and the noise of the last fit: "
+            f"it had {before} parameters beside those of the kernel, this one has {now}; set "
+            "warm_start=False to start afresh"
+        )
+
+
+def _free(kernel):
+    return [h.name for h in kernel.hyperparameters if not h.fixed] or "nothing"
