@@ -17,7 +17,7 @@ from sparsegpc._core.selection.selectors import InducingPoints
 from sparsegpc._estimators.kernels.named_kernels import KernelChoice
 from sparsegpc._estimators.learning.fit_options import limits_of, moves_points, point_selector
 from sparsegpc._estimators.learning.problem import Problem
-from sparsegpc._estimators.learning.search import Found, evaluated_last, search
+from sparsegpc._estimators.learning.search import Found, search
 from sparsegpc._estimators.learning.warm_start import is_warm
 from sparsegpc._estimators.messages.progress import print_line
 
@@ -68,7 +68,7 @@ class Candidate(NamedTuple):
         """Return the `Decision` for this candidate, with what is learned."""
         leaves_out = moves_points(estimator) or estimator.n_restarts_optimizer
         if self.part is self.problem and estimator.n_inducing != "auto" and not leaves_out:
-            found = evaluated_last(Found(self.result), self.problem)
+            found = Found(self.result).evaluated_last(self.problem)
             return Decision(self.choice, found=found)
         best, begun = self.result.best, None
         # Points that are some of the rows of a part might not suit all rows.

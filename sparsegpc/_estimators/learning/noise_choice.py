@@ -20,7 +20,7 @@ from sparsegpc._core.learning.inducing_points import with_noise_points
 from sparsegpc._core.learning.pruned_columns import MOST_COLUMNS, MOST_ROWS, shortened
 from sparsegpc._estimators.learning.comparison import Decision
 from sparsegpc._estimators.learning.kernel_choice import decide_kernel
-from sparsegpc._estimators.learning.search import evaluated_last, search
+from sparsegpc._estimators.learning.search import search
 from sparsegpc._estimators.learning.warm_start import is_warm
 from sparsegpc._estimators.noise.base import NoisePlan
 from sparsegpc._estimators.noise.homoscedastic import HomoscedasticNoise
@@ -92,7 +92,7 @@ def decide_noise(estimator, plan_of, problem_of, data_of, rng):
         other = search(estimator, varying, rng, starts=starts, first=first)
     except LinAlgError:
         # Homoscedastic noise is usable.
-        return NoiseDecision(constant, Decision(choice, found=evaluated_last(found, problem)))
+        return NoiseDecision(constant, Decision(choice, found=found.evaluated_last(problem)))
     before, after = found.result.best, other.result.best
     bounds = {
         DEFAULT: float(before.elbo + problem.offset),
@@ -101,8 +101,7 @@ def decide_noise(estimator, plan_of, problem_of, data_of, rng):
     is_better = after.objective - before.objective > np.log(problem.model.total_weight)
     if is_better and not _vanishes(varying.model, after):
         return NoiseDecision(plan, Decision(choice, found=other), bounds)
-    found = evaluated_last(found, problem)
-    return NoiseDecision(constant, Decision(choice, found=found), bounds)
+    return NoiseDecision(constant, Decision(choice, found=found.evaluated_last(problem)), bounds)
 
 
 def _vanishes(model, evaluation):

@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
 from sparsegpc._core.learning.few_rows import FewRows
-from sparsegpc._core.learning.fit import STOPPED, fit, solve_final
+from sparsegpc._core.learning.fit import finished, fit
 from sparsegpc._core.learning.fit_from import Climb, FitResult
 from sparsegpc._core.learning.number_of_points import Growth, grow
 from sparsegpc._core.models.certification import gap_per_row
@@ -31,19 +31,10 @@ class Found(NamedTuple):
     result: FitResult
     growth: Growth | None = None
 
-
-def evaluated_last(found, problem):
-    """Evaluate what was `Found` again, and return it.
-
-    The last evaluation that a fit reports must be that of its result, even if others were tried.
-    """
-    result, progress = found.result, problem.progress
-    if progress.stopped:
-        result = result._replace(stopped=True, message=STOPPED)
-    best = result.best
-    best = solve_final(problem.model, best.theta, best.points, best.states)
-    progress.evaluated(problem.model, best)
-    return found._replace(result=result._replace(best=best))
+    def evaluated_last(self, problem):
+        """Return what was found, evaluated again after other evaluations."""
+        result = finished(problem.model, self.result, problem.progress)
+        return self._replace(result=result)
 
 
 def search(estimator, problem, rng, *, warm=False, starts=None, first=None, begun=None):
