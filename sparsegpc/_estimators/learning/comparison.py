@@ -18,7 +18,6 @@ from sparsegpc._estimators.kernels.named_kernels import KernelChoice
 from sparsegpc._estimators.learning.fit_options import limits_of, moves_points, point_selector
 from sparsegpc._estimators.learning.problem import Problem
 from sparsegpc._estimators.learning.search import Found, search
-from sparsegpc._estimators.learning.warm_start import is_warm
 from sparsegpc._estimators.messages.progress import print_line
 
 # FEW_ROWS decide or, if there are MANY_ROWS, a SHARE of them, but at most MOST_ROWS. With
@@ -47,8 +46,7 @@ class Decision(NamedTuple):
         if self.found is not None:
             return self.found
         _, starts, first, begun, _ = self
-        warm = starts is None and is_warm(estimator)
-        return search(estimator, problem, rng, warm=warm, starts=starts, first=first, begun=begun)
+        return search(estimator, problem, rng, starts=starts, first=first, begun=begun)
 
 
 class Candidate(NamedTuple):

@@ -21,7 +21,7 @@ from sparsegpc._estimators.learning.fit_options import (
     reporter,
 )
 from sparsegpc._estimators.learning.inducing_points import make_choice
-from sparsegpc._estimators.learning.warm_start import check_same_model, last_points
+from sparsegpc._estimators.learning.warm_start import check_same_model, is_warm, last_points
 from sparsegpc._estimators.messages.progress import print_line
 
 
@@ -37,7 +37,7 @@ class Found(NamedTuple):
         return self._replace(result=result)
 
 
-def search(estimator, problem, rng, *, warm=False, starts=None, first=None, begun=None):
+def search(estimator, problem, rng, *, starts=None, first=None, begun=None):
     """Learn hyperparameters and points according to the parameters of an estimator.
 
     Parameters
@@ -45,14 +45,12 @@ def search(estimator, problem, rng, *, warm=False, starts=None, first=None, begu
     estimator : BaseSparseGP
     problem : Problem
     rng : RandomState
-    warm : bool
-        Whether to start from the last fit.
     starts : list of ndarray of shape (P,) or None
-        Start values. None means those of the last fit if `warm`, else those of the kernel and some
-        derived from the data.
+        Start values. None means what the last fit learned, with its points, if the estimator goes
+        on from there; else the values of the kernel and some derived from the data.
     first : InducingPoints or None
-        The first points. None means those of the last fit if `warm`, else points are selected.
-        Ignored with ``n_inducing="auto"``.
+        The first points, which belong to `starts`. None selects them. Ignored with
+        ``n_inducing="auto"``.
     begun : Climb or None
         A climb from the only start, already made on a part of the rows. Ignored with
         ``n_inducing="auto"``.
@@ -61,17 +59,19 @@ def search(estimator, problem, rng, *, warm=False, starts=None, first=None, begu
     -------
     Found
     """
+    warm = starts is None and is_warm(estimator)
     if warm:
         check_same_model(estimator, problem)
+        starts = [estimator._theta]
     if estimator.n_inducing == "auto":
         return _with_enough_points(estimator, problem, rng, warm, starts)
     choose = point_selector(estimator, problem, rng, warm)
     if warm:
         first = last_points(estimator, choose, problem.rows)
-    return Found(_fit(estimator, problem, rng, choose, warm, starts, first, begun))
+    return Found(_fit(estimator, problem, rng, choose, starts, first, begun))
 
 
-def _fit(estimator, problem, rng, choose, warm, starts, first, begun=None):
+def _fit(estimator, problem, rng, choose, starts, first, begun=None):
     """Return the `FitResult` for one choice of points."""
     parameters = problem.parameters
     is_learned = learns(estimator, parameters)
@@ -81,17 +81,15 @@ def _fit(estimator, problem, rng, choose, warm, starts, first, begun=None):
     cold = [parameters.theta]
     if is_learned:
         cold = start_values(parameters, problem.spread)
-    is_cold = starts is None and not warm
+    is_cold = starts is None
     # Few rows may not tell how good the user's own start is.
     own = cold[:1] if is_cold and isinstance(estimator.kernel, Kernel) else []
     fallbacks = cold if is_learned and not is_cold else []
     # Other starts come from a fit that has tried them.
     alternatives = shorter_lengths(parameters, problem.spread) if is_cold else None
-    if starts is None:
-        starts = [estimator._theta] if warm else cold
     return fit(
         problem.model,
-        starts,
+        cold if is_cold else starts,
         choose,
         limits_of(estimator, problem),
         move_points=moves,
@@ -123,9 +121,9 @@ def _with_enough_points(estimator, problem, rng, warm, starts):
 
     def fit_points(n_points, starts_then):
         choose = make_choice(estimator.selector, n_points, 0.0, rows.X, rows.weight, rng)
-        is_warm = warm and starts_then is None
-        last = last_points(estimator, choose, rows) if is_warm else None
-        return _fit(estimator, problem, rng, choose, is_warm, starts_then, last)
+        is_first = warm and starts_then is starts
+        last = last_points(estimator, choose, rows) if is_first else None
+        return _fit(estimator, problem, rng, choose, starts_then, last)
 
     is_contradicted = None
     if not warm and learns(estimator, problem.parameters):
