@@ -65,29 +65,22 @@ def maximize(model, start, limits, *, hessian=None, best=-np.inf, share=0.0):
         If the gradient at `start` is not finite.
     """
     bounds, max_iter, _, progress = limits
-    function, first = bound_of(model, start, progress), point_of(start)
+
+    def point(evaluation):
+        return Point(evaluation.theta, evaluation.objective, evaluation.grad_theta, evaluation)
+
+    def function(x, near):
+        """Return the `Point` at x, where sites are solved for from those of another one."""
+        evaluation = model.evaluate(x, start.points, near.evaluation.states)
+        progress.evaluated(model, evaluation)
+        return point(evaluation)
+
     options = {"max_iter": max_iter, "tol": model.tol, "is_stopped": lambda: progress.stopped}
     if hessian is not None:
         # On other rows the prior has another weight, or none, so the Hessian must not learn it.
         options |= {"scale": model.total_weight, "known": model.prior, "best": best, "share": share}
-        found = maximize_bfgs(function, first, bounds, hessian, **options)
+        found = maximize_bfgs(function, point(start), bounds, hessian, **options)
     else:
-        found = maximize_lbfgsb(function, first, bounds, patience=PATIENCE, **options)
+        found = maximize_lbfgsb(function, point(start), bounds, patience=PATIENCE, **options)
     model.counts.optimizer_iterations += found.n_iter
     return found._replace(best=found.best.evaluation)
-
-
-def point_of(evaluation):
-    """Return the `Point` of an `Evaluation`, whose x is theta."""
-    return Point(evaluation.theta, evaluation.objective, evaluation.grad_theta, evaluation)
-
-
-def bound_of(model, start, progress):
-    """Return ``function(x, near)``: the `Point` at x, its sites started from those of `near`."""
-
-    def function(x, near):
-        evaluation = model.evaluate(x, start.points, near.evaluation.states)
-        progress.evaluated(model, evaluation)
-        return point_of(evaluation)
-
-    return function
