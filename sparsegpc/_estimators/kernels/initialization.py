@@ -66,16 +66,12 @@ def start_values(adapted, spread):
     starts = [np.clip(adapted.theta, *adapted.bounds.T)]
     if len(adapted.theta) == 0:
         return starts
-    lengths, typical = _typical_lengths(adapted, spread)
+    lengths, _ = _typical_lengths(adapted, spread)
     n_varying = max(1, int(spread.varies.sum()))
     shortest = min(CLOSEST ** (1.0 / n_varying), (2.0 * n_varying) ** -0.5)
     n_factors = 1 + int(-np.log(shortest) / np.log(3))
     factors = np.geomspace(1.0, shortest, 1 + n_factors) if lengths else [1.0]
-    candidates = []
-    for factor in factors:
-        theta = adapted.rescaled.copy()
-        theta[lengths] = np.log(factor * typical)
-        candidates.append(theta)
+    candidates = [_with_lengths(adapted, spread, factor) for factor in factors]
     if lengths:
         candidates.append(candidates[-1] + adapted.to_little_noise)
     return starts + _unlike(starts, candidates, adapted.bounds)
@@ -126,9 +122,7 @@ def group_starts(adapted, spread, theta, group):
     }
     if not own.keys() >= set(group.columns):
         return []
-    alone, added = adapted.rescaled.copy(), theta.copy()
-    lengths, typical = _typical_lengths(adapted, spread)
-    alone[lengths] = np.log(LONG * typical)
+    alone, added = _with_lengths(adapted, spread, LONG), theta.copy()
     for column, distance in zip(group.columns, group.distances, strict=True):
         k = own[column]
         alone[k], added[k] = np.log(distance), min(added[k], np.log(distance))
@@ -141,10 +135,8 @@ def weak_prior(adapted, spread):
     Length scales are expected near the typical distance of two rows, and other parameters near
     their start values.
     """
-    mean = adapted.rescaled.copy()
-    lengths, typical = _typical_lengths(adapted, spread)
-    mean[lengths] = np.log(typical)
-    return NormalPrior(np.clip(mean, *adapted.bounds.T), PRIOR_DEVIATION)
+    mean = np.clip(_with_lengths(adapted, spread), *adapted.bounds.T)
+    return NormalPrior(mean, PRIOR_DEVIATION)
 
 
 def shorter_lengths(adapted, spread):
@@ -161,9 +153,8 @@ def single_columns(adapted, spread):
 
     The values to try are those at which the column matters by itself.
     """
-    theta, (lengths, typical) = adapted.rescaled.copy(), _typical_lengths(adapted, spread)
-    theta[lengths] = np.log(LONG * typical)
-    return np.clip(theta, *adapted.bounds.T), _lengths_of_columns(adapted, spread, ALONE)
+    theta = np.clip(_with_lengths(adapted, spread, LONG), *adapted.bounds.T)
+    return theta, _lengths_of_columns(adapted, spread, ALONE)
 
 
 def _lengths_of_columns(adapted, spread, multiples):
@@ -181,6 +172,13 @@ def typical_log_lengths(adapted, spread):
     lengths, typical = _typical_lengths(adapted, spread)
     found[lengths] = np.log(typical)
     return found
+
+
+def _with_lengths(adapted, spread, factor=1.0):
+    """Return `AdaptedKernel.rescaled` with length scales `factor` times the typical ones."""
+    theta, (lengths, typical) = adapted.rescaled.copy(), _typical_lengths(adapted, spread)
+    theta[lengths] = np.log(factor * typical)
+    return theta
 
 
 def _typical_lengths(adapted, spread):
