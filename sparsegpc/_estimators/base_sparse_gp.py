@@ -16,8 +16,8 @@ from sparsegpc._estimators.base_estimator import Estimator
 from sparsegpc._estimators.fitted_bounds import ModelOfRows, bound_at, certified, gains, truncated
 from sparsegpc._estimators.input.settings import row_options
 from sparsegpc._estimators.input.validation import present_rows, validated_targets
-from sparsegpc._estimators.kernels.initialization import column_relevance
 from sparsegpc._estimators.kernels.named_kernels import KERNEL_CONSTRAINTS
+from sparsegpc._estimators.kernels.relevance import column_relevance
 from sparsegpc._estimators.kernels.sklearn_kernels import NO_WHITE_NOISE, adapt_kernel
 from sparsegpc._estimators.kernels.spread import measure_spread
 from sparsegpc._estimators.learning.after_search import (

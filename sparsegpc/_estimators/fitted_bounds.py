@@ -22,7 +22,8 @@ from sparsegpc._estimators.input.fitted_model import (
     needs_rows,
 )
 from sparsegpc._estimators.input.validation import refuse_overflow, validated_rows
-from sparsegpc._estimators.kernels.initialization import column_relevance, start_values
+from sparsegpc._estimators.kernels.initialization import start_values
+from sparsegpc._estimators.kernels.relevance import column_relevance
 from sparsegpc._estimators.kernels.sklearn_kernels import adapt_kernel
 from sparsegpc._estimators.kernels.spread import measure_spread
 

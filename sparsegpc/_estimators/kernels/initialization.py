@@ -1,11 +1,9 @@
-"""Start values of the search, the prior for a part of the rows, and the relevance of columns."""
+"""Start values of the search, and the prior for a part of the rows."""
 
 import numpy as np
 
 from sparsegpc._core.models.prior import NormalPrior
-from sparsegpc._estimators.kernels.sklearn_kernels import PER_COLUMN, walk_with_columns
 from sparsegpc._estimators.kernels.spread import joint_scale
-from sparsegpc.kernels import MainEffects
 
 # The shortest start is about the distance within which a row has this fraction of the others.
 CLOSEST = 1 / 20
@@ -17,39 +15,6 @@ SHORTER = (0.3, 0.5, 1.0, 3.0)
 # Where a single column matters, the length scales of the others are this many times the typical
 # ones. Two values for that column tell whether it matters; a search finds the best one.
 LONG, ALONE = 4.0, (0.3, 1.0)
-
-
-def column_relevance(kernel, spread):
-    """Return the relevance of each column, shape (D,), or None if there are no length scales.
-
-    It is the standard deviation of the column times `inverse_length_scales`. The relevance is zero
-    for a constant column.
-    """
-    rates = inverse_length_scales(kernel, len(spread.columns))
-    return None if rates is None else np.where(spread.varies, spread.columns * rates, 0.0)
-
-
-def inverse_length_scales(kernel, n_columns):
-    """Return the inverse length scale of each column, shape (D,), or None without length scales.
-
-    It is zero for a column without a length scale, and the largest such value if several parts of
-    the kernel have one. That of a main effect is multiplied by the square root of the effect's
-    share of the prior variance, since an effect of little variance is irrelevant at any length
-    scale.
-    """
-    rates = []
-    for part, columns in walk_with_columns(kernel, np.arange(n_columns)):
-        rate = np.zeros(n_columns)
-        if isinstance(part, PER_COLUMN):
-            rate[columns] = 1.0 / np.asarray(part.length_scale, dtype=np.float64)
-        elif isinstance(part, MainEffects):
-            variances, length_scales = part._by_column(len(columns))
-            share = variances / kernel.diag(np.zeros((1, n_columns)))
-            rate[columns] = np.sqrt(np.minimum(share, 1.0)) / length_scales
-        else:
-            continue
-        rates.append(rate)
-    return np.max(rates, axis=0) if rates else None
 
 
 def start_values(adapted, spread):

@@ -13,7 +13,7 @@ from sparsegpc._core.rows.threads import single_threaded_blas
 from sparsegpc._core.rows.unique_rows import unique_rows
 from sparsegpc._estimators.base_sparse_gp import BaseSparseGP
 from sparsegpc._estimators.fitted_bounds import ModelOfRows
-from sparsegpc._estimators.kernels.initialization import inverse_length_scales
+from sparsegpc._estimators.kernels.relevance import inverse_length_scales
 
 # The share of the rows of a block that are anywhere. Without them, a column in which neighbours
 # agree could get any length scale.

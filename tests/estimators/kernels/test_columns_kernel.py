@@ -18,7 +18,8 @@ from sklearn.gaussian_process.kernels import (
 )
 
 from sparsegpc import SparseGPClassifier, SparseGPRegressor
-from sparsegpc._estimators.kernels.initialization import column_relevance, start_values
+from sparsegpc._estimators.kernels.initialization import start_values
+from sparsegpc._estimators.kernels.relevance import column_relevance
 from sparsegpc._estimators.kernels.sklearn_kernels import adapt_kernel
 from sparsegpc._estimators.kernels.spread import measure_spread
 from sparsegpc.kernels import Columns, MainEffects

@@ -15,12 +15,12 @@ from sklearn.gaussian_process.kernels import (
 
 from sparsegpc._core.models.similar_deviations import SimilarGroup
 from sparsegpc._estimators.kernels.initialization import (
-    column_relevance,
     group_starts,
     single_columns,
     start_values,
 )
 from sparsegpc._estimators.kernels.named_kernels import KernelChoice
+from sparsegpc._estimators.kernels.relevance import column_relevance
 from sparsegpc._estimators.kernels.sklearn_kernels import adapt_kernel
 from sparsegpc._estimators.kernels.spread import measure_spread
 from tests.estimators.kernels.kernel_cases import (
