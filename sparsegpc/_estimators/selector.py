@@ -27,7 +27,7 @@ from sparsegpc._estimators.input.validation import (
 from sparsegpc._estimators.kernels.named_kernels import KERNEL_CONSTRAINTS, KernelChoice
 from sparsegpc._estimators.kernels.sklearn_kernels import adapt_kernel
 from sparsegpc._estimators.kernels.spread import measure_spread
-from sparsegpc._estimators.learning.inducing_points import METHODS, make_choice
+from sparsegpc._estimators.learning.inducing_points import METHODS, make_selector
 
 
 class InducingPointSelector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
@@ -220,7 +220,7 @@ class InducingPointSelector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, E
             self.kernel_, self.n_features_in_, refuse_white="features of a row cannot be noisy"
         )
         targets = [rows.mean(target, weight) for target in targets]
-        choose = make_choice(
+        choose = make_selector(
             self.method,
             self.n_components,
             self.tol,

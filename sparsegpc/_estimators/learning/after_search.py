@@ -19,7 +19,7 @@ from sparsegpc._estimators.learning.fit_options import (
     points_can_move,
     reporter,
 )
-from sparsegpc._estimators.learning.inducing_points import AUTO, make_choice
+from sparsegpc._estimators.learning.inducing_points import AUTO, make_selector
 from sparsegpc._estimators.messages.progress import print_line
 
 
@@ -76,9 +76,9 @@ def improve_points(estimator, problem, result, rng):
 def _with_more_points(estimator, problem, result, rng):
     """Return the `FitResult` with the most points that a fit uses by default."""
     n_points, tol, rows = most_points(problem), estimator.selection_tol, problem.rows
-    choose = make_choice(estimator.selector, n_points, tol, rows.X, rows.weight, rng)
+    selector = make_selector(estimator.selector, n_points, tol, rows.X, rows.weight, rng)
     limits, report = limits_of(estimator, problem), reporter(estimator, problem)
-    return fit_further(problem.model, result, choose, limits, report)
+    return fit_further(problem.model, result, selector, limits, report)
 
 
 def pay_for_points(estimator, problem, result):

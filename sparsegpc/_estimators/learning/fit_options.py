@@ -6,7 +6,7 @@ from sklearn.utils import check_random_state
 from sparsegpc._core.learning.fit_from import Limits
 from sparsegpc._core.learning.more_points import FIRST_POINTS, affordable_points
 from sparsegpc._core.selection.selectors import FixedSelector
-from sparsegpc._estimators.learning.inducing_points import check_inducing_points, make_choice
+from sparsegpc._estimators.learning.inducing_points import check_inducing_points, make_selector
 from sparsegpc._estimators.messages.progress import print_line
 from sparsegpc._estimators.selector import InducingPointSelector
 
@@ -37,7 +37,7 @@ def point_selector(estimator, problem, rng, warm=False):
         if n_points is None:
             n_last = len(estimator.inducing_points_) if warm else 0
             n_points = max(FIRST_POINTS, min(n_last, most_points(problem)))
-        return make_choice(selector, n_points, estimator.selection_tol, rows.X, rows.weight, rng)
+        return make_selector(selector, n_points, estimator.selection_tol, rows.X, rows.weight, rng)
     if not isinstance(selector, InducingPointSelector):
         points = check_inducing_points(selector, estimator.n_features_in_)
         return FixedSelector(points if problem.transform is None else problem.transform(points))
@@ -51,7 +51,7 @@ def point_selector(estimator, problem, rng, warm=False):
     if selector.random_state is not None:
         rng = check_random_state(selector.random_state)
     n_points, tol = selector.n_components, selector.tol
-    return make_choice(selector.method, n_points, tol, rows.X, rows.weight, rng)
+    return make_selector(selector.method, n_points, tol, rows.X, rows.weight, rng)
 
 
 def most_points(problem):

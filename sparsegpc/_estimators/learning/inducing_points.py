@@ -24,7 +24,7 @@ AUTO, AUTO_METHOD = "auto", "rpcholesky"
 N_MATRICES = 5
 
 
-def make_choice(method, n_points, tol, X, weight, rng):
+def make_selector(method, n_points, tol, X, weight, rng):
     """Return a selector of points among merged rows `X`, given the public name of its method.
 
     Raises MemoryError if a model with `n_points` points cannot fit into memory.

@@ -20,7 +20,7 @@ from sparsegpc._estimators.learning.fit_options import (
     point_selector,
     reporter,
 )
-from sparsegpc._estimators.learning.inducing_points import make_choice
+from sparsegpc._estimators.learning.inducing_points import make_selector
 from sparsegpc._estimators.learning.warm_start import check_same_model, is_warm, last_points
 from sparsegpc._estimators.messages.progress import print_line
 
@@ -65,14 +65,14 @@ def search(estimator, problem, rng, *, starts=None, first=None, begun=None):
         starts = [estimator._theta]
     if estimator.n_inducing == "auto":
         return _with_enough_points(estimator, problem, rng, warm, starts)
-    choose = point_selector(estimator, problem, rng, warm)
+    selector = point_selector(estimator, problem, rng, warm)
     if warm:
-        first = last_points(estimator, choose, problem.rows)
-    return Found(_fit(estimator, problem, rng, choose, starts, first, begun))
+        first = last_points(estimator, selector, problem.rows)
+    return Found(_fit(estimator, problem, rng, selector, starts, first, begun))
 
 
-def _fit(estimator, problem, rng, choose, starts, first, begun=None):
-    """Return the `FitResult` for one choice of points."""
+def _fit(estimator, problem, rng, selector, starts, first, begun=None):
+    """Return the `FitResult` with the points of a selector; for the arguments see `search`."""
     parameters = problem.parameters
     is_learned = learns(estimator, parameters)
     moves = moves_points(estimator)
@@ -90,7 +90,7 @@ def _fit(estimator, problem, rng, choose, starts, first, begun=None):
     return fit(
         problem.model,
         cold if is_cold else starts,
-        choose,
+        selector,
         limits_of(estimator, problem),
         move_points=moves,
         restarts=[*own, *_restarts(estimator, problem, rng)] if is_learned else [],
@@ -120,10 +120,10 @@ def _with_enough_points(estimator, problem, rng, warm, starts):
     rows = problem.rows
 
     def fit_points(n_points, starts_then):
-        choose = make_choice(estimator.selector, n_points, 0.0, rows.X, rows.weight, rng)
+        selector = make_selector(estimator.selector, n_points, 0.0, rows.X, rows.weight, rng)
         is_first = warm and starts_then is starts
-        last = last_points(estimator, choose, rows) if is_first else None
-        return _fit(estimator, problem, rng, choose, starts_then, last)
+        last = last_points(estimator, selector, rows) if is_first else None
+        return _fit(estimator, problem, rng, selector, starts_then, last)
 
     is_contradicted = None
     if not warm and learns(estimator, problem.parameters):

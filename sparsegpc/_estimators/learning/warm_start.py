@@ -39,10 +39,10 @@ def check_same_model(estimator, problem):
     _check_same_parameters(estimator, problem)
 
 
-def last_points(estimator, choose, rows):
+def last_points(estimator, selector, rows):
     """Return the points of the last fit, or None if the parameters do not allow them."""
     points = estimator._posterior.Z
-    if choose.fixed or len(points) > choose.n_points or estimator.point_cost > 0.0:
+    if selector.fixed or len(points) > selector.n_points or estimator.point_cost > 0.0:
         return None
     Z_noise = None if estimator._noise is None else estimator._noise.points
     return InducingPoints(points, find_rows(points, rows.X), None, Z_noise)

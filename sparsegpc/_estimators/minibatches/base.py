@@ -25,7 +25,7 @@ from sparsegpc._estimators.kernels.named_kernels import KERNEL_CONSTRAINTS
 from sparsegpc._estimators.learning.inducing_points import (
     METHODS,
     check_inducing_points,
-    make_choice,
+    make_selector,
 )
 from sparsegpc._estimators.messages.callbacks import CALLBACK_SUPPORT, fit_task
 from sparsegpc._estimators.messages.progress import epoch_progress
@@ -150,7 +150,7 @@ class BaseMinibatches(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
             return check_inducing_points(self.selector, X.shape[1])
         n_rows = n_first_rows(self.n_inducing)
         rows = unique_rows(X[:n_rows], weight[:n_rows])
-        choose = make_choice(self.selector, self.n_inducing, 0.0, rows.X, rows.weight, rng)
+        choose = make_selector(self.selector, self.n_inducing, 0.0, rows.X, rows.weight, rng)
         candidates = CandidateRows(rows.X, float(rows.weight.sum()), row_options())
         return choose(kernel, theta, candidates, rows.weight).Z
 
