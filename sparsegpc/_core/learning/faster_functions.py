@@ -1,10 +1,10 @@
 """Search once more, from short length scales, where a fast function was taken for noise.
 
-From a start with long length scales a search follows the slow part of f, and what is left looks
-like noise unless its rows are compared: it is similar at rows that are near each other, in all
-columns or in a few, although hardly any variance is unexplained. More points would not help then,
-only other hyperparameters. Of many rows a part tells which start is better, if any, and the search
-on all rows goes on from its end there.
+A search that starts with long length scales may find only the slow part of f and take the rest for
+noise. But the deviations from the mean are then correlated at rows that are near each other, in all
+columns or in a few, although the points leave hardly any variance unexplained. So other
+hyperparameters are needed rather than more points. With many rows, searches on a part of them tell
+which start is better, if any, and the search on all rows continues from the end of the best.
 """
 
 import numpy as np
@@ -22,9 +22,9 @@ from sparsegpc._core.learning.more_points import (
 from sparsegpc._core.models.neighbour_correlation import neighbour_correlation
 from sparsegpc._core.models.similar_deviations import similar_group
 
-# Deviations are similar in a few columns from this correlation on.
+# Least correlation within a group of columns from which another search begins.
 LEAST_GROUP_CORRELATION = 0.08
-# Of `FEWEST_ROWS` rows or more, so many tell which start to go on from.
+# With `FEWEST_ROWS` rows or more, this many tell from which start to continue.
 PART_ROWS = 2000
 
 
@@ -49,8 +49,8 @@ def misses_fast_function(model, result):
 def missed_group(model, result, columns):
     """Return the `SimilarGroup` of a few columns of which f misses a function, or None.
 
-    It is None, too, if there are too few points, or if a single one of several columns is the most
-    similar, since that asks for its main effect.
+    It is None, too, if there are too few points, or if the group is a single one of several
+    columns, which needs a main effect instead.
     """
     cost_per_row = result.best.posterior.residual_cost / model.total_weight
     if result.stopped or cost_per_row > LEAST_COST_PER_ROW:

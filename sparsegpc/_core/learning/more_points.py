@@ -1,4 +1,4 @@
-"""Go on with more inducing points, or better ones, where the first ones are too few."""
+"""Continue a fit with more inducing points, or better ones, where the first are too few."""
 
 from math import isqrt
 

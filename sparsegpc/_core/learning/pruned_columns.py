@@ -4,7 +4,7 @@ There the gradient with respect to the length scale vanishes. A column whose eff
 be pruned while other length scales are still poor, and no step would bring it back. So shorter
 length scales are tried, one column at a time, on a part of the rows. If very many columns are
 pruned, only those are tried for which the bound rises fastest with the inverse square of the length
-scale. Such trials also give a start to searches that might miss that only few columns matter.
+scale. Such trials also provide a start for a search that might miss that few columns matter.
 """
 
 import numpy as np

@@ -7,7 +7,7 @@ import numpy as np
 from sparsegpc._core.numerics.floats import TINY
 from sparsegpc._core.rows.sources import spaced_rows, take_rows
 
-# Number of rows for which neighbours are found, a block at a time, and of candidates for these.
+# Number of rows whose neighbours are found, of those in a block, and of candidates for neighbours.
 CHOSEN_ROWS, BLOCK_ROWS, MOST_CANDIDATES = 2000, 100, 50_000
 # A correlation is significant from this many standard errors on.
 LEAST_ERRORS = 4.0

@@ -1,8 +1,8 @@
-"""In which columns rows that are near each other deviate from the mean alike.
+"""The few columns in which deviations from the mean are correlated at rows near each other.
 
 A function of one, two or three of many columns may leave no other trace: rows that are near in all
 columns are far apart for it. Its deviations are correlated within the cells of a grid over its own
-columns. The bounds of the cells are quantiles, so the scales of the columns do not matter.
+columns. The edges of the cells are quantiles, so the scales of the columns do not matter.
 """
 
 from itertools import combinations, product
@@ -19,16 +19,16 @@ from sparsegpc._core.rows.sources import spaced_rows, take_rows
 MOST_ROWS, ROWS_PER_CELL = 5000, 4
 # The largest groups of columns, and the largest number of groups of one size.
 LARGEST_GROUP, MOST_GROUPS = 3, 5000
-# Where one of two columns has as many bins as possible, the other has so many.
+# Where one of two columns has as many bins as possible, the other has this many.
 FEW_BINS = 3
-# A correlation is significant from this many standard errors on. Of noise, the largest among all
-# groups of 20 columns reaches so many about once in seven times. A larger group must have so many
-# times as much as a smaller one.
+# A correlation is significant from this many standard errors on. With noise alone in 20 columns,
+# the largest of all groups reaches that about once in seven data sets. A larger group needs this
+# many times as many standard errors as a smaller one.
 LEAST_ERRORS, LARGER = 4.2, 1.2
 
 
 class SimilarGroup(NamedTuple):
-    """Indices of columns, and the distance in each within which rows deviate from the mean alike.
+    """Indices of columns, and the distance in each within which deviations are correlated.
 
     ``correlation`` is that of the deviations of two rows in the same cell of the grid.
     """
@@ -39,9 +39,9 @@ class SimilarGroup(NamedTuple):
 
 
 def similar_distances(model, evaluation):
-    """Return within which distance in a column, by itself, rows deviate from the mean alike, (D,).
+    """Return the distance in each column by itself within which deviations are correlated, (D,).
 
-    It is infinite where there is no such distance. Cost O(n D log n) for n rows, at most
+    It is infinite where there is no correlation. Cost O(n D log n) for n rows, at most
     `MOST_ROWS`.
     """
     grids = _grids(model, evaluation)

@@ -20,8 +20,8 @@ from sparsegpc._estimators.learning.problem import Problem
 from sparsegpc._estimators.learning.search import Found, search
 from sparsegpc._estimators.messages.progress import print_line
 
-# FEW_ROWS decide or, if there are MANY_ROWS, a SHARE of them, but at most MOST_ROWS. With
-# ``n_inducing="auto"`` they have MOST_POINTS.
+# FEW_ROWS decide; from MANY_ROWS on it is a SHARE of them, but at most MOST_ROWS. With
+# ``n_inducing="auto"`` these fits have at most MOST_POINTS.
 FEW_ROWS, MANY_ROWS, SHARE, MOST_ROWS, MOST_POINTS = 2000, 100_000, 0.2, 100_000, 200
 # Where an addition helps, so many iterations show it by a gain of so many nats.
 FIRST_ITERATIONS, FIRST_GAIN = 12, 1.0
@@ -30,9 +30,9 @@ FIRST_ITERATIONS, FIRST_GAIN = 12, 1.0
 class Decision(NamedTuple):
     """A `KernelChoice` without "auto", and what was learned with this choice.
 
-    ``starts``, ``first`` and ``begun`` are the start values, the first points and the climb on a
-    part of the rows from which `search` goes on. ``found`` is what `search` returned, if that was
-    for all rows and nothing remains to be learned. Each is None if there is no such thing.
+    ``starts``, ``first`` and ``begun`` are the arguments of a `search` that goes on from there.
+    ``found`` is what a search returned, if that was for all rows and nothing remains to be learned,
+    else None.
     """
 
     choice: KernelChoice
@@ -45,8 +45,8 @@ class Decision(NamedTuple):
         """Return what is `Found` for the `Problem` of this choice, if need be by a search."""
         if self.found is not None:
             return self.found
-        _, starts, first, begun, _ = self
-        return search(estimator, problem, rng, starts=starts, first=first, begun=begun)
+        options = {"starts": self.starts, "first": self.first, "begun": self.begun}
+        return search(estimator, problem, rng, **options)
 
 
 class Candidate(NamedTuple):

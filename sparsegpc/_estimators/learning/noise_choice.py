@@ -5,8 +5,9 @@ than log N nats. That is the penalty of the Bayesian information criterion for t
 log noise variance: its variance, and the length scale that all columns share. The prior accounts
 for the differences between the columns.
 
-Where many targets are equal, such as the zeros among claims, noise that vanishes has no limit of
-its density there. It says nothing about the others, so it is not taken.
+Where many targets are equal, such as the zeros among insurance claims, the density grows without
+limit as the noise there vanishes. That says nothing about the other targets, so such noise is not
+taken.
 """
 
 from typing import NamedTuple
@@ -124,10 +125,10 @@ def _vanishing_share(y, weight, precision):
 
 
 def _start_by_column(problem, plan, theta, points):
-    """Return a list of the start at which the noise depends on the columns that tell most of it.
+    """Return a list of the start at which the noise depends on the columns that explain most of it.
 
-    It is empty if there is no choice of columns, or if none of them tells anything by itself. With
-    many columns and equal length scales, all distances between rows are about the same, and a
+    It is empty if there is no choice of columns, or if none of them explains anything by itself.
+    With many columns and equal length scales, all distances between rows are about the same, and a
     search may miss that few columns matter.
 
     Parameters
