@@ -11,9 +11,8 @@ import numpy as np
 from numpy.linalg import LinAlgError
 
 from sparsegpc._core.learning.fit import finished
-from sparsegpc._core.learning.fit_from import Climb, Start, climb_further, fit_from
+from sparsegpc._core.learning.fit_from import Climb, climb_further, fit_from
 from sparsegpc._core.learning.growing_subsets import FEWEST_ROWS
-from sparsegpc._core.learning.hyperparameters import typical_hessian
 from sparsegpc._core.learning.more_points import (
     LEAST_CORRELATION,
     LEAST_COST_PER_ROW,
@@ -79,7 +78,7 @@ def fit_faster(model, result, starts, selector, limits, report=None):
     if len(model.weight) >= FEWEST_ROWS:
         starts = _found_in_part(model, result, starts, selector, limits)
     else:
-        starts = [Start(theta, None, typical_hessian(model, len(theta))) for theta in starts]
+        starts = [Climb(theta).continued_on(model) for theta in starts]
     for start in starts:
         try:
             reached = best.best.objective

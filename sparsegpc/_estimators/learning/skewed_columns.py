@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from sparsegpc._core.learning.fit_from import Start
-from sparsegpc._core.learning.hyperparameters import typical_hessian
+from sparsegpc._core.learning.fit_from import Climb
 from sparsegpc._estimators.kernels.initialization import typical_log_lengths
 from sparsegpc._estimators.learning.comparison import (
     FIRST_GAIN,
@@ -48,5 +47,4 @@ def _starts(other, best):
     moved -= typical_log_lengths(part.parameters, part.spread)
     values = [best.result.best.theta + moved, parameters.rescaled]
     values = [np.clip(theta, *parameters.bounds.T) for theta in values]
-    model = other.part.model
-    return [(Start(theta, None, typical_hessian(model, len(theta))), None) for theta in values]
+    return [(Climb(theta).continued_on(other.part.model), None) for theta in values]
