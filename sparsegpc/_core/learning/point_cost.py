@@ -46,7 +46,8 @@ def keep_worthwhile_points(model, result, cost, progress):
         removed = removal_order(gains, cost)
         smaller = None
         while removed and not progress.stopped:
-            smaller = _without(model, best, removed, progress)
+            kept = np.delete(np.arange(len(best.points.Z)), removed)
+            smaller = _at(model, best, kept, progress)
             if best.elbo - smaller.elbo < cost * len(removed):
                 break
             removed, smaller = removed[: len(removed) // 2], None
@@ -71,10 +72,6 @@ def keep_worthwhile_points(model, result, cost, progress):
 def at_points_of(model, evaluation, points):
     """Return the `Evaluation` at other `InducingPoints`, with the same hyperparameters."""
     return solve_final(model, evaluation.theta, points, evaluation.states, wrt_theta=False)
-
-
-def _without(model, best, removed, progress):
-    return _at(model, best, np.delete(np.arange(len(best.points.Z)), removed), progress)
 
 
 def _by_worth(model, best, progress):

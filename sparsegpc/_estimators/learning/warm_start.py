@@ -35,8 +35,21 @@ def last_choice(estimator, choice):
 
 def check_same_model(estimator, problem):
     """Raise ValueError if the last fit had another kernel structure or other parameters."""
-    _check_same_kernel(estimator, problem)
-    _check_same_parameters(estimator, problem)
+    before = estimator.kernel_
+    if kernel_structure(problem.kernel) != kernel_structure(before):
+        raise ValueError(
+            f"warm_start=True needs the kernel structure of the last fit: it had "
+            f"{before} with {_free(before)} free, kernel is {problem.kernel} with "
+            f"{_free(problem.kernel)} free; set warm_start=False to start afresh"
+        )
+    n_kernel = problem.model.kernel.n_params
+    before, now = len(estimator._theta) - n_kernel, len(problem.parameters.theta) - n_kernel
+    if before != now:
+        raise ValueError(
+            "warm_start=True needs the parameters of the likelihood and the noise of the last fit: "
+            f"it had {before} parameters beside those of the kernel, this one has {now}; set "
+            "warm_start=False to start afresh"
+        )
 
 
 def last_points(estimator, selector, rows):
@@ -55,29 +68,6 @@ def _check_same_columns(estimator):
         raise ValueError(
             f"warm_start=True needs the columns of the last fit: it had {n_columns}, X has "
             f"{estimator.n_features_in_}; set warm_start=False to start afresh"
-        )
-
-
-def _check_same_kernel(estimator, problem):
-    """Raise ValueError if the last fit had another kernel structure."""
-    before = estimator.kernel_
-    if kernel_structure(problem.kernel) != kernel_structure(before):
-        raise ValueError(
-            f"warm_start=True needs the kernel structure of the last fit: it had "
-            f"{before} with {_free(before)} free, kernel is {problem.kernel} with "
-            f"{_free(problem.kernel)} free; set warm_start=False to start afresh"
-        )
-
-
-def _check_same_parameters(estimator, problem):
-    """Raise ValueError if the last fit had other parameters of the likelihood or the noise."""
-    n_kernel = problem.model.kernel.n_params
-    before, now = len(estimator._theta) - n_kernel, len(problem.parameters.theta) - n_kernel
-    if before != now:
-        raise ValueError(
-            "warm_start=True needs the parameters of the likelihood and the noise of the last fit: "
-            f"it had {before} parameters beside those of the kernel, this one has {now}; set "
-            "warm_start=False to start afresh"
         )
 
 
