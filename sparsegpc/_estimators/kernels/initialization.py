@@ -17,7 +17,7 @@ SHORTER = (0.3, 0.5, 1.0, 3.0)
 LONG, ALONE = 4.0, (0.3, 1.0)
 
 
-def start_values(adapted, spread):
+def start_values(parameters, spread):
     """Return start values of theta: the kernel's own, then some with data-based length scales.
 
     The bound is flat where variances or length scales are far off, so the other starts have the
@@ -28,18 +28,18 @@ def start_values(adapted, spread):
     scales with little noise: fast variation beside a trend is small, and from a start with much
     noise the search would take it for noise.
     """
-    starts = [np.clip(adapted.theta, *adapted.bounds.T)]
-    if len(adapted.theta) == 0:
+    starts = [np.clip(parameters.theta, *parameters.bounds.T)]
+    if len(parameters.theta) == 0:
         return starts
-    lengths, _ = _typical_lengths(adapted, spread)
+    lengths, _ = _typical_lengths(parameters, spread)
     n_varying = max(1, int(spread.varies.sum()))
     shortest = min(CLOSEST ** (1.0 / n_varying), (2.0 * n_varying) ** -0.5)
     n_factors = 1 + int(-np.log(shortest) / np.log(3))
     factors = np.geomspace(1.0, shortest, 1 + n_factors) if lengths else [1.0]
-    candidates = [_with_lengths(adapted, spread, factor) for factor in factors]
+    candidates = [_with_lengths(parameters, spread, factor) for factor in factors]
     if lengths:
-        candidates.append(candidates[-1] + adapted.to_little_noise)
-    return starts + _unlike(starts, candidates, adapted.bounds)
+        candidates.append(candidates[-1] + parameters.to_little_noise)
+    return starts + _unlike(starts, candidates, parameters.bounds)
 
 
 def _unlike(given, candidates, bounds):
@@ -52,7 +52,7 @@ def _unlike(given, candidates, bounds):
     return found
 
 
-def faster_starts(adapted, spread, theta):
+def faster_starts(parameters, spread, theta):
     """Return up to four starts for functions that vary faster than with the learned `theta`.
 
     The first is `theta` with its length scales limited to the shortest ones of `start_values`; the
@@ -60,10 +60,10 @@ def faster_starts(adapted, spread, theta):
     distance of the nearest rows, as if rows filled their range evenly. Starts near `theta` or near
     an earlier start are left out.
     """
-    shortest = start_values(adapted, spread)[-1]
-    lengths, typical = _typical_lengths(adapted, spread)
+    shortest = start_values(parameters, spread)[-1]
+    lengths, typical = _typical_lengths(parameters, spread)
     n_varying = max(1, int(spread.varies.sum()))
-    n_columns = [n_varying if adapted.effects[k] is None else 1 for k in lengths]
+    n_columns = [n_varying if parameters.effects[k] is None else 1 for k in lengths]
     nearest = np.log(typical) + np.log(min(1.0, NEAREST / spread.n_rows)) / np.array(n_columns)
     found = []
     for limit in (shortest[lengths], np.minimum(shortest[lengths], nearest)):
@@ -71,10 +71,10 @@ def faster_starts(adapted, spread, theta):
             start = other.copy()
             start[lengths] = np.minimum(other[lengths], limit)
             found.append(start)
-    return _unlike([theta], found, adapted.bounds)
+    return _unlike([theta], found, parameters.bounds)
 
 
-def group_starts(adapted, spread, theta, group):
+def group_starts(parameters, spread, theta, group):
     """Return up to two starts for a function of a `SimilarGroup`, none without its length scales.
 
     The length scales of its columns are their distances. In the first start the other columns
@@ -82,81 +82,81 @@ def group_starts(adapted, spread, theta, group):
     """
     own = {
         column: k
-        for k, column in enumerate(adapted.columns)
-        if isinstance(column, int) and adapted.effects[k] is None
+        for k, column in enumerate(parameters.columns)
+        if isinstance(column, int) and parameters.effects[k] is None
     }
     if not own.keys() >= set(group.columns):
         return []
-    alone, added = _with_lengths(adapted, spread, LONG), theta.copy()
+    alone, added = _with_lengths(parameters, spread, LONG), theta.copy()
     for column, distance in zip(group.columns, group.distances, strict=True):
         k = own[column]
         alone[k], added[k] = np.log(distance), min(added[k], np.log(distance))
-    return _unlike([theta], [alone, added], adapted.bounds)
+    return _unlike([theta], [alone, added], parameters.bounds)
 
 
-def weak_prior(adapted, spread):
+def weak_prior(parameters, spread):
     """Return a `NormalPrior` of theta, for learning from a part of the rows.
 
     Length scales are expected near the typical distance of two rows, and other parameters near
     their start values.
     """
-    mean = np.clip(_with_lengths(adapted, spread), *adapted.bounds.T)
+    mean = np.clip(_with_lengths(parameters, spread), *parameters.bounds.T)
     return NormalPrior(mean, PRIOR_DEVIATION)
 
 
-def shorter_lengths(adapted, spread):
+def shorter_lengths(parameters, spread):
     """Return a dict from the index in theta of a column's length scale to shorter values to try.
 
     They are the logarithms of `SHORTER` times the column's standard deviation, clipped to the
     bounds. Constant columns are left out.
     """
-    return _lengths_of_columns(adapted, spread, SHORTER)
+    return _lengths_of_columns(parameters, spread, SHORTER)
 
 
-def single_columns(adapted, spread):
+def single_columns(parameters, spread):
     """Return a theta at which no column matters much, and a dict like that of `shorter_lengths`.
 
     The values to try are those at which the column matters by itself.
     """
-    theta = np.clip(_with_lengths(adapted, spread, LONG), *adapted.bounds.T)
-    return theta, _lengths_of_columns(adapted, spread, ALONE)
+    theta = np.clip(_with_lengths(parameters, spread, LONG), *parameters.bounds.T)
+    return theta, _lengths_of_columns(parameters, spread, ALONE)
 
 
-def _lengths_of_columns(adapted, spread, multiples):
+def _lengths_of_columns(parameters, spread, multiples):
     found = {}
-    for k, column in enumerate(adapted.columns):
-        if isinstance(column, int) and spread.varies[column] and not adapted.effects[k]:
+    for k, column in enumerate(parameters.columns):
+        if isinstance(column, int) and spread.varies[column] and not parameters.effects[k]:
             values = np.log(np.multiply(multiples, spread.columns[column]))
-            found[k] = np.clip(values, *adapted.bounds[k])
+            found[k] = np.clip(values, *parameters.bounds[k])
     return found
 
 
-def typical_log_lengths(adapted, spread):
+def typical_log_lengths(parameters, spread):
     """Return the logarithm of the typical distance for each length scale in theta, else 0, (P,)."""
-    found = np.zeros(len(adapted.theta))
-    lengths, typical = _typical_lengths(adapted, spread)
+    found = np.zeros(len(parameters.theta))
+    lengths, typical = _typical_lengths(parameters, spread)
     found[lengths] = np.log(typical)
     return found
 
 
-def _with_lengths(adapted, spread, factor=1.0):
+def _with_lengths(parameters, spread, factor=1.0):
     """Return `AdaptedKernel.rescaled` with length scales `factor` times the typical ones."""
-    theta, (lengths, typical) = adapted.rescaled.copy(), _typical_lengths(adapted, spread)
+    theta, (lengths, typical) = parameters.rescaled.copy(), _typical_lengths(parameters, spread)
     theta[lengths] = np.log(factor * typical)
     return theta
 
 
-def _typical_lengths(adapted, spread):
+def _typical_lengths(parameters, spread):
     """Return the indices of length scales in theta, and a typical value of each.
 
     It is a typical distance of two rows in the columns that share the length scale, and for the
     main effect of a column its standard deviation.
     """
-    lengths = [k for k, column in enumerate(adapted.columns) if column is not None]
-    columns = [adapted.columns[k] for k in lengths]
+    lengths = [k for k, column in enumerate(parameters.columns) if column is not None]
+    columns = [parameters.columns[k] for k in lengths]
     joint = joint_scale(spread)
     typical = [_typical_length(column, spread, joint) for column in columns]
-    alone = [adapted.effects[k] is not None for k in lengths]
+    alone = [parameters.effects[k] is not None for k in lengths]
     return lengths, np.array(typical) / np.where(alone, joint, 1.0)
 
 
