@@ -370,8 +370,8 @@ class BaseSparseGP(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
 
         `decision` is the `Decision` about the kernel, with what has been learned already.
         """
-        result, growth = decision.go_on(self, problem, rng)
-        result = find_faster_function(self, problem, result, rng)
+        found = decision.go_on(self, problem, rng)
+        result, growth = find_faster_function(self, problem, found, rng)
         result = improve_points(self, problem, result, rng)
         result = pay_for_points(self, problem, result)
         self.growth_ = None if growth is None else growth.history

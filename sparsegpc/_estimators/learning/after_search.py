@@ -1,6 +1,7 @@
 """Steps after the search: a faster function, more or better points, and what points cost."""
 
 import numpy as np
+from numpy.linalg import LinAlgError
 
 from sparsegpc._core.learning.faster_functions import (
     fit_faster,
@@ -20,25 +21,37 @@ from sparsegpc._estimators.learning.fit_options import (
     reporter,
 )
 from sparsegpc._estimators.learning.inducing_points import AUTO, make_selector
+from sparsegpc._estimators.learning.search import Found, search
 from sparsegpc._estimators.messages.progress import print_line
 
 
-def find_faster_function(estimator, problem, result, rng):
-    """Return the `FitResult` from short length scales if a fast function was taken for noise."""
-    may_learn = learns(estimator, problem.parameters)
-    if not may_learn or estimator.n_inducing == "auto" or result.has_moved:
-        return result
+def find_faster_function(estimator, problem, found, rng):
+    """Return what is `Found` from short length scales if a fast function was taken for noise."""
+    result = found.result
+    if not learns(estimator, problem.parameters) or result.has_moved:
+        return found
     starts = _faster_starts(problem, result)
     if not starts:
-        return result
-    return fit_faster(
-        problem.model,
-        result,
-        starts,
-        point_selector(estimator, problem, rng),
-        limits_of(estimator, problem),
-        reporter(estimator, problem),
-    )
+        return found
+    if estimator.n_inducing == "auto":
+        return _found_anew(estimator, problem, found, rng, starts)
+    selector = point_selector(estimator, problem, rng)
+    options = limits_of(estimator, problem), reporter(estimator, problem)
+    return Found(fit_faster(problem.model, result, starts, selector, *options))
+
+
+def _found_anew(estimator, problem, found, rng, starts):
+    """Return the better of what is `Found` and a search from other starts.
+
+    Other hyperparameters need another number of points.
+    """
+    try:
+        other = search(estimator, problem, rng, starts=starts)
+    except LinAlgError:
+        # What was found is usable.
+        return found.evaluated_last(problem)
+    is_better = other.result.best.objective > found.result.best.objective
+    return other if is_better else found.evaluated_last(problem)
 
 
 def _faster_starts(problem, result):

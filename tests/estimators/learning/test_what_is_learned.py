@@ -14,6 +14,7 @@ from sparsegpc import (
     SparseGPRegressor,
     StochasticSparseGPRegressor,
 )
+from sparsegpc._estimators.learning import after_search
 from tests.estimators.simple_kernel import SIMPLE
 
 
@@ -93,6 +94,23 @@ def test_a_fast_function_of_a_few_of_many_columns_is_found(f, labels, rng):
         y = f + rng.randn(700)
         found = SparseGPRegressor().fit(X[fitted_rows], y[fitted_rows]).predict(X[500:])
     assert np.corrcoef(found, f[500:])[0, 1] > 0.7
+
+
+def test_the_number_of_points_grows_for_a_fast_function_of_two_columns(rng, monkeypatch):
+    X = rng.randn(500, 15)
+    y = np.sin(3.0 * (X[:, 0] + X[:, 1])) + 0.3 * rng.randn(500)
+    model = SparseGPRegressor(n_inducing="auto", main_effects=False).fit(X, y)
+    bound, sizes = model.lower_bound_, [step["n_inducing"] for step in model.growth_]
+    assert sizes[-1] >= len(model.inducing_points_) >= 100
+    assert model.score(X, y) > 0.7
+
+    def failing(*args, **options):
+        raise np.linalg.LinAlgError
+
+    monkeypatch.setattr(after_search, "search", failing)
+    with pytest.warns(match="constant"):
+        model.fit(X, y)
+    assert model.lower_bound_ < bound - 100.0
 
 
 def test_one_relevant_column_among_many_is_found_with_few_rows(rng):
