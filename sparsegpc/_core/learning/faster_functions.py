@@ -45,19 +45,19 @@ def misses_fast_function(model, result):
     return missed_correlation(model, result) > LEAST_CORRELATION
 
 
-def missed_group(model, result, columns):
+def missed_group(model, result, columns, may_be_single):
     """Return the `SimilarGroup` of a few columns of which f misses a function, or None.
 
     It is None, too, if there are too few points, or if the group is a single one of several
-    columns, which needs a main effect instead.
+    columns and not `may_be_single`.
     """
     cost_per_row = result.best.posterior.residual_cost / model.total_weight
-    if result.stopped or cost_per_row > LEAST_COST_PER_ROW:
+    if not columns or result.stopped or cost_per_row > LEAST_COST_PER_ROW:
         return None
     group = similar_group(model, result.best, columns)
     if group is None or group.correlation < LEAST_GROUP_CORRELATION:
         return None
-    return None if len(group.columns) == 1 < len(columns) else group
+    return group if may_be_single or not len(group.columns) == 1 < len(columns) else None
 
 
 def fit_faster(model, result, starts, selector, limits, report=None):

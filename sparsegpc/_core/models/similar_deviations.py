@@ -45,8 +45,8 @@ def similar_distances(model, evaluation):
     `MOST_ROWS`.
     """
     grids = _grids(model, evaluation)
-    found = np.full(grids.n_columns, np.inf)
-    for k in range(grids.n_columns):
+    found = np.full(len(grids.varies), np.inf)
+    for k in np.flatnonzero(grids.varies):
         for n_bins in grids.shapes(1):
             correlation, n_errors = grids.correlation([k], n_bins)
             if n_errors > LEAST_ERRORS:
@@ -70,6 +70,7 @@ def similar_group(model, evaluation, columns):
     Cost O(n) for each group and n rows, at most `MOST_ROWS`.
     """
     grids = _grids(model, evaluation)
+    columns = [k for k in columns if grids.varies[k]]
     most_errors, best = LEAST_ERRORS, None
     for size in range(1, LARGEST_GROUP + 1):
         if comb(len(columns), size) > MOST_GROUPS:
@@ -82,8 +83,23 @@ def similar_group(model, evaluation, columns):
             most_errors *= LARGER
     if best is None:
         return None
-    group, n_bins, correlation = best
+    group, n_bins, correlation = _without_idle_columns(grids, *best)
     return SimilarGroup(group, grids.distances(group, n_bins, correlation), correlation)
+
+
+def _without_idle_columns(grids, group, n_bins, correlation):
+    """Return a grid without the columns that add nothing, and the correlation within its cells.
+
+    A column of few values makes hardly more cells, so a group may be as significant with it.
+    """
+    _, n_errors = grids.correlation(group, n_bins)
+    for k in reversed(range(len(group))):
+        rest = group[:k] + group[k + 1 :], n_bins[:k] + n_bins[k + 1 :]
+        if rest[0]:
+            other, other_errors = grids.correlation(*rest)
+            if other_errors > 0.99 * n_errors:
+                (group, n_bins), correlation, n_errors = rest, other, other_errors
+    return group, n_bins, correlation
 
 
 def _grids(model, evaluation):
@@ -101,12 +117,13 @@ class _Grids:
 
     def __init__(self, X, deviations):
         self._X, self._deviations = X, deviations
-        self.n_columns = X.shape[1]
+        self.varies = X.max(axis=0) > X.min(axis=0)
         self._bins = {}
-        covariance = deviations @ deviations.T
-        self._square = max(float(np.trace(covariance)), TINY)
+        self._squares = (deviations**2).sum(axis=0)
+        self._mean_square = max(float(self._squares.mean()), TINY)
         # Dependent functions say less than independent ones.
-        self._error_share = float(np.linalg.norm(covariance)) / self._square
+        covariance = deviations @ deviations.T
+        self._error_share = float(np.linalg.norm(covariance)) / max(np.trace(covariance), TINY)
 
     def shapes(self, size):
         """Return the finest grids over so many columns, as lists of numbers of bins."""
@@ -125,13 +142,17 @@ class _Grids:
         for k, n in zip(columns, n_bins, strict=True):
             cells = cells * n + self._bins_of(k, n)
         counts = np.bincount(cells)
-        # Each pair counts twice. Where there is none, the numerator is zero, too.
-        n_pairs = max(float((counts * (counts - 1)).sum()), 1.0)
+        # Each pair counts twice.
+        n_pairs = float((counts * (counts - 1)).sum())
         sums = [np.bincount(cells, each) for each in self._deviations]
-        mean_product = (float(np.square(sums).sum()) - self._square) / n_pairs
-        correlation = mean_product * len(self._X) / self._square
-        error = max(self._error_share, TINY) * np.sqrt(2.0 / n_pairs)
-        return correlation, correlation / error
+        products = float(np.square(sums).sum() - self._squares.sum())
+        # The variance of this sum without any correlation, whatever the size of the deviations.
+        squares = np.bincount(cells, self._squares)
+        variance = 2.0 * float((squares**2).sum() - (self._squares**2).sum())
+        if n_pairs == 0.0 or variance <= 0.0:
+            return 0.0, 0.0
+        n_errors = products / (max(self._error_share, TINY) * np.sqrt(variance))
+        return products / (n_pairs * self._mean_square), n_errors
 
     def distances(self, columns, n_bins, correlation):
         """Return the distances in the largest cells that keep half of a correlation.

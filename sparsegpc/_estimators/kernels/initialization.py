@@ -74,23 +74,29 @@ def faster_starts(parameters, spread, theta):
     return _unlike([theta], found, parameters.bounds)
 
 
-def group_starts(parameters, spread, theta, group):
-    """Return up to two starts for a function of a `SimilarGroup`, none without its length scales.
+def own_lengths(parameters, spread):
+    """Return a dict from each varying column to the indices in theta of its own length scales.
 
-    The length scales of its columns are their distances. In the first start the other columns
-    hardly matter; the second is otherwise the learned `theta`.
+    Those of main effects, and columns without a length scale of their own, are left out.
     """
-    own = {
-        column: k
-        for k, column in enumerate(parameters.columns)
-        if isinstance(column, int) and parameters.effects[k] is None
-    }
-    if not own.keys() >= set(group.columns):
-        return []
+    found = {}
+    for k, column in enumerate(parameters.columns):
+        if isinstance(column, int) and spread.varies[column] and not parameters.effects[k]:
+            found.setdefault(column, []).append(k)
+    return found
+
+
+def group_starts(parameters, spread, theta, group):
+    """Return up to two starts for a function of a `SimilarGroup`.
+
+    The length scales of its columns, which must be among `own_lengths`, are their distances. In the
+    first start the other columns hardly matter; the second is otherwise the learned `theta`.
+    """
+    own = own_lengths(parameters, spread)
     alone, added = _with_lengths(parameters, spread, LONG), theta.copy()
     for column, distance in zip(group.columns, group.distances, strict=True):
-        k = own[column]
-        alone[k], added[k] = np.log(distance), min(added[k], np.log(distance))
+        k, length = own[column], np.log(distance)
+        alone[k], added[k] = length, np.minimum(added[k], length)
     return _unlike([theta], [alone, added], parameters.bounds)
 
 
@@ -124,10 +130,9 @@ def single_columns(parameters, spread):
 
 def _lengths_of_columns(parameters, spread, multiples):
     found = {}
-    for k, column in enumerate(parameters.columns):
-        if isinstance(column, int) and spread.varies[column] and not parameters.effects[k]:
-            values = np.log(np.multiply(multiples, spread.columns[column]))
-            found[k] = np.clip(values, *parameters.bounds[k])
+    for column, places in own_lengths(parameters, spread).items():
+        values = np.log(np.multiply(multiples, spread.columns[column]))
+        found |= {k: np.clip(values, *parameters.bounds[k]) for k in places}
     return found
 
 

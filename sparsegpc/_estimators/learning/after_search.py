@@ -1,7 +1,7 @@
 """Steps after the search: a faster function, more or better points, and what points cost."""
 
-import numpy as np
 from numpy.linalg import LinAlgError
+from sklearn.gaussian_process.kernels import Kernel
 
 from sparsegpc._core.learning.faster_functions import (
     fit_faster,
@@ -10,7 +10,11 @@ from sparsegpc._core.learning.faster_functions import (
 )
 from sparsegpc._core.learning.more_points import are_too_few, fit_further, fit_moved
 from sparsegpc._core.learning.point_cost import keep_worthwhile_points
-from sparsegpc._estimators.kernels.initialization import faster_starts, group_starts
+from sparsegpc._estimators.kernels.initialization import (
+    faster_starts,
+    group_starts,
+    own_lengths,
+)
 from sparsegpc._estimators.learning.fit_options import (
     learns,
     limits_of,
@@ -21,6 +25,7 @@ from sparsegpc._estimators.learning.fit_options import (
     reporter,
 )
 from sparsegpc._estimators.learning.inducing_points import AUTO, make_selector
+from sparsegpc._estimators.learning.main_effects import MOST_EFFECTS
 from sparsegpc._estimators.learning.search import Found, search
 from sparsegpc._estimators.messages.progress import print_line
 
@@ -28,16 +33,20 @@ from sparsegpc._estimators.messages.progress import print_line
 def find_faster_function(estimator, problem, found, rng):
     """Return what is `Found` from short length scales if a fast function was taken for noise."""
     result = found.result
-    if not learns(estimator, problem.parameters) or result.has_moved:
+    is_settled = result.has_moved and not result.trivial
+    if not learns(estimator, problem.parameters) or is_settled:
         return found
-    starts = _faster_starts(problem, result)
+    starts = _faster_starts(estimator, problem, result)
     if not starts:
         return found
     if estimator.n_inducing == "auto":
         return _found_anew(estimator, problem, found, rng, starts)
     selector = point_selector(estimator, problem, rng)
-    options = limits_of(estimator, problem), reporter(estimator, problem)
-    return Found(fit_faster(problem.model, result, starts, selector, *options))
+    limits, report = limits_of(estimator, problem), reporter(estimator, problem)
+    faster = fit_faster(problem.model, result, starts, selector, limits, report)
+    if moves_points(estimator) and not (faster.trivial or faster.stopped):
+        faster = fit_moved(problem.model, faster, limits)
+    return Found(faster)
 
 
 def _found_anew(estimator, problem, found, rng, starts):
@@ -54,12 +63,16 @@ def _found_anew(estimator, problem, found, rng, starts):
     return other if is_better else found.evaluated_last(problem)
 
 
-def _faster_starts(problem, result):
+def _faster_starts(estimator, problem, result):
     """Return starts for the functions that deviations from a `FitResult` show, if any."""
     parameters, spread, theta = problem.parameters, problem.spread, result.best.theta
     if all(column is None for column in parameters.columns):
         return []
-    group = missed_group(problem.model, result, np.flatnonzero(spread.varies).tolist())
+    columns = list(own_lengths(parameters, spread))
+    # A function of a single column is rather a main effect, if these were tried.
+    is_named = not isinstance(estimator.kernel, Kernel)
+    has_effects = is_named and estimator.main_effects and spread.varies.sum() <= MOST_EFFECTS
+    group = missed_group(problem.model, result, columns, may_be_single=not has_effects)
     starts = [] if group is None else group_starts(parameters, spread, theta, group)
     if misses_fast_function(problem.model, result):
         starts += faster_starts(parameters, spread, theta)

@@ -4,6 +4,7 @@ from numpy.linalg import LinAlgError
 
 from sparsegpc._estimators.kernels.log_transform import find_log_transform
 from sparsegpc._estimators.kernels.named_kernels import KernelChoice
+from sparsegpc._estimators.learning.after_search import find_faster_function
 from sparsegpc._estimators.learning.comparison import Candidate, Decision, is_better, simplified
 from sparsegpc._estimators.learning.fit_options import learns
 from sparsegpc._estimators.learning.main_effects import MOST_EFFECTS, with_main_effects
@@ -67,8 +68,11 @@ def decide_kernel(estimator, problem_of, rng, sees_logarithms=True):
 
 def _learned(estimator, choice, problem, rng):
     """Return the learned `Candidate` of a choice and its problem."""
-    candidate = Candidate.of(choice, problem)
-    found = search(simplified(estimator), candidate.part, rng)
+    candidate, estimator = Candidate.of(choice, problem), simplified(estimator)
+    found = search(estimator, candidate.part, rng)
+    if found.result.trivial:
+        # Comparisons say nothing about a model that misses what there is to learn.
+        found = find_faster_function(estimator, candidate.part, found, rng)
     return candidate._replace(result=found.result)
 
 

@@ -19,6 +19,7 @@ from sklearn.gaussian_process.kernels import Kernel
 from sparsegpc._core.learning.growing_subsets import FEWEST_ROWS
 from sparsegpc._core.learning.inducing_points import with_noise_points
 from sparsegpc._core.learning.pruned_columns import MOST_COLUMNS, MOST_ROWS, shortened
+from sparsegpc._estimators.learning.after_search import find_faster_function
 from sparsegpc._estimators.learning.comparison import Decision
 from sparsegpc._estimators.learning.kernel_choice import decide_kernel
 from sparsegpc._estimators.learning.search import search
@@ -77,6 +78,7 @@ def decide_noise(estimator, plan_of, problem_of, data_of, rng):
         return NoiseDecision(constant if is_auto else plan, decision)
     problem = problem_of(choice, constant)
     found = decision.go_on(estimator, problem, rng)
+    found = find_faster_function(estimator, problem, found, rng)
     best = found.result.best
     theta, log_noise = np.split(best.theta, [problem.model.kernel.n_params])
     plan = plan.starting_at(log_noise)

@@ -78,14 +78,14 @@ def test_a_start_that_fails_does_not_end_the_fit(monkeypatch):
 def test_nothing_is_missed_after_a_stop_or_where_points_are_too_few(monkeypatch):
     model = waves()
     slow = slow_fit(model)
-    assert missed_group(model, slow, [0]).columns == [0]
+    assert missed_group(model, slow, [0], False).columns == [0]
     stopped = slow._replace(stopped=True, message=STOPPED)
     assert not misses_fast_function(model, stopped)
-    assert missed_group(model, stopped, [0]) is None
+    assert missed_group(model, stopped, [0], False) is None
     few = learn(waves(), [FAST], choose=PivotedSelector("argmax", 5))
     assert not misses_fast_function(model, few)
     monkeypatch.setattr(faster_functions, "LEAST_COST_PER_ROW", 1e-3)
-    assert missed_group(model, few, [0]) is None
+    assert missed_group(model, few, [0], False) is None
 
 
 def test_of_many_rows_a_part_tells_where_to_start(monkeypatch):
@@ -109,9 +109,11 @@ def test_a_group_is_missed_unless_one_of_its_columns_is_enough():
     rng = np.random.RandomState(0)
     X = rng.uniform(-5.0, 5.0, (400, 3))
     slow = np.array([[-6.0, 0.0], np.log([100.0, 1e3])])
-    for f, expected in ((np.sin(3.0 * X[:, 0]), None), (np.sin(X[:, 1] + X[:, 2]), [1, 2])):
+    for f, expected in ((np.sin(3.0 * X[:, 0]), [0]), (np.sin(X[:, 1] + X[:, 2]), [1, 2])):
         model = make_model(X, np.where(f > 0.0, 1.0, -1.0))
         choose = PivotedSelector("argmax", 20)
         result = learn(model, [slow.mean(axis=1)], bounds=slow, choose=choose)
-        group = missed_group(model, result, [0, 1, 2])
-        assert group is None if expected is None else group.columns == expected
+        assert missed_group(model, result, [0, 1, 2], True).columns == expected
+        group = missed_group(model, result, [0, 1, 2], False)
+        assert group is None if len(expected) == 1 else group.columns == expected
+        assert missed_group(model, result, [], True) is None

@@ -77,17 +77,21 @@ def test_the_correlation_is_that_of_all_pairs_of_rows_in_a_cell(n_outputs, rng):
     expected = np.mean(products) / (deviations**2).sum(axis=0).mean()
     assert correlation == pytest.approx(expected)
     if n_outputs == 1:
-        assert n_errors == pytest.approx(expected / np.sqrt(2.0 / len(pairs)))
+        square = np.sqrt(2.0 * sum((deviations[0, i] * deviations[0, j]) ** 2 for i, j in pairs))
+        assert n_errors == pytest.approx(np.sum(products) / square)
 
 
 @pytest.mark.parametrize("mixing", [np.eye(1), np.eye(3), np.array([[1.0, 0.0], [1.0, 0.1]])])
 def test_the_standard_error_is_that_of_independent_rows(mixing, rng):
-    found = []
-    for _ in range(400):
-        grids = similar_deviations._Grids(rng.randn(500, 2), mixing @ rng.randn(len(mixing), 500))
-        found.append(grids.correlation([0, 1], [11, 11])[1])
-    assert abs(np.mean(found)) < 0.2
-    assert 0.85 < np.std(found) < 1.15
+    for rate in (0.0, 1.0):
+        found = []
+        for _ in range(400):
+            X = rng.randn(500, 2)
+            deviations = np.exp(rate * X[:, 0]) * (mixing @ rng.randn(len(mixing), 500))
+            grids = similar_deviations._Grids(X, deviations)
+            found.append(grids.correlation([0, 1], [11, 11])[1])
+        assert abs(np.mean(found)) < 0.2
+        assert 0.85 < np.std(found) < 1.15
 
 
 def test_a_cycle_whose_size_depends_slowly_on_another_column_is_found():
@@ -95,3 +99,15 @@ def test_a_cycle_whose_size_depends_slowly_on_another_column_is_found():
     group = similar_group(model, result.best, [0, 1, 2])
     assert group.columns == [0, 1]
     assert group.distances[0] < 0.5 < 1.0 < group.distances[1]
+
+
+def test_columns_of_few_values_are_left_out_of_a_group(rng):
+    X = np.column_stack([rng.randn(2000, 2), rng.randint(2, size=(2000, 3)), np.ones(2000)])
+    deviations = np.sin(3.0 * X[:, :2].sum(axis=1)) + 0.3 * rng.randn(2000)
+    grids = similar_deviations._Grids(X, deviations[None])
+    assert grids.varies.tolist() == [True] * 5 + [False]
+    for group, n_bins in (([0, 1, 3], [10, 10, 3]), ([4, 0, 1], [2, 10, 10])):
+        correlation = grids.correlation(group, n_bins)[0]
+        found = similar_deviations._without_idle_columns(grids, group, n_bins, correlation)
+        assert found[:2] == ([0, 1], [10, 10])
+        assert found[2] == grids.correlation([0, 1], [10, 10])[0]

@@ -16,6 +16,7 @@ from sklearn.gaussian_process.kernels import (
 from sparsegpc._core.models.similar_deviations import SimilarGroup
 from sparsegpc._estimators.kernels.initialization import (
     group_starts,
+    own_lengths,
     single_columns,
     start_values,
 )
@@ -23,6 +24,7 @@ from sparsegpc._estimators.kernels.named_kernels import KernelChoice
 from sparsegpc._estimators.kernels.relevance import column_relevance
 from sparsegpc._estimators.kernels.sklearn_kernels import adapt_kernel
 from sparsegpc._estimators.kernels.spread import measure_spread
+from sparsegpc.kernels import Columns, MainEffects
 from tests.estimators.kernels.kernel_cases import (
     CASES,
     EVERY_CASE,
@@ -239,9 +241,18 @@ def test_the_columns_of_a_group_alone_or_beside_others_begin_at_their_distances(
     assert_allclose(added, [5.0, 0.1, 0.3, 40.0])
 
 
-@pytest.mark.parametrize("kernel", [RBF(1.0), DotProduct(1.0), RBF([1.0, 1.0], "fixed")])
-def test_a_group_has_no_starts_without_length_scales_of_its_columns(kernel, rng):
-    spread = measure_spread(rng.randn(20, 2), np.ones(20))
-    adapted = adapt_kernel(ConstantKernel(1.0) * kernel, 2)
+def test_a_column_may_have_several_length_scales_of_its_own(rng):
+    spread = measure_spread(np.column_stack([rng.randn(20, 2), np.ones(20)]), np.ones(20))
+    kernel = RBF(np.ones(3)) + Columns(RBF(1.0), [0]) + MainEffects()
+    adapted = adapt_kernel(kernel, 3)
+    assert own_lengths(adapted, spread) == {0: [0, 3], 1: [1]}
     group = SimilarGroup([0, 1], np.array([0.2, 0.3]), 0.5)
-    assert group_starts(adapted, spread, adapted.theta, group) == []
+    alone, added = np.exp(group_starts(adapted, spread, adapted.theta, group))
+    for start in (alone, added):
+        assert_allclose(start[[0, 1, 3]], [0.2, 0.3, 0.2])
+
+
+@pytest.mark.parametrize("kernel", [RBF(1.0), DotProduct(1.0), RBF([1.0, 1.0], "fixed")])
+def test_other_kernels_have_no_length_scales_of_single_columns(kernel, rng):
+    spread = measure_spread(rng.randn(20, 2), np.ones(20))
+    assert own_lengths(adapt_kernel(ConstantKernel(1.0) * kernel, 2), spread) == {}
