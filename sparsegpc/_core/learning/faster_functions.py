@@ -49,13 +49,13 @@ def missed_group(model, result, columns, may_be_single):
     """Return the `SimilarGroup` of a few columns of which f misses a function, or None.
 
     It is None, too, if there are too few points, or if the group is a single one of several
-    columns and not `may_be_single`.
+    columns and not `may_be_single`. Small deviations count less.
     """
     cost_per_row = result.best.posterior.residual_cost / model.total_weight
     if not columns or result.stopped or cost_per_row > LEAST_COST_PER_ROW:
         return None
     group = similar_group(model, result.best, columns)
-    if group is None or group.correlation < LEAST_GROUP_CORRELATION:
+    if group is None or group.correlation * min(group.size, 1.0) < LEAST_GROUP_CORRELATION:
         return None
     return group if may_be_single or not len(group.columns) == 1 < len(columns) else None
 

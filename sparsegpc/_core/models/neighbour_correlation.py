@@ -16,9 +16,7 @@ LEAST_ERRORS = 4.0
 class NeighbourCorrelation(NamedTuple):
     """The correlation of the deviations at neighbouring rows, and the number of pairs of rows.
 
-    ``size`` is the mean square of the deviations over the mean precision of their sites. It is
-    about one if the likelihood suits the data, and far below one where f leaves hardly any
-    deviation, as for separable classes.
+    ``size`` is that of the deviations, see `deviation_size`.
     """
 
     value: float
@@ -44,11 +42,20 @@ def neighbour_correlation(model, evaluation):
     neighbours = _nearest_rows(model, evaluation.theta, X, chosen)
     here = row_deviations(evaluation, X[chosen], candidates[chosen])
     there = row_deviations(evaluation, X[neighbours], candidates[neighbours])
-    precision = sum(s.sites.precision[candidates[chosen]].sum() for s in evaluation.solutions)
     # Where nothing deviates from the mean, there is no correlation.
-    square = max(float((here**2).sum()), TINY)
-    value = float((here * there).sum()) / square
-    return NeighbourCorrelation(value, len(chosen), square / max(float(precision), TINY))
+    value = float((here * there).sum()) / max(float((here**2).sum()), TINY)
+    size = deviation_size(evaluation, here, candidates[chosen])
+    return NeighbourCorrelation(value, len(chosen), size)
+
+
+def deviation_size(evaluation, deviations, places):
+    """Return the mean square of deviations (K, n) over the mean precision of their sites.
+
+    It is about one if the likelihood suits the data, and far below one where f leaves hardly any
+    deviation, as for separable classes.
+    """
+    precision = sum(s.sites.precision[places].sum() for s in evaluation.solutions)
+    return float((deviations**2).sum()) / max(float(precision), TINY)
 
 
 def row_deviations(evaluation, X, places):

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sparsegpc._core.models.neighbour_correlation import row_deviations
+from sparsegpc._core.models.neighbour_correlation import deviation_size, row_deviations
 from sparsegpc._core.numerics.floats import TINY
 from sparsegpc._core.rows.sources import spaced_rows, take_rows
 
@@ -30,12 +30,14 @@ LEAST_ERRORS, LARGER = 4.2, 1.2
 class SimilarGroup(NamedTuple):
     """Indices of columns, and the distance in each within which deviations are correlated.
 
-    ``correlation`` is that of the deviations of two rows in the same cell of the grid.
+    ``correlation`` is that of the deviations of two rows in the same cell of the grid, and ``size``
+    that of the deviations, see `deviation_size`.
     """
 
     columns: list
     distances: np.ndarray
     correlation: float
+    size: float
 
 
 def similar_distances(model, evaluation):
@@ -44,7 +46,7 @@ def similar_distances(model, evaluation):
     It is infinite where there is no correlation. Cost O(n D log n) for n rows, at most
     `MOST_ROWS`.
     """
-    grids = _grids(model, evaluation)
+    grids = _Grids(*_deviating_rows(model, evaluation)[:2])
     found = np.full(len(grids.varies), np.inf)
     for k in np.flatnonzero(grids.varies):
         for n_bins in grids.shapes(1):
@@ -69,7 +71,8 @@ def similar_group(model, evaluation, columns):
     -----
     Cost O(n) for each group and n rows, at most `MOST_ROWS`.
     """
-    grids = _grids(model, evaluation)
+    rows = _deviating_rows(model, evaluation)
+    grids = _Grids(*rows[:2])
     columns = [k for k in columns if grids.varies[k]]
     most_errors, best = LEAST_ERRORS, None
     for size in range(1, LARGEST_GROUP + 1):
@@ -84,7 +87,8 @@ def similar_group(model, evaluation, columns):
     if best is None:
         return None
     group, n_bins, correlation = _without_idle_columns(grids, *best)
-    return SimilarGroup(group, grids.distances(group, n_bins, correlation), correlation)
+    distances = grids.distances(group, n_bins, correlation)
+    return SimilarGroup(group, distances, correlation, deviation_size(evaluation, *rows[1:]))
 
 
 def _without_idle_columns(grids, group, n_bins, correlation):
@@ -102,11 +106,11 @@ def _without_idle_columns(grids, group, n_bins, correlation):
     return group, n_bins, correlation
 
 
-def _grids(model, evaluation):
-    """Return the `_Grids` of some of the rows."""
-    chosen = spaced_rows(model.weight, MOST_ROWS)
-    X = take_rows(model.X, chosen, memory=np.inf)
-    return _Grids(X, row_deviations(evaluation, X, chosen))
+def _deviating_rows(model, evaluation):
+    """Return some rows (n, D), the deviations (K, n) there, and the places of these rows (n,)."""
+    places = spaced_rows(model.weight, MOST_ROWS)
+    X = take_rows(model.X, places, memory=np.inf)
+    return X, row_deviations(evaluation, X, places), places
 
 
 class _Grids:
@@ -116,6 +120,8 @@ class _Grids:
     """
 
     def __init__(self, X, deviations):
+        # The scale does not matter, and squares must not overflow.
+        deviations = deviations / max(float(np.abs(deviations).max()), TINY)
         self._X, self._deviations = X, deviations
         self.varies = X.max(axis=0) > X.min(axis=0)
         self._bins = {}

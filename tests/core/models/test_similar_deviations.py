@@ -47,6 +47,8 @@ def test_the_columns_of_a_fast_function_are_found(columns):
     model, result = deviating(lambda X: np.sin(rate * X[:, columns].sum(axis=1)), n=1000)
     group = similar_group(model, result.best, [0, 1, 2])
     assert group.columns == columns
+    # The labels suit their likelihood.
+    assert 0.8 < group.size < 1.2
     # A sixth of the period, with all columns together.
     expected = 2.0 * np.pi / rate / 6.0 / np.sqrt(len(columns))
     assert_allclose(group.distances, expected, rtol=0.7)

@@ -233,7 +233,7 @@ def test_the_columns_of_a_group_alone_or_beside_others_begin_at_their_distances(
     adapted = adapt_kernel(ConstantKernel(2.0) * RBF(np.ones(3)), 3)
     spread = measure_spread(X, np.ones(50))
     theta = np.log([5.0, 0.1, 30.0, 40.0])
-    group = SimilarGroup([0, 1], np.array([0.2, 0.3]), 0.5)
+    group = SimilarGroup([0, 1], np.array([0.2, 0.3]), 0.5, 1.0)
     alone, added = np.exp(group_starts(adapted, spread, theta, group))
     assert_allclose(alone[:3], [2.0, 0.2, 0.3])
     assert alone[3] > 3.0 * spread.columns[2]
@@ -246,7 +246,7 @@ def test_a_column_may_have_several_length_scales_of_its_own(rng):
     kernel = RBF(np.ones(3)) + Columns(RBF(1.0), [0]) + MainEffects()
     adapted = adapt_kernel(kernel, 3)
     assert own_lengths(adapted, spread) == {0: [0, 3], 1: [1]}
-    group = SimilarGroup([0, 1], np.array([0.2, 0.3]), 0.5)
+    group = SimilarGroup([0, 1], np.array([0.2, 0.3]), 0.5, 1.0)
     alone, added = np.exp(group_starts(adapted, spread, adapted.theta, group))
     for start in (alone, added):
         assert_allclose(start[[0, 1, 3]], [0.2, 0.3, 0.2])
