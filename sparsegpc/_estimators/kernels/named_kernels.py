@@ -22,6 +22,8 @@ LENGTH_SCALE_RANGE = (1e-3, 1e4)
 # ROWS_PER_COLUMN times as many rows, or the bound decides; more than MOST_COLUMNS would take too
 # long.
 FEW_COLUMNS, MOST_COLUMNS, ROWS_PER_COLUMN = 100, 1000, 5
+# Main effects of more columns would take too long to learn.
+MOST_EFFECTS = 100
 # At the start, the variance of all main effects together is this fraction of that of the rest, and
 # their length scales are this fraction of the columns' deviations.
 EFFECTS_SHARE, EFFECT_LENGTH = 0.3, 0.25
@@ -80,6 +82,11 @@ class KernelChoice(NamedTuple):
         """Return whether length scales are common only because rows are few for so many columns."""
         is_open = self.is_named and self.length_scales == "auto"
         return is_open and spread.varies.sum() <= MOST_COLUMNS and not self._is_by_column(spread)
+
+    def may_have_effects(self, spread):
+        """Return whether a fit may add main effects to the kernel."""
+        is_open = self.is_named and bool(self.main_effects)
+        return is_open and 1 < spread.varies.sum() <= MOST_EFFECTS
 
     def _is_by_column(self, spread):
         if len(spread.columns) == 1 or self.length_scales == "common":

@@ -1,7 +1,6 @@
 """Steps after the search: a faster function, more or better points, and what points cost."""
 
 from numpy.linalg import LinAlgError
-from sklearn.gaussian_process.kernels import Kernel
 
 from sparsegpc._core.learning.faster_functions import (
     fit_faster,
@@ -15,6 +14,7 @@ from sparsegpc._estimators.kernels.initialization import (
     group_starts,
     own_lengths,
 )
+from sparsegpc._estimators.kernels.named_kernels import KernelChoice
 from sparsegpc._estimators.learning.fit_options import (
     learns,
     limits_of,
@@ -25,7 +25,6 @@ from sparsegpc._estimators.learning.fit_options import (
     reporter,
 )
 from sparsegpc._estimators.learning.inducing_points import AUTO, make_selector
-from sparsegpc._estimators.learning.main_effects import MOST_EFFECTS
 from sparsegpc._estimators.learning.search import Found, search
 from sparsegpc._estimators.messages.progress import print_line
 
@@ -56,11 +55,12 @@ def _found_anew(estimator, problem, found, rng, starts):
     """
     try:
         other = search(estimator, problem, rng, starts=starts)
+        if other.result.best.objective > found.result.best.objective:
+            return other
     except LinAlgError:
         # What was found is usable.
-        return found.evaluated_last(problem)
-    is_better = other.result.best.objective > found.result.best.objective
-    return other if is_better else found.evaluated_last(problem)
+        pass
+    return found.evaluated_last(problem)
 
 
 def _faster_starts(estimator, problem, result):
@@ -70,8 +70,7 @@ def _faster_starts(estimator, problem, result):
         return []
     columns = list(own_lengths(parameters, spread))
     # A function of a single column is rather a main effect, if these were tried.
-    is_named = not isinstance(estimator.kernel, Kernel)
-    has_effects = is_named and estimator.main_effects and spread.varies.sum() <= MOST_EFFECTS
+    has_effects = KernelChoice.of(estimator).may_have_effects(spread)
     group = missed_group(problem.model, result, columns, may_be_single=not has_effects)
     starts = [] if group is None else group_starts(parameters, spread, theta, group)
     if misses_fast_function(problem.model, result):

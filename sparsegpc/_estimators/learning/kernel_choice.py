@@ -7,7 +7,7 @@ from sparsegpc._estimators.kernels.named_kernels import KernelChoice
 from sparsegpc._estimators.learning.after_search import find_faster_function
 from sparsegpc._estimators.learning.comparison import Candidate, Decision, is_better, simplified
 from sparsegpc._estimators.learning.fit_options import learns
-from sparsegpc._estimators.learning.main_effects import MOST_EFFECTS, with_main_effects
+from sparsegpc._estimators.learning.main_effects import with_main_effects
 from sparsegpc._estimators.learning.search import search
 from sparsegpc._estimators.learning.skewed_columns import with_transform
 from sparsegpc._estimators.learning.warm_start import is_warm, last_choice
@@ -48,8 +48,7 @@ def decide_kernel(estimator, problem_of, rng, sees_logarithms=True):
         plain, transform = plain._replace(transform=transform), None
         problem = problem_of(plain)
     may_tie = choice.may_be_tied(problem.spread)
-    may_add = choice.is_named and choice.main_effects
-    may_add = may_add and 1 < problem.spread.varies.sum() <= MOST_EFFECTS
+    may_add = choice.may_have_effects(problem.spread)
     has_trials = may_tie or may_add or transform is not None
     if not has_trials or not learns(estimator, problem.parameters):
         return Decision(plain._replace(main_effects=demands_effects))

@@ -21,8 +21,6 @@ from sparsegpc._estimators.learning.comparison import (
 )
 from sparsegpc.kernels import MainEffects
 
-# Effects of more columns would take too long.
-MOST_EFFECTS = 100
 # The curvature of the bound in the hyperparameters of an effect, in nats per row, where effects are
 # added to a fit; and the share of the variance that the interaction has where it is weak.
 EFFECT_CURVATURE, WEAK_SHARE = 1e-3, 0.1

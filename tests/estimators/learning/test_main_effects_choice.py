@@ -16,8 +16,8 @@ from sparsegpc import (
     StochasticSparseGPClassifier,
     StochasticSparseGPRegressor,
 )
+from sparsegpc._estimators.kernels import named_kernels
 from sparsegpc._estimators.learning import comparison as module
-from sparsegpc._estimators.learning import kernel_choice
 from sparsegpc.kernels import MainEffects
 from tests.core.helpers import central_difference
 
@@ -361,12 +361,12 @@ def test_a_single_column_that_varies_has_no_effects(constant):
 
 
 def test_too_many_columns_have_no_effects(monkeypatch):
-    assert kernel_choice.MOST_EFFECTS == 100
+    assert named_kernels.MOST_EFFECTS == 100
     X, _, y = additive()
     X = np.column_stack([X, np.full(N, 3.0)])
-    monkeypatch.setattr(kernel_choice, "MOST_EFFECTS", 5)
+    monkeypatch.setattr(named_kernels, "MOST_EFFECTS", 5)
     assert has_effects(regressor().fit(X, y))
-    monkeypatch.setattr(kernel_choice, "MOST_EFFECTS", 4)
+    monkeypatch.setattr(named_kernels, "MOST_EFFECTS", 4)
     assert not has_effects(regressor().fit(X, y))
 
 
