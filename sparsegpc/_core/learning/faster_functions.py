@@ -17,6 +17,7 @@ from sparsegpc._core.learning.more_points import (
     LEAST_CORRELATION,
     LEAST_COST_PER_ROW,
     NEGLIGIBLE_COST_PER_ROW,
+    cost_per_row,
 )
 from sparsegpc._core.models.neighbour_correlation import neighbour_correlation
 from sparsegpc._core.models.similar_deviations import similar_group
@@ -33,8 +34,7 @@ def missed_correlation(model, result):
     It is zero if it is not significant, or if there are too few points, which has another remedy.
     Small deviations count less.
     """
-    cost_per_row = result.best.posterior.residual_cost / model.total_weight
-    if result.stopped or cost_per_row >= NEGLIGIBLE_COST_PER_ROW:
+    if result.stopped or cost_per_row(model, result) >= NEGLIGIBLE_COST_PER_ROW:
         return 0.0
     correlation = neighbour_correlation(model, result.best)
     return correlation.value * min(correlation.size, 1.0) if correlation.is_significant else 0.0
@@ -51,13 +51,13 @@ def missed_group(model, result, columns, may_be_single):
     It is None, too, if there are too few points, or if the group is a single one of several
     columns and not `may_be_single`. Small deviations count less.
     """
-    cost_per_row = result.best.posterior.residual_cost / model.total_weight
-    if not columns or result.stopped or cost_per_row > LEAST_COST_PER_ROW:
+    if not columns or result.stopped or cost_per_row(model, result) > LEAST_COST_PER_ROW:
         return None
     group = similar_group(model, result.best, columns)
     if group is None or group.correlation * min(group.size, 1.0) < LEAST_GROUP_CORRELATION:
         return None
-    return group if may_be_single or not len(group.columns) == 1 < len(columns) else None
+    is_one_of_several = len(group.columns) == 1 < len(columns)
+    return None if is_one_of_several and not may_be_single else group
 
 
 def fit_faster(model, result, starts, selector, limits, report=None):

@@ -33,16 +33,21 @@ def affordable_points(n_rows, n_functions=1):
     return max(FIRST_POINTS, isqrt(FULL_COST_ROWS * FIRST_POINTS**2 // (n_rows * n_functions)))
 
 
+def cost_per_row(model, result):
+    """Return what the variance that the points leave unexplained costs, in nats per row."""
+    return result.best.posterior.residual_cost / model.total_weight
+
+
 def are_too_few(model, result):
     """Return whether learning should go on with more points than those of a `FitResult`.
 
     Too few points may take a rough function for noise. Then the variance that they leave
     unexplained is small, but neighbouring rows deviate from the mean in the same direction.
     """
-    cost_per_row = result.best.posterior.residual_cost / model.total_weight
-    if result.stopped or cost_per_row < NEGLIGIBLE_COST_PER_ROW:
+    cost = cost_per_row(model, result)
+    if result.stopped or cost < NEGLIGIBLE_COST_PER_ROW:
         return False
-    if cost_per_row > LEAST_COST_PER_ROW:
+    if cost > LEAST_COST_PER_ROW:
         return True
     correlation = neighbour_correlation(model, result.best)
     return correlation.is_significant and correlation.value > LEAST_CORRELATION

@@ -1,8 +1,9 @@
 """The few columns in which deviations from the mean are correlated at rows near each other.
 
 A function of one, two or three of many columns may leave no other trace: rows that are near in all
-columns are far apart for it. Its deviations are correlated within the cells of a grid over its own
-columns. The edges of the cells are quantiles, so the scales of the columns do not matter.
+columns are far apart for it. In a single column its deviations are correlated at successive rows;
+in up to three, within the cells of a grid over these columns. The edges of the cells are quantiles,
+so the scales of the columns do not matter.
 """
 
 from itertools import combinations, product
@@ -52,9 +53,7 @@ def similar_distances(model, evaluation):
     apart for it. Rows with equal values are in random order, as otherwise they would be near in
     other columns, too. Cost O(n D log n) for at most `ORDERED_ROWS` rows.
     """
-    chosen = spaced_rows(model.weight, ORDERED_ROWS)
-    X = take_rows(model.X, chosen, memory=np.inf)
-    deviations = row_deviations(evaluation, X, chosen)
+    X, deviations, _ = _deviating_rows(model, evaluation, ORDERED_ROWS)
     square = max(float((deviations**2).sum()), TINY)
     found = np.full(X.shape[1], np.inf)
     shuffled = np.random.RandomState(0).permutation(len(X))
@@ -63,8 +62,8 @@ def similar_distances(model, evaluation):
         x, sorted_deviations = x[order], deviations[:, order]
         lag, first = 1, None
         while lag < len(x):
-            product = sorted_deviations[:, lag:] * sorted_deviations[:, :-lag]
-            correlation = float(product.sum()) / square
+            products = sorted_deviations[:, lag:] * sorted_deviations[:, :-lag]
+            correlation = float(products.sum()) / square
             first = correlation if first is None else first
             if first <= LEAST_ORDERED_ERRORS / np.sqrt(len(x)):
                 break
@@ -91,32 +90,33 @@ def similar_group(model, evaluation, columns):
     -----
     Cost O(n) for each group and n rows, at most `MOST_ROWS`.
     """
-    rows = _deviating_rows(model, evaluation)
-    grids = _Grids(*rows[:2])
+    X, deviations, places = _deviating_rows(model, evaluation, MOST_ROWS)
+    grids = _Grids(X, deviations)
     columns = [k for k in columns if grids.varies[k]]
     most_errors, best = LEAST_ERRORS, None
     for size in range(1, LARGEST_GROUP + 1):
         if comb(len(columns), size) > MOST_GROUPS:
             break
         for group, n_bins in product(combinations(columns, size), grids.shapes(size)):
-            correlation, n_errors = grids.correlation(group, n_bins)
+            _, n_errors = grids.correlation(group, n_bins)
             if n_errors > most_errors:
-                most_errors, best = n_errors, (list(group), n_bins, correlation)
+                most_errors, best = n_errors, (list(group), n_bins)
         if best is not None:
             most_errors *= LARGER
     if best is None:
         return None
     group, n_bins, correlation = _without_idle_columns(grids, *best)
     distances = grids.distances(group, n_bins, correlation)
-    return SimilarGroup(group, distances, correlation, deviation_size(evaluation, *rows[1:]))
+    size = deviation_size(evaluation, deviations, places)
+    return SimilarGroup(group, distances, correlation, size)
 
 
-def _without_idle_columns(grids, group, n_bins, correlation):
+def _without_idle_columns(grids, group, n_bins):
     """Return a grid without the columns that add nothing, and the correlation within its cells.
 
     A column of few values makes hardly more cells, so a group may be as significant with it.
     """
-    _, n_errors = grids.correlation(group, n_bins)
+    correlation, n_errors = grids.correlation(group, n_bins)
     for k in reversed(range(len(group))):
         rest = group[:k] + group[k + 1 :], n_bins[:k] + n_bins[k + 1 :]
         if rest[0]:
@@ -126,9 +126,9 @@ def _without_idle_columns(grids, group, n_bins, correlation):
     return group, n_bins, correlation
 
 
-def _deviating_rows(model, evaluation):
+def _deviating_rows(model, evaluation, most_rows):
     """Return some rows (n, D), the deviations (K, n) there, and the places of these rows (n,)."""
-    places = spaced_rows(model.weight, MOST_ROWS)
+    places = spaced_rows(model.weight, most_rows)
     X = take_rows(model.X, places, memory=np.inf)
     return X, row_deviations(evaluation, X, places), places
 
@@ -152,7 +152,7 @@ class _Grids:
         self._error_share = float(np.linalg.norm(covariance)) / max(np.trace(covariance), TINY)
 
     def shapes(self, size):
-        """Return the finest grids over so many columns, as lists of numbers of bins."""
+        """Return the finest grids over this many columns, as lists of numbers of bins."""
         most = max(2, len(self._X) // ROWS_PER_CELL)
         shapes = [[max(2, int(most ** (1.0 / size)))] * size]
         if size == 2 and most > FEW_BINS**3:
@@ -191,9 +191,9 @@ class _Grids:
             if self.correlation(columns, coarser)[0] < 0.5 * correlation:
                 break
             n_bins = coarser
-        X, share = self._X[:, columns], 0.5 / np.array(n_bins)
-        low = np.array([np.quantile(x, 0.5 - s) for x, s in zip(X.T, share, strict=True)])
-        high = np.array([np.quantile(x, 0.5 + s) for x, s in zip(X.T, share, strict=True)])
+        X = self._X[:, columns]
+        middle = [[0.5 - 0.5 / n, 0.5 + 0.5 / n] for n in n_bins]
+        low, high = np.transpose(list(map(np.quantile, X.T, middle)))
         return np.where(low < high, (high - low) / np.sqrt(6.0), X.std(axis=0))
 
     def _bins_of(self, k, n_bins):
