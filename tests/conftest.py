@@ -7,8 +7,8 @@ import os
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
 
-# A search for garbage looks at all thousands of tests, which takes half a second: there is none
-# while they are collected, and later ones leave them out.
+# A garbage collection visits the objects of all tests, which takes half a second. There is none
+# while tests are collected, and later ones leave these objects out.
 gc.disable()
 
 import numpy as np
@@ -28,7 +28,7 @@ settings.load_profile("sparsegpc")
 
 
 def pytest_collection_finish():
-    """Search for garbage from now on, and not among the tests."""
+    """Collect garbage from now on, but not among the tests."""
     gc.freeze()
     gc.enable()
 

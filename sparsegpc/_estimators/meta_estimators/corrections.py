@@ -164,7 +164,7 @@ class NearestRows:
 def _distinct(X, sites):
     """Return the distinct ones of rows (N, D), in memory, and the sites of each function at them.
 
-    Sites at equal rows are about the same f, so their precisions and shifts add up.
+    Sites at equal rows refer to the same value of f, so their precisions and shifts add up.
     """
     merged = unique_rows(X[:], np.ones(len(X)))
     return merged.X, [
