@@ -4,6 +4,7 @@ import numbers
 from functools import cache
 
 import numpy as np
+from sklearn.base import _fit_context
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
@@ -275,8 +276,9 @@ class BaseSparseGP(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
 
     # Learning: the methods that `fit` of a subclass calls.
 
-    def _fit_likelihood(self, likelihood, X, y, sample_weight=None, **row_arguments):
-        """Check the input of `fit`, and learn a model of numerical targets with a likelihood.
+    @_fit_context(prefer_skip_nested_validation=True)
+    def _fit_likelihood(self, likelihood, X, y, sample_weight=None, *row_arguments):
+        """Check parameters and input, and learn a model of numerical targets with a likelihood.
 
         Parameters
         ----------
@@ -288,7 +290,7 @@ class BaseSparseGP(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
         sample_weight : array-like of shape (n_samples,), float or None
             Each row's log-likelihood is multiplied by its weight: a weight of k has the effect of k
             copies of the row.
-        **row_arguments
+        *row_arguments
             Further arguments of `_checked_rows`.
 
         Returns
@@ -296,17 +298,16 @@ class BaseSparseGP(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
         self
         """
         with fit_task(self, X, y, sample_weight) as context:
-            self._validate_params()
             progress = evaluation_progress(self, context)
             self._likelihood = likelihood
-            rows = self._checked_rows(X, y, sample_weight, reset=True, **row_arguments)
+            rows = self._checked_rows(X, y, sample_weight, *row_arguments, reset=True)
             check_auto(self)
             with single_threaded_blas():
                 found_warnings = self._learn_rows(rows, progress)
             emit_warnings(weight_warnings(sample_weight) + found_warnings)
         return self
 
-    def _checked_rows(self, X, y, sample_weight, reset):
+    def _checked_rows(self, X, y, sample_weight, *, reset):
         """Validate a user's input, and return its `PresentRows`."""
         X, y = validated_targets(self, X, y, reset=reset)
         return present_rows(X, y, sample_weight)
@@ -611,10 +612,12 @@ class BaseSparseGP(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
         """Return an `AdaptedKernel` extended by the other learned parameters of a model."""
         return with_likelihood(parameters, model)
 
-    def _models_of(self, X, y, sample_weight, **row_arguments):
-        """Return a list with the `ModelOfRows` of the user's data, or with one for each class."""
-        rows = self._checked_rows(X, y, sample_weight, reset=False, **row_arguments)
-        return [self._model_of(rows)]
+    def _models_of(self, *data, **named_data):
+        """Return a list with the `ModelOfRows` of the user's data, or with one for each class.
+
+        The arguments are those of `_checked_rows`.
+        """
+        return [self._model_of(self._checked_rows(*data, **named_data, reset=False))]
 
     def _model_of(self, rows):
         """Return the `ModelOfRows` of `PresentRows`."""

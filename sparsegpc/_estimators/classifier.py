@@ -499,7 +499,7 @@ class SparseGPClassifier(ClassPredictions, HyperparameterDraws, BaseSparseGP):
         super()._store_observation(evaluation, model)
         self.likelihood_ = self._likelihood
 
-    def _checked_rows(self, X, y, sample_weight, reset):
+    def _checked_rows(self, X, y, sample_weight, *, reset):
         """Return the `PresentRows` of a fitted model's classes."""
         X, y = validated_labels(self, X, y, reset=reset)
         rows = present_rows(X, y, sample_weight)

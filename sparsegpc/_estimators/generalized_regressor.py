@@ -1,6 +1,5 @@
 """The regressor for counts, positive numbers and durations."""
 
-from sklearn.base import _fit_context
 from sklearn.utils._param_validation import StrOptions
 
 from sparsegpc._core.likelihoods.responses import ResponseLikelihood
@@ -230,7 +229,6 @@ class SparseGPGeneralizedRegressor(ResponsePredictions, BaseSparseGP):
         self.verbose = verbose
         self.callback = callback
 
-    @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y, sample_weight=None, exposure=None, event=None):
         """Learn hyperparameters, inducing points and the posterior.
 
@@ -270,16 +268,14 @@ class SparseGPGeneralizedRegressor(ResponsePredictions, BaseSparseGP):
         UserWarning
             As in :meth:`SparseGPClassifier.fit`.
         """
-        return self._fit_likelihood(None, X, y, sample_weight, exposure=exposure, event=event)
+        return self._fit_likelihood(None, X, y, sample_weight, exposure, event)
 
     def _store_observation(self, evaluation, model):
         super()._store_observation(evaluation, model)
         self.likelihood_ = self._likelihood
 
-    def _checked_rows(self, X, y, sample_weight, reset, exposure=None, event=None):
-        rows = validated_observations(
-            self, X, y, sample_weight, exposure=exposure, event=event, reset=reset
-        )
+    def _checked_rows(self, X, y, sample_weight, exposure=None, event=None, *, reset):
+        rows = validated_observations(self, X, y, sample_weight, exposure, event, reset=reset)
         refuse_no_event(rows.y)
         return rows
 
@@ -436,6 +432,3 @@ class SparseGPGeneralizedRegressor(ResponsePredictions, BaseSparseGP):
     def _limit_meaning(self, name, side, best):
         own = name in self._likelihood.params_names()
         return self._likelihood.at_limit.get(side, "") if own else ""
-
-    def _models_of(self, X, y, sample_weight, exposure=None, event=None):
-        return super()._models_of(X, y, sample_weight, exposure=exposure, event=event)

@@ -21,9 +21,7 @@ LIKELIHOODS_WITH = {
 }
 
 
-def validated_observations(
-    estimator, X, y, sample_weight, *, exposure=None, event=None, reset=True
-):
+def validated_observations(estimator, X, y, sample_weight, exposure, event, *, reset):
     """Validate the input of a generalised regressor; the y of the `PresentRows` are `observations`.
 
     With `reset`, its parameter `likelihood` first decides on the likelihood, ``_likelihood``.

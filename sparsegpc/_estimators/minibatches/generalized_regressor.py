@@ -264,9 +264,7 @@ class StochasticSparseGPGeneralizedRegressor(ResponsePredictions, SiteMinibatche
 
     def _checked(self, X, y, sample_weight, exposure, event, reset):
         """Return X, observations and weights of the distinct rows."""
-        rows = validated_observations(
-            self, X, y, sample_weight, exposure=exposure, event=event, reset=reset
-        )
+        rows = validated_observations(self, X, y, sample_weight, exposure, event, reset=reset)
         self._refuse_overflow(rows.X, reset)
         if reset:
             self._chosen_likelihood = self._likelihood
