@@ -8,8 +8,8 @@ from sparsegpc._core.optimisers.adam import cosine_annealing
 from sparsegpc._core.rows.sources import spaced_rows
 
 
-def learn(model, state, X, y, weight, *, n_epochs, batch_size, rng, learning_rate=0.1, report=None):
-    """Learn from all rows in shuffled batches, `n_epochs` times.
+def epochs(model, state, X, y, weight, *, n_epochs, batch_size, rng, learning_rate=0.1):
+    """Learn from all rows in shuffled batches, `n_epochs` times; yield the state after each epoch.
 
     Parameters
     ----------
@@ -22,11 +22,9 @@ def learn(model, state, X, y, weight, *, n_epochs, batch_size, rng, learning_rat
     rng : numpy.random.RandomState
     learning_rate : float
         Initial learning rate; see `StochasticModel.step`. It decreases to zero.
-    report : callable or None
-        Called as ``report(epoch, state)`` after each epoch. A true return value ends learning.
 
-    Returns
-    -------
+    Yields
+    ------
     StochasticState
 
     Notes
@@ -43,9 +41,7 @@ def learn(model, state, X, y, weight, *, n_epochs, batch_size, rng, learning_rat
             state = model.step(
                 state, X[rows], y[rows], weight[rows], n_total=n_rows, learning_rate=rate
             )
-        if report is not None and report(epoch, state):
-            break
-    return state
+        yield state
 
 
 def solve_best(model, state, start, X, y, weight, batch_size):
@@ -71,20 +67,19 @@ def solve_best(model, state, start, X, y, weight, batch_size):
         Whether the learned hyperparameters were clearly worse than those of `best`.
     """
 
-    def bound(solved):
-        evidence = sum(posterior.bound for posterior in model.posteriors(solved))
-        return evidence + model.log_prior(solved.theta)[0]
+    def objective(solved):
+        return model.bound(solved) + model.log_prior(solved.theta)[0]
 
     best = model.solve(state, X, y, weight, batch_size)
-    constant, end = model.constant_bound(y, weight), bound(best)
+    constant, end = model.constant_bound(y, weight), objective(best)
     if end >= constant:
         return best, False
     some_rows = X[spaced_rows(X, FEW_ROWS)]
     for theta in (start.theta, model.constant_theta(start.theta, some_rows, y, weight)):
         begin = model.start(theta, start.Z)._replace(n_seen=state.n_seen)
         solved = model.solve(begin, X, y, weight, batch_size)
-        if bound(solved) > bound(best):
+        if objective(solved) > objective(best):
             best = solved
-        if bound(best) >= constant:
+        if objective(best) >= constant:
             break
-    return best, bound(best) - end > trivial_gain(weight.sum())
+    return best, objective(best) - end > trivial_gain(weight.sum())

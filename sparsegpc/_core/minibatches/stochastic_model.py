@@ -185,12 +185,12 @@ class StochasticModel:
         return state if state.n_gradient < rows_per_move else self._move(state, learning_rate)
 
     def posteriors(self, state):
-        """Return the `FunctionPosterior` of each f given the rows in the window.
-
-        There must be at least one batch. The sum of their ``bound`` attributes is the bound on the
-        weighted evidence of the rows; it is exact after `solve`.
-        """
+        """Return the `FunctionPosterior` of each f given the rows in the window, at least one."""
         raise NotImplementedError
+
+    def bound(self, state):
+        """Return the bound on the evidence of the rows in the window; it is exact after `solve`."""
+        return sum(q.bound for q in self.posteriors(state))
 
     def posterior(self, state):
         """Return the `Posterior` of all f given the rows in the window."""

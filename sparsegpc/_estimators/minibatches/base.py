@@ -6,13 +6,15 @@ from typing import NamedTuple
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from sparsegpc._core.learning.fit import fit
 from sparsegpc._core.learning.fit_from import Limits
 from sparsegpc._core.learning.progress import Progress
-from sparsegpc._core.minibatches.epochs import learn, solve_best
+from sparsegpc._core.minibatches.epochs import epochs, solve_best
+from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.optimisers.adam import inverse_time_decay
 from sparsegpc._core.rows.threads import single_threaded_blas
 from sparsegpc._core.rows.unique_rows import merged_rows, unique_rows
@@ -22,25 +24,22 @@ from sparsegpc._estimators.input.settings import row_options
 from sparsegpc._estimators.input.validation import refuse_overflow
 from sparsegpc._estimators.kernels.initialization import shorter_lengths, start_values, weak_prior
 from sparsegpc._estimators.kernels.named_kernels import KERNEL_CONSTRAINTS
+from sparsegpc._estimators.kernels.sklearn_kernels import AdaptedKernel
+from sparsegpc._estimators.kernels.spread import Spread
 from sparsegpc._estimators.learning.inducing_points import (
     METHODS,
     check_inducing_points,
     make_selector,
 )
 from sparsegpc._estimators.messages.callbacks import CALLBACK_SUPPORT, fit_task
+from sparsegpc._estimators.messages.fit_warnings import FitWarning
 from sparsegpc._estimators.messages.progress import epoch_progress
-from sparsegpc._estimators.messages.user_warnings import warn_user
 from sparsegpc._estimators.predictions.effects import ColumnEffects
 
 # Rows, points and steps of the fit that gives start values; it takes a second or two.
 START_ROWS, START_POINTS, START_ITERATIONS = 2000, 200, 30
 # `history_` keeps this many calls of partial_fit, to keep the model of an endless stream small.
 LONGEST_HISTORY = 1000
-
-
-def n_first_rows(n_inducing):
-    """Return the number of random rows to choose points among: 20 or more for each point."""
-    return max(START_ROWS, 20 * n_inducing)
 
 
 def learn_theta(model, parameters, spread, n_inducing):
@@ -85,8 +84,23 @@ class FirstRows(NamedTuple):
         return FirstRows(*map(np.concatenate, both), self.n_learned)
 
 
+class FirstModel(NamedTuple):
+    """A `SparseModel` of few rows, from which start values are learned.
+
+    ``kernel`` is scikit-learn's kernel of f; ``parameters`` is an `AdaptedKernel`, extended by the
+    parameters of the likelihood; ``spread`` holds the distances of the rows; ``warnings`` is a list
+    of `FitWarning`.
+    """
+
+    kernel: Kernel
+    parameters: AdaptedKernel
+    model: SparseModel
+    spread: Spread
+    warnings: list
+
+
 class BaseMinibatches(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
-    """Implement the steps of `fit` and `partial_fit`, given the core's model and distinct rows."""
+    """Implement the steps of `fit` and `partial_fit`, given the core's models and distinct rows."""
 
     _parameter_constraints = {
         **KERNEL_CONSTRAINTS,
@@ -107,6 +121,11 @@ class BaseMinibatches(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
     @property
     def _n_learning_epochs(self):
         return self.n_epochs if self.learning_rate > 0.0 else 0
+
+    @property
+    def _n_candidates(self):
+        """Number of random rows to choose points among: 20 or more for each point."""
+        return max(START_ROWS, 20 * self.n_inducing)
 
     @contextmanager
     def _whole_fit(self, X, y, sample_weight):
@@ -130,82 +149,86 @@ class BaseMinibatches(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
             low, high = np.minimum(low, points.min(axis=0)), np.maximum(high, points.max(axis=0))
         refuse_overflow(X, "X", low < high)
 
-    def _first_state(self, model, kernel, parameters, spread, X, weight, rng, learns=True):
-        """Return the state before any batch, with points among shuffled rows `X`.
+    def _start(self, X, y, weight, rng):
+        """Return the state before any batch, and warnings, from shuffled rows.
 
-        Its parameters are those of the `SparseModel` if `learns`, unless ``learning_rate`` is zero.
-        `kernel` is scikit-learn's; for the others see `learn_theta`.
+        There may be more targets and weights than rows `X`, of which `_n_candidates` suffice.
         """
-        theta = parameters.theta
-        if learns and self.learning_rate > 0.0:
-            theta = learn_theta(model, parameters, spread, self.n_inducing)
-        of_kernel = theta[: parameters.kernel.n_params]
-        Z = self._choose_points(parameters.kernel, of_kernel, X, weight, rng)
-        self._bounds, self._prior, self.kernel_ = parameters.bounds, model.prior, kernel
-        return self._model().start(theta, Z)
+        first = self._first_model(X[:START_ROWS], y, weight)
+        theta, kernel = first.parameters.theta, first.parameters.kernel
+        if self.learning_rate > 0.0 and self._suffice(y[:START_ROWS]):
+            theta = learn_theta(first.model, first.parameters, first.spread, self.n_inducing)
+        Z = self._choose_points(kernel, theta[: kernel.n_params], X, weight, rng)
+        self._bounds, self._prior = first.parameters.bounds, first.model.prior
+        self.kernel_ = first.kernel
+        return self._model().start(theta, Z), first.warnings
+
+    def _first_model(self, X, y, weight):
+        """Return the `FirstModel` of rows `X`, the first of those with these targets."""
+        raise NotImplementedError
+
+    def _suffice(self, y):
+        """Return whether hyperparameters can be learned from these targets."""
+        return True
 
     def _choose_points(self, kernel, theta, X, weight, rng):
         """Return the points that `selector` chooses among shuffled rows, or those that it holds."""
         if not isinstance(self.selector, str):
             return check_inducing_points(self.selector, X.shape[1])
-        n_rows = n_first_rows(self.n_inducing)
+        n_rows = self._n_candidates
         rows = unique_rows(X[:n_rows], weight[:n_rows])
         choose = make_selector(self.selector, self.n_inducing, 0.0, rows.X, rows.weight, rng)
         candidates = CandidateRows(rows.X, float(rows.weight.sum()), row_options())
         return choose(kernel, theta, candidates, rows.weight).Z
 
-    def _learn_all(self, state, X, y, weight, rng, progress):
-        """Learn from all rows, in batches; then solve for the posterior of all rows."""
-        model, n_epochs, n_done = self._model(), self._n_learning_epochs, 0
-
-        def report(epoch, state):
-            nonlocal n_done
-            n_done = epoch + 1
-            bound = sum(posterior.bound for posterior in model.posteriors(state))
-            progress.add(round(state.n_rows), len(state.Z), bound)
-            return progress.stopped
-
-        end = learn(
-            model,
-            state,
-            X,
-            y,
-            weight,
-            n_epochs=n_epochs,
-            batch_size=self.batch_size,
-            rng=rng,
-            learning_rate=self.learning_rate,
-            report=report,
-        )
+    def _learn_all(self, X, y, weight, progress):
+        """Learn from all rows, in batches; solve for their posterior, and return warnings."""
+        rng = check_random_state(self.random_state)
+        order = self._shuffled(y, rng)
+        first = order[: self._n_candidates]
+        start, found = self._start(X[first], y[order], weight[order], rng)
+        rows = X, self._centred(y), weight
+        model, n_epochs, batch_size = self._model(), self._n_learning_epochs, self.batch_size
+        options = {"batch_size": batch_size, "rng": rng, "learning_rate": self.learning_rate}
+        n_done, end = 0, start
+        for state in epochs(model, start, *rows, n_epochs=n_epochs, **options):
+            n_done, end = n_done + 1, state
+            progress.add(round(state.n_rows), len(state.Z), model.bound(state))
+            if progress.stopped:
+                break
         if n_epochs:
-            self._state, astray = solve_best(model, end, state, X, y, weight, self.batch_size)
+            self._state, astray = solve_best(model, end, start, *rows, batch_size)
         else:
-            self._state, astray = model.solve(end, X, y, weight, self.batch_size), False
-        self.n_steps_ = n_done * -(-len(y) // self.batch_size)
+            self._state, astray = model.solve(end, *rows, batch_size), False
+        self.n_steps_ = n_done * -(-len(y) // batch_size)
         self.n_samples_seen_ = len(y)
         self._first_rows = None
         self._store(model)
-        progress.add(len(y), len(state.Z), self.lower_bound_)
+        progress.add(len(y), len(start.Z), self.lower_bound_)
         self.history_ = progress.history()
+        return found + self._epoch_warnings(n_done, astray)
+
+    def _epoch_warnings(self, n_done, is_astray):
+        """Return a list of `FitWarning` about the epochs of `fit`."""
+        texts, n_epochs = [], self._n_learning_epochs
         if n_done < n_epochs:
-            self._warn_user(
+            texts.append(
                 f"stopped after {n_done} of {n_epochs} epochs: the callback asked to stop. The "
                 "model is usable"
             )
-        if astray:
-            self._warn_user(
+        if is_astray:
+            texts.append(
                 "learned hyperparameters from batches of rows that are worse for all rows than a "
                 "constant function: the model is that of the first rows, or constant. If X is "
                 "informative, raise batch_size or n_epochs, or lower learning_rate"
             )
-
-    def _warn_user(self, what):
-        warn_user(f"{type(self).__name__} {what}", ConvergenceWarning)
+        name = type(self).__name__
+        return [FitWarning(ConvergenceWarning, f"{name} {text}") for text in texts]
 
     @property
     def _n_first_rows(self):
         """Number of first rows of a stream that are kept; none that `memory` would discount."""
-        enough = n_first_rows(self.n_inducing)
+        enough = self._n_candidates
         return enough if self.memory is None else min(enough, self.memory)
 
     def _learn_block(self, X, y, weight, progress):

@@ -2,7 +2,6 @@
 
 import numpy as np
 from sklearn.base import _fit_context
-from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.multiclass import _check_partial_fit_first_call
 
@@ -255,10 +254,8 @@ class StochasticSparseGPClassifier(ClassPredictions, SiteMinibatches):
             check_classes(self.classes_)
             X, codes, weight = merged_rows(rows.X, codes, rows.weight)
             self.class_weight_ = class_factors(self.class_weight, self.classes_, codes, weight)
-            rng = check_random_state(self.random_state)
-            state = self._start_anywhere(X, codes, weight, rng)
-            self._learn_all(state, X, codes, weight, rng, progress)
-            emit_warnings(weight_warnings(sample_weight))
+            found = self._learn_all(X, codes, weight, progress)
+            emit_warnings(weight_warnings(sample_weight) + found)
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -300,8 +297,8 @@ class StochasticSparseGPClassifier(ClassPredictions, SiteMinibatches):
             codes = class_codes(rows.y, self.classes_)
             X, codes, weight = merged_rows(rows.X, codes, rows.weight)
             self.class_weight_ = class_factors(self.class_weight, self.classes_, codes, weight)
-            self._learn_block(X, codes, weight, progress)
-            emit_warnings(weight_warnings(sample_weight))
+            found = self._learn_block(X, codes, weight, progress)
+            emit_warnings(weight_warnings(sample_weight) + found)
         return self
 
     def _shuffled(self, codes, rng):

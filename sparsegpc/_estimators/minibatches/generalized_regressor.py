@@ -2,7 +2,6 @@
 
 import numpy as np
 from sklearn.base import _fit_context
-from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
 
 from sparsegpc._core.likelihoods.responses import ResponseLikelihood
@@ -217,10 +216,8 @@ class StochasticSparseGPGeneralizedRegressor(ResponsePredictions, SiteMinibatche
         with self._whole_fit(X, y, sample_weight) as progress:
             X, y, weight = self._checked(X, y, sample_weight, exposure, event, reset=True)
             refuse_no_event(y)
-            rng = check_random_state(self.random_state)
-            state = self._start_anywhere(X, y, weight, rng)
-            self._learn_all(state, X, y, weight, rng, progress)
-            emit_warnings(weight_warnings(sample_weight))
+            found = self._learn_all(X, y, weight, progress)
+            emit_warnings(weight_warnings(sample_weight) + found)
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -255,8 +252,8 @@ class StochasticSparseGPGeneralizedRegressor(ResponsePredictions, SiteMinibatche
         """
         with self._further_fit() as (progress, first):
             X, y, weight = self._checked(X, y, sample_weight, exposure, event, reset=first)
-            self._learn_block(X, y, weight, progress)
-            emit_warnings(weight_warnings(sample_weight))
+            found = self._learn_block(X, y, weight, progress)
+            emit_warnings(weight_warnings(sample_weight) + found)
         return self
 
     def _initial_likelihood(self):

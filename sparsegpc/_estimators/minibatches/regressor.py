@@ -2,7 +2,6 @@
 
 import numpy as np
 from sklearn.base import _fit_context
-from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
 
 from sparsegpc._core.bounds.slacks import SLACKS, sums_over_rows
@@ -18,7 +17,7 @@ from sparsegpc._estimators.kernels.sklearn_kernels import adapt_kernel
 from sparsegpc._estimators.kernels.spread import measure_spread
 from sparsegpc._estimators.messages.fit_warnings import FitWarning, emit_warnings, weight_warnings
 from sparsegpc._estimators.messages.target_scale import describe_mismatch
-from sparsegpc._estimators.minibatches.base import START_ROWS, BaseMinibatches, n_first_rows
+from sparsegpc._estimators.minibatches.base import BaseMinibatches, FirstModel
 from sparsegpc._estimators.noise.base import LIMITS, START, TO_LITTLE_NOISE
 from sparsegpc._estimators.noise.polynomial import constant_noise
 from sparsegpc._estimators.predictions.targets import GaussianPredictions
@@ -229,11 +228,7 @@ class StochasticSparseGPRegressor(GaussianPredictions, BaseMinibatches):
         """
         with self._whole_fit(X, y, sample_weight) as progress:
             X, y, weight = self._checked(X, y, sample_weight, reset=True)
-            rng = check_random_state(self.random_state)
-            order = rng.permutation(len(y))
-            first = order[: n_first_rows(self.n_inducing)]
-            state, found = self._start(X[first], y[order], weight[order], rng)
-            self._learn_all(state, X, self._centred(y), weight, rng, progress)
+            found = self._learn_all(X, y, weight, progress)
             emit_warnings(weight_warnings(sample_weight) + found)
         return self
 
@@ -280,37 +275,33 @@ class StochasticSparseGPRegressor(GaussianPredictions, BaseMinibatches):
     def _centred(self, y):
         return centred(y[None], self._y_centre)[0]
 
-    def _start(self, X, y, weight, rng):
-        """Return the state before any batch, and warnings, from shuffled rows.
-
-        The first `n_first_rows` of `X` suffice; centre and scale are those of all of `y` and
-        `weight`.
-        """
+    def _first_model(self, X, y, weight):
+        # Centre and scale are those of all targets.
         centre = float(weight @ y / weight.sum()) if self.fit_prior_mean else 0.0
         self._y_centre, self._y_scale = np.array([centre]), np.ones(1)
         self._one_output = True
-        some = unique_rows(X[:START_ROWS], weight[:START_ROWS])
-        spread = measure_spread(some.X, some.weight).of_first_rows()
+        rows = unique_rows(X, weight[: len(X)])
+        spread = measure_spread(rows.X, rows.weight).of_first_rows()
         target = centred(y[None], self._y_centre)
         variance = second_moments(target, weight)
         choice = KernelChoice.of(self)
         kernel = choice.resolve(spread, float(variance[0]))
         adapted = adapt_kernel(kernel, self.n_features_in_, refuse_white=WHITE_NOISE)
-        adapted = adapted.rescaled_to(float(variance[0]), some.X)
+        adapted = adapted.rescaled_to(float(variance[0]), rows.X)
         parameters = adapted.extended(
             np.log(START * variance),
             np.log(variance[:, None] * LIMITS),
             ["noise variance"],
             TO_LITTLE_NOISE,
         )
-        basis = np.ones((len(some.X), 1))
-        targets = noisy_targets(target[0, :START_ROWS], weight[:START_ROWS], basis, some)
+        basis = np.ones((len(rows.X), 1))
+        targets = noisy_targets(target[0, : len(X)], weight[: len(X)], basis, rows)
         model = SparseModel(
             parameters.kernel,
             GaussianNoise(1),
-            some.X,
+            rows.X,
             [targets],
-            some.weight,
+            rows.weight,
             slack=SLACKS[self.bound],
             fit_prior_mean=self.fit_prior_mean,
             prior=choice.prior(adapted, spread),
@@ -318,9 +309,9 @@ class StochasticSparseGPRegressor(GaussianPredictions, BaseMinibatches):
         )
         found = []
         if self.learning_rate > 0.0:
-            text = describe_mismatch(kernel, some.X, variance[target.any(axis=1)], SCALE_THEM)
+            text = describe_mismatch(kernel, rows.X, variance[target.any(axis=1)], SCALE_THEM)
             found = [FitWarning(UserWarning, text)] if text else []
-        return self._first_state(model, kernel, parameters, spread, X, weight, rng), found
+        return FirstModel(kernel, parameters, model, spread, found)
 
     def _model(self):
         """Return the core's model for the current kernel."""

@@ -11,7 +11,7 @@ from sparsegpc._estimators.kernels.named_kernels import KernelChoice
 from sparsegpc._estimators.kernels.sklearn_kernels import NO_WHITE_NOISE, adapt_kernel
 from sparsegpc._estimators.kernels.spread import measure_spread
 from sparsegpc._estimators.learning.problem import resolve_slack, with_likelihood
-from sparsegpc._estimators.minibatches.base import START_ROWS, BaseMinibatches, n_first_rows
+from sparsegpc._estimators.minibatches.base import BaseMinibatches, FirstModel
 
 
 class SiteMinibatches(BaseMinibatches):
@@ -29,39 +29,27 @@ class SiteMinibatches(BaseMinibatches):
         """Return the likelihood before anything is learned."""
         raise NotImplementedError
 
-    def _suffice(self, y):
-        """Return whether hyperparameters can be learned from these targets."""
-        return True
-
-    def _start_anywhere(self, X, y, weight, rng):
-        """Return the state before any batch, from some rows at random."""
-        first = self._shuffled(y, rng)[: n_first_rows(self.n_inducing)]
-        return self._start(X[first], y[first], weight[first], rng)[0]
-
-    def _start(self, X, y, weight, rng):
-        """Return the state before any batch, from some shuffled rows, and no warnings."""
+    def _first_model(self, X, y, weight):
         self._likelihood = self._initial_likelihood()
-        y_some, weight_some = y[:START_ROWS], weight[:START_ROWS]
-        targets = None if self._likelihood.merges_unequal_targets else y_some
-        some = unique_rows(X[:START_ROWS], weight_some, targets=targets)
-        spread = measure_spread(some.X, some.weight).of_first_rows()
+        y, weight = y[: len(X)], weight[: len(X)]
+        targets = None if self._likelihood.merges_unequal_targets else y
+        rows = unique_rows(X, weight, targets=targets)
+        spread = measure_spread(rows.X, rows.weight).of_first_rows()
         choice = KernelChoice.of(self)
         kernel = choice.resolve(spread)
         parameters = adapt_kernel(kernel, self.n_features_in_, refuse_white=NO_WHITE_NOISE)
         model = SparseModel(
             parameters.kernel,
             self._likelihood,
-            some.X,
-            self._likelihood.targets(y_some, weight_some, some),
-            some.weight,
+            rows.X,
+            self._likelihood.targets(y, weight, rows),
+            rows.weight,
             slack=self._slack(),
             fit_prior_mean=self.fit_prior_mean and self._likelihood.has_prior_mean,
             prior=choice.prior(parameters, spread),
             **row_options(),
         )
-        parameters = with_likelihood(parameters, model)
-        suffice = self._suffice(y_some)
-        return self._first_state(model, kernel, parameters, spread, X, weight, rng, suffice), []
+        return FirstModel(kernel, with_likelihood(parameters, model), model, spread, [])
 
     def _slack(self):
         return resolve_slack(self.bound, self._likelihood, in_batches=True)

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import minimize
 from scipy.stats import norm
 
-from sparsegpc._core.minibatches.epochs import learn, solve_best
+from sparsegpc._core.minibatches.epochs import epochs, solve_best
 from sparsegpc._core.optimisers.adam import cosine_annealing
 from tests.core.minibatches.batch_cases import (
     SCALED_RBF,
@@ -23,8 +23,8 @@ from tests.core.minibatches.batch_cases import (
 
 
 def _recorded(n, n_epochs, batch_size):
-    """Return the calls that `learn` makes of a model, and the reports."""
-    calls, reports = [], []
+    """Return the calls that `epochs` makes of a model, and the states after the epochs."""
+    calls = []
 
     def step(state, X, y, weight, *, n_total, learning_rate):
         assert_array_equal(y, 10 * X[:, 0])
@@ -33,7 +33,7 @@ def _recorded(n, n_epochs, batch_size):
         return state + 1
 
     rows = np.arange(n)
-    state = learn(
+    states = epochs(
         SimpleNamespace(step=step),
         0,
         rows[:, None],
@@ -43,18 +43,16 @@ def _recorded(n, n_epochs, batch_size):
         batch_size=batch_size,
         rng=np.random.RandomState(0),
         learning_rate=0.4,
-        report=lambda epoch, state: reports.append((epoch, state)),
     )
-    assert state == len(calls)
-    return calls, reports
+    return calls, list(states)
 
 
 @given(n=st.integers(1, 40), n_epochs=st.integers(0, 3), batch_size=st.integers(1, 50))
 def test_each_epoch_visits_each_row_once(n, n_epochs, batch_size):
-    calls, reports = _recorded(n, n_epochs, batch_size)
+    calls, states = _recorded(n, n_epochs, batch_size)
     n_batches = -(-n // batch_size)
     assert len(calls) == n_epochs * n_batches
-    assert [epoch for epoch, _ in reports] == list(range(n_epochs))
+    assert states == [(epoch + 1) * n_batches for epoch in range(n_epochs)]
     for k in range(n_epochs):
         epoch = calls[k * n_batches : (k + 1) * n_batches]
         assert_array_equal(np.sort(np.concatenate([call.rows for call in epoch])), np.arange(n))
@@ -80,7 +78,7 @@ def test_learning_comes_close_to_the_best_collapsed_bound(slack, learn_Z):
     model = batches(SCALED_RBF, slack=slack, learn_Z=learn_Z)
     start = first_state(model, np.zeros(2), 1.0, np.linspace(-3.0, 3.0, 10)[:, None])
     rng = np.random.RandomState(0)
-    state = learn(model, start, X, y, weight, n_epochs=20, batch_size=50, rng=rng)
+    *_, state = epochs(model, start, X, y, weight, n_epochs=20, batch_size=50, rng=rng)
     learned = model.solve(state, X, y, weight, 64)
     assert_array_equal(learned.theta, state.theta)
     assert learned.n_seen == state.n_seen == 20 * 400

@@ -12,7 +12,7 @@ from sparsegpc._core.bounds.collapsed import collapse, gradient, row_sums
 from sparsegpc._core.bounds.slacks import STANDARD, TIGHT
 from sparsegpc._core.kernels.algebra import Scaled
 from sparsegpc._core.kernels.families import RBF, Constant
-from sparsegpc._core.minibatches.epochs import learn
+from sparsegpc._core.minibatches.epochs import epochs
 from sparsegpc._core.minibatches.gaussian_batches import (
     gaussian_sites,
     with_noise,
@@ -182,7 +182,7 @@ def test_sums_are_carried_over_exactly_to_another_noise_and_scale():
 def test_settling_gives_the_collapsed_posterior(slack):
     data = Data(15, slack=slack, learn_Z=True)
     rng = np.random.RandomState(0)
-    state = learn(
+    *_, state = epochs(
         data.model, data.start, data.X, data.y, data.weight, n_epochs=3, batch_size=7, rng=rng
     )
     solved = data.model.solve(state, data.X, data.y, data.weight, 5)

@@ -33,7 +33,7 @@ from sparsegpc._core.likelihoods.binary import (
 from sparsegpc._core.likelihoods.multiclass import DirichletTargets, LogisticSoftmax, Softmax
 from sparsegpc._core.likelihoods.ordinal import OrdinalLogit
 from sparsegpc._core.minibatches import site_batches
-from sparsegpc._core.minibatches.epochs import learn
+from sparsegpc._core.minibatches.epochs import epochs
 from sparsegpc._core.minibatches.explicit_posterior import kernel_gradient
 from sparsegpc._core.minibatches.gaussian_batches import GaussianBatches
 from sparsegpc._core.minibatches.running_sums import no_rows
@@ -521,7 +521,7 @@ def test_carried_sums_are_sites_on_the_function_at_the_points(case):
 def test_learning_comes_close_to_the_best_bound(case):
     data = Data(*case, n=400, m=12, theta=np.array([0.0, -1.0]), tol=1e-5)
     rng = np.random.RandomState(0)
-    state = learn(
+    *_, state = epochs(
         data.model, data.start, data.X, data.y, data.weight, n_epochs=15, batch_size=40, rng=rng
     )
     learned = data.solved(state)
@@ -710,7 +710,7 @@ def test_noise_is_learned_from_batches(kind):
     data = Numbers(kind, n=400, m=15, tol=1e-6)
     rng = np.random.RandomState(0)
     start = data.model.start(np.array([0.0, 0.0, 1.0]), data.Z)
-    state = learn(
+    *_, state = epochs(
         data.model, start, data.X, data.y, data.weight, n_epochs=15, batch_size=40, rng=rng
     )
 

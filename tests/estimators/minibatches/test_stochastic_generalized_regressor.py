@@ -10,7 +10,6 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from sparsegpc import SparseGPGeneralizedRegressor, StochasticSparseGPGeneralizedRegressor
 from sparsegpc._estimators.minibatches import base as minibatches
-from sparsegpc._estimators.minibatches import sites as site_minibatches
 from sparsegpc.likelihoods import Gamma, NegativeBinomial, Weibull
 from tests.estimators.responses import KERNEL, RESPONSES, grid, log_scale, simulated
 
@@ -56,8 +55,7 @@ def answers(model):
 
 @pytest.fixture
 def few_rows_are_enough(monkeypatch):
-    for module in (minibatches, site_minibatches):
-        monkeypatch.setattr(module, "START_ROWS", ENOUGH)
+    monkeypatch.setattr(minibatches, "START_ROWS", ENOUGH)
 
 
 # Beside the regressor of all rows
