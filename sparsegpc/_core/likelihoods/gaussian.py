@@ -159,7 +159,7 @@ def known_noise_targets(y, weight, noise_variance, rows):
     precision = weight / noise_variance
     total = rows.total(precision)
     mean = rows.total(precision * y) / total
-    deviation = rows.total(precision * (y - rows.spread(mean)) ** 2)
+    deviation = rows.total(precision * (y - rows.repeated(mean)) ** 2)
     log_scale = -0.5 * (rows.total(weight * (LOG_2PI + np.log(noise_variance))) + deviation)
     return _records(mean=mean, precision=total, log_scale=log_scale)
 
@@ -191,7 +191,7 @@ def noisy_targets(y, weight, basis, rows):
     rows : UniqueRows
     """
     mean = rows.mean(y, weight)
-    scatter = rows.mean((y - rows.spread(mean)) ** 2, weight)
+    scatter = rows.mean((y - rows.repeated(mean)) ** 2, weight)
     return _records(mean=mean, scatter=scatter, basis=basis)
 
 

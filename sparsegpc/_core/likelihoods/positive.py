@@ -220,23 +220,23 @@ class LogNormal(_Positive):
 
     def expect(self, y, weight, mean, inducing_variance, residual, v):
         variance = inducing_variance[0] + v[0] * residual
-        z, spread = self._standardized(y, mean[0], variance)
+        z, z_variance = self._standardized(y, mean[0], variance)
         is_censored = y["event"] == 0.0
-        value = -np.log(y["y"]) - self.log_shape - 0.5 * (_LOG_2PI + z**2 + spread)
+        value = -np.log(y["y"]) - self.log_shape - 0.5 * (_LOG_2PI + z**2 + z_variance)
         slope, precision = -z, np.ones(len(z))
-        survived = expected_log_normal_cdf(z[is_censored], spread[is_censored])
+        survived = expected_log_normal_cdf(z[is_censored], z_variance[is_censored])
         value[is_censored], slope[is_censored], precision[is_censored] = survived
         slope, precision = weight * slope / self.shape, weight * precision / self.shape**2
         return Expectation(weight * value, slope[None], precision[None], v * precision)
 
     def params_gradient(self, y, weight, mean, variance):
-        z, spread = self._standardized(y, mean[0], variance[0])
+        z, z_variance = self._standardized(y, mean[0], variance[0])
         is_censored = y["event"] == 0.0
-        gradient = z**2 + spread - 1.0
-        z, spread = z[is_censored], spread[is_censored]
-        _, slope, curvature = expected_log_normal_cdf(z, spread)
+        gradient = z**2 + z_variance - 1.0
+        z, z_variance = z[is_censored], z_variance[is_censored]
+        _, slope, curvature = expected_log_normal_cdf(z, z_variance)
         # By Stein's lemma E[z g'(z)] = E[z] E[g'] + Var[z] E[g''].
-        gradient[is_censored] = spread * curvature - z * slope
+        gradient[is_censored] = z_variance * curvature - z * slope
         return np.array([weight @ gradient])
 
     def log_density(self, y, f):

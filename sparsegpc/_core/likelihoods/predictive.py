@@ -147,9 +147,9 @@ def _log_normal_guess(likelihood, target, mean, variance, exposure):
     linear, quadratic = likelihood.variance_coefficients()
     centre = likelihood.log_mean_factor() + mean + np.log(exposure)
     relative_variance = linear * np.exp(np.clip(-centre, -LARGEST_LOG, LARGEST_LOG)) + quadratic
-    spread = np.log1p(relative_variance)
-    scale = np.sqrt(variance + spread)
-    return centre - 0.5 * spread + target * scale, scale
+    variance_of_log = np.log1p(relative_variance)
+    scale = np.sqrt(variance + variance_of_log)
+    return centre - 0.5 * variance_of_log + target * scale, scale
 
 
 def _roots(excess, first, scale, is_discrete, tol=1e-10, max_steps=200):

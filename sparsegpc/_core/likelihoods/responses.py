@@ -106,9 +106,9 @@ class ResponseLikelihood(Likelihood):
         log_mean = self.log_mean_factor() + mean + np.log(exposure) + 0.5 * variance
         # Logarithms, since an infinite factor must not meet one of zero.
         with np.errstate(over="ignore", divide="ignore"):
-            log_spread = variance + np.log(quadratic - np.expm1(-variance))
+            log_ratio = variance + np.log(quadratic - np.expm1(-variance))
             y_mean = np.exp(log_mean)
-            return y_mean, np.exp(np.log(linear) + log_mean) + np.exp(2.0 * log_mean + log_spread)
+            return y_mean, np.exp(np.log(linear) + log_mean) + np.exp(2.0 * log_mean + log_ratio)
 
     # The distribution given f
 

@@ -39,7 +39,7 @@ class UniqueRows(NamedTuple):
         """Index of the first copy of each distinct row among the original rows, shape (N',)."""
         return first_copies(self.order, self.starts)
 
-    def spread(self, values):
+    def repeated(self, values):
         """Return `values` (N',) of the distinct rows, repeated for their copies, shape (N,)."""
         copies = np.empty(len(self.order), dtype=np.asarray(values).dtype)
         copies[self.order] = np.repeat(values, np.diff(self.starts, append=len(self.order)))
@@ -68,7 +68,7 @@ class SeparateRows(NamedTuple):
         """Index of each row, shape (N,)."""
         return np.arange(len(self.weight))
 
-    def spread(self, values):
+    def repeated(self, values):
         """Return `values` (N,)."""
         return np.asarray(values)
 

@@ -226,7 +226,7 @@ class BoundSearch(DelegatingEstimator):
         if few or n_candidates <= self.n_finalists or y is None:
             return None
         is_label = is_classifier(self.estimator)
-        return present[spread_rows(np.asarray(y)[present], self.n_screening_rows, is_label)]
+        return present[spaced_by_target(np.asarray(y)[present], self.n_screening_rows, is_label)]
 
     def _fit_arguments(self, sample_weight, params):
         """Return the arguments of the estimator's `fit` other than X and y."""
@@ -248,7 +248,7 @@ class BoundSearch(DelegatingEstimator):
         return named | given
 
 
-def spread_rows(y, n_rows, is_label):
+def spaced_by_target(y, n_rows, is_label):
     """Return sorted indices of `n_rows` rows, evenly spaced in the order of y.
 
     Of labels, every class has one row at least, so there can be a few rows more.

@@ -60,7 +60,7 @@ def deviation(x, params):
 
 
 def known_targets(y, weight, rows):
-    variance = deviation(rows.spread(rows.X[:, 0]), POLYNOMIAL) ** 2
+    variance = deviation(rows.repeated(rows.X[:, 0]), POLYNOMIAL) ** 2
     return [gaussian.known_noise_targets(y, weight, variance, rows)]
 
 
@@ -83,7 +83,7 @@ def with_exposure(name, build, log_pmf, draw, params=()):
     """Counts of rate exposure(x) exp(f)."""
 
     def targets(y, weight, rows):
-        exposed = observations(y, exposure=exposure(rows.spread(rows.X[:, 0])))
+        exposed = observations(y, exposure=exposure(rows.repeated(rows.X[:, 0])))
         return build().targets(exposed, weight, rows)
 
     return NumberCase(
@@ -100,7 +100,7 @@ def censored(name, build, distribution, params):
     """Durations, those at x < 0 censored; ``distribution(f, params)`` is a frozen one of scipy."""
 
     def targets(y, weight, rows):
-        event = (rows.spread(rows.X[:, 0]) >= 0.0).astype(float)
+        event = (rows.repeated(rows.X[:, 0]) >= 0.0).astype(float)
         return build().targets(observations(y, event=event), weight, rows)
 
     def log_likelihood(y, f, x, params):
@@ -241,7 +241,7 @@ def assemble(case, x, y, weight, rows=None):
         rows = unique_rows(x[:, None], weight, targets=apart)
     (target,) = (case.targets or case.build().targets)(y, weight, rows)
     parts = {"x": x, "y": y, "weight": weight, "rows": rows, "target": read_only(target)}
-    return SimpleNamespace(**parts, row=rows.spread(np.arange(len(target))))
+    return SimpleNamespace(**parts, row=rows.repeated(np.arange(len(target))))
 
 
 def make_data(case, n=5):

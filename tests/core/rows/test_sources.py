@@ -291,7 +291,7 @@ def test_rows_of_a_source_are_neither_sorted_nor_merged(rng):
     np.testing.assert_array_equal(rows.mean(values, weight), values)
     assert rows.mean(np.arange(6), weight).dtype == np.float64
     np.testing.assert_array_equal(rows.total(values), values)
-    np.testing.assert_array_equal(rows.spread(values), values)
+    np.testing.assert_array_equal(rows.repeated(values), values)
     np.testing.assert_array_equal(rows.first, np.arange(6))
     assert find_rows(X[:1], source) is None
 

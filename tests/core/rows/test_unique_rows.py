@@ -99,11 +99,11 @@ def test_totals_add_any_values_over_the_copies(X, seed):
 
 
 @given(problems)
-def test_spread_gives_every_copy_the_value_of_its_row(X):
+def test_every_copy_gets_the_value_of_its_row(X):
     merged = unique_rows(X, np.ones(len(X)))
     values = read_only(np.random.RandomState(0).randn(len(merged.X)))
     of_row = dict(zip(as_tuples(merged.X), values.tolist(), strict=True))
-    assert merged.spread(values).tolist() == [of_row[row] for row in as_tuples(X)]
+    assert merged.repeated(values).tolist() == [of_row[row] for row in as_tuples(X)]
 
 
 @given(problems, seeds)
@@ -117,16 +117,16 @@ def test_means_are_weighted_over_the_copies(X, seed):
 
 
 @given(problems)
-def test_totals_of_spread_values_are_counts_times_values(X):
+def test_totals_of_repeated_values_are_counts_times_values(X):
     merged = unique_rows(X, np.ones(len(X)))
     values = np.arange(1.0, 1.0 + len(merged.X))
-    assert_allclose(merged.total(merged.spread(values)), merged.weight * values)
+    assert_allclose(merged.total(merged.repeated(values)), merged.weight * values)
 
 
-def test_spread_keeps_the_type_of_its_values():
+def test_repeated_values_keep_their_type():
     merged = unique_rows(np.array([[2.0], [1.0], [2.0]]), np.ones(3))
-    assert merged.spread(np.array([7, 9])).dtype.kind == "i"
-    assert merged.spread([True, False]).tolist() == [False, True, False]
+    assert merged.repeated(np.array([7, 9])).dtype.kind == "i"
+    assert merged.repeated([True, False]).tolist() == [False, True, False]
 
 
 @given(problems)

@@ -25,7 +25,7 @@ from sparsegpc import (
     SparseGPRegressor,
     StochasticSparseGPRegressor,
 )
-from sparsegpc._estimators.meta_estimators.bound_search import spread_rows
+from sparsegpc._estimators.meta_estimators.bound_search import spaced_by_target
 
 KERNELS = [ConstantKernel() * RBF(), ConstantKernel() * Matern(nu=1.5)]
 # Quick fits stop early; that is said elsewhere.
@@ -278,7 +278,7 @@ def test_screening_rows_hold_the_classes_in_their_proportions(counts, share, see
     labels = np.repeat(np.arange(len(counts)), counts)
     y = np.random.RandomState(seed).permutation(labels)
     n_rows = max(1, int(share * len(y)))
-    rows = spread_rows(y, n_rows, is_label=True)
+    rows = spaced_by_target(y, n_rows, is_label=True)
     assert (np.diff(rows) > 0).all()
     assert n_rows <= len(rows) <= n_rows + len(counts)
     found = np.bincount(y[rows], minlength=len(counts))
@@ -290,7 +290,7 @@ def test_screening_rows_hold_the_classes_in_their_proportions(counts, share, see
 @given(seed=st.integers(0, 100), n_rows=st.integers(1, 50))
 def test_screening_rows_are_evenly_spaced_in_the_order_of_numbers(seed, n_rows):
     y = np.random.RandomState(seed).randn(50)
-    rows = spread_rows(y, n_rows, is_label=False)
+    rows = spaced_by_target(y, n_rows, is_label=False)
     ranks = np.sort(np.argsort(np.argsort(y))[rows])
     assert len(rows) == n_rows
     assert (np.abs(ranks - (np.arange(n_rows) + 0.5) * 50 / n_rows) <= 1.0).all()
@@ -298,7 +298,7 @@ def test_screening_rows_are_evenly_spaced_in_the_order_of_numbers(seed, n_rows):
 
 def test_several_outputs_are_ordered_by_the_first():
     y = np.column_stack([np.arange(50.0)[::-1], np.zeros(50)])
-    assert_array_equal(spread_rows(y, 5, False), [4, 14, 24, 34, 44])
+    assert_array_equal(spaced_by_target(y, 5, False), [4, 14, 24, 34, 44])
 
 
 def test_arguments_with_an_entry_for_each_row_follow_the_rows():
