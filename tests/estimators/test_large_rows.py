@@ -404,8 +404,8 @@ def test_the_spread_of_many_rows_is_nearly_that_of_all(monkeypatch, rng):
     given = OnlySlices(X)
     found = measure_spread(RowSource(given), weight)
     np.testing.assert_array_equal(found.varies, exact.varies)
-    np.testing.assert_allclose(found.columns[:4], exact.columns[:4], rtol=1e-9)
-    np.testing.assert_allclose(found.columns[4], exact.columns[4], rtol=0.1)
+    np.testing.assert_allclose(found.deviations[:4], exact.deviations[:4], rtol=1e-9)
+    np.testing.assert_allclose(found.deviations[4], exact.deviations[4], rtol=0.1)
     np.testing.assert_allclose(found.distance, exact.distance, rtol=0.1)
 
 

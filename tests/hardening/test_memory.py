@@ -228,7 +228,7 @@ def test_the_spread_takes_some_columns_at_a_time():
     weight = np.ones(len(X))
     peak, found = traced(lambda: spread.measure_spread(X, weight))
     assert peak < 1.5 * X.nbytes
-    np.testing.assert_allclose(found.columns, X.std(axis=0), rtol=1e-9)
+    np.testing.assert_allclose(found.deviations, X.std(axis=0), rtol=1e-9)
 
 
 def test_a_pullback_keeps_one_copy_of_the_rows():

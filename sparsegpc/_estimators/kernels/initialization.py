@@ -3,7 +3,6 @@
 import numpy as np
 
 from sparsegpc._core.models.prior import NormalPrior
-from sparsegpc._estimators.kernels.spread import joint_scale
 
 # The shortest start is about the distance within which a row has this fraction of the others.
 CLOSEST = 1 / 20
@@ -32,7 +31,7 @@ def start_values(parameters, spread):
     if len(parameters.theta) == 0:
         return starts
     lengths, _ = _typical_lengths(parameters, spread)
-    n_varying = max(1, int(spread.varies.sum()))
+    n_varying = spread.n_varying
     shortest = min(CLOSEST ** (1.0 / n_varying), (2.0 * n_varying) ** -0.5)
     n_factors = 1 + int(-np.log(shortest) / np.log(3))
     factors = np.geomspace(1.0, shortest, 1 + n_factors) if lengths else [1.0]
@@ -62,8 +61,7 @@ def faster_starts(parameters, spread, theta):
     """
     shortest = start_values(parameters, spread)[-1]
     lengths, typical = _typical_lengths(parameters, spread)
-    n_varying = max(1, int(spread.varies.sum()))
-    n_columns = [n_varying if parameters.effects[k] is None else 1 for k in lengths]
+    n_columns = [spread.n_varying if parameters.effects[k] is None else 1 for k in lengths]
     nearest = np.log(typical) + np.log(min(1.0, NEAREST / spread.n_rows)) / np.array(n_columns)
     found = []
     for limit in (shortest[lengths], np.minimum(shortest[lengths], nearest)):
@@ -131,7 +129,7 @@ def single_columns(parameters, spread):
 def _lengths_of_columns(parameters, spread, multiples):
     found = {}
     for column, places in own_lengths(parameters, spread).items():
-        values = np.log(np.multiply(multiples, spread.columns[column]))
+        values = np.log(np.multiply(multiples, spread.deviations[column]))
         found |= {k: np.clip(values, *parameters.bounds[k]) for k in places}
     return found
 
@@ -159,16 +157,15 @@ def _typical_lengths(parameters, spread):
     """
     lengths = [k for k, column in enumerate(parameters.columns) if column is not None]
     columns = [parameters.columns[k] for k in lengths]
-    joint = joint_scale(spread)
-    typical = [_typical_length(column, spread, joint) for column in columns]
+    typical = [_typical_length(column, spread) for column in columns]
     alone = [parameters.effects[k] is not None for k in lengths]
-    return lengths, np.array(typical) / np.where(alone, joint, 1.0)
+    return lengths, np.array(typical) / np.where(alone, spread.joint_scale, 1.0)
 
 
-def _typical_length(column, spread, joint):
+def _typical_length(column, spread):
     if column == "all":
         return spread.distance
     if isinstance(column, int):
-        return spread.columns[column] * joint
+        return spread.deviations[column] * spread.joint_scale
     varying = [k for k in column if spread.varies[k]]
-    return float(np.sqrt(2.0) * np.linalg.norm(spread.columns[varying])) if varying else 1.0
+    return float(np.sqrt(2.0) * np.linalg.norm(spread.deviations[varying])) if varying else 1.0

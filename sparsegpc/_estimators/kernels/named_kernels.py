@@ -9,7 +9,6 @@ from sklearn.utils._param_validation import StrOptions
 
 from sparsegpc._core.models.prior import ProductPrior, TyingPrior
 from sparsegpc._estimators.kernels.log_transform import LogTransform
-from sparsegpc._estimators.kernels.spread import joint_scale
 from sparsegpc.kernels import MainEffects
 
 # Smoothness of the Matern kernel of each name. RBF is that of infinite smoothness.
@@ -65,9 +64,9 @@ class KernelChoice(NamedTuple):
         """
         if not self.is_named:
             return self.kernel
-        lengths, n_columns = spread.distance, len(spread.columns)
+        lengths, n_columns = spread.distance, len(spread.deviations)
         if self._is_by_column(spread):
-            lengths = joint_scale(spread) * spread.columns
+            lengths = spread.joint_scale * spread.deviations
         start, box = float(np.mean(variance)), (np.min(variance), np.max(variance))
         length_box = np.multiply.outer(lengths, LENGTH_SCALE_RANGE)
         stationary = sk.RBF(lengths, length_box)
@@ -81,26 +80,26 @@ class KernelChoice(NamedTuple):
     def may_be_tied(self, spread):
         """Return whether length scales are common only because rows are few for so many columns."""
         is_open = self.is_named and self.length_scales == "auto"
-        return is_open and spread.varies.sum() <= MOST_COLUMNS and not self._is_by_column(spread)
+        return is_open and spread.n_varying <= MOST_COLUMNS and not self._is_by_column(spread)
 
     def may_have_effects(self, spread):
         """Return whether a fit may add main effects to the kernel."""
         is_open = self.is_named and bool(self.main_effects)
-        return is_open and 1 < spread.varies.sum() <= MOST_EFFECTS
+        return is_open and 1 < spread.n_varying <= MOST_EFFECTS
 
     def _is_by_column(self, spread):
-        if len(spread.columns) == 1 or self.length_scales == "common":
+        if len(spread.deviations) == 1 or self.length_scales == "common":
             return False
         most = max(FEW_COLUMNS, min(MOST_COLUMNS, spread.n_rows // ROWS_PER_COLUMN))
-        return self.length_scales != "auto" or spread.varies.sum() <= most
+        return self.length_scales != "auto" or spread.n_varying <= most
 
     def _effects(self, spread, variance, variances):
-        share = EFFECTS_SHARE * variance / len(spread.columns)
+        share = EFFECTS_SHARE * variance / len(spread.deviations)
         if self._is_by_column(spread):
-            lengths = EFFECT_LENGTH * spread.columns
+            lengths = EFFECT_LENGTH * spread.deviations
             share = np.full(len(lengths), share)
         else:
-            lengths = EFFECT_LENGTH * spread.distance / joint_scale(spread)
+            lengths = EFFECT_LENGTH * spread.distance / spread.joint_scale
         return MainEffects(
             share,
             lengths,
@@ -123,7 +122,7 @@ class KernelChoice(NamedTuple):
             If a given kernel is not such as `length_scales` and `main_effects` demand.
         """
         if not self.is_named:
-            self._check_given(adapted, len(spread.columns))
+            self._check_given(adapted, len(spread.deviations))
         is_tied = self.length_scales == "tied" or (self.length_scales == "auto" and self.is_named)
         groups = _groups(adapted, spread) if is_tied else []
         return ProductPrior(tuple(starmap(TyingPrior, groups)))
@@ -171,6 +170,6 @@ def _groups(adapted, spread):
             continue
         column = int(label.removesuffix("]"))
         if spread.varies[column]:
-            unit = np.log(spread.columns[column]) if is_length else 0.0
+            unit = np.log(spread.deviations[column]) if is_length else 0.0
             groups.setdefault(part, []).append((index, unit))
     return [tuple(map(np.array, zip(*group, strict=True))) for group in groups.values()]

@@ -12,8 +12,8 @@ def column_relevance(kernel, spread):
     It is the standard deviation of the column times `inverse_length_scales`. The relevance is zero
     for a constant column.
     """
-    rates = inverse_length_scales(kernel, len(spread.columns))
-    return None if rates is None else np.where(spread.varies, spread.columns * rates, 0.0)
+    rates = inverse_length_scales(kernel, len(spread.deviations))
+    return None if rates is None else np.where(spread.varies, spread.deviations * rates, 0.0)
 
 
 def inverse_length_scales(kernel, n_columns):

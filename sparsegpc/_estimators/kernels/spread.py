@@ -19,22 +19,35 @@ UNKNOWN = 1e10
 class Spread(NamedTuple):
     """Standard deviation of each column, and the typical distance of two rows.
 
-    ``columns`` (D,) holds standard deviations. If a column's is more than `EXTREME` times that of a
-    Gaussian with the same quartiles, the latter replaces it, as it is robust to outliers.
+    ``deviations`` (D,) holds standard deviations. If that of a column is more than `EXTREME` times
+    that of a Gaussian with the same quartiles, the latter replaces it, as it is robust to outliers.
     ``distance`` is the root mean square distance of two rows with these deviations. Both are 1 if
     no column varies. ``varies`` (D,) marks the columns that vary by so much that their variance
     does not underflow; the deviations of the others are `UNKNOWN`. ``n_rows`` is the number of
     rows, where copies of a row that were merged count once.
     """
 
-    columns: np.ndarray
+    deviations: np.ndarray
     distance: float
     varies: np.ndarray
     n_rows: int
 
+    @property
+    def n_varying(self):
+        """Number of columns that vary, but at least 1."""
+        return max(1, int(self.varies.sum()))
+
+    @property
+    def joint_scale(self):
+        """A length scale in standard deviations of its column, for as many columns as vary.
+
+        If each column that varies has it, two rows are typically a distance of one apart.
+        """
+        return np.sqrt(2.0 * self.n_varying)
+
     def of_first_rows(self):
         """Return the spread for rows of which the first ones are known; all columns may vary."""
-        return self._replace(columns=np.where(self.varies, self.columns, 1.0))
+        return self._replace(deviations=np.where(self.varies, self.deviations, 1.0))
 
 
 def measure_spread(X, weight):
@@ -69,30 +82,18 @@ def measure_spread(X, weight):
     from_quartiles = (high - low) / 1.349
     extreme = (low < high) & (deviation > EXTREME * from_quartiles)
     deviation = np.where(extreme, from_quartiles, deviation)
-    columns = np.full(len(varies), UNKNOWN)
-    columns[varies] = np.where(deviation > 0.0, deviation, UNKNOWN)
+    deviations = np.full(len(varies), UNKNOWN)
+    deviations[varies] = np.where(deviation > 0.0, deviation, UNKNOWN)
     varies[varies] = deviation > 0.0
-    return Spread(columns, float(np.sqrt(2.0) * np.linalg.norm(deviation)), varies, len(X))
-
-
-def joint_scale(spread):
-    """Return a length scale in standard deviations of its column, for as many columns as vary.
-
-    If each column that varies has it, two rows are typically a distance of one apart.
-    """
-    return np.sqrt(2.0 * max(1, int(spread.varies.sum())))
+    return Spread(deviations, float(np.sqrt(2.0) * np.linalg.norm(deviation)), varies, len(X))
 
 
 def _spread_of(X, weight):
-    """Return the lower and upper quartile and the deviation of each column."""
-    low, middle, high = _quartiles(X, weight)
-    return low, high, _deviations(X, weight, middle)
-
-
-def _deviations(X, weight, median):
+    """Return the lower and upper quartile and the standard deviation of each column."""
+    low, median, high = _quartiles(X, weight)
     # Differences from the median are accurate for most rows; those from an outlier would not be.
     moved, share = X - median, weight / weight.sum()
-    return np.sqrt(share @ (moved - share @ moved) ** 2)
+    return low, high, np.sqrt(share @ (moved - share @ moved) ** 2)
 
 
 def _quartiles(X, weight):

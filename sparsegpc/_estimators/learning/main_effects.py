@@ -118,7 +118,7 @@ def _with_own_lengths(problem, plain):
     own = {columns[k]: plain.theta[k] for k in range(effects.start)}
     for k in range(effects.start, effects.stop):
         if isinstance(columns[k], int):
-            longest = np.log(MOST_DEVIATIONS * problem.spread.columns[columns[k]])
+            longest = np.log(MOST_DEVIATIONS * problem.spread.deviations[columns[k]])
             theta[k] = min(own[columns[k]], longest)
     return theta
 
@@ -156,7 +156,7 @@ def _with_effects(problem, plain, interaction, variance):
     parameters, effects = problem.parameters, _effects(problem)
     of_effects = parameters.rescaled[effects].copy()
     are_variances = [column is None for column in parameters.columns[effects]]
-    of_effects[are_variances] = np.log(variance / len(problem.spread.columns))
+    of_effects[are_variances] = np.log(variance / len(problem.spread.deviations))
     theta = np.concatenate([interaction, of_effects, plain.theta[effects.start :]])
     return np.clip(theta, *parameters.bounds.T)
 

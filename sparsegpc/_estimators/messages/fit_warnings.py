@@ -239,7 +239,7 @@ def _describe_limits(estimator, problem, best):
 def _describe_dominance(estimator, problem):
     """Describe a column that dominates a common length scale, or return an empty string."""
     spread = problem.spread
-    deviations = np.where(spread.varies, spread.columns, 0.0)
+    deviations = np.where(spread.varies, spread.deviations, 0.0)
     widest = int(deviations.argmax())
     others = np.delete(deviations, widest)
     others = others[others > 0.0]

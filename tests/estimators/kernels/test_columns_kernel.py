@@ -110,7 +110,7 @@ def test_start_values_and_relevance_follow_the_group(rng):
     distance = np.sqrt(2.0 * (X[:, :2].std(axis=0) ** 2).sum())
     assert_allclose(np.exp(starts[1]), distance, rtol=1e-9)
     relevance = column_relevance(Columns(RBF(5.0), [0, 1]) + Columns(RBF([50.0]), [2]), spread)
-    assert_allclose(relevance, spread.columns * [0.2, 0.2, 0.02, 0.0])
+    assert_allclose(relevance, spread.deviations * [0.2, 0.2, 0.02, 0.0])
 
 
 class OnFirst(Kernel):
@@ -133,7 +133,7 @@ def test_parts_of_a_user_s_kernel_may_see_columns_that_nobody_knows(rng):
     spread = measure_spread(rng.randn(50, 3), np.ones(50))
     assert column_relevance(OnFirst(RBF([1.0, 2.0])), spread) is None
     relevance = column_relevance(OnFirst(RBF([1.0, 2.0])) + Columns(RBF(2.0), [2]), spread)
-    assert_allclose(relevance, spread.columns * [0.0, 0.0, 0.5])
+    assert_allclose(relevance, spread.deviations * [0.0, 0.0, 0.5])
 
 
 def additive(rng, n=150):

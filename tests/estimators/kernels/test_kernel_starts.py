@@ -236,7 +236,7 @@ def test_the_columns_of_a_group_alone_or_beside_others_begin_at_their_distances(
     group = SimilarGroup([0, 1], np.array([0.2, 0.3]), 0.5, 1.0)
     alone, added = np.exp(group_starts(adapted, spread, theta, group))
     assert_allclose(alone[:3], [2.0, 0.2, 0.3])
-    assert alone[3] > 3.0 * spread.columns[2]
+    assert alone[3] > 3.0 * spread.deviations[2]
     # A shorter length scale stays.
     assert_allclose(added, [5.0, 0.1, 0.3, 40.0])
 

@@ -19,14 +19,14 @@ def test_spread_with_weights_is_that_of_repeated_rows(n, d, seed):
     spread = measure_spread(X, weight.astype(np.float64))
     varies = np.ptp(X, axis=0) > 0.0
     assert_array_equal(spread.varies, varies)
-    assert_allclose(spread.columns, np.where(varies, columns, 1.0), rtol=1e-12)
+    assert_allclose(spread.deviations, np.where(varies, columns, 1.0), rtol=1e-12)
     assert_allclose(spread.distance, distance if varies.any() else 1.0, rtol=1e-12)
 
 
 def test_spread_does_not_depend_on_the_scale_of_the_weights(rng):
     X, weight = rng.randn(20, 3), rng.uniform(size=20)
     one, other = measure_spread(X, weight), measure_spread(X, 1e6 * weight)
-    assert_allclose(other.columns, one.columns, rtol=1e-12)
+    assert_allclose(other.deviations, one.deviations, rtol=1e-12)
     assert_allclose(other.distance, one.distance, rtol=1e-12)
 
 
@@ -35,9 +35,9 @@ def test_a_column_whose_variance_underflows_counts_as_constant(rng):
     X[:, 1] *= 1e-200
     spread, without = measure_spread(X, weight), measure_spread(X[:, [0, 2]], weight)
     assert_array_equal(spread.varies, [True, False, True])
-    assert spread.columns[1] == UNKNOWN
-    assert spread.of_first_rows().columns[1] == 1.0
-    assert_allclose(spread.columns[[0, 2]], without.columns, rtol=1e-12)
+    assert spread.deviations[1] == UNKNOWN
+    assert spread.of_first_rows().deviations[1] == 1.0
+    assert_allclose(spread.deviations[[0, 2]], without.deviations, rtol=1e-12)
     assert_allclose(spread.distance, without.distance, rtol=1e-12)
 
 
@@ -48,9 +48,9 @@ def test_a_constant_column_of_any_value_does_not_count(value, rng):
     weight = rng.uniform(0.1, 1.0, size=30)
     spread, without = measure_spread(X, weight), measure_spread(X[:, [0, 2]], weight)
     assert_array_equal(spread.varies, [True, False, True])
-    assert spread.columns[1] == UNKNOWN
-    assert spread.of_first_rows().columns[1] == 1.0
-    assert_allclose(spread.columns[[0, 2]], without.columns, rtol=1e-12)
+    assert spread.deviations[1] == UNKNOWN
+    assert spread.of_first_rows().deviations[1] == 1.0
+    assert_allclose(spread.deviations[[0, 2]], without.deviations, rtol=1e-12)
     assert_allclose(spread.distance, without.distance, rtol=1e-12)
 
 
@@ -67,7 +67,7 @@ def test_spread_at_a_large_offset(tiny, rng):
     columns, distance = brute_force_spread(X - 1e9)
     spread = measure_spread(X, np.ones(40))
     # At the smallest spread the rows are a hundred neighbouring numbers apart.
-    assert_allclose(spread.columns, columns, rtol=1e-3)
+    assert_allclose(spread.deviations, columns, rtol=1e-3)
     assert_allclose(spread.distance, distance, rtol=1e-3)
 
 
@@ -75,13 +75,13 @@ def test_spread_at_a_large_offset(tiny, rng):
 def test_spread_scales_with_the_columns(scale, rng):
     X = rng.randn(20, 3)
     spread = measure_spread(scale * X, np.ones(20))
-    assert_allclose(spread.columns, scale * X.std(axis=0), rtol=1e-12)
+    assert_allclose(spread.deviations, scale * X.std(axis=0), rtol=1e-12)
     assert_allclose(spread.distance, scale * brute_force_spread(X)[1], rtol=1e-12)
 
 
 @pytest.mark.parametrize("n", [1, 7])
 def test_spread_is_one_where_nothing_varies(n):
     spread = measure_spread(np.full((n, 2), 1e7 / 3.0), np.full(n, 0.1))
-    assert_array_equal(spread.columns, [1.0, 1.0])
+    assert_array_equal(spread.deviations, [1.0, 1.0])
     assert spread.distance == 1.0
     assert not spread.varies.any()
