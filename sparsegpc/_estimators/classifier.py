@@ -16,13 +16,13 @@ from sparsegpc._estimators.input.labels import (
     validated_labels,
 )
 from sparsegpc._estimators.input.validation import present_rows
+from sparsegpc._estimators.learning.hyperparameter_draws import HYPERPARAMETERS, HyperparameterDraws
 from sparsegpc._estimators.learning.inducing_points import check_auto
 from sparsegpc._estimators.messages.callbacks import fit_task
 from sparsegpc._estimators.messages.fit_warnings import emit_warnings, latent_range, weight_warnings
 from sparsegpc._estimators.messages.progress import evaluation_progress
 from sparsegpc._estimators.one_vs_rest import fit_one_vs_rest
 from sparsegpc._estimators.predictions.labels import ClassPredictions
-from sparsegpc._estimators.predictions.mixtures import HYPERPARAMETERS, HyperparameterDraws
 from sparsegpc.likelihoods import NAMES, resolve_likelihood
 
 

@@ -25,6 +25,7 @@ from sparsegpc._estimators.input.validation import column_names, validated_targe
 from sparsegpc._estimators.kernels.named_kernels import KernelChoice
 from sparsegpc._estimators.kernels.sklearn_kernels import adapt_kernel
 from sparsegpc._estimators.kernels.spread import measure_spread
+from sparsegpc._estimators.learning.hyperparameter_draws import HYPERPARAMETERS, HyperparameterDraws
 from sparsegpc._estimators.learning.inducing_points import check_auto
 from sparsegpc._estimators.learning.noise_choice import decide_noise
 from sparsegpc._estimators.learning.problem import Problem
@@ -41,7 +42,6 @@ from sparsegpc._estimators.noise.base import NoiseData
 from sparsegpc._estimators.noise.known import KnownPlan
 from sparsegpc._estimators.noise.registry import AUTO, DEFAULT, NOISES, resolve_noise
 from sparsegpc._estimators.noise.white_kernels import WHITE_IN_PRODUCT, kernel_and_noise
-from sparsegpc._estimators.predictions.mixtures import HYPERPARAMETERS, HyperparameterDraws
 from sparsegpc._estimators.predictions.targets import GaussianPredictions
 
 

@@ -7,17 +7,11 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.special import log_expit, logsumexp, ndtr, ndtri
-from sklearn.utils import check_random_state
 
-from sparsegpc._core.learning.hyperparameter_draws import draw_hyperparameters, single_draw
-from sparsegpc._core.learning.point_cost import at_points_of
 from sparsegpc._core.likelihoods.gaussian import limited_exp
 from sparsegpc._core.numerics.floats import EPSILON, TINY
-from sparsegpc._estimators.learning.fit_options import learns
 from sparsegpc._estimators.predictions.latent import latent_moments
 
-# What the parameter `hyperparameters` may be.
-HYPERPARAMETERS = {"best", "average"}
 # Steps for a quantile: Newton's method usually takes four to ten.
 MOST_NEWTON_STEPS = 60
 
@@ -32,36 +26,6 @@ class Component(NamedTuple):
     weight: float
     fitted: list
     observation: object = None
-
-
-class HyperparameterDraws:
-    """The part of an estimator with the parameter `hyperparameters` that keeps draws of them."""
-
-    def _store(self, result, problem):
-        super()._store(result, problem)
-        average = self.hyperparameters == "average" and learns(self, problem.parameters)
-        if not average or result.stopped:
-            return
-        model = problem.model
-
-        def keep(evaluation):
-            if result.before_removals is not None:
-                evaluation = at_points_of(model, evaluation, result.best.points)
-            kernel = problem.kernel.clone_with_theta(evaluation.posterior.theta)
-            return [(evaluation.posterior, kernel)], self._observation_at(evaluation, model)
-
-        rng = check_random_state(self.random_state)
-        draws = draw_hyperparameters(model, result.learned, problem.parameters.bounds, rng, keep)
-        parts = zip(draws.weights, draws.kept, strict=True)
-        self._keep_draws(draws, [Component(weight, *kept) for weight, kept in parts if weight > 0])
-
-    def _store_posterior(self, evaluation, model, offset):
-        super()._store_posterior(evaluation, model, offset)
-        self._keep_draws(single_draw(evaluation.theta, None), None)
-
-    def _keep_draws(self, draws, components):
-        self.hyperparameter_draws_, self.hyperparameter_weights_ = draws.theta, draws.weights
-        self.ess_, self._mixture = draws.ess, components
 
 
 def component_moments(components, X):
