@@ -1,14 +1,11 @@
 """The regressor."""
 
-from functools import cache
-
 import numpy as np
 from sklearn.base import _fit_context
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
 
 from sparsegpc._core.likelihoods.gaussian import KnownNoise
-from sparsegpc._core.models.evaluation import Counts
 from sparsegpc._core.rows.threads import single_threaded_blas
 from sparsegpc._core.rows.unique_rows import unique_rows
 from sparsegpc._estimators.base_sparse_gp import BaseSparseGP
@@ -19,16 +16,13 @@ from sparsegpc._estimators.input.targets import (
     centres,
     deviations,
     distinct_rows,
-    second_moments,
 )
-from sparsegpc._estimators.input.validation import column_names, validated_targets
+from sparsegpc._estimators.input.validation import validated_targets
 from sparsegpc._estimators.kernels.named_kernels import KernelChoice
-from sparsegpc._estimators.kernels.sklearn_kernels import adapt_kernel
-from sparsegpc._estimators.kernels.spread import measure_spread
 from sparsegpc._estimators.learning.hyperparameter_draws import HYPERPARAMETERS, HyperparameterDraws
 from sparsegpc._estimators.learning.inducing_points import check_auto
 from sparsegpc._estimators.learning.noise_choice import decide_noise
-from sparsegpc._estimators.learning.problem import Problem
+from sparsegpc._estimators.learning.regression_problems import RegressionProblems
 from sparsegpc._estimators.learning.warm_start import is_warm
 from sparsegpc._estimators.messages.callbacks import fit_task
 from sparsegpc._estimators.messages.fit_warnings import (
@@ -38,10 +32,7 @@ from sparsegpc._estimators.messages.fit_warnings import (
 )
 from sparsegpc._estimators.messages.progress import evaluation_progress
 from sparsegpc._estimators.messages.target_scale import describe_mismatch
-from sparsegpc._estimators.noise.base import NoiseData
-from sparsegpc._estimators.noise.known import KnownPlan
 from sparsegpc._estimators.noise.registry import AUTO, DEFAULT, NOISES, resolve_noise
-from sparsegpc._estimators.noise.white_kernels import WHITE_IN_PRODUCT, kernel_and_noise
 from sparsegpc._estimators.predictions.targets import GaussianPredictions
 
 
@@ -666,60 +657,23 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
         """Fit to `Targets`, which are the user's rows `places`; return the warnings."""
         progress.offset = self._units_offset(1.0)
         rng = check_random_state(self.random_state)
-        is_known = targets.noise_variance is not None
-        given, noise = kernel_and_noise(self.kernel, self.noise, is_known)
-        robust = noise is not None and noise.has_outliers
-        variance = second_moments(targets.y, targets.weight, robust)
-        options = {**self._model_options(KnownNoise()), "counts": Counts()}
-
-        @cache
-        def rows_with(transform):
-            """Return the targets, merged rows and spread of columns with a transform, or None."""
-            X = targets.X if transform is None else transform(targets.X)
-            # Rounding may make transformed rows equal.
-            merged = unique_rows(X, targets.weight, is_sorted=transform is None)
-            return targets._replace(X=X), merged, measure_spread(merged.X, merged.weight)
-
-        def problem(choice, plan):
-            transformed, merged, spread = rows_with(choice.transform)
-            kernel = choice._replace(kernel=given).resolve(spread, variance)
-            parameters = adapt_kernel(kernel, self.n_features_in_, refuse_white=WHITE_IN_PRODUCT)
-            rows = plan.rows_of(transformed, merged)
-            parameters = parameters.rescaled_to(float(variance.mean()), rows.X)
-            of_noise, n_params = plan.prior(spread), parameters.kernel.n_params
-            prior = choice.prior(parameters, spread).joined(of_noise, n_params)
-            model = plan.model(parameters.kernel, transformed, rows, {**options, "prior": prior})
-            extended = plan.extend(parameters, model)
-            return Problem(
-                rows=rows,
-                places=places,
-                spread=spread,
-                kernel=kernel,
-                parameters=extended,
-                model=model,
-                progress=progress,
-                transform=choice.transform,
-                untransformed_X=targets.X,
-            )
-
-        def data(transform):
-            _, merged, spread = rows_with(transform)
-            return NoiseData(merged.X, spread, variance, column_names(self))
-
-        def plan_of(data):
-            return KnownPlan() if noise is None else noise._plan(data)
-
+        problems = RegressionProblems(self, targets, places, progress)
+        variance = problems.variance
         # If the mean of f ranges over less than a tenth of the targets' deviation, f looks
         # constant.
         self._visible_range = 0.1 * float(np.sqrt(variance.mean()))
         self._target_variance = variance[targets.y.any(axis=1)]
-        plan, decision, self.noise_bounds_ = decide_noise(self, plan_of, problem, data, rng)
+        plan, decision, self.noise_bounds_ = decide_noise(
+            self, problems.plan, problems.problem, problems.data, rng
+        )
         if is_warm(self):
             self._check_same_noise(plan, len(variance))
             plan = plan.going_on(self._noise)
         self._plan, self._normalized = plan, self.normalize_y
-        found = self._learn(problem(decision.choice, plan), rng, decision)
-        return found + repetition_warnings(targets.y, targets.weight) if robust else found
+        found = self._learn(problems.problem(decision.choice, plan), rng, decision)
+        if problems.has_outliers:
+            found += repetition_warnings(targets.y, targets.weight)
+        return found
 
     def _check_same_noise(self, plan, n_outputs):
         """Raise ValueError if the last fit had other noise or another number of outputs."""
