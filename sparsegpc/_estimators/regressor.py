@@ -11,7 +11,6 @@ from sparsegpc._core.rows.unique_rows import unique_rows
 from sparsegpc._estimators.base_sparse_gp import BaseSparseGP
 from sparsegpc._estimators.fitted_bounds import ModelOfRows, bound_at, certified, gains, truncated
 from sparsegpc._estimators.input.targets import (
-    Targets,
     centred,
     centres,
     deviations,
@@ -457,12 +456,12 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
         with fit_task(self, X, y, sample_weight) as context:
             progress = evaluation_progress(self, context)
             X, y = validated_targets(self, X, y, multi_output=True)
-            X, y, weight, noise, places = distinct_rows(X, y, sample_weight, noise_variance)
+            targets, places = distinct_rows(X, y, sample_weight, noise_variance)
             check_auto(self)
             self._one_output = y.ndim == 1
             with single_threaded_blas():
-                targets = self._scale_targets(X, y, weight, noise)
-                found_warnings = self._fit_targets(targets, places, progress)
+                self._set_units(targets)
+                found_warnings = self._fit_targets(self._scaled(targets), places, progress)
             emit_warnings(weight_warnings(sample_weight) + found_warnings)
         return self
 
@@ -629,10 +628,10 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
         """
         return gains(self, candidates, X, y, sample_weight, noise_variance)
 
-    def _scale_targets(self, X, y, weight, noise):
-        """Set the centre and the scale of the targets, and return the scaled `Targets`."""
-        y = y.reshape(len(y), -1).T
-        robust = noise is None and resolve_noise(self.noise).has_outliers
+    def _set_units(self, targets):
+        """Set the centre and the scale of `Targets`."""
+        y, weight = targets.y, targets.weight
+        robust = targets.noise_variance is None and resolve_noise(self.noise).has_outliers
         centre, scale = centres(y, weight, robust), np.ones(len(y))
         if not (self.fit_prior_mean or self.normalize_y):
             centre = np.zeros(len(y))
@@ -641,13 +640,13 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
         if self.normalize_y or (unitless and len(y) > 1):
             scale = deviations(y, weight, centre, robust)
         self._y_centre, self._y_scale = centre, scale
-        return self._in_units(X, y, weight, noise)
 
-    def _in_units(self, X, y, weight, noise):
-        y = centred(y, self._y_centre) / self._y_scale[:, None]
+    def _scaled(self, targets):
+        """Return the `Targets` in the units in which the model learns them."""
+        y, noise = centred(targets.y, self._y_centre), targets.noise_variance
         if noise is not None:
             noise = noise / self._y_scale[:, None] ** 2
-        return Targets(X, y, weight, noise)
+        return targets._replace(y=y / self._y_scale[:, None], noise_variance=noise)
 
     def _units_offset(self, total_weight):
         """Return the bound for the original targets minus that for the scaled ones, in nats."""
@@ -729,9 +728,9 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
                 else "noise_variance must be None, because the model has learned its noise: leave "
                 "it out"
             )
-        X, y, weight, noise, _ = distinct_rows(X, y, sample_weight, noise_variance)
-        targets = self._in_units(X, y.reshape(len(y), -1).T, weight, noise)
-        rows = self._plan.rows_of(targets, unique_rows(X, weight, is_sorted=True))
+        targets = self._scaled(distinct_rows(X, y, sample_weight, noise_variance)[0])
+        merged = unique_rows(targets.X, targets.weight, is_sorted=True)
+        rows = self._plan.rows_of(targets, merged)
         options, kernel = self._model_options(KnownNoise()), self._posterior.kernel
         model, offset = self._plan.model_with_noise(kernel, targets, rows, options, self._noise)
         n_params = kernel.n_params + model.likelihood.n_params * len(targets.y)

@@ -24,28 +24,25 @@ class Targets(NamedTuple):
 
 
 def distinct_rows(X, y, sample_weight, noise_variance):
-    """Return X, y, weight, noise and indices of the distinct rows of positive weight.
+    """Return the `Targets` of the distinct rows of positive weight, and the indices of these rows.
 
     Rows that agree in X, y and noise are merged, their weights are added, and the rows are sorted.
     All results are therefore identical, to the last bit, for a weight of k and for k copies, and
     for any order of the rows. Rows of a `RowSource` are neither merged nor sorted.
     """
-    refuse_overflow(y.reshape(len(y), -1), "y", remedy="choose another unit")
+    outputs = y.reshape(len(y), -1)
+    refuse_overflow(outputs, "y", remedy="choose another unit")
     weight = check_weights(sample_weight, len(X))
     present = np.flatnonzero(weight)
-    outputs = y.reshape(len(y), -1)
-    noise = None
+    tables = [X, outputs]
     if noise_variance is not None:
-        noise = check_noise_variance(noise_variance, len(X), outputs.shape[1])
-    if isinstance(X, RowSource):
-        noise = None if noise is None else noise[:, present]
-        return take_rows(X, present), y[present], weight[present], noise, present
-    tables = [take_rows(part, present) for part in (X, outputs)]
-    if noise is not None:
-        tables.append(take_rows(noise.T, present))
-    (X, outputs, *noise), weight, order, starts = unique_tables(tables, weight[present])
-    y = outputs[:, 0] if y.ndim == 1 else outputs
-    return X, y, weight, noise[0].T if noise else None, present[first_copies(order, starts)]
+        tables.append(check_noise_variance(noise_variance, len(X), outputs.shape[1]).T)
+    tables, weight = [take_rows(table, present) for table in tables], weight[present]
+    if not isinstance(X, RowSource):
+        tables, weight, order, starts = unique_tables(tables, weight)
+        present = present[first_copies(order, starts)]
+    X, outputs, *noise = tables
+    return Targets(X, outputs.T, weight, noise[0].T if noise else None), present
 
 
 def centred(y, centre):

@@ -269,8 +269,8 @@ class StochasticSparseGPRegressor(GaussianPredictions, BaseMinibatches):
     def _checked(self, X, y, sample_weight, reset):
         X, y = validated_targets(self, X, y, reset=reset)
         self._refuse_overflow(X, reset)
-        X, y, weight, _, _ = distinct_rows(X, y, sample_weight, None)
-        return X, y, weight
+        targets, _ = distinct_rows(X, y, sample_weight, None)
+        return targets.X, targets.y[0], targets.weight
 
     def _centred(self, y):
         return centred(y[None], self._y_centre)[0]
