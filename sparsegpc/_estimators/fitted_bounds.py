@@ -40,12 +40,14 @@ class ModelOfRows(NamedTuple):
     theta: np.ndarray
     offset: float = 0.0
 
-    def solved(self, theta, posterior, wrt_theta=False):
+    def solved(self, theta=None, posterior=None, wrt_theta=False):
         """Return the `Evaluation` at parameters `theta` and the points of a `Posterior`.
 
-        The search for the sites starts from the learned posterior, so that it ends at the same
-        optimum if there are several.
+        By default both are those learned. The search for the sites starts from the posterior, so
+        that it ends at the same optimum if there are several.
         """
+        theta = self.theta if theta is None else theta
+        posterior = self.estimator._posterior if posterior is None else posterior
         states = self.model.states_from(self.estimator._theta, posterior)
         points = InducingPoints(posterior.Z, None, None)
         return solve_final(self.model, theta, points, states, wrt_theta)
@@ -67,7 +69,7 @@ class ModelOfRows(NamedTuple):
 
     def estimator_at(self, theta):
         """Return a copy of the estimator with other parameters and the same inducing points."""
-        evaluation = self.solved(theta, self.estimator._posterior)
+        evaluation = self.solved(theta)
         other = copy(self.estimator)
         other._store_kernel(evaluation, other.kernel_)
         other._theta = np.append(theta, self.estimator._theta[len(theta) :])
@@ -88,7 +90,7 @@ def certified(estimator, method, *data):
 
 
 def _certified(part, method):
-    evaluation = part.solved(part.theta, part.estimator._posterior)
+    evaluation = part.solved()
     check_same_rows("certificate", part, evaluation)
     return certificate_of(part.model, evaluation, method).shifted(part.offset)
 
@@ -100,20 +102,16 @@ def gains(estimator, candidates, *data):
     """
     check_is_fitted(estimator)
     check_one_model("point_gains", estimator)
-    Z = None if candidates is None else _checked_candidates(estimator, candidates)
+    if candidates is not None:
+        candidates = validated_rows(estimator, candidates, reset=False)[:]
+        refuse_overflow(candidates, "candidates")
     with single_threaded_blas():
         (part,) = estimator._models_of(*data)
-        evaluation = part.solved(part.theta, estimator._posterior)
+        evaluation = part.solved()
         check_same_rows("point_gains", part, evaluation)
-        if Z is None:
+        if candidates is None:
             return point_gains(part.model, evaluation).gains()
-        return gains_of_rows(part.model, evaluation, Z)
-
-
-def _checked_candidates(estimator, candidates):
-    Z = validated_rows(estimator, candidates, reset=False)[:]
-    refuse_overflow(Z, "candidates")
-    return Z
+        return gains_of_rows(part.model, evaluation, candidates)
 
 
 def bound_at(estimator, theta, eval_gradient, X, y, *others):
@@ -143,7 +141,7 @@ def _sum_of_bounds(parts, theta, eval_gradient):
         start += n_params
         try:
             with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-                solved = part.solved(values, part.estimator._posterior, eval_gradient)
+                solved = part.solved(values, wrt_theta=eval_gradient)
             bound += solved.elbo + part.offset
             gradient = solved.grad_theta
         except np.linalg.LinAlgError:
@@ -161,7 +159,7 @@ def truncated(estimator, n_points, *data):
     with single_threaded_blas():
         (part,) = estimator._models_of(*data)
         check_as_many_rows(len(part.model.weight), estimator._posterior.functions[0].n_rows)
-        evaluation = part.solved(part.theta, estimator._posterior.truncated(n_points))
+        evaluation = part.solved(posterior=estimator._posterior.truncated(n_points))
     smaller = copy(estimator)
     smaller._store_posterior(evaluation, part.model, part.offset)
     smaller.inducing_points_ = estimator.inducing_points_[:n_points]

@@ -94,7 +94,7 @@ class Part(NamedTuple):
     @classmethod
     def of(cls, fitted):
         """Return the part with the sites at the learned posterior."""
-        evaluation = fitted.solved(fitted.theta, fitted.estimator._posterior)
+        evaluation = fitted.solved()
         sites = [solution.sites for solution in evaluation.solutions]
         return cls(fitted, *_distinct(fitted.model.X, sites))
 
