@@ -42,31 +42,6 @@ START_ROWS, START_POINTS, START_ITERATIONS = 2000, 200, 30
 LONGEST_HISTORY = 1000
 
 
-def learn_theta(model, parameters, spread, n_inducing):
-    """Return the parameters learned from the rows of a `SparseModel` alone.
-
-    Parameters
-    ----------
-    model : SparseModel
-        A model of at most `START_ROWS` rows.
-    parameters : AdaptedKernel
-        The kernel's parameters, followed by those of the likelihood.
-    spread : Spread
-        Typical distances of the rows.
-    n_inducing : int
-        Number of points of the final model.
-    """
-    result = fit(
-        model,
-        start_values(parameters, spread),
-        PivotedSelector("argmax", min(n_inducing, START_POINTS)),
-        Limits(parameters.bounds, START_ITERATIONS, 1, Progress()),
-        weak_prior=weak_prior(parameters, spread),
-        alternatives=shorter_lengths(parameters, spread),
-    )
-    return result.best.theta
-
-
 class FirstRows(NamedTuple):
     """The first rows of a stream: X (N, D), y and weight, shape (N,) each; y may hold records.
 
@@ -97,6 +72,20 @@ class FirstModel(NamedTuple):
     model: SparseModel
     spread: Spread
     warnings: list
+
+
+def learn_theta(first, n_inducing):
+    """Return the parameters learned from a `FirstModel`, for a model of so many points."""
+    parameters, spread = first.parameters, first.spread
+    result = fit(
+        first.model,
+        start_values(parameters, spread),
+        PivotedSelector("argmax", min(n_inducing, START_POINTS)),
+        Limits(parameters.bounds, START_ITERATIONS, 1, Progress()),
+        weak_prior=weak_prior(parameters, spread),
+        alternatives=shorter_lengths(parameters, spread),
+    )
+    return result.best.theta
 
 
 class BaseMinibatches(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
@@ -157,7 +146,7 @@ class BaseMinibatches(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
         first = self._first_model(X[:START_ROWS], y, weight)
         theta, kernel = first.parameters.theta, first.parameters.kernel
         if self.learning_rate > 0.0 and self._suffice(y[:START_ROWS]):
-            theta = learn_theta(first.model, first.parameters, first.spread, self.n_inducing)
+            theta = learn_theta(first, self.n_inducing)
         Z = self._choose_points(kernel, theta[: kernel.n_params], X, weight, rng)
         self._bounds, self._prior = first.parameters.bounds, first.model.prior
         self.kernel_ = first.kernel
