@@ -26,7 +26,7 @@ MAX_CANDIDATES = 1000
 
 
 class RowBounds:
-    """The bounds of rows Y (n, D) as functions of their q(x), at a given `LatentPosterior`."""
+    """The lower bounds of rows Y (n, D) as functions of their q(x), given a `LatentPosterior`."""
 
     def __init__(self, Y, posterior, slack):
         present = ~np.isnan(Y)
@@ -58,7 +58,7 @@ class RowBounds:
         return self._constant[:, None] + own + slack - divergence_from_prior(mean, variance)
 
     def __call__(self, x, rows):
-        """Return the bounds of some rows, and the gradients w.r.t. x: means and log variances."""
+        """Return those of some rows, and the gradients w.r.t. x: means and log variances."""
         mean, log_variance = np.split(x, 2, axis=1)
         variance, n_present = np.exp(log_variance), self.n_present[rows]
         psi1, psi2, cost = self._expectations(mean, variance)
@@ -116,19 +116,19 @@ def project(Y, posterior, slack, candidates, *, own=(None, None), max_iter, tol,
     candidates = [values[tried] for values in candidates]
 
     def block(Y, own_mean, own_variance):
-        bounds = RowBounds(Y, posterior, slack)
-        scores = bounds.of_candidates(*candidates)
+        lower_bounds = RowBounds(Y, posterior, slack)
+        scores = lower_bounds.of_candidates(*candidates)
         best = scores.argmax(axis=1)
         mean, variance = (values[best] for values in candidates)
         if own_mean is not None:
             own = np.hstack([own_mean, np.log(own_variance)])
-            stays = bounds(own, np.arange(len(Y)))[0] >= scores.max(axis=1)
+            stays = lower_bounds(own, np.arange(len(Y)))[0] >= scores.max(axis=1)
             mean[stays], variance[stays] = own_mean[stays], own_variance[stays]
         # The curvature w.r.t. the log variance is about a half where its derivative is zero.
         inverse_curvature = np.hstack([variance, np.full_like(variance, 2.0)])
         start = np.hstack([mean, np.log(variance)])
         x, value, converged = maximize_many(
-            bounds, start, inverse_curvature, max_iter=max_iter, tol=tol
+            lower_bounds, start, inverse_curvature, max_iter=max_iter, tol=tol
         )
         mean, log_variance = np.split(x, 2, axis=1)
         return (), (mean.T, np.exp(log_variance).T, value, converged)

@@ -208,8 +208,8 @@ class BoundSearch(DelegatingEstimator):
             finalists = candidates.finalists(self.n_finalists)
         fits = candidates.fit(finalists, data)
         candidates.warn_of_failures()
-        bounds = np.array([fit.bound for fit in fits])
-        best = int(np.flatnonzero(bounds >= np.nanmax(bounds) - self.tol)[0])
+        lower_bounds = np.array([fit.bound for fit in fits])
+        best = int(np.flatnonzero(lower_bounds >= np.nanmax(lower_bounds) - self.tol)[0])
         self.results_, self.best_index_ = candidates.results, int(finalists[best])
         self.best_params_ = self.results_["params"][self.best_index_]
         self.best_estimator_ = fits[best].estimator

@@ -1,4 +1,4 @@
-"""The candidates of a search: their parameters, fits and bounds."""
+"""The candidates of a search: their parameters, fits and lower bounds."""
 
 import warnings
 from time import perf_counter
@@ -75,10 +75,10 @@ class Candidates:
 
     def finalists(self, n_finalists):
         """Return the indices of those with the best bounds for the screening rows, in order."""
-        bounds = self.results["screening_bound"]
+        lower_bounds = self.results["screening_bound"]
         # Failures, which are nan, come last.
-        order = np.argsort(-bounds, kind="stable")
-        return sorted(order[: min(n_finalists, np.isfinite(bounds).sum())])
+        order = np.argsort(-lower_bounds, kind="stable")
+        return sorted(order[: min(n_finalists, np.isfinite(lower_bounds).sum())])
 
     def fit(self, indices, data):
         """Fit candidates to the arguments `data` of all rows; return each `CandidateFit`."""
