@@ -12,6 +12,7 @@ common length scale suits it as before.
 
 import numpy as np
 
+from sparsegpc._core.numerics.medians import weighted_median
 from sparsegpc._core.rows.sources import RowSource, spaced_rows
 
 # This many evenly spaced rows determine the scales.
@@ -87,8 +88,7 @@ def _most_gaussian(x, share):
     `x` (n,) is sorted; `share` (n,) holds weights whose sum is 1.
     """
     best, size = (-np.inf, 0.0, np.inf, 1.0, 1.0), x[-1] - x[0]
-    median = x[np.searchsorted(np.cumsum(share), 0.5 * (1.0 - 1e-12))]
-    for centre in np.unique([x[0], median, x[-1]]):
+    for centre in np.unique([x[0], weighted_median(x, share), x[-1]]):
         distances = (x - centre) / size
         order = np.argsort(np.abs(distances), kind="stable")
         # Rounding must not put off a share that is reached.
