@@ -275,8 +275,11 @@ class SparseGPGeneralizedRegressor(ResponsePredictions, BaseSparseGP):
         self.likelihood_ = self._likelihood
 
     def _checked_rows(self, X, y, sample_weight, exposure=None, event=None, *, reset):
-        rows = validated_observations(self, X, y, sample_weight, exposure, event, reset=reset)
+        data = X, y, sample_weight, exposure, event
+        likelihood, rows = validated_observations(self, *data, reset=reset)
         refuse_no_event(rows.y)
+        if reset:
+            self._likelihood = likelihood
         return rows
 
     def certificate(self, X, y, sample_weight=None, exposure=None, event=None, method="auto"):

@@ -22,17 +22,18 @@ LIKELIHOODS_WITH = {
 
 
 def validated_observations(estimator, X, y, sample_weight, exposure, event, *, reset):
-    """Validate the input of a generalised regressor; the y of the `PresentRows` are `observations`.
+    """Validate the input of a generalised regressor.
 
-    With `reset`, its parameter `likelihood` first decides on the likelihood, ``_likelihood``.
+    Return its likelihood, and `PresentRows` whose y are `observations`. With `reset` the parameter
+    `likelihood` decides on the likelihood, else it is the present one.
     """
     X, y = validated_targets(estimator, X, y, reset=reset)
-    rows = present_rows(X, y, sample_weight)
+    rows, likelihood = present_rows(X, y, sample_weight), estimator._likelihood
     if reset:
-        estimator._likelihood = resolve_response(estimator.likelihood, rows.y, event)
+        likelihood = resolve_response(estimator.likelihood, rows.y, event)
     is_present = np.isin(np.arange(len(y)), rows.places)
-    y = checked_observations(estimator._likelihood, y, exposure, event, is_present)
-    return rows._replace(y=y[rows.places])
+    y = checked_observations(likelihood, y, exposure, event, is_present)
+    return likelihood, rows._replace(y=y[rows.places])
 
 
 def checked_observations(likelihood, y, exposure, event, is_present=True):

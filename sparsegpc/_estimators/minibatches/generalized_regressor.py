@@ -261,10 +261,11 @@ class StochasticSparseGPGeneralizedRegressor(ResponsePredictions, SiteMinibatche
 
     def _checked(self, X, y, sample_weight, exposure, event, reset):
         """Return X, observations and weights of the distinct rows."""
-        rows = validated_observations(self, X, y, sample_weight, exposure, event, reset=reset)
+        data = X, y, sample_weight, exposure, event
+        likelihood, rows = validated_observations(self, *data, reset=reset)
         self._refuse_overflow(rows.X, reset)
         if reset:
-            self._chosen_likelihood = self._likelihood
+            self._chosen_likelihood = likelihood
         return merged_rows(rows.X, rows.y, rows.weight)
 
     def _suffice(self, y):
