@@ -26,10 +26,10 @@ from sparsegpc._estimators.learning.after_search import (
     improve_points,
     pay_for_points,
 )
-from sparsegpc._estimators.learning.fit_options import learns
+from sparsegpc._estimators.learning.fit_options import learns, resolve_slack
 from sparsegpc._estimators.learning.inducing_points import AUTO, METHODS, check_auto
 from sparsegpc._estimators.learning.kernel_choice import decide_kernel
-from sparsegpc._estimators.learning.problem import Problem, resolve_slack, with_likelihood
+from sparsegpc._estimators.learning.problem import Problem, with_likelihood
 from sparsegpc._estimators.messages.callbacks import CALLBACK_SUPPORT, fit_task
 from sparsegpc._estimators.messages.fit_warnings import emit_warnings, fit_warnings, weight_warnings
 from sparsegpc._estimators.messages.progress import evaluation_progress

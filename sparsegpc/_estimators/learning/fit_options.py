@@ -3,6 +3,7 @@
 import numpy as np
 from sklearn.utils import check_random_state
 
+from sparsegpc._core.bounds.slacks import SLACKS, sums_over_rows
 from sparsegpc._core.learning.fit_from import Limits
 from sparsegpc._core.learning.more_points import FIRST_POINTS, affordable_points
 from sparsegpc._core.selection.selectors import FixedSelector
@@ -88,3 +89,16 @@ def reporter(estimator, problem):
         print_line(estimator, text, problem.progress.label)
 
     return report
+
+
+def resolve_slack(bound, likelihood, *, in_batches=False):
+    """Return the `Slack` named by the parameter `bound`; "auto" means the tightest one."""
+    offered, where = likelihood.slacks, ""
+    if in_batches:
+        offered, where = sums_over_rows(offered), " from minibatches"
+    if bound != "auto" and bound not in offered:
+        raise ValueError(
+            f"bound={bound!r} is not available for {type(likelihood).__name__}{where}: choose "
+            f"'auto' or one of {offered}"
+        )
+    return SLACKS[offered[0] if bound == "auto" else bound]

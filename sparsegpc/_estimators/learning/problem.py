@@ -5,7 +5,6 @@ from typing import NamedTuple
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
-from sparsegpc._core.bounds.slacks import SLACKS, sums_over_rows
 from sparsegpc._core.learning.progress import Progress
 from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.rows.sources import RowSource
@@ -83,16 +82,3 @@ def _check_start(likelihood, start, bounds):
             f"{name}.initial_params must be finite and within {name}.params_bounds, got "
             f"{start.tolist()} for the bounds {np.asarray(bounds).tolist()}: change one of them"
         )
-
-
-def resolve_slack(bound, likelihood, *, in_batches=False):
-    """Return the `Slack` named by the parameter `bound`; "auto" means the tightest one."""
-    offered, where = likelihood.slacks, ""
-    if in_batches:
-        offered, where = sums_over_rows(offered), " from minibatches"
-    if bound != "auto" and bound not in offered:
-        raise ValueError(
-            f"bound={bound!r} is not available for {type(likelihood).__name__}{where}: choose "
-            f"'auto' or one of {offered}"
-        )
-    return SLACKS[offered[0] if bound == "auto" else bound]

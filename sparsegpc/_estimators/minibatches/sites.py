@@ -10,7 +10,8 @@ from sparsegpc._estimators.input.settings import row_options
 from sparsegpc._estimators.kernels.named_kernels import KernelChoice
 from sparsegpc._estimators.kernels.sklearn_kernels import NO_WHITE_NOISE, adapt_kernel
 from sparsegpc._estimators.kernels.spread import measure_spread
-from sparsegpc._estimators.learning.problem import resolve_slack, with_likelihood
+from sparsegpc._estimators.learning.fit_options import resolve_slack
+from sparsegpc._estimators.learning.problem import with_likelihood
 from sparsegpc._estimators.minibatches.base import BaseMinibatches, FirstModel
 
 
