@@ -32,6 +32,11 @@ class Estimator(BaseEstimator):
             )
         super().__setstate__(state)
 
+    @property
+    def _models(self):
+        """The fitted models of which the estimator consists: itself, or one for each class."""
+        return getattr(self, "estimators_", None) or [self]
+
     def _check_rows(self, X):
         """Validate rows to predict at, and return an array or a `RowSource`."""
         check_is_fitted(self)

@@ -21,7 +21,7 @@ MOST_QUANTILES = 1000
 class ColumnEffects:
     """Methods of estimators whose kernel contains `MainEffects` or `OrthogonalAdditive`."""
 
-    # By what effects are multiplied, for each function; a regressor has the units of y.
+    # Factors of the effects of each function. Those of a regressor have the units of y.
     _effect_scale = 1.0
 
     def effects(self, X, features=None, reference=None):
@@ -71,12 +71,11 @@ class ColumnEffects:
         columns = _columns(features, X.shape[1], getattr(self, "feature_names_in_", ()))
         if reference is not None:
             reference = validated_rows(self, reference, reset=False)[:]
-        models = getattr(self, "estimators_", None) or [self]
         with single_threaded_blas():
-            kernels = _kernels_of(models, X.shape[1])
+            kernels = _kernels_of(self._models, X.shape[1])
             moments = [
                 _effects(model, by_column, X, columns, reference)
-                for model, by_column in zip(models, kernels, strict=True)
+                for model, by_column in zip(self._models, kernels, strict=True)
             ]
         mean, variance = (np.concatenate(part, axis=-1) for part in zip(*moments, strict=True))
         mean, std = self._effect_scale * mean, self._effect_scale * np.sqrt(variance)
@@ -125,10 +124,9 @@ class ColumnEffects:
         {(0,): 0.67, (0, 1): 0.17, (1,): 0.17}
         """
         check_is_fitted(self)
-        models = getattr(self, "estimators_", None) or [self]
         labels = list(getattr(self, "feature_names_in_", range(self.n_features_in_)))
         with single_threaded_blas():
-            return shares_of_models(models, labels)
+            return shares_of_models(self._models, labels)
 
 
 def _columns(features, n_features, names):

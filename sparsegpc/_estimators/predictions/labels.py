@@ -45,13 +45,12 @@ class ClassPredictions(ClassifierMixin):
         """Return a list of `Component`: of the mixture, or of this model or the binary models."""
         if self._mixture is not None:
             return self._mixture
-        models = getattr(self, "estimators_", None) or [self]
-        fitted = [(model._posterior, model.kernel_) for model in models]
+        fitted = [(model._posterior, model.kernel_) for model in self._models]
         return [Component(1.0, fitted, self._likelihood)]
 
     @property
     def _bounded_values(self):
-        """The values whose density `lower_bound_` bounds; only the same ones are comparable."""
+        """The values whose density `lower_bound_` bounds. Bounds for others do not compare."""
         if getattr(self, "estimators_", None):
             return "labels of each class against the rest"
         if isinstance(self._likelihood, DirichletTargets):
