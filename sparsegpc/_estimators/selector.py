@@ -6,7 +6,6 @@ import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin, _fit_context, clone
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import _num_samples
 
 from sparsegpc._core.bounds.features import factor_inducing
 from sparsegpc._core.bounds.slacks import TIGHT
@@ -193,24 +192,28 @@ class InducingPointSelector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, E
             self._fit(X, y, sample_weight, noise_variance)
         return self
 
-    def _fit(self, X, y, sample_weight, noise_variance):
-        if self.weighting == "classification":
-            if noise_variance is not None:
-                raise ValueError(
-                    'noise_variance must be None with weighting="classification", which learns the '
-                    "precisions: leave one of them out"
-                )
-            if y is None:
-                raise ValueError(
-                    'weighting="classification" requires y to be passed, but the target y is None: '
-                    "call fit(X, y)"
-                )
-            X, y = validated_labels(self, X, y)
-        else:
-            X, y = validated_rows(self, X), np.zeros(_num_samples(X))
-        noise = np.ones(_num_samples(X))
+    def _checked_rows(self, X, y, noise_variance):
+        """Return validated rows, and validated labels or, if they do not count, zeros."""
+        if self.weighting is None:
+            X = validated_rows(self, X)
+            return X, np.zeros(len(X))
         if noise_variance is not None:
-            noise = check_noise_variance(noise_variance, len(noise), 1)[0]
+            raise ValueError(
+                'noise_variance must be None with weighting="classification", which learns the '
+                "precisions: leave one of them out"
+            )
+        if y is None:
+            raise ValueError(
+                'weighting="classification" requires y to be passed, but the target y is None: '
+                "call fit(X, y)"
+            )
+        return validated_labels(self, X, y)
+
+    def _fit(self, X, y, sample_weight, noise_variance):
+        X, y = self._checked_rows(X, y, noise_variance)
+        noise = np.ones(len(X))
+        if noise_variance is not None:
+            noise = check_noise_variance(noise_variance, len(X), 1)[0]
         X, y, weight, places = present_rows(X, y, sample_weight)
         targets = [] if self.weighting is None else _one_against_rest(y)
         rows = unique_rows(X, weight)
@@ -219,7 +222,6 @@ class InducingPointSelector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, E
         adapted = adapt_kernel(
             self.kernel_, self.n_features_in_, refuse_white="features of a row cannot be noisy"
         )
-        targets = [rows.mean(target, weight) for target in targets]
         choose = make_selector(
             self.method,
             self.n_components,
@@ -229,8 +231,10 @@ class InducingPointSelector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, E
             check_random_state(self.random_state),
         )
         candidates = CandidateRows(rows.X, float(rows.weight.sum()), row_options())
-        precision = rows.total(weight / noise[places])
-        if self.weighting == "classification":
+        if self.weighting is None:
+            precision = rows.total(weight / noise[places])
+        else:
+            targets = [rows.mean(target, weight) for target in targets]
             precision = self._learned_precision(adapted, candidates, rows, targets)
         chosen = choose(adapted.kernel, adapted.theta, candidates, precision)
         factor, _ = factor_inducing(adapted.kernel, adapted.theta, chosen.Z)
