@@ -21,7 +21,7 @@ MOST_ROWS = 2000
 SHARES = (0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 0.95)
 # A column is skewed if the correlation with its transform is below this.
 NEARLY_LINEAR = 0.95
-# Whatever is further away is equally far, rather than infinitely.
+# Larger distances count as this one, so that none is infinite.
 LARGEST_DISTANCE = 1e300
 
 
@@ -91,7 +91,7 @@ def _most_gaussian(x, share):
     for centre in np.unique([x[0], weighted_median(x, share), x[-1]]):
         distances = (x - centre) / size
         order = np.argsort(np.abs(distances), kind="stable")
-        # Rounding must not put off a share that is reached.
+        # Rounding must not hide that a share is reached exactly.
         reached = np.searchsorted(np.cumsum(share[order]), np.multiply(SHARES, 1.0 - 1e-12))
         for scale in np.unique(np.abs(distances[order[reached]])):
             if scale > 0.0:

@@ -101,6 +101,6 @@ def _quartiles(X, weight):
     order = X.argsort(axis=0)
     reached = np.cumsum((weight / weight.sum())[order], axis=0)
     columns = np.arange(X.shape[1])
-    # Rounding must not put off a share that is reached.
+    # Rounding must not hide that a share is reached exactly.
     firsts = [(reached >= q * (1.0 - 1e-12)).argmax(axis=0) for q in (0.25, 0.5, 0.75)]
     return [X[order[first, columns], columns] for first in firsts]

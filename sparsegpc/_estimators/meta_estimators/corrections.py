@@ -15,8 +15,8 @@ from sparsegpc._estimators.base_sparse_gp import BaseSparseGP
 from sparsegpc._estimators.fitted_bounds import ModelOfRows
 from sparsegpc._estimators.kernels.relevance import inverse_length_scales
 
-# The share of the rows of a block that are anywhere. Without them, a column in which neighbours
-# agree could get any length scale.
+# The share of the rows of a block that are drawn from all rows. Without them, a column in which
+# neighbours agree could get any length scale.
 DISTANT_SHARE = 0.25
 
 

@@ -242,7 +242,7 @@ class BaseMinibatches(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
     def _learn_first(self, X, y, weight):
         """Learn from some of the first rows of a stream, and return warnings.
 
-        Whenever their number has doubled, everything is learned afresh from all of them. When they
+        Whenever their number has doubled, everything is learned afresh from all of them. Once there
         are enough, they are no longer kept.
         """
         rows, found = self._first_rows.and_further(X, y, weight), []
@@ -255,7 +255,7 @@ class BaseMinibatches(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
             X, y, weight = X[order], y[order], weight[order]
             self._state, found = self._start(X, y, weight, rng)
             rows = rows._replace(n_learned=n_rows)
-        # Until then the hyperparameters are learned anew so soon that steps would not pay.
+        # Before that, the hyperparameters are soon learned anew, so steps would be wasted.
         learning_rate = self.learning_rate if is_last else 0.0
         self._learn_further(X, y, weight, np.arange(len(y)), learning_rate)
         self._first_rows = None if is_last else rows

@@ -34,7 +34,7 @@ class ResponsePredictions(RegressorMixin):
 
     @property
     def _bounded_values(self):
-        """The values whose density `lower_bound_` bounds; the probability of a count is none."""
+        """The values whose density, or for counts probability, `lower_bound_` bounds."""
         return "counts" if self._likelihood.is_discrete else "targets"
 
     def latent_mean_and_variance(self, X):
@@ -197,7 +197,7 @@ class ResponsePredictions(RegressorMixin):
         lack = largest - weight @ self._likelihood.log_density(y, f)
         lack_of_constant = largest - self._likelihood.constant_bound(y, weight)
         if lack_of_constant < 1e-9 * weight.sum():
-            # As r2_score has it, where there is nothing to explain.
+            # As in r2_score, if there is nothing to explain.
             return float(lack < 1e-9 * weight.sum())
         return float(1.0 - lack / lack_of_constant)
 
@@ -293,7 +293,7 @@ class ResponsePredictions(RegressorMixin):
                 "give the times after which to know the probability of survival"
             )
         moments, event = self._latent(X), np.zeros(len(X))
-        # Those of rows that are censored then; their logarithms have all digits.
+        # The log densities of rows that are censored at these times, which have all digits.
         log_survival = [
             log_predictive_density(
                 self._likelihood, observations(np.full(len(X), time), event=event), *moments

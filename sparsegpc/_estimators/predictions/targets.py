@@ -324,7 +324,7 @@ class GaussianPredictions(RegressorMixin):
             known = self._known_noise(X, noise_variance)
 
             def sample(component, n):
-                # The covariances get no name, to be freed before the noise needs as much memory.
+                # Unnamed covariances are freed before the noise needs as much memory.
                 samples = draw(*self._covariance(component, X), n, rng)
                 if known is None:
                     log_variance = component.observation.log_samples(X[:], n, rng)
