@@ -18,7 +18,7 @@ DOMINANT_SPREAD = 1e3
 SUSPICIOUS_JITTER = 1e-6
 # If jitter is this multiple of the noise variance, it costs up to half as many nats for each point.
 COSTLY_JITTER = 1e-2
-# With so large a share of equal targets, Student-t noise may take all others for outliers.
+# If so large a share of the targets is equal, Student-t noise may take all others for outliers.
 LARGE_SHARE = 0.3
 # The correlation of deviations at neighbouring rows from which a fit warns.
 ALIKE = 0.3
@@ -66,28 +66,12 @@ def fit_warnings(estimator, result, problem):
             f"the bound still rises where hyperparameters meet their limits: {limits}. Widen these "
             "limits if the values are not what you expect"
         )
-    has_cause = trivial or limits or mismatch
-    if learned and not has_cause and (rough := _describe_rough(result, problem)):
-        texts.append(rough)
-    if result.best.jitter > SUSPICIOUS_JITTER:
-        texts.append(
-            f"the covariance of the inducing points needed {result.best.jitter:.0e} of its mean "
-            "diagonal added to be positive definite: the kernel may not be positive semi-definite"
-        )
-    elif (ratio := jitter_to_noise(result.best)) > COSTLY_JITTER:
-        cost = 0.5 * len(result.best.posterior.Z) * np.log1p(ratio)
-        texts.append(
-            "the covariance of the inducing points is nearly singular, and the jitter added to its "
-            f"diagonal is {ratio:.2g} times the smallest noise variance: it can lower the bound by "
-            f"up to {cost:.2g} nats and blur predictions. Raise the noise variance, remove points "
-            "that are nearly equal, or use a kernel of rougher functions"
-        )
-    found += [FitWarning(ConvergenceWarning, text) for text in texts]
-    if mismatch and not trivial:
-        found.append(FitWarning(UserWarning, mismatch))
-    if dominance := _describe_dominance(estimator, problem):
-        found.append(FitWarning(UserWarning, dominance))
-    return found
+    elif learned and not mismatch:
+        texts.append(_describe_rough(result, problem))
+    texts.append(_describe_jitter(result.best))
+    found += [FitWarning(ConvergenceWarning, text) for text in texts if text]
+    texts = ["" if trivial else mismatch, _describe_dominance(estimator, problem)]
+    return found + [FitWarning(UserWarning, text) for text in texts if text]
 
 
 def weight_warnings(sample_weight):
@@ -145,7 +129,26 @@ def merge_classes(labels, warnings_by_class):
     return merged
 
 
-def jitter_to_noise(best):
+def _describe_jitter(best):
+    """Describe jitter that is too large, or return an empty string."""
+    if best.jitter > SUSPICIOUS_JITTER:
+        return (
+            f"the covariance of the inducing points needed {best.jitter:.0e} of its mean diagonal "
+            "added to be positive definite: the kernel may not be positive semi-definite"
+        )
+    ratio = _jitter_to_noise(best)
+    if not ratio > COSTLY_JITTER:
+        return ""
+    cost = 0.5 * len(best.posterior.Z) * np.log1p(ratio)
+    return (
+        "the covariance of the inducing points is nearly singular, and the jitter added to its "
+        f"diagonal is {ratio:.2g} times the smallest noise variance: it can lower the bound by up "
+        f"to {cost:.2g} nats and blur predictions. Raise the noise variance, remove points that "
+        "are nearly equal, or use a kernel of rougher functions"
+    )
+
+
+def _jitter_to_noise(best):
     """Return the jitter, as a variance, divided by the smallest noise variance of a row."""
     posterior = best.posterior
     variance = posterior.jitter * float((posterior.Luu**2).sum()) / len(posterior.Z)
