@@ -54,30 +54,13 @@ def fit_one_vs_rest(classifier, rows, context):
     _refuse_needs_of_one_model(classifier, len(labels))
     rng = check_random_state(classifier.random_state)
     seeds = rng.randint(np.iinfo(np.int32).max, size=len(labels))
-    previous = getattr(classifier, "estimators_", None) if classifier.warm_start else None
-    # The models share the callback, as it may be impossible to copy.
-    callback, template = classifier.callback, copy(classifier).set_params(callback=None)
-    # scikit-learn's callbacks are called through `context`.
-    vars(template).pop("_skl_callbacks", None)
-    names = getattr(template, "feature_names_in_", None)
     jobs = []
     for k, (label, seed) in enumerate(zip(labels, seeds, strict=True)):
-        estimator = clone(template) if previous is None else deepcopy(previous[k])
-        # Clones, so that the estimators share no object that a fit may change.
-        parameters = clone(template).get_params(deep=False)
-        parameters.update(class_weight=None, n_jobs=None, random_state=int(seed), callback=callback)
-        # All models predict from the same columns.
-        parameters.update(log_transform=False)
-        estimator.set_params(**parameters)
-        estimator.n_features_in_ = classifier.n_features_in_
-        if names is not None:
-            estimator.feature_names_in_ = names
-        estimator.classes_, estimator.class_weight_ = np.arange(2), np.ones(2)
         class_context = None
         if context is not None:
             class_context = context.subcontext(f"class {label} against the rest", max_subtasks=None)
         class_rows = rows._replace(y=(rows.y == k).astype(int))
-        jobs.append((estimator, class_rows, class_context, label))
+        jobs.append((_binary(classifier, k, int(seed)), class_rows, class_context, label))
     fits = fit_concurrently(_fit_one, jobs, classifier.n_jobs)
     models, warnings_by_class = zip(*fits, strict=True)
     # Without the callback, models can be saved even if the callback cannot.
@@ -85,6 +68,27 @@ def fit_one_vs_rest(classifier, rows, context):
         model.callback = None
     _store(classifier, list(models))
     return merge_classes(labels, warnings_by_class)
+
+
+def _binary(classifier, k, seed):
+    """Return the estimator of class `k` to fit, with the parameters of the classifier."""
+    # The models share the callback, as it may be impossible to copy.
+    template = copy(classifier).set_params(callback=None)
+    # scikit-learn's callbacks are called through the context of the fit.
+    vars(template).pop("_skl_callbacks", None)
+    previous = getattr(classifier, "estimators_", None) if classifier.warm_start else None
+    estimator = clone(template) if previous is None else deepcopy(previous[k])
+    # A clone, so that the estimators share no object that a fit may change.
+    parameters = clone(template).get_params(deep=False)
+    parameters.update(class_weight=None, n_jobs=None, random_state=seed)
+    # All models predict from the same columns.
+    parameters.update(callback=classifier.callback, log_transform=False)
+    estimator.set_params(**parameters)
+    for name in ("n_features_in_", "feature_names_in_"):
+        if hasattr(classifier, name):
+            setattr(estimator, name, getattr(classifier, name))
+    estimator.classes_, estimator.class_weight_ = np.arange(2), np.ones(2)
+    return estimator
 
 
 def _refuse_needs_of_one_model(classifier, n_classes):
