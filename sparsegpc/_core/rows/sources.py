@@ -5,6 +5,7 @@ of all rows, such as ranges, take one pass over slices of `READ_BYTES`.
 """
 
 import mmap
+from functools import cached_property
 from threading import Lock
 
 import numpy as np
@@ -75,7 +76,7 @@ class RowSource:
                 f"X must hold real numbers, got the dtype {array.dtype}: convert it to a number "
                 "type first"
             )
-        self.array, self.indices, self._ranges = array, indices, None
+        self.array, self.indices = array, indices
         self._function, self._lock = None, Lock()
         self.shape = (shape[0] if indices is None else len(indices), *shape[1:])
 
@@ -133,11 +134,11 @@ class RowSource:
 
     def min(self, axis=0):
         """Return the least value of each column, shape (D,)."""
-        return self._range_of_columns(axis)[0]
+        return self._ranges[0]
 
     def max(self, axis=0):
         """Return the largest value of each column, shape (D,)."""
-        return self._range_of_columns(axis)[1]
+        return self._ranges[1]
 
     def std(self, axis=0):
         """Return the standard deviation of each column, shape (D,)."""
@@ -152,7 +153,7 @@ class RowSource:
         if self.array.dtype.kind != "f":
             return None
         # If any value is infinite or NaN, so is a minimum or a maximum.
-        if np.isfinite(self._range_of_columns()).all():
+        if np.isfinite(self._ranges).all():
             return None
         for row_slice in self.slices():
             places = np.argwhere(~np.isfinite(self[row_slice]))
@@ -160,16 +161,14 @@ class RowSource:
                 return row_slice.start + int(places[0, 0]), int(places[0, 1])
         raise ValueError("X gave other values when it was read again: its rows must not change")
 
-    def _range_of_columns(self, axis=0):
-        if axis != 0:
-            raise ValueError(f"axis must be 0, the ranges of columns, got {axis}")
-        if self._ranges is None:
-            low, high = np.full(self.shape[1], np.inf), np.full(self.shape[1], -np.inf)
-            for row_slice in self.slices():
-                part = self[row_slice]
-                low, high = np.minimum(low, part.min(axis=0)), np.maximum(high, part.max(axis=0))
-            self._ranges = low, high
-        return self._ranges
+    @cached_property
+    def _ranges(self):
+        """The least and the largest value of each column, shape (D,) each."""
+        low, high = np.full(self.shape[1], np.inf), np.full(self.shape[1], -np.inf)
+        for row_slice in self.slices():
+            part = self[row_slice]
+            low, high = np.minimum(low, part.min(axis=0)), np.maximum(high, part.max(axis=0))
+        return low, high
 
     def _read(self, start, stop):
         # Few file readers are thread-safe.
