@@ -105,8 +105,8 @@ class Search:
 
     def __init__(self, model, start, bounds, hessian, pairs, progress):
         self._model, self._bounds, self._progress = model, bounds, progress
-        spread = model.X.std(axis=0)
-        self._units = np.where(spread > 0.0, spread, 1.0)
+        deviations = model.X.std(axis=0)
+        self._units = np.where(deviations > 0.0, deviations, 1.0)
         self._points, self._n_params = start.points, len(start.theta)
         self._pairs, self._factor = pairs, _factor(model, start.theta, hessian)
         self.start = self._near = self._point(start)

@@ -1,4 +1,4 @@
-"""Location and spread of numbers that outliers do not move."""
+"""Location and scale of numbers that outliers do not move."""
 
 import numpy as np
 
