@@ -58,6 +58,18 @@ def test_without_a_column_to_bring_back_there_is_no_theta():
     assert bring_back(model, best, ALTERNATIVES, Progress()) is None
 
 
+@pytest.mark.parametrize(("near", "n_tried"), [(0.0, 2 + 4), (np.inf, 4 + 4)])
+def test_values_between_hopeless_ones_are_not_tried(monkeypatch, near, n_tried):
+    """The first column matters where it is long, the second one does not matter at all."""
+    monkeypatch.setattr(module, "NEAR", near)
+    model, progress = make_model(lambda X: X[:, 1]), Progress()
+    theta, points = np.array([np.log(4.0), LONG, LONG, LONG]), evaluated(model, [LONG] * 3).points
+    values = np.log([0.03, 0.06, 0.1, 3.0]), np.log([1.0, 2.0, 3.0, 6.0])
+    alternatives = dict(zip((1, 2), values, strict=True))
+    shortened(model, theta, points, model.initial_state(), alternatives, progress, 10)
+    assert len(progress.history()["n_samples"]) == 1 + n_tried
+
+
 def test_length_scales_that_are_all_long_are_not_pruned():
     model, progress = make_model(fast_and_slow), Progress()
     best = evaluated(model, [LONG, LONG, LONG])
