@@ -3,10 +3,11 @@
 The starts are first fitted to few rows (`few_rows`), and the model is fitted from the best end
 (`fit_from`). If there are many rows, growing subsets are fitted first (`growing_subsets`), and the
 Hessian is measured where the search on all rows begins (`curvature`). A fit that ends at the
-trivial optimum, where f is constant, is repeated with the line search of L-BFGS-B and then from the
-other starts. If `move_points` is true, the locations of the points are optimised afterwards
-(`moved_points`). If there are many rows for each point, all this is done on a quarter of the rows,
-and only a few more moves on all rows. Finally the sites are solved to a tighter tolerance.
+trivial optimum, where f is constant, is repeated with the line search of L-BFGS-B and then, without
+it, from the other starts. If `move_points` is true, the locations of the points are optimised
+afterwards (`moved_points`). If there are many rows for each point, all this is done on a quarter of
+the rows, and only a few more moves on all rows. Finally the sites are solved to a tighter
+tolerance.
 """
 
 import numpy as np
@@ -199,11 +200,14 @@ class _Steps:
                 is_enough = k >= len(needed) and not self._is_trivial(self._best)
                 if is_enough or self._progress.stopped:
                     break
-            self._continue(climb, first)
+            self._continue(climb, first, k < len(needed))
             first = None
 
-    def _continue(self, climb, first):
-        """Continue a `Climb`. If that finds a constant, fit from its start with L-BFGS-B."""
+    def _continue(self, climb, first, is_needed):
+        """Continue a `Climb`. If that finds a constant, fit from its start with L-BFGS-B.
+
+        Unless the climb `is_needed`, this follows only if it fails.
+        """
         limits = self._limits
         if limits.max_iter and len(climb.theta):
             if first is None and climb is not self._begun:
@@ -212,7 +216,8 @@ class _Steps:
             start = climb.continued_on(self._model)
             hessian = measured_hessian(self._model, climb, self._selector, limits) or start.hessian
             found = self._fit_from(start._replace(hessian=hessian), first)
-            if found is not None and (limits.progress.stopped or not self._is_trivial(found)):
+            is_last = not is_needed or limits.progress.stopped
+            if found is not None and (is_last or not self._is_trivial(found)):
                 return
         self._fit_from(Start(climb.theta), first)
 

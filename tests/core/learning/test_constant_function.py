@@ -57,3 +57,19 @@ def test_a_signal_is_not_trivial():
     result = learn(make_model())
     assert not result.trivial
     assert result.best.objective > constant_log_likelihood(make_data()[1]) + 5.0
+
+
+def test_only_the_best_start_is_searched_again_with_another_line_search(monkeypatch):
+    """A start without a Hessian is that of a search by L-BFGS-B."""
+    starts = [START, np.log([5.0, 0.3]), np.log([0.3, 3.0])]
+    fit_from, begun = story.fit_from, []
+
+    def recorded(model, start, *args):
+        begun.append((start.theta, start.hessian is not None))
+        return fit_from(model, start, *args)
+
+    monkeypatch.setattr(story, "fit_from", recorded)
+    X = np.repeat(make_data(n=30)[0], 2, axis=0)
+    assert learn(make_model(X, np.tile([1.0, -1.0], 30)), starts).trivial
+    assert [is_learned for _, is_learned in begun[:4]] == [True, False, True, True]
+    np.testing.assert_array_equal([theta for theta, _ in begun[1:4]], starts)
