@@ -83,6 +83,16 @@ def test_the_correlation_is_that_of_all_pairs_of_rows_in_a_cell(n_outputs, rng):
         assert n_errors == pytest.approx(np.sum(products) / square)
 
 
+@pytest.mark.parametrize("n_bins", [1, 2, 7, 60, 90])
+def test_bins_hold_about_equally_many_rows_and_equal_values_share_one(n_bins, rng):
+    X = np.column_stack([rng.randn(60), rng.randint(3, size=60)])
+    grids = similar_deviations._Grids(X, rng.randn(1, 60))
+    counts = np.bincount(grids._bins_of(0, n_bins), minlength=n_bins)
+    assert counts.sum() == 60
+    assert np.ptp(counts) <= 1
+    assert len(np.unique(np.column_stack([X[:, 1], grids._bins_of(1, n_bins)]), axis=0)) == 3
+
+
 @pytest.mark.parametrize("mixing", [np.eye(1), np.eye(3), np.array([[1.0, 0.0], [1.0, 0.1]])])
 def test_the_standard_error_is_that_of_independent_rows(mixing, rng):
     for rate in (0.0, 1.0):
