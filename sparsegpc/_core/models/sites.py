@@ -322,9 +322,12 @@ class _Problem:
         `target` is `new` with its lower limit.
         """
         # To second order the gain is 1/4 of the sum over pairs of rows of the product of their
-        # changes and their squared covariance, which is at most the product of the variances.
-        change = np.abs(new - precision) * inducing_variance
-        gain = 0.25 * float((change.sum(axis=1) ** 2).sum())
+        # changes and their squared covariance. That is at most the product of the variances, and
+        # its sum over one row, each term times a precision, is at most the variance of the other.
+        change = np.abs(new - precision)
+        by_pairs = (change * inducing_variance).sum(axis=1) ** 2
+        by_rows = (change**2 / precision * inducing_variance).sum(axis=1)
+        gain = 0.25 * float(np.minimum(by_pairs, by_rows).sum())
         # New scales of the residuals add to the gain.
         ratio = v / self._scales_at(target)
         return gain + 0.5 * float((ratio - 1.0 - np.log(ratio)).sum())
@@ -370,7 +373,7 @@ class _Problem:
             part = likelihood.expect(y, weight, mean, inducing_variance, residual, v)
             slope = part.slope
             cost = np.broadcast_to(part.residual_cost, slope.shape)
-            by_w = (V @ slope.T).T
+            by_w = slope @ V.T
             sums = part.value.sum(), np.append(by_w, slope.sum(axis=1)[:, None], axis=1)
             return sums, (mean, part.value, slope, part.precision, cost)
 
