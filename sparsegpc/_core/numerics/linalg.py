@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.linalg import LinAlgError
-from scipy.linalg.blas import dtrsm
+from scipy.linalg.blas import dtrsm, dtrsv
 from scipy.linalg.lapack import dpotrf, dpotri
 
 from sparsegpc._core.numerics.floats import EPSILON
@@ -155,7 +155,7 @@ def solve_lower(L, A, *, transposed=False, overwrite=False):
     Cost M^2 N.
     """
     if A.ndim == 1:
-        return dtrsm(1.0, L, A[None, :], side=1, lower=1, trans_a=not transposed)[0]
+        return dtrsv(L, A, lower=1, trans=transposed)
     if overwrite and A.flags.c_contiguous and A.dtype == np.float64:
         X = A
     else:
