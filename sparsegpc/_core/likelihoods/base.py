@@ -186,6 +186,30 @@ class Likelihood:
         value = log_scale + shift * mean - 0.5 * p * (mean**2 + variance)
         return Expectation(value, (shift - p * mean)[None], p[None], v * p)
 
+    def knows_curvature(self, y):
+        """Return whether `curvature_product` is defined and exact at all rows.
+
+        Then the search for the means of q(u) takes Newton steps for all functions together, which
+        pays if they depend on each other.
+        """
+        return False
+
+    def curvature_product(self, y, precision, direction):
+        """Return minus the Hessian of the value in the means, times a direction, at n rows.
+
+        Parameters
+        ----------
+        y : array of shape (n,)
+        precision : ndarray of shape (K, n)
+            That of the `Expectation`, the diagonal of minus the Hessian of each row.
+        direction : ndarray of shape (K, n)
+
+        Returns
+        -------
+        ndarray of shape (K, n)
+        """
+        raise self._lacks("curvature_product")
+
     def sites(self, state, y, weight):
         """Return the `Sites` of one function from its `SiteState`, None if sites are fixed."""
         if self.has_fixed_sites:

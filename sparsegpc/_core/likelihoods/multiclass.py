@@ -19,7 +19,7 @@ from sparsegpc._core.likelihoods.class_probabilities import (
 )
 from sparsegpc._core.likelihoods.expectations import expected_log_sigmoid
 from sparsegpc._core.likelihoods.gaussian import KnownNoise, known_noise_targets
-from sparsegpc._core.numerics.floats import TINY
+from sparsegpc._core.numerics.floats import EPSILON, TINY
 
 
 class _SoftmaxLink:
@@ -102,6 +102,17 @@ class Softmax(_SoftmaxLink, _JointLikelihood):
             precision[k, rows] += share * parts.curvature.sum(axis=0)
             precision[others, rows] += share * parts.curvature
         return Expectation(value, slope, precision, v * precision)
+
+    def knows_curvature(self, y):
+        return bool((y.max(axis=1) > 1.0 - EPSILON * len(y)).all())
+
+    def curvature_product(self, y, precision, direction):
+        # A row of one class pairs its function with each other one. The precision of the latter is
+        # the curvature of the pair in its difference.
+        own, rows = y.argmax(axis=1), np.arange(len(y))
+        product = precision * (direction - direction[own, rows])
+        product[own, rows] = -product.sum(axis=0)
+        return product
 
 
 class LogisticSoftmax(_JointLikelihood):

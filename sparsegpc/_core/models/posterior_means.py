@@ -4,6 +4,10 @@ If the likelihood is log-concave, the bound is concave in the mean. L-BFGS maxim
 step is the Newton step for a likelihood whose negative second derivative in f is the site
 precision. The true curvature at a misclassified row may be nearly zero. If such a row has a large
 weight, full steps are far too long and are halved.
+
+The means of several functions may depend on each other so much that these steps, for one function
+at a time, are poor. If the likelihood can multiply by its Hessian, Newton's method maximises the
+bound over all means together, and these steps precondition the conjugate gradients of its steps.
 """
 
 from typing import NamedTuple

@@ -40,6 +40,7 @@ from sparsegpc._core.numerics.linalg import column_squares, log_det, solve_lower
 from sparsegpc._core.optimisers.anderson import Anderson
 from sparsegpc._core.optimisers.ascent import ascend, refuse_infinite
 from sparsegpc._core.optimisers.lbfgs import maximize_lbfgs
+from sparsegpc._core.optimisers.newton_cg import maximize_newton
 from sparsegpc._core.rows.blocks import Table
 
 # A step of the precisions that lowers the bound is halved until it is shorter than this.
@@ -48,6 +49,9 @@ SHORTEST_STEP = 1.0 / 1024.0
 SMALLEST_PRECISION = 1e-100
 # Precisions this many times too large or too small are useless as curvatures.
 ASTRAY = 1e3
+# The search for the means by Newton steps ends when a step would gain less than this share of
+# what it has gained, since the next pass changes them by more.
+MEANS_SHARE = 0.003
 # A decrease of the bound by less than this, in nats per row, counts as rounding error.
 ROUNDING = 1e-12
 
@@ -258,6 +262,7 @@ class _Problem:
         self._features, self._likelihood, self._y, self._weight = features, likelihood, y, weight
         self._prior_mean, self._tol = prior_mean, tol
         self._scales = scales_for(likelihood, slack)
+        self._takes_newton_steps = likelihood.knows_curvature(y)
 
     def evaluate(self, states, start=None):
         """Return the `SitesPoint` at the precisions of the given states.
@@ -269,22 +274,18 @@ class _Problem:
         if start is None and begin.is_astray():
             fresh = self._begin(self._likelihood.initial_states(self._y, self._weight))
             begin = max(begin, fresh, key=lambda begin: begin.first.value)
-        functions, precision, v, first, inducing_variance = begin
-        best, solved = maximize_lbfgs(
-            lambda means: self._evaluate_means(means, inducing_variance, v),
-            first,
-            lambda gradient: _newton_step(functions, gradient),
-            0.1 * self._tol,
-        )
+        functions, precision, v, _, inducing_variance = begin
+        best, left = self._maximize_means(begin)
         means, value, _, mean, expected = best
         # The part of the bound that does not depend on the mean. The trace of B^-1 in it equals M
         # less the sum of precision times inducing variance.
         rest = 0.5 * float((precision * inducing_variance).sum() - (v - np.log(v) - 1.0).sum())
         rest -= 0.5 * sum(log_det(function.LB) for function in functions)
         target = np.maximum(expected.precision, SMALLEST_PRECISION)
-        next_gain = np.inf
-        if solved:
-            next_gain = self._next_gain(precision, expected.precision, target, inducing_variance, v)
+        # What is left to gain by the means counts, too.
+        next_gain = left + self._next_gain(
+            precision, expected.precision, target, inducing_variance, v
+        )
         return SitesPoint(
             np.log(precision),
             np.log(target),
@@ -307,6 +308,25 @@ class _Problem:
             means = np.stack([function.mean() for function in functions])
         v = self._scales_at(precision)
         return Beginning(functions, precision, v, *self._evaluate_first(functions, means, v))
+
+    def _maximize_means(self, begin):
+        """Return the best `MeansPoint`, and what a further step would gain if it is known."""
+        functions, _, v, first, inducing_variance = begin
+
+        def evaluate(means):
+            return self._evaluate_means(means, inducing_variance, v)
+
+        def newton_step(gradient):
+            steps = [c.newton_step(part) for c, part in zip(functions, gradient, strict=True)]
+            return np.stack(steps)
+
+        tol = 0.1 * self._tol
+        if not self._takes_newton_steps:
+            best, solved = maximize_lbfgs(evaluate, first, newton_step, tol)
+            return best, 0.0 if solved else np.inf
+        return maximize_newton(
+            evaluate, first, self._curvature_product, newton_step, tol, MEANS_SHARE
+        )
 
     def _metric(self, target, inducing_variance, v):
         """Return four times the second-order gain of a row by unit changes of its log precision."""
@@ -379,11 +399,21 @@ class _Problem:
 
         return block
 
+    def _curvature_product(self, point, direction):
+        """Return minus the Hessian at a `MeansPoint` times a direction, (K, M + 1) both.
 
-def _newton_step(functions, gradient):
-    """Return the Newton steps (K, M + 1) for gradients w.r.t. the means."""
-    steps = [c.newton_step(part) for c, part in zip(functions, gradient, strict=True)]
-    return np.stack(steps)
+        Cost 4 N M for each function.
+        """
+        w, prior_means, likelihood = direction[:, :-1], direction[:, -1:], self._likelihood
+
+        def block(V, y, precision):
+            change = w @ V
+            change += prior_means
+            fall = likelihood.curvature_product(y, precision, change)
+            return (np.append(fall @ V.T, fall.sum(axis=1)[:, None], axis=1),)
+
+        (product,) = self._features.sum(block, Table(self._y), point.expected.precision)
+        return product + np.pad(w, ((0, 0), (0, 1)))
 
 
 def _means_point(means, sums, rows):

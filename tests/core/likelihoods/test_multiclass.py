@@ -212,6 +212,36 @@ def test_the_derivatives_are_those_of_the_value(case, n_classes):
     assert (found.precision > 0.0).all()
 
 
+@pytest.mark.parametrize("n_classes", [2, 3, 6])
+def test_the_curvature_of_softmax_is_that_of_its_value(n_classes):
+    """Along any direction it is the fall of the slope, and exact for rows of one class."""
+    rng = np.random.RandomState(n_classes)
+    likelihood, n = Softmax().for_classes(n_classes), 40
+    y, weight = np.eye(n_classes)[rng.randint(n_classes, size=n)], rng.uniform(0.5, 3.0, n)
+    mean, direction = 3.0 * rng.randn(n_classes, n), rng.randn(n_classes, n)
+    variance, zeros = rng.uniform(0.0, 5.0, (n_classes, n)), np.zeros(n)
+
+    def expect(step):
+        moments = mean + step * direction, variance, zeros, np.ones((n_classes, n))
+        return likelihood.expect(y, weight, *moments)
+
+    here, h = expect(0.0), 1e-5
+    product = likelihood.curvature_product(y, here.precision, direction)
+    fall = (expect(-h).slope - expect(h).slope) / (2.0 * h)
+    assert_allclose(product, fall, rtol=1e-6, atol=1e-7)
+
+
+def test_the_curvature_of_softmax_is_known_at_rows_of_one_class():
+    likelihood, y = Softmax().for_classes(3), np.eye(3)[[0, 2, 2, 1]]
+    assert likelihood.knows_curvature(y)
+    assert likelihood.knows_curvature(y * (1.0 - 1e-16))
+    assert not likelihood.knows_curvature(np.vstack([y, [[0.5, 0.0, 0.5]]]))
+    for other in (LogisticSoftmax().for_classes(3), BernoulliLogit()):
+        assert not other.knows_curvature(y)
+        with pytest.raises(NotImplementedError, match="curvature_product"):
+            other.curvature_product(y, np.ones((3, 4)), np.ones((3, 4)))
+
+
 @LIKELIHOODS
 def test_rows_of_shares_are_the_sum_of_their_copies(case):
     rows = random_rows(3, 4)

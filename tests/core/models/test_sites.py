@@ -15,6 +15,7 @@ from sparsegpc._core.bounds.collapsed import collapse
 from sparsegpc._core.bounds.slacks import SLACKS
 from sparsegpc._core.likelihoods.base import Sites, SiteState
 from sparsegpc._core.likelihoods.gaussian import GaussianNoise
+from sparsegpc._core.likelihoods.multiclass import Softmax
 from sparsegpc._core.models.sites import _Problem, solve_sites
 from tests.core.helpers import central_difference, slack_value
 from tests.core.likelihoods.binary_cases import (
@@ -580,6 +581,52 @@ def test_start_without_a_finite_bound_is_refused(case, slack, name, value):
     broken = SimpleNamespace(**{**vars(problem), name: np.full(30, value)})
     with pytest.raises(LinAlgError):
         solve(case, slack, broken, state)
+
+
+# --------------------------------------------------------------------------------------------------
+# Functions that depend on each other
+
+
+@pytest.mark.parametrize("prior_mean", [None, 0.0])
+@pytest.mark.parametrize("n_classes", [3, 6])
+@pytest.mark.parametrize("variance", [1.0, 300.0])
+def test_coupled_functions_take_few_expectations_and_few_passes(prior_mean, n_classes, variance):
+    """Confident rows leave directions with hardly any curvature, where plain steps are poor."""
+    rng = np.random.RandomState(n_classes)
+    X = rng.randn(150, 2)
+    angle = np.arctan2(X[:, 1], X[:, 0]) / (2.0 * np.pi) + 0.5
+    y = np.eye(n_classes)[np.minimum((n_classes * angle).astype(int), n_classes - 1)]
+    problem = assemble(X, y, np.ones(150), X[:25].copy(), variance, 1.5)
+    n_expectations = 0
+
+    class Counted(Softmax):
+        def expect(self, *args):
+            nonlocal n_expectations
+            n_expectations += 1
+            return super().expect(*args)
+
+    likelihood = Counted().for_classes(n_classes)
+    solutions = solve_sites(
+        problem.features,
+        likelihood,
+        y,
+        problem.weight,
+        SLACKS["tight"],
+        likelihood.initial_states(y, problem.weight),
+        prior_mean=prior_mean,
+        tol=1e-6,
+        max_iter=100,
+    )
+    assert all(solution.converged for solution in solutions)
+    assert solutions[0].n_iter < 25
+    assert n_expectations < 6 * solutions[0].n_iter
+    # At the maximum over the means each w is the product of V and the slopes of its function.
+    posteriors = [solution.posterior for solution in solutions]
+    mean = np.stack([q.w @ problem.V + q.prior_mean for q in posteriors])
+    variances = np.stack([(np.linalg.solve(q.LB, problem.V) ** 2).sum(axis=0) for q in posteriors])
+    v = np.stack([1.0 / (1.0 + s.sites.precision * problem.residual) for s in solutions])
+    slope = likelihood.expect(y, problem.weight, mean, variances, problem.residual, v).slope
+    assert_allclose(np.stack([q.w for q in posteriors]), slope @ problem.V.T, atol=0.02)
 
 
 # --------------------------------------------------------------------------------------------------

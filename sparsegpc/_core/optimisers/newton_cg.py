@@ -1,0 +1,80 @@
+"""Maximisation of a concave function by Newton steps, computed by conjugate gradients.
+
+It suits functions whose Hessian is too large to factor but cheap to multiply by.
+
+References
+----------
+Nocedal, Wright 2006, algorithm 5.3, conjugate gradients with a preconditioner, and section 7.1,
+Newton steps of limited accuracy.
+"""
+
+import numpy as np
+
+from sparsegpc._core.optimisers.halving import longest_rise
+
+# Conjugate gradients end when a plain step would gain less than this share of what they gained,
+# or this share of the tolerance.
+STEP_SHARE, TOL_SHARE = 0.01, 0.1
+# Largest number of conjugate gradients in a step.
+MOST_GRADIENTS = 200
+
+
+def maximize_newton(evaluate, start, product, precondition, tol, share=0.0, max_iter=20):
+    """Maximise a concave function of an array of any shape.
+
+    Parameters
+    ----------
+    evaluate : callable
+        ``evaluate(x)`` returns the point at x, with ``x``, ``value``, and ``gradient`` of the shape
+        of x.
+    start : point
+    product : callable
+        ``product(point, direction)`` returns minus the Hessian at a point times a direction of the
+        shape of x.
+    precondition : callable
+        ``precondition(gradient)`` returns an approximation of the Newton step: the product of a
+        symmetric positive definite matrix and the gradient.
+    tol : float
+        Stop when a step would gain less than this,
+    share : float
+        or less than this share of what the search has gained.
+    max_iter : int
+        Maximum number of steps.
+
+    Returns
+    -------
+    best : point
+    left : float
+        What the next step would gain; infinite if the search has not converged.
+    """
+    best = start
+    for _ in range(max_iter):
+        least = max(tol, share * (best.value - start.value))
+        step = _newton_step(best, product, precondition, least)
+        left = 0.5 * float((best.gradient * step).sum())
+        if not left > least:
+            return best, left
+        trial = longest_rise(evaluate, best, step, least)
+        if trial is None:
+            break
+        best = trial
+    return best, np.inf
+
+
+def _newton_step(point, product, precondition, tol):
+    """Return the Newton step from a point, up to what gains less than the tolerance."""
+    step, residual = np.zeros(point.x.shape), point.gradient.copy()
+    direction = plain = precondition(residual)
+    square, gain = float((residual * plain).sum()), 0.0
+    for _ in range(MOST_GRADIENTS):
+        if not 0.5 * square > max(TOL_SHARE * tol, STEP_SHARE * gain):
+            break
+        fall = product(point, direction)
+        length = square / float((direction * fall).sum())
+        step += length * direction
+        gain += 0.5 * length * square
+        residual -= length * fall
+        plain, before = precondition(residual), square
+        square = float((residual * plain).sum())
+        direction = plain + square / before * direction
+    return step
