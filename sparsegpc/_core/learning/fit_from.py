@@ -91,10 +91,10 @@ class FitResult(NamedTuple):
     ``best`` is the best evaluation and ``lower_bounds`` lists the bound after each selection of
     points. ``message`` states why the fit did not converge; it is empty if it did. ``hessian`` is
     what it learned, or None if it did not use quasi-Newton steps. ``has_moved`` is true if the
-    points were moved from where they were selected. ``before_removals`` is the best evaluation
-    before points were removed and reordered, or None without a point cost. ``trivial`` is true if
-    it is no better than a constant function, and ``stopped`` if the callback stopped the fit; both
-    are false before the fit is finished.
+    points were moved from where they were selected, and ``sought_faster`` if a faster function was
+    looked for. ``before_removals`` is the best evaluation before points were removed and reordered,
+    or None without a point cost. ``trivial`` is true if it is no better than a constant function,
+    and ``stopped`` if the callback stopped the fit; both are false before the fit is finished.
     """
 
     best: Evaluation
@@ -102,6 +102,7 @@ class FitResult(NamedTuple):
     message: str = ""
     hessian: BFGSHessian | None = None
     has_moved: bool = False
+    sought_faster: bool = False
     trivial: bool = False
     stopped: bool = False
     before_removals: Evaluation | None = None

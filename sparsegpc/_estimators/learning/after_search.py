@@ -30,11 +30,21 @@ from sparsegpc._estimators.messages.progress import print_line
 
 
 def find_faster_function(estimator, problem, found, rng):
-    """Return what is `Found` from short length scales if a fast function was taken for noise."""
+    """Return what is `Found` from short length scales if a fast function was taken for noise.
+
+    Where one was looked for already, nothing is done.
+    """
     result = found.result
-    is_settled = result.has_moved and not result.trivial
+    is_settled = result.sought_faster or (result.has_moved and not result.trivial)
     if not learns(estimator, problem.parameters) or is_settled:
         return found
+    found = _with_faster_function(estimator, problem, found, rng)
+    return found._replace(result=found.result._replace(sought_faster=True))
+
+
+def _with_faster_function(estimator, problem, found, rng):
+    """Return the better of what is `Found` and fits from short length scales, if any may help."""
+    result = found.result
     starts = _faster_starts(estimator, problem, result)
     if not starts:
         return found

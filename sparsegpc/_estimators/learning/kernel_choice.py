@@ -69,9 +69,8 @@ def _learned(estimator, choice, problem, rng):
     """Return the learned `Candidate` of a choice and its problem."""
     candidate, estimator = Candidate.of(choice, problem), simplified(estimator)
     found = search(estimator, candidate.part, rng)
-    if found.result.trivial:
-        # Comparisons say nothing about a model that misses what there is to learn.
-        found = find_faster_function(estimator, candidate.part, found, rng)
+    # Comparisons say nothing about a model that misses what there is to learn.
+    found = find_faster_function(estimator, candidate.part, found, rng)
     return candidate._replace(result=found.result)
 
 

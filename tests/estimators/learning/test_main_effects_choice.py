@@ -97,6 +97,19 @@ def test_slow_effects_are_learned_from_a_sum_alone(rng):
     assert min(model.lower_bound_ + model.log_prior_ for model in (auto, asked)) > least
 
 
+def test_a_wave_of_two_columns_is_found_before_effects_beside_it_are_judged():
+    # The first search finds nothing of it, and effects gain nothing beside that.
+    rng = np.random.RandomState(2)
+    X, noise, others = rng.randn(500, 20), 0.1 * rng.randn(500), rng.randn(500, 20)
+
+    def f(X):
+        return np.sin(3.0 * (X[:, 0] + X[:, 1])) + 0.3 * np.sin(2.0 * X[:, 2])
+
+    model = SparseGPRegressor().fit(X, f(X) + noise)
+    assert has_effects(model)
+    assert np.sqrt(np.mean((model.predict(others) - f(others)) ** 2)) < 0.18
+
+
 def stepped(n_samples):
     """Return rows, and labels that depend on a product of two columns and a step in the third."""
     X = np.random.RandomState(0).uniform(-2.0, 2.0, (n_samples, 3))

@@ -96,6 +96,24 @@ def test_a_fast_function_of_a_few_of_many_columns_is_found(f, labels, rng):
     assert np.corrcoef(found, f[500:])[0, 1] > 0.7
 
 
+@pytest.mark.parametrize(
+    "options", [{}, {"main_effects": False, "length_scales": "tied"}, {"noise": "auto"}], ids=str
+)
+def test_a_faster_function_is_looked_for_once_in_what_is_kept(options, rng, monkeypatch):
+    X = rng.randn(200, 3)
+    y = X.prod(axis=1) + 0.1 * rng.randn(200)
+    seen, missed_group = [], after_search.missed_group
+
+    def counted(model, result, *args, **more):
+        seen.append(result.best.theta)
+        return missed_group(model, result, *args, **more)
+
+    monkeypatch.setattr(after_search, "missed_group", counted)
+    fitted = SparseGPRegressor(n_inducing=60, **options).fit(X, y)
+    assert fitted.noise_variance_ is not None
+    assert len(seen) == len({theta.tobytes() for theta in seen})
+
+
 def test_the_number_of_points_grows_for_a_fast_function_of_two_columns(rng, monkeypatch):
     X = rng.randn(500, 15)
     y = np.sin(3.0 * (X[:, 0] + X[:, 1])) + 0.3 * rng.randn(500)
