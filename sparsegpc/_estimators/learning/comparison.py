@@ -151,5 +151,6 @@ def climb_from(estimator, problem, starts, needed, rng):
         return None
     if found.best.objective > needed and not problem.progress.stopped:
         start = Start(found.best.theta, found.best.states, found.hessian)
-        found = climb(start, limits) or found
+        # Newly selected points may be worse by more than what the other iterations gain.
+        found = climb(start, limits, found.best.points) or found
     return finished(problem.model, found, problem.progress)

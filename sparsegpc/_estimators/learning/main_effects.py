@@ -11,6 +11,7 @@ from sparsegpc._core.learning.fit_from import Start
 from sparsegpc._core.learning.hyperparameters import typical_hessian
 from sparsegpc._core.models.similar_deviations import similar_distances
 from sparsegpc._core.numerics.floats import TINY
+from sparsegpc._estimators.kernels.initialization import own_lengths
 from sparsegpc._estimators.kernels.named_kernels import EFFECTS_SHARE
 from sparsegpc._estimators.learning.comparison import (
     FIRST_GAIN,
@@ -28,6 +29,9 @@ EFFECT_CURVATURE, WEAK_SHARE = 1e-3, 0.1
 # times is fast. Another begins at those of the columns in the fit without effects, but at most so
 # many standard deviations.
 SHORT_LENGTH, MOST_DEVIATIONS = 0.2, 4.0
+# A column is slow if its length scale is more than this many times the shortest one, in deviations
+# of the columns. Where slow columns leave the interaction, their length scales are multiplied.
+SLOW, LEAVING = 3.0, 10.0
 
 
 def with_main_effects(estimator, problem_of, plain, rng, is_demanded):
@@ -68,8 +72,10 @@ def _starts(problem, plain):
     """Return the starts of the climbs with main effects, see `climb_from`.
 
     One is at the `FitResult` without them, where they are small, unless that is a constant
-    function, and two are at a sum of effects, where the interaction is weak. Where rows that are
-    near in a single column deviate from the result alike, effects that vary so fast are tried, too.
+    function, and two are at a sum of effects, where the interaction is weak. Where f varies fast in
+    some columns only, one is at an interaction of these beside a sum of effects. Where rows that
+    are near in a single column deviate from the result alike, effects that vary so fast are tried,
+    too.
     """
     usual, starts = problem.parameters.rescaled, []
     if plain.trivial:
@@ -78,6 +84,7 @@ def _starts(problem, plain):
         starts.append((_nested_start(problem, plain), plain.best.points))
         own = _with_own_lengths(problem, plain.best)
         starts.append((_additive_start(problem, plain, own), None))
+        starts += [(start, None) for start in _starts_of_fast_columns(problem, plain, own)]
     starts.append((_additive_start(problem, plain, usual, SHORT_LENGTH), None))
     distances = similar_distances(problem.model, plain.best)
     if np.isfinite(distances).any():
@@ -102,13 +109,39 @@ def _nested_start(problem, plain):
     """Return the `Start` at a `FitResult` without main effects, to which these are added."""
     best, effects = plain.best, _effects(problem)
     variance = EFFECTS_SHARE * _variance(problem, best)
-    theta = _with_effects(problem, best, best.theta[: effects.start], variance)
+    usual = problem.parameters.rescaled
+    theta = _with_effects(problem, best, best.theta[: effects.start], variance, usual)
     if plain.hessian is None:
         hessian = typical_hessian(problem.model, len(theta))
     else:
         n_effects = effects.stop - effects.start
         hessian = plain.hessian.with_parameters(effects.start, n_effects, EFFECT_CURVATURE)
     return Start(theta, best.states, hessian)
+
+
+def _starts_of_fast_columns(problem, plain, values):
+    """Return a list of the `Start` at an interaction of the fast columns beside effects of all.
+
+    It is empty if no column is slow in the `FitResult` without effects. There a slow column may be
+    part of the interaction only because its effect had no other place: a line beside a wave of two
+    columns makes the variance large and the length scales of the wave too long. The length scales
+    of the effects are those in `values` (P,).
+    """
+    best, effects = plain.best, _effects(problem)
+    own = own_lengths(problem.parameters, problem.spread)
+    places = [(k, column) for column, found in own.items() for k in found]
+    if not places:
+        return []
+    indices, columns = map(list, zip(*places, strict=True))
+    relative = best.theta[indices] - np.log(problem.spread.columns[columns])
+    slow = np.array(indices)[relative > relative.min() + np.log(SLOW)]
+    if not len(slow):
+        return []
+    interaction = best.theta[: effects.start].copy()
+    interaction[slow] += np.log(LEAVING)
+    start = _nested_start(problem, plain)
+    theta = _with_effects(problem, best, interaction, _variance(problem, best), values)
+    return [start._replace(theta=theta)]
 
 
 def _with_own_lengths(problem, plain):
@@ -137,24 +170,22 @@ def _additive_start(problem, plain, values, share=1.0):
         # A named kernel begins with the variance of the interaction.
         variance, states = np.exp(interaction[0]), None
     interaction[0] = np.log(WEAK_SHARE * variance)
-    theta = _with_effects(problem, best, interaction, variance)
+    theta = _with_effects(problem, best, interaction, variance, values + np.log(share))
     if plain.trivial:
         theta[effects.stop :] = parameters.rescaled[effects.stop :]
-    are_lengths = [column is not None for column in parameters.columns[effects]]
-    theta[effects][are_lengths] = values[effects][are_lengths] + np.log(share)
-    theta = np.clip(theta, *parameters.bounds.T)
+        theta = np.clip(theta, *parameters.bounds.T)
     return Start(theta, states, typical_hessian(problem.model, len(theta)))
 
 
-def _with_effects(problem, plain, interaction, variance):
+def _with_effects(problem, plain, interaction, variance, values):
     """Return theta at the start of a climb.
 
     It holds the hyperparameters of the `interaction`, those of main effects, and those of the
     likelihood from an `Evaluation` without effects, `plain`. The effects together have the given
-    variance.
+    variance, and their length scales are those in `values` (P,).
     """
     parameters, effects = problem.parameters, _effects(problem)
-    of_effects = parameters.rescaled[effects].copy()
+    of_effects = values[effects].copy()
     are_variances = [column is None for column in parameters.columns[effects]]
     of_effects[are_variances] = np.log(variance / len(problem.spread.deviations))
     theta = np.concatenate([interaction, of_effects, plain.theta[effects.start :]])

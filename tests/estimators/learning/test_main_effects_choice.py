@@ -110,6 +110,20 @@ def test_a_wave_of_two_columns_is_found_before_effects_beside_it_are_judged():
     assert np.sqrt(np.mean((model.predict(others) - f(others)) ** 2)) < 0.18
 
 
+@pytest.mark.parametrize("slope", [1.0, -2.0])
+def test_a_line_leaves_the_interaction_of_other_columns(slope):
+    # From the fit without effects, and from sums of them beside a weak interaction, nothing is
+    # gained.
+    rng = np.random.RandomState(2)
+    X = rng.randn(1000, 10)
+    f = np.sin(3.0 * (X[:, 0] - X[:, 1])) + slope * X[:, 2]
+    model = SparseGPRegressor().fit(X[:500], f[:500] + 0.3 * rng.randn(500))
+    assert has_effects(model)
+    assert np.sqrt(np.mean((model.predict(X[500:]) - f[500:]) ** 2)) < 0.19
+    lengths = model.kernel_.k1.k2.length_scale
+    assert max(lengths[:2]) < 1.0 < 10.0 < min(lengths[2:])
+
+
 def stepped(n_samples):
     """Return rows, and labels that depend on a product of two columns and a step in the third."""
     X = np.random.RandomState(0).uniform(-2.0, 2.0, (n_samples, 3))
@@ -136,10 +150,10 @@ def test_effects_that_are_asked_for_lower_no_objective():
 
 @pytest.mark.parametrize(
     ("failures", "kept"),
-    [((1,), True), ((3,), True), ((5,), True), ((1, 2, 3, 4), False)],
+    [((1,), True), ((3,), True), ((6,), True), ((1, 2, 3, 4, 5), False)],
 )
 def test_a_search_that_fails_leaves_the_others(failures, kept, monkeypatch):
-    """From the fit without effects, from three sums of them, and from the best end."""
+    """From the fit without effects, from four sums with them, and from the best end."""
     fit_from, calls = module.fit_from, []
 
     def failing(*args, **options):
@@ -152,10 +166,27 @@ def test_a_search_that_fails_leaves_the_others(failures, kept, monkeypatch):
     X, _, y = additive()
     model = regressor().fit(X, y)
     assert has_effects(model) == kept
-    assert len(calls) == (5 if kept else 4)
+    assert len(calls) == (6 if kept else 5)
     if not kept:
         without = regressor(main_effects=False).fit(X, y)
         assert model.lower_bound_ == without.lower_bound_
+
+
+def test_the_best_climb_goes_on_where_it_stopped(monkeypatch):
+    """Not at newly selected points, which may be poorer by more than it gains then."""
+    fit_from, found = module.fit_from, []
+
+    def recorded(*args, **options):
+        found.append(fit_from(*args, **options))
+        return found[-1]
+
+    monkeypatch.setattr(module, "fit_from", recorded)
+    X, _, y = additive()
+    regressor(n_inducing=10).fit(X, y)
+    *short, last = found
+    assert len(short) >= 3
+    assert last.lower_bounds[0] >= max(short, key=lambda fit: fit.best.objective).best.elbo - 0.1
+    assert last.best.objective >= max(fit.best.objective for fit in short)
 
 
 def test_effects_are_not_added_to_a_product_of_columns():
