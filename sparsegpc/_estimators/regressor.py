@@ -64,8 +64,9 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
         noise variance.
     length_scales : {"auto", "tied", "free", "common"}, default="auto"
         "tied" means one length scale for each column, with a prior that pulls them towards a common
-        multiple of the columns' standard deviations. How strongly it does so is learned, too: the
-        length scales stay about equal unless the data clearly call for different ones. "free" means
+        multiple of the columns' units, the standard deviations of their distinct values. How
+        strongly it does so is learned, too: the length scales stay about equal unless the data
+        clearly call for different ones. "free" means
         one for each column without a prior, and "common" one for all columns, in units of X. "auto"
         leaves an object as it is. For a kernel by name it means "tied" if at most 100 columns vary,
         or at most 1000 with five rows or more for each. With fewer rows for each of 100 to 1000

@@ -9,7 +9,7 @@ CLOSEST = 1 / 20
 PRIOR_DEVIATION = 1.0
 # An even shorter start is about the distance within which a row has this many others.
 NEAREST = 4
-# Length scales to try for columns that were pruned, in deviations of the column.
+# Length scales to try for columns that were pruned, in units of the column.
 SHORTER = (0.3, 0.5, 1.0, 3.0)
 # Where a single column matters, the length scales of the others are this many times the typical
 # ones. Two values for that column tell whether it matters; a search finds the best one.
@@ -23,7 +23,7 @@ def start_values(parameters, spread):
     variances of `AdaptedKernel.rescaled` and a range of length scales. The longest is the typical
     distance of two rows; each further one is at most three times shorter. At the shortest, if the
     rows filled a cube, a row would have `CLOSEST` of the others within one length scale; it is at
-    most about the standard deviation of a column. The last start combines the shortest length
+    most about the unit of a column. The last start combines the shortest length
     scales with little noise: fast variation beside a trend is small, and from a start with much
     noise the search would take it for noise.
     """
@@ -111,8 +111,8 @@ def weak_prior(parameters, spread):
 def shorter_lengths(parameters, spread):
     """Return a dict from the index in theta of a column's length scale to shorter values to try.
 
-    They are the logarithms of `SHORTER` times the column's standard deviation, clipped to the
-    bounds. Constant columns are left out.
+    They are the logarithms of `SHORTER` times the column's unit, clipped to the bounds. Constant
+    columns are left out.
     """
     return _lengths_of_columns(parameters, spread, SHORTER)
 
@@ -129,7 +129,7 @@ def single_columns(parameters, spread):
 def _lengths_of_columns(parameters, spread, multiples):
     found = {}
     for column, places in own_lengths(parameters, spread).items():
-        values = np.log(np.multiply(multiples, spread.deviations[column]))
+        values = np.log(np.multiply(multiples, spread.units[column]))
         found |= {k: np.clip(values, *parameters.bounds[k]) for k in places}
     return found
 
@@ -153,7 +153,7 @@ def _typical_lengths(parameters, spread):
     """Return the indices of length scales in theta, and a typical value of each.
 
     It is a typical distance of two rows in the columns that share the length scale, and for the
-    main effect of a column its standard deviation.
+    main effect of a column its unit.
     """
     lengths = [k for k, column in enumerate(parameters.columns) if column is not None]
     columns = [parameters.columns[k] for k in lengths]
@@ -166,6 +166,6 @@ def _typical_length(column, spread):
     if column == "all":
         return spread.distance
     if isinstance(column, int):
-        return spread.deviations[column] * spread.joint_scale
+        return spread.units[column] * spread.joint_scale
     varying = [k for k in column if spread.varies[k]]
     return float(np.sqrt(2.0) * np.linalg.norm(spread.deviations[varying])) if varying else 1.0

@@ -24,7 +24,7 @@ FEW_COLUMNS, MOST_COLUMNS, ROWS_PER_COLUMN = 100, 1000, 5
 # Main effects of more columns would take too long to learn.
 MOST_EFFECTS = 100
 # At the start, the variance of all main effects together is this fraction of that of the rest, and
-# their length scales are this fraction of the columns' deviations.
+# their length scales are this fraction of the columns' units.
 EFFECTS_SHARE, EFFECT_LENGTH = 0.3, 0.25
 KERNEL_CONSTRAINTS = {
     "kernel": [sk.Kernel, StrOptions(set(SMOOTHNESS)), None],
@@ -66,7 +66,7 @@ class KernelChoice(NamedTuple):
             return self.kernel
         lengths, n_columns = spread.distance, len(spread.deviations)
         if self._is_by_column(spread):
-            lengths = spread.joint_scale * spread.deviations
+            lengths = spread.joint_scale * spread.units
         start, box = float(np.mean(variance)), (np.min(variance), np.max(variance))
         length_box = np.multiply.outer(lengths, LENGTH_SCALE_RANGE)
         stationary = sk.RBF(lengths, length_box)
@@ -96,7 +96,7 @@ class KernelChoice(NamedTuple):
     def _effects(self, spread, variance, variances):
         share = EFFECTS_SHARE * variance / len(spread.deviations)
         if self._is_by_column(spread):
-            lengths = EFFECT_LENGTH * spread.deviations
+            lengths = EFFECT_LENGTH * spread.units
             share = np.full(len(lengths), share)
         else:
             lengths = EFFECT_LENGTH * spread.distance / spread.joint_scale
@@ -170,6 +170,6 @@ def _groups(adapted, spread):
             continue
         column = int(label.removesuffix("]"))
         if spread.varies[column]:
-            unit = np.log(spread.deviations[column]) if is_length else 0.0
+            unit = np.log(spread.units[column]) if is_length else 0.0
             groups.setdefault(part, []).append((index, unit))
     return [tuple(map(np.array, zip(*group, strict=True))) for group in groups.values()]

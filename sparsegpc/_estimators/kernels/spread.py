@@ -10,24 +10,32 @@ from sparsegpc._estimators.input.validation import refuse_overflow
 # If the standard deviation is this many times that implied by the quartiles, outliers cause it.
 # Skewed and sparse columns reach 50.
 EXTREME = 100.0
-# For rows that are not in memory, quartiles are those of this many evenly spaced rows.
-QUARTILE_ROWS = 10_000
+# Of rows that are not in memory, so many evenly spaced ones tell quartiles and distinct values.
+FEW_ROWS = 10_000
 # The deviation of a column that does not vary. Rows say nothing about its effect, so it has none.
 UNKNOWN = 1e10
+# Each step needs several arrays of this many values.
+VALUES_AT_A_TIME = 2**18
 
 
 class Spread(NamedTuple):
-    """Standard deviation of each column, and the typical distance of two rows.
+    """Standard deviation and unit of each column, and the typical distance of two rows.
 
-    ``deviations`` (D,) holds standard deviations. If that of a column is more than `EXTREME` times
-    that of a Gaussian with the same quartiles, the latter replaces it, as it is robust to outliers.
-    ``distance`` is the root mean square distance of two rows with these deviations. Both are 1 if
-    no column varies. ``varies`` (D,) marks the columns that vary by so much that their variance
-    does not underflow; the deviations of the others are `UNKNOWN`. ``n_rows`` is the number of
-    rows, where copies of a row that were merged count once.
+    ``deviations`` (D,) holds standard deviations over the rows, and ``units`` (D,) those over the
+    distinct values of each column. Length scales are in units: what matters to a function is where
+    the values of a column are, not how many rows share them. Where most rows have the same value,
+    as in the column of a rare category, other values would be many standard deviations away.
+
+    If a deviation or unit is more than `EXTREME` times that of a Gaussian with the same quartiles,
+    the latter replaces it, as it is robust to outliers. ``distance`` is the root mean square
+    distance of two rows with these deviations. All are 1 if no column varies. ``varies`` (D,) marks
+    the columns that vary by so much that their variance does not underflow; the deviations and
+    units of the others are `UNKNOWN`. ``n_rows`` is the number of rows, where copies of a row that
+    were merged count once.
     """
 
     deviations: np.ndarray
+    units: np.ndarray
     distance: float
     varies: np.ndarray
     n_rows: int
@@ -39,68 +47,104 @@ class Spread(NamedTuple):
 
     @property
     def joint_scale(self):
-        """A length scale in standard deviations of its column, for as many columns as vary.
+        """A length scale in units of its column, for all columns that vary.
 
-        If each column that varies has it, two rows are typically a distance of one apart.
+        If each of them has it, two rows are typically a distance of one apart.
         """
-        return np.sqrt(2.0 * self.n_varying)
+        if not self.varies.any():
+            return np.sqrt(2.0)
+        ratios = self.deviations[self.varies] / self.units[self.varies]
+        return float(np.sqrt(2.0) * np.linalg.norm(ratios))
 
     def of_first_rows(self):
         """Return the spread for rows of which the first ones are known; all columns may vary."""
-        return self._replace(deviations=np.where(self.varies, self.deviations, 1.0))
+        deviations, units = (
+            np.where(self.varies, each, 1.0) for each in (self.deviations, self.units)
+        )
+        return self._replace(deviations=deviations, units=units)
 
 
 def measure_spread(X, weight):
     """Return the `Spread` of rows `X` of shape (N, D) with weights of shape (N,).
 
-    For a `RowSource`, quartiles are those of `QUARTILE_ROWS` evenly spaced rows, which fit into
-    memory; deviations and ranges are those of all rows. Raises ValueError if values are too large,
-    or differences too small, to be squared.
+    For a `RowSource`, deviations and ranges are those of all rows; quartiles, and the ratio of
+    units and deviations, are those of `FEW_ROWS` evenly spaced rows, which fit into memory. Raises
+    ValueError if values are too large, or differences too small, to be squared.
     """
     varies = X.max(axis=0) > X.min(axis=0)
     refuse_overflow(X, "X", varies)
     if not varies.any():
-        return Spread(np.ones(X.shape[1]), 1.0, varies, len(X))
-    if isinstance(X, RowSource):
-        few = spaced_rows(X, QUARTILE_ROWS)
-        quartiles = _quartiles(X[few], weight[few])
-        low, high = quartiles[0][varies], quartiles[2][varies]
-        deviation = column_deviations(X, weight, quartiles[1])[varies]
-    else:
-        columns = np.flatnonzero(varies)
-        # About a million values at a time, as each step needs several arrays of that size.
-        parts = np.array_split(columns, -(-len(columns) // max(1, 2**20 // len(X))))
-        low, high, deviation = np.concatenate(
-            [_spread_of(X[:, part], weight) for part in parts], axis=1
-        )
+        ones = np.ones(X.shape[1])
+        return Spread(ones, ones, 1.0, varies, len(X))
+    measure = _of_source if isinstance(X, RowSource) else _of_rows
+    deviation, unit = measure(X, weight, np.flatnonzero(varies))
     if not deviation.any():
         raise ValueError(
             "the columns of X vary by so little that the square underflows: scale the columns, for "
             "example with StandardScaler"
         )
+    distance = float(np.sqrt(2.0) * np.linalg.norm(deviation))
+    varies[varies] = deviation > 0.0
+    deviations, units = np.full((2, len(varies)), UNKNOWN)
+    deviations[varies], units[varies] = deviation[deviation > 0.0], unit[deviation > 0.0]
+    return Spread(deviations, units, distance, varies, len(X))
+
+
+def _of_rows(X, weight, columns):
+    """Return the deviation and the unit of each of the given columns."""
+    n_parts = -(-len(columns) * len(X) // VALUES_AT_A_TIME)
+    parts = np.array_split(columns, min(n_parts, len(columns)))
+    return np.concatenate([_of_part(X[:, part], weight) for part in parts], axis=1)
+
+
+def _of_part(X, weight):
+    order = X.argsort(axis=0)
+    ordered = np.take_along_axis(X, order, axis=0)
+    is_first = np.ones(X.shape, dtype=bool)
+    is_first[1:] = ordered[1:] > ordered[:-1]
+    found = []
+    for weight_of_values in (weight[order], is_first.astype(np.float64)):
+        share = weight_of_values / weight_of_values.sum(axis=0)
+        quartiles = _quartiles(ordered, share)
+        # Differences from the median are accurate for most rows; those from an outlier would not
+        # be.
+        moved = ordered - quartiles[1]
+        deviation = np.sqrt((share * (moved - (share * moved).sum(axis=0)) ** 2).sum(axis=0))
+        found.append(_robust(deviation, quartiles))
+    return np.array(found)
+
+
+def _of_source(X, weight, columns):
+    """Return the deviation and the unit of each of the given columns of a `RowSource`."""
+    few = spaced_rows(X, FEW_ROWS)
+    rows, weight_of_few = X[few], weight[few]
+    deviation_of_few, unit_of_few = _of_rows(rows, weight_of_few, columns)
+    order = rows.argsort(axis=0)
+    share = (weight_of_few / weight_of_few.sum())[order]
+    quartiles = _quartiles(np.take_along_axis(rows, order, axis=0), share)
+    deviation = _robust(column_deviations(X, weight, quartiles[1]), quartiles)[columns]
+    # A column that does not vary among the few rows has one other value or few.
+    unit = 0.5 * (X.max(axis=0) - X.min(axis=0))[columns]
+    known = deviation_of_few > 0.0
+    unit[known] = (deviation[known] / deviation_of_few[known]) * unit_of_few[known]
+    return deviation, unit
+
+
+def _quartiles(ordered, share):
+    """Return the three quartiles of each column, which are among its values in ascending order.
+
+    ``share`` (N, D) is that of each value in the total weight of its column.
+    """
+    reached, columns = np.cumsum(share, axis=0), np.arange(ordered.shape[1])
+    # Rounding must not hide that a share is reached exactly.
+    firsts = [(reached >= q * (1.0 - 1e-12)).argmax(axis=0) for q in (0.25, 0.5, 0.75)]
+    return [ordered[first, columns] for first in firsts]
+
+
+def _robust(deviation, quartiles):
+    """Return deviations, or those that quartiles imply where outliers cause them."""
+    low, _, high = quartiles
     # The quartiles of a Gaussian are 1.349 standard deviations apart.
     from_quartiles = (high - low) / 1.349
     extreme = (low < high) & (deviation > EXTREME * from_quartiles)
-    deviation = np.where(extreme, from_quartiles, deviation)
-    deviations = np.full(len(varies), UNKNOWN)
-    deviations[varies] = np.where(deviation > 0.0, deviation, UNKNOWN)
-    varies[varies] = deviation > 0.0
-    return Spread(deviations, float(np.sqrt(2.0) * np.linalg.norm(deviation)), varies, len(X))
-
-
-def _spread_of(X, weight):
-    """Return the lower and upper quartile and the standard deviation of each column."""
-    low, median, high = _quartiles(X, weight)
-    # Differences from the median are accurate for most rows; those from an outlier would not be.
-    moved, share = X - median, weight / weight.sum()
-    return low, high, np.sqrt(share @ (moved - share @ moved) ** 2)
-
-
-def _quartiles(X, weight):
-    """Return the three quartiles of each column, which are values of its rows."""
-    order = X.argsort(axis=0)
-    reached = np.cumsum((weight / weight.sum())[order], axis=0)
-    columns = np.arange(X.shape[1])
-    # Rounding must not hide that a share is reached exactly.
-    firsts = [(reached >= q * (1.0 - 1e-12)).argmax(axis=0) for q in (0.25, 0.5, 0.75)]
-    return [X[order[first, columns], columns] for first in firsts]
+    return np.where(extreme, from_quartiles, deviation)

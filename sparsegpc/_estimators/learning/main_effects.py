@@ -27,10 +27,10 @@ from sparsegpc.kernels import MainEffects
 EFFECT_CURVATURE, WEAK_SHARE = 1e-3, 0.1
 # One sum of effects begins at this fraction of the usual length scales: the season in a column of
 # times is fast. Another begins at those of the columns in the fit without effects, but at most so
-# many standard deviations.
-SHORT_LENGTH, MOST_DEVIATIONS = 0.2, 4.0
-# A column is slow if its length scale is more than this many times the shortest one, in deviations
-# of the columns. Where slow columns leave the interaction, their length scales are multiplied.
+# many units.
+SHORT_LENGTH, MOST_UNITS = 0.2, 4.0
+# A column is slow if its length scale is more than this many times the shortest one, in units of
+# the columns. Where slow columns leave the interaction, their length scales are multiplied.
 SLOW, LEAVING = 3.0, 10.0
 
 
@@ -151,7 +151,7 @@ def _with_own_lengths(problem, plain):
     own = {columns[k]: plain.theta[k] for k in range(effects.start)}
     for k in range(effects.start, effects.stop):
         if isinstance(columns[k], int):
-            longest = np.log(MOST_DEVIATIONS * problem.spread.deviations[columns[k]])
+            longest = np.log(MOST_UNITS * problem.spread.units[columns[k]])
             theta[k] = min(own[columns[k]], longest)
     return theta
 

@@ -97,7 +97,7 @@ def test_very_many_columns_have_a_common_length_scale_unless_the_user_wants_more
     ],
 )
 def test_more_columns_need_more_rows_for_a_length_scale_each(n_rows, n_columns, expected):
-    spread = Spread(np.ones(n_columns), 1.0, np.ones(n_columns, dtype=bool), n_rows)
+    spread = Spread(*np.ones((2, n_columns)), 1.0, np.ones(n_columns, dtype=bool), n_rows)
     choice = KernelChoice(None)
     kernel = choice.resolve(spread)
     assert np.size(kernel.k2.length_scale) == expected

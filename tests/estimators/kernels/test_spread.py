@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
+from sparsegpc._core.rows.sources import RowSource
 from sparsegpc._estimators.kernels.spread import UNKNOWN, measure_spread
 from tests.estimators.kernels.kernel_cases import brute_force_spread, read_only
 
@@ -19,8 +20,46 @@ def test_spread_with_weights_is_that_of_repeated_rows(n, d, seed):
     spread = measure_spread(X, weight.astype(np.float64))
     varies = np.ptp(X, axis=0) > 0.0
     assert_array_equal(spread.varies, varies)
-    assert_allclose(spread.deviations, np.where(varies, columns, 1.0), rtol=1e-12)
+    expected = np.where(varies, columns, UNKNOWN if varies.any() else 1.0)
+    assert_allclose(spread.deviations, expected, rtol=1e-12)
     assert_allclose(spread.distance, distance if varies.any() else 1.0, rtol=1e-12)
+    units = [np.unique(column).std() for column in X.T]
+    expected = np.where(varies, units, UNKNOWN if varies.any() else 1.0)
+    assert_allclose(spread.units, expected, rtol=1e-12)
+
+
+def test_rows_are_typically_a_distance_of_one_apart_in_joint_scales(rng):
+    X = np.column_stack([rng.randn(50), rng.rand(50) < 0.1, np.floor(5.0 * rng.rand(50) ** 3)])
+    spread = measure_spread(X, np.ones(50))
+    _, distance = brute_force_spread(X / spread.units)
+    assert_allclose(spread.joint_scale, distance, rtol=1e-12)
+
+
+def test_binary_columns_have_one_unit_however_rare_a_value_is():
+    X = np.arange(2000)[:, None] % [2, 20, 500] == 0
+    weight = np.linspace(1.0, 2.0, 2000)
+    assert_allclose(measure_spread(X * [1.0, 1.0, 3.0], weight).units, [0.5, 0.5, 1.5], rtol=1e-12)
+
+
+def test_an_outlier_has_no_effect_on_the_unit(rng):
+    column = np.floor(10.0 * rng.rand(500))
+    column[0] = 1e9
+    spread = measure_spread(column[:, None], np.ones(500))
+    assert 2.0 < spread.units[0] < 5.0
+
+
+@pytest.mark.parametrize("n", [3000, 25_000])
+def test_units_of_rows_in_a_source(n, rng):
+    X = np.column_stack([rng.randn(n), rng.rand(n) < 0.01, np.floor(7.0 * rng.rand(n) ** 4)])
+    # No row among the few has this value.
+    rare = np.zeros(n)
+    rare[1] = 4.0
+    X, weight = np.column_stack([X, rare, np.ones(n)]), rng.randint(1, 4, size=n).astype(float)
+    of_rows, of_source = measure_spread(X, weight), measure_spread(RowSource(X), weight)
+    assert_array_equal(of_source.varies, of_rows.varies)
+    assert_allclose(of_source.deviations, of_rows.deviations, rtol=1e-9)
+    assert_allclose(of_source.units, of_rows.units, rtol=1e-9 if n < 10_000 else 0.05)
+    assert of_source.units[3] == 2.0
 
 
 def test_spread_does_not_depend_on_the_scale_of_the_weights(rng):
