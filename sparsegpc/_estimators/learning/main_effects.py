@@ -133,7 +133,7 @@ def _starts_of_fast_columns(problem, plain, values):
     if not places:
         return []
     indices, columns = map(list, zip(*places, strict=True))
-    relative = best.theta[indices] - np.log(problem.spread.columns[columns])
+    relative = best.theta[indices] - np.log(problem.spread.units[columns])
     slow = np.array(indices)[relative > relative.min() + np.log(SLOW)]
     if not len(slow):
         return []
