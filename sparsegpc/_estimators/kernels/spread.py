@@ -26,12 +26,13 @@ class Spread(NamedTuple):
     the values of a column are, not how many rows share them. Where most rows have the same value,
     as in the column of a rare category, other values would be many standard deviations away.
 
-    If a deviation or unit is more than `EXTREME` times that of a Gaussian with the same quartiles,
-    the latter replaces it, as it is robust to outliers. ``distance`` is the root mean square
-    distance of two rows with these deviations. All are 1 if no column varies. ``varies`` (D,) marks
-    the columns that vary by so much that their variance does not underflow; the deviations and
-    units of the others are `UNKNOWN`. ``n_rows`` is the number of rows, where copies of a row that
-    were merged count once.
+    If a deviation is more than `EXTREME` times that of a Gaussian with the same quartiles, the
+    latter replaces it, as it is robust to outliers. Then, or if the deviation of the distinct
+    values is as extreme, the unit equals the deviation: a code such as 999 among few values would
+    dominate it. ``distance`` is the root mean square distance of two rows with these deviations.
+    All are 1 if no column varies. ``varies`` (D,) marks the columns that vary by so much that their
+    variance does not underflow; the deviations and units of the others are `UNKNOWN`. ``n_rows`` is
+    the number of rows, where copies of a row that were merged count once.
     """
 
     deviations: np.ndarray
@@ -102,16 +103,19 @@ def _of_part(X, weight):
     ordered = np.take_along_axis(X, order, axis=0)
     is_first = np.ones(X.shape, dtype=bool)
     is_first[1:] = ordered[1:] > ordered[:-1]
-    found = []
-    for weight_of_values in (weight[order], is_first.astype(np.float64)):
-        share = weight_of_values / weight_of_values.sum(axis=0)
-        quartiles = _quartiles(ordered, share)
-        # Differences from the median are accurate for most rows; those from an outlier would not
-        # be.
-        moved = ordered - quartiles[1]
-        deviation = np.sqrt((share * (moved - (share * moved).sum(axis=0)) ** 2).sum(axis=0))
-        found.append(_robust(deviation, quartiles))
-    return np.array(found)
+    deviation, has_outliers = _of_ordered(ordered, weight[order])
+    unit, has_remote_values = _of_ordered(ordered, is_first.astype(np.float64))
+    return np.array([deviation, np.where(has_outliers | has_remote_values, deviation, unit)])
+
+
+def _of_ordered(ordered, weight):
+    """Return what `_robust` does, for the values of each column in ascending order."""
+    share = weight / weight.sum(axis=0)
+    quartiles = _quartiles(ordered, share)
+    # Differences from the median are accurate for most rows; those from an outlier would not be.
+    moved = ordered - quartiles[1]
+    deviation = np.sqrt((share * (moved - (share * moved).sum(axis=0)) ** 2).sum(axis=0))
+    return _robust(deviation, quartiles)
 
 
 def _of_source(X, weight, columns):
@@ -122,7 +126,8 @@ def _of_source(X, weight, columns):
     order = rows.argsort(axis=0)
     share = (weight_of_few / weight_of_few.sum())[order]
     quartiles = _quartiles(np.take_along_axis(rows, order, axis=0), share)
-    deviation = _robust(column_deviations(X, weight, quartiles[1]), quartiles)[columns]
+    deviation, _ = _robust(column_deviations(X, weight, quartiles[1]), quartiles)
+    deviation = deviation[columns]
     # A column that does not vary among the few rows has one other value or few.
     unit = 0.5 * (X.max(axis=0) - X.min(axis=0))[columns]
     known = deviation_of_few > 0.0
@@ -142,9 +147,9 @@ def _quartiles(ordered, share):
 
 
 def _robust(deviation, quartiles):
-    """Return deviations, or those that quartiles imply where outliers cause them."""
+    """Return deviations, or those that quartiles imply where outliers cause them; and where."""
     low, _, high = quartiles
     # The quartiles of a Gaussian are 1.349 standard deviations apart.
     from_quartiles = (high - low) / 1.349
     extreme = (low < high) & (deviation > EXTREME * from_quartiles)
-    return np.where(extreme, from_quartiles, deviation)
+    return np.where(extreme, from_quartiles, deviation), extreme

@@ -48,6 +48,20 @@ def test_an_outlier_has_no_effect_on_the_unit(rng):
     assert 2.0 < spread.units[0] < 5.0
 
 
+@pytest.mark.parametrize("share", [0.002, 0.01, 0.1])
+@pytest.mark.parametrize("n_values", [2, 4, 10])
+@pytest.mark.parametrize("rows_of", [np.asarray, RowSource])
+def test_a_code_far_from_few_values_does_not_change_the_scale_of_all(share, n_values, rows_of, rng):
+    X = rng.randn(1000, 3)
+    X[:, 0] = rng.randint(n_values, size=1000)
+    X[: int(1000 * share), 0] = 9999.0
+    spread = measure_spread(rows_of(X), np.ones(1000))
+    assert_allclose(spread.joint_scale, np.sqrt(6.0), rtol=0.01)
+    assert_allclose(spread.units[1:], X[:, 1:].std(axis=0), rtol=1e-9)
+    if share > 0.002:
+        assert spread.units[0] < n_values
+
+
 @pytest.mark.parametrize("n", [3000, 25_000])
 def test_units_of_rows_in_a_source(n, rng):
     X = np.column_stack([rng.randn(n), rng.rand(n) < 0.01, np.floor(7.0 * rng.rand(n) ** 4)])
