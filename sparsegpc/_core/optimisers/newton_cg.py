@@ -4,12 +4,13 @@ It suits functions whose Hessian is too large to factor but cheap to multiply by
 
 References
 ----------
-Nocedal, Wright 2006, algorithm 5.3, conjugate gradients with a preconditioner, and section 7.1,
+Nocedal, Wright 2006, algorithm 5.3, conjugate gradients with a preconditioner, and algorithm 7.1,
 Newton steps of limited accuracy.
 """
 
 import numpy as np
 
+from sparsegpc._core.numerics.floats import TINY
 from sparsegpc._core.optimisers.halving import longest_rise
 
 # Conjugate gradients end when a plain step would gain less than this share of what they gained,
@@ -62,7 +63,11 @@ def maximize_newton(evaluate, start, product, precondition, tol, share=0.0, max_
 
 
 def _newton_step(point, product, precondition, tol):
-    """Return the Newton step from a point, up to what gains less than the tolerance."""
+    """Return the Newton step from a point, up to what gains less than the tolerance.
+
+    It ends before a direction whose curvature is not positive, which may be due to rounding or
+    underflow. If that is the first direction, it is the step.
+    """
     step, residual = np.zeros(point.x.shape), point.gradient.copy()
     direction = plain = precondition(residual)
     square, gain = float((residual * plain).sum()), 0.0
@@ -70,7 +75,10 @@ def _newton_step(point, product, precondition, tol):
         if not 0.5 * square > max(TOL_SHARE * tol, STEP_SHARE * gain):
             break
         fall = product(point, direction)
-        length = square / float((direction * fall).sum())
+        curvature = float((direction * fall).sum())
+        if not curvature > TINY * square:
+            return step if gain > 0.0 else direction
+        length = square / curvature
         step += length * direction
         gain += 0.5 * length * square
         residual -= length * fall

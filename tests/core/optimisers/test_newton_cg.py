@@ -108,6 +108,47 @@ def test_a_full_step_that_lowers_the_value_is_halved():
     assert_allclose(best.x, 0.0, atol=1e-3)
 
 
+@pytest.mark.parametrize("curvature", [0.0, -0.5, 1e-320, np.nan])
+def test_without_positive_curvature_the_plain_step_is_taken(curvature):
+    """The curvature of a logistic function underflows at arguments that are far from zero."""
+
+    def evaluate(x):
+        value, gradient = -np.logaddexp(0.0, -x).sum(), 1.0 / (1.0 + np.exp(x))
+        return SimpleNamespace(x=x, value=value, gradient=gradient)
+
+    best, left = maximize_newton(
+        evaluate,
+        evaluate(np.array([-600.0])),
+        lambda point, direction: curvature * direction,
+        lambda gradient: 4.0 * gradient,
+        tol=1.0,
+        max_iter=300,
+    )
+    assert_allclose(best.x, 4.0, atol=6.0)
+    assert left <= 1.0
+
+
+def test_directions_after_one_of_negative_curvature_are_left_out():
+    hessian, gradient = np.array([2.0, -1.0]), np.array([2.0, 1.0])
+
+    def evaluate(x):
+        value = gradient @ x - 0.5 * hessian @ x**2
+        return SimpleNamespace(x=x, value=value, gradient=gradient - hessian * x)
+
+    start = evaluate(np.zeros(2))
+    best, left = maximize_newton(
+        evaluate,
+        start,
+        lambda point, direction: hessian * direction,
+        lambda gradient: gradient,
+        tol=1e-6,
+        max_iter=1,
+    )
+    # The first direction has the curvature 2 2^2 - 1^2 = 7, and the second one a negative one.
+    assert_allclose(best.x, 5.0 / 7.0 * gradient)
+    assert left == np.inf
+
+
 def test_the_limit_of_steps_is_reported():
     problem = Concave(3, (4,), quartic=10.0)
     best, left = problem.maximize(max_iter=2)
