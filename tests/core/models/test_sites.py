@@ -16,6 +16,7 @@ from sparsegpc._core.bounds.slacks import SLACKS
 from sparsegpc._core.likelihoods.base import Sites, SiteState
 from sparsegpc._core.likelihoods.gaussian import GaussianNoise
 from sparsegpc._core.likelihoods.multiclass import Softmax
+from sparsegpc._core.models import sites as module
 from sparsegpc._core.models.sites import _Problem, solve_sites
 from tests.core.helpers import central_difference, slack_value
 from tests.core.likelihoods.binary_cases import (
@@ -276,6 +277,20 @@ def test_estimate_of_what_a_pass_gains_is_from_above_and_not_by_far(case, slack,
         gain = after.bound - near.bound
         # It is one to second order.
         assert gain < 1.001 * near.next_gain < 12.0 * gain
+
+
+@SOME_BOUNDS
+def test_the_estimate_is_close_if_one_row_of_little_precision_changes(case, slack):
+    problem = make_problem(0, 300, 30)
+    parts = problem.features, case.likelihood, problem.y, problem.weight, SLACKS[slack]
+    search = _Problem(*parts, None, 1e-9)
+    precision = solve(case, slack, problem, tol=1e-13).sites.precision
+    change = np.zeros(300)
+    change[precision.argmin()] = 0.3
+    near = search.evaluate([SiteState(precision * np.exp(change), np.zeros(300))])
+    after = search.evaluate(near.states_at(near.image), near)
+    gain = after.bound - near.bound
+    assert 0.5 * gain < near.next_gain < 4.0 * gain
 
 
 # --------------------------------------------------------------------------------------------------
@@ -627,6 +642,21 @@ def test_coupled_functions_take_few_expectations_and_few_passes(prior_mean, n_cl
     v = np.stack([1.0 / (1.0 + s.sites.precision * problem.residual) for s in solutions])
     slope = likelihood.expect(y, problem.weight, mean, variances, problem.residual, v).slope
     assert_allclose(np.stack([q.w for q in posteriors]), slope @ problem.V.T, atol=0.02)
+
+
+def test_what_the_means_may_still_gain_counts_as_gain_of_the_next_pass(monkeypatch):
+    rng = np.random.RandomState(3)
+    X, y = rng.randn(150, 2), np.eye(3)[rng.randint(3, size=150)]
+    problem = assemble(X, y, np.ones(150), X[:25].copy(), 30.0, 1.5)
+    likelihood, tight = Softmax().for_classes(3), SLACKS["tight"]
+    parts = problem.features, likelihood, y, problem.weight, tight
+    states = likelihood.initial_states(y, problem.weight)
+    solutions = solve_sites(*parts, states, tol=1e-9, max_iter=100)
+    states = [SiteState(each.sites.precision, np.zeros(150)) for each in solutions]
+    monkeypatch.setattr(module, "MEANS_SHARE", 0.03)
+    point = _Problem(*parts, None, 1e-9).evaluate(states)
+    gain = 3 * solutions[0].bound - point.bound
+    assert 0.1 < gain < 1.2 * point.next_gain
 
 
 # --------------------------------------------------------------------------------------------------
