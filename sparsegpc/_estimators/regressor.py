@@ -64,15 +64,14 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
         noise variance.
     length_scales : {"auto", "tied", "free", "common"}, default="auto"
         "tied" means one length scale for each column, with a prior that pulls them towards a common
-        multiple of the columns' units, the standard deviations of their distinct values. How
-        strongly it does so is learned, too: the length scales stay about equal unless the data
-        clearly call for different ones. "free" means
-        one for each column without a prior, and "common" one for all columns, in units of X. "auto"
-        leaves an object as it is. For a kernel by name it means "tied" if at most 100 columns vary,
-        or at most 1000 with five rows or more for each. With fewer rows for each of 100 to 1000
-        columns, both "tied" and "common" are learned, and "tied" is chosen if it raises the
-        objective by more than log N nats; otherwise it means "common". With "tied", "free" or
-        "common", a kernel object must have matching length scales.
+        multiple of the standard deviations of the columns' distinct values. How strongly it does so
+        is learned, too: the length scales stay about equal unless the data clearly call for
+        different ones. "free" means one for each column without a prior, and "common" one for all
+        columns, in units of X. "auto" leaves an object as it is. For a kernel by name it means
+        "tied" if at most 100 columns vary, or at most 1000 with five rows or more for each. With
+        fewer rows for each of 100 to 1000 columns, both "tied" and "common" are learned, and "tied"
+        is chosen if it raises the objective by more than log N nats; otherwise it means "common".
+        With "tied", "free" or "common", a kernel object must have matching length scales.
     main_effects : bool or "auto", default="auto"
         Whether to add :class:`sparsegpc.kernels.MainEffects`, a function of each single column, to
         a kernel by name. It often helps where columns have strong effects of their own, and makes

@@ -23,9 +23,9 @@ def start_values(parameters, spread):
     variances of `AdaptedKernel.rescaled` and a range of length scales. The longest is the typical
     distance of two rows; each further one is at most three times shorter. At the shortest, if the
     rows filled a cube, a row would have `CLOSEST` of the others within one length scale; it is at
-    most about the unit of a column. The last start combines the shortest length
-    scales with little noise: fast variation beside a trend is small, and from a start with much
-    noise the search would take it for noise.
+    most about the unit of a column. The last start combines the shortest length scales with little
+    noise: fast variation beside a trend is small, and from a start with much noise the search would
+    take it for noise.
     """
     starts = [np.clip(parameters.theta, *parameters.bounds.T)]
     if len(parameters.theta) == 0:

@@ -50,7 +50,7 @@ class ClassPredictions(ClassifierMixin):
 
     @property
     def _bounded_values(self):
-        """The values whose density `lower_bound_` bounds. Bounds for others do not compare."""
+        """The values whose density `lower_bound_` bounds; bounds for others are not comparable."""
         if getattr(self, "estimators_", None):
             return "labels of each class against the rest"
         if isinstance(self._likelihood, DirichletTargets):
