@@ -1,0 +1,151 @@
+"""Start values of main effects, beside what was learned without them."""
+
+import numpy as np
+
+from sparsegpc._core.learning.fit_from import Start
+from sparsegpc._core.learning.hyperparameters import typical_hessian
+from sparsegpc._core.models.similar_deviations import similar_distances
+from sparsegpc._core.numerics.floats import TINY
+from sparsegpc._estimators.kernels.initialization import own_lengths
+from sparsegpc._estimators.kernels.named_kernels import EFFECTS_SHARE
+from sparsegpc.kernels import MainEffects
+
+# The curvature of the bound in the hyperparameters of an effect, in nats per row, where effects are
+# added to a fit; and the share of the variance that the interaction has where it is weak.
+EFFECT_CURVATURE, WEAK_SHARE = 1e-3, 0.1
+# One sum of effects begins at this fraction of the usual length scales: the season in a column of
+# times is fast. Another begins at those of the columns in the fit without effects, but at most so
+# many units.
+SHORT_LENGTH, MOST_UNITS = 0.2, 4.0
+# A column is slow if its length scale is more than this many times the shortest one, in units of
+# the columns. Where slow columns leave the interaction, their length scales are multiplied.
+SLOW, LEAVING = 3.0, 10.0
+
+
+class MainEffectStarts:
+    """Starts of a model with main effects.
+
+    In theta the hyperparameters of the interaction are followed by those of the effects, and these
+    by those of the likelihood.
+
+    Parameters
+    ----------
+    problem : Problem
+        The problem with main effects.
+    plain : FitResult
+        The fit without them.
+    """
+
+    def __init__(self, problem, plain):
+        self._problem, self._plain = problem, plain
+        self._parameters, self._spread = problem.parameters, problem.spread
+        self._usual, learned = self._parameters.rescaled, plain.best.theta
+        first = self._parameters.effects.index(MainEffects)
+        self._effects = slice(first, problem.model.kernel.n_params)
+        self._interaction = learned[:first]
+        if plain.trivial:
+            # A named kernel begins with the variance of the interaction.
+            self._variance, self._states = np.exp(self._usual[0]), None
+            self._likelihood = self._usual[self._effects.stop :]
+        else:
+            # In noisy data and under labels, the variance of the kernel may be far from that of f.
+            mean, _ = plain.best.posterior.moments(problem.model.some_rows())
+            self._variance, self._states = max(mean.var(axis=1).mean(), TINY), plain.best.states
+            self._likelihood = learned[first:]
+
+    def all(self):
+        """Return a list of each `Start` and the points with which to begin, None to select them."""
+        if self._plain.trivial:
+            starts, points = [self._additive(self._usual)], None
+        else:
+            own = self._own_lengths()
+            starts = [self._nested(), self._additive(own), *self._without_slow_columns(own)]
+            points = self._plain.best.points
+        starts.append(self._additive(self._usual + np.log(SHORT_LENGTH)))
+        distances = similar_distances(self._problem.model, self._plain.best)
+        if np.isfinite(distances).any():
+            starts.append(self._shortened(starts[0], distances))
+        # The points of the fit without effects suit the first start only.
+        return [(starts[0], points), *((start, None) for start in starts[1:])]
+
+    def _nested(self):
+        """Return the `Start` at the fit without main effects, to which small ones are added."""
+        theta = self._theta(self._interaction, self._usual, EFFECTS_SHARE)
+        return Start(theta, self._states, self._extended_hessian(len(theta)))
+
+    def _additive(self, lengths):
+        """Return the `Start` at a sum of effects, to which a weak interaction is added."""
+        interaction = self._usual[: self._effects.start].copy()
+        interaction[0] = np.log(WEAK_SHARE * self._variance)
+        return self._start(self._theta(interaction, lengths))
+
+    def _without_slow_columns(self, lengths):
+        """Return a list of the `Start` at an interaction of the fast columns beside effects of all.
+
+        It is empty if no column is slow in the fit without effects. There a slow column may be part
+        of the interaction only because its effect had no other place: a line beside a wave of two
+        columns makes the variance large and the length scales of the wave too long.
+        """
+        relative = {
+            k: self._interaction[k] - np.log(self._spread.units[column])
+            for column, places in own_lengths(self._parameters, self._spread).items()
+            for k in places
+        }
+        limit = min(relative.values(), default=0.0) + np.log(SLOW)
+        slow = [k for k in relative if relative[k] > limit]
+        if not slow:
+            return []
+        interaction = self._interaction.copy()
+        interaction[slow] += np.log(LEAVING)
+        theta = self._theta(interaction, lengths)
+        return [Start(theta, self._states, self._extended_hessian(len(theta)))]
+
+    def _shortened(self, start, distances):
+        """Return a `Start` where effects vary within the distances (D,) of similar deviations.
+
+        Where rows that are near in a single column deviate alike, f misses a function of it that
+        varies so fast.
+        """
+        theta = start.theta.copy()
+        for k, column in self._effect_columns():
+            shortest = distances[column] if isinstance(column, int) else distances.min()
+            theta[k] = min(theta[k], np.log(shortest))
+        return self._start(np.clip(theta, *self._parameters.bounds.T))
+
+    def _own_lengths(self):
+        """Return values (P,) with which effects vary as fast as the fit without them does."""
+        theta = self._usual.copy()
+        columns = self._parameters.columns[: self._effects.start]
+        own = dict(zip(columns, self._interaction, strict=True))
+        for k, column in self._effect_columns():
+            if isinstance(column, int):
+                theta[k] = min(own[column], np.log(MOST_UNITS * self._spread.units[column]))
+        return theta
+
+    def _effect_columns(self):
+        """Return pairs of the index in theta of an effect's length scale and of its column."""
+        places = range(self._effects.start, self._effects.stop)
+        columns = self._parameters.columns[self._effects]
+        return [(k, c) for k, c in zip(places, columns, strict=True) if c is not None]
+
+    def _theta(self, interaction, lengths, share=1.0):
+        """Return theta at a start.
+
+        The effects together have this share of the variance of f, and their length scales are those
+        in `lengths` (P,).
+        """
+        effects = lengths[self._effects].copy()
+        are_variances = [column is None for column in self._parameters.columns[self._effects]]
+        effects[are_variances] = np.log(share * self._variance / len(self._spread.deviations))
+        theta = np.concatenate([interaction, effects, self._likelihood])
+        return np.clip(theta, *self._parameters.bounds.T)
+
+    def _start(self, theta):
+        return Start(theta, self._states, typical_hessian(self._problem.model, len(theta)))
+
+    def _extended_hessian(self, n_params):
+        """Return the Hessian of the fit without effects, extended by a typical one of effects."""
+        if self._plain.hessian is None:
+            return typical_hessian(self._problem.model, n_params)
+        first, n_effects = self._effects.start, self._effects.stop - self._effects.start
+        return self._plain.hessian.with_parameters(first, n_effects, EFFECT_CURVATURE)
