@@ -662,9 +662,7 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
         # constant.
         self._visible_range = 0.1 * float(np.sqrt(variance.mean()))
         self._target_variance = variance[targets.y.any(axis=1)]
-        plan, decision, self.noise_bounds_ = decide_noise(
-            self, problems.plan, problems.problem, problems.data, rng
-        )
+        plan, decision, self.noise_bounds_ = decide_noise(self, problems, rng)
         if is_warm(self):
             self._check_same_noise(plan, len(variance))
             plan = plan.going_on(self._noise)

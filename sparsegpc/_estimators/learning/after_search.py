@@ -25,7 +25,7 @@ from sparsegpc._estimators.learning.fit_options import (
     reporter,
 )
 from sparsegpc._estimators.learning.inducing_points import AUTO, make_selector
-from sparsegpc._estimators.learning.search import Found, search
+from sparsegpc._estimators.learning.search import Found, Starts, search
 from sparsegpc._estimators.messages.progress import print_line
 
 
@@ -64,7 +64,7 @@ def _found_anew(estimator, problem, found, rng, starts):
     Other hyperparameters need another number of points.
     """
     try:
-        other = search(estimator, problem, rng, starts=starts)
+        other = search(estimator, problem, rng, Starts(starts))
         if other.result.best.objective > found.result.best.objective:
             return other
     except LinAlgError:

@@ -13,11 +13,10 @@ from numpy.linalg import LinAlgError
 
 from sparsegpc._core.learning.fit import finished
 from sparsegpc._core.learning.fit_from import Climb, FitResult, Start, fit_from
-from sparsegpc._core.selection.selectors import InducingPoints
 from sparsegpc._estimators.kernels.named_kernels import KernelChoice
 from sparsegpc._estimators.learning.fit_options import limits_of, moves_points, point_selector
 from sparsegpc._estimators.learning.problem import Problem
-from sparsegpc._estimators.learning.search import Found, search
+from sparsegpc._estimators.learning.search import Found, Starts, search
 from sparsegpc._estimators.messages.progress import print_line
 
 # FEW_ROWS decide; from MANY_ROWS on it is a SHARE of them, but at most MOST_ROWS. With
@@ -30,23 +29,19 @@ FIRST_ITERATIONS, FIRST_GAIN = 12, 1.0
 class Decision(NamedTuple):
     """A `KernelChoice` without "auto", and what was learned with this choice.
 
-    ``starts``, ``first`` and ``begun`` are the arguments of a `search` that goes on from there.
-    ``found`` is what a search returned, if that was for all rows and nothing remains to be learned,
-    else None.
+    ``starts`` are those of a `search` that goes on from there. ``found`` is what a search returned,
+    if that was for all rows and nothing remains to be learned, else None.
     """
 
     choice: KernelChoice
-    starts: list | None = None
-    first: InducingPoints | None = None
-    begun: Climb | None = None
+    starts: Starts | None = None
     found: Found | None = None
 
     def go_on(self, estimator, problem, rng):
         """Return what is `Found` for the `Problem` of this choice, if need be by a search."""
         if self.found is not None:
             return self.found
-        options = {"starts": self.starts, "first": self.first, "begun": self.begun}
-        return search(estimator, problem, rng, **options)
+        return search(estimator, problem, rng, self.starts)
 
 
 class Candidate(NamedTuple):
@@ -68,12 +63,12 @@ class Candidate(NamedTuple):
         if self.part is self.problem and estimator.n_inducing != "auto" and not leaves_out:
             found = Found(self.result).evaluated_last(self.problem)
             return Decision(self.choice, found=found)
-        best, begun = self.result.best, None
+        best, climb = self.result.best, None
         # Points that are some of the rows of a part might not suit all rows.
-        first = best.points if self.part is self.problem else None
+        points = best.points if self.part is self.problem else None
         if len(self.part.model.weight) > FEW_ROWS and self.result.hessian is not None:
-            begun = Climb(best.theta, best, self.result.hessian)
-        return Decision(self.choice, [best.theta], first, begun)
+            climb = Climb(best.theta, best, self.result.hessian)
+        return Decision(self.choice, Starts([best.theta], points, climb))
 
 
 def simplified(estimator):

@@ -10,6 +10,7 @@ limit as the noise there vanishes. That says nothing about the other targets, so
 taken.
 """
 
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -22,7 +23,7 @@ from sparsegpc._core.learning.pruned_columns import MOST_COLUMNS, MOST_ROWS, sho
 from sparsegpc._estimators.learning.after_search import find_faster_function
 from sparsegpc._estimators.learning.comparison import Decision
 from sparsegpc._estimators.learning.kernel_choice import decide_kernel
-from sparsegpc._estimators.learning.search import search
+from sparsegpc._estimators.learning.search import Starts, search
 from sparsegpc._estimators.learning.warm_start import is_warm
 from sparsegpc._estimators.noise.base import NoisePlan
 from sparsegpc._estimators.noise.homoscedastic import HomoscedasticNoise
@@ -44,67 +45,69 @@ class NoiseDecision(NamedTuple):
     bounds: dict | None = None
 
 
-def decide_noise(estimator, plan_of, problem_of, data_of, rng):
-    """Return the `NoiseDecision` of a regressor.
-
-    Parameters
-    ----------
-    estimator : SparseGPRegressor
-    plan_of : callable
-        ``plan_of(data)`` returns the `NoisePlan` for a `NoiseData`; with ``noise="auto"``, that of
-        the noise to compare with homoscedastic noise.
-    problem_of : callable
-        ``problem_of(choice, plan)`` returns the `Problem` for a `KernelChoice` and a plan.
-    data_of : callable
-        ``data_of(transform)`` returns the `NoiseData` of columns with a transform, or None.
-    rng : RandomState
-    """
-    data = data_of(None)
-    plan = plan_of(data)
+def decide_noise(estimator, problems, rng):
+    """Return the `NoiseDecision` of a regressor, given its `RegressionProblems`."""
+    plan = problems.plan()
     if not plan.varies:
-        decision = decide_kernel(estimator, lambda choice: problem_of(choice, plan), rng)
+        decision = decide_kernel(estimator, partial(problems.problem, plan=plan), rng)
         return NoiseDecision(plan, decision)
-    is_auto, constant = estimator.noise == AUTO, HomoscedasticNoise()._plan(data)
+    is_auto, constant = estimator.noise == AUTO, problems.plan(noise=HomoscedasticNoise())
     # A kernel of the noise that is an object sees the columns as they are, like that of f.
     is_open = not isinstance(getattr(estimator.noise, "kernel", None), Kernel)
-    decision = decide_kernel(estimator, lambda choice: problem_of(choice, constant), rng, is_open)
+    decision = decide_kernel(estimator, partial(problems.problem, plan=constant), rng, is_open)
     choice = decision.choice
-    data = data_of(choice.transform)
-    plan = plan_of(data)
+    plan = problems.plan(choice.transform)
     if is_warm(estimator):
         last = constant if is_auto and constant.is_like(estimator._plan) else plan
         return NoiseDecision(last, Decision(choice))
     if estimator.optimizer is None:
         return NoiseDecision(constant if is_auto else plan, decision)
-    problem = problem_of(choice, constant)
+    problem = problems.problem(choice, constant)
     found = decision.go_on(estimator, problem, rng)
     found = find_faster_function(estimator, problem, found, rng)
-    best = found.result.best
-    theta, log_noise = np.split(best.theta, [problem.model.kernel.n_params])
+    theta, log_noise = np.split(found.result.best.theta, [problem.model.kernel.n_params])
     plan = plan.starting_at(log_noise)
-    varying = problem_of(choice, plan)
-    starts = [np.append(theta, start) for start in plan.starts(data.spread)]
-    starts += _start_by_column(varying, plan, theta, best.points)
-    # Subsets of many rows choose their own points.
-    first = best.points if len(problem.rows.X) < FEWEST_ROWS else None
+    varying = problems.problem(choice, plan)
+    starts = _starts(varying, plan, theta, found.result.best.points)
     if not is_auto:
-        return NoiseDecision(plan, Decision(choice, starts, first))
+        return NoiseDecision(plan, Decision(choice, starts))
     if found.result.stopped:
         return NoiseDecision(constant, Decision(choice, found=found))
+    other, bounds = _found_if_better(estimator, varying, starts, problem, found, rng)
+    if other is not None:
+        return NoiseDecision(plan, Decision(choice, found=other), bounds)
+    return NoiseDecision(constant, Decision(choice, found=found.evaluated_last(problem)), bounds)
+
+
+def _starts(varying, plan, theta, points):
+    """Return the `Starts` of the problem of noise that varies.
+
+    `plan` is its `NoisePlan`; `theta` and `points` are those of f with homoscedastic noise.
+    """
+    values = [np.append(theta, start) for start in plan.starts(varying.spread)]
+    values += _start_by_column(varying, plan, theta, points)
+    # Subsets of many rows choose their own points.
+    return Starts(values, points if len(varying.rows.X) < FEWEST_ROWS else None)
+
+
+def _found_if_better(estimator, varying, starts, problem, found, rng):
+    """Return what is `Found` with noise that varies, or None if that is not better, and the bounds.
+
+    The bounds of both kinds of noise are None if noise that varies cannot be learned. `problem` is
+    that of homoscedastic noise, and `found` what was learned with it.
+    """
     try:
-        other = search(estimator, varying, rng, starts=starts, first=first)
+        other = search(estimator, varying, rng, starts)
     except LinAlgError:
         # Homoscedastic noise is usable.
-        return NoiseDecision(constant, Decision(choice, found=found.evaluated_last(problem)))
+        return None, None
     before, after = found.result.best, other.result.best
     bounds = {
         DEFAULT: float(before.elbo + problem.offset),
         VARYING: float(after.elbo + problem.offset),
     }
     is_better = after.objective - before.objective > np.log(problem.model.total_weight)
-    if is_better and not _vanishes(varying.model, after):
-        return NoiseDecision(plan, Decision(choice, found=other), bounds)
-    return NoiseDecision(constant, Decision(choice, found=found.evaluated_last(problem)), bounds)
+    return other if is_better and not _vanishes(varying.model, after) else None, bounds
 
 
 def _vanishes(model, evaluation):

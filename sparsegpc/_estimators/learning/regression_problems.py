@@ -44,14 +44,17 @@ class RegressionProblems:
         self._options = {**estimator._model_options(KnownNoise()), "counts": Counts()}
         self._rows = {}
 
-    def plan(self, data):
-        """Return the `NoisePlan` for a `NoiseData`."""
-        return KnownPlan() if self.noise is None else self.noise._plan(data)
+    def plan(self, transform=None, noise=None):
+        """Return the `NoisePlan` for columns with a transform, or None.
 
-    def data(self, transform):
-        """Return the `NoiseData` of columns with a transform, or None."""
+        It is that of the user's noise unless other `NoiseSettings` are given.
+        """
+        noise = self.noise if noise is None else noise
+        if noise is None:
+            return KnownPlan()
         _, merged, spread = self._rows_with(transform)
-        return NoiseData(merged.X, spread, self.variance, column_names(self._estimator))
+        names = column_names(self._estimator)
+        return noise._plan(NoiseData(merged.X, spread, self.variance, names))
 
     def problem(self, choice, plan):
         """Return the `Problem` for a `KernelChoice` and a `NoisePlan`."""

@@ -11,6 +11,7 @@ from sparsegpc._core.learning.fit import finished, fit
 from sparsegpc._core.learning.fit_from import Climb, FitResult
 from sparsegpc._core.learning.number_of_points import Growth, grow
 from sparsegpc._core.models.certification import gap_per_row
+from sparsegpc._core.selection.selectors import InducingPoints
 from sparsegpc._estimators.kernels.initialization import shorter_lengths, start_values, weak_prior
 from sparsegpc._estimators.learning.fit_options import (
     check_points_may_move,
@@ -25,6 +26,19 @@ from sparsegpc._estimators.learning.warm_start import check_same_model, is_warm,
 from sparsegpc._estimators.messages.progress import print_line
 
 
+class Starts(NamedTuple):
+    """Where a search starts.
+
+    ``values`` is a list of start values of theta (P,). ``points`` are the first inducing points,
+    which belong to them; None selects them. ``climb`` is a climb from the only values, already made
+    on a part of the rows, or None. With ``n_inducing="auto"`` the last two are ignored.
+    """
+
+    values: list
+    points: InducingPoints | None = None
+    climb: Climb | None = None
+
+
 class Found(NamedTuple):
     """The result of a search, and how the number of points grew if ``n_inducing="auto"``."""
 
@@ -37,7 +51,7 @@ class Found(NamedTuple):
         return self._replace(result=result)
 
 
-def search(estimator, problem, rng, *, starts=None, first=None, begun=None):
+def search(estimator, problem, rng, starts=None):
     """Learn hyperparameters and points according to the parameters of an estimator.
 
     Parameters
@@ -45,15 +59,9 @@ def search(estimator, problem, rng, *, starts=None, first=None, begun=None):
     estimator : BaseSparseGP
     problem : Problem
     rng : RandomState
-    starts : list of ndarray of shape (P,) or None
-        Start values. None means what the last fit learned, with its points, if the estimator goes
-        on from there; else the values of the kernel and some derived from the data.
-    first : InducingPoints or None
-        The first points, which belong to `starts`. None selects them. Ignored with
-        ``n_inducing="auto"``.
-    begun : Climb or None
-        A climb from the only start, already made on a part of the rows. Ignored with
-        ``n_inducing="auto"``.
+    starts : Starts or None
+        None means what the last fit learned, with its points, if the estimator goes on from there;
+        else the values of the kernel and some derived from the data.
 
     Returns
     -------
@@ -62,16 +70,16 @@ def search(estimator, problem, rng, *, starts=None, first=None, begun=None):
     warm = starts is None and is_warm(estimator)
     if warm:
         check_same_model(estimator, problem)
-        starts = [estimator._theta]
+        starts = Starts([estimator._theta])
     if estimator.n_inducing == "auto":
         return _with_enough_points(estimator, problem, rng, warm, starts)
     selector = point_selector(estimator, problem, rng, warm)
     if warm:
-        first = last_points(estimator, selector, problem.rows)
-    return Found(_fit(estimator, problem, rng, selector, starts, first, begun))
+        starts = starts._replace(points=last_points(estimator, selector, problem.rows))
+    return Found(_fit(estimator, problem, rng, selector, starts))
 
 
-def _fit(estimator, problem, rng, selector, starts, first, begun=None):
+def _fit(estimator, problem, rng, selector, starts):
     """Return the `FitResult` with the points of a selector; for the arguments see `search`."""
     parameters = problem.parameters
     is_learned = learns(estimator, parameters)
@@ -82,6 +90,7 @@ def _fit(estimator, problem, rng, selector, starts, first, begun=None):
     if is_learned:
         cold = start_values(parameters, problem.spread)
     is_cold = starts is None
+    starts = Starts(cold) if is_cold else starts
     # Few rows may not tell how good the user's own start is.
     own = cold[:1] if is_cold and isinstance(estimator.kernel, Kernel) else []
     fallbacks = cold if is_learned and not is_cold else []
@@ -89,14 +98,14 @@ def _fit(estimator, problem, rng, selector, starts, first, begun=None):
     alternatives = shorter_lengths(parameters, problem.spread) if is_cold else None
     return fit(
         problem.model,
-        cold if is_cold else starts,
+        starts.values,
         selector,
         limits_of(estimator, problem),
         move_points=moves,
         restarts=[*own, *_restarts(estimator, problem, rng)] if is_learned else [],
         fallbacks=fallbacks,
-        first=first,
-        begun=begun,
+        first=starts.points,
+        begun=starts.climb,
         weak_prior=weak_prior(parameters, problem.spread),
         alternatives=alternatives,
         report=reporter(estimator, problem),
@@ -117,22 +126,22 @@ def _restarts(estimator, problem, rng):
 
 def _with_enough_points(estimator, problem, rng, warm, starts):
     """Return what is `Found` as the number of points grows; for the arguments see `search`."""
-    rows = problem.rows
+    rows, first = problem.rows, None if starts is None else starts.values
 
-    def fit_points(n_points, starts_then):
+    def fit_points(n_points, values):
         selector = make_selector(estimator.selector, n_points, 0.0, rows.X, rows.weight, rng)
-        is_first = warm and starts_then is starts
-        last = last_points(estimator, selector, rows) if is_first else None
-        return _fit(estimator, problem, rng, selector, starts_then, last)
+        last = last_points(estimator, selector, rows) if warm and values is first else None
+        starts = None if values is None else Starts(values, last)
+        return _fit(estimator, problem, rng, selector, starts)
 
     is_contradicted = None
     if not warm and learns(estimator, problem.parameters):
-        starts, is_contradicted = _learned_from_few_rows(estimator, problem, starts)
+        first, is_contradicted = _learned_from_few_rows(estimator, problem, first)
     growth = grow(
         fit_points,
         partial(_gap, estimator, problem),
         problem.model,
-        starts=starts,
+        starts=first,
         tol=estimator.certificate_tol,
         max_points=min(estimator.max_inducing, len(rows.X)),
         learns=learns(estimator, problem.parameters),
@@ -143,18 +152,18 @@ def _with_enough_points(estimator, problem, rng, warm, starts):
     return Found(growth.result, growth)
 
 
-def _learned_from_few_rows(estimator, problem, starts):
+def _learned_from_few_rows(estimator, problem, values):
     """Return starts learned from a few rows, and a function that tells if they contradict a theta.
 
-    If all that is learned is a constant function, return the given `starts`, and None.
+    If all that is learned is a constant function, return the given `values`, and None.
     """
     parameters = problem.parameters
-    given = start_values(parameters, problem.spread) if starts is None else starts
+    given = start_values(parameters, problem.spread) if values is None else values
     prior = weak_prior(parameters, problem.spread)
     few = FewRows(problem.model, limits_of(estimator, problem), prior)
     needed, _ = few.climbs(list(map(Climb, given)))
     if not few.beats_constant(needed[0]):
-        return starts, None
+        return values, None
     return [climb.end.theta for climb in needed], partial(few.contradict, best=needed[0])
 
 
