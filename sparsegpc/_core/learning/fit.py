@@ -10,6 +10,8 @@ the rows, and only a few more moves on all rows. Finally the sites are solved to
 tolerance.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.linalg import LinAlgError
 
@@ -22,6 +24,7 @@ from sparsegpc._core.learning.hyperparameters import typical_hessian
 from sparsegpc._core.learning.moved_points import N_PAIRS, move, move_further
 from sparsegpc._core.learning.pruned_columns import bring_back
 from sparsegpc._core.optimisers.lbfgs import CorrectionPairs
+from sparsegpc._core.selection.selectors import InducingPoints
 
 # The last evaluation solves the sites to this fraction of the tolerance of the bound.
 FINAL_TOL_SHARE, MAX_FINAL_ITERATIONS = 1e-4, 500
@@ -34,6 +37,26 @@ SITES_UNSOLVED = (
 )
 
 
+class Starts(NamedTuple):
+    """Where a fit starts.
+
+    ``values`` is a list of candidate values of theta (P,), the user's own first. If there are
+    several, fits of a few rows decide from which of them to fit all rows. ``points`` are the first
+    inducing points, which belong to them, so the fit begins at the best value itself, not at the
+    end of a climb on a part of the rows; None selects them. ``climb`` is a climb from the only
+    value, begun on a part of the rows and continued on all rows, or None.
+
+    The model is also fitted from each of ``restarts``, and from ``fallbacks`` only if no other fit
+    is better than a constant function.
+    """
+
+    values: list
+    points: InducingPoints | None = None
+    climb: Climb | None = None
+    restarts: list | tuple = ()
+    fallbacks: list | tuple = ()
+
+
 def fit(
     model,
     starts,
@@ -41,10 +64,6 @@ def fit(
     limits,
     *,
     move_points=False,
-    restarts=(),
-    fallbacks=(),
-    first=None,
-    begun=None,
     weak_prior=None,
     alternatives=None,
     report=None,
@@ -54,23 +73,13 @@ def fit(
     Parameters
     ----------
     model : SparseModel
-    starts : list of ndarray of shape (P,)
-        Candidate values of theta, the user's own first. If there are several, fits of a few rows
-        decide from which of them to fit all rows.
+    starts : Starts
     selector : PivotedSelector or FixedSelector
     limits : Limits
     move_points : bool
-        Whether to maximise over the locations of the points and theta at the end. Without `first`,
-        this may happen on a quarter of the rows, with a few last iterations on all rows.
-    restarts : list of ndarray of shape (P,)
-        Further starts. The model is fitted from each of them.
-    fallbacks : list of ndarray of shape (P,)
-        Starts used only if no fit is better than a constant function, after the other candidates.
-    first : InducingPoints or None
-        The first inducing points; None selects them. They belong to the starts, so the fit begins
-        at the best start itself, not at the end of a climb on a part of the rows.
-    begun : Climb or None
-        A climb from the only start, begun on a part of the rows and continued on all rows.
+        Whether to maximise over the locations of the points and theta at the end. Unless the first
+        points are given, this may happen on a quarter of the rows, with a few last iterations on
+        all rows.
     weak_prior : NormalPrior or None
         Prior of theta, besides that of the model, in fits of a part of the rows, which may say
         little about some entries. Where they prefer an infinite length scale, its gradient
@@ -86,14 +95,14 @@ def fit(
         If the fit fails from every start: the kernel matrix cannot be factored, or the bound cannot
         be computed.
     """
-    steps = _Steps(model, selector, limits, weak_prior, alternatives or {}, begun, report)
     if limits.max_iter:
-        starts = [np.clip(start, *limits.bounds.T) for start in starts]
-    candidates = starts, restarts, fallbacks
-    if move_points and limits.max_iter and first is None:
-        steps.fit_subset(*candidates)
+        values = [np.clip(theta, *limits.bounds.T) for theta in starts.values]
+        starts = starts._replace(values=values)
+    steps = _Steps(model, starts, selector, limits, weak_prior, alternatives or {}, report)
+    if move_points and limits.max_iter and starts.points is None:
+        steps.fit_subset()
     if not steps.are_done:
-        steps.fit(*candidates, first)
+        steps.fit()
         if move_points:
             steps.move_points()
     return steps.result()
@@ -131,11 +140,11 @@ def finished(model, result, progress):
 class _Steps:
     """The steps of a fit of some rows, with the best `FitResult` so far and the last error."""
 
-    def __init__(self, model, selector, limits, weak_prior, alternatives, begun, report=None):
-        self._model, self._selector = model, selector
+    def __init__(self, model, starts, selector, limits, weak_prior, alternatives, report=None):
+        self._model, self._starts, self._selector = model, starts, selector
         self._limits, self._progress = limits, limits.progress
         self._weak_prior, self._alternatives = weak_prior, alternatives
-        self._begun, self._report = begun, report
+        self._report = report
         self._floor, self._best, self._failure = floor(model), None, None
 
     @property
@@ -145,7 +154,7 @@ class _Steps:
             return False
         return self._progress.stopped or not self._is_trivial(self._best)
 
-    def fit_subset(self, starts, restarts, fallbacks):
+    def fit_subset(self):
         """Fit a part of the rows and move the points, and then move them on all rows.
 
         Do nothing if there are too few rows for each point.
@@ -153,12 +162,12 @@ class _Steps:
         small = subset_for_moves(self._model, self._selector.n_points, self._weak_prior)
         if small is None:
             return
-        selector = of_any_rows(self._model, self._selector, starts[0])
-        options = self._weak_prior, self._alternatives, self._begun
-        steps = _Steps(small, selector, self._limits, *options)
+        selector = of_any_rows(self._model, self._selector, self._starts.values[0])
+        options = self._limits, self._weak_prior, self._alternatives
+        steps = _Steps(small, self._starts, selector, *options)
         pairs = CorrectionPairs(N_PAIRS)
         try:
-            steps.fit(starts, restarts, fallbacks)
+            steps.fit()
             if steps.are_done:
                 steps.move_points(pairs)
                 self._move_points_further(steps, pairs)
@@ -166,35 +175,30 @@ class _Steps:
             # Subsets only save time. If the fit of all rows fails too, it raises this error.
             return
 
-    def fit(self, starts, restarts, fallbacks, first=None):
-        """Fit from the starts; the arguments are those of the function `fit`."""
-        needed, others = self._ranking(starts, first)
-        self._continue_all(
-            [*needed, *map(Climb, restarts)], [*others, *map(Climb, fallbacks)], first
-        )
+    def fit(self):
+        """Fit from the starts."""
+        needed, others = self._ranking()
+        restarts, fallbacks = map(Climb, self._starts.restarts), map(Climb, self._starts.fallbacks)
+        self._continue_all([*needed, *restarts], [*others, *fallbacks])
         self._try_pruned_columns()
         self._try_constant(needed[0].theta)
 
-    def _ranking(self, starts, first):
-        """Return the `Ranking` of the starts.
-
-        If there are first points, which belong to the starts, the climbs have not begun.
-        """
-        if self._begun is not None:
-            return Ranking([self._begun], [])
-        if len(starts) < 2 or self._progress.stopped:
-            return unranked(starts)
+    def _ranking(self):
+        """Return the `Ranking` of the values; with first points, its climbs have not begun."""
+        values, points, climb, *_ = self._starts
+        if climb is not None:
+            return Ranking([climb], [])
+        if len(values) < 2 or self._progress.stopped:
+            return unranked(values)
         options = self._limits, self._weak_prior
-        if first is not None:
-            return unranked(rank_starts(self._model, starts, *options))
-        n_points = self._selector.n_points
-        return learn_starts(self._model, starts, n_points, *options)
+        if points is not None:
+            return unranked(rank_starts(self._model, values, *options))
+        return learn_starts(self._model, values, self._selector.n_points, *options)
 
-    def _continue_all(self, needed, others, first):
-        """Continue each `Climb` that is needed, and others until a fit is not trivial.
-
-        The points `first` belong to the first of them.
-        """
+    def _continue_all(self, needed, others):
+        """Continue each `Climb` that is needed, and others until a fit is not trivial."""
+        # The first points belong to the first climb.
+        first = self._starts.points
         for k, climb in enumerate([*needed, *others]):
             if self._best is not None:
                 is_enough = k >= len(needed) and not self._is_trivial(self._best)
@@ -210,7 +214,7 @@ class _Steps:
         """
         limits = self._limits
         if limits.max_iter and len(climb.theta):
-            if first is None and climb is not self._begun:
+            if first is None and climb is not self._starts.climb:
                 options = self._selector, limits, self._weak_prior
                 climb = climb_subsets(self._model, climb, *options)
             start = climb.continued_on(self._model)

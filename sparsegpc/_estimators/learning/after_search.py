@@ -7,6 +7,7 @@ from sparsegpc._core.learning.faster_functions import (
     missed_group,
     misses_fast_function,
 )
+from sparsegpc._core.learning.fit import Starts
 from sparsegpc._core.learning.more_points import are_too_few, fit_further, fit_moved
 from sparsegpc._core.learning.point_cost import keep_worthwhile_points
 from sparsegpc._estimators.kernels.initialization import (
@@ -25,7 +26,7 @@ from sparsegpc._estimators.learning.fit_options import (
     reporter,
 )
 from sparsegpc._estimators.learning.inducing_points import AUTO, make_selector
-from sparsegpc._estimators.learning.search import Found, Starts, search
+from sparsegpc._estimators.learning.search import Found, search
 from sparsegpc._estimators.messages.progress import print_line
 
 

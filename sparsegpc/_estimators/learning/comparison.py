@@ -11,12 +11,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.linalg import LinAlgError
 
-from sparsegpc._core.learning.fit import finished
+from sparsegpc._core.learning.fit import Starts, finished
 from sparsegpc._core.learning.fit_from import Climb, FitResult, Start, fit_from
 from sparsegpc._estimators.kernels.named_kernels import KernelChoice
 from sparsegpc._estimators.learning.fit_options import limits_of, moves_points, point_selector
 from sparsegpc._estimators.learning.problem import Problem
-from sparsegpc._estimators.learning.search import Found, Starts, search
+from sparsegpc._estimators.learning.search import Found, search
 from sparsegpc._estimators.messages.progress import print_line
 
 # FEW_ROWS decide; from MANY_ROWS on it is a SHARE of them, but at most MOST_ROWS. With

@@ -17,13 +17,14 @@ import numpy as np
 from numpy.linalg import LinAlgError
 from sklearn.gaussian_process.kernels import Kernel
 
+from sparsegpc._core.learning.fit import Starts
 from sparsegpc._core.learning.growing_subsets import FEWEST_ROWS
 from sparsegpc._core.learning.inducing_points import with_noise_points
 from sparsegpc._core.learning.pruned_columns import MOST_COLUMNS, MOST_ROWS, shortened
 from sparsegpc._estimators.learning.after_search import find_faster_function
 from sparsegpc._estimators.learning.comparison import Decision
 from sparsegpc._estimators.learning.kernel_choice import decide_kernel
-from sparsegpc._estimators.learning.search import Starts, search
+from sparsegpc._estimators.learning.search import search
 from sparsegpc._estimators.learning.warm_start import is_warm
 from sparsegpc._estimators.noise.base import NoisePlan
 from sparsegpc._estimators.noise.homoscedastic import HomoscedasticNoise

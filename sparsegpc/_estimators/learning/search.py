@@ -7,11 +7,10 @@ import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
 from sparsegpc._core.learning.few_rows import FewRows
-from sparsegpc._core.learning.fit import finished, fit
+from sparsegpc._core.learning.fit import Starts, finished, fit
 from sparsegpc._core.learning.fit_from import Climb, FitResult
 from sparsegpc._core.learning.number_of_points import Growth, grow
 from sparsegpc._core.models.certification import gap_per_row
-from sparsegpc._core.selection.selectors import InducingPoints
 from sparsegpc._estimators.kernels.initialization import shorter_lengths, start_values, weak_prior
 from sparsegpc._estimators.learning.fit_options import (
     check_points_may_move,
@@ -24,19 +23,6 @@ from sparsegpc._estimators.learning.fit_options import (
 from sparsegpc._estimators.learning.inducing_points import make_selector
 from sparsegpc._estimators.learning.warm_start import check_same_model, is_warm, last_points
 from sparsegpc._estimators.messages.progress import print_line
-
-
-class Starts(NamedTuple):
-    """Where a search starts.
-
-    ``values`` is a list of start values of theta (P,). ``points`` are the first inducing points,
-    which belong to them; None selects them. ``climb`` is a climb from the only values, already made
-    on a part of the rows, or None. With ``n_inducing="auto"`` the last two are ignored.
-    """
-
-    values: list
-    points: InducingPoints | None = None
-    climb: Climb | None = None
 
 
 class Found(NamedTuple):
@@ -61,7 +47,8 @@ def search(estimator, problem, rng, starts=None):
     rng : RandomState
     starts : Starts or None
         None means what the last fit learned, with its points, if the estimator goes on from there;
-        else the values of the kernel and some derived from the data.
+        else the values of the kernel and some derived from the data. With ``n_inducing="auto"``
+        only the values count.
 
     Returns
     -------
@@ -93,19 +80,16 @@ def _fit(estimator, problem, rng, selector, starts):
     starts = Starts(cold) if is_cold else starts
     # Few rows may not tell how good the user's own start is.
     own = cold[:1] if is_cold and isinstance(estimator.kernel, Kernel) else []
+    restarts = [*own, *_restarts(estimator, problem, rng)] if is_learned else []
     fallbacks = cold if is_learned and not is_cold else []
     # Other starts come from a fit that has tried them.
     alternatives = shorter_lengths(parameters, problem.spread) if is_cold else None
     return fit(
         problem.model,
-        starts.values,
+        starts._replace(restarts=restarts, fallbacks=fallbacks),
         selector,
         limits_of(estimator, problem),
         move_points=moves,
-        restarts=[*own, *_restarts(estimator, problem, rng)] if is_learned else [],
-        fallbacks=fallbacks,
-        first=starts.points,
-        begun=starts.climb,
         weak_prior=weak_prior(parameters, problem.spread),
         alternatives=alternatives,
         report=reporter(estimator, problem),

@@ -10,7 +10,7 @@ from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from sparsegpc._core.learning.fit import fit
+from sparsegpc._core.learning.fit import Starts, fit
 from sparsegpc._core.learning.fit_from import Limits
 from sparsegpc._core.learning.progress import Progress
 from sparsegpc._core.minibatches.epochs import epochs, solve_best
@@ -79,7 +79,7 @@ def learn_theta(first, n_inducing):
     parameters, spread = first.parameters, first.spread
     result = fit(
         first.model,
-        start_values(parameters, spread),
+        Starts(start_values(parameters, spread)),
         PivotedSelector("argmax", min(n_inducing, START_POINTS)),
         Limits(parameters.bounds, START_ITERATIONS, 1, Progress()),
         weak_prior=weak_prior(parameters, spread),

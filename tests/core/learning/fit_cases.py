@@ -7,7 +7,7 @@ from sparsegpc._core.bounds.slacks import TIGHT
 from sparsegpc._core.kernels.algebra import FreeKernel, Scaled
 from sparsegpc._core.kernels.families import RBF, Constant
 from sparsegpc._core.learning import growing_subsets
-from sparsegpc._core.learning.fit import fit
+from sparsegpc._core.learning.fit import Starts, fit
 from sparsegpc._core.learning.fit_from import Limits
 from sparsegpc._core.learning.progress import Progress
 from sparsegpc._core.likelihoods.binary import PolyaGammaLogit
@@ -68,7 +68,9 @@ def limits_of(bounds=BOUNDS, max_iter=100, max_reselections=0, progress=None):
 def learn(model, starts=(START,), choose=None, *, bounds=BOUNDS, progress=None, **options):
     choose = PivotedSelector("argmax", 8) if choose is None else choose
     numbers = options.pop("max_iter", 30), options.pop("max_reselections", 4)
-    return fit(model, list(starts), choose, limits_of(bounds, *numbers, progress), **options)
+    more = {name: options.pop(name) for name in Starts._fields[1:] if name in options}
+    starts, limits = Starts(list(starts), **more), limits_of(bounds, *numbers, progress)
+    return fit(model, starts, choose, limits, **options)
 
 
 def constant_log_likelihood(y):

@@ -94,10 +94,10 @@ def test_a_single_selection_is_searched_to_the_tolerance_at_once(monkeypatch):
 def test_points_to_begin_with_are_used_before_any_are_chosen():
     choose = ScriptedSelector(BAD[0])
     first = InducingPoints(GOOD, None, None)
-    result = learn(make_model(), choose=choose, first=first, max_reselections=0)
+    result = learn(make_model(), choose=choose, points=first, max_reselections=0)
     assert choose.calls == 0
     assert result.best.points is first
-    again = learn(make_model(), choose=choose, first=first, max_reselections=1)
+    again = learn(make_model(), choose=choose, points=first, max_reselections=1)
     assert choose.calls == 1
     assert again.best.points is first
 
@@ -107,7 +107,7 @@ def test_points_to_begin_with_serve_the_first_climb_only():
     learn(
         make_model(),
         choose=choose,
-        first=InducingPoints(GOOD, None, None),
+        points=InducingPoints(GOOD, None, None),
         max_reselections=0,
         restarts=[np.log([3.0, 0.5])],
     )

@@ -160,7 +160,7 @@ def test_a_climb_that_has_begun_needs_no_subsets(early):
     begun = learn(part)
     climb = Climb(START, begun.best, begun.hessian)
     model = make_divided()
-    result = learn(model, starts=[begun.best.theta], begun=climb)
+    result = learn(model, starts=[begun.best.theta], climb=climb)
     assert model.sizes == []
     np.testing.assert_array_equal(model.seen[0][1], begun.best.theta)
     assert result.best.objective > 1.01 * without_subsets()[1].best.objective
@@ -175,7 +175,7 @@ def test_learning_from_subsets_twice_gives_the_same_model(early):
 def test_points_to_begin_with_make_subsets_needless(early):
     first = InducingPoints(GOOD, None, None)
     model = make_divided()
-    result = learn(model, first=first)
+    result = learn(model, points=first)
     assert model.sizes == []
     np.testing.assert_array_equal(model.seen[0][1], START)
     assert result.best.objective >= model.seen[0][0]

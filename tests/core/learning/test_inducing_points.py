@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sparsegpc._core.bounds.slacks import SLACKS
 from sparsegpc._core.kernels.algebra import FreeKernel, Scaled
 from sparsegpc._core.kernels.families import RBF, Constant
-from sparsegpc._core.learning.fit import fit
+from sparsegpc._core.learning.fit import Starts, fit
 from sparsegpc._core.learning.inducing_points import is_fixed, select_points, try_centroids
 from sparsegpc._core.learning.progress import Progress
 from sparsegpc._core.likelihoods.binary import PolyaGammaLogit
@@ -120,9 +120,10 @@ def test_centroids_are_not_tried_where_they_could_gain_nothing():
     assert model.counts.evaluations == 1
 
 
-def from_rows(or_centroids=True, start=LONG, **options):
+def from_rows(or_centroids=True, start=LONG, points=None):
     selector = PivotedSelector("argmax", M, or_centroids=or_centroids)
-    return fit(linear_labels(), [start], selector, limits_of(BOUNDS[:2], 20, 2), **options).best
+    starts = Starts([start], points)
+    return fit(linear_labels(), starts, selector, limits_of(BOUNDS[:2], 20, 2)).best
 
 
 def test_a_fit_goes_on_with_the_better_kind_of_points():
@@ -135,6 +136,6 @@ def test_a_fit_goes_on_with_the_better_kind_of_points():
 
 def test_a_fit_that_starts_from_centroids_goes_on_with_centroids():
     first = from_rows()
-    again = from_rows(start=first.theta, first=first.points)
+    again = from_rows(start=first.theta, points=first.points)
     assert again.points.indices is None
     assert again.elbo >= first.elbo - 1e-3

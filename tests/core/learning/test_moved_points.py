@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sparsegpc._core.bounds.slacks import SLACKS
 from sparsegpc._core.kernels.algebra import FreeKernel, Scaled
 from sparsegpc._core.kernels.families import RBF, Constant
-from sparsegpc._core.learning.fit import fit
+from sparsegpc._core.learning.fit import Starts, fit
 from sparsegpc._core.learning.moved_points import FIRST_MOVE, Search, move
 from sparsegpc._core.learning.progress import Progress
 from sparsegpc._core.models.model import SparseModel
@@ -31,7 +31,7 @@ from tests.core.learning.moving_cases import (
 def learn(model, move_points=True, choose=None, start=START, bounds=BOUNDS, **options):
     choose = PivotedSelector("argmax", M) if choose is None else choose
     options = {"max_iter": 200, "max_reselections": 2, "bounds": bounds, **options}
-    return fit(model, [start], choose, limits_of(**options), move_points=move_points)
+    return fit(model, Starts([start]), choose, limits_of(**options), move_points=move_points)
 
 
 MODELS = {"regression": (regression, 3), "classification": (classification, 2)}
@@ -294,7 +294,7 @@ def test_a_hessian_saves_evaluations():
     for is_known in (True, False):
         model = regression()
         selector = FixedSelector(model.X[::12])
-        result = fit(model, [START], selector, limits_of(BOUNDS, 30))
+        result = fit(model, Starts([START]), selector, limits_of(BOUNDS, 30))
         assert result.hessian is not None
         at = result.best.theta, result.best.points, result.best.states
         hessian = result.hessian if is_known else None

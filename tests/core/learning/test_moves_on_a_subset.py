@@ -98,7 +98,7 @@ def test_points_move_when_no_parameter_is_free(early):
 def test_first_points_move_on_all_rows(early):
     model = make_divided(N)
     first = PivotedSelector("argmax", M)(model.kernel, START, model.rows, model.weight)
-    moved(model, first=first)
+    moved(model, points=first)
     assert N // 4 not in model.sizes
 
 

@@ -7,7 +7,7 @@ from sparsegpc._core.bounds.slacks import TIGHT
 from sparsegpc._core.kernels.algebra import FreeKernel, Scaled
 from sparsegpc._core.kernels.families import RBF, Constant
 from sparsegpc._core.learning import pruned_columns as module
-from sparsegpc._core.learning.fit import fit
+from sparsegpc._core.learning.fit import Starts, fit
 from sparsegpc._core.learning.inducing_points import select_points
 from sparsegpc._core.learning.progress import Progress
 from sparsegpc._core.learning.pruned_columns import bring_back, shortened
@@ -131,8 +131,8 @@ def test_a_fit_that_starts_with_a_pruned_column_finds_it():
     model = make_model(fast_and_slow)
     start = np.array([np.log(4.0), LONG, SHORT[1], SHORT[1]])
     limits = limits_of(BOUNDS, 60, 3)
-    without = fit(model, [start], SELECTOR, limits).best
-    found = fit(model, [start], SELECTOR, limits, alternatives=ALTERNATIVES).best
+    without = fit(model, Starts([start]), SELECTOR, limits).best
+    found = fit(model, Starts([start]), SELECTOR, limits, alternatives=ALTERNATIVES).best
     assert without.theta[1] > np.log(10.0)
     assert found.theta[1] < np.log(3.0)
     assert found.objective > without.objective + 10.0
