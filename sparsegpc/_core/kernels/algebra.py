@@ -5,7 +5,7 @@ import numpy as np
 from sparsegpc._core.kernels.families import Constant, Stationary
 
 # Change of a log parameter without a bound: it makes a variance negligible, exp(-20) times itself.
-FAR = 20.0
+UNBOUNDED_STEP = 20.0
 
 
 class _Pair:
@@ -273,8 +273,9 @@ class FreeKernel:
         """Return `theta` with each parameter at the bound of smaller prior variance at rows X.
 
         Parameters that do not change the variance keep their values. ``bounds`` has shape (P, 2);
-        if the bound is infinite, the parameter changes by `FAR`.
+        if the bound is infinite, the parameter changes by `UNBOUNDED_STEP`.
         """
         slope = self.diag_pullback(theta, X, np.ones(len(X)))
-        low, high = np.where(np.isfinite(bounds.T), bounds.T, [theta - FAR, theta + FAR])
+        reached = theta + np.array([[-UNBOUNDED_STEP], [UNBOUNDED_STEP]])
+        low, high = np.where(np.isfinite(bounds.T), bounds.T, reached)
         return np.where(slope > 0.0, low, np.where(slope < 0.0, high, theta))

@@ -16,9 +16,9 @@ import numpy as np
 from sparsegpc._core.numerics.floats import TINY
 from sparsegpc._core.rows.blocks import strips
 
-# The expansion |z|^2 - 2 z x + |x|^2 is accurate enough below the squared norm FAR; beyond it, for
-# distances above the fraction LOST_DIGITS of the squared norms.
-FAR, LOST_DIGITS = 1e4, 1e-4
+# The expansion |z|^2 - 2 z x + |x|^2 is accurate enough below the squared norm FAR_SQUARED; beyond
+# it, for distances above the fraction LOST_DIGITS of the squared norms.
+FAR_SQUARED, LOST_DIGITS = 1e4, 1e-4
 
 
 class Constant:
@@ -43,14 +43,14 @@ class Constant:
         return np.array([np.exp(params[0]) * adjoint.sum()])
 
 
-def _near_pairs(s, zz, xx, far):
+def _near_pairs(s, zz, xx, far_squared):
     """Return the pairs whose squared distances `s` have lost digits to cancellation, or None.
 
-    `zz` and `xx` are the squared norms of the two sets of rows. If they are below `far`, the
-    expansion into norms and products is accurate enough.
+    `zz` and `xx` are the squared norms of the two sets of rows. If they are below `far_squared`,
+    the expansion into norms and products is accurate enough.
     """
     largest = zz.max(initial=0.0) + xx.max(initial=0.0)
-    if largest < far:
+    if largest < far_squared:
         return None
     # Comparing all pairs with the largest norms first leaves few candidates.
     candidates = np.flatnonzero(s < LOST_DIGITS * largest)
@@ -105,7 +105,7 @@ class Stationary:
     keeps_distances = True
     # Distances can lose digits only between rows far from the centre in units of the length scales,
     # for example rows with a sentinel value in an unscaled column.
-    far = FAR
+    far_squared = FAR_SQUARED
     # Whether the kernel varies over distances that are tiny beside those of the rows.
     by_differences = False
 
@@ -143,7 +143,7 @@ class Stationary:
             else:
                 np.matmul(left[part], right.T, out=s)
                 np.maximum(s, 0.0, out=s)
-                pairs = _near_pairs(s, zz[part], xx, self.far)
+                pairs = _near_pairs(s, zz[part], xx, self.far_squared)
             near.append(pairs)
             if pairs is not None:
                 s[pairs] = _squared_distances(Zs[part], Xs, pairs)
@@ -206,7 +206,7 @@ class Matern12(Stationary):
     r"""Matern with smoothness 1/2, :math:`\exp(-\sqrt\Delta)`."""
 
     # The square root turns an error of 1e-13 in s into one of 3e-7.
-    far = 0.0
+    far_squared = 0.0
 
     def radial(self, s, extra):
         return np.exp(-np.sqrt(s))
