@@ -13,12 +13,8 @@ number of (M, N) arrays that a pullback keeps in memory.
 
 import numpy as np
 
+from sparsegpc._core.kernels.distances import FAR_SQUARED, SquaredDistances
 from sparsegpc._core.numerics.floats import TINY
-from sparsegpc._core.rows.blocks import strips
-
-# The expansion |z|^2 - 2 z x + |x|^2 is accurate enough below the squared norm FAR_SQUARED; beyond
-# it, for distances above the fraction LOST_DIGITS of the squared norms.
-FAR_SQUARED, LOST_DIGITS = 1e4, 1e-4
 
 
 class Constant:
@@ -43,40 +39,13 @@ class Constant:
         return np.array([np.exp(params[0]) * adjoint.sum()])
 
 
-def _near_pairs(s, zz, xx, far_squared):
-    """Return the pairs whose squared distances `s` have lost digits to cancellation, or None.
-
-    `zz` and `xx` are the squared norms of the two sets of rows. If they are below `far_squared`,
-    the expansion into norms and products is accurate enough.
-    """
-    largest = zz.max(initial=0.0) + xx.max(initial=0.0)
-    if largest < far_squared:
-        return None
-    # Comparing all pairs with the largest norms first leaves few candidates.
-    candidates = np.flatnonzero(s < LOST_DIGITS * largest)
-    rows, columns = np.divmod(candidates, len(xx))
-    lost = s[rows, columns] < LOST_DIGITS * (zz[rows] + xx[columns])
-    return (rows[lost], columns[lost]) if lost.any() else None
-
-
-def _all_squared_distances(Z, X):
-    """Return the squared distances (M, N) of all pairs of rows, computed from the differences."""
-    return sum(np.subtract.outer(z, x) ** 2 for z, x in zip(Z.T, X.T, strict=True))
-
-
-def _squared_distances(Z, X, pairs):
-    """Return the squared distances of pairs of rows, computed from the differences."""
-    return sum((z[pairs[0]] - x[pairs[1]]) ** 2 for z, x in zip(Z.T, X.T, strict=True))
-
-
 class Stationary:
     r"""A kernel :math:`\kappa(\Delta)` of the squared distance in units of the length scales.
 
-    The distance is :math:`\Delta_{in} = \sum_d (z_{id} - x_{nd})^2 / \ell_d^2`, ``s`` in the code.
-    The last parameters are the logarithms of one length scale, or of one for each column; a
-    subclass can have `n_extra` others before them. A subclass defines :math:`\kappa` and
-    :math:`\kappa' = d\kappa/d\Delta`, from which the derivatives w.r.t. length scales and points
-    follow.
+    The distances are `SquaredDistances`, ``s`` in the code. The last parameters are the logarithms
+    of one length scale, or of one for each column; a subclass can have `n_extra` others before
+    them. A subclass defines :math:`\kappa` and :math:`\kappa' = d\kappa/d\Delta`, from which the
+    derivatives w.r.t. length scales and points follow.
 
     Parameters
     ----------
@@ -103,11 +72,8 @@ class Stationary:
         return ()
 
     keeps_distances = True
-    # Distances can lose digits only between rows far from the centre in units of the length scales,
-    # for example rows with a sentinel value in an unscaled column.
+    # How accurate the distances must be, see `SquaredDistances`.
     far_squared = FAR_SQUARED
-    # Whether the kernel varies over distances that are tiny beside those of the rows.
-    by_differences = False
 
     @property
     def n_arrays(self):
@@ -119,66 +85,33 @@ class Stationary:
     def evaluate(self, params, Z, X, scale=1.0):
         """Return `scale` times the kernel, and the pullback of its adjoint."""
         length_scale, extra = self._length_scales(params), params[: self.n_extra]
-        # Without a centre the digits of distances would cancel in columns with a large offset. The
-        # median is robust to far points, and that of Z is the same for every block of rows.
-        centre = np.partition(Z, len(Z) // 2, axis=0)[len(Z) // 2]
-        Zs = (Z - centre) / length_scale
-        # The squared distances as one product: -2 z x + |z|^2 1 + 1 |x|^2. Rows of the factors are
-        # contiguous, since a copy of a transpose would take as long as the product.
-        right = np.empty((len(X), X.shape[1] + 2))
-        Xs = right[:, :-2]
-        np.subtract(X, centre, out=Xs)
-        Xs /= length_scale
-        zz, xx = np.einsum("md,md->m", Zs, Zs), np.einsum("nd,nd->n", Xs, Xs)
-        left = np.column_stack([-2.0 * Zs, zz, np.ones(len(Z))])
-        right[:, -2], right[:, -1] = 1.0, xx
+        # The pullback keeps the scaled copy of the rows, not the rows themselves.
+        distances = SquaredDistances(Z, X, length_scale, self.far_squared)
         K = np.empty((len(Z), len(X)))
-        distances = np.empty(K.shape) if self.keeps_distances else None
-        parts = strips(*K.shape)
-        near = []
-        for part in parts:
-            s, pairs = (K if distances is None else distances)[part], None
-            if self.by_differences:
-                s[:] = _all_squared_distances(Zs[part], Xs)
-            else:
-                np.matmul(left[part], right.T, out=s)
-                np.maximum(s, 0.0, out=s)
-                pairs = _near_pairs(s, zz[part], xx, self.far_squared)
-            near.append(pairs)
-            if pairs is not None:
-                s[pairs] = _squared_distances(Zs[part], Xs, pairs)
+        kept = np.empty(K.shape) if self.keeps_distances else None
+        for part in distances.strips:
+            s = (K if kept is None else kept)[part]
+            distances.write(part, s)
             if Z is X:
                 s[np.arange(len(s)), np.arange(part.start, part.start + len(s))] = 0.0
             np.multiply(self.radial(s, extra), scale, out=K[part])
 
-        # The pullback keeps the scaled copy of the rows, not the rows themselves.
         def pullback(adjoint, wrt_Z=False):
-            by_column, WX = np.zeros(len(Xs)), np.empty((len(Z), Z.shape[1] + 1))
-            per_column, half_grad_Z = np.zeros(Z.shape[1]), np.zeros(Z.shape)
-            extra_part = np.zeros(self.n_extra)
-            for part, pairs in zip(parts, near, strict=True):
-                s = distances[part] if self.keeps_distances else None
-                W = self.radial_derivative(s, K[part], extra)
-                W *= adjoint[part]
-                if pairs is not None:
-                    near_W, W[pairs] = W[pairs], 0.0
-                    for d in range(Z.shape[1]):
-                        difference = Zs[part, d][pairs[0]] - Xs[pairs[1], d]
-                        weighted = near_W * difference
-                        per_column[d] += weighted @ difference
-                        half_grad_Z[part, d] += np.bincount(pairs[0], weighted, minlength=len(W))
-                by_column += np.ones(len(W)) @ W
-                np.matmul(W, right[:, :-1], out=WX[part])
-                extra_part += self.extra_gradient(s, K[part], extra, adjoint[part])
-            WX, by_row = WX[:, :-1], WX[:, -1]
-            per_column += by_row @ Zs**2 + by_column @ Xs**2
-            per_column -= 2.0 * np.einsum("md,md->d", Zs, WX)
-            half_grad_Z += by_row[:, None] * Zs - WX
-            gradient = -2.0 * per_column
-            if self.n_length_scales < Z.shape[1]:
-                gradient = gradient.sum(keepdims=True)[: self.n_length_scales]
-            grad_Z = 2.0 * half_grad_Z / length_scale if wrt_Z else None
-            return np.concatenate([extra_part, gradient]), grad_Z
+            by_extra = np.zeros(self.n_extra)
+
+            def weights():
+                for part in distances.strips:
+                    s = None if kept is None else kept[part]
+                    by_extra[:] += self.extra_gradient(s, K[part], extra, adjoint[part])
+                    W = self.radial_derivative(s, K[part], extra)
+                    W *= adjoint[part]
+                    yield W
+
+            by_log_length, by_Z = distances.contract(weights())
+            if self.n_length_scales < len(by_log_length):
+                by_log_length = by_log_length.sum(keepdims=True)[: self.n_length_scales]
+            grad_Z = by_Z / length_scale if wrt_Z else None
+            return np.concatenate([by_extra, by_log_length]), grad_Z
 
         return K, pullback
 
@@ -267,7 +200,7 @@ class ExpSineSquared(Stationary):
 
     n_extra = 2
     # The period may be short beside the range of the columns.
-    by_differences = True
+    far_squared = None
 
     def __init__(self):
         super().__init__(0)

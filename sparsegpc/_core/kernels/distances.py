@@ -1,0 +1,111 @@
+"""Squared distances of points and rows in units of the length scales, and derivatives of them."""
+
+import numpy as np
+
+from sparsegpc._core.rows.blocks import strips
+
+# The expansion |z|^2 - 2 z x + |x|^2 is accurate enough below the squared norm FAR_SQUARED; beyond
+# it, for distances above the fraction LOST_DIGITS of the squared norms.
+FAR_SQUARED, LOST_DIGITS = 1e4, 1e-4
+
+
+class SquaredDistances:
+    r"""The distances :math:`\Delta_{in} = \sum_d (z_{id} - x_{nd})^2 / \ell_d^2`, strip by strip.
+
+    Parameters
+    ----------
+    Z, X : ndarray of shape (M, D) and (N, D)
+        Points and rows, of which scaled copies are kept.
+    length_scale : float or ndarray of shape (D,)
+    far_squared : float or None
+        Squared norm up to which the expansion into norms and products is accurate enough. Distances
+        can lose digits only between rows far from the centre, for example rows with a sentinel
+        value in an unscaled column. None computes all distances from the differences.
+
+    Attributes
+    ----------
+    strips : list of slice
+        Slices of the points, in the order in which distances are computed.
+    """
+
+    def __init__(self, Z, X, length_scale, far_squared):
+        # Without a centre the digits of distances would cancel in columns with a large offset. The
+        # median is robust to far points, and that of Z is the same for every block of rows.
+        centre = np.partition(Z, len(Z) // 2, axis=0)[len(Z) // 2]
+        self._Z, self._far_squared = (Z - centre) / length_scale, far_squared
+        # The squared distances as one product: -2 z x + |z|^2 1 + 1 |x|^2. Rows of the factors are
+        # contiguous, since a copy of a transpose would take as long as the product.
+        self._right = np.empty((len(X), X.shape[1] + 2))
+        self._X = self._right[:, :-2]
+        np.subtract(X, centre, out=self._X)
+        self._X /= length_scale
+        self._zz = np.einsum("md,md->m", self._Z, self._Z)
+        self._right[:, -2] = 1.0
+        self._right[:, -1] = np.einsum("nd,nd->n", self._X, self._X)
+        self.strips, self._near = strips(len(Z), len(X)), []
+
+    def write(self, part, out):
+        """Write the distances of the next strip of points, the slice `part`, to `out` (m, N)."""
+        Z, pairs = self._Z[part], None
+        if self._far_squared is None:
+            out[:] = sum(np.subtract.outer(z, x) ** 2 for z, x in self._columns(Z))
+        else:
+            zz, xx = self._zz[part], self._right[:, -1]
+            np.matmul(np.column_stack([-2.0 * Z, zz, np.ones(len(Z))]), self._right.T, out=out)
+            np.maximum(out, 0.0, out=out)
+            pairs = _near_pairs(out, zz, xx, self._far_squared)
+        self._near.append(pairs)
+        if pairs is not None:
+            out[pairs] = sum((z[pairs[0]] - x[pairs[1]]) ** 2 for z, x in self._columns(Z))
+
+    def _columns(self, Z):
+        return zip(Z.T, self._X.T, strict=True)
+
+    def contract(self, weights):
+        """Return the derivatives of a weighted sum of the distances.
+
+        Parameters
+        ----------
+        weights : iterable of ndarray of shape (m, N)
+            The weights of each strip, which are overwritten.
+
+        Returns
+        -------
+        by_log_length : ndarray of shape (D,)
+            Derivatives w.r.t. the logarithm of the length scale of each column.
+        by_Z : ndarray of shape (M, D)
+            Derivatives w.r.t. the points in units of the length scales.
+        """
+        Z, X = self._Z, self._X
+        by_column, WX = np.zeros(len(X)), np.empty((len(Z), Z.shape[1] + 1))
+        per_column, half_by_Z = np.zeros(Z.shape[1]), np.zeros(Z.shape)
+        for part, pairs, W in zip(self.strips, self._near, weights, strict=True):
+            if pairs is not None:
+                near_W, W[pairs] = W[pairs], 0.0
+                for d, (z, x) in enumerate(self._columns(Z[part])):
+                    difference = z[pairs[0]] - x[pairs[1]]
+                    weighted = near_W * difference
+                    per_column[d] += weighted @ difference
+                    half_by_Z[part, d] += np.bincount(pairs[0], weighted, minlength=len(W))
+            by_column += np.ones(len(W)) @ W
+            np.matmul(W, self._right[:, :-1], out=WX[part])
+        WX, by_row = WX[:, :-1], WX[:, -1]
+        per_column += by_row @ Z**2 + by_column @ X**2
+        per_column -= 2.0 * np.einsum("md,md->d", Z, WX)
+        half_by_Z += by_row[:, None] * Z - WX
+        return -2.0 * per_column, 2.0 * half_by_Z
+
+
+def _near_pairs(s, zz, xx, far_squared):
+    """Return the pairs whose squared distances `s` have lost digits to cancellation, or None.
+
+    `zz` and `xx` are the squared norms of the two sets of rows.
+    """
+    largest = zz.max(initial=0.0) + xx.max(initial=0.0)
+    if largest < far_squared:
+        return None
+    # Comparing all pairs with the largest norms first leaves few candidates.
+    candidates = np.flatnonzero(s < LOST_DIGITS * largest)
+    rows, columns = np.divmod(candidates, len(xx))
+    lost = s[rows, columns] < LOST_DIGITS * (zz[rows] + xx[columns])
+    return (rows[lost], columns[lost]) if lost.any() else None
