@@ -1,7 +1,6 @@
 """Base class of the estimators: a sparse Gaussian process with any likelihood."""
 
 import numbers
-from functools import cache
 
 import numpy as np
 from sklearn.base import _fit_context
@@ -9,7 +8,6 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from sparsegpc._core.bounds.slacks import SLACKS
-from sparsegpc._core.models.evaluation import Counts
 from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.rows.threads import single_threaded_blas
 from sparsegpc._core.rows.unique_rows import unique_rows
@@ -19,8 +17,6 @@ from sparsegpc._estimators.input.settings import row_options
 from sparsegpc._estimators.input.validation import present_rows, validated_targets
 from sparsegpc._estimators.kernels.named_kernels import KERNEL_CONSTRAINTS
 from sparsegpc._estimators.kernels.relevance import column_relevance
-from sparsegpc._estimators.kernels.sklearn_kernels import NO_WHITE_NOISE, adapt_kernel
-from sparsegpc._estimators.kernels.spread import measure_spread
 from sparsegpc._estimators.learning.after_search import (
     find_faster_function,
     improve_points,
@@ -29,7 +25,8 @@ from sparsegpc._estimators.learning.after_search import (
 from sparsegpc._estimators.learning.fit_options import learns, resolve_slack
 from sparsegpc._estimators.learning.inducing_points import AUTO, METHODS, check_auto
 from sparsegpc._estimators.learning.kernel_choice import decide_kernel
-from sparsegpc._estimators.learning.problem import Problem, with_likelihood
+from sparsegpc._estimators.learning.problem import with_likelihood
+from sparsegpc._estimators.learning.problems import LikelihoodProblems
 from sparsegpc._estimators.messages.callbacks import CALLBACK_SUPPORT, fit_task
 from sparsegpc._estimators.messages.fit_warnings import emit_warnings, fit_warnings, weight_warnings
 from sparsegpc._estimators.messages.progress import evaluation_progress
@@ -314,36 +311,10 @@ class BaseSparseGP(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
 
     def _learn_rows(self, rows, progress):
         """Learn from `PresentRows`, and return a list of `FitWarning`."""
-        counts = Counts()
-
-        @cache
-        def rows_with(transform):
-            """Return the merged rows and their spread, of columns with a transform, or None."""
-            X = rows.X if transform is None else transform(rows.X)
-            merged = self._merged(rows._replace(X=X))
-            return merged, measure_spread(merged.X, merged.weight)
-
-        def problem(choice):
-            merged, spread = rows_with(choice.transform)
-            kernel = choice.resolve(spread)
-            parameters = adapt_kernel(kernel, self.n_features_in_, refuse_white=NO_WHITE_NOISE)
-            prior = choice.prior(parameters, spread)
-            model = self._model(parameters.kernel, rows, merged, prior=prior, counts=counts)
-            return Problem(
-                rows=merged,
-                places=rows.places,
-                spread=spread,
-                kernel=kernel,
-                parameters=with_likelihood(parameters, model),
-                model=model,
-                progress=progress,
-                transform=choice.transform,
-                untransformed_X=rows.X,
-            )
-
+        problems = LikelihoodProblems(self, rows, rows.places, progress)
         rng = check_random_state(self.random_state)
-        decision = decide_kernel(self, problem, rng)
-        return self._learn(problem(decision.choice), rng, decision)
+        decision = decide_kernel(self, problems.problem, rng)
+        return self._learn(problems.problem(decision.choice), rng, decision)
 
     def _merged(self, rows):
         """Return the merged rows of `PresentRows`."""
