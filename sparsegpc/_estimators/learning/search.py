@@ -68,29 +68,28 @@ def search(estimator, problem, rng, starts=None):
 
 def _fit(estimator, problem, rng, selector, starts):
     """Return the `FitResult` with the points of a selector; for the arguments see `search`."""
-    parameters = problem.parameters
-    is_learned = learns(estimator, parameters)
-    moves = moves_points(estimator)
+    parameters, spread = problem.parameters, problem.spread
+    moves, is_learned = moves_points(estimator), learns(estimator, parameters)
     if moves:
         check_points_may_move(problem)
-    cold = [parameters.theta]
-    if is_learned:
-        cold = start_values(parameters, problem.spread)
-    is_cold = starts is None
-    starts = Starts(cold) if is_cold else starts
-    # Few rows may not tell how good the user's own start is.
-    own = cold[:1] if is_cold and isinstance(estimator.kernel, Kernel) else []
-    restarts = [*own, *_restarts(estimator, problem, rng)] if is_learned else []
-    fallbacks = cold if is_learned and not is_cold else []
-    # Other starts come from a fit that has tried them.
-    alternatives = shorter_lengths(parameters, problem.spread) if is_cold else None
+    values = start_values(parameters, spread) if is_learned else [parameters.theta]
+    restarts = _restarts(estimator, problem, rng) if is_learned else []
+    if starts is None:
+        alternatives = shorter_lengths(parameters, spread)
+        # Few rows may not tell how good the user's own start is.
+        own = values[:1] if is_learned and isinstance(estimator.kernel, Kernel) else []
+        starts = Starts(values, restarts=[*own, *restarts])
+    else:
+        # The fit from which they come has tried shorter length scales.
+        alternatives = None
+        starts = starts._replace(restarts=restarts, fallbacks=values if is_learned else [])
     return fit(
         problem.model,
-        starts._replace(restarts=restarts, fallbacks=fallbacks),
+        starts,
         selector,
         limits_of(estimator, problem),
         move_points=moves,
-        weak_prior=weak_prior(parameters, problem.spread),
+        weak_prior=weak_prior(parameters, spread),
         alternatives=alternatives,
         report=reporter(estimator, problem),
     )
