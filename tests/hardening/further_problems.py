@@ -10,6 +10,7 @@ from sklearn.gaussian_process import kernels as sk
 
 from sparsegpc import (
     BoundSearch,
+    GPNoise,
     LocalCorrection,
     SparseGPClassifier,
     SparseGPGeneralizedRegressor,
@@ -60,6 +61,8 @@ def draw_problem(seed, folder=None):
     drawn = draw(rng, values)
     if isinstance(drawn.estimator, BayesianGPLVM):
         X, container = _without_some(rng, values), "array"
+    # Another generator, so that a seed keeps the problem that it had before these were drawn.
+    _vary(np.random.RandomState([seed, 1]), drawn.estimator)
     notes = {
         "rows": n_rows,
         "columns": values.shape[1],
@@ -69,6 +72,22 @@ def draw_problem(seed, folder=None):
     }
     new = draw_new_rows(rng, values)
     return Problem(seed, drawn.estimator, X, drawn.y, drawn.fit_params, new, notes)
+
+
+def _vary(rng, estimator):
+    """Change parameters of an estimator, or of the one within, about which the data may decide."""
+    if hasattr(estimator, "estimator"):
+        _vary(rng, estimator.estimator)
+        return
+    names = estimator.get_params(deep=False)
+    if "log_transform" in names:
+        estimator.log_transform = ("auto", True, False)[rng.choice(3, p=[0.6, 0.3, 0.1])]
+        if rng.rand() < 0.5 and isinstance(estimator.kernel, str | None):
+            estimator.main_effects = "auto"
+    is_open = names.get("noise") == "homoscedastic" and estimator.hyperparameters == "best"
+    if is_open and rng.rand() < 0.5:
+        lengths = str(rng.choice(["tied", "free", "common"]))
+        estimator.noise = GPNoise(length_scales=lengths, n_inducing=log_integer(rng, 1, 60))
 
 
 class Drawn:
