@@ -7,27 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from sparsegpc._core.optimisers.lbfgs import CorrectionPairs, maximize_lbfgs
-
-
-class Concave:
-    """A quadratic less fourth powers, over arrays of one shape."""
-
-    def __init__(self, seed, shape, quartic):
-        rng = np.random.RandomState(seed)
-        n = int(np.prod(shape))
-        A = rng.randn(n, n)
-        self.hessian, self.shape, self.quartic = A @ A.T + np.eye(n), shape, quartic
-        self.top, self.n_evaluations = rng.randn(*shape), 0
-
-    def evaluate(self, x):
-        self.n_evaluations += 1
-        d = (x - self.top).ravel()
-        value = -0.5 * d @ self.hessian @ d - self.quartic * (d**4).sum()
-        gradient = -self.hessian @ d - 4.0 * self.quartic * d**3
-        return SimpleNamespace(x=x, value=value, gradient=gradient.reshape(self.shape))
-
-    def newton(self, gradient):
-        return np.linalg.solve(self.hessian, gradient.ravel()).reshape(self.shape)
+from tests.core.optimisers.concave import Concave
 
 
 @pytest.mark.parametrize("shape", [(3,), (2, 3)])

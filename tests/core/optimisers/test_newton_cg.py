@@ -7,34 +7,11 @@ import pytest
 from numpy.testing import assert_allclose
 
 from sparsegpc._core.optimisers.newton_cg import maximize_newton
+from tests.core.optimisers.concave import Concave
 
 
-class Concave:
-    """A quadratic less fourth powers, both highest at the same place, where the value is zero."""
-
-    def __init__(self, seed, shape, quartic=0.0, singular=False):
-        rng = np.random.RandomState(seed)
-        n = int(np.prod(shape))
-        A = rng.randn(n, n - singular)
-        self.hessian, self.shape, self.quartic = (
-            A @ A.T + (not singular) * np.eye(n),
-            shape,
-            quartic,
-        )
-        self.top, self.n_evaluations, self.n_products = rng.randn(*shape), 0, 0
-
-    def evaluate(self, x):
-        self.n_evaluations += 1
-        d = (x - self.top).ravel()
-        value = -0.5 * d @ self.hessian @ d - self.quartic * (d**4).sum()
-        gradient = -self.hessian @ d - 4.0 * self.quartic * d**3
-        return SimpleNamespace(x=x, value=value, gradient=gradient.reshape(self.shape))
-
-    def product(self, point, direction):
-        self.n_products += 1
-        d = (point.x - self.top).ravel()
-        flat = self.hessian @ direction.ravel() + 12.0 * self.quartic * d**2 * direction.ravel()
-        return flat.reshape(self.shape)
+class Case(Concave):
+    """A concave function, with its maximisation by Newton steps."""
 
     def maximize(self, precondition=lambda gradient: gradient, **options):
         start = self.evaluate(np.zeros(self.shape))
@@ -45,7 +22,7 @@ class Concave:
 @pytest.mark.parametrize("shape", [(3,), (2, 3)])
 @pytest.mark.parametrize("seed", range(3))
 def test_a_quadratic_takes_two_steps_of_limited_accuracy(shape, seed):
-    problem = Concave(seed, shape)
+    problem = Case(seed, shape)
     best, left = problem.maximize(tol=1e-3)
     assert -2e-3 < best.value <= 0.0
     assert left <= 1e-3
@@ -55,7 +32,7 @@ def test_a_quadratic_takes_two_steps_of_limited_accuracy(shape, seed):
 
 
 def test_the_inverse_of_the_hessian_leaves_one_product_for_each_step():
-    problem = Concave(0, (2, 3))
+    problem = Case(0, (2, 3))
     inverse = np.linalg.inv(problem.hessian)
     best, _ = problem.maximize(lambda gradient: (inverse @ gradient.ravel()).reshape(2, 3))
     assert_allclose(best.x, problem.top, rtol=1e-6)
@@ -65,7 +42,7 @@ def test_the_inverse_of_the_hessian_leaves_one_product_for_each_step():
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("tol", [1e-2, 1e-6, 1e-10])
 def test_what_is_left_is_within_the_tolerance(seed, tol):
-    problem = Concave(seed, (2, 3), quartic=1.0)
+    problem = Case(seed, (2, 3), quartic=1.0)
     best, left = problem.maximize(tol=tol)
     assert left <= tol
     assert -3.0 * tol < best.value <= 0.0
@@ -73,13 +50,13 @@ def test_what_is_left_is_within_the_tolerance(seed, tol):
 
 
 def test_directions_without_curvature_do_no_harm():
-    problem = Concave(1, (5,), singular=True)
+    problem = Case(1, (5,), singular=True)
     best, _ = problem.maximize()
     assert_allclose(best.value, 0.0, atol=1e-8)
 
 
 def test_a_share_of_the_gain_may_be_left():
-    problems = [Concave(2, (2, 3), quartic=1.0) for _ in range(2)]
+    problems = [Case(2, (2, 3), quartic=1.0) for _ in range(2)]
     gains, lefts = [], []
     for problem, share in zip(problems, (0.0, 0.1), strict=True):
         best, left = problem.maximize(share=share)
@@ -150,7 +127,7 @@ def test_directions_after_one_of_negative_curvature_are_left_out():
 
 
 def test_the_limit_of_steps_is_reported():
-    problem = Concave(3, (4,), quartic=10.0)
+    problem = Case(3, (4,), quartic=10.0)
     best, left = problem.maximize(max_iter=2)
     assert problem.n_evaluations == 3
     assert left == np.inf
