@@ -7,8 +7,8 @@ import os
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
 
-# A garbage collection visits the objects of all tests, which takes half a second. There is none
-# while tests are collected, and later ones leave these objects out.
+# Each garbage collection would visit the objects of all tests, which takes half a second. So it is
+# off until pytest has found the tests, and later collections leave their objects out.
 gc.disable()
 
 import numpy as np
