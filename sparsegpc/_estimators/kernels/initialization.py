@@ -157,15 +157,16 @@ def _typical_lengths(parameters, spread):
     """
     lengths = [k for k, column in enumerate(parameters.columns) if column is not None]
     columns = [parameters.columns[k] for k in lengths]
-    typical = [_typical_length(column, spread) for column in columns]
+    joint = spread.joint_scale
+    typical = [_typical_length(column, spread, joint) for column in columns]
     alone = [parameters.effects[k] is not None for k in lengths]
-    return lengths, np.array(typical) / np.where(alone, spread.joint_scale, 1.0)
+    return lengths, np.array(typical) / np.where(alone, joint, 1.0)
 
 
-def _typical_length(column, spread):
+def _typical_length(column, spread, joint):
     if column == "all":
         return spread.distance
     if isinstance(column, int):
-        return spread.units[column] * spread.joint_scale
+        return spread.units[column] * joint
     varying = [k for k in column if spread.varies[k]]
     return float(np.sqrt(2.0) * np.linalg.norm(spread.deviations[varying])) if varying else 1.0

@@ -78,7 +78,7 @@ def measure_spread(X, weight):
         ones = np.ones(X.shape[1])
         return Spread(ones, ones, 1.0, varies, len(X))
     measure = _of_source if isinstance(X, RowSource) else _of_rows
-    deviation, unit = measure(X, weight, np.flatnonzero(varies))
+    deviation, unit, *_ = measure(X, weight, np.flatnonzero(varies))
     if not deviation.any():
         raise ValueError(
             "the columns of X vary by so little that the square underflows: scale the columns, for "
@@ -92,7 +92,7 @@ def measure_spread(X, weight):
 
 
 def _of_rows(X, weight, columns):
-    """Return the deviation and the unit of each of the given columns."""
+    """Return the deviation, the unit and the quartiles of each of the given columns."""
     n_parts = -(-len(columns) * len(X) // VALUES_AT_A_TIME)
     parts = np.array_split(columns, min(n_parts, len(columns)))
     return np.concatenate([_of_part(X[:, part], weight) for part in parts], axis=1)
@@ -103,31 +103,29 @@ def _of_part(X, weight):
     ordered = np.take_along_axis(X, order, axis=0)
     is_first = np.ones(X.shape, dtype=bool)
     is_first[1:] = ordered[1:] > ordered[:-1]
-    deviation, has_outliers = _of_ordered(ordered, weight[order])
-    unit, has_remote_values = _of_ordered(ordered, is_first.astype(np.float64))
-    return np.array([deviation, np.where(has_outliers | has_remote_values, deviation, unit)])
+    deviation, has_outliers, quartiles = _of_ordered(ordered, weight[order])
+    unit, has_remote_values, _ = _of_ordered(ordered, is_first.astype(np.float64))
+    unit = np.where(has_outliers | has_remote_values, deviation, unit)
+    return np.array([deviation, unit, *quartiles])
 
 
 def _of_ordered(ordered, weight):
-    """Return what `_robust` does, for the values of each column in ascending order."""
+    """Return what `_robust` does and the quartiles, for columns with values in ascending order."""
     share = weight / weight.sum(axis=0)
     quartiles = _quartiles(ordered, share)
     # Differences from the median are accurate for most rows; those from an outlier would not be.
     moved = ordered - quartiles[1]
     deviation = np.sqrt((share * (moved - (share * moved).sum(axis=0)) ** 2).sum(axis=0))
-    return _robust(deviation, quartiles)
+    return *_robust(deviation, quartiles), quartiles
 
 
 def _of_source(X, weight, columns):
     """Return the deviation and the unit of each of the given columns of a `RowSource`."""
     few = spaced_rows(X, FEW_ROWS)
-    rows, weight_of_few = X[few], weight[few]
-    deviation_of_few, unit_of_few = _of_rows(rows, weight_of_few, columns)
-    order = rows.argsort(axis=0)
-    share = (weight_of_few / weight_of_few.sum())[order]
-    quartiles = _quartiles(np.take_along_axis(rows, order, axis=0), share)
-    deviation, _ = _robust(column_deviations(X, weight, quartiles[1]), quartiles)
-    deviation = deviation[columns]
+    deviation_of_few, unit_of_few, *quartiles = _of_rows(X[few], weight[few], columns)
+    reference = np.array(X[:1][0])
+    reference[columns] = quartiles[1]
+    deviation, _ = _robust(column_deviations(X, weight, reference)[columns], quartiles)
     # A column that does not vary among the few rows has one other value or few.
     unit = 0.5 * (X.max(axis=0) - X.min(axis=0))[columns]
     known = deviation_of_few > 0.0
