@@ -179,12 +179,25 @@ class Likelihood:
         -------
         Expectation
         """
+        variance = inducing_variance + v * residual
+        value, slope, precision = self._expect_all(y, weight, mean, variance)
+        return Expectation(value, slope, precision, v * precision)
+
+    def _expect_all(self, y, weight, mean, variance):
+        """Return value, slope and precision of the `Expectation` at moments (K, n) of f.
+
+        It can be defined in place of `expect` if the value depends on the whole variance only.
+        """
+        value, slope, precision = self._expect_one(y, weight, mean[0], variance[0])
+        return value, slope[None], precision[None]
+
+    def _expect_one(self, y, weight, mean, variance):
+        """Return what `_expect_all` does for a single function, in arrays of shape (n,)."""
         if not self.has_fixed_sites:
             raise self._lacks("expect")
         p, shift, log_scale = self.sites(None, y, weight)
-        mean, variance = mean[0], inducing_variance[0] + v[0] * residual
         value = log_scale + shift * mean - 0.5 * p * (mean**2 + variance)
-        return Expectation(value, (shift - p * mean)[None], p[None], v * p)
+        return value, shift - p * mean, p
 
     def knows_curvature(self, y):
         """Return whether `curvature_product` is defined and exact at all rows.

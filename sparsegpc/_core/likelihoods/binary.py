@@ -58,20 +58,15 @@ class BernoulliLogit(_BinaryLikelihood):
     Hensman, Matthews, Ghahramani 2015, equation 15.
     """
 
-    def expect(self, y, weight, mean, inducing_variance, residual, v):
+    def _expect_one(self, y, weight, mean, variance):
         # The label of most copies becomes +1, so that exchanging the labels gives the same bound.
         sign = np.where(y < 0.0, -1.0, 1.0)
-        mean = sign * mean[0]
-        value, slope, precision = expected_log_sigmoid(mean, inducing_variance[0] + v[0] * residual)
+        mean = sign * mean
+        value, slope, curvature = expected_log_sigmoid(mean, variance)
         # log sigma(-f) = log sigma(f) - f.
         minority = 0.5 * (1.0 - np.abs(y))
-        precision = weight * precision
-        return Expectation(
-            weight * (value - minority * mean),
-            (weight * sign * (slope - minority))[None],
-            precision[None],
-            v * precision,
-        )
+        value = value - minority * mean
+        return weight * value, weight * sign * (slope - minority), weight * curvature
 
 
 class BernoulliProbit(_BinaryLikelihood):
@@ -82,8 +77,7 @@ class BernoulliProbit(_BinaryLikelihood):
     Hensman, Matthews, Ghahramani 2015, equation 15.
     """
 
-    def expect(self, y, weight, mean, inducing_variance, residual, v):
-        mean, variance = mean[0], inducing_variance[0] + v[0] * residual
+    def _expect_one(self, y, weight, mean, variance):
         value, slope, precision = np.zeros((3, len(mean)))
         for sign in (1.0, -1.0):
             share = 0.5 * weight * (1.0 + sign * y)
@@ -93,7 +87,7 @@ class BernoulliProbit(_BinaryLikelihood):
             value[rows] += share * parts[0]
             slope[rows] += sign * share * parts[1]
             precision[rows] += share * parts[2]
-        return Expectation(value, slope[None], precision[None], v * precision)
+        return value, slope, precision
 
     def _log_probability(self, mean, variance):
         z = mean / np.sqrt(1.0 + variance)

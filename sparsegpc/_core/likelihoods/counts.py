@@ -15,7 +15,7 @@ from scipy.special import (
     xlogy,
 )
 
-from sparsegpc._core.likelihoods.base import Expectation, normal_log_prior
+from sparsegpc._core.likelihoods.base import normal_log_prior
 from sparsegpc._core.likelihoods.expectations import expected_log_sigmoid
 from sparsegpc._core.likelihoods.responses import (
     LARGEST_LOG_RATIO,
@@ -79,14 +79,12 @@ class Poisson(_Counts):
         scale = np.maximum(y["y"], 0.5)
         return scale, self._log_rate(y, f) - np.log(scale)
 
-    def expect(self, y, weight, mean, inducing_variance, residual, v):
-        variance = inducing_variance[0] + v[0] * residual
-        scale, log_ratio = self._scaled(y, mean[0])
+    def _expect_one(self, y, weight, mean, variance):
+        scale, log_ratio = self._scaled(y, mean)
         ratio, by_ratio = tamed_exp(log_ratio + 0.5 * variance, LARGEST_LOG_RATIO)
         value = self.saturated_log_density(y) + y["y"] * (1.0 + log_ratio) - scale * ratio
         precision = weight * scale * by_ratio
-        slope = weight * y["y"] - precision
-        return Expectation(weight * value, slope[None], precision[None], v * precision)
+        return weight * value, weight * y["y"] - precision, precision
 
     def log_density(self, y, f):
         scale, log_ratio = self._scaled(y, f)
@@ -172,12 +170,10 @@ class NegativeBinomial(_Counts):
         """Return log Gamma(y + k) - log Gamma(k) - log y!."""
         return -betaln(self.size, count + 1.0) - np.log(self.size + count)
 
-    def expect(self, y, weight, mean, inducing_variance, residual, v):
-        variance, size = inducing_variance[0] + v[0] * residual, self.size
-        log_more, log_none, slope, curvature = self._expected(y, mean[0], variance)
-        value = self._log_coefficient(y["y"]) + y["y"] * log_more + size * log_none
-        precision = weight * (y["y"] + size) * curvature
-        return Expectation(weight * value, (weight * slope)[None], precision[None], v * precision)
+    def _expect_one(self, y, weight, mean, variance):
+        log_more, log_none, slope, curvature = self._expected(y, mean, variance)
+        value = self._log_coefficient(y["y"]) + y["y"] * log_more + self.size * log_none
+        return weight * value, weight * slope, weight * (y["y"] + self.size) * curvature
 
     def params_gradient(self, y, weight, mean, variance):
         _, log_none, slope, _ = self._expected(y, mean[0], variance[0])

@@ -7,12 +7,7 @@ from copy import copy
 import numpy as np
 from scipy.special import log_expit, softmax, xlogy
 
-from sparsegpc._core.likelihoods.base import (
-    Expectation,
-    LabelLikelihood,
-    SiteState,
-    polya_gamma_mean,
-)
+from sparsegpc._core.likelihoods.base import LabelLikelihood, SiteState, polya_gamma_mean
 from sparsegpc._core.likelihoods.class_probabilities import (
     expected_logistic_softmax,
     expected_softmax,
@@ -86,8 +81,7 @@ class Softmax(_SoftmaxLink, _JointLikelihood):
         np.fill_diagonal(shares, 1.0)
         return float(xlogy(counts[:, None], shares).sum())
 
-    def expect(self, y, weight, mean, inducing_variance, residual, v):
-        variance = inducing_variance + v * residual
+    def _expect_all(self, y, weight, mean, variance):
         value, slope, precision = np.zeros(len(y)), np.zeros(mean.shape), np.zeros(mean.shape)
         for k, share in enumerate(y.T):
             rows = np.flatnonzero(share)
@@ -101,7 +95,7 @@ class Softmax(_SoftmaxLink, _JointLikelihood):
             slope[others, rows] -= share * parts.slope
             precision[k, rows] += share * parts.curvature.sum(axis=0)
             precision[others, rows] += share * parts.curvature
-        return Expectation(value, slope, precision, v * precision)
+        return value, slope, precision
 
     def knows_curvature(self, y):
         return bool((y.max(axis=1) > 1.0 - EPSILON * len(y)).all())
@@ -147,9 +141,8 @@ class LogisticSoftmax(_JointLikelihood):
             for share in y.T
         ]
 
-    def expect(self, y, weight, mean, inducing_variance, residual, v):
+    def _expect_all(self, y, weight, mean, variance):
         y = y.T
-        variance = inducing_variance + v * residual
         # The tilt must be positive, because theta divides by it.
         tilt = np.maximum(np.sqrt(mean**2 + variance), 1e-8)
         # c - |mean|, without cancellation.
@@ -161,9 +154,7 @@ class LogisticSoftmax(_JointLikelihood):
         psi = np.exp(log_minus) / rest
         precision = weight * (y + psi) * polya_gamma_mean(tilt)
         value = (y * log_plus).sum(axis=0) - np.log(rest)
-        return Expectation(
-            weight * value, 0.5 * weight * (y - psi) - precision * mean, precision, v * precision
-        )
+        return weight * value, 0.5 * weight * (y - psi) - precision * mean, precision
 
     def log_probabilities(self, mean, variance):
         return _log(expected_logistic_softmax(mean, variance))

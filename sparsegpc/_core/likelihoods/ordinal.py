@@ -17,7 +17,7 @@ from copy import copy
 import numpy as np
 from scipy.special import log_expit
 
-from sparsegpc._core.likelihoods.base import Expectation, LabelLikelihood
+from sparsegpc._core.likelihoods.base import LabelLikelihood
 from sparsegpc._core.likelihoods.binary import BernoulliLogit
 from sparsegpc._core.likelihoods.binary_probabilities import log_expected_sigmoid
 from sparsegpc._core.likelihoods.multiclass import class_shares
@@ -70,31 +70,33 @@ class OrdinalLogit(LabelLikelihood):
     def targets(self, codes, weight, rows):
         return [class_shares(codes, weight, rows, len(self.cut_points) + 1)]
 
-    def expect(self, y, weight, mean, inducing_variance, residual, v):
+    def _expect_one(self, y, weight, mean, variance):
         value = weight * (y[:, 1:-1] @ np.log(-np.expm1(-self._gaps)))
-        slope, precision = np.zeros(mean.shape), np.zeros(mean.shape)
-        variance = inducing_variance + v * residual
-        for rows, found in self._cuts(y, weight, mean, variance):
-            value[rows] += found.value
-            slope[:, rows] += found.slope
-            precision[:, rows] += found.precision
-        return Expectation(value, slope, precision, v * precision)
+        slope, precision = np.zeros((2, len(mean)))
+        for rows, parts in self._cuts(y, weight, mean, variance):
+            value[rows] += parts[0]
+            slope[rows] += parts[1]
+            precision[rows] += parts[2]
+        return value, slope, precision
 
     def _cuts(self, y, weight, mean, variance):
-        """Yield for each cut point the rows of the two classes next to it, and an `Expectation`.
+        """Yield for each cut point the rows of the two classes next to it, and expectations there.
 
-        It is that of the observations on which side of the cut point f is.
+        They are those of the observations on which side of the cut point f is.
         """
         for k, cut in enumerate(self.cut_points):
             share = y[:, k] + y[:, k + 1]
             rows = np.flatnonzero(share)
             side = (y[rows, k + 1] - y[rows, k]) / share[rows]
-            none, one = np.zeros(len(rows)), np.ones((1, len(rows)))
-            moments = mean[:, rows] - cut, variance[:, rows], none, one
-            yield rows, BernoulliLogit().expect(side, weight[rows] * share[rows], *moments)
+            yield (
+                rows,
+                BernoulliLogit()._expect_one(
+                    side, weight[rows] * share[rows], mean[rows] - cut, variance[rows]
+                ),
+            )
 
     def params_gradient(self, y, weight, mean, variance):
-        slopes = [found.slope.sum() for _, found in self._cuts(y, weight, mean, variance)]
+        slopes = [parts[1].sum() for _, parts in self._cuts(y, weight, mean[0], variance[0])]
         # A gap moves all cut points above it.
         above = np.cumsum(slopes[:0:-1])[::-1]
         gaps = self._gaps

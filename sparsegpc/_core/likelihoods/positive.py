@@ -9,7 +9,7 @@ from copy import copy
 import numpy as np
 from scipy.special import digamma, gammainc, gammaln, log_ndtr, ndtr
 
-from sparsegpc._core.likelihoods.base import Expectation, normal_log_prior
+from sparsegpc._core.likelihoods.base import normal_log_prior
 from sparsegpc._core.likelihoods.expectations import expected_log_normal_cdf
 from sparsegpc._core.likelihoods.responses import (
     LARGEST_LOG_RATIO,
@@ -77,14 +77,12 @@ class Gamma(_Positive):
     def params_names(self):
         return ["the shape of the gamma distribution"]
 
-    def expect(self, y, weight, mean, inducing_variance, residual, v):
-        log_ratio = np.log(y["y"]) - mean[0]
-        variance = inducing_variance[0] + v[0] * residual
+    def _expect_one(self, y, weight, mean, variance):
+        log_ratio = np.log(y["y"]) - mean
         ratio, by_ratio = tamed_exp(log_ratio + 0.5 * variance, LARGEST_LOG_RATIO)
         value = self._constant() - np.log(y["y"]) + self.shape * (log_ratio - ratio)
         precision = weight * self.shape * by_ratio
-        slope = precision - weight * self.shape
-        return Expectation(weight * value, slope[None], precision[None], v * precision)
+        return weight * value, precision - weight * self.shape, precision
 
     def _constant(self):
         return self.shape * self.log_shape - gammaln(self.shape)
@@ -149,13 +147,11 @@ class Weibull(_Positive):
         half_variance = 0.5 * self.shape**2 * variance
         return *tamed_exp(log_hazard + half_variance, LARGEST_LOG_RATIO), log_hazard
 
-    def expect(self, y, weight, mean, inducing_variance, residual, v):
-        variance = inducing_variance[0] + v[0] * residual
-        hazard, by_log, log_hazard = self._hazard(y, mean[0], variance)
+    def _expect_one(self, y, weight, mean, variance):
+        hazard, by_log, log_hazard = self._hazard(y, mean, variance)
         value = y["event"] * (self.log_shape - np.log(y["y"]) + log_hazard) - hazard
         slope = weight * self.shape * (by_log - y["event"])
-        precision = weight * self.shape**2 * by_log
-        return Expectation(weight * value, slope[None], precision[None], v * precision)
+        return weight * value, slope, weight * self.shape**2 * by_log
 
     def params_gradient(self, y, weight, mean, variance):
         _, by_log, log_hazard = self._hazard(y, mean[0], variance[0])
@@ -218,16 +214,14 @@ class LogNormal(_Positive):
         """Return mean and variance of (f - log y) / sigma."""
         return (mean - np.log(y["y"])) / self.shape, variance / self.shape**2
 
-    def expect(self, y, weight, mean, inducing_variance, residual, v):
-        variance = inducing_variance[0] + v[0] * residual
-        z, z_variance = self._standardized(y, mean[0], variance)
+    def _expect_one(self, y, weight, mean, variance):
+        z, z_variance = self._standardized(y, mean, variance)
         is_censored = y["event"] == 0.0
         value = -np.log(y["y"]) - self.log_shape - 0.5 * (_LOG_2PI + z**2 + z_variance)
         slope, precision = -z, np.ones(len(z))
         survived = expected_log_normal_cdf(z[is_censored], z_variance[is_censored])
         value[is_censored], slope[is_censored], precision[is_censored] = survived
-        slope, precision = weight * slope / self.shape, weight * precision / self.shape**2
-        return Expectation(weight * value, slope[None], precision[None], v * precision)
+        return weight * value, weight * slope / self.shape, weight * precision / self.shape**2
 
     def params_gradient(self, y, weight, mean, variance):
         z, z_variance = self._standardized(y, mean[0], variance[0])
