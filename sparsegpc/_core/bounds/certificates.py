@@ -12,15 +12,12 @@ divergences. The inequalities of `Certificate` are sharper and hold for every di
 """
 
 import math
-import numbers
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sparsegpc._core.bounds.upper_bounds import UPPER_BOUNDS, standard_bound, upper_bounds
 
 # The quantity that the bounds of a classifier bracket, up to one constant.
 OF_SITES = "log marginal likelihood of the sites"
-# The fields of `Certificate` that hold one number.
-NUMBERS = ("total_weight", "lower_bound", "standard_bound", "improved_lower_bound")
 
 
 def certify(features, outputs, slack, methods, *, total_weight, **cg_options):
@@ -130,26 +127,6 @@ class Certificate:
     improved_lower_bound: float
     of: str = "log marginal likelihood"
 
-    def __post_init__(self):
-        if not (isinstance(self.upper_bounds, dict) and self.upper_bounds):
-            raise ValueError(
-                f"upper_bounds must be a non-empty dictionary, got {self.upper_bounds!r}: "
-                "give for example {'one-pass': -49.9}"
-            )
-        values = {name: getattr(self, name) for name in NUMBERS}
-        values.update({f"upper_bounds[{name!r}]": b for name, b in self.upper_bounds.items()})
-        for name, value in values.items():
-            if not isinstance(value, numbers.Real) or math.isnan(value):
-                raise ValueError(
-                    f"{name} must be a number, got {value!r}: call the method certificate of a "
-                    "fitted estimator to compute a certificate"
-                )
-        if not 0.0 < self.total_weight < math.inf:
-            raise ValueError(
-                f"total_weight must be positive and finite, got {self.total_weight!r}: give the "
-                "sum of the weights of the rows"
-            )
-
     def __add__(self, other):
         if not isinstance(other, Certificate):
             return NotImplemented
@@ -188,21 +165,13 @@ class Certificate:
         Returns
         -------
         certificate : Certificate
-
-        Raises
-        ------
-        ValueError
-            If `nats` is not a finite number.
         """
-        if not isinstance(nats, numbers.Real) or not math.isfinite(nats):
-            raise ValueError(f"nats must be a finite number, got {nats!r}: give 0.0 for no shift")
-        return Certificate(
-            self.total_weight,
-            self.lower_bound + nats,
-            self.standard_bound + nats,
-            {name: bound + nats for name, bound in self.upper_bounds.items()},
-            self.improved_lower_bound + nats,
-            self.of,
+        return replace(
+            self,
+            lower_bound=self.lower_bound + nats,
+            standard_bound=self.standard_bound + nats,
+            upper_bounds={name: bound + nats for name, bound in self.upper_bounds.items()},
+            improved_lower_bound=self.improved_lower_bound + nats,
         )
 
     @property

@@ -96,12 +96,7 @@ class RowSource:
             if step == 1 and self.indices is None:
                 return self._read(start, max(start, stop))
             key = np.arange(start, stop, step)
-        else:
-            key = np.asarray(key)
-            if key.ndim != 1 or key.dtype.kind not in "iu":
-                raise TypeError("rows are selected by a slice, or by an array of indices")
-            if len(key) and not 0 <= key.min() <= key.max() < len(self):
-                raise IndexError(f"indices of rows must be from 0 to {len(self) - 1}")
+        key = np.asarray(key)
         return self._gather(key if self.indices is None else self.indices[key])
 
     def slices(self):
@@ -263,21 +258,10 @@ def _runs(indices, size, largest_gap=32):
 
 
 def take_rows(X, indices, memory=0):
-    """Return rows of an array, or of a source: as an array if they fit `memory`, else as a source.
+    """Return the rows with increasing indices (n,) of an array or of a `RowSource`.
 
-    If `indices` are all rows of an array, the array itself is returned.
-
-    Parameters
-    ----------
-    X : ndarray of shape (N, D) or RowSource
-    indices : ndarray of int of shape (n,)
-        Increasing indices of the rows.
-    memory : int
-        Maximum bytes of the rows of a source that are read into an array.
-
-    Returns
-    -------
-    ndarray of shape (n, D) or RowSource
+    Those of a source are an array if they take at most `memory` bytes, else a source. If they are
+    all rows of an array, it is the array itself.
     """
     if isinstance(X, RowSource) and 8 * len(indices) * X.shape[1] > memory:
         return X.subset(indices)
@@ -299,14 +283,10 @@ def spaced_rows(X, n_rows):
 
 
 def column_deviations(source, weight, reference):
-    """Return the weighted standard deviation of each column, shape (D,), in one pass.
+    """Return the weighted standard deviation of each column of a `RowSource`, (D,), in one pass.
 
-    Parameters
-    ----------
-    source : RowSource
-    weight : ndarray of shape (N,)
-    reference : ndarray of shape (D,)
-        Values within a few standard deviations of the means; more distant ones lose digits.
+    The `reference` (D,) should be within a few standard deviations of the means; from more distant
+    values digits are lost.
     """
     total = weight.sum()
     first, second = np.zeros((2, source.shape[1]))

@@ -98,18 +98,6 @@ def test_real_numbers_of_any_type_become_floats(dtype, wrap):
     np.testing.assert_array_equal(rows, X[2:7].astype(float))
 
 
-@pytest.mark.parametrize("asked", [3, np.array([[1, 2]]), np.ones(100, dtype=bool), [0.5]])
-def test_only_slices_and_row_numbers_are_asked_for(asked, X):
-    with pytest.raises(TypeError, match="by a slice, or by an array of indices"):
-        RowSource(OnlySlices(X))[asked]
-
-
-@pytest.mark.parametrize("asked", [[-1], [3, 100]])
-def test_rows_that_do_not_exist_are_refused(asked, wrap, X):
-    with pytest.raises(IndexError, match="from 0 to 99"):
-        RowSource(wrap(X))[asked]
-
-
 def test_it_is_never_an_array(X):
     with pytest.raises(TypeError, match="by slices"):
         np.asarray(RowSource(OnlySlices(X)))
