@@ -7,7 +7,7 @@ import numpy as np
 from sparsegpc._core.bounds.collapsed import RowSums, inducing_moments
 from sparsegpc._core.bounds.features import RowFeatures
 from sparsegpc._core.likelihoods.base import by_output
-from sparsegpc._core.models.sites import SMALLEST_PRECISION, expect_outputs
+from sparsegpc._core.models.sites import expect_outputs, site_parameters
 from sparsegpc._core.numerics.linalg import mirrored, weighted_gram
 from sparsegpc._core.rows.blocks import Table
 
@@ -42,15 +42,9 @@ class Visit(NamedTuple):
 
 
 def visit(batch, posteriors, slack):
-    """Return the `Visit` to a batch. Cost 2 K N_b M^2.
+    """Return the `Visit` to a batch at any q(u), one for each function. Cost 2 K N_b M^2.
 
-    Parameters
-    ----------
-    batch : Batch
-    posteriors : list of FunctionPosterior
-        Any q(u), one for each function.
-    slack : Slack
-        Determines the scales of the residuals. It must be a sum over rows.
+    The slack determines the scales of the residuals. It must be a sum over rows.
     """
     has_params = batch.likelihoods[0].n_params > 0
 
@@ -59,9 +53,8 @@ def visit(batch, posteriors, slack):
         mean, inducing_variance = map(np.stack, zip(*f, strict=True))
         inputs = batch.likelihoods, targets, weight, mean, inducing_variance, residual, slack
         expected, scales = zip(*expect_outputs(*inputs, [None] * len(posteriors)), strict=True)
+        precision, shift = site_parameters(expected, mean)
         slope = np.concatenate([part.slope for part in expected])
-        precision = np.concatenate([part.precision for part in expected])
-        precision = np.maximum(precision, SMALLEST_PRECISION)
         cost = np.concatenate([part.residual_cost for part in expected])
         value = [
             (part.value - 0.5 * (v - np.log(v) - 1.0).sum(axis=0)).sum()
@@ -70,7 +63,7 @@ def visit(batch, posteriors, slack):
         rows = slope, precision, cost
         if has_params:
             rows = (*rows, mean, inducing_variance + np.concatenate(scales) * residual)
-        return (float(np.sum(value)), *_block_sums(V, precision, slope + precision * mean)), rows
+        return (float(np.sum(value)), *_block_sums(V, precision, shift)), rows
 
     inputs = [batch.features.residual, batch.weight, *map(Table, batch.targets)]
     (value, *sums), rows = batch.features.visit(block, *inputs)

@@ -17,23 +17,9 @@ def certificate_of(model, evaluation, method="auto"):
     """Return the sum of the certificates of all functions, at their sites.
 
     If the sites depend on f, the exact posterior of the certificate is that of the same sites. One
-    constant is added to all bounds, so that the lower bound is that of the model.
-
-    Parameters
-    ----------
-    model : SparseModel
-    evaluation : Evaluation
-    method : str
-        Name of an upper bound in `UPPER_BOUNDS`, or "auto": `FAST_METHODS`, and "one-pass" and
-        "two-moment" for up to `PASS_ROWS` rows.
-
-    Returns
-    -------
-    Certificate
-
-    Notes
-    -----
-    Cost N M^2 for each function, and that in `UPPER_BOUNDS`.
+    constant is added to all bounds, so that the lower bound is that of the model. `method` names an
+    upper bound in `UPPER_BOUNDS`, or is "auto": `FAST_METHODS`, and "one-pass" and "two-moment" for
+    up to `PASS_ROWS` rows. Cost N M^2 for each function, and that in `UPPER_BOUNDS`.
     """
     methods = _auto(model, "one-pass", "two-moment") if method == "auto" else (method,)
     return _certificate(model, evaluation, *at_fixed_sites(model, evaluation), methods)

@@ -11,13 +11,11 @@ from sparsegpc._core.likelihoods.base import SiteState, best_constant_bound, by_
 from sparsegpc._core.models.evaluation import Counts, Evaluation
 from sparsegpc._core.models.posterior import Posterior
 from sparsegpc._core.models.prior import ProductPrior
-from sparsegpc._core.models.sites import SMALLEST_PRECISION, expect_outputs, solve_sites
+from sparsegpc._core.models.sites import expect_outputs, site_parameters, solve_sites
 from sparsegpc._core.rows.blocks import DEFAULT_MEMORY, Table, row_blocks
 from sparsegpc._core.rows.sources import spaced_rows, take_rows
 from sparsegpc._core.selection.selectors import CandidateRows
 
-# The sites are solved to this fraction of the tolerance of the bound.
-SITE_TOL_SHARE = 0.03
 MAX_SITE_ITERATIONS = 50
 # Number of rows at which the prior variance of f is minimised over the hyperparameters.
 FEW_ROWS = 100
@@ -51,6 +49,8 @@ class SparseModel:
         Prior of theta.
     """
 
+    # The sites are solved to this fraction of the tolerance of the bound.
+    site_tol_share = 0.03
     # The selector of the inducing points of a noise process, if the model has one.
     noise_selector = None
 
@@ -130,24 +130,11 @@ class SparseModel:
         return by_output(functions, self.likelihood.n_functions)
 
     def states_from(self, theta, posterior):
-        """Return the states of the sites that follow from a given posterior of f.
+        """Return the states of the sites of all functions that follow from a given posterior of f.
 
-        The posterior may come from other rows.
-
-        Parameters
-        ----------
-        theta : ndarray of shape (P,)
-            Hyperparameters of the posterior, including those of the likelihood.
-        posterior : Posterior
-
-        Returns
-        -------
-        tuple of states
-            One for each function; the initial states if the sites do not depend on f.
-
-        Notes
-        -----
-        Cost N M^2 for each function.
+        The posterior may come from other rows; `theta` (P,) are its hyperparameters, including
+        those of the likelihood. Sites that do not depend on f have their initial states. Cost N M^2
+        for each function.
         """
         if self.likelihood.has_fixed_sites:
             return self.initial_state()
@@ -165,10 +152,7 @@ class SparseModel:
             mean, inducing_variance = map(np.stack, zip(*f, strict=True))
             inputs = likelihoods, targets, weight, mean, inducing_variance, residual, slack, costs
             expected = [part for part, _ in expect_outputs(*inputs)]
-            precision = np.concatenate([part.precision for part in expected])
-            precision = np.maximum(precision, SMALLEST_PRECISION)
-            slope = np.concatenate([part.slope for part in expected])
-            return precision, slope + precision * mean
+            return site_parameters(expected, mean)
 
         precision, shift = features.rows(
             block, features.residual, self.weight, *map(Table, self.targets)
@@ -243,16 +227,33 @@ class SparseModel:
         Raises `LinAlgError` if Kuu cannot be factored. Cost (2 n_iter + 5) N M^2 for each function,
         where n_iter is the number of passes of the site solver.
         """
+        tol = self.site_tol_share * self.tol if tol is None else tol
+        options = {"prior_mean": self.prior_mean, "tol": tol, "max_iter": max_iter}
+        found = self._evaluated(theta, points, states, options, wrt_theta or wrt_Z, wrt_Z)
+        self.counts.add(found.solutions)
+        grad_theta = found.grad_theta
+        if grad_theta is not None:
+            grad_theta = grad_theta + self.prior.gradient(theta)
+        log_prior = found.log_prior + self.prior.log_density(theta)
+        return found._replace(log_prior=log_prior, grad_theta=grad_theta)
+
+    def _evaluated(self, theta, points, states, options, wrt_theta, wrt_Z):
+        """Return the `Evaluation` without the prior of theta, given options of `solve_sites`."""
         kernel_theta, params = self.split(theta)
         features = self.row_features(self.kernel, kernel_theta, points.Z)
         likelihoods = [self.likelihood.at(param) for param in params]
-        tol = SITE_TOL_SHARE * self.tol if tol is None else tol
-        solutions = self._solve(features, likelihoods, states, tol, max_iter)
+        outputs = zip(likelihoods, self.targets, self._by_output(states), strict=True)
+        solutions = tuple(
+            solution
+            for likelihood, y, parts in outputs
+            for solution in solve_sites(
+                features, likelihood, y, self.weight, self.slack, parts, **options
+            )
+        )
         grad_theta = grad_Z = None
-        if wrt_theta or wrt_Z:
+        if wrt_theta:
             grad_theta, grad_Z = self._gradient(features, likelihoods, solutions, wrt_Z)
-        self.counts.add(solutions)
-        evaluation = Evaluation(
+        return Evaluation(
             theta,
             points,
             solutions,
@@ -261,28 +262,6 @@ class SparseModel:
             grad_theta,
             grad_Z,
             log_prior=sum(likelihood.log_prior()[0] for likelihood in likelihoods),
-        )
-        return self._with_prior(evaluation)
-
-    def _with_prior(self, evaluation):
-        """Return an `Evaluation` of the bound with the prior of theta."""
-        theta, grad_theta = evaluation.theta, evaluation.grad_theta
-        if grad_theta is not None:
-            grad_theta = grad_theta + self.prior.gradient(theta)
-        log_prior = evaluation.log_prior + self.prior.log_density(theta)
-        return evaluation._replace(log_prior=log_prior, grad_theta=grad_theta)
-
-    def _solve(self, features, likelihoods, states, tol, max_iter):
-        """Return the solutions of the functions of all outputs, in the order of the outputs."""
-        options = {"prior_mean": self.prior_mean, "tol": tol, "max_iter": max_iter}
-        return tuple(
-            solution
-            for likelihood, y, parts in zip(
-                likelihoods, self.targets, self._by_output(states), strict=True
-            )
-            for solution in solve_sites(
-                features, likelihood, y, self.weight, self.slack, parts, **options
-            )
         )
 
     def _gradient(self, features, likelihoods, solutions, wrt_Z):

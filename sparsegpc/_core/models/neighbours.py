@@ -29,18 +29,9 @@ LEAST_PRECISION = 1e-12
 class LocalPosterior:
     """The posterior of K functions at a row, given inducing points and nearest training rows.
 
-    Parameters
-    ----------
-    posterior : Posterior
-    X : ndarray of shape (N, D)
-        The training rows.
-    sites : list of Sites
-        The sites of each function.
-    nearest : callable
-        ``nearest(X)`` returns the indices (n, k) of the training rows to use at n rows.
-    uses_points : bool
-        Whether the inducing points contribute. Otherwise f is predicted from the nearest rows
-        alone.
+    It takes the training rows `X` (N, D) and the `Sites` of each function there. ``nearest(X)``
+    returns the indices (n, k) of the training rows to use at n rows. Unless `uses_points`, f is
+    predicted from these rows alone.
     """
 
     def __init__(self, posterior, X, sites, nearest, uses_points=True):

@@ -36,7 +36,7 @@ from sparsegpc._core.likelihoods.gaussian import (
     refuse_vanishing_noise,
 )
 from sparsegpc._core.models.evaluation import Evaluation
-from sparsegpc._core.models.model import MAX_SITE_ITERATIONS, SparseModel, posterior_of
+from sparsegpc._core.models.model import SparseModel, posterior_of
 from sparsegpc._core.models.sites import ROUNDING
 from sparsegpc._core.optimisers.ascent import ascend
 from sparsegpc._core.selection.selectors import PivotedSelector
@@ -137,37 +137,14 @@ def solve_noise(
 ):
     """Maximise the bound over q(f) and q(g), and return the `NoisySolution`.
 
-    Parameters
-    ----------
-    features, noise_features : RowFeatures
-        Features of f and of g.
-    y : structured array of shape (N,)
-        Targets with the fields ``mean`` and ``scatter``; see `GaussianNoise`.
-    weight : ndarray of shape (N,)
-    slack : Slack
-        Slack of f. That of g is the standard one, as its points leave little variance; see
-        docs/theory.rst.
-    state : NoiseState
-        Where to start.
-    prior_mean : float or None
-        Prior mean of f; None learns it. The prior mean of g is always learned.
-    tol : float
-        Stop when a step gains less than this many nats.
-    max_iter : int
-        Maximum number of passes.
+    `features` are those of f and `noise_features` those of g. `y` has the fields ``mean`` and
+    ``scatter``; see `GaussianNoise`. `slack` is that of f; that of g is the standard one, as its
+    points leave little variance (docs/theory.rst). The ascent starts at a `NoiseState`, and stops
+    when a step gains less than `tol` nats or after `max_iter` passes. A `prior_mean` of None learns
+    that of f; that of g is always learned.
 
-    Returns
-    -------
-    NoisySolution
-
-    Raises
-    ------
-    LinAlgError
-        If the bound cannot be computed at the start, or the noise variance there is nearly zero.
-
-    Notes
-    -----
-    Cost about 2 N (M^2 + M_g^2) per pass.
+    Raises `LinAlgError` if the bound cannot be computed at the start, or the noise variance there
+    is nearly zero. Cost about 2 N (M^2 + M_g^2) per pass.
     """
     problem = _Problem(features, noise_features, y, weight, slack, prior_mean)
     found = ascend(
@@ -189,21 +166,13 @@ class HeteroscedasticModel(SparseModel):
     those of f. The vector `theta` holds the parameters of the kernel of f, then those of the noise
     kernel.
 
-    Parameters
-    ----------
-    *args
-        Positional arguments of `SparseModel`. The likelihood must have no parameters. It is used
-        only for the bound of a constant function.
-    noise_kernel : FreeKernel
-    n_noise_points : int
-        Maximum number of inducing points of the noise processes, chosen by greedy variance.
-    noise_tol : float
-        Stop choosing points once the residual of g costs at most this many nats per row.
-    log_noise : list of float
-        Initial log noise variance of each output.
-    **options
-        Keyword arguments of `SparseModel`.
+    It takes the arguments of `SparseModel`, whose likelihood must have no parameters and is used
+    only for the bound of a constant function, and these: at most `n_noise_points` points of the
+    noise processes are chosen by greedy variance, until the residual of g costs at most `noise_tol`
+    nats per row; `log_noise` holds the initial log noise variance of each output.
     """
+
+    site_tol_share = 0.1
 
     def __init__(self, *args, noise_kernel, n_noise_points, noise_tol, log_noise, **options):
         super().__init__(*args, **options)
@@ -231,34 +200,21 @@ class HeteroscedasticModel(SparseModel):
     def precision(self, theta, states):
         return sum(state.f_precision for state in states)
 
-    def evaluate(
-        self,
-        theta,
-        points,
-        states,
-        *,
-        tol=None,
-        max_iter=MAX_SITE_ITERATIONS,
-        wrt_theta=True,
-        wrt_Z=False,
-    ):
-        """Return the `Evaluation`; see `SparseModel.evaluate`.
+    def _evaluated(self, theta, points, states, options, wrt_theta, wrt_Z):
+        """See `SparseModel._evaluated`.
 
         Cost 2 N (M^2 + M_g^2) for each pass of each output, and N (5 M^2 + 4 M_g^2) for the
         gradient.
         """
         features, noise_features = self._both_features(theta, points)
-        tol = 0.1 * self.tol if tol is None else tol
-        options = {"prior_mean": self.prior_mean, "tol": tol, "max_iter": max_iter}
         solutions = tuple(
             solve_noise(features, noise_features, y, self.weight, self.slack, state, **options)
             for y, state in zip(self.targets, states, strict=True)
         )
         grad_theta = grad_Z = None
-        if wrt_theta or wrt_Z:
+        if wrt_theta:
             grad_theta, grad_Z = self._noisy_gradient(features, noise_features, solutions, wrt_Z)
-        self.counts.add(solutions)
-        evaluation = Evaluation(
+        return Evaluation(
             theta,
             points,
             solutions,
@@ -268,7 +224,6 @@ class HeteroscedasticModel(SparseModel):
             grad_Z,
             posterior_of(noise_features, [solution.noise_posterior for solution in solutions]),
         )
-        return self._with_prior(evaluation)
 
     def _both_features(self, theta, points):
         """Return the `RowFeatures` of f and of g.

@@ -61,15 +61,9 @@ class Posterior(NamedTuple):
         """Return the mean and the variance of a part of each f, shape (K, n) each.
 
         A part is anything that is jointly Gaussian with f in the prior and depends on the data
-        through f only, such as a summand of f; without the constant prior mean.
-
-        Parameters
-        ----------
-        cross : ndarray of shape (M, n)
-            Prior covariance of f at the inducing points with the n values of the part. It is
-            overwritten.
-        variance : ndarray of shape (n,)
-            Prior variance of these values.
+        through f only, such as a summand of f; without the constant prior mean. `cross` (M, n),
+        which is overwritten, is the prior covariance of f at the inducing points with the n values
+        of the part, and `variance` (n,) the prior variance of these.
         """
         V = solve_lower(self.Luu, cross, overwrite=True)
         residual = np.maximum(variance - column_squares(V), 0.0)

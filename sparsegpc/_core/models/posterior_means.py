@@ -23,14 +23,7 @@ from sparsegpc._core.numerics.linalg import cholesky_of_identity_plus, solve_cho
 class Covariance:
     """The covariance of q(u) of one function at fixed site precisions, and steps for its mean.
 
-    Cost N M^2 + M^3 / 3.
-
-    Parameters
-    ----------
-    features : RowFeatures
-    state : SiteState
-    prior_mean : float or None
-        Prior mean of f; None learns it.
+    A `prior_mean` of None learns the prior mean of f. Cost N M^2 + M^3 / 3.
     """
 
     def __init__(self, features, state, prior_mean):

@@ -78,17 +78,8 @@ def similar_distances(model, evaluation):
 def similar_group(model, evaluation, columns):
     """Return the `SimilarGroup` with the most significant correlation, or None if none has one.
 
-    Parameters
-    ----------
-    model : SparseModel
-    evaluation : Evaluation
-    columns : list of int
-        The columns of which groups of up to `LARGEST_GROUP` are made, unless they are more than
-        `MOST_GROUPS`.
-
-    Notes
-    -----
-    Cost O(n) for each group and n rows, at most `MOST_ROWS`.
+    Groups of up to `LARGEST_GROUP` of the `columns` are tried, unless they are more than
+    `MOST_GROUPS`. Cost O(n) for each group and n rows, at most `MOST_ROWS`.
     """
     X, deviations, places = _deviating_rows(model, evaluation, MOST_ROWS)
     grids = _Grids(X, deviations)

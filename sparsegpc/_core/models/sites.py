@@ -85,6 +85,14 @@ def expect_outputs(likelihoods, targets, weight, mean, inducing_variance, residu
     ]
 
 
+def site_parameters(expected, mean):
+    """Return precisions and shifts (K, n) of sites from each output's `Expectation` at means."""
+    precision = np.concatenate([part.precision for part in expected])
+    precision = np.maximum(precision, SMALLEST_PRECISION)
+    slope = np.concatenate([part.slope for part in expected])
+    return precision, slope + precision * mean
+
+
 class SiteSolution(NamedTuple):
     """The sites, q(u) and bound of one function at the end of the ascent.
 
