@@ -126,52 +126,44 @@ def fit_from(model, start, selector, limits, first=None, report=None, rival=-np.
     """Select points and maximise the bound over theta in turns, and return a `FitResult`.
 
     At least one selection and one evaluation are made, even if ``limits.progress`` is stopped.
-
-    Parameters
-    ----------
-    model : SparseModel
-    start : Start
-    selector : PivotedSelector or FixedSelector
-    limits : Limits
-    first : InducingPoints or None
-        The first inducing points; None selects them.
-    report : callable or None
-        Called as ``report(n_selections, n_points, bound)`` after each selection.
-    rival : float
-        Objective that another fit has reached. The search ends early if it is not expected to come
-        near it.
+    `first` are the first `InducingPoints`; None selects them. ``report(n_selections, n_points,
+    bound)`` is called after each selection. `rival` is the objective that another fit has reached:
+    the search ends early if it is not expected to come near it.
     """
-    best, message, best_at, lower_bounds, n_worse = None, "", 0, [], 0
     theta, states, hessian = start
     states = model.initial_state() if states is None else states
-    points, current = None, None
-    if first is not None:
-        points = with_noise_points(model, first, theta)
     is_only = limits.max_reselections == 0 or is_fixed(model, selector)
     ends_early = len(model.weight) >= MANY_ROWS and not is_only and hessian is not None
-    share = EARLY_SHARE if ends_early else 0.0
-    least_gain = LEAST_GAIN * model.tol if ends_early else model.tol
-    for _ in range(limits.max_reselections + 1):
-        if points is None:
-            points = select_points(model, selector, theta, states, current)
-        if current is not None and points.equals(current.points):
-            break
-        current = _evaluated(model, theta, points, states, limits)
-        if best is None:
-            current = try_centroids(model, selector, current, limits.progress)
-        reached = -np.inf if best is None else best.objective
-        goal = max(reached, rival)
-        current, end = _maximized(model, current, hessian, goal, limits, share)
-        points = None
-        lower_bounds.append(current.elbo)
+    share, least_gain = (EARLY_SHARE, LEAST_GAIN * model.tol) if ends_early else (0.0, model.tol)
+    lower_bounds = []
+
+    def record(evaluation):
+        lower_bounds.append(evaluation.elbo)
         if report is not None:
-            report(len(lower_bounds), len(current.points.Z), current.elbo)
-        n_worse = 0 if best is None or current.objective > reached + least_gain else n_worse + 1
-        if best is None or current.objective > reached:
-            best, message, best_at = current, end, len(lower_bounds) - 1
-        if n_worse == PATIENCE or limits.progress.stopped or is_only:
+            report(len(lower_bounds), len(evaluation.points.Z), evaluation.elbo)
+
+    if first is None:
+        points = select_points(model, selector, theta, states)
+    else:
+        points = with_noise_points(model, first, theta)
+    current = _evaluated(model, theta, points, states, limits)
+    current = try_centroids(model, selector, current, limits.progress)
+    current, message = _maximized(model, current, hessian, rival, limits, share)
+    record(current)
+    best, best_at, n_worse = current, 0, 0
+    while not is_only and n_worse < PATIENCE and len(lower_bounds) <= limits.max_reselections:
+        if limits.progress.stopped:
             break
-        theta, states = current.theta, current.states
+        points = select_points(model, selector, current.theta, current.states, current)
+        if points.equals(current.points):
+            break
+        current = _evaluated(model, current.theta, points, current.states, limits)
+        goal = max(best.objective, rival)
+        current, end = _maximized(model, current, hessian, goal, limits, share)
+        record(current)
+        n_worse = 0 if current.objective > best.objective + least_gain else n_worse + 1
+        if current.objective > best.objective:
+            best, message, best_at = current, end, len(lower_bounds) - 1
     if ends_early and not message:
         best, message = _maximized(model, best, hessian, rival, limits)
         lower_bounds[best_at] = best.elbo
