@@ -162,29 +162,15 @@ def optimal_posterior(sums, n_rows, slack, prior_mean=None):
 
 
 def collapse(features, sites, slack, prior_mean=None, peaks=None):
-    """Return the optimal q(u) for given sites, and the bound.
+    """Return the optimal q(u) for given sites as a `FunctionPosterior`, with the bound.
 
-    Parameters
-    ----------
-    features : RowFeatures
-    sites : Sites
-        Precisions (non-negative), shifts and log scales, each of shape (N,).
-    slack : Slack
-    prior_mean : float or None
-        None maximises the bound over the prior mean, in which it is quadratic.
-    peaks : pair of ndarray of shape (N,) or None
-        The place of the maximum of each site, and its logarithm there. Large precisions cost the
-        log scale the digits that these keep.
+    With a `prior_mean` of None the bound is maximised over the prior mean, in which it is
+    quadratic. `peaks` holds the place of the maximum of each site, and its logarithm there, (N,)
+    each: large precisions cost the log scale the digits that these keep.
 
-    Returns
-    -------
-    FunctionPosterior
-
-    Notes
-    -----
     Cost N M^2 + M^3 / 3 + 4 N M. Where the data determine f well, the coefficients of `_Profile`
-    are small differences of large sums, and digits cancel. The second pass over the rows, of
-    cost 4 N M, computes the coefficients from residuals instead.
+    are small differences of large sums, and digits cancel. The second pass over the rows, of cost 4
+    N M, computes the coefficients from residuals instead.
     """
     n_rows = features.n_rows
     sums = row_sums(features, sites, slack)
@@ -261,33 +247,17 @@ class Gradient(NamedTuple):
 
 
 def gradient(features, outputs, slack, *, wrt_Z=False, moments=False):
-    """Return the gradient of the bound at fixed sites w.r.t. the kernel's parameters and Z.
+    """Return the `Gradient` of the bound at fixed sites w.r.t. the kernel's parameters and Z.
 
-    If the sites are optimal for the current kernel, the gradient is the total derivative (envelope
-    theorem).
+    If the sites are optimal for the current kernel, it is the total derivative (envelope theorem).
+    The outputs share the features, and the gradient is that of the sum of their bounds. Each output
+    is a triple: its `Sites`; the result of `collapse`; and minus twice the derivative of the bound
+    w.r.t. the residual, (N,), or None to take the derivative from the slack. `moments` asks for the
+    moments of f at the rows, which cost N M.
 
-    Parameters
-    ----------
-    features : RowFeatures
-    outputs : list of (Sites, FunctionPosterior, ndarray of shape (N,) or None)
-        For each output its sites, the result of `collapse`, and minus twice the derivative of the
-        bound w.r.t. the residual, or None to take the derivative from the slack. The outputs share
-        the features, and the gradient is that of the sum of their bounds.
-    slack : Slack
-    wrt_Z : bool
-        Whether to return the gradient w.r.t. the inducing points.
-    moments : bool
-        Whether to return the moments of f at the rows, at a cost of N M.
-
-    Returns
-    -------
-    Gradient
-
-    Notes
-    -----
     With ``g = v * precision`` the derivative of the bound w.r.t. the residual is ``-g / 2``, and
-    that w.r.t. V is ``G = -B^-1 V diag(p) + w (shift - p mean)^T + V diag(g)``. The cost is
-    2 N M^2 for each output, plus 3 N M^2, or 2 N M^2 if the slack has unit scale.
+    that w.r.t. V is ``G = -B^-1 V diag(p) + w (shift - p mean)^T + V diag(g)``. The cost is 2 N M^2
+    for each output, plus 3 N M^2, or 2 N M^2 if the slack has unit scale.
     """
     n_rows = features.n_rows
     posteriors, inputs = [], []

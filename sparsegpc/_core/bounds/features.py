@@ -130,32 +130,17 @@ class RowFeatures:
         return self.visit(lambda *values: ((), function(*values)), *inputs)[1]
 
     def pull_back(self, adjoint_V, inputs, adjoint_kdiag, adjoint_Kuu, wrt_Z=False):
-        """Contract adjoints of V, Kuu and kdiag into gradients w.r.t. `theta` and Z.
+        """Contract adjoints of V, Kuu and kdiag into gradients w.r.t. `theta` (P,) and Z (M, D).
 
-        Parameters
-        ----------
-        adjoint_V : callable
-            ``adjoint_V(V, *values)`` returns G of shape (M, n), the derivative of the objective
-            w.r.t. the block of V, including that through the residual; a tuple of terms of sums
-            over the blocks; and a tuple of arrays over the rows of the block.
-        inputs : list
-            Arrays over rows; `adjoint_V` takes the values of the block, as in `visit`.
-        adjoint_kdiag : ndarray of shape (N,)
-        adjoint_Kuu : callable
-            ``adjoint_Kuu(sums)`` takes the sums over blocks and returns a symmetric (M, M) array A.
-            The adjoint of Kuu, with its jitter, is ``Luu^-T A Luu^-1``.
-        wrt_Z : bool
-            Whether to return the gradient w.r.t. Z.
+        ``adjoint_V(V, *values)`` takes the values of the `inputs` in a block, as in `visit`. It
+        returns G (M, n), the derivative of the objective w.r.t. the block of V, including that
+        through the residual; a tuple of terms of sums over the blocks; and a tuple of arrays over
+        the rows of the block. `adjoint_kdiag` has the shape (N,). ``adjoint_Kuu(sums)`` takes the
+        sums over blocks and returns a symmetric (M, M) array A: the adjoint of Kuu, with its
+        jitter, is ``Luu^-T A Luu^-1``.
 
-        Returns
-        -------
-        grad_theta : ndarray of shape (P,)
-        grad_Z : ndarray of shape (M, D) or None
-        rows : tuple of ndarray of shape (..., N)
-
-        Notes
-        -----
-        Cost M N (M + D) beyond `adjoint_V`.
+        Return the two gradients, the second None unless `wrt_Z`, and the arrays over rows, (...,
+        N). Cost M N (M + D) beyond `adjoint_V`.
         """
         kernel, theta, Luu = self.kernel, self.theta, self.Luu
 

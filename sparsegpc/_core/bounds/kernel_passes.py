@@ -53,22 +53,11 @@ def kernel_product(features, vectors):
 
 
 def residual_pass(features, outputs, vectors):
-    r"""Return :math:`\tilde K` times vectors, and the moments of each output.
+    r"""Return :math:`\tilde K` times vectors, shape (N, k), and the `Moments` of each output.
 
-    Parameters
-    ----------
-    features : RowFeatures
-    outputs : list of (Sites, FunctionPosterior)
-        Outputs with the same kernel and points, but different precisions.
-    vectors : ndarray of shape (N, k)
+    The outputs, pairs of `Sites` and `FunctionPosterior`, have the same kernel and points, but
+    different precisions.
 
-    Returns
-    -------
-    products : ndarray of shape (N, k)
-    all_moments : list of Moments
-
-    Notes
-    -----
     With F outputs this takes 2 N^2 M (1 + F) operations, counting multiplications and additions,
     and evaluates the kernel for all pairs of rows. Each thread needs the memory of about four
     tiles, and of 3 M (F + 1) numbers for each row of a tile. V is computed again for each pair of

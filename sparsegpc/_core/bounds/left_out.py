@@ -20,24 +20,10 @@ from sparsegpc._core.numerics.linalg import cholesky_of_identity_plus, inverse_f
 def left_out_density(K, precision, deviation):
     """Return the log mean of each site given the others, for sites of height one, and a derivative.
 
-    Parameters
-    ----------
-    K : ndarray of shape (n, n)
-        Kernel matrix of the rows.
-    precision, deviation : ndarray of shape (n,)
-        Precisions of the sites, and the differences of their maxima from the prior mean.
-
-    Returns
-    -------
-    log_density : ndarray of shape (n,)
-        In nats.
-    adjoint : ndarray of shape (n, n)
-        Derivative of the sum w.r.t. B, the identity plus K multiplied by the roots of the
-        precisions on both sides.
-
-    Notes
-    -----
-    Raises `LinAlgError` if B cannot be factored. Cost O(n^3).
+    `K` (n, n) is the kernel matrix of the rows, `precision` (n,) that of the sites, and `deviation`
+    (n,) the difference of their maxima from the prior mean. The densities (n,) are in nats. The
+    derivative (n, n) is that of their sum w.r.t. B, the identity plus K multiplied by the roots of
+    the precisions on both sides. Raises `LinAlgError` if B cannot be factored. Cost O(n^3).
     """
     root = np.sqrt(precision)
     S = inverse_from_cholesky(cholesky_of_identity_plus(K * root[:, None] * root))

@@ -57,18 +57,9 @@ class LogDetBounds(NamedTuple):
 def eigenvalue_moments(cost, cost_norm, projected_norm, projected, prior_cost, n_rows):
     """Return the `Moments` of one output.
 
-    Parameters
-    ----------
-    cost : float
-        The trace of R.
-    cost_norm, projected_norm : float
-        The squared Frobenius norms of R and of R C^T.
-    projected : ndarray of shape (M, M)
-        C R C^T.
-    prior_cost : float
-        The trace of P K, which rounding errors are relative to.
-    n_rows : int
-        The number of rows whose precision is not zero.
+    `cost` is the trace of R; `cost_norm` and `projected_norm` are the squared Frobenius norms of R
+    and of R C^T; `projected` (M, M) is C R C^T; `prior_cost` is the trace of P K, which rounding
+    errors are relative to; and `n_rows` is the number of rows whose precision is not zero.
     """
     # The Frobenius norm of the errors of R is at most this.
     error = ROUNDING * (KERNEL_UNITS + np.sqrt(len(projected))) * prior_cost

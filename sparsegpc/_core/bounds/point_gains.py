@@ -42,20 +42,10 @@ SMALLEST_SHARE = 1e-7
 
 
 def gains_of_points(features, outputs, slack, learns_mean):
-    """Return the `PointGains` of all inducing points.
+    """Return the `PointGains` of all inducing points, as sums over the functions.
 
-    Parameters
-    ----------
-    features : RowFeatures
-    outputs : list of (Sites, FunctionPosterior)
-        The sites of each function and its optimal q(u). The gains are sums over the functions.
-    slack : Slack
-    learns_mean : bool
-        Whether the prior mean maximises the bound; otherwise it is fixed.
-
-    Notes
-    -----
-    Cost 2 N M^2 + N M for each function.
+    The outputs are pairs of the `Sites` of a function and its optimal q(u). If `learns_mean`, the
+    prior mean maximises the bound; otherwise it is fixed. Cost 2 N M^2 + N M for each function.
     """
     n_points = len(features.Luu)
     whitener = solve_lower(features.Luu, np.eye(n_points))
@@ -72,13 +62,7 @@ class PointGains:
 
     At first they are exact. A removal updates them exactly but for the slack, whose rise by the
     removal of a point is then approximated: in its ratio to the linearised slack, which is at most
-    one, it stays as it was at first.
-
-    Parameters
-    ----------
-    prior : ndarray of shape (M, M)
-        The inverse of Kuu.
-    functions : list of _FunctionGains
+    one, it stays as it was at first. `prior` (M, M) is the inverse of Kuu.
     """
 
     def __init__(self, prior, functions):

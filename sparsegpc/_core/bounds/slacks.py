@@ -128,26 +128,12 @@ def scales_for(likelihood, slack):
 
 
 def settle_scales(slack, expect, residual, mean_costs):
-    """Return an `Expectation` at scales that are consistent with its precisions.
+    """Return an `Expectation` at scales v (K, n) that are consistent with its precisions, and v.
 
     The precisions depend on the scales. Fixed-point steps of log v are too short where the
     precision falls with the variance of f, and too long where it rises. So the secant method adapts
-    the length of the step of each row.
-
-    Parameters
-    ----------
-    slack : Slack
-    expect : callable
-        ``expect(v)`` returns the `Expectation` of K functions at the scales v, shape (K, n).
-    residual : ndarray of shape (n,)
-    mean_costs : sequence of float of length K
-        The mean cost of all rows, for each function.
-
-    Returns
-    -------
-    expected : Expectation
-    v : ndarray of shape (K, n)
-        The scales of `expected`.
+    the length of the step of each row. ``expect(v)`` returns the `Expectation` of K functions, and
+    `mean_costs` holds the mean cost of all rows for each function.
     """
     log_v = np.zeros((len(mean_costs), len(residual)))
     old_step = move = None

@@ -78,31 +78,13 @@ class UpperBounds(NamedTuple):
 
 
 def upper_bounds(features, outputs, slack, methods, *, cg_tol=1e-2, cg_max_iter=50):
-    """Return upper bounds on the log marginal likelihood of the sites of each output.
+    """Return the `UpperBounds` on the log marginal likelihood of the sites of each output.
 
-    Parameters
-    ----------
-    features : RowFeatures
-    outputs : list of (Sites, FunctionPosterior)
-        The sites of each output and the result of `collapse`. All outputs share the first pass over
-        the kernel matrix.
-    slack : Slack
-        The slack of the bounds of the posteriors.
-    methods : collection of str
-        Keys of `UPPER_BOUNDS`.
-    cg_tol : float
-        Conjugate gradients stop when further iterations can lower the bound by at most this number
-        of nats.
-    cg_max_iter : int
-        Maximum number of iterations; with 0 the bound is that of "one-pass".
-
-    Returns
-    -------
-    list of UpperBounds
-
-    Notes
-    -----
-    Cost: see `UPPER_BOUNDS`. Memory: O(N) for each output, and what a pass needs for its tiles.
+    The outputs are pairs of `Sites` and the result of `collapse` with this slack; they share the
+    first pass over the kernel matrix. `methods` are keys of `UPPER_BOUNDS`, where their costs are.
+    Conjugate gradients stop when further iterations can lower the bound by at most `cg_tol` nats,
+    or after `cg_max_iter` iterations; with 0 the bound is that of "one-pass". Memory: O(N) for each
+    output, and what a pass needs for its tiles.
     """
     duals = [_dual(features, sites, posterior) for sites, posterior in outputs]
     alphas = np.stack([dual.alpha for dual in duals], axis=1)

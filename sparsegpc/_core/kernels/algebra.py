@@ -136,14 +136,7 @@ class Scaled(_Pair):
 
 
 class OnColumns:
-    """A kernel of the rows' values in some columns.
-
-    Parameters
-    ----------
-    kernel : kernel node
-    columns : sequence of int
-        Distinct.
-    """
+    """A kernel of the rows' values in some columns, which are distinct."""
 
     def __init__(self, kernel, columns):
         self.kernel, self.columns = kernel, np.array(columns)
@@ -175,22 +168,10 @@ class OnColumns:
 class FiniteDifferenceKernel:
     """A kernel whose derivatives w.r.t. parameters are computed by central differences.
 
-    Parameters
-    ----------
-    value : callable
-        ``value(params, Z, X)`` returns K of shape (M, N).
-    diag : callable
-        ``diag(params, X)`` returns its diagonal, shape (N,).
-    n_params : int
-    name : str
-        Name of the kernel in error messages.
-    step : float
-        Step in a log parameter: a compromise between the truncation error, ``step**2``, and the
-        rounding error, ``1e-16 / step``.
-
-    Notes
-    -----
-    A pullback evaluates the kernel 2 P times. It gives no derivative w.r.t. the points.
+    ``value(params, Z, X)`` returns K of shape (M, N), and ``diag(params, X)`` its diagonal, (N,).
+    `name` is that of the kernel in messages. The step in a log parameter is a compromise between
+    the truncation error, ``step**2``, and the rounding error, ``1e-16 / step``. A pullback
+    evaluates the kernel 2 P times. It gives no derivative w.r.t. the points.
     """
 
     n_arrays = 0
@@ -228,13 +209,8 @@ class FiniteDifferenceKernel:
 class FreeKernel:
     """A kernel as a function of its free parameters `theta`; the others keep their values.
 
-    Parameters
-    ----------
-    kernel : kernel node
-    params : ndarray of shape (n_params,)
-        Logarithms of all parameters, of which the fixed ones are used.
-    free : ndarray of bool of shape (n_params,)
-        Mask of the parameters that `theta` replaces, in order.
+    `params` holds the logarithms of all parameters, of which the fixed ones are used, and the mask
+    `free` tells which ones `theta` replaces, in order.
     """
 
     def __init__(self, kernel, params, free):

@@ -64,17 +64,9 @@ class SquaredDistances:
     def contract(self, weights):
         """Return the derivatives of a weighted sum of the distances.
 
-        Parameters
-        ----------
-        weights : iterable of ndarray of shape (m, N)
-            The weights of each strip, which are overwritten.
-
-        Returns
-        -------
-        by_log_length : ndarray of shape (D,)
-            Derivatives w.r.t. the logarithm of the length scale of each column.
-        by_Z : ndarray of shape (M, D)
-            Derivatives w.r.t. the points in units of the length scales.
+        The weights of each strip, (m, N), are overwritten. The first derivatives (D,) are those
+        w.r.t. the logarithm of the length scale of each column, the second (M, D) those w.r.t. the
+        points in units of the length scales.
         """
         Z, X = self._Z, self._X
         by_column, WX = np.zeros(len(X)), np.empty((len(Z), Z.shape[1] + 1))

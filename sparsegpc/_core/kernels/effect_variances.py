@@ -33,20 +33,10 @@ class EffectVariances(NamedTuple):
 
 
 def effect_variances(Z, weights, length_scales, variances):
-    r"""Return the `EffectVariances` of the function with given weights :math:`\alpha`.
+    r"""Return the `EffectVariances` of the function with given weights :math:`\alpha`, (M,).
 
-    Parameters
-    ----------
-    Z : ndarray of shape (M, D)
-        Points in units in which the density of each column is N(0, 1).
-    weights : ndarray of shape (M,)
-    length_scales : ndarray of shape (D,)
-        In the same units.
-    variances : ndarray of shape (q,)
-
-    Notes
-    -----
-    Cost M^2 D^2; memory M D and `STRIP_ELEMENTS`.
+    The points (M, D) and the length scales (D,) are in units in which the density of each column is
+    N(0, 1); `variances` has the shape (q,). Cost M^2 D^2; memory M D and `STRIP_ELEMENTS`.
     """
     D, order = Z.shape[1], len(variances)
     columns, pairs, orders = np.zeros(D), np.zeros((D, D)), np.zeros(order)

@@ -42,19 +42,12 @@ BLOCK_BYTES = 2**21
 class LatentData:
     """The columns, with zeros for missing values, and which columns have values in the same rows.
 
-    Parameters
-    ----------
-    Y : ndarray of shape (N, D)
-        NaN marks missing values.
-    slack : Slack
-        A sum over rows.
-    **options
-        Options of `RowBlocks`.
+    The slack is a sum over rows, and `options` are those of `RowBlocks`.
 
     Attributes
     ----------
     given, Y : ndarray of shape (N, D)
-        With NaN, and with zeros in their place.
+        With NaN for missing values, and with zeros in their place.
     patterns : ndarray of shape (P, N)
         The distinct columns of ones where Y has values and zeros where it has none.
     pattern_of : ndarray of shape (D,)

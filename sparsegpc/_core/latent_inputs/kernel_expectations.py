@@ -28,12 +28,8 @@ JITTER = 1e-6
 def expected_bumps(mean, variance, centres, widths):
     """Return the expectations, shape (n, T). Cost n T Q, without an array of shape (n, T, Q).
 
-    Parameters
-    ----------
-    mean, variance : ndarray of shape (n, Q)
-    centres : ndarray of shape (T, Q)
-    widths : ndarray of shape (Q,)
-        The h of the formula, in the units of a variance.
+    `mean` and `variance` have the shape (n, Q), `centres` (T, Q), and `widths`, the h of the
+    formula, in the units of a variance, (Q,).
     """
     precision = 1.0 / (variance + widths)
     scaled = mean * precision
@@ -86,21 +82,9 @@ class RowGradient(NamedTuple):
 class LatentKernel:
     """The kernel of latent inputs and M inducing points, and its expectations.
 
-    Symmetric matrices (M, M) are packed: a vector has their T = M (M + 1) / 2 entries on and below
-    the diagonal, one for each pair of points.
-
-    Parameters
-    ----------
-    Z : ndarray of shape (M, Q)
-    widths : ndarray of shape (Q,)
-        Squared length scales.
-    signal : float
-        Variance.
-
-    Attributes
-    ----------
-    Kuu : ndarray of shape (M, M)
-        With `JITTER`.
+    The points Z have the shape (M, Q), and the widths, squared length scales, (Q,); `signal` is the
+    variance. ``Kuu`` (M, M) includes `JITTER`. Symmetric matrices (M, M) are packed: a vector has
+    their T = M (M + 1) / 2 entries on and below the diagonal, one for each pair of points.
     """
 
     def __init__(self, Z, widths, signal):

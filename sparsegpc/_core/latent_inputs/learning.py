@@ -62,19 +62,9 @@ def principal_start(data, n_latent, n_points, rng):
 def learn(data, params, *, max_iter, tol):
     """Maximise the bound from a start, and return `Learned`.
 
-    Parameters
-    ----------
-    data : LatentData
-    params : LatentParams
-    max_iter : int
-        Maximum number of iterations of L-BFGS-B in all.
-    tol : float
-        Gain in nats; the search ends when an iteration, or a move of all rows, gains less.
-
-    Raises
-    ------
-    LinAlgError
-        If the bound cannot be computed at the start.
+    There are at most `max_iter` iterations of L-BFGS-B in all. The search ends when an iteration,
+    or a move of all rows, gains less than `tol` nats. Raises `LinAlgError` if the bound cannot be
+    computed at the start.
     """
     start, bounds, n_iter, length = params, _bounds(params), 0, FIRST_ROUND
     current = evaluate(params, data)

@@ -87,27 +87,13 @@ class Projection(NamedTuple):
 
 
 def project(Y, posterior, slack, candidates, *, own=(None, None), max_iter, tol, **options):
-    """Return the `Projection` of rows, each of which starts at the best of the candidates.
+    """Return the `Projection` of rows Y (N, D), each of which starts at the best of the candidates.
 
-    Parameters
-    ----------
-    Y : ndarray of shape (N, D)
-        NaN marks missing values.
-    posterior : LatentPosterior
-    slack : Slack
-    candidates : tuple
-        Means and variances of q(x), shape (K, Q) each. At most `MAX_CANDIDATES` of them, evenly
-        spaced, are tried.
-    own : tuple
-        Mean and variance of another candidate for each row, shape (N, Q) each, or None twice.
-    max_iter : int
-    tol : float
-        Expected gain, in nats, at which the search of a row ends.
-    **options
-        Options of `RowBlocks`.
+    NaN marks missing values. The candidates are the means and variances of q(x), (K, Q) each, of
+    which at most `MAX_CANDIDATES`, evenly spaced, are tried, and those that each row has of its
+    `own`, (N, Q) each, or None twice. The search of a row ends when the expected gain is below
+    `tol` nats. `options` are those of `RowBlocks`.
 
-    Notes
-    -----
     Cost N M^2 Q for each of `max_iter` steps, and N K D + P (K + D) M^2 to choose the starts, for P
     patterns of missing values.
     """

@@ -22,20 +22,13 @@ STEP, LEAST_CURVATURE = 0.01, 1e-6
 
 
 def measured_hessian(model, climb, selector, limits):
-    """Return the `BFGSHessian` of the bound where a search stands, or None.
+    """Return the `BFGSHessian` of the bound where a `Climb` stands, or None.
 
     Eigenvalues of the Hessian are replaced by their absolute values, so that steps lead away from a
-    saddle point (Dauphin et al. 2014). The result is None if the measurement does not pay, if
-    it fails, or if the fit is stopped. Cost a selection of points and P + 1 evaluations of the
-    gradient, on `PART_ROWS` rows.
-
-    Parameters
-    ----------
-    model : SparseModel
-    climb : Climb
-    selector : PivotedSelector or FixedSelector
-        Selects the points for all rows; for the part see `for_fewer_rows`.
-    limits : Limits
+    saddle point (Dauphin et al. 2014). The result is None if the measurement does not pay, if it
+    fails, or if the fit is stopped. `selector` selects the points for all rows; for the part see
+    `for_fewer_rows`. Cost a selection of points and P + 1 evaluations of the gradient, on
+    `PART_ROWS` rows.
     """
     n_rows, n_params = len(model.weight), len(climb.theta)
     pays = n_rows >= FEWEST_ROWS and 0 < n_params <= MOST_PARAMETERS

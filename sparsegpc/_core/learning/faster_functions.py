@@ -61,19 +61,7 @@ def missed_group(model, result, columns, may_be_single):
 
 
 def fit_faster(model, result, starts, selector, limits, report=None):
-    """Fit from other starts, and return the better `FitResult`.
-
-    Parameters
-    ----------
-    model : SparseModel
-    result : FitResult
-    starts : list of ndarray of shape (P,)
-        Values of theta with short length scales.
-    selector : PivotedSelector or FixedSelector
-    limits : Limits
-    report : callable or None
-        See `fit_from`.
-    """
+    """Fit from `starts`, theta (P,) with short length scales, and return the better `FitResult`."""
     best = result
     if len(model.weight) >= FEWEST_ROWS:
         starts = _found_in_part(model, result, starts, selector, limits)

@@ -39,22 +39,12 @@ def unranked(starts):
 
 
 def learn_starts(model, starts, n_points, limits, weak_prior=None):
-    """Return the `Ranking` of the climbs from all starts.
+    """Return the `Ranking` of the climbs from all `starts`, theta of shape (P,).
 
-    The bound with an inducing point at every row decides. If `n_points` are fewer than the rows,
-    the maximum of their bound may lie elsewhere. Then that bound decides, and the best theta after
-    a few iterations with a point at every row is one more start. A climb that ended at a constant
-    function has no end, as its start may do better on all rows.
-
-    Parameters
-    ----------
-    model : SparseModel
-        The model of all rows.
-    starts : list of ndarray of shape (P,)
-    n_points : int
-        Number of inducing points of the fit of all rows.
-    limits : Limits
-    weak_prior : NormalPrior or None
+    The bound with an inducing point at every row decides. If `n_points`, those of the fit of all
+    rows, are fewer than the rows, the maximum of their bound may lie elsewhere. Then that bound
+    decides, and the best theta after a few iterations with a point at every row is one more start.
+    A climb that ended at a constant function has no end, as its start may do better on all rows.
     """
     origins = list(map(Climb, starts))
     few = FewRows(model, limits, weak_prior)

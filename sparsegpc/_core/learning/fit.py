@@ -70,30 +70,16 @@ def fit(
 ):
     """Learn hyperparameters and inducing points, and return a `FitResult`.
 
-    Parameters
-    ----------
-    model : SparseModel
-    starts : Starts
-    selector : PivotedSelector or FixedSelector
-    limits : Limits
-    move_points : bool
-        Whether to maximise over the locations of the points and theta at the end. Unless the first
-        points are given, this may happen on a quarter of the rows, with a few last iterations on
-        all rows.
-    weak_prior : NormalPrior or None
-        Prior of theta, besides that of the model, in fits of a part of the rows, which may say
-        little about some entries. Where they prefer an infinite length scale, its gradient
-        vanishes, and more rows could not make it finite.
-    alternatives : dict of ndarray or None
-        Shorter length scales to try for columns that were pruned, see `bring_back`.
-    report : callable or None
-        Called as ``report(n_selections, n_points, bound)`` after each selection of points.
+    If `move_points`, the bound is maximised over the locations of the points and theta at the end.
+    Unless the first points are given, this may happen on a quarter of the rows, with a few last
+    iterations on all rows. `weak_prior`, a `NormalPrior`, is a further prior of theta in fits of a
+    part of the rows, which may say little about some entries: where they prefer an infinite length
+    scale, its gradient vanishes, and more rows could not make it finite. `alternatives` holds
+    shorter length scales to try for columns that were pruned, see `bring_back`.
+    ``report(n_selections, n_points, bound)`` is called after each selection of points.
 
-    Raises
-    ------
-    LinAlgError
-        If the fit fails from every start: the kernel matrix cannot be factored, or the bound cannot
-        be computed.
+    Raises `LinAlgError` if the fit fails from every start: the kernel matrix cannot be factored, or
+    the bound cannot be computed.
     """
     if limits.max_iter:
         values = [np.clip(theta, *limits.bounds.T) for theta in starts.values]

@@ -53,27 +53,12 @@ def number_of_blocks(model):
 
 
 def learn_from_neighbours(model, means, blocks, starts, limits):
-    """Return the parameters that suit blocks of neighbouring rows.
+    """Return the parameters (P,) that suit blocks of neighbouring rows.
 
-    Parameters
-    ----------
-    model : SparseModel
-        With rows in memory.
-    means : ndarray of shape (K,)
-        Prior mean of each function.
-    blocks : ndarray of shape (n_blocks, n)
-        Indices of the rows of each block.
-    starts : list of ndarray of shape (P,)
-        The search begins where the best short search from one of them ends.
-    limits : ndarray of shape (P, 2)
-        Lower and upper limits of theta.
+    `model` has its rows in memory. `means` (K,) are the prior means of the functions, and `blocks`
+    (n_blocks, n) holds the indices of the rows of each block. The search begins where the best
+    short search from one of the `starts` ends, and keeps within `limits` (P, 2).
 
-    Returns
-    -------
-    ndarray of shape (P,)
-
-    Notes
-    -----
     Raises `LinAlgError` if the objective cannot be computed at any start. An evaluation costs
     O(n_blocks n^2 (n K + D)), and a few times that if the sites have to be searched for.
     """

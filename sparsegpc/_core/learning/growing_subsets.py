@@ -37,15 +37,8 @@ ROWS_PER_MOVED_POINT = 40
 def subsets(model, selector, theta, weak_prior=None):
     """Yield a model of each subset of the rows and its selector of points, the smallest first.
 
-    The rows are evenly spaced, so that a subset of sorted rows covers the inputs.
-
-    Parameters
-    ----------
-    model : SparseModel
-    selector : PivotedSelector or FixedSelector
-    theta : ndarray of shape (P,)
-        Hyperparameters at which a fixed selector chooses its points.
-    weak_prior : NormalPrior or None
+    The rows are evenly spaced, so that a subset of sorted rows covers the inputs. A fixed selector
+    chooses its points at `theta`.
     """
     n_rows = len(model.weight)
     if n_rows < FEWEST_ROWS:

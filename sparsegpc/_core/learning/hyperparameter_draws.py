@@ -54,22 +54,11 @@ class Draws(NamedTuple):
 
 
 def draw_hyperparameters(model, best, bounds, rng, keep):
-    """Return `Draws` of theta around the maximum of the objective.
+    """Return `Draws` of theta around `best`, the `Evaluation` at the maximum of the objective.
 
-    Parameters
-    ----------
-    model : SparseModel
-    best : Evaluation
-        The maximum.
-    bounds : ndarray of shape (P, 2)
-        Lower and upper bounds of theta, outside which draws have weight zero.
-    rng : RandomState
-    keep : callable
-        ``keep(evaluation)`` is what is kept of the evaluation at a draw.
-
-    Notes
-    -----
-    Cost at most 4 P + `N_DRAWS` evaluations of the bound, 2 P of them with the gradient.
+    Draws outside the bounds (P, 2) have weight zero. ``keep(evaluation)`` is what is kept of the
+    evaluation at a draw. Cost at most 4 P + `N_DRAWS` evaluations of the bound, 2 P of them with
+    the gradient.
     """
     free = (best.theta > bounds[:, 0] + AT_BOUND) & (best.theta < bounds[:, 1] - AT_BOUND)
     if not free.any():

@@ -36,33 +36,13 @@ def typical_hessian(model, n_params):
 
 
 def maximize(model, start, limits, *, hessian=None, best=-np.inf, share=0.0):
-    """Maximise the objective over theta.
+    """Maximise the objective over theta, and return the `Maximum`; its best is an `Evaluation`.
 
-    Parameters
-    ----------
-    model : SparseModel
-    start : Evaluation
-        Where to start. It must include its gradient.
-    limits : Limits
-    hessian : BFGSHessian or None
-        Hessian of the bound in nats per row with respect to theta. It is updated. None uses the
-        line search of L-BFGS-B.
-    best : float
-        Objective reached elsewhere. Quasi-Newton steps end early if they are not expected to come
-        near it.
-    share : float
-        Quasi-Newton steps end when the next one is expected to gain less than this share of what
-        the search has gained.
-
-    Returns
-    -------
-    Maximum
-        Its ``best`` is an `Evaluation`.
-
-    Raises
-    ------
-    LinAlgError
-        If the gradient at `start` is not finite.
+    `start` is an `Evaluation` with its gradient. `hessian`, which is updated, is the `BFGSHessian`
+    of the bound in nats per row; None uses the line search of L-BFGS-B. Quasi-Newton steps end
+    early if they are not expected to come near `best`, the objective reached elsewhere, and when
+    the next step is expected to gain less than `share` of what the search has gained. Raises
+    `LinAlgError` if the gradient at `start` is not finite.
     """
     bounds, max_iter, _, progress = limits
 

@@ -9,16 +9,8 @@ from sparsegpc._core.selection.centroids import centroids
 def select_points(model, selector, theta, states, last=None):
     """Return the `InducingPoints` selected at given hyperparameters and states, or their centroids.
 
-    Parameters
-    ----------
-    model : SparseModel
-    selector : PivotedSelector or FixedSelector
-    theta : ndarray of shape (P,)
-    states : tuple of states
-        States of the sites, which determine the site precisions.
-    last : Evaluation or None
-        The evaluation that gave `theta` and `states`. If its points are centroids, so are the new
-        ones.
+    The `states` determine the site precisions. `last` is the `Evaluation` that gave `theta` and
+    `states`, if any: if its points are centroids, so are the new ones.
     """
     kernel_theta, _ = model.split(theta)
     points = selector(model.kernel, kernel_theta, model.rows, model.precision(theta, states))

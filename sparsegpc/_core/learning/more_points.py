@@ -56,16 +56,8 @@ def are_too_few(model, result):
 def fit_further(model, result, selector, limits, report=None):
     """Continue a fit with other inducing points, and return the better `FitResult`.
 
-    Parameters
-    ----------
-    model : SparseModel
-    result : FitResult
-        Its hyperparameters and sites are where the search begins, and its Hessian if that is not
-        measured (`curvature`).
-    selector : PivotedSelector
-    limits : Limits
-    report : callable or None
-        See `fit_from`.
+    The search begins at the hyperparameters and sites of `result`, with its Hessian if that is not
+    measured (`curvature`).
     """
     before, hessian = result.best, result.hessian
     if limits.max_iter:
@@ -87,14 +79,8 @@ def fit_further(model, result, selector, limits, report=None):
 def fit_moved(model, result, limits):
     """Move the inducing points of a fit for a few iterations, and return the better `FitResult`.
 
-    If there are many rows for each point, most of these iterations are on a part of the rows.
-
-    Parameters
-    ----------
-    model : SparseModel
-    result : FitResult
-    limits : Limits
-        There are at most `MOST_MOVES` iterations instead of ``limits.max_iter``.
+    There are at most `MOST_MOVES` iterations instead of ``limits.max_iter``. If there are many rows
+    for each point, most of them are on a part of the rows.
     """
     before, limits = result.best, limits._replace(max_iter=MOST_MOVES)
     small = subset_for_moves(model, len(before.points.Z))

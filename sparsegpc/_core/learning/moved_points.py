@@ -27,25 +27,12 @@ LAST_SHARE = 0.25
 def move(model, theta, points, states, limits, *, hessian, tol=None, pairs=None):
     """Maximise the objective over theta and the locations of the points.
 
-    Parameters
-    ----------
-    model : SparseModel
-    theta, points, states
-        Where to start, and states from which to solve for the sites there.
-    limits : Limits
-    hessian : BFGSHessian or None
-        What a search over theta has learned about the bound in nats per row.
-    tol : float or None
-        The search ends when a step promises to gain less, in nats. None means the model's.
-    pairs : CorrectionPairs or None
-        Those of a search on other rows, in the units of the objective on these rows. The search
-        adds its own.
-
-    Returns
-    -------
-    start : Evaluation
-    end : Maximum
-        Its ``best`` is an `Evaluation`.
+    Return the `Evaluation` at `theta` and `points`, where the search starts, and the `Maximum`,
+    whose ``best`` is an `Evaluation`. `states` are those from which to solve for the first sites.
+    `hessian` is what a search over theta has learned about the bound in nats per row, or None. The
+    search ends when a step promises to gain less than `tol` nats, by default the model's. `pairs`
+    are those of a search on other rows, in the units of the objective on these rows; the search
+    adds its own.
     """
     bounds, max_iter, _, progress = limits
     start = model.evaluate(theta, points, states, wrt_Z=True)
@@ -70,18 +57,8 @@ def move(model, theta, points, states, limits, *, hessian, tol=None, pairs=None)
 def move_further(model, small, best, limits, pairs, hessian, tol=None):
     """Continue on all rows what `move` began on a part of them, in fewer iterations.
 
-    Parameters
-    ----------
-    model, small : SparseModel
-        That of all rows, and that of the part.
-    best : Evaluation
-        The best one on the part.
-    limits : Limits
-        Those on the part.
-    pairs : CorrectionPairs
-        Those of the search on the part.
-    hessian, tol
-        See `move`, which describes what is returned, too.
+    `model` has all rows and `small` the part, where the search ended at `best` with these `pairs`
+    and within these `limits`. Return what `move` does.
     """
     limits = limits._replace(max_iter=max(1, round(LAST_SHARE * limits.max_iter)))
     pairs = pairs.scaled(model.total_weight / small.total_weight)

@@ -29,33 +29,20 @@ class Growth(NamedTuple):
 def grow(fit, gap, model, *, starts, tol, max_points, learns=True, is_contradicted=None):
     """Fit models with ever more points, and return a `Growth`.
 
-    The number of points doubles from one model to the next, each of which starts from the theta of
-    the best so far, or from the first starts again if the last theta is contradicted.
+    The number of points doubles from one model to the next, up to `max_points`. Each model starts
+    from the theta of the best so far, or from the first `starts` again if the last theta is
+    contradicted.
 
-    Parameters
-    ----------
-    fit : callable
-        ``fit(n_points, starts)`` returns a `FitResult`. If starts is None, `fit` chooses them.
-    gap : callable
-        ``gap(evaluation)`` returns the gap between an upper bound and the lower bound, in nats per
-        row.
-    model : SparseModel
-    starts : list of ndarray of shape (P,) or None
-        Starts for the first size.
-    tol : float
-        Stop when the gap is at most this many nats per row, and twice as many points gain no more.
-    max_points : int
-    learns : bool
-        Whether the fits learn theta. If not, a certificate needs no confirmation.
-    is_contradicted : callable or None
-        ``is_contradicted(theta)`` returns whether the data contradict theta. If so, growth goes on.
+    ``fit(n_points, starts)`` returns a `FitResult`; if starts is None, it chooses them.
+    ``gap(evaluation)`` returns the gap between an upper bound and the lower bound, in nats per row.
+    Growth stops when the gap is at most `tol`, and twice as many points gain no more; if the fits
+    do not learn theta (`learns`), the certificate needs no such confirmation. While
+    ``is_contradicted(theta)``, unless that is None, says that the data contradict theta, growth
+    goes on.
 
-    Returns
-    -------
-    Growth
-        ``end`` is "certified", "full_rank" (the points span all rows), "max_inducing", "plateau"
-        or "stopped" (by the callback). If it is "certified", the last fit confirmed the result, or
-        is the result because nothing can confirm it.
+    The ``end`` is "certified", "full_rank" (the points span all rows), "max_inducing", "plateau" or
+    "stopped" (by the callback). If it is "certified", the last fit confirmed the result, or is the
+    result because nothing can confirm it.
     """
     size, history, best, before = min(FIRST_SIZE, max_points), [], None, None
     first = starts

@@ -18,20 +18,8 @@ def keep_worthwhile_points(model, result, cost, progress):
     """Return the `FitResult` without the points that gain less than `cost` nats each.
 
     The points that are left are ordered by worth: if points are removed one by one, the last one
-    goes first.
+    goes first. A result that the callback stopped is returned as it is.
 
-    Parameters
-    ----------
-    model : SparseModel
-    result : FitResult
-        If the callback stopped it, it is returned as it is.
-    cost : float
-        Nats for each point, positive.
-    progress : Progress
-        Records the evaluations.
-
-    Notes
-    -----
     The gains are those at fixed sites, and after a removal they are approximate (`PointGains`). So
     points are removed in rounds. The bound after a round is computed with new sites, and if its
     fall exceeds the cost of the points, half of the removals are undone. The last round finds that

@@ -36,15 +36,9 @@ class Step(NamedTuple):
 class Progress:
     """Records the steps of a fit, passes each to a callback, and stores whether to stop.
 
-    Parameters
-    ----------
-    on_step : callable or None
-        Called as ``on_step(step)`` after each `Step`. If it returns a true value, ``stopped``
-        becomes true and it is not called again.
-    label : object
-        Label of each `Step`.
-    past : dict or None
-        History of an earlier fit to continue, including its times.
+    ``on_step(step)`` is called after each `Step`, which has the given `label`. If it returns a true
+    value, ``stopped`` becomes true and it is not called again. `past` is the history of an earlier
+    fit to continue, including its times.
     """
 
     def __init__(self, on_step=None, label=None, past=None):

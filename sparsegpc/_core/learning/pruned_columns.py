@@ -27,16 +27,10 @@ SITES_TOL, MOST_PASSES = 0.1, 2
 
 
 def bring_back(model, best, alternatives, progress):
-    """Return theta with the columns brought back that raise the objective, or None.
+    """Return theta with the columns brought back that raise the objective of `best`, or None.
 
-    Parameters
-    ----------
-    model : SparseModel
-    best : Evaluation
-    alternatives : dict of ndarray
-        For the index of each length scale in theta, values to try if it is longer than all of them;
-        the first one is the unit in which length scales are compared.
-    progress : Progress
+    `alternatives` maps the index of each length scale in theta to values to try if it is longer
+    than all of them; the first one is the unit in which length scales are compared.
     """
     relative = {k: best.theta[k] - values[0] for k, values in alternatives.items()}
     limit = min(relative.values(), default=0.0) + np.log(PRUNED)
@@ -62,21 +56,9 @@ def bring_back(model, best, alternatives, progress):
 def shortened(model, theta, points, states, alternatives, progress, max_iter, share=0.0):
     """Return theta with those alternatives that raise the objective by themselves, or None.
 
-    Parameters
-    ----------
-    model : SparseModel
-        A model of few rows.
-    theta : ndarray of shape (P,)
-    points : InducingPoints
-    states : tuple of states
-        Sites at which each solution begins.
-    alternatives : dict of ndarray
-        For the index of each length scale in theta, values to try, one length scale at a time.
-    progress : Progress
-    max_iter : int
-        Maximum number of passes of each solution.
-    share : float
-        Leave out length scales that gain less than this share of what the best one gains.
+    `model` has few rows. `alternatives` maps the index of each length scale in theta to values to
+    try, one length scale at a time. The sites are solved for from `states`, in at most `max_iter`
+    passes. Length scales that gain less than `share` of what the best one gains are left out.
     """
     options = {"tol": SITES_TOL, "max_iter": max_iter, "wrt_theta": False}
 

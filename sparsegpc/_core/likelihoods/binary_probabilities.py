@@ -35,24 +35,11 @@ N_NODES = 2 * len(_NODES)
 
 
 def log_expected_sigmoid(mean, variance):
-    r"""Return :math:`\log E[\sigma(f)]` for :math:`f \sim N(mean, variance)`.
+    r"""Return :math:`\log E[\sigma(f)]` for :math:`f \sim N(mean, variance)`, shape (N,).
 
-    Parameters
-    ----------
-    mean : ndarray of shape (N,)
-    variance : ndarray of shape (N,)
-        Non-negative.
-
-    Returns
-    -------
-    ndarray of shape (N,)
-        The expectation has a relative accuracy of about 1e-10, even far in the tails, where it
-        underflows.
-
-    Notes
-    -----
-    For a wide Gaussian, with :math:`\sigma(f) = e^f - e^{2f}\sigma(-f)` for negative f and
-    :math:`1 - \sigma(-f)` for positive f,
+    The expectation has a relative accuracy of about 1e-10, even far in the tails, where it
+    underflows. For a wide Gaussian, with :math:`\sigma(f) = e^f - e^{2f}\sigma(-f)` for negative f
+    and :math:`1 - \sigma(-f)` for positive f,
 
     .. math:: E[\sigma(f)] = P(f > 0) + E[e^f; f < 0]
         - E[e^{2f}\sigma(-f); f < 0] - E[\sigma(-f); f > 0].

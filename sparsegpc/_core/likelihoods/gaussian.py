@@ -149,13 +149,7 @@ def constant_bound(mean, scatter, weight, fit_prior_mean):
 
 
 def known_noise_targets(y, weight, noise_variance, rows):
-    """Return the targets of `KnownNoise`, shape (N',), for the merged rows of `UniqueRows`.
-
-    Parameters
-    ----------
-    y, weight, noise_variance : ndarray of shape (N,)
-    rows : UniqueRows
-    """
+    """Return the targets of `KnownNoise`, (N',), for the merged rows of a `UniqueRows`."""
     precision = weight / noise_variance
     total = rows.total(precision)
     mean = rows.total(precision * y) / total
@@ -167,12 +161,8 @@ def known_noise_targets(y, weight, noise_variance, rows):
 def learned_noise_targets(y, weight, log_noise, precision, rows):
     """Return the targets of `KnownNoise` for a learned noise process that is held fixed.
 
-    Parameters
-    ----------
-    y, weight : ndarray of shape (N,)
-    log_noise, precision : ndarray of shape (N',)
-        Expected log variance and expected precision of the noise, one for each merged row.
-    rows : UniqueRows
+    `log_noise` and `precision` (N',) are the expected log variance and the expected precision of
+    the noise at each row of `rows`, a `UniqueRows`.
     """
     targets = noisy_targets(y, weight, np.empty((len(rows.weight), 0)), rows)
     total = rows.weight * precision
@@ -181,14 +171,9 @@ def learned_noise_targets(y, weight, log_noise, precision, rows):
 
 
 def noisy_targets(y, weight, basis, rows):
-    """Return the targets of `GaussianNoise`, shape (N',), for the merged rows of `UniqueRows`.
+    """Return the targets of `GaussianNoise`, (N',), for the merged rows of a `UniqueRows`.
 
-    Parameters
-    ----------
-    y, weight : ndarray of shape (N,)
-    basis : ndarray of shape (N', P)
-        The basis functions at each merged row.
-    rows : UniqueRows
+    `basis` (N', P) holds the basis functions at each merged row.
     """
     mean = rows.mean(y, weight)
     scatter = rows.mean((y - rows.repeated(mean)) ** 2, weight)

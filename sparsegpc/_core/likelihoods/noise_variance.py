@@ -131,18 +131,9 @@ class InverseGammaVariance(NamedTuple):
 def log_predictive_density(y, mean, variance, noise):
     """Return log p(y) for y = f + noise, elementwise over arrays of one shape.
 
-    Parameters
-    ----------
-    y : ndarray
-    mean, variance : ndarray
-        Moments of f, which is Gaussian.
-    noise : LogNormalVariance or InverseGammaVariance
-        Where its variance is uncertain, the density is a mixture, with heavier tails than a
-        Gaussian of the same variance.
-
-    Notes
-    -----
-    A mixture takes about a thousand logarithms.
+    f is Gaussian with this mean and variance. Where the variance of the noise is uncertain, the
+    density is a mixture, with heavier tails than a Gaussian of the same variance. A mixture takes
+    about a thousand logarithms.
     """
     with np.errstate(over="ignore"):
         squared_error = (y - mean) ** 2

@@ -11,25 +11,9 @@ from sparsegpc._core.rows.sources import spaced_rows
 def epochs(model, state, X, y, weight, *, n_epochs, batch_size, rng, learning_rate=0.1):
     """Learn from all rows in shuffled batches, `n_epochs` times; yield the state after each epoch.
 
-    Parameters
-    ----------
-    model : StochasticModel
-    state : StochasticState
-    X : array of shape (N, D)
-        The rows. Each batch reads its rows in increasing order.
-    y, weight : ndarray of shape (N,)
-    n_epochs, batch_size : int
-    rng : numpy.random.RandomState
-    learning_rate : float
-        Initial learning rate; see `StochasticModel.step`. It decreases to zero.
-
-    Yields
-    ------
-    StochasticState
-
-    Notes
-    -----
-    An epoch costs 6 N M^2 + 10 N M^3 / N_b with batches of N_b rows.
+    Each batch reads its rows of `X` (N, D) in increasing order. The learning rate decreases to
+    zero, see `StochasticModel.step`. An epoch costs 6 N M^2 + 10 N M^3 / N_b with batches of N_b
+    rows.
     """
     n_rows = len(y)
     n_batches = -(-n_rows // batch_size)
@@ -49,22 +33,8 @@ def solve_best(model, state, start, X, y, weight, batch_size):
 
     The noise of the batches may lead to poor hyperparameters. If their bound is below that of the
     best constant function, the initial hyperparameters are tried, and then those for which f is
-    nearest to a constant.
-
-    Parameters
-    ----------
-    model : StochasticModel
-    state, start : StochasticState
-        The end and the beginning of the search.
-    X : array of shape (N, D)
-    y, weight : ndarray of shape (N,)
-    batch_size : int
-
-    Returns
-    -------
-    best : StochasticState
-    failed : bool
-        Whether the learned hyperparameters were clearly worse than those of `best`.
+    nearest to a constant. `state` and `start` are the end and the beginning of the search. Return,
+    too, whether the learned hyperparameters were clearly worse than those of the best state.
     """
 
     def objective(solved):

@@ -24,30 +24,15 @@ def expected_log_sites(sums, posterior):
 def kernel_gradient(features, posteriors, slope, precision, residual_cost, wrt_Z=False):
     """Return the gradient of the sum over rows of the bound at fixed q(u), in whitened coordinates.
 
-    Parameters
-    ----------
-    features : RowFeatures
-        Features of the batch.
-    posteriors : list of FunctionPosterior
-        Any q(u), one for each of K functions.
-    slope, precision, residual_cost : ndarray of shape (K, N_b)
-        Derivatives of the sum: w.r.t. the mean of f, and minus twice those w.r.t. the variance that
-        comes from q(u) and w.r.t. the residual.
-    wrt_Z : bool
-        Whether to return the gradient w.r.t. the inducing points.
+    `posteriors` holds any q(u) of each of K functions. `slope`, `precision` and `residual_cost` (K,
+    N_b) are derivatives of the sum: w.r.t. the mean of f, and minus twice those w.r.t. the variance
+    that comes from q(u) and w.r.t. the residual. The gradient is that w.r.t. the free parameters of
+    the kernel, (P,), and that w.r.t. Z, (M, D) or None.
 
-    Returns
-    -------
-    grad_theta : ndarray of shape (P,)
-        Gradient w.r.t. the free parameters of the kernel.
-    grad_Z : ndarray of shape (M, D) or None
-
-    Notes
-    -----
-    The adjoint of V is the sum over functions of
-    ``G = -B^-1 V diag(precision) + w slope^T + V diag(residual_cost)``. Unless q(u) is optimal for
-    these rows, G V^T is not symmetric. Since Luu is lower triangular, the adjoint of Kuu is minus
-    half the lower triangle of G V^T, mirrored (Murray 2016, section 3.1). Cost (2 K + 4) N_b M^2.
+    The adjoint of V is the sum over functions of ``G = -B^-1 V diag(precision) + w slope^T + V
+    diag(residual_cost)``. Unless q(u) is optimal for these rows, G V^T is not symmetric. Since Luu
+    is lower triangular, the adjoint of Kuu is minus half the lower triangle of G V^T, mirrored
+    (Murray 2016, section 3.1). Cost (2 K + 4) N_b M^2.
     """
     q_moments = [(q.w, inverse_from_cholesky(q.LB)) for q in posteriors]
     g = residual_cost.sum(axis=0)

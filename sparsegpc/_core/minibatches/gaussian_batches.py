@@ -73,34 +73,12 @@ def with_noise(sums, slack, old, new):
 
 
 def batch_gradient(features, sites, sums, log_noise, slack, posterior, wrt_Z=False):
-    """Return the gradient of the bound of a batch at fixed q(u), in whitened coordinates.
+    """Return the gradients of the bound of a batch at fixed q(u), in whitened coordinates.
 
-    The bound is the sum over rows of the expected log likelihood and the slack.
-
-    Parameters
-    ----------
-    features : RowFeatures
-        Features of the batch.
-    sites : Sites
-        Sites of the batch, from `gaussian_sites`.
-    sums : RowSums
-        Sums of the sites.
-    log_noise : float
-    slack : Slack
-    posterior : FunctionPosterior
-        Any q(u).
-    wrt_Z : bool
-        Whether to return the gradient w.r.t. the inducing points.
-
-    Returns
-    -------
-    grad_theta : ndarray of shape (P,)
-        Gradient w.r.t. the free parameters of the kernel and the log noise variance.
-    grad_Z : ndarray of shape (M, D) or None
-
-    Notes
-    -----
-    Cost 6 N_b M^2 + 4 M^3.
+    The bound is the sum over rows of the expected log likelihood and the slack. `sites` are those
+    of `gaussian_sites`, and `sums` their `RowSums`. The first gradient is that w.r.t. the free
+    parameters of the kernel and the log noise variance, (P,), the second that w.r.t. Z, (M, D), or
+    None. Cost 6 N_b M^2 + 4 M^3.
     """
     w, prior_mean = posterior.w, posterior.prior_mean
     p = sites.precision

@@ -33,14 +33,7 @@ def added(first, second):
 
 
 def combined(weights, choices):
-    """Return the weighted sum of tuples of `RowSums`, itself a tuple with one for each function.
-
-    Parameters
-    ----------
-    weights : list of float
-    choices : list of tuple of RowSums
-        One tuple for each weight.
-    """
+    """Return the weighted sum of tuples of `RowSums`, itself a tuple with one for each function."""
     return tuple(
         RowSums(
             *(

@@ -86,17 +86,9 @@ class BatchPoint(NamedTuple):
 class SiteBatches(StochasticModel):
     """A `StochasticModel` for any likelihood. Class labels are integers from 0.
 
-    After the parameters of the kernel, theta holds those of the likelihood for each output.
-
-    Parameters
-    ----------
-    kernel : FreeKernel
-    likelihood : Likelihood
-        A likelihood of labels must be the one for the given number of classes.
-    tol : float
-        Tolerance of the bound in `solve`, in nats per unit of weight.
-    **options
-        Keyword arguments of `StochasticModel`.
+    After the parameters of the kernel, theta holds those of the likelihood for each output. A
+    likelihood of labels must be the one for the given number of classes. `tol` is the tolerance of
+    the bound in `solve`, in nats per unit of weight.
     """
 
     def __init__(self, kernel, likelihood, *, tol=1e-6, **options):

@@ -85,21 +85,11 @@ class StochasticModel:
     A subclass defines the likelihood. It sets ``n_functions``, and defines the methods that raise
     NotImplementedError here.
 
-    Parameters
-    ----------
-    kernel : FreeKernel
-    slack : Slack
-        A slack that is a sum over rows.
-    fit_prior_mean : bool
-        Whether to learn the constant prior mean of each f, in closed form; otherwise it is zero.
-    learn_Z : bool
-        Whether the inducing points move with the hyperparameters.
-    bounds : ndarray of shape (P, 2) or (1, 2)
-        Bounds of theta, including the parameters of the likelihood, or common bounds of all.
-    prior : prior of `models/prior` or None
-        Prior of theta.
-    n_threads, memory
-        See `RowBlocks`.
+    The `slack` must be a sum over rows. `fit_prior_mean` learns the constant prior mean of each f,
+    in closed form; otherwise it is zero. `learn_Z` moves the inducing points with the
+    hyperparameters. `bounds` of theta, which includes the parameters of the likelihood, have the
+    shape (P, 2), or (1, 2) if all are equal. `prior`, if any, is one of `models/prior`. For
+    `n_threads` and `memory` see `RowBlocks`.
     """
 
     n_functions = 1
@@ -140,29 +130,15 @@ class StochasticModel:
         return StochasticState(theta, Z, Luu, jitter, sums, 0, 0, 0.0, 0, adam)
 
     def step(self, state, X, y, weight, *, n_total=None, learning_rate=0.0, rows_per_move=1):
-        """Return the state after a batch.
+        """Return the state after a batch of N_b rows.
 
-        Parameters
-        ----------
-        state : StochasticState
-        X : ndarray of shape (N_b, D)
-        y, weight : ndarray of shape (N_b,)
-        n_total : int or None
-            Maximum number of rows in the window: the size of the data set from which batches are
-            drawn, or the length of a stream to remember. None sets no limit.
-        learning_rate : float
-            Approximate length of the step in the logarithmic parameters theta. 0 keeps theta and Z.
-            If it is positive, the window holds at most 1 / `learning_rate` times as many rows as
-            the batch, or as `rows_per_move` if that is more.
-        rows_per_move : int
-            Number of rows whose gradients are added up before theta and Z move.
+        `n_total` is the largest number of rows in the window: the size of the data set from which
+        batches are drawn, or the length of a stream to remember; None sets no limit.
+        `learning_rate` is about the length of a step in the logarithmic parameters theta; 0 keeps
+        theta and Z. If it is positive, the window holds at most 1 / `learning_rate` times as many
+        rows as the batch, or as `rows_per_move` if that is more: the number of rows whose gradients
+        are added up before theta and Z move.
 
-        Returns
-        -------
-        StochasticState
-
-        Notes
-        -----
         Cost 2 N_b M^2 for each visit to the batch; the likelihood determines their number. A
         positive learning rate adds about 6 N_b M^2 + 10 M^3.
         """

@@ -71,27 +71,9 @@ def jittered_cholesky(A, jitter=None):
     So the jitter is a continuous function of `A`, and at most :math:`\tau` unless `A` has larger
     errors.
 
-    Parameters
-    ----------
-    A : ndarray of shape (M, M)
-        Symmetric matrix, positive semi-definite up to rounding.
-    jitter : float or None
-        Jitter to use whatever the pivots are; None determines it.
-
-    Returns
-    -------
-    JitteredFactor
-        ``factor`` of shape (M, M), lower triangular, and ``jitter``, the jitter used. Jitter is
-        relative to the mean of the diagonal of `A`.
-
-    Raises
-    ------
-    LinAlgError
-        If `A` is not positive definite with the given jitter, or with `LARGEST_JITTER`.
-
-    Notes
-    -----
-    Cost M^3 / 3, and twice that or more if jitter is needed.
+    Return a `JitteredFactor`. A given `jitter` is used whatever the pivots are. Raises
+    `LinAlgError` if `A` is not positive definite with it, or with `LARGEST_JITTER`. Cost M^3 / 3,
+    and twice that or more if jitter is needed.
     """
     if jitter is not None:
         return JitteredFactor(_shifted_cholesky(A, jitter), jitter)
@@ -134,25 +116,10 @@ def _factor_and_pivot(A, jitter):
 
 
 def solve_lower(L, A, *, transposed=False, overwrite=False):
-    """Return ``L^-1 A`` (``L^-T A`` if `transposed`) for lower triangular `L`.
+    """Return ``L^-1 A`` (``L^-T A`` if `transposed`) for lower triangular `L`. Cost M^2 N.
 
-    Parameters
-    ----------
-    L : ndarray of shape (M, M)
-        Lower triangular; the upper triangle is not read.
-    A : ndarray of shape (M, N) or (M,)
-    transposed : bool
-        Solve with the transpose of `L`.
-    overwrite : bool
-        Allow the result to take the memory of `A`.
-
-    Returns
-    -------
-    ndarray of the shape of `A`
-
-    Notes
-    -----
-    Cost M^2 N.
+    `A` has the shape (M, N) or (M,). The upper triangle of `L` is not read. With `overwrite` the
+    result may take the memory of `A`.
     """
     if A.ndim == 1:
         return dtrsv(L, A, lower=1, trans=transposed)

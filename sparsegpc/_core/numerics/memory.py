@@ -29,15 +29,9 @@ def memory_limit():
 
 
 def check_square_matrices(size, n_matrices, request):
-    """Raise MemoryError if `n_matrices` square matrices of float64 exceed the memory limit.
+    """Raise MemoryError if `n_matrices` float64 matrices (size, size) exceed the memory limit.
 
-    Parameters
-    ----------
-    size : int
-        Number of rows and columns of each matrix.
-    n_matrices : int
-    request : str
-        Beginning of the message: ``"<request> needs at least ..."``.
+    The message begins with ``"<request> needs at least ..."``.
     """
     n_bytes, limit = 8 * n_matrices * size**2, memory_limit()
     if n_bytes > limit:

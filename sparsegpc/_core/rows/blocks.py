@@ -29,11 +29,8 @@ _BACKEND = ContextVar("backend", default=None)
 def row_backend(make_blocks):
     """Let `make_blocks` make the blocks of rows in this context.
 
-    Parameters
-    ----------
-    make_blocks : callable
-        ``make_blocks(X, n_columns, **options)``, called by `row_blocks`, returns an object with
-        the interface of `RowBlocks`, or None for a `RowBlocks`.
+    ``make_blocks(X, n_columns, **options)``, called by `row_blocks`, returns an object with the
+    interface of `RowBlocks`, or None for a `RowBlocks`.
     """
     token = _BACKEND.set(make_blocks)
     try:
@@ -43,15 +40,10 @@ def row_backend(make_blocks):
 
 
 def row_blocks(X, n_columns, **options):
-    """Return the blocks of the rows of `X`, from the `row_backend` if there is one.
+    """Return the blocks of the rows `X` (N, D), from the `row_backend` if there is one.
 
-    Parameters
-    ----------
-    X : array of shape (N, D)
-    n_columns : int
-        Number of values that are computed for each row.
-    **options
-        See `RowBlocks`.
+    `n_columns` is the number of values that are computed for each row; `options` are those of
+    `RowBlocks`.
     """
     make_blocks = _BACKEND.get()
     blocks = None if make_blocks is None else make_blocks(X, n_columns, **options)
@@ -118,19 +110,10 @@ class RowBlocks:
     def visit(self, function, *inputs):
         """Call `function` for each block, add up its sums, and concatenate its rows.
 
-        Parameters
-        ----------
-        function : callable
-            ``function(*values)`` returns two tuples: terms of sums over the blocks, arrays or
-            numbers; and arrays whose last axis is the rows of the block.
-        *inputs : array of shape (..., N), Table, BlockStore or None
-            `function` gets the values of the block: columns of an array, rows of a table, the
-            stored value, or None.
-
-        Returns
-        -------
-        sums : tuple
-        rows : tuple of ndarray of shape (..., N)
+        ``function(*values)`` returns two tuples: terms of sums over the blocks, arrays or numbers;
+        and arrays whose last axis is the rows of the block. It gets the values of each input in the
+        block: columns of an array (..., N), rows of a `Table`, the value of a `BlockStore`, or
+        None. Return the tuple of sums, and that of arrays (..., N).
         """
         sums, joined = (), ()
         results = self._map(lambda index: function(*[self._value(x, index) for x in inputs]))

@@ -138,15 +138,8 @@ def _joined_chunks(chunks, size):
 class ClusterBlocks:
     """The interface of `RowBlocks`, implemented by the workers of a cluster.
 
-    Parameters
-    ----------
-    cluster : Cluster
-    X : array of shape (N, D)
-        The rows.
-    n_columns : int
-        Number M of values that are computed for each row.
-    n_threads : int
-        Number of threads for the computation in the client.
+    `n_columns` is the number M of values that are computed for each row of `X` (N, D), and
+    `n_threads` that of threads for the computation in the client.
     """
 
     def __init__(self, cluster, X, n_columns, *, n_threads=1):

@@ -14,12 +14,7 @@ MEMORY_SHARE, UNLIMITED = 0.4, 2**32
 
 
 class Cluster:
-    """The workers of a Dask cluster, and the tables of rows that they hold.
-
-    Parameters
-    ----------
-    client : distributed.Client
-    """
+    """The workers of the Dask cluster of a client, and the tables of rows that they hold."""
 
     def __init__(self, client):
         self._client = client

@@ -22,27 +22,11 @@ ROWS_PER_POINT, N_PASSES = 50, 5
 
 
 def centroids(points, kernel, theta, X, sites):
-    """Return `InducingPoints` at the centroids of the rows around chosen rows.
+    """Return `InducingPoints` at the centroids of the rows around `points`, in their order.
 
-    Parameters
-    ----------
-    points : InducingPoints
-        Chosen rows; their ``indices`` must not be None.
-    kernel : FreeKernel
-    theta : ndarray of shape (P,)
-        Parameters of the kernel.
-    X : array of shape (N, D)
-    sites : list of Sites
-        The sites of each function.
-
-    Returns
-    -------
-    InducingPoints
-        In the order of `points`. They are not rows, so ``indices`` and ``selection`` are None.
-
-    Notes
-    -----
-    Cost O(n M D) for n rows, at most `ROWS_PER_POINT` for each of the M points.
+    `points` are chosen rows, and `sites` the `Sites` of each function at the rows X (N, D). The
+    centroids are not rows, so their ``indices`` and ``selection`` are None. Cost O(n M D) for n
+    rows, at most `ROWS_PER_POINT` for each of the M points.
     """
     precision, groups = sum(site.precision for site in sites), _groups(sites)
     some = spaced_rows(X, ROWS_PER_POINT * len(points.Z))

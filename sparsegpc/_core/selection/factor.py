@@ -36,18 +36,10 @@ class Selection(NamedTuple):
 class Factor:
     """The Cholesky factor of the covariance of the chosen rows, and the residuals of all rows.
 
-    Parameters
-    ----------
-    covariance, X, kdiag, precision, n_points
-        As in `select`.
-    gain_weight : ndarray of shape (N,) or None
-        Weights of the residuals in the rules; None uses `precision`.
-    tol : float
-        Stop once the cost, in nats per unit of weight, is at most this.
-    total_weight : float or None
-        Sum of the sample weights; None is N.
-    **row_options
-        Options of `RowBlocks`.
+    The rules weigh residuals by `gain_weight` (N,), or by the precision if that is None. The
+    selection stops once the cost, in nats per unit of weight, is at most `tol`; `total_weight` is
+    the sum of the sample weights, by default N. For the other arguments see `select` and
+    `RowBlocks`.
 
     Attributes
     ----------

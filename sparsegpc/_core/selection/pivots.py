@@ -48,41 +48,16 @@ def _check_diagonal(kdiag):
 def select(covariance, X, kdiag, precision, n_points, *, rule, rng=None, order=None, **options):
     """Choose inducing points among N rows and return the `Selection`.
 
-    Parameters
-    ----------
-    covariance : callable
-        ``covariance(Z, X)`` returns the kernel between rows of two tables, shape (m, n).
-    X : array of shape (N, D)
-        The rows. They are read in blocks and one by one.
-    kdiag : ndarray of shape (N,)
-        Diagonal of the kernel matrix.
-    precision : ndarray of shape (N,)
-        Site precisions.
-    n_points : int
-        Maximum number of points, at least one.
-    rule : str
-        A key of `RULES`; see the docstring of the module.
-    rng : numpy.random.RandomState or None
-        Source of the draws if `rule` is "sample".
-    order : ndarray of int or None
-        Indices of rows if `rule` is "order".
-    **options
-        Keyword arguments of `Factor`.
+    ``covariance(Z, X)`` returns the kernel between rows of two tables, (m, n), and `kdiag` (N,) is
+    its diagonal. The rows `X` are read in blocks and one by one. `precision` (N,) is that of the
+    sites. There are at least one point and at most `n_points`: fewer if the tolerance is reached,
+    or if the chosen rows span all others up to rounding errors. `rule` is a key of `RULES`; see the
+    docstring of the module. "sample" draws from the RandomState `rng`, and "order" follows `order`,
+    an array of indices of rows. `options` are those of `Factor`.
 
-    Returns
-    -------
-    Selection
-        At least one point, and fewer than `n_points` if the tolerance is reached or the chosen rows
-        span all others up to rounding errors.
+    Raises `LinAlgError` if the kernel is zero at every row, turns out not to be positive
+    semi-definite, or has values that are not finite.
 
-    Raises
-    ------
-    LinAlgError
-        If the kernel is zero at every row, turns out not to be positive semi-definite, or has
-        values that are not finite.
-
-    Notes
-    -----
     The last pass over the rows costs N M^2 and N M values of the kernel. "order" needs other passes
     only to reach a tolerance. "sample" needs few, since the trace falls by a large factor between
     passes. With "argmax" the number of points about doubles between passes, so the total cost is

@@ -49,25 +49,12 @@ class InducingPoints(NamedTuple):
 
 
 class PivotedSelector:
-    """Choose inducing points by partial pivoted Cholesky; see `pivots`.
+    """Choose at most `n_points` inducing points by partial pivoted Cholesky; see `pivots`.
 
-    Parameters
-    ----------
-    rule : str
-        A key of `RULES`.
-    n_points : int
-        Maximum number of points.
-    tol : float
-        Stop once the cost, in nats per unit of weight, is at most this.
-    by_precision : bool
-        Whether to weigh residuals by the site precisions; otherwise all weights are one (greedy
-        variance).
-    rng : numpy.random.RandomState or None
-        Source of the draws if `rule` is "sample".
-    order : ndarray of int or None
-        Indices of rows if `rule` is "order".
-    or_centroids : bool
-        Whether a fit tries the `centroids` of the rows around the chosen ones.
+    `rule`, `rng` and `order` are those of `select`. It stops once the cost, in nats per unit of
+    weight, is at most `tol`. Unless residuals are weighed `by_precision`, all weights are one
+    (greedy variance). If `or_centroids`, a fit tries the `centroids` of the rows around the chosen
+    ones.
     """
 
     def __init__(
