@@ -20,6 +20,13 @@ class _Pair:
         return params[: self.left.n_params], params[self.left.n_params :]
 
 
+def _joined(left, right):
+    """Return the derivatives w.r.t. the parameters and Z from those of both kernels."""
+    (left_gradient, left_Z), (right_gradient, right_Z) = left, right
+    by_Z = None if left_Z is None else left_Z + right_Z
+    return np.concatenate([left_gradient, right_gradient]), by_Z
+
+
 class Sum(_Pair):
     """The sum of two kernels."""
 
@@ -29,10 +36,7 @@ class Sum(_Pair):
         K_right, right_pullback = self.right.evaluate(right, Z, X)
 
         def pullback(adjoint, wrt_Z=False):
-            left_gradient, left_Z = left_pullback(adjoint, wrt_Z)
-            right_gradient, right_Z = right_pullback(adjoint, wrt_Z)
-            gradient = np.concatenate([left_gradient, right_gradient])
-            return gradient, left_Z + right_Z if wrt_Z else None
+            return _joined(left_pullback(adjoint, wrt_Z), right_pullback(adjoint, wrt_Z))
 
         return K + K_right, pullback
 
@@ -42,11 +46,8 @@ class Sum(_Pair):
 
     def diag_pullback(self, params, X, adjoint):
         left, right = self._split(params)
-        parts = [
-            self.left.diag_pullback(left, X, adjoint),
-            self.right.diag_pullback(right, X, adjoint),
-        ]
-        return np.concatenate(parts)
+        by_left = self.left.diag_pullback(left, X, adjoint)
+        return np.concatenate([by_left, self.right.diag_pullback(right, X, adjoint)])
 
 
 class Product(_Pair):
@@ -62,10 +63,8 @@ class Product(_Pair):
         K_right, right_pullback = self.right.evaluate(right, Z, X)
 
         def pullback(adjoint, wrt_Z=False):
-            left_gradient, left_Z = left_pullback(adjoint * K_right, wrt_Z)
-            right_gradient, right_Z = right_pullback(adjoint * K_left, wrt_Z)
-            gradient = np.concatenate([left_gradient, right_gradient])
-            return gradient, left_Z + right_Z if wrt_Z else None
+            by_left = left_pullback(adjoint * K_right, wrt_Z)
+            return _joined(by_left, right_pullback(adjoint * K_left, wrt_Z))
 
         return K_left * K_right, pullback
 
@@ -75,12 +74,9 @@ class Product(_Pair):
 
     def diag_pullback(self, params, X, adjoint):
         left, right = self._split(params)
-        left_diag, right_diag = self.left.diag(left, X), self.right.diag(right, X)
-        parts = [
-            self.left.diag_pullback(left, X, adjoint * right_diag),
-            self.right.diag_pullback(right, X, adjoint * left_diag),
-        ]
-        return np.concatenate(parts)
+        by_left = self.left.diag_pullback(left, X, adjoint * self.right.diag(right, X))
+        by_right = self.right.diag_pullback(right, X, adjoint * self.left.diag(left, X))
+        return np.concatenate([by_left, by_right])
 
 
 class Scaled(_Pair):
