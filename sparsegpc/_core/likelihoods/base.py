@@ -265,6 +265,18 @@ class Likelihood:
         zeros = np.zeros(mean.shape)
         return self.expect(y, weight, mean, zeros, zeros[0], np.ones(mean.shape))
 
+    def _constants_and_params(self, constants, y, weight):
+        """Return the log likelihood of constants (K,) plus the log prior of the parameters.
+
+        Also return its derivatives w.r.t. the constants, (K,), and w.r.t. the parameters, (P,).
+        """
+        expected = self._expect_constants(constants, y, weight)
+        mean = np.repeat(constants[:, None], len(weight), axis=1)
+        by_params = self.params_gradient(y, weight, mean, np.zeros(mean.shape))
+        log_prior, slope = self.log_prior()
+        value = float(expected.value.sum()) + log_prior
+        return value, expected.slope.sum(axis=1), by_params + slope
+
     def _best_constants(self, y, weight):
         """Return the constant functions that maximise the likelihood, shape (K,).
 

@@ -158,13 +158,8 @@ class ResponseLikelihood(Likelihood):
         bounds = np.stack([bounds[:, 0] + margin, bounds[:, 1] - margin], axis=1)
 
         def negative(point):
-            likelihood = self.at(point[1:])
-            expected = likelihood._expect_constants(point[:1], y, weight)
-            zeros = np.zeros((1, len(weight)))
-            gradient = likelihood.params_gradient(y, weight, point[0] + zeros, zeros)
-            log_prior, by_prior = likelihood.log_prior()
-            value = float(expected.value.sum()) + log_prior
-            return -value, -np.append(expected.slope.sum(), gradient + by_prior)
+            found = self.at(point[1:])._constants_and_params(point[:1], y, weight)
+            return -found[0], -np.concatenate(found[1:])
 
         first, limits = 0.0, (0.0, 0.0)
         if fit_prior_mean:

@@ -130,13 +130,9 @@ class StudentT(Likelihood):
         origin = centre if fit_prior_mean else 0.0
 
         def negative(x):
-            likelihood, mean = self.at(x[:2]), np.full((1, len(y)), origin + deviation * x[2])
-            zeros = np.zeros(mean.shape)
-            expected = likelihood.expect(y, weight, mean, zeros, zeros[0], zeros)
-            by_params = likelihood.params_gradient(y, weight, mean, zeros)
-            log_prior, slope = likelihood.log_prior()
-            by_mean = deviation * float(expected.slope.sum())
-            return -expected.value.sum() - log_prior, -np.append(by_params + slope, by_mean)
+            constant = origin + deviation * x[2:]
+            value, slope, by_params = self.at(x[:2])._constants_and_params(constant, y, weight)
+            return -value, -np.append(by_params, deviation * slope)
 
         reach = [(-FARTHEST, FARTHEST) if fit_prior_mean else (0.0, 0.0)]
         bounds = [*self.params_bounds(y, weight), *reach]
