@@ -16,12 +16,11 @@ processes with model misspecification", CSDA 66, 2013). With other likelihoods, 
 bounds of the blocks with an inducing point at each row.
 """
 
-from typing import NamedTuple
-
 import numpy as np
 from numpy.linalg import LinAlgError
 
 from sparsegpc._core.bounds.left_out import left_out_density
+from sparsegpc._core.learning.hyperparameters import Point
 from sparsegpc._core.optimisers.lbfgsb import maximize_lbfgsb
 from sparsegpc._core.selection.selectors import InducingPoints
 
@@ -35,12 +34,6 @@ FIRST_BLOCKS, FIRST_ITERATIONS = 10, 5
 MAX_ITERATIONS, TOL_PER_ROW = 50, 1e-4
 # Parameters, which are logarithms, change by at most this from the start: a factor of 55.
 FARTHEST = 4.0
-
-
-class _Point(NamedTuple):
-    x: np.ndarray
-    value: float
-    gradient: np.ndarray
 
 
 def number_of_blocks(model):
@@ -64,10 +57,11 @@ def learn_from_neighbours(model, means, blocks, starts, limits):
     """
 
     def search(blocks, start, box, max_iter):
-        objective = _objective(model, means, blocks)
+        is_gaussian = model.likelihood.has_fixed_sites
+        objective = LeftOut(model, means, blocks) if is_gaussian else BlockBounds(model, blocks)
 
         def evaluate(x, near=None):
-            return _Point(x, *objective(x))
+            return Point(x, *objective(x), None)
 
         tol = TOL_PER_ROW * model.total_weight
         options = {"max_iter": max_iter, "tol": tol, "patience": 2}
@@ -88,13 +82,6 @@ def learn_from_neighbours(model, means, blocks, starts, limits):
         raise failure
     end, box = best
     return search(blocks, end.x, box, MAX_ITERATIONS).x
-
-
-def _objective(model, means, blocks):
-    """Return the objective that suits the likelihood of a model."""
-    if model.likelihood.has_fixed_sites:
-        return LeftOut(model, means, blocks)
-    return BlockBounds(model, blocks)
 
 
 class _Objective:

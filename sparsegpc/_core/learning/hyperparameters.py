@@ -25,7 +25,7 @@ class Point(NamedTuple):
     x: np.ndarray
     value: float
     gradient: np.ndarray
-    evaluation: Evaluation
+    evaluation: Evaluation | None
 
 
 def typical_hessian(model, n_params):

@@ -54,6 +54,8 @@ class BatchPoint(NamedTuple):
     log_scale: float
     bound: float
 
+    next_gain = None
+
     def towards_target(self, length):
         """Return the sums at the fraction `length` of the way from ``x`` to ``image``."""
         return combined([1.0 - length, length], [self.x, self.image])

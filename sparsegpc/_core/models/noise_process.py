@@ -73,6 +73,8 @@ class NoisePoint(NamedTuple):
     solution: NoisySolution
     target: tuple
 
+    next_gain = None
+
     @property
     def bound(self):
         return self.solution.bound

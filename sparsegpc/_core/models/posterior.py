@@ -113,13 +113,12 @@ def draw(mean, covariance, n_samples, rng):
 
     ``mean`` has the shape (K, N), ``covariance`` the shape (K, N, N). Covariances may be singular.
     """
-    return np.stack([_draw(m, C, n_samples, rng) for m, C in zip(mean, covariance, strict=True)])
-
-
-def _draw(mean, covariance, n_samples, rng):
-    values, root = np.linalg.eigh(covariance)
-    root *= np.sqrt(np.maximum(values, 0.0))
-    return mean + rng.standard_normal((n_samples, len(mean))) @ root.T
+    draws = np.empty((len(mean), n_samples, mean.shape[1]))
+    for m, C, out in zip(mean, covariance, draws, strict=True):
+        values, root = np.linalg.eigh(C)
+        root *= np.sqrt(np.maximum(values, 0.0))
+        out[:] = m + rng.standard_normal((n_samples, len(m))) @ root.T
+    return draws
 
 
 def whitened_features(kernel, theta, Z, Luu, X, **row_options):

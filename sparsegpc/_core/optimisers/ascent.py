@@ -33,8 +33,8 @@ def ascend(
         ``evaluate(x, best)`` returns the point at x, given the best point so far.
     start : point
         Where to start. A point has its ``bound`` and a method ``towards_target(length)``, which
-        returns the x at the fraction `length` of the way from its x to the image of x. It may have
-        ``next_gain``, an upper estimate of the gain of the next step.
+        returns the x at the fraction `length` of the way from its x to the image of x. Its
+        ``next_gain`` is an upper estimate of the gain of the next step, or None.
     tol : float
         Stop when a step of length l gains less than ``l * tol``, or when the next step would gain
         less than `tol`.
@@ -102,7 +102,6 @@ def _try(evaluate, x, best):
 
 def _is_done(point, is_small, tol):
     """Return whether the ascent has converged after an accepted step."""
-    next_gain = getattr(point, "next_gain", None)
-    if next_gain is None:
+    if point.next_gain is None:
         return is_small
-    return next_gain < tol or (is_small and next_gain < np.inf)
+    return point.next_gain < tol or (is_small and point.next_gain < np.inf)

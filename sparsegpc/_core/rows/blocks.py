@@ -164,9 +164,11 @@ class RowBlocks:
 
         `is_array` states whether the result is a single array, which other processes can keep.
         """
-        kept = n_arrays * self.array_bytes <= self.memory
-        values = lambda index: function(*[self._value(x, index) for x in inputs])  # noqa: E731
-        return BlockStore(values, len(self.slices), kept)
+
+        def compute(index):
+            return function(*[self._value(x, index) for x in inputs])
+
+        return BlockStore(compute, len(self.slices), n_arrays * self.array_bytes <= self.memory)
 
 
 class BlockStore:

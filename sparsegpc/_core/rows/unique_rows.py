@@ -68,13 +68,11 @@ class SeparateRows(NamedTuple):
         """Index of each row, shape (N,)."""
         return np.arange(len(self.weight))
 
-    def repeated(self, values):
-        """Return `values` (N,)."""
-        return np.asarray(values)
-
     def total(self, values):
         """Return `values` (N,)."""
         return np.asarray(values)
+
+    repeated = total
 
 
 def unique_rows(X, weight, is_sorted=False, targets=None):

@@ -19,6 +19,8 @@ class Point(NamedTuple):
     image: float
     bound: float
 
+    next_gain = None
+
     def towards_target(self, length):
         return (1.0 - length) * self.x + length * self.image
 
