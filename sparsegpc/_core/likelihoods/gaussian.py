@@ -10,12 +10,11 @@ import numpy as np
 from numpy.linalg import LinAlgError
 
 from sparsegpc._core.likelihoods.base import Likelihood, Sites
-from sparsegpc._core.numerics.floats import TINY
+from sparsegpc._core.numerics.floats import LOG_2PI, TINY
 
-LOG_2PI = np.log(2.0 * np.pi)
 # Largest log ratio of the mean square of the targets to the noise variance: beyond it rounding
 # errors dominate the bound.
-LARGEST_LOG_RATIO = 28.0
+LARGEST_LOG_SIGNAL_TO_NOISE = 28.0
 
 
 class KnownNoise(Likelihood):
@@ -118,7 +117,7 @@ def largest_log_precision(y, weight):
     If the model has a prior mean, the caller has centred the targets.
     """
     moment = weight @ (y["mean"] ** 2 + y["scatter"]) / weight.sum()
-    return LARGEST_LOG_RATIO - (float(np.log(moment)) if moment > 0.0 else 0.0)
+    return LARGEST_LOG_SIGNAL_TO_NOISE - (float(np.log(moment)) if moment > 0.0 else 0.0)
 
 
 def refuse_vanishing_noise(log_precision, limit):

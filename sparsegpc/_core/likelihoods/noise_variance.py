@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import gammaln, logsumexp
 
-from sparsegpc._core.likelihoods.gaussian import LOG_2PI, limited_exp
-from sparsegpc._core.numerics.floats import TINY
+from sparsegpc._core.likelihoods.gaussian import limited_exp
+from sparsegpc._core.numerics.floats import LOG_2PI, TINY
 
 # Rows of a block in the quadrature over the noise, whose temporary arrays take 2 MB.
 DENSITY_ROWS = 1024

@@ -18,11 +18,11 @@ from sparsegpc._core.likelihoods.responses import (
     finite_exp,
     tamed_exp,
 )
+from sparsegpc._core.numerics.floats import LOG_2PI
 
 # What it means if a parameter is at its limit.
 NO_NOISE = "targets are nearly a function of X, without noise"
 MUCH_NOISE = "targets vary by many orders of magnitude among rows that X does not tell apart"
-_LOG_2PI = np.log(2.0 * np.pi)
 
 
 class _Positive(ResponseLikelihood):
@@ -217,7 +217,7 @@ class LogNormal(_Positive):
     def _expect_one(self, y, weight, mean, variance):
         z, z_variance = self._standardized(y, mean, variance)
         is_censored = y["event"] == 0.0
-        value = -np.log(y["y"]) - self.log_shape - 0.5 * (_LOG_2PI + z**2 + z_variance)
+        value = -np.log(y["y"]) - self.log_shape - 0.5 * (LOG_2PI + z**2 + z_variance)
         slope, precision = -z, np.ones(len(z))
         survived = expected_log_normal_cdf(z[is_censored], z_variance[is_censored])
         value[is_censored], slope[is_censored], precision[is_censored] = survived
@@ -235,7 +235,7 @@ class LogNormal(_Positive):
 
     def log_density(self, y, f):
         z = (f - np.log(y["y"])) / self.shape
-        observed = -np.log(y["y"]) - self.log_shape - 0.5 * (_LOG_2PI + z**2)
+        observed = -np.log(y["y"]) - self.log_shape - 0.5 * (LOG_2PI + z**2)
         return np.where(y["event"] == 0.0, log_ndtr(z), observed)
 
     def cdf(self, y, f):
@@ -248,5 +248,5 @@ class LogNormal(_Positive):
         return Peak(np.log(y["y"]), np.full(len(y), self.shape))
 
     def saturated_log_density(self, y):
-        observed = -np.log(y["y"]) - self.log_shape - 0.5 * _LOG_2PI
+        observed = -np.log(y["y"]) - self.log_shape - 0.5 * LOG_2PI
         return np.where(y["event"] == 0.0, 0.0, observed)

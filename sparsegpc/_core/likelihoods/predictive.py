@@ -12,6 +12,7 @@ from scipy.special import logsumexp, ndtri
 
 from sparsegpc._core.likelihoods.expectations import NODES, WEIGHTS
 from sparsegpc._core.likelihoods.responses import LARGEST_LOG, observations
+from sparsegpc._core.numerics.floats import LOG_2PI
 
 # Deviations of f beyond which its density is negligible, and widths beyond which a function of f
 # has come close to its limits.
@@ -24,7 +25,6 @@ CHUNK = 256
 SMALLEST_DEVIATION = 1e-10
 # Largest probit in the search for quantiles.
 LARGEST_PROBIT = 40.0
-_HALF_LOG_2PI = 0.5 * np.log(2.0 * np.pi)
 
 # A function of f with a wider peak also changes on this scale somewhere.
 LARGEST_WIDTH = 1.4
@@ -82,7 +82,7 @@ def log_predictive_density(likelihood, y, mean, variance, n_zooms=20):
         low, high = np.minimum(0.0, peak) - REACH, np.maximum(0.0, peak) + REACH
 
         def log_integrand(z):
-            return likelihood.log_density(y, mean + deviation * z) - 0.5 * z**2 - _HALF_LOG_2PI
+            return likelihood.log_density(y, mean + deviation * z) - 0.5 * z**2 - 0.5 * LOG_2PI
 
         for _ in range(n_zooms):
             values = log_integrand(low + (high - low) * _GRID)
@@ -112,7 +112,7 @@ def predictive_cdf(likelihood, y, mean, variance):
     def wide(y, mean, deviation):
         ends = np.full(len(y), -REACH), np.full(len(y), REACH)
         z, weights = _panels(likelihood, y, mean, deviation, *ends)
-        weights *= np.exp(-0.5 * z**2 - _HALF_LOG_2PI)
+        weights *= np.exp(-0.5 * z**2 - 0.5 * LOG_2PI)
         return (weights * likelihood.cdf(y, mean + deviation * z)).sum(axis=0)
 
     deviation = _deviation(mean, variance)

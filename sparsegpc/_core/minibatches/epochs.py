@@ -3,7 +3,7 @@
 import numpy as np
 
 from sparsegpc._core.learning.constant_function import trivial_gain
-from sparsegpc._core.models.model import FEW_ROWS
+from sparsegpc._core.models.model import VARIANCE_ROWS
 from sparsegpc._core.optimisers.adam import cosine_annealing
 from sparsegpc._core.rows.sources import spaced_rows
 
@@ -44,7 +44,7 @@ def solve_best(model, state, start, X, y, weight, batch_size):
     constant, end = model.constant_bound(y, weight), objective(best)
     if end >= constant:
         return best, False
-    some_rows = X[spaced_rows(X, FEW_ROWS)]
+    some_rows = X[spaced_rows(X, VARIANCE_ROWS)]
     for theta in (start.theta, model.constant_theta(start.theta, some_rows, y, weight)):
         begin = model.start(theta, start.Z)._replace(n_seen=state.n_seen)
         solved = model.solve(begin, X, y, weight, batch_size)

@@ -9,10 +9,11 @@ import numpy as np
 
 from sparsegpc._core.bounds.collapsed import optimal_posterior, row_sums
 from sparsegpc._core.likelihoods.base import Sites
-from sparsegpc._core.likelihoods.gaussian import LOG_2PI, constant_bound, constant_log_noise
+from sparsegpc._core.likelihoods.gaussian import constant_bound, constant_log_noise
 from sparsegpc._core.minibatches.explicit_posterior import expected_log_sites, kernel_gradient
 from sparsegpc._core.minibatches.running_sums import added, scaled
 from sparsegpc._core.minibatches.stochastic_model import StochasticModel
+from sparsegpc._core.numerics.floats import LOG_2PI
 
 
 class GaussianBatches(StochasticModel):

@@ -18,7 +18,7 @@ from sparsegpc._core.selection.selectors import CandidateRows
 
 MAX_SITE_ITERATIONS = 50
 # Number of rows at which the prior variance of f is minimised over the hyperparameters.
-FEW_ROWS = 100
+VARIANCE_ROWS = 100
 
 
 class SparseModel:
@@ -200,7 +200,7 @@ class SparseModel:
 
     def some_rows(self):
         """Return a few evenly spaced rows."""
-        return self.X[spaced_rows(self.X, FEW_ROWS)]
+        return self.X[spaced_rows(self.X, VARIANCE_ROWS)]
 
     def row_features(self, kernel, kernel_theta, Z, *, jitter=None, share=1.0):
         """Return the `RowFeatures` of the training rows.

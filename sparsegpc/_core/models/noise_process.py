@@ -30,7 +30,6 @@ from sparsegpc._core.bounds.collapsed import (
 from sparsegpc._core.bounds.slacks import STANDARD
 from sparsegpc._core.likelihoods.base import Sites
 from sparsegpc._core.likelihoods.gaussian import (
-    LOG_2PI,
     largest_log_precision,
     limited_exp,
     refuse_vanishing_noise,
@@ -38,6 +37,7 @@ from sparsegpc._core.likelihoods.gaussian import (
 from sparsegpc._core.models.evaluation import Evaluation
 from sparsegpc._core.models.model import SparseModel, posterior_of
 from sparsegpc._core.models.sites import ROUNDING
+from sparsegpc._core.numerics.floats import LOG_2PI
 from sparsegpc._core.optimisers.ascent import ascend
 from sparsegpc._core.selection.selectors import PivotedSelector
 
