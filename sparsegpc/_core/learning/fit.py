@@ -84,14 +84,14 @@ def fit(
     if limits.max_iter:
         values = [np.clip(theta, *limits.bounds.T) for theta in starts.values]
         starts = starts._replace(values=values)
-    steps = _Steps(model, starts, selector, limits, weak_prior, alternatives or {}, report)
+    steps = _Fit(model, starts, selector, limits, weak_prior, alternatives or {}, report)
     if move_points and limits.max_iter and starts.points is None:
         steps.fit_subset()
     if not steps.are_done:
         steps.fit()
         if move_points:
             steps.move_points()
-    return steps.result()
+    return finished(model, steps.result, limits.progress)
 
 
 def solve_final(model, theta, points, states, wrt_theta=True):
@@ -123,163 +123,162 @@ def finished(model, result, progress):
     return result._replace(best=best, message=message, trivial=trivial, stopped=progress.stopped)
 
 
-class _Steps:
-    """The steps of a fit of some rows, with the best `FitResult` so far and the last error."""
+class _Fit:
+    """The steps of a fit of some rows.
+
+    ``result`` is the best `FitResult` so far, or None, and ``failure`` the last error.
+    """
 
     def __init__(self, model, starts, selector, limits, weak_prior, alternatives, report=None):
-        self._model, self._starts, self._selector = model, starts, selector
-        self._limits, self._progress = limits, limits.progress
-        self._weak_prior, self._alternatives = weak_prior, alternatives
-        self._report = report
-        self._floor, self._best, self._failure = floor(model), None, None
+        self.model, self.starts, self.selector = model, starts, selector
+        self.limits, self.progress = limits, limits.progress
+        self.weak_prior, self.alternatives = weak_prior, alternatives
+        self.report = report
+        self.floor, self.result, self.failure = floor(model), None, None
 
     @property
     def are_done(self):
         """Whether a fit is better than a constant function, or the last one before a stop."""
-        if self._best is None:
+        if self.result is None:
             return False
-        return self._progress.stopped or not self._is_trivial(self._best)
+        return self.progress.stopped or not self.is_trivial(self.result)
 
     def fit_subset(self):
         """Fit a part of the rows and move the points, and then move them on all rows.
 
         Do nothing if there are too few rows for each point.
         """
-        small = subset_for_moves(self._model, self._selector.n_points, self._weak_prior)
+        small = subset_for_moves(self.model, self.selector.n_points, self.weak_prior)
         if small is None:
             return
-        selector = of_any_rows(self._model, self._selector, self._starts.values[0])
-        options = self._limits, self._weak_prior, self._alternatives
-        steps = _Steps(small, self._starts, selector, *options)
+        selector = of_any_rows(self.model, self.selector, self.starts.values[0])
+        options = self.limits, self.weak_prior, self.alternatives
+        steps = _Fit(small, self.starts, selector, *options)
         pairs = CorrectionPairs(N_PAIRS)
         try:
             steps.fit()
             if steps.are_done:
                 steps.move_points(pairs)
-                self._move_points_further(steps, pairs)
+                self.move_points_further(steps, pairs)
         except LinAlgError:
             # Subsets only save time. If the fit of all rows fails too, it raises this error.
             return
 
     def fit(self):
         """Fit from the starts."""
-        needed, others = self._ranking()
-        restarts, fallbacks = map(Climb, self._starts.restarts), map(Climb, self._starts.fallbacks)
-        self._continue_all([*needed, *restarts], [*others, *fallbacks])
-        self._try_pruned_columns()
-        self._try_constant(needed[0].theta)
+        needed, others = self.ranking()
+        restarts, fallbacks = map(Climb, self.starts.restarts), map(Climb, self.starts.fallbacks)
+        self.fit_climbs([*needed, *restarts], [*others, *fallbacks])
+        self.try_pruned_columns()
+        self.try_constant(needed[0].theta)
 
-    def _ranking(self):
+    def ranking(self):
         """Return the `Ranking` of the values; with first points, its climbs have not begun."""
-        values, points, climb, *_ = self._starts
+        values, points, climb, *_ = self.starts
         if climb is not None:
             return Ranking([climb], [])
-        if len(values) < 2 or self._progress.stopped:
+        if len(values) < 2 or self.progress.stopped:
             return unranked(values)
-        options = self._limits, self._weak_prior
+        options = self.limits, self.weak_prior
         if points is not None:
-            return unranked(rank_starts(self._model, values, *options))
-        return learn_starts(self._model, values, self._selector.n_points, *options)
+            return unranked(rank_starts(self.model, values, *options))
+        return learn_starts(self.model, values, self.selector.n_points, *options)
 
-    def _continue_all(self, needed, others):
+    def fit_climbs(self, needed, others):
         """Continue each `Climb` that is needed, and others until a fit is not trivial."""
         # The first points belong to the first climb.
-        first = self._starts.points
+        first = self.starts.points
         for k, climb in enumerate([*needed, *others]):
-            if self._best is not None:
-                is_enough = k >= len(needed) and not self._is_trivial(self._best)
-                if is_enough or self._progress.stopped:
+            if self.result is not None:
+                is_enough = k >= len(needed) and not self.is_trivial(self.result)
+                if is_enough or self.progress.stopped:
                     break
-            self._continue(climb, first, k < len(needed))
+            self.fit_climb(climb, first, k < len(needed))
             first = None
 
-    def _continue(self, climb, first, is_needed):
+    def fit_climb(self, climb, first, is_needed):
         """Continue a `Climb`. If that finds a constant, fit from its start with L-BFGS-B.
 
         Unless the climb `is_needed`, this follows only if it fails.
         """
-        limits = self._limits
+        limits = self.limits
         if limits.max_iter and len(climb.theta):
-            if first is None and climb is not self._starts.climb:
-                options = self._selector, limits, self._weak_prior
-                climb = climb_subsets(self._model, climb, *options)
-            start = climb.continued_on(self._model)
-            hessian = measured_hessian(self._model, climb, self._selector, limits) or start.hessian
-            found = self._fit_from(start._replace(hessian=hessian), first)
+            if first is None and climb is not self.starts.climb:
+                options = self.selector, limits, self.weak_prior
+                climb = climb_subsets(self.model, climb, *options)
+            start = climb.continued_on(self.model)
+            hessian = measured_hessian(self.model, climb, self.selector, limits) or start.hessian
+            found = self.fit_from(start._replace(hessian=hessian), first)
             is_last = not is_needed or limits.progress.stopped
-            if found is not None and (is_last or not self._is_trivial(found)):
+            if found is not None and (is_last or not self.is_trivial(found)):
                 return
-        self._fit_from(Start(climb.theta), first)
+        self.fit_from(Start(climb.theta), first)
 
-    def _fit_from(self, start, first=None):
+    def fit_from(self, start, first=None):
         """Return the `FitResult` from a start, or None if it fails. Keep the best one."""
         try:
             found = fit_from(
-                self._model,
+                self.model,
                 start,
-                self._selector,
-                self._limits,
+                self.selector,
+                self.limits,
                 first,
-                self._report,
-                -np.inf if self._best is None else self._best.best.objective,
+                self.report,
+                -np.inf if self.result is None else self.result.best.objective,
             )
         except LinAlgError as error:
-            self._failure = error.with_traceback(None)
+            self.failure = error.with_traceback(None)
             return None
-        if self._best is None or found.best.objective > self._best.best.objective:
-            self._best = found
+        if self.result is None or found.best.objective > self.result.best.objective:
+            self.result = found
         return found
 
-    def _is_trivial(self, found):
-        return not found.best.objective > self._floor
+    def is_trivial(self, found):
+        return not found.best.objective > self.floor
 
-    def _try_pruned_columns(self):
+    def try_pruned_columns(self):
         """Fit once more if columns that were pruned raise the objective."""
-        if self._best is None or not self._limits.max_iter or self._progress.stopped:
+        if self.result is None or not self.limits.max_iter or self.progress.stopped:
             return
-        best = self._best.best
-        theta = bring_back(self._model, best, self._alternatives, self._progress)
+        best = self.result.best
+        theta = bring_back(self.model, best, self.alternatives, self.progress)
         if theta is not None:
-            self._fit_from(Start(theta, best.states, typical_hessian(self._model, len(theta))))
+            self.fit_from(Start(theta, best.states, typical_hessian(self.model, len(theta))))
 
-    def _try_constant(self, theta):
+    def try_constant(self, theta):
         """Fit from a nearly constant f if the best fit is worse than a constant function.
 
         The start is near the best theta so far, or near `theta` if there is no fit yet. If every
         start failed, the last error is raised.
         """
-        may_fit = self._limits.max_iter > 0 and not self._progress.stopped
-        if may_fit and is_worse_than_constant(self._model, self._best):
-            near = theta if self._best is None else self._best.best.theta
-            self._fit_from(Start(self._model.constant_theta(near, self._limits.bounds)))
-        if self._best is None:
-            raise self._failure
+        may_fit = self.limits.max_iter > 0 and not self.progress.stopped
+        if may_fit and is_worse_than_constant(self.model, self.result):
+            near = theta if self.result is None else self.result.best.theta
+            self.fit_from(Start(self.model.constant_theta(near, self.limits.bounds)))
+        if self.result is None:
+            raise self.failure
 
     def move_points(self, pairs=None):
         """Maximise the bound over the locations of the points and theta, from the best fit.
 
         `pairs` are `CorrectionPairs` to which those of the search are added.
         """
-        max_iter = self._limits.max_iter
-        if not max_iter or self._progress.stopped:
+        max_iter = self.limits.max_iter
+        if not max_iter or self.progress.stopped:
             return
-        best, options = self._best.best, {"hessian": self._best.hessian, "pairs": pairs}
+        best, options = self.result.best, {"hessian": self.result.hessian, "pairs": pairs}
         start = best.theta, best.points, best.states
-        _, found = move(self._model, *start, self._limits, **options)
+        _, found = move(self.model, *start, self.limits, **options)
         message = TOO_CLOSE if found.failed else ""
         if not found.converged:
             message = out_of_iterations(max_iter)
-        self._best = self._best.moved(found.best, message)
+        self.result = self.result.moved(found.best, message)
 
-    def _move_points_further(self, small, pairs):
-        """Continue the moves of the `_Steps` of a part of the rows, on all rows."""
-        before = small._best
-        options = self._limits, pairs, before.hessian
-        start, (best, *_) = move_further(self._model, small._model, before.best, *options)
-        self._best = before._replace(lower_bounds=[start.elbo]).moved(best, before.message)
-        if self._report is not None:
-            self._report(1, len(best.points.Z), best.elbo)
-
-    def result(self):
-        """Return the `FitResult`."""
-        return finished(self._model, self._best, self._progress)
+    def move_points_further(self, small, pairs):
+        """Continue the moves of the `_Fit` of a part of the rows, on all rows."""
+        before = small.result
+        options = self.limits, pairs, before.hessian
+        start, (best, *_) = move_further(self.model, small.model, before.best, *options)
+        self.result = before._replace(lower_bounds=[start.elbo]).moved(best, before.message)
+        if self.report is not None:
+            self.report(1, len(best.points.Z), best.elbo)
