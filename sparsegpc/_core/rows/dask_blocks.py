@@ -13,7 +13,6 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-from numpy.linalg import LinAlgError
 
 from sparsegpc._core.rows.blocks import BlockStore, RowBlocks, Table, row_backend
 from sparsegpc._core.rows.dask_client import Cluster, dask_array, groups
@@ -164,8 +163,6 @@ class ClusterBlocks:
             total = add_up(parts, lambda groups: cluster.map("add", _add, [(g,) for g in groups]))
             rows = cluster.map("take", _rows, [(p,) for p in parts]) if n_arrays else []
             total, *rows = cluster.gather([total, *rows])
-        if isinstance(total, LinAlgError):
-            raise total
         return total[0], self._joined(rows, n_arrays)
 
     def store(self, function, *inputs, n_arrays, is_array=False):
@@ -265,14 +262,10 @@ def _in_place(array):
 
 
 def _visit(work, n_rows, *arguments):
-    """Return the sums and the rows of a part, or a LinAlgError."""
+    """Return the sums and the rows of a part."""
     blocks = RowBlocks(n_rows, work.n_columns, memory=0)
     with single_threaded_blas(), np.errstate(**work.errors):
-        try:
-            return blocks.visit(work.function, *_inputs(work.plans, arguments, blocks))
-        except LinAlgError as error:
-            # Searches try hyperparameters that fail; Dask would log each failure as an error.
-            return error.with_traceback(None)
+        return blocks.visit(work.function, *_inputs(work.plans, arguments, blocks))
 
 
 def _store(work, n_rows, *arguments):
@@ -285,21 +278,16 @@ def _store(work, n_rows, *arguments):
 
 def _size(part):
     """Return the bytes of the sums of a part, and the number of its arrays of rows."""
-    if isinstance(part, LinAlgError):
-        return 0, 0
     sums, rows = part
     return sum(np.asarray(term).nbytes for term in sums), len(rows)
 
 
 def _rows(part):
-    return () if isinstance(part, LinAlgError) else part[1]
+    return part[1]
 
 
 def _add(parts):
-    """Return the sums of some parts in their order, and no rows; or the first LinAlgError."""
-    for part in parts:
-        if isinstance(part, LinAlgError):
-            return part
+    """Return the sums of some parts in their order, and no rows."""
     sums = parts[0][0]
     for terms, _ in parts[1:]:
         sums = tuple(total + term for total, term in zip(sums, terms, strict=True))
