@@ -27,37 +27,20 @@ def ascend(
 ):
     """Maximise a bound by fixed-point steps and return the `Ascent`.
 
-    Parameters
-    ----------
-    evaluate : callable
-        ``evaluate(x, best)`` returns the point at x, given the best point so far.
-    start : point
-        Where to start. A point has its ``bound`` and a method ``towards_target(length)``, which
-        returns the x at the fraction `length` of the way from its x to the image of x. Its
-        ``next_gain`` is an upper estimate of the gain of the next step, or None.
-    tol : float
-        Stop when a step of length l gains less than ``l * tol``, or when the next step would gain
-        less than `tol`.
-    max_iter : int
-        Maximum number of evaluations, including the start.
-    shortest : float
-        Stop if a shorter step than this would be needed.
-    rounding : float
-        A step is accepted if it lowers the bound by at most this much.
-    growth : float
-        Maximum ratio of the length of a step to that of the last accepted one. No step is longer
-        than one.
-    accelerator : Anderson or None
-        Extrapolates after accepted steps; None takes plain steps only.
+    ``evaluate(x, best)`` returns the point at x, given the best point so far; `start` is such a
+    point. A point has its ``bound`` and a method ``towards_target(length)``, which returns the x at
+    the fraction `length` of the way from its x to the image of x. Its ``next_gain`` is an upper
+    estimate of the gain of the next step, or None.
 
-    Returns
-    -------
-    Ascent
+    The ascent stops when a step of length l gains less than ``l * tol``, when the next step would
+    gain less than `tol`, when a step would have to be shorter than `shortest`, or after `max_iter`
+    evaluations, including the start. A step is accepted if it lowers the bound by at most
+    `rounding`. It is at most `growth` times as long as the last accepted one, and never longer than
+    one. An `accelerator`, an `Anderson`, extrapolates after accepted steps; None takes plain steps
+    only.
 
-    Raises
-    ------
-    LinAlgError
-        If the bound is not finite at the start. Later points without a finite bound are rejected.
+    Raises `LinAlgError` if the bound is not finite at the start. Later points without a finite
+    bound are rejected.
     """
     refuse_infinite(start.bound)
     best, bounds, n_iter = start, [start.bound], 1

@@ -18,10 +18,7 @@ from sparsegpc._core.optimisers.halving import longest_rise
 class CorrectionPairs:
     """Steps of a search and the decreases of the gradient over them, from which L-BFGS learns.
 
-    Parameters
-    ----------
-    longest : int or None
-        Maximum number of pairs; the oldest are dropped. None keeps all.
+    There are at most `longest` pairs, and the oldest are dropped; None keeps all.
     """
 
     def __init__(self, longest=None):
@@ -74,31 +71,15 @@ def maximize_lbfgs(
 ):
     """Maximise a function of an array of any shape.
 
-    Parameters
-    ----------
-    evaluate : callable
-        ``evaluate(x)`` returns the point at x, with ``x``, ``value``, and ``gradient`` of the shape
-        of x.
-    start : point
-    newton_step : callable
-        ``newton_step(gradient)`` returns the product of a matrix and the gradient. The matrix
-        approximates the inverse of minus the Hessian. It must be symmetric and positive
-        semi-definite.
-    tol : float
-        Stop when a step would gain less than this.
-    max_iter : int
-        Maximum number of steps. A step takes one evaluation, and about ``2 log2(k) + 2`` more if it
-        must be halved k times.
-    pairs : CorrectionPairs or None
-        Those of an earlier search, to which this one adds its own.
-    is_stopped : callable
-        ``is_stopped()`` is called before each evaluation and returns whether to stop.
+    ``evaluate(x)`` returns the point at x, with ``x``, ``value``, and ``gradient`` of the shape of
+    x; `start` is such a point. ``newton_step(gradient)`` returns the product of a matrix and the
+    gradient. The matrix approximates the inverse of minus the Hessian, and must be symmetric and
+    positive semi-definite. `pairs` are those of an earlier search, to which this one adds its own.
+    ``is_stopped()`` is called before each evaluation and returns whether to stop.
 
-    Returns
-    -------
-    best : point
-    converged : bool
-        Whether the next step would gain less than `tol`.
+    There are at most `max_iter` steps. A step takes one evaluation, and about ``2 log2(k) + 2``
+    more if it must be halved k times. Return the best point, and whether the next step would gain
+    less than `tol`.
     """
     best = start
     pairs = CorrectionPairs() if pairs is None else pairs

@@ -25,25 +25,11 @@ def maximize_lbfgsb(function, start, bounds, *, max_iter, tol, patience, is_stop
     The first step of L-BFGS-B is the gradient itself. The function is scaled so that the length of
     this step is `FIRST_STEP`, or less if the gradient is small, as it is near the optimum.
 
-    Parameters
-    ----------
-    function : callable
-        ``function(x, near)`` returns the point at ``x`` (P,), with ``x``, ``value`` and
-        ``gradient`` (P,); `near` is the last point. It may raise LinAlgError.
-    start : point
-    bounds : ndarray of shape (P, 2)
-    max_iter : int
-        Maximum number of iterations. Each takes one evaluation or a few.
-    tol : float
-        Gain below which an iteration counts as small.
-    patience : int
-        Stop after this many small iterations in a row.
-    is_stopped : callable
-        ``is_stopped()`` is called after each evaluation and returns whether to stop.
-
-    Returns
-    -------
-    Maximum
+    ``function(x, near)`` returns the point at ``x`` (P,), with ``x``, ``value`` and ``gradient``
+    (P,); `near` is the last point. It may raise LinAlgError. `bounds` has the shape (P, 2). There
+    are at most `max_iter` iterations, each of one evaluation or a few; the search ends after
+    `patience` of them in a row that gain less than `tol`. ``is_stopped()`` is called after each
+    evaluation and returns whether to stop.
     """
     search = _Search(function, start, tol, patience, is_stopped)
     options = {"maxiter": max_iter, "ftol": 0.0, "gtol": 0.0, "maxcor": N_PAIRS}

@@ -15,32 +15,16 @@ LONGEST = 1.0
 
 
 def maximize_many(function, x, inverse_curvature, *, max_iter, tol):
-    """Maximise the function of each row.
+    """Maximise the function of each row, from x (N, P).
 
-    Parameters
-    ----------
-    function : callable
-        ``function(x, rows)`` returns the values (n,) and the gradients (n, P) at ``x`` (n, P) of
-        the functions of the rows with the indices ``rows`` (n,).
-    x : ndarray of shape (N, P)
-        Where to start.
-    inverse_curvature : ndarray of shape (N, P)
-        A guess of the inverse of minus the second derivatives.
-    max_iter : int
-        Maximum number of evaluations of each function.
-    tol : float
-        A search ends when the expected gain of its next step is less.
+    ``function(x, rows)`` returns the values (n,) and the gradients (n, P) at ``x`` (n, P) of the
+    functions of the rows with the indices ``rows`` (n,). `inverse_curvature` (N, P) guesses the
+    inverse of minus the second derivatives. The search of a row ends when the expected gain of its
+    next step is less than `tol`, or after `max_iter` evaluations.
 
-    Returns
-    -------
-    x : ndarray of shape (N, P)
-    values : ndarray of shape (N,)
-    converged : ndarray of shape (N,)
-        Whether the search of a row ended before `max_iter`.
-
-    Notes
-    -----
-    Memory N P^2, and as much time for each evaluation beyond that of the functions.
+    Return the maxima (N, P), the values there (N,), and whether each search ended before
+    `max_iter`, (N,). Memory N P^2, and as much time for each evaluation beyond that of the
+    functions.
     """
     x, running = x.copy(), np.arange(len(x))
     values, gradients = function(x, running)

@@ -21,32 +21,16 @@ MOST_GRADIENTS = 200
 
 
 def maximize_newton(evaluate, start, product, precondition, tol, share=0.0, max_iter=20):
-    """Maximise a concave function of an array of any shape.
+    """Maximise a concave function of an array of any shape, in at most `max_iter` steps.
 
-    Parameters
-    ----------
-    evaluate : callable
-        ``evaluate(x)`` returns the point at x, with ``x``, ``value``, and ``gradient`` of the shape
-        of x.
-    start : point
-    product : callable
-        ``product(point, direction)`` returns minus the Hessian at a point times a direction of the
-        shape of x.
-    precondition : callable
-        ``precondition(gradient)`` returns an approximation of the Newton step: the product of a
-        symmetric positive definite matrix and the gradient.
-    tol : float
-        Stop when a step would gain less than this,
-    share : float
-        or less than this share of what the search has gained.
-    max_iter : int
-        Maximum number of steps.
+    ``evaluate(x)`` returns the point at x, with ``x``, ``value``, and ``gradient`` of the shape of
+    x; `start` is such a point. ``product(point, direction)`` returns minus the Hessian at a point
+    times a direction. ``precondition(gradient)`` returns an approximation of the Newton step: the
+    product of a symmetric positive definite matrix and the gradient. The search stops when a step
+    would gain less than `tol`, or than `share` of what the search has gained.
 
-    Returns
-    -------
-    best : point
-    left : float
-        What the next step would gain; infinite if the search has not converged.
+    Return the best point and what the next step would gain, infinite if the search has not
+    converged.
     """
     best = start
     for _ in range(max_iter):
