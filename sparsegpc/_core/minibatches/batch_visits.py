@@ -41,7 +41,7 @@ class Visit(NamedTuple):
     moments: tuple
 
 
-def visit(batch, posteriors, slack):
+def visit_batch(batch, posteriors, slack):
     """Return the `Visit` to a batch at any q(u), one for each function. Cost 2 K N_b M^2.
 
     The slack determines the scales of the residuals. It must be a sum over rows.

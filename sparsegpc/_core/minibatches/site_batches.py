@@ -27,7 +27,7 @@ from numpy.linalg import LinAlgError
 from sparsegpc._core.bounds.collapsed import optimal_posterior
 from sparsegpc._core.bounds.slacks import STANDARD, scales_for
 from sparsegpc._core.likelihoods.base import best_constant_bound
-from sparsegpc._core.minibatches.batch_visits import Batch, Visit, initial_sums, visit
+from sparsegpc._core.minibatches.batch_visits import Batch, Visit, initial_sums, visit_batch
 from sparsegpc._core.minibatches.explicit_posterior import expected_log_sites, kernel_gradient
 from sparsegpc._core.minibatches.running_sums import added, combined, no_rows
 from sparsegpc._core.minibatches.stochastic_model import StochasticModel
@@ -104,11 +104,6 @@ class SiteBatches(StochasticModel):
     def prior_mean(self):
         learned = self.fit_prior_mean and self.likelihood.has_prior_mean
         return None if learned else 0.0
-
-    @property
-    def scales(self):
-        """The slack for the scales of the residuals, 1 if the likelihood has its own slack."""
-        return scales_for(self.likelihood, self.slack)
 
     def posteriors(self, state):
         return self._posteriors(state.sums)
@@ -240,4 +235,4 @@ class SiteBatches(StochasticModel):
 
     def _visit(self, batch, posteriors):
         """Return the `Visit` to a batch at any q(u). Cost 2 K N_b M^2."""
-        return visit(batch, posteriors, self.scales)
+        return visit_batch(batch, posteriors, scales_for(self.likelihood, self.slack))

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sparsegpc._core.bounds.slacks import STANDARD, TIGHT
 from sparsegpc._core.likelihoods.binary import PolyaGammaLogit
 from sparsegpc._core.likelihoods.gaussian import KnownNoise, known_noise_targets
-from sparsegpc._core.minibatches.batch_visits import Batch, initial_sums, visit
+from sparsegpc._core.minibatches.batch_visits import Batch, initial_sums, visit_batch
 from sparsegpc._core.rows.unique_rows import SeparateRows
 from tests.core.helpers import random_problem
 from tests.core.minibatches.batch_cases import random_posterior
@@ -37,7 +37,7 @@ def test_rows_with_fixed_sites_pay_the_slack_of_their_sites(slack):
     likelihood = KnownNoise()
     batch = make_batch(likelihood, 2)
     posteriors = [random_posterior(1), random_posterior(2)]
-    found = visit(batch, posteriors, slack)
+    found = visit_batch(batch, posteriors, slack)
     V, residual, total = batch.features.V(0), batch.features.residual, 0.0
     for k, (y, q) in enumerate(zip(batch.targets, posteriors, strict=True)):
         p, shift, log_scale = likelihood.sites(None, y, batch.weight)
@@ -59,7 +59,7 @@ def test_rows_with_fixed_sites_pay_the_slack_of_their_sites(slack):
 def test_scales_are_those_that_the_precisions_at_them_imply():
     likelihood, q = PolyaGammaLogit(), random_posterior(3)
     batch = make_batch(likelihood, 1)
-    found = visit(batch, [q], TIGHT)
+    found = visit_batch(batch, [q], TIGHT)
     mean, inducing_variance = moments(batch.features.V(0), q)
     residual, v = batch.features.residual, np.ones(15)
     for _ in range(500):
