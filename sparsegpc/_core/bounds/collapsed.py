@@ -169,8 +169,8 @@ def collapse(features, sites, slack, prior_mean=None, peaks=None):
     each: large precisions cost the log scale the digits that these keep.
 
     Cost N M^2 + M^3 / 3 + 4 N M. Where the data determine f well, the coefficients of `_Profile`
-    are small differences of large sums, and digits cancel. The second pass over the rows, of cost 4
-    N M, computes the coefficients from residuals instead.
+    are small differences of large sums, and digits cancel. The second pass over the rows computes
+    the coefficients from residuals instead, at the cost 4 N M.
     """
     n_rows = features.n_rows
     sums = row_sums(features, sites, slack)

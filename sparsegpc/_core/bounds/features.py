@@ -139,8 +139,8 @@ class RowFeatures:
         sums over blocks and returns a symmetric (M, M) array A: the adjoint of Kuu, with its
         jitter, is ``Luu^-T A Luu^-1``.
 
-        Return the two gradients, the second None unless `wrt_Z`, and the arrays over rows, (...,
-        N). Cost M N (M + D) beyond `adjoint_V`.
+        Return the two gradients, the second None unless `wrt_Z`, and the arrays over all rows. Cost
+        M N (M + D) beyond `adjoint_V`.
         """
         kernel, theta, Luu = self.kernel, self.theta, self.Luu
 
