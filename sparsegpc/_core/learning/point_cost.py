@@ -30,15 +30,7 @@ def keep_worthwhile_points(model, result, cost, progress):
         return result
     best, lower_bounds = result.best, list(result.lower_bounds)
     while not progress.stopped:
-        gains = point_gains(model, best)
-        removed = removal_order(gains, cost)
-        smaller = None
-        while removed and not progress.stopped:
-            kept = np.delete(np.arange(len(best.points.Z)), removed)
-            smaller = _at(model, best, kept, progress)
-            if best.elbo - smaller.elbo < cost * len(removed):
-                break
-            removed, smaller = removed[: len(removed) // 2], None
+        smaller = _after_round(model, best, cost, progress)
         if smaller is None:
             break
         best = smaller
@@ -60,6 +52,18 @@ def keep_worthwhile_points(model, result, cost, progress):
 def at_points_of(model, evaluation, points):
     """Return the `Evaluation` at other `InducingPoints`, with the same hyperparameters."""
     return solve_final(model, evaluation.theta, points, evaluation.states, wrt_theta=False)
+
+
+def _after_round(model, best, cost, progress):
+    """Return the `Evaluation` after a round of removals, or None if it removes no point."""
+    removed = removal_order(point_gains(model, best), cost)
+    while removed and not progress.stopped:
+        kept = np.delete(np.arange(len(best.points.Z)), removed)
+        smaller = _at(model, best, kept, progress)
+        if best.elbo - smaller.elbo < cost * len(removed):
+            return smaller
+        removed = removed[: len(removed) // 2]
+    return None
 
 
 def _by_worth(model, best, progress):

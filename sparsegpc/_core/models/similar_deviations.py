@@ -55,24 +55,30 @@ def similar_distances(model, evaluation):
     """
     X, deviations, _ = _deviating_rows(model, evaluation, ORDERED_ROWS)
     square = max(float((deviations**2).sum()), TINY)
-    found = np.full(X.shape[1], np.inf)
     shuffled = np.random.RandomState(0).permutation(len(X))
-    for k, x in enumerate(X.T):
+    distances = []
+    for x in X.T:
         order = np.lexsort((shuffled, x))
-        x, sorted_deviations = x[order], deviations[:, order]
-        lag, first = 1, None
-        while lag < len(x):
-            products = sorted_deviations[:, lag:] * sorted_deviations[:, :-lag]
-            correlation = float(products.sum()) / square
-            first = correlation if first is None else first
-            if first <= LEAST_ORDERED_ERRORS / np.sqrt(len(x)):
-                break
-            distance = float(np.median(x[lag:] - x[:-lag]))
-            if correlation < 0.5 * first and distance > 0.0:
-                found[k] = distance
-                break
-            lag += 1 + lag // 4
-    return found
+        distances.append(_similar_distance(x[order], deviations[:, order], square))
+    return np.array(distances)
+
+
+def _similar_distance(x, deviations, square):
+    """Return within which distance deviations are alike, given sorted values x (n,) of a column.
+
+    `square` is the sum of the squared deviations (K, n).
+    """
+    lag, first = 1, None
+    while lag < len(x):
+        correlation = float((deviations[:, lag:] * deviations[:, :-lag]).sum()) / square
+        first = correlation if first is None else first
+        if first <= LEAST_ORDERED_ERRORS / np.sqrt(len(x)):
+            break
+        distance = float(np.median(x[lag:] - x[:-lag]))
+        if correlation < 0.5 * first and distance > 0.0:
+            return distance
+        lag += 1 + lag // 4
+    return np.inf
 
 
 def similar_group(model, evaluation, columns):
