@@ -4,7 +4,6 @@ import numbers
 
 import numpy as np
 from sklearn.base import _fit_context
-from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from sparsegpc._core.bounds.slacks import SLACKS
@@ -13,7 +12,7 @@ from sparsegpc._core.rows.threads import single_threaded_blas
 from sparsegpc._core.rows.unique_rows import unique_rows
 from sparsegpc._estimators.base_estimator import Estimator
 from sparsegpc._estimators.fitted_bounds import ModelOfRows, bound_at, certified, gains, truncated
-from sparsegpc._estimators.input.settings import row_options
+from sparsegpc._estimators.input.settings import resolve_slack, row_options
 from sparsegpc._estimators.input.validation import present_rows, validated_targets
 from sparsegpc._estimators.kernels.named_kernels import KERNEL_CONSTRAINTS
 from sparsegpc._estimators.kernels.relevance import column_relevance
@@ -22,11 +21,9 @@ from sparsegpc._estimators.learning.after_search import (
     improve_points,
     pay_for_points,
 )
-from sparsegpc._estimators.learning.fit_options import learns, resolve_slack
-from sparsegpc._estimators.learning.inducing_points import AUTO, METHODS, check_auto
 from sparsegpc._estimators.learning.kernel_choice import decide_kernel
-from sparsegpc._estimators.learning.problem import with_likelihood
-from sparsegpc._estimators.learning.problems import LikelihoodProblems
+from sparsegpc._estimators.learning.point_selection import AUTO, METHODS, check_auto
+from sparsegpc._estimators.learning.problem_builders import LikelihoodBuilder
 from sparsegpc._estimators.messages.callbacks import CALLBACK_SUPPORT, fit_task
 from sparsegpc._estimators.messages.fit_warnings import emit_warnings, fit_warnings, weight_warnings
 from sparsegpc._estimators.messages.progress import evaluation_progress
@@ -311,10 +308,7 @@ class BaseSparseGP(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
 
     def _learn_rows(self, rows, progress):
         """Learn from `PresentRows`, and return a list of `FitWarning`."""
-        problems = LikelihoodProblems(self, rows, rows.places, progress)
-        rng = check_random_state(self.random_state)
-        decision = decide_kernel(self, problems.problem, rng)
-        return self._learn(problems.problem(decision.choice), rng, decision)
+        return self._learn(decide_kernel(LikelihoodBuilder(self, rows, rows.places, progress)))
 
     def _merged(self, rows):
         """Return the merged rows of `PresentRows`."""
@@ -337,25 +331,23 @@ class BaseSparseGP(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
             **row_options(),
         }
 
-    def _learn(self, problem, rng, decision):
+    def _learn(self, decision):
         """Learn the hyperparameters and the points, set the attributes, and return the warnings.
 
         `decision` is the `Decision` about the kernel, with what has been learned already.
         """
-        found = decision.go_on(self, problem, rng)
-        result, growth = find_faster_function(self, problem, found, rng)
-        result = improve_points(self, problem, result, rng)
-        result = pay_for_points(self, problem, result)
-        self.growth_ = None if growth is None else growth.history
-        self.growth_end_ = None if growth is None else growth.end
-        self._store(result, problem)
-        return fit_warnings(self, result, problem)
+        learned = find_faster_function(decision.go_on())
+        learned = pay_for_points(improve_points(learned))
+        self._store(learned)
+        return fit_warnings(learned)
 
-    def _store(self, result, problem):
+    def _store(self, learned):
+        """Set the attributes from what is `Learned`."""
+        problem, result, growth = learned
         best, counts = result.best, problem.model.counts
         self._store_kernel(best, problem.kernel)
         self._store_observation(best, problem.model)
-        self._transform = transform = problem.transform
+        self._transform = transform = problem.choice.transform
         n_columns = self.n_features_in_
         self.log_scales_ = (
             np.full(n_columns, np.inf) if transform is None else transform.scales(n_columns)
@@ -366,11 +358,13 @@ class BaseSparseGP(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
             None if indices is None else problem.places[problem.rows.first[indices]]
         )
         self.inducing_moved_ = result.has_moved
+        self.growth_ = None if growth is None else growth.history
+        self.growth_end_ = None if growth is None else growth.end
         self.lower_bounds_ = np.array(result.lower_bounds) + problem.offset
         self.history_ = problem.progress.history()
         self.converged_ = result.converged
         # A search that starts at the optimum counts as one step.
-        self.n_iter_ = max(counts.optimizer_iterations, int(learns(self, problem.parameters)))
+        self.n_iter_ = max(counts.optimizer_iterations, int(problem.learns))
         self.n_evaluations_ = counts.evaluations
         self.n_site_iterations_ = counts.site_iterations
         self.feature_relevance_ = column_relevance(self.kernel_, problem.spread)
@@ -581,7 +575,7 @@ class BaseSparseGP(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
 
     def _extended(self, parameters, model):
         """Return an `AdaptedKernel` extended by the other learned parameters of a model."""
-        return with_likelihood(parameters, model)
+        return parameters.with_likelihood(model)
 
     def _models_of(self, *data, **named_data):
         """Return a list with the `ModelOfRows` of the user's data, or with one for each class.

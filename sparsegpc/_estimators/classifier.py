@@ -16,8 +16,8 @@ from sparsegpc._estimators.input.labels import (
     validated_labels,
 )
 from sparsegpc._estimators.input.validation import present_rows
-from sparsegpc._estimators.learning.hyperparameter_draws import HYPERPARAMETERS, HyperparameterDraws
-from sparsegpc._estimators.learning.inducing_points import check_auto
+from sparsegpc._estimators.learning.averaging import HYPERPARAMETERS, HyperparameterDraws
+from sparsegpc._estimators.learning.point_selection import check_auto
 from sparsegpc._estimators.messages.callbacks import fit_task
 from sparsegpc._estimators.messages.fit_warnings import emit_warnings, latent_range, weight_warnings
 from sparsegpc._estimators.messages.progress import evaluation_progress

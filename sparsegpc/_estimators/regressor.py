@@ -2,7 +2,6 @@
 
 import numpy as np
 from sklearn.base import _fit_context
-from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
 
 from sparsegpc._core.likelihoods.gaussian import KnownNoise
@@ -18,11 +17,10 @@ from sparsegpc._estimators.input.targets import (
 )
 from sparsegpc._estimators.input.validation import validated_targets
 from sparsegpc._estimators.kernels.named_kernels import KernelChoice
-from sparsegpc._estimators.learning.hyperparameter_draws import HYPERPARAMETERS, HyperparameterDraws
-from sparsegpc._estimators.learning.inducing_points import check_auto
+from sparsegpc._estimators.learning.averaging import HYPERPARAMETERS, HyperparameterDraws
 from sparsegpc._estimators.learning.noise_choice import decide_noise
-from sparsegpc._estimators.learning.regression_problems import RegressionProblems
-from sparsegpc._estimators.learning.warm_start import is_warm
+from sparsegpc._estimators.learning.point_selection import check_auto
+from sparsegpc._estimators.learning.problem_builders import RegressionBuilder
 from sparsegpc._estimators.messages.callbacks import fit_task
 from sparsegpc._estimators.messages.fit_warnings import (
     emit_warnings,
@@ -655,31 +653,18 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
     def _fit_targets(self, targets, places, progress):
         """Fit to `Targets`, which are the user's rows `places`; return the warnings."""
         progress.offset = self._units_offset(1.0)
-        rng = check_random_state(self.random_state)
-        problems = RegressionProblems(self, targets, places, progress)
-        variance = problems.variance
+        builder = RegressionBuilder(self, targets, places, progress)
+        variance = builder.variance
         # If the mean of f ranges over less than a tenth of the targets' deviation, f looks
         # constant.
         self._visible_range = 0.1 * float(np.sqrt(variance.mean()))
         self._target_variance = variance[targets.y.any(axis=1)]
-        plan, decision, self.noise_bounds_ = decide_noise(self, problems, rng)
-        if is_warm(self):
-            self._check_same_noise(plan, len(variance))
-            plan = plan.going_on(self._noise)
-        self._plan, self._normalized = plan, self.normalize_y
-        found = self._learn(problems.problem(decision.choice, plan), rng, decision)
-        if problems.has_outliers:
+        self._plan, decision, self.noise_bounds_ = decide_noise(builder)
+        self._normalized = self.normalize_y
+        found = self._learn(decision)
+        if builder.has_outliers:
             found += repetition_warnings(targets.y, targets.weight)
         return found
-
-    def _check_same_noise(self, plan, n_outputs):
-        """Raise ValueError if the last fit had other noise or another number of outputs."""
-        same = plan.is_like(self._plan) and n_outputs == len(self._posterior.functions)
-        if not same or self.normalize_y != self._normalized:
-            raise ValueError(
-                "warm_start=True needs the kind of noise, normalize_y and the number of outputs of "
-                "the last fit; set warm_start=False to start afresh"
-            )
 
     def _observation_at(self, evaluation, model):
         return self._plan.learned(evaluation)

@@ -26,7 +26,7 @@ from sparsegpc._estimators.input.validation import (
 from sparsegpc._estimators.kernels.named_kernels import KERNEL_CONSTRAINTS, KernelChoice
 from sparsegpc._estimators.kernels.sklearn_kernels import adapt_kernel
 from sparsegpc._estimators.kernels.spread import measure_spread
-from sparsegpc._estimators.learning.inducing_points import METHODS, make_selector
+from sparsegpc._estimators.learning.point_selection import METHODS, make_selector
 
 
 class InducingPointSelector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):

@@ -28,7 +28,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from sparsegpc import InducingPointSelector
-from sparsegpc._estimators.learning.inducing_points import METHODS, PIVOTED
+from sparsegpc._estimators.learning.point_selection import METHODS, PIVOTED
 from tests.estimators.two_classes import moons
 
 EVERY_METHOD = pytest.mark.parametrize("method", METHODS)

@@ -24,7 +24,7 @@ from sparsegpc import (
     StochasticSparseGPClassifier,
     StochasticSparseGPRegressor,
 )
-from sparsegpc._estimators.learning import inducing_points
+from sparsegpc._estimators.learning import point_selection
 from sparsegpc.likelihoods import NAMES
 
 MOST_ROWS, MOST_COLUMNS, MOST_POINTS = 3000, 60, 60
@@ -33,7 +33,7 @@ MOST_NUMBERS = 60_000
 BINARY = {name for name, kind in NAMES.items() if not kind.takes_many_classes}
 # In this order for ever, whatever that of the package; new ones after them.
 METHODS = ["hgv", "rpcholesky", "greedy-variance", "kmeans", "uniform"]
-METHODS += sorted(set(inducing_points.METHODS) - set(METHODS))
+METHODS += sorted(set(point_selection.METHODS) - set(METHODS))
 CONJUGATE = ("polya-gamma", "logistic-softmax", "dirichlet")
 # Likelihoods that were not there at first. They replace others in some of the problems.
 LATER = ("ordinal-logit",)

@@ -19,6 +19,7 @@ from sparsegpc._core.kernels.algebra import (
 from sparsegpc._core.kernels.main_effects import MainEffects as MainEffectsNode
 from sparsegpc._core.kernels.orthogonal_additive import OrthogonalAdditive as OrthogonalNode
 from sparsegpc._core.numerics.floats import TINY
+from sparsegpc._estimators.kernels.adapted_kernel import AdaptedKernel
 from sparsegpc._estimators.kernels.user_kernels import KernelDiagonal, KernelValue
 from sparsegpc.kernels import Columns, MainEffects, OrthogonalAdditive
 
@@ -33,63 +34,6 @@ MAY_VANISH = ("sigma_0",)
 PER_COLUMN = (sk.RBF, sk.RationalQuadratic, OrthogonalAdditive)
 # Kernels that are sums of functions of few columns each.
 ADDITIVE = (MainEffects, OrthogonalAdditive)
-# The mean variance of f at this many rows stands for that at all rows.
-SOME_ROWS = 100
-
-
-class AdaptedKernel(NamedTuple):
-    """A kernel for the core, and a description of its free parameters.
-
-    ``kernel`` : FreeKernel
-    ``theta`` (P,), ``bounds`` (P, 2) : logarithms, as in scikit-learn.
-    ``names`` : name of each entry of theta, with the column in brackets if it has one.
-    ``columns`` : for each entry of theta, the column that it is the length scale of, "all" for
-    the common length scale of all columns, a tuple for that of some columns, None for anything
-    else.
-    ``rescaled`` (P,) : theta, with variances that suit the targets if their scale is known.
-    ``effects`` : for each entry of theta, the class of `ADDITIVE` that it is a length scale or
-    variance of, None for anything else.
-    ``to_little_noise`` (P,) : change of theta to where there is little noise.
-    """
-
-    kernel: FreeKernel
-    theta: np.ndarray
-    bounds: np.ndarray
-    names: list
-    columns: list
-    rescaled: np.ndarray
-    effects: list
-    to_little_noise: np.ndarray
-
-    def rescaled_to(self, variance, X):
-        """Return these parameters with `rescaled` such that f has the given variance at rows X.
-
-        All variances, those of ConstantKernel and of `ADDITIVE`, are multiplied by the same factor.
-        It suits a sum of kernels with one of these in each summand.
-        """
-        before = float(np.mean(self.kernel.diag(self.theta, X[:SOME_ROWS])))
-        if not 0.0 < before < np.inf:
-            return self
-        step = np.log(variance) - np.log(before)
-        is_variance = [
-            name.endswith("constant_value") or (effect is not None and column is None)
-            for name, column, effect in zip(self.names, self.columns, self.effects, strict=True)
-        ]
-        moved = self.theta + step * np.array(is_variance, dtype=np.float64)
-        return self._replace(rescaled=np.clip(moved, *self.bounds.T))
-
-    def extended(self, theta, bounds, names, to_little_noise=0.0):
-        """Return these parameters followed by others, which belong to no column."""
-        change = np.broadcast_to(to_little_noise, len(names))
-        return self._replace(
-            theta=np.concatenate([self.theta, theta]),
-            rescaled=np.concatenate([self.rescaled, theta]),
-            bounds=np.concatenate([self.bounds, bounds]),
-            names=[*self.names, *names],
-            columns=[*self.columns, *[None] * len(names)],
-            effects=[*self.effects, *[None] * len(names)],
-            to_little_noise=np.concatenate([self.to_little_noise, change]),
-        )
 
 
 class _Parameters:

@@ -16,72 +16,53 @@ from sparsegpc._estimators.kernels.initialization import (
     own_lengths,
 )
 from sparsegpc._estimators.kernels.named_kernels import KernelChoice
-from sparsegpc._estimators.learning.fit_options import (
-    learns,
-    limits_of,
-    most_points,
-    moves_points,
-    point_selector,
-    points_can_move,
-    reporter,
-)
-from sparsegpc._estimators.learning.inducing_points import AUTO, make_selector
-from sparsegpc._estimators.learning.search import Found, search
-from sparsegpc._estimators.messages.progress import print_line
+from sparsegpc._estimators.learning.point_selection import AUTO, point_selector, selector_by_name
+from sparsegpc._estimators.learning.search import search
 
 
-def find_faster_function(estimator, problem, found, rng):
-    """Return what is `Found` from short length scales if a fast function was taken for noise.
+def find_faster_function(learned):
+    """Return what is `Learned` from short length scales if a fast function was taken for noise.
 
     Where one was looked for already, nothing is done.
     """
-    result = found.result
+    result = learned.result
     is_settled = result.sought_faster or (result.has_moved and not result.trivial)
-    if not learns(estimator, problem.parameters) or is_settled:
-        return found
-    found = _with_faster_function(estimator, problem, found, rng)
-    return found._replace(result=found.result._replace(sought_faster=True))
+    if is_settled or not learned.problem.learns:
+        return learned
+    starts = _faster_starts(learned.problem, result)
+    if starts:
+        learned = _better_from(learned, starts)
+    return learned._replace(result=learned.result._replace(sought_faster=True))
 
 
-def _with_faster_function(estimator, problem, found, rng):
-    """Return the better of what is `Found` and fits from short length scales, if any may help."""
-    result = found.result
-    starts = _faster_starts(estimator, problem, result)
-    if not starts:
-        return found
-    if estimator.n_inducing == "auto":
-        return _found_anew(estimator, problem, found, rng, starts)
-    selector = point_selector(estimator, problem, rng)
-    limits, report = limits_of(estimator, problem), reporter(estimator, problem)
-    faster = fit_faster(problem.model, result, starts, selector, limits, report)
-    if moves_points(estimator) and not (faster.trivial or faster.stopped):
+def _better_from(learned, starts):
+    """Return the better of what is `Learned` and fits from starts of short length scales."""
+    problem = learned.problem
+    if problem.estimator.n_inducing == "auto":
+        # Other hyperparameters need another number of points.
+        try:
+            other = search(problem, Starts(starts))
+            if other.result.best.objective > learned.result.best.objective:
+                return other
+        except LinAlgError:
+            # What was learned is usable.
+            pass
+        return learned.evaluated_last()
+    selector, limits = point_selector(problem), problem.limits
+    faster = fit_faster(problem.model, learned.result, starts, selector, limits, problem.report)
+    if problem.moves_points and not (faster.trivial or faster.stopped):
         faster = fit_moved(problem.model, faster, limits)
-    return Found(faster)
+    return learned._replace(result=faster)
 
 
-def _found_anew(estimator, problem, found, rng, starts):
-    """Return the better of what is `Found` and a search from other starts.
-
-    Other hyperparameters need another number of points.
-    """
-    try:
-        other = search(estimator, problem, rng, Starts(starts))
-        if other.result.best.objective > found.result.best.objective:
-            return other
-    except LinAlgError:
-        # What was found is usable.
-        pass
-    return found.evaluated_last(problem)
-
-
-def _faster_starts(estimator, problem, result):
+def _faster_starts(problem, result):
     """Return starts for the functions that deviations from a `FitResult` show, if any."""
     parameters, spread, theta = problem.parameters, problem.spread, result.best.theta
     if all(column is None for column in parameters.columns):
         return []
     columns = list(own_lengths(parameters, spread))
     # A function of a single column is rather a main effect, if these were tried.
-    has_effects = KernelChoice.of(estimator).may_have_effects(spread)
+    has_effects = KernelChoice.of(problem.estimator).may_have_effects(spread)
     group = missed_group(problem.model, result, columns, may_be_single=not has_effects)
     starts = [] if group is None else group_starts(parameters, spread, theta, group)
     if misses_fast_function(problem.model, result):
@@ -89,43 +70,48 @@ def _faster_starts(estimator, problem, result):
     return starts
 
 
-def improve_points(estimator, problem, result, rng):
-    """Return the `FitResult` with more points, and then moved ones, while they are too few.
+def improve_points(learned):
+    """Return what is `Learned` with more points, and then moved ones, while they are too few.
 
     Their number must be left to the fit, and if they are to move their kind, too.
     """
-    model = problem.model
+    problem, result, _ = learned
+    estimator, model, limits = problem.estimator, problem.model, problem.limits
     is_free = estimator.n_inducing is None and isinstance(estimator.selector, str)
-    if not is_free or moves_points(estimator):
-        return result
-    if len(result.best.points.Z) < most_points(problem):
+    if not is_free or problem.moves_points:
+        return learned
+    if len(result.best.points.Z) < problem.most_points:
         if not are_too_few(model, result):
-            return result
-        result = _with_more_points(estimator, problem, result, rng)
-    may_move = estimator.optimize_inducing == "auto" and estimator.selector == AUTO
-    may_move = may_move and learns(estimator, problem.parameters) and points_can_move(problem)
-    if may_move and are_too_few(model, result):
-        result = fit_moved(model, result, limits_of(estimator, problem))
-    return result
+            return learned
+        selector = selector_by_name(problem, problem.most_points)
+        result = fit_further(model, result, selector, limits, problem.report)
+    if _may_move(problem) and are_too_few(model, result):
+        result = fit_moved(model, result, limits)
+    return learned._replace(result=result)
 
 
-def _with_more_points(estimator, problem, result, rng):
-    """Return the `FitResult` with the most points that a fit uses by default."""
-    n_points, tol, rows = most_points(problem), estimator.selection_tol, problem.rows
-    selector = make_selector(estimator.selector, n_points, tol, rows.X, rows.weight, rng)
-    limits, report = limits_of(estimator, problem), reporter(estimator, problem)
-    return fit_further(problem.model, result, selector, limits, report)
+def _may_move(problem):
+    """Return whether the points may be moved if they are too few."""
+    estimator = problem.estimator
+    if estimator.optimize_inducing != "auto" or estimator.selector != AUTO or not problem.learns:
+        return False
+    try:
+        problem.check_points_may_move()
+    except NotImplementedError:
+        return False
+    return True
 
 
-def pay_for_points(estimator, problem, result):
-    """Return the `FitResult` without the points that gain less than ``point_cost``."""
-    if estimator.point_cost == 0.0:
-        return result
-    cost, progress = float(estimator.point_cost), problem.progress
-    smaller = keep_worthwhile_points(problem.model, result, cost, progress)
-    if estimator.verbose:
-        sizes = [len(each.best.points.Z) for each in (smaller, result)]
-        bound = smaller.best.elbo + problem.offset
-        text = f"{sizes[0]} of {sizes[1]} points gain at least {cost:g} nats, bound {bound:.4f}"
-        print_line(estimator, text, progress.label)
-    return smaller
+def pay_for_points(learned):
+    """Return what is `Learned` without the points that gain less than ``point_cost``."""
+    problem, result, _ = learned
+    cost = float(problem.estimator.point_cost)
+    if cost == 0.0:
+        return learned
+    smaller = keep_worthwhile_points(problem.model, result, cost, problem.progress)
+    sizes = [len(each.best.points.Z) for each in (smaller, result)]
+    bound = smaller.best.elbo + problem.offset
+    problem.print_line(
+        f"{sizes[0]} of {sizes[1]} points gain at least {cost:g} nats, bound {bound:.4f}"
+    )
+    return learned._replace(result=smaller)

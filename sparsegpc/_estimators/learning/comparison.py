@@ -13,11 +13,9 @@ from numpy.linalg import LinAlgError
 
 from sparsegpc._core.learning.fit import Starts, finished
 from sparsegpc._core.learning.fit_from import Climb, FitResult, Start, fit_from
-from sparsegpc._estimators.kernels.named_kernels import KernelChoice
-from sparsegpc._estimators.learning.fit_options import limits_of, moves_points, point_selector
+from sparsegpc._estimators.learning.point_selection import point_selector
 from sparsegpc._estimators.learning.problem import Problem
-from sparsegpc._estimators.learning.search import Found, search
-from sparsegpc._estimators.messages.progress import print_line
+from sparsegpc._estimators.learning.search import Learned, search
 
 # FEW_ROWS decide; from MANY_ROWS on it is a SHARE of them, but at most MOST_ROWS. With
 # ``n_inducing="auto"`` these fits have at most MOST_POINTS.
@@ -27,104 +25,83 @@ FIRST_ITERATIONS, FIRST_GAIN = 12, 1.0
 
 
 class Decision(NamedTuple):
-    """A `KernelChoice` without "auto", and what was learned with this choice.
+    """The `Problem` that was chosen, and what was learned on the way.
 
-    ``starts`` are those of a `search` that goes on from there. ``found`` is what a search returned,
-    if that was for all rows and nothing remains to be learned, else None.
+    ``starts`` are those of a `search` that goes on from there. ``learned`` is what a search
+    returned, if that was for all rows and nothing remains to be learned, else None.
     """
 
-    choice: KernelChoice
+    problem: Problem
     starts: Starts | None = None
-    found: Found | None = None
+    learned: Learned | None = None
 
-    def go_on(self, estimator, problem, rng):
-        """Return what is `Found` for the `Problem` of this choice, if need be by a search."""
-        if self.found is not None:
-            return self.found
-        return search(estimator, problem, rng, self.starts)
+    def go_on(self):
+        """Return what is `Learned` for the problem, if need be by a search."""
+        return search(self.problem, self.starts) if self.learned is None else self.learned
 
 
 class Candidate(NamedTuple):
-    """A `KernelChoice`, its `Problem` for all rows and for those that decide, and the result."""
+    """A `Problem` of all rows, the one of the rows that decide, and the result for these."""
 
-    choice: KernelChoice
     problem: Problem
     part: Problem
-    result: FitResult
+    result: FitResult | None = None
 
     @classmethod
-    def of(cls, choice, problem):
-        """Return the candidate of a choice and its problem, which is not learned yet."""
-        return cls(choice, problem, _part(problem), None)
+    def of(cls, problem):
+        """Return the candidate of a problem that is not learned yet."""
+        return cls(problem, _part(problem))
 
-    def decision(self, estimator):
+    def decision(self):
         """Return the `Decision` for this candidate, with what is learned."""
-        leaves_out = moves_points(estimator) or estimator.n_restarts_optimizer
-        if self.part is self.problem and estimator.n_inducing != "auto" and not leaves_out:
-            found = Found(self.result).evaluated_last(self.problem)
-            return Decision(self.choice, found=found)
+        problem, has_all_rows = self.problem, self.part.model is self.problem.model
+        leaves_out = problem.moves_points or problem.estimator.n_restarts_optimizer
+        if has_all_rows and problem.estimator.n_inducing != "auto" and not leaves_out:
+            return Decision(problem, learned=Learned(problem, self.result).evaluated_last())
         best, climb = self.result.best, None
         # Points that are some of the rows of a part might not suit all rows.
-        points = best.points if self.part is self.problem else None
+        points = best.points if has_all_rows else None
         if len(self.part.model.weight) > FEW_ROWS and self.result.hessian is not None:
             climb = Climb(best.theta, best, self.result.hessian)
-        return Decision(self.choice, Starts([best.theta], points, climb))
-
-
-def simplified(estimator):
-    """Return a copy of an estimator for the fits that are compared."""
-    simple = copy(estimator)
-    simple.optimize_inducing, simple.n_restarts_optimizer = False, 0
-    if simple.n_inducing == "auto":
-        simple.n_inducing = min(MOST_POINTS, estimator.max_inducing)
-    return simple
+        return Decision(problem, Starts([best.theta], points, climb))
 
 
 def _part(problem):
-    """Return the `Problem` of the rows that decide."""
+    """Return the `Problem` of the rows that decide, with a simplified estimator."""
     n_rows = len(problem.model.weight)
     n_rows = FEW_ROWS if n_rows < MANY_ROWS else min(int(SHARE * n_rows), MOST_ROWS)
-    model = problem.model.at_most(n_rows)
-    if model is problem.model:
-        return problem
-    rows = problem.rows._replace(X=model.X, weight=model.weight)
-    return problem._replace(model=model, rows=rows)
+    simple = copy(problem.estimator)
+    simple.optimize_inducing, simple.n_restarts_optimizer = False, 0
+    if simple.n_inducing == "auto":
+        simple.n_inducing = min(MOST_POINTS, simple.max_inducing)
+    return problem._replace(estimator=simple, model=problem.model.at_most(n_rows))
 
 
-def is_better(estimator, other, best, name):
-    """Return whether a `Candidate` raises the objective of the best one by enough.
+def better(other, best, name):
+    """Return the better of two `Candidate`: the other one has to raise the objective by enough.
 
-    Print the comparison if ``estimator.verbose`` is set; `name` states what is added.
+    Print the comparison if the estimator is verbose; `name` states what the other one adds.
     """
     gain = other.result.best.objective - best.result.best.objective
     needed = max(np.log(best.part.model.total_weight), FIRST_GAIN)
-    if estimator.verbose:
-        bound, without = (each.result.best.elbo + each.part.offset for each in (other, best))
-        text = (
-            f"{name}: {len(best.part.model.weight)} rows, bound {bound:.4f} with them, "
-            f"{without:.4f} without, gain with their prior {gain:.4f} of {needed:.4f} needed: "
-            f"{'kept' if gain > needed else 'left out'}"
-        )
-        print_line(estimator, text, best.part.progress.label)
-    return gain > needed
+    bound, without = (each.result.best.elbo + each.part.offset for each in (other, best))
+    best.part.print_line(
+        f"{name}: {len(best.part.model.weight)} rows, bound {bound:.4f} with them, "
+        f"{without:.4f} without, gain with their prior {gain:.4f} of {needed:.4f} needed: "
+        f"{'kept' if gain > needed else 'left out'}"
+    )
+    return other if gain > needed else best
 
 
-def climb_from(estimator, problem, starts, needed, rng):
-    """Return the `FitResult` of the best of several climbs, or None if all fail.
+def climbed(candidate, starts, needed):
+    """Return a `Candidate` with the result of the best of several climbs, or None if all fail.
 
     Each may end at a far lower maximum than another. After a few iterations the best one goes on if
-    its objective is above `needed`.
-
-    Parameters
-    ----------
-    estimator : BaseSparseGP
-    problem : Problem
-    starts : list of (Start, InducingPoints or None)
-        Starts, and the points with which to begin.
-    needed : float
-    rng : RandomState
+    its objective is above `needed`. `starts` is a list of pairs of a `Start` and the
+    `InducingPoints` with which to begin, None to select them.
     """
-    selector, limits = point_selector(estimator, problem, rng), limits_of(estimator, problem)
+    problem = candidate.part
+    selector, limits, progress = point_selector(problem), problem.limits, problem.progress
 
     def climb(start, limits, first=None, rival=-np.inf):
         """Return the `FitResult` from a start, or None if it fails."""
@@ -140,12 +117,12 @@ def climb_from(estimator, problem, starts, needed, rng):
         rival = needed if found is None else max(needed, found.best.objective)
         other = climb(start, short, first, rival)
         found = max(filter(None, (found, other)), key=lambda fit: fit.best.objective, default=None)
-        if problem.progress.stopped:
+        if progress.stopped:
             break
     if found is None:
         return None
-    if found.best.objective > needed and not problem.progress.stopped:
+    if found.best.objective > needed and not progress.stopped:
         start = Start(found.best.theta, found.best.states, found.hessian)
         # Newly selected points may be worse by more than what the other iterations gain.
         found = climb(start, limits, found.best.points) or found
-    return finished(problem.model, found, problem.progress)
+    return candidate._replace(result=finished(problem.model, found, progress))

@@ -7,17 +7,11 @@ variance and a length scale that are common to all effects; the prior penalises 
 
 import numpy as np
 
-from sparsegpc._estimators.learning.comparison import (
-    FIRST_GAIN,
-    Candidate,
-    climb_from,
-    is_better,
-    simplified,
-)
+from sparsegpc._estimators.learning.comparison import FIRST_GAIN, Candidate, better, climbed
 from sparsegpc._estimators.learning.main_effect_starts import MainEffectStarts
 
 
-def with_main_effects(estimator, problem_of, plain, rng, is_demanded):
+def with_main_effects(builder, plain, is_demanded):
     """Return the `Candidate` with main effects if it is better, or demanded, else the plain one.
 
     Demanded effects are learned in the same way, since a fit from other starts may end below the
@@ -25,12 +19,9 @@ def with_main_effects(estimator, problem_of, plain, rng, is_demanded):
 
     Parameters
     ----------
-    estimator : BaseSparseGP
-    problem_of : callable
-        ``problem_of(choice)`` returns the `Problem` for a `KernelChoice`.
+    builder : ProblemBuilder
     plain : Candidate
         The model without main effects.
-    rng : RandomState
     is_demanded : bool
     """
     result = plain.result
@@ -38,14 +29,9 @@ def with_main_effects(estimator, problem_of, plain, rng, is_demanded):
         return plain
     if is_demanded and result.trivial:
         return None
-    choice = plain.choice._replace(main_effects=True)
-    other = Candidate.of(choice, problem_of(choice))
+    other = Candidate.of(builder.build(plain.problem.choice._replace(main_effects=True)))
     needed = -np.inf if is_demanded else result.best.objective + FIRST_GAIN
-    starts = MainEffectStarts(other.part, result).all()
-    climbed = climb_from(simplified(estimator), other.part, starts, needed, rng)
-    if climbed is None:
-        return None if is_demanded else plain
-    other = other._replace(result=climbed)
-    if is_demanded or is_better(estimator, other, plain, "main effects"):
+    other = climbed(other, MainEffectStarts(other.part, result).all(), needed)
+    if is_demanded:
         return other
-    return plain
+    return plain if other is None else better(other, plain, "main effects")

@@ -10,9 +10,6 @@ limit as the noise there vanishes. That says nothing about the other targets, so
 taken.
 """
 
-from functools import partial
-from typing import NamedTuple
-
 import numpy as np
 from numpy.linalg import LinAlgError
 from sklearn.gaussian_process.kernels import Kernel
@@ -25,8 +22,7 @@ from sparsegpc._estimators.learning.after_search import find_faster_function
 from sparsegpc._estimators.learning.comparison import Decision
 from sparsegpc._estimators.learning.kernel_choice import decide_kernel
 from sparsegpc._estimators.learning.search import search
-from sparsegpc._estimators.learning.warm_start import is_warm
-from sparsegpc._estimators.noise.base import NoisePlan
+from sparsegpc._estimators.learning.warm_start import check_same_noise, is_warm
 from sparsegpc._estimators.noise.homoscedastic import HomoscedasticNoise
 from sparsegpc._estimators.noise.registry import AUTO, DEFAULT, VARYING
 
@@ -38,46 +34,57 @@ VANISHING, MOST_VANISHING = 0.05, 0.2
 MOST_PASSES, COLUMN_SHARE = 10, 0.25
 
 
-class NoiseDecision(NamedTuple):
-    """A `NoisePlan`, the `Decision` about the kernel, and the bound for each noise compared."""
+def decide_noise(builder):
+    """Decide about the noise and the kernel of a regressor.
 
-    plan: NoisePlan
-    decision: Decision
-    bounds: dict | None = None
+    Parameters
+    ----------
+    builder : RegressionBuilder
 
-
-def decide_noise(estimator, problems, rng):
-    """Return the `NoiseDecision` of a regressor, given its `RegressionProblems`."""
-    plan = problems.plan()
+    Returns
+    -------
+    plan : NoisePlan
+    decision : Decision
+        That about the kernel, with the problem of this noise.
+    bounds : dict or None
+        The bound for each kind of noise, if two were compared.
+    """
+    estimator, plan = builder.estimator, builder.plan
     if not plan.varies:
-        decision = decide_kernel(estimator, partial(problems.problem, plan=plan), rng)
-        return NoiseDecision(plan, decision)
-    is_auto, constant = estimator.noise == AUTO, problems.plan(noise=HomoscedasticNoise())
+        decision = decide_kernel(builder)
+        if is_warm(estimator):
+            check_same_noise(builder)
+        return plan, decision, None
+    is_auto, constant = estimator.noise == AUTO, builder.plan_for(noise=HomoscedasticNoise())
     # A kernel of the noise that is an object sees the columns as they are, like that of f.
     is_open = not isinstance(getattr(estimator.noise, "kernel", None), Kernel)
-    decision = decide_kernel(estimator, partial(problems.problem, plan=constant), rng, is_open)
-    choice = decision.choice
-    plan = problems.plan(choice.transform)
+    plain = builder.with_plan(constant)
+    decision = decide_kernel(plain, is_open)
+    choice = decision.problem.choice
+    plan = builder.plan_for(choice.transform)
     if is_warm(estimator):
-        last = constant if is_auto and constant.is_like(estimator._plan) else plan
-        return NoiseDecision(last, Decision(choice))
+        plan = constant if is_auto and constant.is_like(estimator._plan) else plan
+        check_same_noise(builder.with_plan(plan))
+        plan = plan.going_on(estimator._noise)
+        return plan, Decision(builder.with_plan(plan).build(choice)), None
     if estimator.optimizer is None:
-        return NoiseDecision(constant if is_auto else plan, decision)
-    problem = problems.problem(choice, constant)
-    found = decision.go_on(estimator, problem, rng)
-    found = find_faster_function(estimator, problem, found, rng)
-    theta, log_noise = np.split(found.result.best.theta, [problem.model.kernel.n_params])
+        if is_auto:
+            return constant, decision, None
+        return plan, Decision(builder.with_plan(plan).build(choice)), None
+    learned = find_faster_function(decision.go_on())
+    best, n_kernel = learned.result.best, learned.problem.model.kernel.n_params
+    theta, log_noise = np.split(best.theta, [n_kernel])
     plan = plan.starting_at(log_noise)
-    varying = problems.problem(choice, plan)
-    starts = _starts(varying, plan, theta, found.result.best.points)
+    varying = builder.with_plan(plan).build(choice)
+    starts = _starts(varying, plan, theta, best.points)
     if not is_auto:
-        return NoiseDecision(plan, Decision(choice, starts))
-    if found.result.stopped:
-        return NoiseDecision(constant, Decision(choice, found=found))
-    other, bounds = _found_if_better(estimator, varying, starts, problem, found, rng)
+        return plan, Decision(varying, starts), None
+    if learned.result.stopped:
+        return constant, Decision(learned.problem, learned=learned), None
+    other, bounds = _learned_if_better(varying, starts, learned)
     if other is not None:
-        return NoiseDecision(plan, Decision(choice, found=other), bounds)
-    return NoiseDecision(constant, Decision(choice, found=found.evaluated_last(problem)), bounds)
+        return plan, Decision(varying, learned=other), bounds
+    return constant, Decision(learned.problem, learned=learned.evaluated_last()), bounds
 
 
 def _starts(varying, plan, theta, points):
@@ -88,21 +95,21 @@ def _starts(varying, plan, theta, points):
     values = [np.append(theta, start) for start in plan.starts(varying.spread)]
     values += _start_by_column(varying, plan, theta, points)
     # Subsets of many rows choose their own points.
-    return Starts(values, points if len(varying.rows.X) < FEWEST_ROWS else None)
+    return Starts(values, points if len(varying.model.weight) < FEWEST_ROWS else None)
 
 
-def _found_if_better(estimator, varying, starts, problem, found, rng):
-    """Return what is `Found` with noise that varies, or None if that is not better, and the bounds.
+def _learned_if_better(varying, starts, learned):
+    """Return what is `Learned` with noise that varies, or None if that is not better, and bounds.
 
-    The bounds of both kinds of noise are None if noise that varies cannot be learned. `problem` is
-    that of homoscedastic noise, and `found` what was learned with it.
+    `learned` is what was learned with homoscedastic noise. The bounds of both kinds of noise are
+    None if noise that varies cannot be learned.
     """
     try:
-        other = search(estimator, varying, rng, starts)
+        other = search(varying, starts)
     except LinAlgError:
         # Homoscedastic noise is usable.
         return None, None
-    before, after = found.result.best, other.result.best
+    before, after, problem = learned.result.best, other.result.best, learned.problem
     bounds = {
         DEFAULT: float(before.elbo + problem.offset),
         VARYING: float(after.elbo + problem.offset),

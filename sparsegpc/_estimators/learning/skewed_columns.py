@@ -4,36 +4,22 @@ import numpy as np
 
 from sparsegpc._core.learning.fit_from import Climb
 from sparsegpc._estimators.kernels.initialization import typical_log_lengths
-from sparsegpc._estimators.learning.comparison import (
-    FIRST_GAIN,
-    Candidate,
-    climb_from,
-    is_better,
-    simplified,
-)
+from sparsegpc._estimators.learning.comparison import FIRST_GAIN, Candidate, better, climbed
 
 
-def with_transform(estimator, problem_of, transform, best, rng):
+def with_transform(builder, transform, best):
     """Return the `Candidate` with transformed columns if it is better than the best one, else that.
 
     Parameters
     ----------
-    estimator : BaseSparseGP
-    problem_of : callable
-        ``problem_of(choice)`` returns the `Problem` for a `KernelChoice`.
+    builder : ProblemBuilder
     transform : LogTransform
     best : Candidate
         The model of the columns as they are.
-    rng : RandomState
     """
-    choice = best.choice._replace(transform=transform)
-    other = Candidate.of(choice, problem_of(choice))
-    needed = best.result.best.objective + FIRST_GAIN
-    climbed = climb_from(simplified(estimator), other.part, _starts(other, best), needed, rng)
-    if climbed is None:
-        return best
-    other = other._replace(result=climbed)
-    return other if is_better(estimator, other, best, "transformed columns") else best
+    other = Candidate.of(builder.build(best.problem.choice._replace(transform=transform)))
+    other = climbed(other, _starts(other, best), best.result.best.objective + FIRST_GAIN)
+    return best if other is None else better(other, best, "transformed columns")
 
 
 def _starts(other, best):

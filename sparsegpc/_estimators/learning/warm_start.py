@@ -33,9 +33,9 @@ def last_choice(estimator, choice):
     return choice
 
 
-def check_same_model(estimator, problem):
+def check_same_model(problem):
     """Raise ValueError if the last fit had another kernel structure or other parameters."""
-    before = estimator.kernel_
+    before = problem.estimator.kernel_
     if kernel_structure(problem.kernel) != kernel_structure(before):
         raise ValueError(
             f"warm_start=True needs the kernel structure of the last fit: it had "
@@ -43,7 +43,7 @@ def check_same_model(estimator, problem):
             f"{_free(problem.kernel)} free; set warm_start=False to start afresh"
         )
     n_kernel = problem.model.kernel.n_params
-    before, now = len(estimator._theta) - n_kernel, len(problem.parameters.theta) - n_kernel
+    before, now = len(problem.estimator._theta) - n_kernel, len(problem.parameters.theta) - n_kernel
     if before != now:
         raise ValueError(
             "warm_start=True needs the parameters of the likelihood and the noise of the last fit: "
@@ -52,13 +52,30 @@ def check_same_model(estimator, problem):
         )
 
 
-def last_points(estimator, selector, rows):
+def check_same_noise(builder):
+    """Raise ValueError if the last fit had other noise or another number of outputs.
+
+    `builder` is a `RegressionBuilder` with the plan of this fit.
+    """
+    estimator, n_outputs = builder.estimator, len(builder.variance)
+    same = builder.plan.is_like(estimator._plan) and n_outputs == len(
+        estimator._posterior.functions
+    )
+    if not same or estimator.normalize_y != estimator._normalized:
+        raise ValueError(
+            "warm_start=True needs the kind of noise, normalize_y and the number of outputs of "
+            "the last fit; set warm_start=False to start afresh"
+        )
+
+
+def last_points(problem, selector):
     """Return the points of the last fit, or None if the parameters do not allow them."""
+    estimator = problem.estimator
     points = estimator._posterior.Z
     if selector.fixed or len(points) > selector.n_points or estimator.point_cost > 0.0:
         return None
     Z_noise = None if estimator._noise is None else estimator._noise.points
-    return InducingPoints(points, find_rows(points, rows.X), None, Z_noise)
+    return InducingPoints(points, find_rows(points, problem.model.X), None, Z_noise)
 
 
 def _check_same_columns(estimator):

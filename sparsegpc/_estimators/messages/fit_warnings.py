@@ -7,7 +7,6 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sparsegpc._core.learning.faster_functions import missed_correlation
 from sparsegpc._estimators.input.validation import column_name
-from sparsegpc._estimators.kernels.named_kernels import KernelChoice
 from sparsegpc._estimators.messages.user_warnings import warn_user
 
 # A hyperparameter is at a bound if its logarithm is this close; searches end much closer.
@@ -43,9 +42,10 @@ def emit_warnings(found_warnings):
         warn_user(message, category)
 
 
-def fit_warnings(estimator, result, problem):
-    """Return a list with each `FitWarning` of a fitted estimator, the most serious first."""
-    found = []
+def fit_warnings(learned):
+    """Return a list with each `FitWarning` about what is `Learned`, the most serious first."""
+    problem, result, _ = learned
+    estimator, found = problem.estimator, []
     if not result.converged:
         text = (
             f"{type(estimator).__name__} stopped before its bound converged to tol={estimator.tol} "
@@ -53,10 +53,9 @@ def fit_warnings(estimator, result, problem):
             "model is usable"
         )
         found.append(FitWarning(ConvergenceWarning, text, result.message))
-    learned = estimator.optimizer is not None and len(result.best.theta) > 0
-    limits = _describe_limits(estimator, problem, result.learned) if learned else ""
-    trivial = learned and result.trivial
-    mismatch = estimator._describe_mismatch(problem, trivial) if learned else ""
+    limits = _describe_limits(problem, result.learned) if problem.learns else ""
+    trivial = problem.learns and result.trivial
+    mismatch = estimator._describe_mismatch(problem, trivial) if problem.learns else ""
     texts = []
     if trivial:
         remedy = _remedy(problem, limits, mismatch)
@@ -66,11 +65,11 @@ def fit_warnings(estimator, result, problem):
             f"the bound still rises where hyperparameters meet their limits: {limits}. Widen these "
             "limits if the values are not what you expect"
         )
-    elif learned and not mismatch:
+    elif problem.learns and not mismatch:
         texts.append(_describe_rough(result, problem))
     texts.append(_describe_jitter(result.best))
     found += [FitWarning(ConvergenceWarning, text) for text in texts if text]
-    texts = ["" if trivial else mismatch, _describe_dominance(estimator, problem)]
+    texts = ["" if trivial else mismatch, _describe_dominance(problem)]
     return found + [FitWarning(UserWarning, text) for text in texts if text]
 
 
@@ -200,10 +199,9 @@ def _remedy(problem, limits, mismatch):
     )
 
 
-def _describe_limits(estimator, problem, best):
+def _describe_limits(problem, best):
     """Describe the hyperparameters at their bounds, or return an empty string."""
-    parts, parameters = [], problem.parameters
-    is_named = KernelChoice.of(estimator).is_named
+    parts, parameters, estimator = [], problem.parameters, problem.estimator
     for value, slope, (low, high), name, column, effect in zip(
         best.theta,
         best.grad_theta,
@@ -222,7 +220,7 @@ def _describe_limits(estimator, problem, best):
         if effect and side == ("lower" if column is None else "upper"):
             # A column that has no effect of its own ends here, as it should.
             continue
-        if is_named and isinstance(column, int) and side == "upper":
+        if problem.choice.is_named and isinstance(column, int) and side == "upper":
             # Limits of kernels by name are so wide that the column is without effect there.
             continue
         if isinstance(column, int) and side == "upper":
@@ -239,7 +237,7 @@ def _describe_limits(estimator, problem, best):
     return "; ".join(parts)
 
 
-def _describe_dominance(estimator, problem):
+def _describe_dominance(problem):
     """Describe a column that dominates a common length scale, or return an empty string."""
     spread = problem.spread
     deviations = np.where(spread.varies, spread.deviations, 0.0)
@@ -251,8 +249,9 @@ def _describe_dominance(estimator, problem):
     ratio = deviations[widest] / np.median(others)
     if ratio <= DOMINANT_SPREAD:
         return ""
+    name = column_name(problem.estimator, widest)
     return (
-        f"{column_name(estimator, widest)} has standard deviation {deviations[widest]:.3g}, "
+        f"{name} has standard deviation {deviations[widest]:.3g}, "
         f"{ratio:.2g} times the median of the other columns, and the kernel has one length scale "
         "for all columns, so it hides the others: scale the columns, for example with "
         "StandardScaler, or give the kernel one length scale for each column"

@@ -22,11 +22,11 @@ from sparsegpc._core.selection.selectors import CandidateRows, PivotedSelector
 from sparsegpc._estimators.base_estimator import Estimator, all_or_nothing
 from sparsegpc._estimators.input.settings import row_options
 from sparsegpc._estimators.input.validation import refuse_overflow
+from sparsegpc._estimators.kernels.adapted_kernel import AdaptedKernel
 from sparsegpc._estimators.kernels.initialization import shorter_lengths, start_values, weak_prior
 from sparsegpc._estimators.kernels.named_kernels import KERNEL_CONSTRAINTS
-from sparsegpc._estimators.kernels.sklearn_kernels import AdaptedKernel
 from sparsegpc._estimators.kernels.spread import Spread
-from sparsegpc._estimators.learning.inducing_points import (
+from sparsegpc._estimators.learning.point_selection import (
     METHODS,
     check_inducing_points,
     make_selector,

@@ -6,12 +6,10 @@ from sparsegpc._core.bounds.slacks import SLACKS, sums_over_rows
 from sparsegpc._core.minibatches.site_batches import SiteBatches
 from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.rows.unique_rows import unique_rows
-from sparsegpc._estimators.input.settings import row_options
+from sparsegpc._estimators.input.settings import resolve_slack, row_options
 from sparsegpc._estimators.kernels.named_kernels import KernelChoice
 from sparsegpc._estimators.kernels.sklearn_kernels import NO_WHITE_NOISE, adapt_kernel
 from sparsegpc._estimators.kernels.spread import measure_spread
-from sparsegpc._estimators.learning.fit_options import resolve_slack
-from sparsegpc._estimators.learning.problem import with_likelihood
 from sparsegpc._estimators.minibatches.base import BaseMinibatches, FirstModel
 
 
@@ -50,7 +48,7 @@ class SiteMinibatches(BaseMinibatches):
             prior=choice.prior(parameters, spread),
             **row_options(),
         )
-        return FirstModel(kernel, with_likelihood(parameters, model), model, spread, [])
+        return FirstModel(kernel, parameters.with_likelihood(model), model, spread, [])
 
     def _slack(self):
         return resolve_slack(self.bound, self._likelihood, in_batches=True)

@@ -10,7 +10,6 @@ from sparsegpc._core.likelihoods.student_t import DF_RANGE, StudentT
 from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.numerics.floats import TINY
 from sparsegpc._core.rows.unique_rows import unique_rows
-from sparsegpc._estimators.learning.problem import with_likelihood
 from sparsegpc._estimators.noise.base import LearnedNoise, NoisePlan, NoiseSettings
 
 
@@ -71,7 +70,7 @@ class StudentTPlan(NoisePlan):
         return unique_rows(targets.X, targets.weight, targets=targets.y.T)
 
     def extend(self, parameters, model):
-        return with_likelihood(parameters, model)
+        return parameters.with_likelihood(model)
 
     def model(self, kernel, targets, rows, options):
         likelihood = StudentT(self._df)

@@ -15,7 +15,7 @@ from sparsegpc import (
     SparseGPRegressor,
 )
 from sparsegpc._core.learning import more_points
-from sparsegpc._estimators.learning import fit_options
+from sparsegpc._estimators.learning import point_selection, problem
 from sparsegpc.displays import SparsityDisplay
 from tests.estimators.simple_kernel import SIMPLE
 
@@ -111,8 +111,8 @@ def test_labels_and_counts_get_more_points_too():
 @pytest.fixture
 def few_points(monkeypatch):
     """Fits begin with 20 points, and 30 are the most that they can afford."""
-    monkeypatch.setattr(fit_options, "FIRST_POINTS", 20)
-    monkeypatch.setattr(fit_options, "affordable_points", lambda n_rows, n_functions=1: 30)
+    monkeypatch.setattr(point_selection, "FIRST_POINTS", 20)
+    monkeypatch.setattr(problem, "affordable_points", lambda n_rows, n_functions=1: 30)
 
 
 def wavy(n, seed=0):

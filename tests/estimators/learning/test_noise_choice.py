@@ -102,10 +102,10 @@ def test_varying_noise_that_cannot_be_learned_leaves_the_homoscedastic_fit(monke
     X, y = trumpet()
     homoscedastic = model_of("homoscedastic").fit(X, y)
 
-    def search(estimator, problem, *args, **options):
+    def search(problem, *args, **options):
         if problem.model.noise_selector is not None:
             raise np.linalg.LinAlgError
-        return learning.search(estimator, problem, *args, **options)
+        return learning.search(problem, *args, **options)
 
     monkeypatch.setattr(noise_choice, "search", search)
     auto = model_of("auto").fit(X, y)

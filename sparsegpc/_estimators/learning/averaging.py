@@ -4,7 +4,6 @@ from sklearn.utils import check_random_state
 
 from sparsegpc._core.learning.hyperparameter_draws import draw_hyperparameters, single_draw
 from sparsegpc._core.learning.point_cost import at_points_of
-from sparsegpc._estimators.learning.fit_options import learns
 from sparsegpc._estimators.predictions.mixtures import Component
 
 # What the parameter `hyperparameters` may be.
@@ -14,10 +13,10 @@ HYPERPARAMETERS = {"best", "average"}
 class HyperparameterDraws:
     """The part of an estimator with the parameter `hyperparameters` that keeps draws of them."""
 
-    def _store(self, result, problem):
-        super()._store(result, problem)
-        average = self.hyperparameters == "average" and learns(self, problem.parameters)
-        if not average or result.stopped:
+    def _store(self, learned):
+        super()._store(learned)
+        problem, result, _ = learned
+        if self.hyperparameters == "best" or not problem.learns or result.stopped:
             return
         model = problem.model
 

@@ -1,9 +1,11 @@
-"""Choice of inducing points: by the public name of a method, or as given points."""
+"""Selectors of inducing points: by the public name of a method, or of given points."""
 
 import numpy as np
+from sklearn.base import BaseEstimator
 from sklearn.cluster import KMeans
-from sklearn.utils import check_array
+from sklearn.utils import check_array, check_random_state
 
+from sparsegpc._core.learning.more_points import FIRST_POINTS
 from sparsegpc._core.numerics.memory import check_square_matrices
 from sparsegpc._core.rows.sources import RowSource, spaced_rows
 from sparsegpc._core.selection.selectors import FixedSelector, PivotedSelector
@@ -45,6 +47,47 @@ def make_selector(method, n_points, tol, X, weight, rng):
     order = rng.permutation(len(X)) if rule == "order" else None
     options = {"by_precision": by_precision, "rng": rng, "order": order}
     return PivotedSelector(rule, n_points, tol, or_centroids=method == AUTO, **options)
+
+
+def point_selector(problem, warm=False):
+    """Return the selector that the parameters `selector` and `n_inducing` of a `Problem` specify.
+
+    If it is `warm`, the default number of points is at least that of the last fit, if affordable.
+    """
+    estimator, transform = problem.estimator, problem.choice.transform
+    selector = estimator.selector
+    if isinstance(selector, str):
+        n_points = estimator.n_inducing
+        if n_points is None:
+            n_last = len(estimator.inducing_points_) if warm else 0
+            n_points = max(FIRST_POINTS, min(n_last, problem.most_points))
+        return selector_by_name(problem, n_points)
+    if not isinstance(selector, BaseEstimator):
+        points = check_inducing_points(selector, estimator.n_features_in_)
+        return FixedSelector(points if transform is None else transform(points))
+    # An InducingPointSelector.
+    selector._validate_params()
+    for name in ("kernel", "weighting"):
+        if getattr(selector, name) is not None:
+            raise ValueError(
+                f"selector.{name} must be None within {type(estimator).__name__}, which uses its "
+                f"own, got {getattr(selector, name)!r}: leave it out"
+            )
+    rng, model = problem.rng, problem.model
+    if selector.random_state is not None:
+        rng = check_random_state(selector.random_state)
+    n_points, tol = selector.n_components, selector.tol
+    return make_selector(selector.method, n_points, tol, model.X, model.weight, rng)
+
+
+def selector_by_name(problem, n_points, tol=None):
+    """Return the selector of so many points by the method that a `Problem` names.
+
+    A `tol` of None means the parameter `selection_tol`.
+    """
+    estimator, model = problem.estimator, problem.model
+    tol = estimator.selection_tol if tol is None else tol
+    return make_selector(estimator.selector, n_points, tol, model.X, model.weight, problem.rng)
 
 
 def check_auto(estimator):

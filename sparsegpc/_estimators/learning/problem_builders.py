@@ -1,0 +1,148 @@
+"""Builders of the problems among which a fit chooses: one problem for each kernel and noise."""
+
+from copy import copy
+
+from sklearn.utils import check_random_state
+
+from sparsegpc._core.likelihoods.gaussian import KnownNoise
+from sparsegpc._core.models.evaluation import Counts
+from sparsegpc._core.rows.unique_rows import unique_rows
+from sparsegpc._estimators.input.targets import second_moments
+from sparsegpc._estimators.input.validation import column_names
+from sparsegpc._estimators.kernels.sklearn_kernels import NO_WHITE_NOISE, adapt_kernel
+from sparsegpc._estimators.kernels.spread import measure_spread
+from sparsegpc._estimators.learning.problem import Problem
+from sparsegpc._estimators.noise.base import NoiseData
+from sparsegpc._estimators.noise.known import KnownPlan
+from sparsegpc._estimators.noise.white_kernels import WHITE_IN_PRODUCT, kernel_and_noise
+
+
+class ProblemBuilder:
+    """Base of the builders, which build the `Problem` of an estimator for any `KernelChoice`.
+
+    All problems share the counts and the record of evaluations, and those with the same transform
+    of the columns share the merged rows.
+
+    Parameters
+    ----------
+    estimator : BaseSparseGP
+    data : PresentRows or Targets
+    places : ndarray of int of shape (N,)
+        The indices of these rows among the user's.
+    progress : Progress
+    """
+
+    def __init__(self, estimator, data, places, progress):
+        self.estimator, self.progress = estimator, progress
+        self._data, self._places, self._rows = data, places, {}
+        self._rng, self._counts = check_random_state(estimator.random_state), Counts()
+
+    def build(self, choice):
+        """Return the `Problem` for a `KernelChoice`."""
+        raise NotImplementedError
+
+    def _merged(self, data, transform):
+        """Return the merged `UniqueRows` of data that have a transform, or None."""
+        raise NotImplementedError
+
+    def _rows_with(self, transform):
+        """Return the data, the merged rows and their `Spread`, with a transform, or None."""
+        if transform not in self._rows:
+            data = self._data
+            if transform is not None:
+                data = data._replace(X=transform(data.X))
+            merged = self._merged(data, transform)
+            self._rows[transform] = data, merged, measure_spread(merged.X, merged.weight)
+        return self._rows[transform]
+
+    def _problem(self, choice, **parts):
+        """Return the `Problem` for a `KernelChoice`, given the parts that are not shared."""
+        return Problem(
+            estimator=self.estimator,
+            rng=self._rng,
+            choice=choice,
+            places=self._places,
+            untransformed_X=self._data.X,
+            progress=self.progress,
+            **parts,
+        )
+
+
+class LikelihoodBuilder(ProblemBuilder):
+    """Build the problems of `PresentRows` and the likelihood of an estimator."""
+
+    def _merged(self, data, transform):
+        return self.estimator._merged(data)
+
+    def build(self, choice):
+        estimator = self.estimator
+        data, rows, spread = self._rows_with(choice.transform)
+        kernel = choice.resolve(spread)
+        parameters = adapt_kernel(kernel, estimator.n_features_in_, refuse_white=NO_WHITE_NOISE)
+        options = {"prior": choice.prior(parameters, spread), "counts": self._counts}
+        model = estimator._model(parameters.kernel, data, rows, **options)
+        parameters = parameters.with_likelihood(model)
+        return self._problem(
+            choice, rows=rows, spread=spread, kernel=kernel, parameters=parameters, model=model
+        )
+
+
+class RegressionBuilder(ProblemBuilder):
+    """Build the problems of a regressor's targets.
+
+    Attributes
+    ----------
+    plan : NoisePlan
+        That of the problems; at first that of the user's noise.
+    has_outliers : bool
+        Whether the noise may have outliers.
+    variance : ndarray of shape (n_outputs,)
+        The mean square of the targets.
+    """
+
+    def __init__(self, estimator, targets, places, progress):
+        super().__init__(estimator, targets, places, progress)
+        is_known = targets.noise_variance is not None
+        self._kernel, self._noise = kernel_and_noise(estimator.kernel, estimator.noise, is_known)
+        self.has_outliers = not is_known and self._noise.has_outliers
+        self.variance = second_moments(targets.y, targets.weight, self.has_outliers)
+        self.plan = self.plan_for()
+
+    def plan_for(self, transform=None, noise=None):
+        """Return the `NoisePlan` for columns with a transform, or None.
+
+        It is that of the user's noise unless other `NoiseSettings` are given.
+        """
+        noise = self._noise if noise is None else noise
+        if noise is None:
+            return KnownPlan()
+        _, merged, spread = self._rows_with(transform)
+        names = column_names(self.estimator)
+        return noise._plan(NoiseData(merged.X, spread, self.variance, names))
+
+    def with_plan(self, plan):
+        """Return the builder of problems with another `NoisePlan`."""
+        other = copy(self)
+        other.plan = plan
+        return other
+
+    def _merged(self, data, transform):
+        # Rounding may make transformed rows equal.
+        return unique_rows(data.X, data.weight, is_sorted=transform is None)
+
+    def build(self, choice):
+        targets, merged, spread = self._rows_with(choice.transform)
+        kernel = choice._replace(kernel=self._kernel).resolve(spread, self.variance)
+        n_columns = self.estimator.n_features_in_
+        parameters = adapt_kernel(kernel, n_columns, refuse_white=WHITE_IN_PRODUCT)
+        rows = self.plan.rows_of(targets, merged)
+        parameters = parameters.rescaled_to(float(self.variance.mean()), rows.X)
+        n_params = parameters.kernel.n_params
+        prior = choice.prior(parameters, spread).joined(self.plan.prior(spread), n_params)
+        options = self.estimator._model_options(KnownNoise())
+        options |= {"prior": prior, "counts": self._counts}
+        model = self.plan.model(parameters.kernel, targets, rows, options)
+        parameters = self.plan.extend(parameters, model)
+        return self._problem(
+            choice, rows=rows, spread=spread, kernel=kernel, parameters=parameters, model=model
+        )
