@@ -1,6 +1,7 @@
 """Plot of the lower bound during a fit."""
 
 import numpy as np
+from sklearn.utils._optional_dependencies import check_matplotlib_support
 
 from sparsegpc.displays._drawing import (
     BLUE,
@@ -8,7 +9,6 @@ from sparsegpc.displays._drawing import (
     VERMILION,
     add_legend,
     axes_or_new,
-    need_matplotlib,
     settings,
 )
 from sparsegpc.displays._inputs import ANY_KIND, fitted_model, refuse_one_vs_rest
@@ -120,7 +120,7 @@ class ConvergenceDisplay:
         display : ConvergenceDisplay
             The display, which has been drawn.
         """
-        need_matplotlib(f"{cls.__name__}.from_estimator")
+        check_matplotlib_support(f"{cls.__name__}.from_estimator")
         model = fitted_model(estimator, ANY_KIND).estimator
         refuse_one_vs_rest(model, cls.__name__)
         return cls(**{name: np.asarray(values) for name, values in model.history_.items()}).plot(
@@ -168,7 +168,7 @@ class ConvergenceDisplay:
         display : ConvergenceDisplay
             The display itself.
         """
-        need_matplotlib(f"{type(self).__name__}.plot")
+        check_matplotlib_support(f"{type(self).__name__}.plot")
         if against not in tuple(AXES):
             raise ValueError(
                 f"against must be one of {tuple(AXES)}, got {against!r}: give its name"
@@ -184,16 +184,16 @@ class ConvergenceDisplay:
         before = ax.get_ylim() if ax.has_data() else ()
         style = {"marker": "o", "markersize": 3.5, "linewidth": 1.5}
 
-        def line(mask, name, given, **defaults):
+        def line(mask, given, **defaults):
             points = _with_gaps(x, per_row, mask, breaks)
-            return ax.plot(*points, **settings(name, given, "line", **style, **defaults))[0]
+            return ax.plot(*points, **settings(given, "line", **style, **defaults))[0]
 
-        self.line_ = line(whole, "line_kw", line_kw, color=BLUE, label=f"all {n_rows} rows")
+        self.line_ = line(whole, line_kw, color=BLUE, label=f"all {n_rows} rows")
         self.subset_line_ = None
         if not (shown == whole).all():
             sizes = self.n_samples[~whole]
             label = f"fewer rows: {sizes.min()} to {sizes.max()}"
-            self.subset_line_ = line(~whole, "subset_kw", subset_kw, color=VERMILION, label=label)
+            self.subset_line_ = line(~whole, subset_kw, color=VERMILION, label=label)
         starts = [k for k in starts if shown[k] and shown[k - 1]]
         self.choice_lines_ = ax.vlines(
             [0.5 * (x[k - 1] + x[k]) for k in starts],
@@ -201,7 +201,6 @@ class ConvergenceDisplay:
             1.0,
             transform=ax.get_xaxis_transform(),
             **settings(
-                "choice_kw",
                 choice_kw,
                 "collection",
                 color=PALE,

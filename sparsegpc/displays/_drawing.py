@@ -1,7 +1,5 @@
 """Drawing functions that the displays share: axes, colours, settings and legends."""
 
-import numpy as np
-
 # Colours that colour-blind readers can distinguish (Okabe and Ito).
 BLUE, SKY, VERMILION, GREEN = "#0072B2", "#56B4E9", "#D55E00", "#009E73"
 GREY, PALE = "#5F5F5F", "#C8C8C8"
@@ -9,67 +7,28 @@ GREY, PALE = "#5F5F5F", "#C8C8C8"
 COLOURS = ("color", "c", "facecolor", "edgecolor")
 
 
-def need_matplotlib(caller):
-    """Raise ImportError, whose message names the caller, if matplotlib is missing."""
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError as error:
-        raise ImportError(
-            f"{caller} requires matplotlib. You can install it with `pip install matplotlib`"
-        ) from error
-
-
 def axes_or_new(ax, *, n_axes=1, width=6.4, height=4.4):
     """Return `ax` or, if it is None, new axes side by side; `width` and `height` are in inches."""
     if ax is not None:
-        _refuse_no_axes(ax)
         return ax
     import matplotlib.pyplot as plt
 
     return plt.subplots(1, n_axes, figsize=(width, height), layout="constrained")[1]
 
 
-def _refuse_no_axes(ax):
-    """Raise TypeError if `ax` is neither Axes nor an array of Axes."""
-    for one in np.ravel(np.asarray(ax, dtype=object)):
-        if not hasattr(one, "get_figure") or not hasattr(one, "plot"):
-            raise TypeError(
-                f"ax must be matplotlib Axes or None, got {one!r}: make them by plt.subplots()"
-            )
+def settings(given, artist, **defaults):
+    """Return the settings of an artist, under full names: defaults, updated by those of a user.
 
-
-def settings(name, given, artist, **defaults):
-    """Return the settings of an artist: defaults, updated by those that a user gives.
-
-    Parameters
-    ----------
-    name : str
-        Name of the user's parameter, for messages.
-    given : dict or None
-        May contain abbreviations, such as "lw".
-    artist : {"line", "collection"}
-        Kind of artist, which determines the abbreviations.
-    **defaults
-        Default settings, under their full names.
+    ``artist``, "line" or "collection", determines the abbreviations, such as "lw", that the user
+    may have `given` in a dict or None.
     """
-    given = checked_settings(name, given)
     from matplotlib import cbook, collections, lines
 
     kinds = {"line": lines.Line2D, "collection": collections.Collection}
-    given = cbook.normalize_kwargs(given, kinds[artist])
+    given = cbook.normalize_kwargs(given or {}, kinds[artist])
     if any(colour in given for colour in COLOURS[:2]):
         defaults = {key: value for key, value in defaults.items() if key not in COLOURS}
     return {**defaults, **given}
-
-
-def checked_settings(name, given):
-    """Return a copy of a user's settings, empty for None. Raise TypeError if not a dict."""
-    if given is not None and not isinstance(given, dict):
-        raise TypeError(
-            f"{name} must be a dictionary of matplotlib's settings or None, got {given!r}: "
-            "give for example {'alpha': 0.5}"
-        )
-    return dict(given or {})
 
 
 def add_legend(ax, given, n_columns):
@@ -79,7 +38,7 @@ def add_legend(ax, given, n_columns):
     """
     from matplotlib.transforms import ScaledTranslation
 
-    given = checked_settings("legend_kw", given)
+    given = dict(given or {})
     if "loc" not in given and "bbox_to_anchor" not in given:
         # 34 points leave room for the tick labels and the label of the axis.
         down = ScaledTranslation(0.0, -34.0 / 72.0, ax.figure.dpi_scale_trans)

@@ -1,15 +1,14 @@
 """Plot of the effects of single columns, with bands."""
 
-import numbers
-
 import numpy as np
+from sklearn.utils._optional_dependencies import check_matplotlib_support
 
+from sparsegpc._estimators.predictions.effects import column_numbers
 from sparsegpc.displays._drawing import (
     BLUE,
     GREY,
     add_legend,
     axes_or_new,
-    need_matplotlib,
     settings,
 )
 from sparsegpc.displays._inputs import (
@@ -19,7 +18,6 @@ from sparsegpc.displays._inputs import (
     gaussian_quantile,
     grid_size,
     numeric_rows,
-    which_column,
 )
 
 # A column with at most this many distinct values is drawn at these values.
@@ -160,7 +158,7 @@ class EffectsDisplay:
             If the kernel has neither of the two among its summands, a step of the pipeline mixes
             columns, or `features`, `target` or `coverage` is invalid.
         """
-        need_matplotlib(f"{cls.__name__}.from_estimator")
+        check_matplotlib_support(f"{cls.__name__}.from_estimator")
         fitted = fitted_model(estimator, ANY_KIND)
         gaussian_quantile(coverage)
         rows, size, names = numeric_rows(X), grid_size(grid_resolution), column_names(X)
@@ -190,14 +188,7 @@ class EffectsDisplay:
         )
 
     def plot(
-        self,
-        ax=None,
-        *,
-        coverage=0.95,
-        line_kw=None,
-        band_kw=None,
-        decile_kw=None,
-        legend_kw=None,
+        self, ax=None, *, coverage=0.95, line_kw=None, band_kw=None, decile_kw=None, legend_kw=None
     ):
         """Draw the display.
 
@@ -227,7 +218,7 @@ class EffectsDisplay:
         ValueError
             If the number of axes is not that of the effects.
         """
-        need_matplotlib(f"{type(self).__name__}.plot")
+        check_matplotlib_support(f"{type(self).__name__}.plot")
         half_width = gaussian_quantile(coverage)
         self.axes_ = _panels(ax, len(self.names))
         self.figure_ = self.axes_[0].figure
@@ -239,28 +230,24 @@ class EffectsDisplay:
             ends = mean - half_width * std, mean + half_width * std
             style = {"alpha": 0.35, "label": label}
             if len(grid) <= MOST_LEVELS:
-                style = settings(
-                    "band_kw", band_kw, "collection", **style, linewidth=10.0, color=BLUE
-                )
+                style = settings(band_kw, "collection", **style, linewidth=10.0, color=BLUE)
                 self.bands_.append(axes.vlines(grid, *ends, **style))
                 shape = {"linestyle": "none", "marker": "o", "markersize": 4.0}
                 axes.set_xticks(grid)
                 axes.margins(x=0.2)
             else:
-                style = settings(
-                    "band_kw", band_kw, "collection", **style, linewidth=0.0, facecolor=BLUE
-                )
+                style = settings(band_kw, "collection", **style, linewidth=0.0, facecolor=BLUE)
                 self.bands_.append(axes.fill_between(grid, *ends, **style))
                 shape = {"linewidth": 1.8}
                 axes.set_xlim(grid[0], grid[-1])
-            style = settings("line_kw", line_kw, "line", **shape, color=BLUE, label="mean effect")
+            style = settings(line_kw, "line", **shape, color=BLUE, label="mean effect")
             self.lines_ += axes.plot(grid, mean, **style)
             style = {"color": GREY, "linestyle": "none", "marker": "|", "markersize": 8.0}
             self.decile_lines_ += axes.plot(
                 deciles,
                 np.full(len(deciles), 0.02),
                 transform=axes.get_xaxis_transform(),
-                **settings("decile_kw", decile_kw, "line", **style, label="deciles"),
+                **settings(decile_kw, "line", **style, label="deciles"),
             )
             axes.set_xlabel(name)
             if ax is not None or axes.get_subplotspec().is_first_col():
@@ -272,12 +259,7 @@ class EffectsDisplay:
 def _columns(features, names, model, reference):
     """Return the numbers of the columns to draw."""
     if features is not None:
-        if isinstance(features, str | numbers.Integral) or len(features) == 0:
-            raise ValueError(
-                f"features must be a list of numbers or names of columns, got {features!r}: give "
-                "for example [0, 1], or None"
-            )
-        return [which_column(feature, names) for feature in features]
+        return column_numbers(features, len(names), names)
     columns = np.flatnonzero(np.ptp(np.asarray(reference), axis=0) > 0.0)
     if len(columns) > MOST_PANELS:
         variation = model.effects(reference, list(columns))[0].std(axis=0)

@@ -2,6 +2,7 @@
 
 import numpy as np
 from sklearn.utils import column_or_1d
+from sklearn.utils._optional_dependencies import check_matplotlib_support
 from sklearn.utils.validation import check_consistent_length
 
 from sparsegpc._core.likelihoods.base import polya_gamma_mean
@@ -13,8 +14,6 @@ from sparsegpc.displays._drawing import (
     VERMILION,
     add_legend,
     axes_or_new,
-    checked_settings,
-    need_matplotlib,
     settings,
 )
 from sparsegpc.displays._inputs import (
@@ -216,7 +215,7 @@ class InducingPointsDisplay:
             If X does not have two columns, the classifier does not have two classes, or `response`
             is unknown or not defined for its likelihood.
         """
-        need_matplotlib(f"{cls.__name__}.from_estimator")
+        check_matplotlib_support(f"{cls.__name__}.from_estimator")
         fitted = fitted_model(estimator, (SparseGPClassifier, StochasticSparseGPClassifier))
         model = fitted.estimator
         _check_response(response, model)
@@ -295,13 +294,13 @@ class InducingPointsDisplay:
         display : InducingPointsDisplay
             The display itself.
         """
-        need_matplotlib(f"{type(self).__name__}.plot")
+        check_matplotlib_support(f"{type(self).__name__}.plot")
         self.ax_ = ax = axes_or_new(ax, height=5.4)
         self.figure_ = ax.figure
-        self._plot_surface(surface_kw, checked_settings("colorbar_kw", colorbar_kw))
+        self._plot_surface(surface_kw, colorbar_kw or {})
         self.boundary_ = None
         if self.probability.min() < 0.5 < self.probability.max():
-            given = checked_settings("boundary_kw", boundary_kw)
+            given = boundary_kw or {}
             style = {"colors": "black", "linewidths": 1.5} if "cmap" not in given else {}
             self.boundary_ = ax.contour(
                 self.xx0, self.xx1, self.probability, [0.5], **{**style, **given}
@@ -315,13 +314,7 @@ class InducingPointsDisplay:
             ax.scatter(
                 *self.X[self.y == label].T,
                 **settings(
-                    "scatter_kw",
-                    scatter_kw,
-                    "collection",
-                    **style,
-                    facecolor=colour,
-                    marker=marker,
-                    label=name,
+                    scatter_kw, "collection", **style, facecolor=colour, marker=marker, label=name
                 ),
             )
             for label, name, colour, marker in zip(
@@ -331,7 +324,6 @@ class InducingPointsDisplay:
         self.inducing_ = ax.scatter(
             *self.inducing_points.T,
             **settings(
-                "inducing_kw",
                 inducing_kw,
                 "collection",
                 s=48,
@@ -363,7 +355,7 @@ class InducingPointsDisplay:
         from matplotlib.colors import LinearSegmentedColormap
         from matplotlib.ticker import MaxNLocator
 
-        given, names = checked_settings("surface_kw", surface_kw), self._class_names()
+        given, names = surface_kw or {}, self._class_names()
         if self.response == "probability":
             # The colours are opaque, as transparent levels leave lines where they meet.
             colours = LinearSegmentedColormap.from_list("", [LIGHT_BLUE, "white", LIGHT_VERMILION])

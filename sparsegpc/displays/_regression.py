@@ -3,6 +3,7 @@
 from functools import partial
 
 import numpy as np
+from sklearn.utils._optional_dependencies import check_matplotlib_support
 from sklearn.utils.validation import check_array, check_consistent_length
 
 from sparsegpc._estimators.generalized_regressor import SparseGPGeneralizedRegressor
@@ -18,7 +19,6 @@ from sparsegpc.displays._drawing import (
     SKY,
     add_legend,
     axes_or_new,
-    need_matplotlib,
     settings,
 )
 from sparsegpc.displays._inputs import (
@@ -193,7 +193,7 @@ class RegressionDisplay:
             If there is more than one output, or if `feature`, `reference` or `coverage` is
             invalid.
         """
-        need_matplotlib(f"{cls.__name__}.from_estimator")
+        check_matplotlib_support(f"{cls.__name__}.from_estimator")
         fitted = fitted_model(estimator, KINDS)
         model = fitted.estimator
         gaussian_quantile(coverage)
@@ -270,34 +270,33 @@ class RegressionDisplay:
         display : RegressionDisplay
             The display itself.
         """
-        need_matplotlib(f"{type(self).__name__}.plot")
+        check_matplotlib_support(f"{type(self).__name__}.plot")
         f_ends = self.f_interval(coverage)
         self.ax_ = ax = axes_or_new(ax)
         self.figure_ = ax.figure
 
         def band(ends, name, given, **style):
-            label = f"{100.0 * coverage:.4g} % band of {name.partition('_')[0]}"
+            label = f"{100.0 * coverage:.4g} % band of {name}"
             return ax.fill_between(
                 self.grid,
                 *ends,
-                **settings(name, given, "collection", linewidth=0.0, label=label, **style),
+                **settings(given, "collection", linewidth=0.0, label=label, **style),
             )
 
         self.y_band_ = None
         if self.y_interval is not None:
             ends = self.y_interval(coverage)
-            self.y_band_ = band(ends, "y_band_kw", y_band_kw, facecolor=SKY, alpha=0.25)
-        self.f_band_ = band(f_ends, "f_band_kw", f_band_kw, facecolor=BLUE, alpha=0.35)
+            self.y_band_ = band(ends, "y", y_band_kw, facecolor=SKY, alpha=0.25)
+        self.f_band_ = band(f_ends, "f", f_band_kw, facecolor=BLUE, alpha=0.35)
         [self.line_] = ax.plot(
             self.grid,
             self.mean,
-            **settings("line_kw", line_kw, "line", color=BLUE, linewidth=1.8, label="mean"),
+            **settings(line_kw, "line", color=BLUE, linewidth=1.8, label="mean"),
         )
         self.scatter_ = ax.scatter(
             self.x,
             self.y,
             **settings(
-                "scatter_kw",
                 scatter_kw,
                 "collection",
                 s=12,
@@ -313,7 +312,6 @@ class RegressionDisplay:
             np.full(len(self.inducing_points), 0.025),
             transform=ax.get_xaxis_transform(),
             **settings(
-                "inducing_kw",
                 inducing_kw,
                 "line",
                 color="black",

@@ -3,6 +3,7 @@
 from inspect import signature
 
 import numpy as np
+from sklearn.utils._optional_dependencies import check_matplotlib_support
 
 from sparsegpc._estimators.classifier import SparseGPClassifier
 from sparsegpc._estimators.generalized_regressor import SparseGPGeneralizedRegressor
@@ -14,7 +15,6 @@ from sparsegpc.displays._drawing import (
     VERMILION,
     add_legend,
     axes_or_new,
-    need_matplotlib,
     settings,
 )
 from sparsegpc.displays._inputs import fitted_model, refuse_one_vs_rest, sizes_of_prefixes
@@ -156,7 +156,7 @@ class SparsityDisplay:
         as the sites are solved for again. With up to 20 000 rows the certificate adds one pass over
         the N x N kernel matrix with m columns, O(N^2 m).
         """
-        need_matplotlib(f"{cls.__name__}.from_estimator")
+        check_matplotlib_support(f"{cls.__name__}.from_estimator")
         fitted = fitted_model(estimator, KINDS)
         model = fitted.estimator
         refuse_one_vs_rest(model, cls.__name__)
@@ -199,7 +199,7 @@ class SparsityDisplay:
         display : SparsityDisplay
             The display itself.
         """
-        need_matplotlib(f"{type(self).__name__}.plot")
+        check_matplotlib_support(f"{type(self).__name__}.plot")
         axes = np.ravel(axes_or_new(ax, n_axes=2, width=9.0, height=4.0))
         if len(axes) != 2:
             raise ValueError(
@@ -210,15 +210,12 @@ class SparsityDisplay:
         left, right = axes
         style = {"marker": "o", "markersize": 4.5, "linewidth": 1.5}
         [self.bound_line_] = left.plot(
-            self.n_inducing,
-            self.lower_bound,
-            **settings("bound_kw", bound_kw, "line", **style, color=BLUE),
+            self.n_inducing, self.lower_bound, **settings(bound_kw, "line", **style, color=BLUE)
         )
         [self.gap_line_] = right.plot(
             self.n_inducing,
             self.gap_per_row,
             **settings(
-                "gap_kw",
                 gap_kw,
                 "line",
                 **{**style, "marker": "s"},
@@ -230,12 +227,7 @@ class SparsityDisplay:
             self.n_inducing,
             self.cost_per_row,
             **settings(
-                "cost_kw",
-                cost_kw,
-                "line",
-                **style,
-                color=GREEN,
-                label="cost of the residual variance",
+                cost_kw, "line", **style, color=GREEN, label="cost of the residual variance"
             ),
         )
         left.set(xscale="log", xlabel="inducing points", ylabel="lower bound, nats")

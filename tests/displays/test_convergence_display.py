@@ -201,7 +201,3 @@ def test_a_model_for_each_class_is_drawn_one_by_one(rng):
 def test_what_cannot_be_drawn_is_refused():
     with pytest.raises(ValueError, match=r"against must be one of .* got 'rows'"):
         ConvergenceDisplay(**HISTORY).plot(against="rows")
-    with pytest.raises(TypeError, match=r"line_kw must be a dictionary .* got 3"):
-        ConvergenceDisplay(**HISTORY).plot(line_kw=3)
-    with pytest.raises(TypeError, match="legend_kw must be a dictionary"):
-        ConvergenceDisplay(**HISTORY).plot(legend_kw="best")

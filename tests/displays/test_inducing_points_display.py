@@ -238,5 +238,3 @@ def test_wrong_input_is_refused(model, moons):
         draw(SVC().fit(X, y), X, y)
     with pytest.raises(NotFittedError):
         draw(SparseGPClassifier(), X, y)
-    with pytest.raises(TypeError, match="surface_kw must be a dictionary"):
-        draw(model, X, y, surface_kw="viridis", **SMALL)

@@ -218,5 +218,3 @@ def test_wrong_input_is_refused(model, waves, rng):
         draw(SVR().fit(X, y), X, y)
     with pytest.raises(NotFittedError):
         draw(SparseGPRegressor(), X, y)
-    with pytest.raises(TypeError, match="f_band_kw must be a dictionary"):
-        draw(model, X, y, f_band_kw=[])

@@ -68,7 +68,7 @@ class ColumnEffects:
         """
         # A slice reads a source into memory; each column is taken by itself.
         X = self._check_rows(X)[:]
-        columns = _columns(features, X.shape[1], getattr(self, "feature_names_in_", ()))
+        columns = column_numbers(features, X.shape[1], getattr(self, "feature_names_in_", ()))
         if reference is not None:
             reference = validated_rows(self, reference, reset=False)[:]
         with single_threaded_blas():
@@ -129,7 +129,7 @@ class ColumnEffects:
             return shares_of_models(self._models, labels)
 
 
-def _columns(features, n_features, names):
+def column_numbers(features, n_features, names):
     """Return the numbers of the columns that are given by number or name; None means all."""
     if features is None:
         return list(range(n_features))
