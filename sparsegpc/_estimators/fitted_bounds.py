@@ -1,31 +1,28 @@
 """Bounds, certificates and truncation of fitted models, from rows that the user passes again."""
 
+import numbers
 from copy import copy
 from typing import NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.utils import check_array, check_scalar
 from sklearn.utils.validation import check_is_fitted
 
+from sparsegpc._core.bounds.upper_bounds import UPPER_BOUNDS
 from sparsegpc._core.learning.fit import solve_final
 from sparsegpc._core.models.certification import certificate_of, gains_of_rows, point_gains
 from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.rows.threads import single_threaded_blas
 from sparsegpc._core.selection.selectors import InducingPoints
-from sparsegpc._estimators.input.fitted_model import (
-    check_as_many_rows,
-    check_method,
-    check_one_model,
-    check_same_rows,
-    check_size,
-    check_theta,
-    needs_rows,
-)
 from sparsegpc._estimators.input.validation import refuse_overflow, validated_rows
 from sparsegpc._estimators.kernels.initialization import start_values
 from sparsegpc._estimators.kernels.relevance import column_relevance
 from sparsegpc._estimators.kernels.sklearn_kernels import adapt_kernel
 from sparsegpc._estimators.kernels.spread import measure_spread
+
+# Largest relative difference of two bounds of the same data, due to rounding and site tolerances.
+SAME_BOUND = 1e-6
 
 
 class ModelOfRows(NamedTuple):
@@ -82,7 +79,8 @@ class ModelOfRows(NamedTuple):
 
 def certified(estimator, method, *data):
     """Return the `Certificate` of a fitted estimator; `data` are those given to its fit."""
-    check_method(method)
+    if not isinstance(method, str) or method not in ("auto", *UPPER_BOUNDS):
+        raise ValueError(f"method must be 'auto' or one of {tuple(UPPER_BOUNDS)}, got {method!r}")
     check_is_fitted(estimator)
     with single_threaded_blas():
         first, *others = [_certified(part, method) for part in estimator._models_of(*data)]
@@ -91,7 +89,7 @@ def certified(estimator, method, *data):
 
 def _certified(part, method):
     evaluation = part.solved()
-    check_same_rows("certificate", part, evaluation)
+    _check_same_rows("certificate", part, evaluation)
     return certificate_of(part.model, evaluation, method).shifted(part.offset)
 
 
@@ -101,14 +99,14 @@ def gains(estimator, candidates, *data):
     `candidates` are rows or None; `data` are those of its fit.
     """
     check_is_fitted(estimator)
-    check_one_model("point_gains", estimator)
+    _check_one_model("point_gains", estimator)
     if candidates is not None:
         candidates = validated_rows(estimator, candidates, reset=False)[:]
         refuse_overflow(candidates, "candidates")
     with single_threaded_blas():
         (part,) = estimator._models_of(*data)
         evaluation = part.solved()
-        check_same_rows("point_gains", part, evaluation)
+        _check_same_rows("point_gains", part, evaluation)
         if candidates is None:
             return point_gains(part.model, evaluation).gains()
         return gains_of_rows(part.model, evaluation, candidates)
@@ -121,9 +119,14 @@ def bound_at(estimator, theta, eval_gradient, X, y, *others):
     fit.
     """
     check_is_fitted(estimator)
-    if not needs_rows(X, y, [theta, *others], eval_gradient):
+    if all(value is None for value in (theta, X, y, *others)) and not eval_gradient:
         return estimator.lower_bound_
-    theta = check_theta(theta, estimator.kernel_)
+    if X is None or y is None:
+        raise ValueError(
+            "lower_bound needs both X and y if any argument is given, since the model keeps no "
+            "rows of fit: call lower_bound(theta, X, y)"
+        )
+    theta = _checked_theta(theta, estimator.kernel_.theta)
     with single_threaded_blas():
         return _sum_of_bounds(estimator._models_of(X, y, *others), theta, eval_gradient)
 
@@ -154,11 +157,17 @@ def _sum_of_bounds(parts, theta, eval_gradient):
 def truncated(estimator, n_points, *data):
     """Return a copy of a fitted estimator with its first points; `data` are those of its fit."""
     check_is_fitted(estimator)
-    check_one_model("truncate", estimator)
-    check_size(n_points, estimator)
+    _check_one_model("truncate", estimator)
+    n_present = len(estimator.inducing_points_)
+    check_scalar(n_points, "n_inducing", numbers.Integral, min_val=1, max_val=n_present)
     with single_threaded_blas():
         (part,) = estimator._models_of(*data)
-        check_as_many_rows(len(part.model.weight), estimator._posterior.functions[0].n_rows)
+        n_rows, n_fitted = len(part.model.weight), estimator._posterior.functions[0].n_rows
+        if n_rows != n_fitted:
+            raise ValueError(
+                f"X must have the {n_fitted} distinct rows of positive weight that fit had, got "
+                f"{n_rows}: give the data of fit"
+            )
         evaluation = part.solved(posterior=estimator._posterior.truncated(n_points))
     smaller = copy(estimator)
     smaller._store_posterior(evaluation, part.model, part.offset)
@@ -167,3 +176,41 @@ def truncated(estimator, n_points, *data):
     if estimator.inducing_indices_ is not None:
         smaller.inducing_indices_ = estimator.inducing_indices_[:n_points]
     return smaller
+
+
+def _checked_theta(theta, learned):
+    """Check parameters of the kernel, and return them; None means the `learned` ones."""
+    if theta is None:
+        return learned
+    theta = check_array(
+        theta, dtype=np.float64, ensure_2d=False, ensure_min_samples=0, input_name="theta"
+    )
+    if theta.shape != learned.shape:
+        raise ValueError(
+            f"theta must have the shape {learned.shape} of kernel_.theta, got {theta.shape}: "
+            "give the logarithms of the free hyperparameters"
+        )
+    return theta
+
+
+def _check_one_model(method, estimator):
+    """Raise ValueError if a fitted classifier has one model for each class."""
+    if getattr(estimator, "estimators_", None) is not None:
+        raise ValueError(
+            f"{method} takes one model, but this classifier has {len(estimator.estimators_)}, one "
+            f"for each class: call {method} of the models in estimators_, with y == class as y"
+        )
+
+
+def _check_same_rows(method, part, evaluation):
+    """Raise ValueError if the bound of a `ModelOfRows` differs from that of the data of `fit`."""
+    bound, fitted = evaluation.elbo + part.offset, part.estimator.lower_bound_
+    # Bounds near zero differ by 1e-9 nats through rounding.
+    if abs(bound - fitted) <= max(part.model.tol, SAME_BOUND * abs(fitted), 1e-9):
+        return
+    converged = part.estimator.converged_
+    unsettled = "" if converged else "; the fit did not converge, so fit again first"
+    raise ValueError(
+        f"{method} needs the data of fit, whose bound is {fitted:.6g}, but these rows, targets, "
+        f"weights and noise have the bound {bound:.6g}: give the data of fit{unsettled}"
+    )

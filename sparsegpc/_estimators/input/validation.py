@@ -169,13 +169,10 @@ def check_levels(q):
     return levels.astype(np.float64)
 
 
-def refuse_overflow(
-    X, name, varies=True, remedy="scale its columns, for example with StandardScaler"
-):
-    """Raise ValueError if the square of a value overflows, in the columns that vary."""
+def refuse_overflow(X, name, remedy="scale its columns, for example with StandardScaler"):
+    """Raise ValueError if the square of a value overflows."""
     # This needs no copy of the absolute values.
-    ends = np.maximum(np.abs(X.min(axis=0)), np.abs(X.max(axis=0)))
-    largest = float(ends.max(where=varies, initial=0.0))
+    largest = float(max(np.abs(X.min(axis=0)).max(), np.abs(X.max(axis=0)).max()))
     if largest > LARGEST_VALUE:
         raise ValueError(f"{name} holds a value of {largest:.3g}, whose square overflows: {remedy}")
 

@@ -1,29 +1,37 @@
-"""Choose the kernel by name and the columns that it sees, and learn the model on the way."""
+"""Choose the kernel by name and the columns that it sees, and learn the model on the way.
 
+An addition to the kernel is learned from the end of the fit without it and from other starts, and
+stays if the bound asks for it, see `comparison`. Of main effects, the two parameters of which the
+criterion there speaks are a variance and a length scale that are common to all effects; the prior
+penalises their differences.
+"""
+
+import numpy as np
 from numpy.linalg import LinAlgError
 
+from sparsegpc._core.learning.fit_from import Climb
+from sparsegpc._estimators.kernels.initialization import typical_log_lengths
 from sparsegpc._estimators.kernels.log_transform import find_log_transform
 from sparsegpc._estimators.kernels.named_kernels import KernelChoice
 from sparsegpc._estimators.learning.after_search import find_faster_function
-from sparsegpc._estimators.learning.comparison import Candidate, Decision, better
-from sparsegpc._estimators.learning.main_effects import with_main_effects
+from sparsegpc._estimators.learning.comparison import (
+    FIRST_GAIN,
+    Candidate,
+    Decision,
+    better,
+    climbed,
+)
+from sparsegpc._estimators.learning.main_effect_starts import MainEffectStarts
 from sparsegpc._estimators.learning.search import search
-from sparsegpc._estimators.learning.skewed_columns import with_transform
 from sparsegpc._estimators.learning.warm_start import is_warm, last_choice
 
 
 def decide_kernel(builder, sees_logarithms=True):
     """Return the `Decision` about the kernel of an estimator and the columns that it sees.
 
-    Each addition that may help is tried in turn, and stays if the bound asks for it. Kernels that
-    are objects stay as they are, and see the columns as they are unless the user demands the
-    transform.
-
-    Parameters
-    ----------
-    builder : ProblemBuilder
-    sees_logarithms : bool
-        Whether columns may be transformed where the user does not demand it.
+    Each addition that may help is tried in turn. Kernels that are objects stay as they are, and see
+    the columns as they are unless the user demands the transform. `sees_logarithms` tells whether
+    columns may be transformed where the user does not demand it.
     """
     estimator = builder.estimator
     choice, log_transform = KernelChoice.of(estimator), estimator.log_transform
@@ -58,9 +66,9 @@ def decide_kernel(builder, sees_logarithms=True):
     if may_tie and not best.result.stopped:
         best = _with_tied_lengths(builder, best)
     if transform is not None and not best.result.stopped:
-        best = with_transform(builder, transform, best)
+        best = _with_transform(builder, transform, best)
     if may_add:
-        found = with_main_effects(builder, best, demands_effects)
+        found = _with_main_effects(builder, best, demands_effects)
         if found is None:
             return with_demanded_effects(best.problem.choice)
         best = found
@@ -87,3 +95,39 @@ def _with_tied_lengths(builder, best):
         # The best one is usable.
         return best
     return better(other, best, "tied length scales")
+
+
+def _with_transform(builder, transform, best):
+    """Return the `Candidate` with transformed columns if it is better than the best one, else that.
+
+    It is learned from two starts. One has the learned length scales of the columns as they are, in
+    units of the transformed ones, and the other one those that a kernel by name has at first.
+    """
+    other = Candidate.of(builder.build(best.problem.choice._replace(transform=transform)))
+    parameters, model = other.part.parameters, other.part.model
+    moved = typical_log_lengths(parameters, other.part.spread)
+    moved -= typical_log_lengths(best.part.parameters, best.part.spread)
+    values = [best.result.best.theta + moved, parameters.rescaled]
+    values = [np.clip(theta, *parameters.bounds.T) for theta in values]
+    starts = [(Climb(theta).continued_on(model), None) for theta in values]
+    other = climbed(other, starts, best.result.best.objective + FIRST_GAIN)
+    return best if other is None else better(other, best, "transformed columns")
+
+
+def _with_main_effects(builder, plain, is_demanded):
+    """Return the `Candidate` with main effects if it is better, or demanded, else the plain one.
+
+    Demanded effects are learned in the same way, since a fit from other starts may end below the
+    one without them. Return None if they are demanded and cannot be learned so.
+    """
+    result = plain.result
+    if not is_demanded and result.stopped:
+        return plain
+    if is_demanded and result.trivial:
+        return None
+    other = Candidate.of(builder.build(plain.problem.choice._replace(main_effects=True)))
+    needed = -np.inf if is_demanded else result.best.objective + FIRST_GAIN
+    other = climbed(other, MainEffectStarts(other.part, result).all(), needed)
+    if is_demanded:
+        return other
+    return plain if other is None else better(other, plain, "main effects")

@@ -142,17 +142,7 @@ def _start_by_column(problem, plan, theta, points):
 
     It is empty if there is no choice of columns, or if none of them explains anything by itself.
     With many columns and equal length scales, all distances between rows are about the same, and a
-    search may miss that few columns matter.
-
-    Parameters
-    ----------
-    problem : Problem
-        That of noise that varies.
-    plan : NoisePlan
-    theta : ndarray
-        Hyperparameters of f.
-    points : InducingPoints
-        Those of f.
+    search may miss that few columns matter. The arguments are those of `_starts`.
     """
     start, alternatives = plan.single_columns(problem.spread)
     if not 2 <= len(alternatives) <= MOST_COLUMNS or problem.progress.stopped:

@@ -105,9 +105,8 @@ def check_inducing_points(points, n_features):
 
     Raises ValueError if they are invalid, and MemoryError if the model cannot fit into memory.
     """
-    if hasattr(points, "__len__"):
-        _check_memory(len(points))
     points = check_array(points, dtype=np.float64, copy=True, input_name="selector")
+    _check_memory(len(points))
     if points.shape[1] != n_features:
         raise ValueError(
             f"selector is an array of inducing points with {points.shape[1]} columns, but X has "

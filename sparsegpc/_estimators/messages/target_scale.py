@@ -13,18 +13,9 @@ UNLIKE = 10.0
 def describe_mismatch(kernel, X, variance, remedy, constant=False):
     """Describe targets whose scale does not suit the limits of the kernel, or return "".
 
-    Parameters
-    ----------
-    kernel : sklearn.gaussian_process.kernels.Kernel
-        Covariance of f.
-    X : ndarray or RowSource of shape (N, D)
-    variance : ndarray of shape (n_outputs,)
-        Variances of the outputs.
-    remedy : str
-        How to scale the targets.
-    constant : bool
-        Whether the learned function is no better than a constant one. Then limits count that are
-        too large for the targets, too.
+    `variance` (n_outputs,) holds the variances of the targets; `remedy` tells how to scale them. If
+    the learned function is no better than a `constant` one, limits count that are too large for the
+    targets, too.
     """
     if len(variance) == 0:
         return ""

@@ -12,19 +12,8 @@ WHITE_IN_PRODUCT = (
 def kernel_and_noise(kernel, noise, is_known):
     """Return the kernel of f, and the settings of the noise, or None if the noise is known.
 
-    Parameters
-    ----------
-    kernel : kernel of sklearn.gaussian_process.kernels, str or None
-        As the user gave it.
-    noise : str or NoiseSettings
-        As the user gave it.
-    is_known : bool
-        Whether the user gave the variance of the noise at each row.
-
-    Raises
-    ------
-    ValueError
-        If the kernel has a WhiteKernel although the noise is set elsewhere, or nothing else.
+    The arguments are the user's parameters, and whether the variance at each row was given. Raises
+    ValueError if the kernel has a WhiteKernel although the noise is set elsewhere, or nothing else.
     """
     settings = resolve_noise(noise)
     is_name = kernel is None or isinstance(kernel, str)
