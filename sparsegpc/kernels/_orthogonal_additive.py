@@ -189,18 +189,13 @@ class OrthogonalAdditive(Kernel):
             )
         densities = []
         for name, smallest in (("input_mean", -np.inf), ("input_std", 0.0)):
-            given = getattr(self, name)
-            try:
-                numbers = by_column(self, name, n_features)
-                valid = (np.isfinite(numbers) & (numbers > smallest)).all()
-            except (TypeError, ValueError):
-                valid = False
-            if not valid:
+            numbers = by_column(self, name, n_features)
+            if not (np.isfinite(numbers) & (numbers > smallest)).all():
                 kind = "positive, finite" if smallest == 0.0 else "finite"
                 raise ValueError(
-                    f"kernel: OrthogonalAdditive has {name}={given!r}, but it must be a {kind} "
-                    f"number, or one for each of {n_features} columns: give for example "
-                    f"X.{name.removeprefix('input_')}(axis=0)"
+                    f"kernel: OrthogonalAdditive has {name}={getattr(self, name)!r}, but it must "
+                    f"be a {kind} number, or one for each of {n_features} columns: give for "
+                    f"example X.{name.removeprefix('input_')}(axis=0)"
                 )
             densities.append(numbers)
         return order, *densities

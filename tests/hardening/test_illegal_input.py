@@ -401,7 +401,6 @@ KERNELS = {
     "nu text": Matern(nu="rough"),
     "an exponent that is text": Exponentiation(RBF(), "two"),
     "a class in a sum": Sum(RBF(), RBF),
-    "an unknown metric": PairwiseKernel(metric="foo"),
     "compound": CompoundKernel([RBF(), Matern()]),
     "of wrong shape": Transposed(),
     "of wrong diagonal": ColumnDiagonal(),
@@ -712,7 +711,6 @@ DATA = {
 }
 PICTURES = [
     *((kind, who, data, {"legend_kw": 3}) for kind, (who, data) in DATA.items()),
-    *((kind, who, data, {"ax": 3}) for kind, (who, data) in DATA.items() if kind is not Sparsity),
     *(
         (kind, DATA[kind][0], (ROWS[name], DATA[kind][1][1]), {})
         for kind in (Sparsity, Points, Regression)

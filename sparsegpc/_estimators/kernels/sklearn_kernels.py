@@ -1,6 +1,6 @@
 """Translate scikit-learn's kernels into the core's kernels."""
 
-import numbers
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -20,7 +20,6 @@ from sparsegpc._core.kernels.main_effects import MainEffects as MainEffectsNode
 from sparsegpc._core.kernels.orthogonal_additive import OrthogonalAdditive as OrthogonalNode
 from sparsegpc._core.numerics.floats import TINY
 from sparsegpc._estimators.kernels.adapted_kernel import AdaptedKernel
-from sparsegpc._estimators.kernels.user_kernels import KernelDiagonal, KernelValue
 from sparsegpc.kernels import Columns, MainEffects, OrthogonalAdditive
 
 NO_WHITE_NOISE = (
@@ -106,7 +105,6 @@ def adapt_kernel(kernel, n_features, *, refuse_white=None):
             f"kernel {kernel} holds a WhiteKernel, but {refuse_white}: leave the WhiteKernel out"
         )
     for part in parts:
-        _check_settings(part)
         _check_bounds(part)
     parameters = _Parameters()
     node = _translate(kernel, "", Seen(tuple(range(n_features)), True), parameters)
@@ -136,27 +134,6 @@ def check_white(kernel):
     """Raise ValueError if a WhiteKernel has no positive variance, or no bounds."""
     _check_bounds(kernel)
     _Parameters().add(kernel, "", "noise_level")
-
-
-def _check_settings(kernel):
-    """Raise ValueError if a kernel has an invalid operand, `nu` or `exponent`."""
-    nested = {sk.Sum: ("k1", "k2"), sk.Product: ("k1", "k2"), Columns: ("kernel",)}
-    for name in nested.get(type(kernel), ()):
-        part = getattr(kernel, name)
-        if not isinstance(part, sk.Kernel):
-            raise ValueError(
-                f"kernel: {type(kernel).__name__} has {name}={part!r}, but it must be a kernel: "
-                "give an instance, for example RBF()"
-            )
-    settings = {sk.Matern: ("nu", np.inf), sk.Exponentiation: ("exponent", TINY**-1)}
-    if type(kernel) in settings:
-        name, largest = settings[type(kernel)]
-        value = getattr(kernel, name)
-        if not isinstance(value, numbers.Real) or not 0.0 < value <= largest:
-            raise ValueError(
-                f"kernel: {type(kernel).__name__} has {name}={value!r}, but it must be a positive "
-                "number: give for example 1.5"
-            )
 
 
 def _check_bounds(kernel):
@@ -317,6 +294,19 @@ def _by_values(kernel, prefix, parameters):
             parameters.names.extend(f"{prefix}{hyperparameter.name}{label}" for label in labels)
             parameters.columns.extend([None] * n)
             parameters.effects.extend([None] * n)
-    return FiniteDifferenceKernel(
-        KernelValue(kernel), KernelDiagonal(kernel), len(theta), str(kernel)
-    )
+    values = partial(_values, kernel)
+    return FiniteDifferenceKernel(values, values, len(theta), str(kernel))
+
+
+def _values(kernel, theta, *rows):
+    """Return the values of a kernel at rows Z and X, shape (M, N), or its diagonal at rows X."""
+    at_theta = kernel.clone_with_theta(theta)
+    # Solves overwrite the result, and the kernel may return an array that it keeps.
+    values = np.array((at_theta if len(rows) == 2 else at_theta.diag)(*rows), dtype=np.float64)
+    expected = tuple(map(len, rows))
+    if values.shape != expected:
+        raise ValueError(
+            f"kernel {kernel} returned an array of shape {values.shape} for "
+            f"{' and '.join(map(str, expected))} rows, expected {expected}"
+        )
+    return values

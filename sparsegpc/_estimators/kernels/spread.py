@@ -72,8 +72,8 @@ def measure_spread(X, weight):
     units and deviations, are those of `FEW_ROWS` evenly spaced rows, which fit into memory. Raises
     ValueError if values are too large, or differences too small, to be squared.
     """
+    refuse_overflow(X, "X")
     varies = X.max(axis=0) > X.min(axis=0)
-    refuse_overflow(X, "X", varies)
     if not varies.any():
         ones = np.ones(X.shape[1])
         return Spread(ones, ones, 1.0, varies, len(X))

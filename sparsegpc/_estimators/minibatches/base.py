@@ -1,7 +1,6 @@
 """Base class of the estimators that learn from minibatches, and how they start."""
 
 import numbers
-from contextlib import contextmanager
 from typing import NamedTuple
 
 import numpy as np
@@ -21,10 +20,10 @@ from sparsegpc._core.rows.unique_rows import merged_rows, unique_rows
 from sparsegpc._core.selection.selectors import CandidateRows, PivotedSelector
 from sparsegpc._estimators.base_estimator import Estimator, all_or_nothing
 from sparsegpc._estimators.input.settings import row_options
-from sparsegpc._estimators.input.validation import refuse_overflow
 from sparsegpc._estimators.kernels.adapted_kernel import AdaptedKernel
 from sparsegpc._estimators.kernels.initialization import shorter_lengths, start_values, weak_prior
 from sparsegpc._estimators.kernels.named_kernels import KERNEL_CONSTRAINTS
+from sparsegpc._estimators.kernels.sklearn_kernels import adapt_kernel
 from sparsegpc._estimators.kernels.spread import Spread
 from sparsegpc._estimators.learning.point_selection import (
     METHODS,
@@ -32,7 +31,11 @@ from sparsegpc._estimators.learning.point_selection import (
     make_selector,
 )
 from sparsegpc._estimators.messages.callbacks import CALLBACK_SUPPORT, fit_task
-from sparsegpc._estimators.messages.fit_warnings import FitWarning
+from sparsegpc._estimators.messages.fit_warnings import (
+    FitWarning,
+    emit_warnings,
+    weight_warnings,
+)
 from sparsegpc._estimators.messages.progress import epoch_progress
 from sparsegpc._estimators.predictions.effects import ColumnEffects
 
@@ -116,27 +119,29 @@ class BaseMinibatches(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
         """Number of random rows to choose points among: 20 or more for each point."""
         return max(START_ROWS, 20 * self.n_inducing)
 
-    @contextmanager
-    def _whole_fit(self, X, y, sample_weight):
-        """Yield the progress of `fit`, which gets these arguments; undo a fit that fails."""
+    def _fit(self, X, y, sample_weight, *row_arguments):
+        """Implement `fit`, which gets these arguments."""
         n_epochs = self._n_learning_epochs
         task = fit_task(self, X, y, sample_weight, n_subtasks=n_epochs + 1)
         with task as context, single_threaded_blas():
-            yield epoch_progress(self, n_epochs, context)
+            rows = self._distinct_rows(X, y, sample_weight, *row_arguments, reset=True)
+            found = self._learn_all(*rows, epoch_progress(self, n_epochs, context))
+            emit_warnings(weight_warnings(sample_weight) + found)
+        return self
 
-    @contextmanager
-    def _further_fit(self):
-        """Yield the progress of `partial_fit`, and whether it is the first; undo one that fails."""
+    def _partial_fit(self, X, y, sample_weight, *row_arguments):
+        """Implement `partial_fit`, which gets these arguments."""
         with all_or_nothing(self), single_threaded_blas():
-            yield Progress(past=getattr(self, "history_", None)), not hasattr(self, "kernel_")
+            progress = Progress(past=getattr(self, "history_", None))
+            is_first = not hasattr(self, "kernel_")
+            rows = self._distinct_rows(X, y, sample_weight, *row_arguments, reset=is_first)
+            found = self._learn_block(*rows, progress)
+            emit_warnings(weight_warnings(sample_weight) + found)
+        return self
 
-    def _refuse_overflow(self, X, first):
-        """Refuse values whose squares overflow, in columns that vary within or between batches."""
-        low, high = X.min(axis=0), X.max(axis=0)
-        if not first:
-            points = self.inducing_points_
-            low, high = np.minimum(low, points.min(axis=0)), np.maximum(high, points.max(axis=0))
-        refuse_overflow(X, "X", low < high)
+    def _distinct_rows(self, X, y, sample_weight, *row_arguments, reset):
+        """Validate a user's input; return X, targets and weights of the distinct rows."""
+        raise NotImplementedError
 
     def _start(self, X, y, weight, rng):
         """Return the state before any batch, and warnings, from shuffled rows.
@@ -154,6 +159,36 @@ class BaseMinibatches(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
 
     def _first_model(self, X, y, weight):
         """Return the `FirstModel` of rows `X`, the first of those with these targets."""
+        raise NotImplementedError
+
+    def _sparse_model(self, kernel, likelihood, rows, targets, prior):
+        """Return the `SparseModel` of merged rows."""
+        return SparseModel(
+            kernel,
+            likelihood,
+            rows.X,
+            targets,
+            rows.weight,
+            slack=self._slack,
+            fit_prior_mean=self.fit_prior_mean and likelihood.has_prior_mean,
+            prior=prior,
+            **row_options(),
+        )
+
+    def _model(self):
+        """Return the core's model for the current kernel."""
+        return self._batches(
+            adapt_kernel(self.kernel_, self.n_features_in_).kernel,
+            slack=self._slack,
+            fit_prior_mean=self.fit_prior_mean,
+            learn_Z=self.optimize_inducing,
+            bounds=self._bounds,
+            prior=self._prior,
+            **row_options(),
+        )
+
+    def _batches(self, kernel, **options):
+        """Return the `StochasticModel` with these options."""
         raise NotImplementedError
 
     def _suffice(self, y):

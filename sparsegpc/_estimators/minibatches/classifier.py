@@ -13,8 +13,7 @@ from sparsegpc._estimators.input.labels import (
     class_factors,
     validated_labels,
 )
-from sparsegpc._estimators.input.validation import present_rows
-from sparsegpc._estimators.messages.fit_warnings import emit_warnings, weight_warnings
+from sparsegpc._estimators.input.validation import present_rows, refuse_overflow
 from sparsegpc._estimators.minibatches.sites import SiteMinibatches
 from sparsegpc._estimators.predictions.labels import ClassPredictions
 from sparsegpc.likelihoods import NAMES, resolve_likelihood
@@ -248,15 +247,7 @@ class StochasticSparseGPClassifier(ClassPredictions, SiteMinibatches):
             If the weights do not look like counts: they are not whole numbers, and their mean is
             below a half or above two.
         """
-        with self._whole_fit(X, y, sample_weight) as progress:
-            rows = self._checked(X, y, sample_weight, reset=True)
-            self.classes_, codes = np.unique(rows.y, return_inverse=True)
-            check_classes(self.classes_)
-            X, codes, weight = merged_rows(rows.X, codes, rows.weight)
-            self.class_weight_ = class_factors(self.class_weight, self.classes_, codes, weight)
-            found = self._learn_all(X, codes, weight, progress)
-            emit_warnings(weight_warnings(sample_weight) + found)
-        return self
+        return self._fit(X, y, sample_weight)
 
     @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X, y, classes=None, sample_weight=None):
@@ -289,17 +280,12 @@ class StochasticSparseGPClassifier(ClassPredictions, SiteMinibatches):
             As in `fit`; if `classes` is missing in the first call or differs from it later, if `y`
             holds another label, or if `class_weight` is "balanced".
         """
-        with self._further_fit() as (progress, first):
-            self._refuse_balance()
-            rows = self._checked(X, y, sample_weight, reset=first)
-            _check_partial_fit_first_call(self, classes)
-            check_classes(self.classes_)
-            codes = class_codes(rows.y, self.classes_)
-            X, codes, weight = merged_rows(rows.X, codes, rows.weight)
-            self.class_weight_ = class_factors(self.class_weight, self.classes_, codes, weight)
-            found = self._learn_block(X, codes, weight, progress)
-            emit_warnings(weight_warnings(sample_weight) + found)
-        return self
+        if self.class_weight == "balanced":
+            raise ValueError(
+                'class_weight="balanced" needs all rows at once, but partial_fit gets them in '
+                "blocks: give a dict of a factor for each class, or use fit"
+            )
+        return self._partial_fit(X, y, sample_weight, classes)
 
     def _shuffled(self, codes, rng):
         # The rows that come first have all classes.
@@ -311,18 +297,19 @@ class StochasticSparseGPClassifier(ClassPredictions, SiteMinibatches):
         # With rows of one class the search would learn a constant f.
         return len(np.unique(codes)) > 1
 
-    def _checked(self, X, y, sample_weight, reset):
-        """Return `PresentRows`."""
+    def _distinct_rows(self, X, y, sample_weight, *classes, reset):
+        # `classes` holds that argument of partial_fit, and nothing in fit.
         X, y = validated_labels(self, X, y, reset=reset)
-        self._refuse_overflow(X, reset)
-        return present_rows(X, y, sample_weight)
-
-    def _refuse_balance(self):
-        if self.class_weight == "balanced":
-            raise ValueError(
-                'class_weight="balanced" needs all rows at once, but partial_fit gets them in '
-                "blocks: give a dict of a factor for each class, or use fit"
-            )
+        refuse_overflow(X, "X")
+        rows = present_rows(X, y, sample_weight)
+        if classes:
+            _check_partial_fit_first_call(self, *classes)
+        else:
+            self.classes_ = np.unique(rows.y)
+        check_classes(self.classes_)
+        X, codes, weight = merged_rows(rows.X, class_codes(rows.y, self.classes_), rows.weight)
+        self.class_weight_ = class_factors(self.class_weight, self.classes_, codes, weight)
+        return X, codes, weight
 
     def _initial_likelihood(self):
         n_classes = len(self.classes_)

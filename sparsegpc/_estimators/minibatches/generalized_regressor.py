@@ -7,7 +7,7 @@ from sklearn.utils._param_validation import StrOptions
 from sparsegpc._core.likelihoods.responses import ResponseLikelihood
 from sparsegpc._core.rows.unique_rows import merged_rows
 from sparsegpc._estimators.input.responses import refuse_no_event, validated_observations
-from sparsegpc._estimators.messages.fit_warnings import emit_warnings, weight_warnings
+from sparsegpc._estimators.input.validation import refuse_overflow
 from sparsegpc._estimators.minibatches.sites import SiteMinibatches
 from sparsegpc._estimators.predictions.responses import ResponsePredictions
 from sparsegpc.likelihoods import RESPONSES
@@ -213,12 +213,7 @@ class StochasticSparseGPGeneralizedRegressor(ResponsePredictions, SiteMinibatche
         UserWarning
             As in :meth:`StochasticSparseGPClassifier.fit`.
         """
-        with self._whole_fit(X, y, sample_weight) as progress:
-            X, y, weight = self._checked(X, y, sample_weight, exposure, event, reset=True)
-            refuse_no_event(y)
-            found = self._learn_all(X, y, weight, progress)
-            emit_warnings(weight_warnings(sample_weight) + found)
-        return self
+        return self._fit(X, y, sample_weight, exposure, event)
 
     @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X, y, sample_weight=None, exposure=None, event=None):
@@ -250,20 +245,19 @@ class StochasticSparseGPGeneralizedRegressor(ResponsePredictions, SiteMinibatche
         ValueError
             As in `fit`.
         """
-        with self._further_fit() as (progress, first):
-            X, y, weight = self._checked(X, y, sample_weight, exposure, event, reset=first)
-            found = self._learn_block(X, y, weight, progress)
-            emit_warnings(weight_warnings(sample_weight) + found)
-        return self
+        return self._partial_fit(X, y, sample_weight, exposure, event)
 
     def _initial_likelihood(self):
         return self._chosen_likelihood
 
-    def _checked(self, X, y, sample_weight, exposure, event, reset):
-        """Return X, observations and weights of the distinct rows."""
+    def _learn_all(self, X, y, weight, progress):
+        refuse_no_event(y)
+        return super()._learn_all(X, y, weight, progress)
+
+    def _distinct_rows(self, X, y, sample_weight, exposure, event, *, reset):
         data = X, y, sample_weight, exposure, event
         likelihood, rows = validated_observations(self, *data, reset=reset)
-        self._refuse_overflow(rows.X, reset)
+        refuse_overflow(rows.X, "X")
         if reset:
             self._chosen_likelihood = likelihood
         return merged_rows(rows.X, rows.y, rows.weight)

@@ -7,15 +7,13 @@ from sklearn.utils._param_validation import StrOptions
 from sparsegpc._core.bounds.slacks import SLACKS, sums_over_rows
 from sparsegpc._core.likelihoods.gaussian import GaussianNoise, noisy_targets
 from sparsegpc._core.minibatches.gaussian_batches import GaussianBatches
-from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.rows.unique_rows import unique_rows
-from sparsegpc._estimators.input.settings import row_options
 from sparsegpc._estimators.input.targets import centred, distinct_rows, second_moments
-from sparsegpc._estimators.input.validation import validated_targets
+from sparsegpc._estimators.input.validation import refuse_overflow, validated_targets
 from sparsegpc._estimators.kernels.named_kernels import KernelChoice
 from sparsegpc._estimators.kernels.sklearn_kernels import adapt_kernel
 from sparsegpc._estimators.kernels.spread import measure_spread
-from sparsegpc._estimators.messages.fit_warnings import FitWarning, emit_warnings, weight_warnings
+from sparsegpc._estimators.messages.fit_warnings import FitWarning
 from sparsegpc._estimators.messages.target_scale import describe_mismatch
 from sparsegpc._estimators.minibatches.base import BaseMinibatches, FirstModel
 from sparsegpc._estimators.noise.base import LIMITS, START, TO_LITTLE_NOISE
@@ -226,11 +224,7 @@ class StochasticSparseGPRegressor(GaussianPredictions, BaseMinibatches):
             do not look like counts: they are not whole numbers, and their mean is below a half or
             above two.
         """
-        with self._whole_fit(X, y, sample_weight) as progress:
-            X, y, weight = self._checked(X, y, sample_weight, reset=True)
-            found = self._learn_all(X, y, weight, progress)
-            emit_warnings(weight_warnings(sample_weight) + found)
-        return self
+        return self._fit(X, y, sample_weight)
 
     @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X, y, sample_weight=None):
@@ -260,15 +254,11 @@ class StochasticSparseGPRegressor(GaussianPredictions, BaseMinibatches):
         ValueError
             As in `fit`.
         """
-        with self._further_fit() as (progress, first):
-            X, y, weight = self._checked(X, y, sample_weight, reset=first)
-            found = self._learn_block(X, y, weight, progress)
-            emit_warnings(weight_warnings(sample_weight) + found)
-        return self
+        return self._partial_fit(X, y, sample_weight)
 
-    def _checked(self, X, y, sample_weight, reset):
+    def _distinct_rows(self, X, y, sample_weight, *, reset):
         X, y = validated_targets(self, X, y, reset=reset)
-        self._refuse_overflow(X, reset)
+        refuse_overflow(X, "X")
         targets, _ = distinct_rows(X, y, sample_weight, None)
         return targets.X, targets.y[0], targets.weight
 
@@ -296,34 +286,20 @@ class StochasticSparseGPRegressor(GaussianPredictions, BaseMinibatches):
         )
         basis = np.ones((len(rows.X), 1))
         targets = noisy_targets(target[0, : len(X)], weight[: len(X)], basis, rows)
-        model = SparseModel(
-            parameters.kernel,
-            GaussianNoise(1),
-            rows.X,
-            [targets],
-            rows.weight,
-            slack=SLACKS[self.bound],
-            fit_prior_mean=self.fit_prior_mean,
-            prior=choice.prior(adapted, spread),
-            **row_options(),
-        )
+        prior = choice.prior(adapted, spread)
+        model = self._sparse_model(parameters.kernel, GaussianNoise(1), rows, [targets], prior)
         found = []
         if self.learning_rate > 0.0:
             text = describe_mismatch(kernel, rows.X, variance[target.any(axis=1)], SCALE_THEM)
             found = [FitWarning(UserWarning, text)] if text else []
         return FirstModel(kernel, parameters, model, spread, found)
 
-    def _model(self):
-        """Return the core's model for the current kernel."""
-        return GaussianBatches(
-            adapt_kernel(self.kernel_, self.n_features_in_).kernel,
-            slack=SLACKS[self.bound],
-            fit_prior_mean=self.fit_prior_mean,
-            learn_Z=self.optimize_inducing,
-            bounds=self._bounds,
-            prior=self._prior,
-            **row_options(),
-        )
+    @property
+    def _slack(self):
+        return SLACKS[self.bound]
+
+    def _batches(self, kernel, **options):
+        return GaussianBatches(kernel, **options)
 
     def _store(self, model):
         super()._store(model)

@@ -4,9 +4,8 @@ from sklearn.utils._param_validation import StrOptions
 
 from sparsegpc._core.bounds.slacks import SLACKS, sums_over_rows
 from sparsegpc._core.minibatches.site_batches import SiteBatches
-from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.rows.unique_rows import unique_rows
-from sparsegpc._estimators.input.settings import resolve_slack, row_options
+from sparsegpc._estimators.input.settings import resolve_slack
 from sparsegpc._estimators.kernels.named_kernels import KernelChoice
 from sparsegpc._estimators.kernels.sklearn_kernels import NO_WHITE_NOISE, adapt_kernel
 from sparsegpc._estimators.kernels.spread import measure_spread
@@ -37,34 +36,17 @@ class SiteMinibatches(BaseMinibatches):
         choice = KernelChoice.of(self)
         kernel = choice.resolve(spread)
         parameters = adapt_kernel(kernel, self.n_features_in_, refuse_white=NO_WHITE_NOISE)
-        model = SparseModel(
-            parameters.kernel,
-            self._likelihood,
-            rows.X,
-            self._likelihood.targets(y, weight, rows),
-            rows.weight,
-            slack=self._slack(),
-            fit_prior_mean=self.fit_prior_mean and self._likelihood.has_prior_mean,
-            prior=choice.prior(parameters, spread),
-            **row_options(),
-        )
+        targets = self._likelihood.targets(y, weight, rows)
+        prior = choice.prior(parameters, spread)
+        model = self._sparse_model(parameters.kernel, self._likelihood, rows, targets, prior)
         return FirstModel(kernel, parameters.with_likelihood(model), model, spread, [])
 
+    @property
     def _slack(self):
         return resolve_slack(self.bound, self._likelihood, in_batches=True)
 
-    def _model(self):
-        """Return the core's model for the current kernel."""
-        return SiteBatches(
-            adapt_kernel(self.kernel_, self.n_features_in_).kernel,
-            self._likelihood,
-            slack=self._slack(),
-            fit_prior_mean=self.fit_prior_mean,
-            learn_Z=self.optimize_inducing,
-            bounds=self._bounds,
-            prior=self._prior,
-            **row_options(),
-        )
+    def _batches(self, kernel, **options):
+        return SiteBatches(kernel, self._likelihood, **options)
 
     def _store(self, model):
         super()._store(model)
