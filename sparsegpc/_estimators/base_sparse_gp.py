@@ -297,7 +297,7 @@ class BaseSparseGP(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
             rows = self._checked_rows(X, y, sample_weight, *row_arguments, reset=True)
             check_auto(self)
             with single_threaded_blas():
-                found_warnings = self._learn_rows(rows, progress)
+                found_warnings = self._learn_rows(rows, progress, context)
             emit_warnings(weight_warnings(sample_weight) + found_warnings)
         return self
 
@@ -306,8 +306,11 @@ class BaseSparseGP(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
         X, y = validated_targets(self, X, y, reset=reset)
         return present_rows(X, y, sample_weight)
 
-    def _learn_rows(self, rows, progress):
-        """Learn from `PresentRows`, and return a list of `FitWarning`."""
+    def _learn_rows(self, rows, progress, context=None):
+        """Learn from what `_checked_rows` returns, and return a list of `FitWarning`.
+
+        `progress` records the evaluations; `context` is that of `fit_task`.
+        """
         return self._learn(decide_kernel(LikelihoodBuilder(self, rows, rows.places, progress)))
 
     def _merged(self, rows):

@@ -3,11 +3,9 @@
 import numbers
 
 import numpy as np
-from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from sparsegpc._core.likelihoods.base import LabelLikelihood
-from sparsegpc._core.rows.threads import single_threaded_blas
 from sparsegpc._estimators.base_sparse_gp import BaseSparseGP
 from sparsegpc._estimators.input.labels import (
     check_classes,
@@ -17,10 +15,7 @@ from sparsegpc._estimators.input.labels import (
 )
 from sparsegpc._estimators.input.validation import present_rows
 from sparsegpc._estimators.learning.averaging import HYPERPARAMETERS, HyperparameterDraws
-from sparsegpc._estimators.learning.point_selection import check_auto
-from sparsegpc._estimators.messages.callbacks import fit_task
-from sparsegpc._estimators.messages.fit_warnings import emit_warnings, latent_range, weight_warnings
-from sparsegpc._estimators.messages.progress import evaluation_progress
+from sparsegpc._estimators.messages.fit_warnings import latent_range
 from sparsegpc._estimators.one_vs_rest import fit_one_vs_rest
 from sparsegpc._estimators.predictions.labels import ClassPredictions
 from sparsegpc.likelihoods import NAMES, resolve_likelihood
@@ -426,7 +421,6 @@ class SparseGPClassifier(ClassPredictions, HyperparameterDraws, BaseSparseGP):
         self.verbose = verbose
         self.callback = callback
 
-    @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y, sample_weight=None):
         """Learn hyperparameters, inducing points and the posterior.
 
@@ -465,45 +459,37 @@ class SparseGPClassifier(ClassPredictions, HyperparameterDraws, BaseSparseGP):
             others have hardly any effect, or if the weights do not look like counts: they are not
             whole numbers, and their mean is below a half or above two.
         """
-        with fit_task(self, X, y, sample_weight) as context:
-            progress = evaluation_progress(self, context)
-            X, y = validated_labels(self, X, y)
-            check_auto(self)
-            rows = present_rows(X, y, sample_weight)
-            previous = self.classes_ if self.warm_start and hasattr(self, "classes_") else None
-            self.classes_, codes = np.unique(rows.y, return_inverse=True)
-            check_classes(self.classes_)
-            if previous is not None and not np.array_equal(previous, self.classes_):
-                raise ValueError(
-                    f"warm_start=True needs the classes of the last fit: it had {previous}, y has "
-                    f"{self.classes_}; set warm_start=False to start afresh"
-                )
-            self.class_weight_ = class_factors(self.class_weight, self.classes_, codes, rows.weight)
-            rows = rows._replace(y=codes)
-            with single_threaded_blas():
-                found_warnings = self._fit_classes(rows, progress, context)
-            emit_warnings(weight_warnings(sample_weight) + found_warnings)
-        return self
+        return self._fit_likelihood(None, X, y, sample_weight)
 
-    def _fit_classes(self, rows, progress, context=None):
-        """Fit to `PresentRows`; return the warnings."""
+    def _checked_rows(self, X, y, sample_weight, *, reset):
+        """Validate a user's input, and return its `PresentRows` with class numbers as labels."""
+        X, y = validated_labels(self, X, y, reset=reset)
+        rows = present_rows(X, y, sample_weight)
+        if not reset:
+            return rows._replace(y=class_codes(rows.y, self.classes_))
+        previous = self.classes_ if self.warm_start and hasattr(self, "classes_") else None
+        self.classes_, codes = np.unique(rows.y, return_inverse=True)
+        check_classes(self.classes_)
+        if previous is not None and not np.array_equal(previous, self.classes_):
+            raise ValueError(
+                f"warm_start=True needs the classes of the last fit: it had {previous}, y has "
+                f"{self.classes_}; set warm_start=False to start afresh"
+            )
+        self.class_weight_ = class_factors(self.class_weight, self.classes_, codes, rows.weight)
+        return rows._replace(y=codes)
+
+    def _learn_rows(self, rows, progress, context=None):
         n_classes = int(rows.y.max()) + 1
         likelihood = resolve_likelihood(self.likelihood, n_classes)
         if n_classes > 2 and not likelihood.takes_many_classes:
             return fit_one_vs_rest(self, rows, context)
         self.estimators_ = None
         self._likelihood = likelihood.for_classes(n_classes)
-        return self._learn_rows(rows, progress)
+        return super()._learn_rows(rows, progress)
 
     def _store_observation(self, evaluation, model):
         super()._store_observation(evaluation, model)
         self.likelihood_ = self._likelihood
-
-    def _checked_rows(self, X, y, sample_weight, *, reset):
-        """Return the `PresentRows` of a fitted model's classes."""
-        X, y = validated_labels(self, X, y, reset=reset)
-        rows = present_rows(X, y, sample_weight)
-        return rows._replace(y=class_codes(rows.y, self.classes_))
 
     def _models_of(self, X, y, sample_weight):
         rows = self._checked_rows(X, y, sample_weight, reset=False)

@@ -44,7 +44,7 @@ def fit_one_vs_rest(classifier, rows, context):
     Parameters
     ----------
     classifier : SparseGPClassifier
-        Its parameters are those of all models, which its method ``_fit_classes(rows, progress)``
+        Its parameters are those of all models, which its method ``_learn_rows(rows, progress)``
         fits.
     rows : PresentRows
     context : sklearn.callback.CallbackContext or None
@@ -111,7 +111,7 @@ def _fit_one(estimator, rows, context, label):
     progress = evaluation_progress(estimator, context, label)
     # The caller's limit on BLAS threads does not apply in another process.
     with single_threaded_blas(), class_task(estimator, context):
-        return estimator, estimator._fit_classes(rows, progress)
+        return estimator, estimator._learn_rows(rows, progress)
 
 
 def _store(classifier, models):

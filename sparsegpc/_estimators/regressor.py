@@ -1,11 +1,9 @@
 """The regressor."""
 
 import numpy as np
-from sklearn.base import _fit_context
 from sklearn.utils._param_validation import StrOptions
 
 from sparsegpc._core.likelihoods.gaussian import KnownNoise
-from sparsegpc._core.rows.threads import single_threaded_blas
 from sparsegpc._core.rows.unique_rows import unique_rows
 from sparsegpc._estimators.base_sparse_gp import BaseSparseGP
 from sparsegpc._estimators.fitted_bounds import ModelOfRows, bound_at, certified, gains, truncated
@@ -19,15 +17,8 @@ from sparsegpc._estimators.input.validation import validated_targets
 from sparsegpc._estimators.kernels.named_kernels import KernelChoice
 from sparsegpc._estimators.learning.averaging import HYPERPARAMETERS, HyperparameterDraws
 from sparsegpc._estimators.learning.noise_choice import decide_noise
-from sparsegpc._estimators.learning.point_selection import check_auto
 from sparsegpc._estimators.learning.problem_builders import RegressionBuilder
-from sparsegpc._estimators.messages.callbacks import fit_task
-from sparsegpc._estimators.messages.fit_warnings import (
-    emit_warnings,
-    repetition_warnings,
-    weight_warnings,
-)
-from sparsegpc._estimators.messages.progress import evaluation_progress
+from sparsegpc._estimators.messages.fit_warnings import repetition_warnings
 from sparsegpc._estimators.messages.target_scale import describe_mismatch
 from sparsegpc._estimators.noise.registry import AUTO, DEFAULT, NOISES, resolve_noise
 from sparsegpc._estimators.predictions.targets import GaussianPredictions
@@ -407,7 +398,6 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
         self.verbose = verbose
         self.callback = callback
 
-    @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y, sample_weight=None, noise_variance=None):
         """Learn hyperparameters, inducing points and the posterior.
 
@@ -451,17 +441,16 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
             targets are equal, with Student-t noise; or if the weights do not look like counts: they
             are not whole numbers, and their mean is below a half or above two.
         """
-        with fit_task(self, X, y, sample_weight) as context:
-            progress = evaluation_progress(self, context)
-            X, y = validated_targets(self, X, y, multi_output=True)
-            targets, places = distinct_rows(X, y, sample_weight, noise_variance)
-            check_auto(self)
+        return self._fit_likelihood(None, X, y, sample_weight, noise_variance)
+
+    def _checked_rows(self, X, y, sample_weight, noise_variance=None, *, reset):
+        """Validate a user's input; return `Targets` and their places among the user's rows."""
+        X, y = validated_targets(self, X, y, multi_output=True, reset=reset)
+        if reset:
             self._one_output = y.ndim == 1
-            with single_threaded_blas():
-                self._set_units(targets)
-                found_warnings = self._fit_targets(self._scaled(targets), places, progress)
-            emit_warnings(weight_warnings(sample_weight) + found_warnings)
-        return self
+        else:
+            self._check_outputs(y)
+        return distinct_rows(X, y, sample_weight, noise_variance)
 
     def certificate(self, X, y, sample_weight=None, noise_variance=None, method="auto"):
         """Return bounds on the distance to the exact Gaussian process with these hyperparameters.
@@ -650,8 +639,9 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
         """Return the bound for the original targets minus that for the scaled ones, in nats."""
         return -total_weight * float(np.log(self._y_scale).sum())
 
-    def _fit_targets(self, targets, places, progress):
-        """Fit to `Targets`, which are the user's rows `places`; return the warnings."""
+    def _learn_rows(self, rows, progress, context=None):
+        self._set_units(rows[0])
+        targets, places = self._scaled(rows[0]), rows[1]
         progress.offset = self._units_offset(1.0)
         builder = RegressionBuilder(self, targets, places, progress)
         variance = builder.variance
@@ -701,8 +691,7 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
         return self._plan.extend(parameters, model)
 
     def _models_of(self, X, y, sample_weight, noise_variance=None):
-        X, y = validated_targets(self, X, y, multi_output=True, reset=False)
-        self._check_outputs(y)
+        targets, _ = self._checked_rows(X, y, sample_weight, noise_variance, reset=False)
         if self._plan.is_given != (noise_variance is not None):
             raise ValueError(
                 "noise_variance is needed for these rows, because the model was fitted with known "
@@ -711,7 +700,7 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
                 else "noise_variance must be None, because the model has learned its noise: leave "
                 "it out"
             )
-        targets = self._scaled(distinct_rows(X, y, sample_weight, noise_variance)[0])
+        targets = self._scaled(targets)
         merged = unique_rows(targets.X, targets.weight, is_sorted=True)
         rows = self._plan.rows_of(targets, merged)
         options, kernel = self._model_options(KnownNoise()), self._posterior.kernel
