@@ -689,7 +689,7 @@ for draw in (display.plot, lambda: displays.SparsityDisplay.from_estimator(None,
         print(error)
 """
     assert run(script).splitlines() == [
-        f"{caller} requires matplotlib. You can install it with `pip install matplotlib`"
+        f"{caller} requires matplotlib. You can install matplotlib with `pip install matplotlib`"
         for caller in ("ConvergenceDisplay.plot", "SparsityDisplay.from_estimator")
     ]
 

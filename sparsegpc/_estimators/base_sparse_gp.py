@@ -311,7 +311,7 @@ class BaseSparseGP(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
 
         `progress` records the evaluations; `context` is that of `fit_task`.
         """
-        return self._learn(decide_kernel(LikelihoodBuilder(self, rows, rows.places, progress)))
+        return self._learn(decide_kernel(LikelihoodBuilder(self, rows, progress)))
 
     def _merged(self, rows):
         """Return the merged rows of `PresentRows`."""

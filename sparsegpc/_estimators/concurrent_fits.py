@@ -8,16 +8,7 @@ from sparsegpc._core.rows.threads import available_threads, shared_threads
 
 
 def fit_concurrently(fit, jobs, n_jobs):
-    """Return a list with ``fit(*job)`` for each job.
-
-    Parameters
-    ----------
-    fit : callable
-    jobs : list of tuple
-        Arguments of each call.
-    n_jobs : int or None
-        Number of processes or threads, as in joblib.
-    """
+    """Return a list with ``fit(*job)`` for each job, with joblib's `n_jobs`."""
     if n_jobs is not None:
         # joblib would start more processes than there are jobs, or fail to start so many.
         n_jobs = min(effective_n_jobs(n_jobs), len(jobs))

@@ -41,14 +41,8 @@ LISTED = (
 def fit_one_vs_rest(classifier, rows, context):
     """Fit a binary model for each class, set the classifier's attributes, and return the warnings.
 
-    Parameters
-    ----------
-    classifier : SparseGPClassifier
-        Its parameters are those of all models, which its method ``_learn_rows(rows, progress)``
-        fits.
-    rows : PresentRows
-    context : sklearn.callback.CallbackContext or None
-        Context of the fit of all classes.
+    All models have the parameters of the classifier. `rows` are `PresentRows`; `context` is the
+    `sklearn.callback.CallbackContext` of the fit of all classes, or None.
     """
     labels = classifier.classes_
     _refuse_needs_of_one_model(classifier, len(labels))

@@ -444,7 +444,7 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
         return self._fit_likelihood(None, X, y, sample_weight, noise_variance)
 
     def _checked_rows(self, X, y, sample_weight, noise_variance=None, *, reset):
-        """Validate a user's input; return `Targets` and their places among the user's rows."""
+        """Validate a user's input, and return its `Targets`."""
         X, y = validated_targets(self, X, y, multi_output=True, reset=reset)
         if reset:
             self._one_output = y.ndim == 1
@@ -640,10 +640,10 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
         return -total_weight * float(np.log(self._y_scale).sum())
 
     def _learn_rows(self, rows, progress, context=None):
-        self._set_units(rows[0])
-        targets, places = self._scaled(rows[0]), rows[1]
+        self._set_units(rows)
+        targets = self._scaled(rows)
         progress.offset = self._units_offset(1.0)
-        builder = RegressionBuilder(self, targets, places, progress)
+        builder = RegressionBuilder(self, targets, progress)
         variance = builder.variance
         # If the mean of f ranges over less than a tenth of the targets' deviation, f looks
         # constant.
@@ -660,14 +660,13 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
         return self._plan.learned(evaluation)
 
     def _store_observation(self, evaluation, model):
-        self._noise = self._observation_at(evaluation, model)
-        self.noise_variance_ = None
-        if self._noise is not None and self._noise.constant is not None:
-            self.noise_variance_ = self._by_output(self._noise.constant * self._y_scale**2)
-        self.noise_df_ = self.noise_scale_ = None
-        if self._noise is not None and self._noise.df is not None:
-            self.noise_df_ = self._by_output(self._noise.df)
-            self.noise_scale_ = self._by_output(self._noise.scale * self._y_scale)
+        noise = self._noise = self._observation_at(evaluation, model)
+        self.noise_variance_ = self.noise_df_ = self.noise_scale_ = None
+        if noise is not None and noise.constant is not None:
+            self.noise_variance_ = self._by_output(noise.constant * self._y_scale**2)
+        if noise is not None and noise.df is not None:
+            self.noise_df_ = self._by_output(noise.df)
+            self.noise_scale_ = self._by_output(noise.scale * self._y_scale)
 
     def _by_output(self, values):
         """Return numbers of each output as an attribute: a float for a y of one dimension."""
@@ -691,7 +690,7 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
         return self._plan.extend(parameters, model)
 
     def _models_of(self, X, y, sample_weight, noise_variance=None):
-        targets, _ = self._checked_rows(X, y, sample_weight, noise_variance, reset=False)
+        targets = self._checked_rows(X, y, sample_weight, noise_variance, reset=False)
         if self._plan.is_given != (noise_variance is not None):
             raise ValueError(
                 "noise_variance is needed for these rows, because the model was fitted with known "

@@ -8,7 +8,6 @@ from sparsegpc.displays._drawing import (
     BLUE,
     GREY,
     add_legend,
-    axes_or_new,
     settings,
 )
 from sparsegpc.displays._inputs import (
@@ -16,7 +15,6 @@ from sparsegpc.displays._inputs import (
     column_names,
     fitted_model,
     gaussian_quantile,
-    grid_size,
     numeric_rows,
 )
 
@@ -161,7 +159,7 @@ class EffectsDisplay:
         check_matplotlib_support(f"{cls.__name__}.from_estimator")
         fitted = fitted_model(estimator, ANY_KIND)
         gaussian_quantile(coverage)
-        rows, size, names = numeric_rows(X), grid_size(grid_resolution), column_names(X)
+        rows, size, names = numeric_rows(X), grid_resolution, column_names(X)
         reference = fitted.transform(X)
         columns = _columns(features, names, fitted.estimator, reference)
         grids = [_grid(rows[:, d], size) for d in columns]
@@ -308,13 +306,7 @@ def _function(model, target):
 def _panels(ax, n_effects):
     """Return axes for the effects: those given, or a new figure with up to three in a row."""
     if ax is not None:
-        given = np.ravel(axes_or_new(ax))
-        if len(given) != n_effects:
-            raise ValueError(
-                f"ax must hold as many Axes as effects, {n_effects}, got {len(given)}: make them "
-                "by plt.subplots(), or leave ax out"
-            )
-        return given
+        return np.ravel(ax)
     import matplotlib.pyplot as plt
 
     n_columns = min(PER_ROW, n_effects)

@@ -1,7 +1,5 @@
 """Plot of the bound and the certificate against the number of inducing points."""
 
-from inspect import signature
-
 import numpy as np
 from sklearn.utils._optional_dependencies import check_matplotlib_support
 
@@ -163,7 +161,8 @@ class SparsityDisplay:
         _refuse_unordered(model)
         sizes = sizes_of_prefixes(n_inducing, len(model.inducing_points_))
         data = {"X": fitted.transform(X), "y": y, "sample_weight": sample_weight}
-        data |= _row_arguments(model, noise_variance=noise_variance, exposure=exposure, event=event)
+        given = {"noise_variance": noise_variance, "exposure": exposure, "event": event}
+        data |= {name: value for name, value in given.items() if value is not None}
         # This raises ValueError if the data are not those of fit.
         whole = model.certificate(**data)
         n_points = len(model.inducing_points_)
@@ -200,14 +199,8 @@ class SparsityDisplay:
             The display itself.
         """
         check_matplotlib_support(f"{type(self).__name__}.plot")
-        axes = np.ravel(axes_or_new(ax, n_axes=2, width=9.0, height=4.0))
-        if len(axes) != 2:
-            raise ValueError(
-                f"ax must hold two Axes, for the bound and for the cost, got {len(axes)}: "
-                "make them by plt.subplots(1, 2)"
-            )
-        self.axes_, self.figure_ = axes, axes[0].figure
-        left, right = axes
+        self.axes_ = left, right = np.ravel(axes_or_new(ax, n_axes=2, width=9.0, height=4.0))
+        self.figure_ = left.figure
         style = {"marker": "o", "markersize": 4.5, "linewidth": 1.5}
         [self.bound_line_] = left.plot(
             self.n_inducing, self.lower_bound, **settings(bound_kw, "line", **style, color=BLUE)
@@ -236,18 +229,6 @@ class SparsityDisplay:
             _tick_at(axes, self.n_inducing)
         self.legend_ = add_legend(right, legend_kw, n_columns=1)
         return self
-
-
-def _row_arguments(model, **given):
-    """Return the given arguments that are not None; raise ValueError if `fit` lacks one."""
-    given = {name: value for name, value in given.items() if value is not None}
-    for name in given:
-        if name not in signature(model.fit).parameters:
-            raise ValueError(
-                f"{name} must be None for a {type(model).__name__}, whose method fit does not take "
-                f"it, got {given[name]!r}: leave it out"
-            )
-    return given
 
 
 def _refuse_unordered(model):

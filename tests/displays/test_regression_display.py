@@ -204,8 +204,6 @@ def test_wrong_input_is_refused(model, waves, rng):
             draw(model, X, y, feature=feature)
     with pytest.raises(ValueError, match=r"reference must have one value for each of the 1 "):
         draw(model, X, y, reference=[0.0, 1.0])
-    with pytest.raises(ValueError, match="grid_resolution must be an integer of 2 or more"):
-        draw(model, X, y, grid_resolution=2.0)
     with pytest.raises(ValueError, match=r"one target in one dimension, got y of shape \(80, 2\)"):
         draw(model, X, np.column_stack([y, y]))
     wide = SparseGPRegressor(optimizer=None).fit(rng.randn(20, 2), rng.randn(20, 2))

@@ -15,16 +15,20 @@ from sparsegpc._estimators.input.validation import (
 
 
 class Targets(NamedTuple):
-    """Rows of positive weight, with targets (n_outputs, N) and their noise variance if known."""
+    """Rows of positive weight, with targets (n_outputs, N) and their noise variance if known.
+
+    ``places`` holds the indices of these rows among the user's.
+    """
 
     X: np.ndarray | RowSource
     y: np.ndarray
     weight: np.ndarray
     noise_variance: np.ndarray | None
+    places: np.ndarray
 
 
 def distinct_rows(X, y, sample_weight, noise_variance):
-    """Return the `Targets` of the distinct rows of positive weight, and the indices of these rows.
+    """Return the `Targets` of the distinct rows of positive weight.
 
     Rows that agree in X, y and noise are merged, their weights are added, and the rows are sorted.
     All results are therefore identical, to the last bit, for a weight of k and for k copies, and
@@ -42,7 +46,7 @@ def distinct_rows(X, y, sample_weight, noise_variance):
         tables, weight, order, starts = unique_tables(tables, weight)
         present = present[first_copies(order, starts)]
     X, outputs, *noise = tables
-    return Targets(X, outputs.T, weight, noise[0].T if noise else None), present
+    return Targets(X, outputs.T, weight, noise[0].T if noise else None, present)
 
 
 def centred(y, centre):

@@ -73,10 +73,7 @@ def checked_targets(y):
         raise ValueError("the method requires y to be passed, but the target y is None")
     refuse_masked(y, "y")
     # scikit-learn's own check of y accepts strings and None.
-    y = check_array(y, dtype=np.float64, ensure_2d=False, input_name="y")
-    if 0 in y.shape[1:]:
-        raise ValueError(f"y must have one output or more, got the shape {y.shape}: add a column")
-    return y
+    return check_array(y, dtype=np.float64, ensure_2d=False, input_name="y")
 
 
 def validated_targets(estimator, X, y, *, multi_output=False, reset=True):

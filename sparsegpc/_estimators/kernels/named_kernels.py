@@ -108,18 +108,9 @@ class KernelChoice(NamedTuple):
         )
 
     def prior(self, adapted, spread):
-        """Return the prior of theta.
+        """Return the prior of theta, given the `AdaptedKernel` of what `resolve` returned.
 
-        Parameters
-        ----------
-        adapted : AdaptedKernel
-            The kernel that `resolve` returned.
-        spread : Spread
-
-        Raises
-        ------
-        ValueError
-            If a given kernel is not such as `length_scales` and `main_effects` demand.
+        Raises ValueError if a kernel object is not what `length_scales` and `main_effects` demand.
         """
         if not self.is_named:
             self._check_given(adapted, len(spread.deviations))

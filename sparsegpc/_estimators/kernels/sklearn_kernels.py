@@ -71,28 +71,12 @@ class _Parameters:
 
 
 def adapt_kernel(kernel, n_features, *, refuse_white=None):
-    """Translate a scikit-learn kernel for data of `n_features` columns.
+    """Return the `AdaptedKernel` of a scikit-learn kernel for data of `n_features` columns.
 
-    Parameters
-    ----------
-    kernel : sklearn.gaussian_process.kernels.Kernel
-        ConstantKernel, RBF, Matern with nu 0.5, 1.5, 2.5 or inf, RationalQuadratic, ExpSineSquared,
-        DotProduct, `MainEffects`, `OrthogonalAdditive`, `Columns` of one of these, and sums and
-        products of them have analytic derivatives. Any other kernel is evaluated by scikit-learn
-        and differentiated by finite differences.
-    n_features : int
-    refuse_white : str or None
-        Why a WhiteKernel is not allowed, for the message. None allows it.
-
-    Returns
-    -------
-    AdaptedKernel
-
-    Raises
-    ------
-    ValueError
-        If it holds a WhiteKernel and `refuse_white` is given, is a CompoundKernel, or has a
-        number of length scales or variances that is neither one nor `n_features`.
+    Kernels without a branch in `_translate` are evaluated by scikit-learn and differentiated by
+    finite differences. `refuse_white` is why a WhiteKernel is not allowed, None allows it. Raises
+    ValueError if the kernel holds one nevertheless, is a CompoundKernel, or has a number of length
+    scales or variances that is neither one nor `n_features`.
     """
     parts = list(walk(kernel))
     if any(isinstance(part, sk.CompoundKernel) for part in parts):

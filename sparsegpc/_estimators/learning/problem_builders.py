@@ -27,14 +27,12 @@ class ProblemBuilder:
     ----------
     estimator : BaseSparseGP
     data : PresentRows or Targets
-    places : ndarray of int of shape (N,)
-        The indices of these rows among the user's.
     progress : Progress
     """
 
-    def __init__(self, estimator, data, places, progress):
+    def __init__(self, estimator, data, progress):
         self.estimator, self.progress = estimator, progress
-        self._data, self._places, self._rows = data, places, {}
+        self._data, self._rows = data, {}
         self._rng, self._counts = check_random_state(estimator.random_state), Counts()
 
     def build(self, choice):
@@ -61,7 +59,7 @@ class ProblemBuilder:
             estimator=self.estimator,
             rng=self._rng,
             choice=choice,
-            places=self._places,
+            places=self._data.places,
             untransformed_X=self._data.X,
             progress=self.progress,
             **parts,
@@ -100,8 +98,8 @@ class RegressionBuilder(ProblemBuilder):
         The mean square of the targets.
     """
 
-    def __init__(self, estimator, targets, places, progress):
-        super().__init__(estimator, targets, places, progress)
+    def __init__(self, estimator, targets, progress):
+        super().__init__(estimator, targets, progress)
         is_known = targets.noise_variance is not None
         self._kernel, self._noise = kernel_and_noise(estimator.kernel, estimator.noise, is_known)
         self.has_outliers = not is_known and self._noise.has_outliers

@@ -48,8 +48,6 @@ class DelegatingEstimator(MetaEstimatorMixin, Estimator):
     ``_fitted_name`` is the name of the attribute that `fit` sets to the fitted estimator.
     """
 
-    _fitted_name = "estimator_"
-
     @property
     def _predictor(self):
         """The estimator that predicts; before `fit`, the one given."""

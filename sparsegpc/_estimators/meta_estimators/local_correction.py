@@ -175,8 +175,7 @@ class LocalCorrection(DelegatingEstimator):
         Raises
         ------
         TypeError
-            If the estimator is not one of this package, or has no predictive densities although a
-            choice needs them.
+            If the estimator is not one of this package.
         ValueError
             If the estimator averages over hyperparameters, if ``relearn=True`` with an estimator
             that learns none or with ``mode="points"``, or as in its `fit`.
@@ -216,16 +215,6 @@ class LocalCorrection(DelegatingEstimator):
                 "of sparsegpc that gets all rows in one call of fit, got a "
                 f"{type(self.estimator).__name__}: make "
                 "LocalCorrection of such an estimator the last step of a pipeline"
-            )
-        chooses = "auto" in (self.mode, self.relearn)
-        has_density = is_classifier(self.estimator) or hasattr(
-            self.estimator, "log_predictive_density"
-        )
-        if chooses and not has_density:
-            raise TypeError(
-                "a choice of mode or relearn needs the method log_predictive_density, which "
-                f"{type(self.estimator).__name__} lacks: set mode='both' or 'neighbors' and "
-                "relearn to True or False"
             )
         if getattr(self.estimator, "hyperparameters", "best") == "average":
             raise ValueError(

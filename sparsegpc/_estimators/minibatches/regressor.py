@@ -259,7 +259,7 @@ class StochasticSparseGPRegressor(GaussianPredictions, BaseMinibatches):
     def _distinct_rows(self, X, y, sample_weight, *, reset):
         X, y = validated_targets(self, X, y, reset=reset)
         refuse_overflow(X, "X")
-        targets, _ = distinct_rows(X, y, sample_weight, None)
+        targets = distinct_rows(X, y, sample_weight, None)
         return targets.X, targets.y[0], targets.weight
 
     def _centred(self, y):

@@ -10,12 +10,8 @@ from sparsegpc._estimators.input.settings import row_options
 def latent_moments(fitted, X):
     """Return mean and variance of the functions of fitted models at rows, shape (K, N) each.
 
-    Parameters
-    ----------
-    fitted : list of (Posterior, sklearn.gaussian_process.kernels.Kernel)
-        scikit-learn's kernel, which appears in the message of the ValueError if it overflows.
-    X : ndarray or RowSource of shape (N, D)
-        Validated.
+    `fitted` is a list of (Posterior, kernel), where scikit-learn's kernel is for the message of the
+    ValueError if it overflows; `X` is a validated ndarray or `RowSource`.
     """
     parts = []
     for posterior, kernel in fitted:

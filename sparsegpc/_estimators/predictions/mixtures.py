@@ -38,14 +38,7 @@ def component_moments(components, X):
 
 
 def mixture_moments(weights, means, variances):
-    """Return mean and variance of mixtures, elementwise.
-
-    Parameters
-    ----------
-    weights : sequence of float
-    means, variances : sequence of ndarray
-        Those of each component.
-    """
+    """Return mean and variance of mixtures, elementwise, from those of each component."""
     mean = sum(w * m for w, m in zip(weights, means, strict=True))
     parts = zip(weights, means, variances, strict=True)
     return mean, sum(w * (s + (m - mean) ** 2) for w, m, s in parts)
@@ -90,18 +83,9 @@ def mixture_log_probabilities(weights, log_probabilities):
 def mixture_quantiles(weights, means, variances, level):
     """Return the quantile of mixtures of J Gaussians, elementwise over arrays of one shape.
 
-    Parameters
-    ----------
-    weights : array-like of shape (J,) or (J, ...)
-    means, variances : sequence of ndarray
-        Those of each component.
-    level : float
-        In (0, 1).
-
-    Notes
-    -----
-    The quantile is between the least and the largest quantile of the components. Newton's method
-    solves ``ndtri(cdf) = ndtri(level)``, where the left side would be linear for a single Gaussian.
+    `weights` has the shape (J,) or (J, ...), and `means` and `variances` hold J arrays. The
+    quantile is between the least and the largest quantile of the components. Newton's method solves
+    ``ndtri(cdf) = ndtri(level)``, where the left side would be linear for a single Gaussian.
     Bisection replaces steps out of the interval that is known to contain the quantile, and all
     steps after `MOST_NEWTON_STEPS`. The relative error of the tail probability is about 1e-12.
     """
@@ -139,21 +123,12 @@ def mixture_quantiles(weights, means, variances, level):
 
 
 def gaussians_at(rows, weights, parts):
-    """Return weights, means and variances of the Gaussians whose mixture y is at some rows.
+    """Return weights, means and variances of the J Gaussians whose mixture y is at some rows.
 
-    Parameters
-    ----------
-    rows : index of arrays (n_outputs, N)
-    weights : list of float
-        Weight of each component.
-    parts : list of (mean, variance, noise)
-        The moments of f by each component, ndarrays of shape (n_outputs, N), and the distribution
-        of the noise variance.
-
-    Returns
-    -------
-    tuple of three ndarray of shape (J, n_outputs, n_rows)
-        For J Gaussians, one for each node of the distributions of the noise variance.
+    All are of shape (J, n_outputs, n_rows), with a Gaussian for each node of the distributions of
+    the noise variance. `rows` is an index of arrays (n_outputs, N); `parts` holds for each
+    component the mean and the variance of f, such arrays, and the distribution of the noise
+    variance; `weights` holds the weights of the components.
     """
     found = []
     for weight, (mean, variance, noise) in zip(weights, parts, strict=True):

@@ -284,10 +284,9 @@ class ResponsePredictions(RegressorMixin):
             If a time is negative.
         """
         X = self._check_rows(X)
-        if np.ndim(times) < 2:
-            given = np.atleast_1d(times)
-            given = check_array(given, dtype=np.float64, ensure_2d=False, input_name="times")
-        if np.ndim(times) > 1 or not (given >= 0.0).all():
+        given = np.atleast_1d(times)
+        given = check_array(given, dtype=np.float64, ensure_2d=False, input_name="times")
+        if given.ndim > 1 or not (given >= 0.0).all():
             raise ValueError(
                 f"times must be a number or a list of numbers, zero or positive, got {times!r}: "
                 "give the times after which to know the probability of survival"

@@ -127,9 +127,6 @@ class GaussianPredictions(RegressorMixin):
                 noise = self._noise_variances(X, noise_variance)
                 mean, variance = self._latent(X)
                 return self._shaped(mean), self._shaped(np.sqrt(variance + noise))
-            if noise_variance is not None:
-                # The mean does not depend on it, but invalid input must still raise an error.
-                self._noise_variances(X, noise_variance)
             return self._shaped(self._latent(X)[0])
 
     def predict_noise_std(self, X):

@@ -81,10 +81,7 @@ def _kind(dtype):
 def _are_numbers(column):
     """Return whether an array of objects holds numbers only, with None or nan where missing."""
     # decimal.Decimal is a Number, but no Real.
-    return all(
-        value is None or (isinstance(value, numbers.Number) and not isinstance(value, complex))
-        for value in column
-    )
+    return all(value is None or isinstance(value, numbers.Number) for value in column)
 
 
 def _are_missing(X):
@@ -114,8 +111,7 @@ def _level(value):
 
 def _as_float(value):
     """Return an object as a float, nan for one that is missing or not a number, such as text."""
-    is_number = isinstance(value, numbers.Number) and not isinstance(value, complex)
-    return float(value) if is_number else np.nan
+    return float(value) if isinstance(value, numbers.Number) else np.nan
 
 
 class Numbers(OneToOneFeatureMixin, TransformerMixin, Estimator):
