@@ -14,6 +14,9 @@ from sparsegpc._version import __version__
 class Estimator(BaseEstimator):
     """A scikit-learn estimator whose saved state holds the version of sparsegpc."""
 
+    # The `LogTransform` of the columns that the kernel sees, None if it sees them as they are.
+    _transform = None
+
     def __getstate__(self):
         return {**super().__getstate__(), "_sparsegpc_version": __version__}
 

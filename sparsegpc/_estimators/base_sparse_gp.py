@@ -216,8 +216,6 @@ class BaseSparseGP(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
     _visible_range = 0.2
     # The learned noise, which regressors set, and the likelihood, which other estimators set.
     _noise = _likelihood = None
-    # The `LogTransform` of the columns that the kernel sees, None if it sees them as they are.
-    _transform = None
 
     def __init__(
         self,
@@ -381,8 +379,7 @@ class BaseSparseGP(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
 
     def _store_observation(self, evaluation, model):
         """Set the attributes of the likelihood, whose learned parameters predictions use."""
-        if self._likelihood is not None:
-            self._likelihood = self._observation_at(evaluation, model)
+        self._likelihood = self._observation_at(evaluation, model)
 
     def _observation_at(self, evaluation, model):
         """Return the likelihood, or the noise, with the parameters that it has in an evaluation."""

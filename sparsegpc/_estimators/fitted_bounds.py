@@ -195,9 +195,10 @@ def _checked_theta(theta, learned):
 
 def _check_one_model(method, estimator):
     """Raise ValueError if a fitted classifier has one model for each class."""
-    if getattr(estimator, "estimators_", None) is not None:
+    n_models = len(estimator._models)
+    if n_models > 1:
         raise ValueError(
-            f"{method} takes one model, but this classifier has {len(estimator.estimators_)}, one "
+            f"{method} takes one model, but this classifier has {n_models}, one "
             f"for each class: call {method} of the models in estimators_, with y == class as y"
         )
 

@@ -23,9 +23,8 @@ def validated_rows(estimator, X, y="no_validation", *, reset=True, **checks):
     all values are finite. Without `reset`, the rows are transformed as those of the fit were.
     `checks` are arguments of `check_X_y`.
     """
-    checked = _validated(estimator, X, y, reset, checks)
-    transform = None if reset else getattr(estimator, "_transform", None)
-    if transform is None:
+    checked, transform = _validated(estimator, X, y, reset, checks), estimator._transform
+    if reset or transform is None:
         return checked
     if isinstance(checked, tuple):
         return transform(checked[0]), checked[1]

@@ -72,7 +72,7 @@ class Corrections(NamedTuple):
 
     def _with_models(self, models):
         """Return the estimator with other models of its parts."""
-        if getattr(self.estimator, "estimators_", None) is None:
+        if len(models) == 1:
             return models[0]
         whole = copy(self.estimator)
         whole.estimators_ = models

@@ -51,7 +51,7 @@ class ClassPredictions(ClassifierMixin):
     @property
     def _bounded_values(self):
         """The values whose density `lower_bound_` bounds; bounds for others are not comparable."""
-        if getattr(self, "estimators_", None):
+        if len(self._models) > 1:
             return "labels of each class against the rest"
         if isinstance(self._likelihood, DirichletTargets):
             return f"Dirichlet targets of concentration {self._likelihood.concentration:g}"
