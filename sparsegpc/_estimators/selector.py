@@ -215,26 +215,19 @@ class InducingPointSelector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, E
         if noise_variance is not None:
             noise = check_noise_variance(noise_variance, len(X), 1)[0]
         X, y, weight, places = present_rows(X, y, sample_weight)
-        targets = [] if self.weighting is None else _one_against_rest(y)
         rows = unique_rows(X, weight)
         spread = measure_spread(rows.X, rows.weight)
         self.kernel_ = clone(KernelChoice(self.kernel, "common").resolve(spread))
         adapted = adapt_kernel(
             self.kernel_, self.n_features_in_, refuse_white="features of a row cannot be noisy"
         )
-        choose = make_selector(
-            self.method,
-            self.n_components,
-            self.tol,
-            rows.X,
-            rows.weight,
-            check_random_state(self.random_state),
-        )
+        rng, n_points = check_random_state(self.random_state), self.n_components
+        choose = make_selector(self.method, n_points, self.tol, rows.X, rows.weight, rng)
         candidates = CandidateRows(rows.X, float(rows.weight.sum()), row_options())
         if self.weighting is None:
             precision = rows.total(weight / noise[places])
         else:
-            targets = [rows.mean(target, weight) for target in targets]
+            targets = [rows.mean(target, weight) for target in _one_against_rest(y)]
             precision = self._learned_precision(adapted, candidates, rows, targets)
         chosen = choose(adapted.kernel, adapted.theta, candidates, precision)
         factor, _ = factor_inducing(adapted.kernel, adapted.theta, chosen.Z)
