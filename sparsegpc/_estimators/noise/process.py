@@ -106,6 +106,7 @@ class ProcessPlan(NoisePlan):
     varies = True
 
     def __init__(self, choice, kernel, n_columns, n_points, tol, log_noise):
+        # The kernel takes less room in a saved model than its `AdaptedKernel`.
         self._choice, self.kernel, self._n_columns = choice, kernel, n_columns
         self._n_points, self._tol, self._log_noise = n_points, tol, log_noise
 
