@@ -32,6 +32,8 @@ from scipy.special import erfcx, ndtr
 # Moving nodes are for variances up to _NARROW, or means more than _FAR deviations from zero;
 # fixed nodes reach _REACH deviations from the mean. With these limits both are accurate to 1e-11.
 _NARROW, _FAR, _REACH = 1.0, 8.0, 10.0
+# Beyond this variance a mixture of fewer normal densities stands for the logistic one.
+_WIDE = 8.0
 
 
 class Expectations(NamedTuple):
@@ -51,20 +53,21 @@ class LogCoshExpectations(NamedTuple):
     curvature: np.ndarray
 
 
-def _by_rule(kind, is_narrow, narrow, wide, rows, chunk=256):
-    """Return the named tuple `kind` of expectations, by one of two rules for each row.
+def _by_rule(kind, choose, rules, rows, chunk=256):
+    """Return the named tuple `kind` of expectations, by one of a few rules for each row.
 
-    `rows` are arrays that are broadcast to one shape and flattened. `is_narrow` chooses the rule
-    `narrow` or `wide` for each row, and the rules return one array for each field of `kind`. A rule
-    takes at most `chunk` rows at a time: its temporary arrays, of nodes by rows, then stay in the
-    cache, and are too small for the allocator to return their memory to the system.
+    `rows` are arrays that are broadcast to one shape and flattened. `choose` returns the index of
+    the rule for each row, and the rules return one array for each field of `kind`. A rule takes at
+    most `chunk` rows at a time: its temporary arrays, of nodes by rows, then stay in the cache, and
+    are too small for the allocator to return their memory to the system.
     """
     rows = np.broadcast_arrays(*(np.asarray(row, dtype=np.float64) for row in rows))
     shape = rows[0].shape
     rows = [row.ravel() for row in rows]
     fields = [np.empty(rows[0].shape) for _ in kind._fields]
-    in_narrow = is_narrow(*rows)
-    for rule, index in ((narrow, np.flatnonzero(in_narrow)), (wide, np.flatnonzero(~in_narrow))):
+    chosen = choose(*rows)
+    for k, rule in enumerate(rules):
+        index = np.flatnonzero(chosen == k)
         for start in range(0, len(index), chunk):
             part = index[start : start + chunk]
             for field, result in zip(fields, rule(*(row[part] for row in rows)), strict=True):
@@ -120,13 +123,12 @@ def expected_log_sigmoid(mean, variance):
     logistic noise :math:`\epsilon`, which is a mixture of normal ones. For Gaussian z of mean m and
     noise of variance :math:`a^2` this expectation is :math:`d\varphi(t) - m\Phi(-t)`, where
     :math:`d^2 = \mathrm{variance} + a^2` and :math:`t = m/d`. Under a wide Gaussian twelve parts of
-    a mixture suffice.
+    a mixture suffice, and seven under a very wide one.
     """
     return _by_rule(
         Expectations,
-        lambda mean, variance: variance <= _NARROW,
-        partial(_at_moving_nodes, _log_sigmoid),
-        _wide_log_sigmoid,
+        lambda _, variance: np.searchsorted((_NARROW, _WIDE), variance),
+        (partial(_at_moving_nodes, _log_sigmoid), *_WIDE_LOG_SIGMOID),
         (mean, variance),
         chunk=512,
     )
@@ -140,7 +142,7 @@ def _log_sigmoid(z):
     return np.minimum(z, 0.0) + np.log(larger), np.where(z < 0.0, larger, smaller), smaller * larger
 
 
-def _logistic_mixture(n_nodes=12, step=0.1, shift=0.5):
+def _logistic_mixture(n_nodes, shift, step=0.1):
     r"""Return variances, (J, 1), and weights, (J,), of normal densities that make the logistic one.
 
     If :math:`\kappa` has Kolmogorov's distribution, and z given it is normal with the variance
@@ -162,22 +164,27 @@ def _logistic_mixture(n_nodes=12, step=0.1, shift=0.5):
     return (np.exp(nodes) - shift)[:, None], (root @ basis @ vectors) ** 2
 
 
-_LOGISTIC_VARIANCES, _LOGISTIC_WEIGHTS = _logistic_mixture()
-
-
-def _wide_log_sigmoid(mean, variance):
-    squared = variance + _LOGISTIC_VARIANCES
+def _wide_log_sigmoid(variances, weights, mean, variance):
+    """Return the expectations by a `_logistic_mixture`."""
+    squared = variance + variances
     deviation = np.sqrt(squared)
     t = mean / deviation
-    slope = _LOGISTIC_WEIGHTS @ ndtr(-t)
+    slope = weights @ ndtr(-t)
     t *= -0.5 * t
     density = np.exp(t, out=t)
     density /= deviation
-    weights = _LOGISTIC_WEIGHTS / np.sqrt(2.0 * np.pi)
+    weights = weights / np.sqrt(2.0 * np.pi)
     curvature = weights @ density
     density *= squared
     # Rounding can leave the ranges of the functions.
     return np.minimum(mean * slope - weights @ density, 0.0), np.minimum(slope, 1.0), curvature
+
+
+# The rules up to the variance _WIDE, and beyond it.
+_WIDE_LOG_SIGMOID = [
+    partial(_wide_log_sigmoid, *_logistic_mixture(n_nodes, shift))
+    for n_nodes, shift in ((12, 0.5), (7, 8.0))
+]
 
 
 # log of the normal distribution function
@@ -206,9 +213,8 @@ def expected_log_normal_cdf(mean, variance):
     """
     return _by_rule(
         Expectations,
-        lambda mean, variance: (variance <= _NARROW) | (mean < -_FAR * np.sqrt(variance)),
-        partial(_at_moving_nodes, _log_normal_cdf),
-        _wide_log_normal_cdf,
+        lambda mean, variance: (variance > _NARROW) & (mean >= -_FAR * np.sqrt(variance)),
+        (partial(_at_moving_nodes, _log_normal_cdf), _wide_log_normal_cdf),
         (mean, variance),
     )
 
@@ -291,10 +297,9 @@ def expected_log_cosh(mean, variance, vr):
     return _by_rule(
         LogCoshExpectations,
         lambda mean, variance, vr: (
-            (variance <= _NARROW * _squared_scale(vr)) | (np.abs(mean) > _FAR * np.sqrt(variance))
+            (variance > _NARROW * _squared_scale(vr)) & (np.abs(mean) <= _FAR * np.sqrt(variance))
         ),
-        _narrow_log_cosh,
-        _wide_log_cosh,
+        (_narrow_log_cosh, _wide_log_cosh),
         (mean, variance, vr),
         chunk=96,
     )

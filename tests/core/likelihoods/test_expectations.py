@@ -17,7 +17,7 @@ from sparsegpc._core.likelihoods.expectations import (
 TOLERANCE = 2e-11
 # The nodes change at variance 1 (times the squared scale for log cosh) and at 8 deviations.
 SEAM = [0.6, 0.8, 0.9, 1 - 1e-12, 1.0, 1 + 1e-12, 1.05, 1.2, 1.5]
-VARIANCES = [0.0, 1e-12, 1e-6, 1e-2, 0.3, *SEAM, 2.0, 3.0, 10.0, 100.0, 1e4, 1e6, 1e9]
+VARIANCES = [0.0, 1e-12, 1e-6, 1e-2, 0.3, *SEAM, 2.0, 3.0, 8.0, 8.01, 10.0, 100.0, 1e4, 1e6, 1e9]
 MEANS = np.concatenate([np.geomspace(0.3, 1e4, 9), [1.0, 2.3, 19.0, 23.0, 26.0, 30.0]])
 MEANS = np.concatenate([-MEANS, [0.0], MEANS])
 IN_DEVIATIONS = np.array([0.5, 2.0, 4.0, 6.0, 7.0, 7.5, 7.9, 8 - 1e-9, 8 + 1e-9, 8.1, 9.0])
