@@ -1,7 +1,8 @@
 """Maximise the bound of a model over its hyperparameters.
 
-Each evaluation solves for the sites, starting from those of an earlier evaluation. By the envelope
-theorem the gradient is the one at fixed sites.
+Each evaluation solves for the sites, starting from those of an earlier evaluation, and with several
+functions less exactly while steps gain much. By the envelope theorem the gradient is the one at
+fixed sites.
 """
 
 from typing import NamedTuple
@@ -49,9 +50,10 @@ def maximize(model, start, limits, *, hessian=None, best=-np.inf, share=0.0):
     def point(evaluation):
         return Point(evaluation.theta, evaluation.objective, evaluation.grad_theta, evaluation)
 
-    def function(x, near):
+    def function(x, near, expected=0.0):
         """Return the `Point` at x, where sites are solved for from those of another one."""
-        evaluation = model.evaluate(x, start.points, near.evaluation.states)
+        tol = model.site_tol(expected)
+        evaluation = model.evaluate(x, start.points, near.evaluation.states, tol=tol)
         progress.evaluated(model, evaluation)
         return point(evaluation)
 

@@ -16,6 +16,10 @@ from sparsegpc._core.rows.blocks import DEFAULT_MEMORY, Table, row_blocks
 from sparsegpc._core.rows.sources import spaced_rows, take_rows
 from sparsegpc._core.selection.selectors import CandidateRows
 
+# The sites are solved to this fraction of the tolerance of the bound. Those of several functions,
+# where passes take most of the time, are solved to the second one, or to GAIN_SHARE of what a step
+# of the hyperparameters is expected to gain.
+SITE_TOL_SHARE, SEVERAL_TOL_SHARE, GAIN_SHARE = 0.03, 0.1, 0.001
 MAX_SITE_ITERATIONS = 50
 # Number of rows at which the prior variance of f is minimised over the hyperparameters.
 VARIANCE_ROWS = 100
@@ -49,8 +53,6 @@ class SparseModel:
         Prior of theta.
     """
 
-    # The sites are solved to this fraction of the tolerance of the bound.
-    site_tol_share = 0.03
     # The selector of the inducing points of a noise process, if the model has one.
     noise_selector = None
 
@@ -101,6 +103,12 @@ class SparseModel:
         if len(self.weight) <= n_rows:
             return self
         return self.subset(spaced_rows(self.weight, n_rows))
+
+    def site_tol(self, expected=0.0):
+        """Return the tolerance of the sites, in nats, after a step that may gain `expected`."""
+        if self.n_functions == 1:
+            return SITE_TOL_SHARE * self.tol
+        return max(SEVERAL_TOL_SHARE * self.tol, GAIN_SHARE * expected)
 
     @property
     def n_functions(self):
@@ -227,7 +235,7 @@ class SparseModel:
         Raises `LinAlgError` if Kuu cannot be factored. Cost (2 n_iter + 5) N M^2 for each function,
         where n_iter is the number of passes of the site solver.
         """
-        tol = self.site_tol_share * self.tol if tol is None else tol
+        tol = self.site_tol() if tol is None else tol
         options = {"prior_mean": self.prior_mean, "tol": tol, "max_iter": max_iter}
         found = self._evaluated(theta, points, states, options, wrt_theta or wrt_Z, wrt_Z)
         self.counts.add(found.solutions)

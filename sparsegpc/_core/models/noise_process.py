@@ -174,8 +174,6 @@ class HeteroscedasticModel(SparseModel):
     nats per row; `log_noise` holds the initial log noise variance of each output.
     """
 
-    site_tol_share = 0.1
-
     def __init__(self, *args, noise_kernel, n_noise_points, noise_tol, log_noise, **options):
         super().__init__(*args, **options)
         self.noise_kernel = noise_kernel
@@ -201,6 +199,9 @@ class HeteroscedasticModel(SparseModel):
 
     def precision(self, theta, states):
         return sum(state.f_precision for state in states)
+
+    def site_tol(self, expected=0.0):
+        return 0.1 * self.tol
 
     def _evaluated(self, theta, points, states, options, wrt_theta, wrt_Z):
         """See `SparseModel._evaluated`.

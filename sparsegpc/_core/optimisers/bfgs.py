@@ -178,8 +178,9 @@ def maximize_bfgs(
     Parameters
     ----------
     function : callable
-        ``function(x, near)`` returns the point at ``x`` (P,), with ``x``, ``value`` and
-        ``gradient`` (P,); `near` is the best point so far. It may raise LinAlgError.
+        ``function(x, near, expected)`` returns the point at ``x`` (P,), with ``x``, ``value`` and
+        ``gradient`` (P,). `near` is the best point so far, and `expected` what the step from there
+        is expected to gain; an error much smaller than this does no harm. It may raise LinAlgError.
     start : point
     bounds : ndarray of shape (P, 2)
     hessian : BFGSHessian
@@ -234,7 +235,7 @@ def maximize_bfgs(
         if n_iter == max_iter:
             break
         length = float(np.abs(step).max())
-        trial = _evaluated(function, np.clip(current.x + step, *bounds.T), current)
+        trial = _evaluated(function, np.clip(current.x + step, *bounds.T), current, expected)
         if trial is None:
             failed, longest = True, 0.5 * length
             continue
@@ -259,10 +260,10 @@ def maximize_bfgs(
     return Maximum(current, False, failed, max_iter)
 
 
-def _evaluated(function, x, near):
-    """Return the point at x, or None if it cannot be computed or its gradient is not finite."""
+def _evaluated(function, *arguments):
+    """Return the point, or None if it cannot be computed or its gradient is not finite."""
     try:
-        point = function(x, near)
+        point = function(*arguments)
     except LinAlgError:
         return None
     return point if np.isfinite(point.gradient).all() else None

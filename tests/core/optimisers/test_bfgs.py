@@ -102,7 +102,7 @@ class Quadratic:
     def __init__(self, A, b):
         self.A, self.b, self.seen = A, b, []
 
-    def __call__(self, x, near=None):
+    def __call__(self, x, near=None, expected=None):
         self.seen.append(np.array(x))
         error = self.A @ x - self.b
         return SimpleNamespace(x=x, value=-0.5 * error @ error, gradient=-self.A.T @ error)
@@ -217,7 +217,7 @@ def test_steps_that_are_far_too_long_do_not_end_a_search():
 def test_a_search_may_end_when_a_step_gains_a_small_share():
     """The top of a fourth power is approached by a third of the distance in each step."""
 
-    def function(x, near=None):
+    def function(x, near=None, expected=None):
         return SimpleNamespace(x=x, value=-float(x[0] ** 4), gradient=-4.0 * x**3)
 
     ends = []
@@ -239,7 +239,7 @@ def test_a_known_part_is_used_but_not_learned():
     root = rng.randn(3, 3) + 3.0 * np.eye(3)
     quadratic, known = Quadratic(root, root @ np.ones(3)), Quartic()
 
-    def function(x, near=None):
+    def function(x, near=None, expected=None):
         point = quadratic(x)
         value = point.value - 0.25 * float((x**4).sum())
         gradient = point.gradient + known.gradient(x)
@@ -257,7 +257,7 @@ def test_a_known_part_is_used_but_not_learned():
 def test_the_function_is_given_the_best_point_so_far():
     function, values = Quadratic(np.linalg.cholesky(STEEP).T, np.zeros(2)), []
 
-    def objective(x, near):
+    def objective(x, near, expected):
         values.append(near.value)
         return function(x)
 
@@ -289,7 +289,7 @@ def test_a_maximisation_stops_when_asked_to():
 def test_a_point_that_cannot_be_computed_is_a_step_too_far(bad):
     function = Quadratic(np.linalg.cholesky(STEEP).T, np.zeros(2))
 
-    def objective(x, near):
+    def objective(x, near, expected):
         point = function(x)
         if x[0] < 0.5:
             if bad == "raises":
@@ -315,7 +315,7 @@ def test_a_start_without_a_finite_gradient_is_refused():
 def test_a_fall_over_an_edge_teaches_no_huge_curvature():
     """Beyond 1 the function falls by a million times its height."""
 
-    def function(x, near=None):
+    def function(x, near=None, expected=None):
         beyond = max(x[0] - 1.0, 0.0)
         value = -0.5 * (x[0] - 0.9) ** 2 - 1e6 * beyond**2
         slope = -(x[0] - 0.9) - 2e6 * beyond
