@@ -18,12 +18,14 @@ from sparsegpc._estimators.kernels.named_kernels import KERNEL_CONSTRAINTS
 from sparsegpc._estimators.kernels.relevance import column_relevance
 from sparsegpc._estimators.learning.after_search import (
     find_faster_function,
-    improve_points,
     pay_for_points,
+    with_more_points,
+    with_moved_points,
 )
 from sparsegpc._estimators.learning.kernel_choice import decide_kernel
 from sparsegpc._estimators.learning.point_selection import AUTO, METHODS, check_auto
 from sparsegpc._estimators.learning.problem_builders import LikelihoodBuilder
+from sparsegpc._estimators.learning.rougher_kernel import with_rougher_kernel
 from sparsegpc._estimators.messages.callbacks import CALLBACK_SUPPORT, fit_task
 from sparsegpc._estimators.messages.fit_warnings import emit_warnings, fit_warnings, weight_warnings
 from sparsegpc._estimators.messages.progress import evaluation_progress
@@ -212,6 +214,8 @@ class BaseSparseGP(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
         "callback": [callable, None],
     }
 
+    # Whether the fit decides how smooth a function with the default kernel is.
+    _may_be_rough = False
     # If the mean of f ranges over less than this, f looks constant.
     _visible_range = 0.2
     # The learned noise, which regressors set, and the likelihood, which other estimators set.
@@ -309,7 +313,8 @@ class BaseSparseGP(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
 
         `progress` records the evaluations; `context` is that of `fit_task`.
         """
-        return self._learn(decide_kernel(LikelihoodBuilder(self, rows, progress)))
+        builder = LikelihoodBuilder(self, rows, progress)
+        return self._learn(builder, decide_kernel(builder))
 
     def _merged(self, rows):
         """Return the merged rows of `PresentRows`."""
@@ -332,13 +337,15 @@ class BaseSparseGP(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
             **row_options(),
         }
 
-    def _learn(self, decision):
+    def _learn(self, builder, decision):
         """Learn the hyperparameters and the points, set the attributes, and return the warnings.
 
-        `decision` is the `Decision` about the kernel, with what has been learned already.
+        `decision` is the `Decision` about the kernel, with what has been learned already, and
+        `builder` is the `ProblemBuilder` of its problem.
         """
         learned = find_faster_function(decision.go_on())
-        learned = pay_for_points(improve_points(learned))
+        learned = with_rougher_kernel(builder, with_more_points(learned))
+        learned = pay_for_points(with_moved_points(learned))
         self._store(learned)
         return fit_warnings(learned)
 

@@ -39,8 +39,9 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
     Parameters
     ----------
     kernel : kernel of sklearn.gaussian_process.kernels, str or None, default=None
-        Covariance of f. Names stand for ConstantKernel times a stationary kernel: "rbf" or None for
-        RBF; "matern12", "matern32" and "matern52" for Matern with nu 0.5, 1.5 and 2.5. Their start
+        Covariance of f. Names stand for ConstantKernel times a stationary kernel: "rbf" for RBF;
+        "matern12", "matern32" and "matern52" for Matern with nu 0.5, 1.5 and 2.5. None means "rbf",
+        or "matern32" if the bound with it is higher, which the end of the fit tries. Their start
         values and bounds are relative to the spread of the data. In an object, ConstantKernel, RBF,
         Matern (nu 0.5, 1.5, 2.5, inf), RationalQuadratic, ExpSineSquared, DotProduct,
         :class:`sparsegpc.kernels.MainEffects`, :class:`sparsegpc.kernels.OrthogonalAdditive` and
@@ -335,6 +336,8 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
     >>> bool(abs(y - mean).mean() < 50 < std.mean() < 60)
     True
     """
+
+    _may_be_rough = True
 
     _parameter_constraints = {
         **BaseSparseGP._parameter_constraints,
@@ -651,7 +654,7 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
         self._target_variance = variance[targets.y.any(axis=1)]
         self._plan, decision, self.noise_bounds_ = decide_noise(builder)
         self._normalized = self.normalize_y
-        found = self._learn(decision)
+        found = self._learn(builder.with_plan(self._plan), decision)
         if builder.has_outliers:
             found += repetition_warnings(targets.y, targets.weight)
         return found

@@ -13,6 +13,8 @@ from sparsegpc.kernels import MainEffects
 
 # Smoothness of the Matern kernel of each name. RBF is that of infinite smoothness.
 SMOOTHNESS = {"rbf": np.inf, "matern12": 0.5, "matern32": 1.5, "matern52": 2.5}
+# The default kernel is an RBF, or this one if a regressor finds the function to be less smooth.
+ROUGHER = "matern32"
 # Bounds of named kernels. They are wide, as separable classes need variances above 1e6, and an
 # effect that is not needed must be able to vanish.
 VARIANCE_BOUNDS, EFFECT_VARIANCE_BOUNDS = (1e-4, 1e9), (1e-10, 1e9)
@@ -80,7 +82,7 @@ class KernelChoice(NamedTuple):
     def may_be_tied(self, spread):
         """Return whether length scales are common only because rows are few for so many columns."""
         is_open = self.is_named and self.length_scales == "auto"
-        return is_open and spread.n_varying <= MOST_COLUMNS and not self._is_by_column(spread)
+        return is_open and 1 < spread.n_varying <= MOST_COLUMNS and not self._is_by_column(spread)
 
     def may_have_effects(self, spread):
         """Return whether a fit may add main effects to the kernel."""

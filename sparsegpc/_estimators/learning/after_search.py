@@ -70,30 +70,43 @@ def _faster_starts(problem, result):
     return starts
 
 
-def improve_points(learned):
-    """Return what is `Learned` with more points, and then moved ones, while they are too few.
-
-    Their number must be left to the fit, and if they are to move their kind, too.
-    """
+def with_more_points(learned):
+    """Return what is `Learned` with more points if they are too few and the fit may choose."""
     problem, result, _ = learned
-    estimator, model, limits = problem.estimator, problem.model, problem.limits
-    is_free = estimator.n_inducing is None and isinstance(estimator.selector, str)
-    if not is_free or problem.moves_points:
+    is_free = _chooses_points(problem) and len(result.best.points.Z) < problem.most_points
+    if not is_free or not are_too_few(problem.model, result):
         return learned
-    if len(result.best.points.Z) < problem.most_points:
-        if not are_too_few(model, result):
-            return learned
-        selector = selector_by_name(problem, problem.most_points)
-        result = fit_further(model, result, selector, limits, problem.report)
-    if _may_move(problem) and are_too_few(model, result):
-        result = fit_moved(model, result, limits)
+    return with_most_points(learned)
+
+
+def with_most_points(learned):
+    """Return what is `Learned` with the most points that a fit uses by default, if better."""
+    problem, result, _ = learned
+    selector = selector_by_name(problem, problem.most_points)
+    result = fit_further(problem.model, result, selector, problem.limits, problem.report)
     return learned._replace(result=result)
+
+
+def with_moved_points(learned):
+    """Return what is `Learned` with moved points if they are too few and the fit may choose."""
+    problem, result, _ = learned
+    if not _may_move(problem) or not are_too_few(problem.model, result):
+        return learned
+    return learned._replace(result=fit_moved(problem.model, result, problem.limits))
+
+
+def _chooses_points(problem):
+    """Return whether the number of points and their kind are left to the fit."""
+    estimator = problem.estimator
+    is_free = estimator.n_inducing is None and isinstance(estimator.selector, str)
+    return is_free and not problem.moves_points
 
 
 def _may_move(problem):
     """Return whether the points may be moved if they are too few."""
     estimator = problem.estimator
-    if estimator.optimize_inducing != "auto" or estimator.selector != AUTO or not problem.learns:
+    is_free = _chooses_points(problem) and problem.learns
+    if not is_free or estimator.optimize_inducing != "auto" or estimator.selector != AUTO:
         return False
     try:
         problem.check_points_may_move()

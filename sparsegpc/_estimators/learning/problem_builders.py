@@ -130,7 +130,10 @@ class RegressionBuilder(ProblemBuilder):
 
     def build(self, choice):
         targets, merged, spread = self._rows_with(choice.transform)
-        kernel = choice._replace(kernel=self._kernel).resolve(spread, self.variance)
+        if not choice.is_named:
+            # Without the summand that is the noise.
+            choice = choice._replace(kernel=self._kernel)
+        kernel = choice.resolve(spread, self.variance)
         n_columns = self.estimator.n_features_in_
         parameters = adapt_kernel(kernel, n_columns, refuse_white=WHITE_IN_PRODUCT)
         rows = self.plan.rows_of(targets, merged)

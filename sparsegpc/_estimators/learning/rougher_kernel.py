@@ -1,0 +1,97 @@
+"""Replace the RBF of the default kernel by a Matérn kernel if the targets vary less smoothly.
+
+A function with an RBF has derivatives of any order, and its parts determine each other over long
+distances. If a Matérn kernel with nu = 3/2 has a higher bound, learning goes on with that kernel.
+This is decided with as many points as a fit ends with: rougher functions need more of them.
+"""
+
+from copy import copy
+
+import numpy as np
+from numpy.linalg import LinAlgError
+
+from sparsegpc._core.learning.fit import Starts
+from sparsegpc._core.learning.fit_from import Start, fit_from
+from sparsegpc._core.learning.hyperparameters import typical_hessian
+from sparsegpc._core.selection.selectors import FixedSelector
+from sparsegpc._estimators.kernels.named_kernels import ROUGHER
+from sparsegpc._estimators.learning.after_search import with_more_points, with_most_points
+from sparsegpc._estimators.learning.comparison import FIRST_GAIN
+from sparsegpc._estimators.learning.point_selection import point_selector, selector_by_name
+from sparsegpc._estimators.learning.search import Learned, search
+from sparsegpc._estimators.learning.warm_start import is_warm
+
+# Length scales of the Matérn kernel begin at this many times those of the RBF.
+LONGER = 1.6
+
+
+def with_rougher_kernel(builder, learned):
+    """Return what is `Learned` with the Matérn kernel if that is better, else the given.
+
+    Nothing is tried unless the default kernel was learned, by an estimator that may replace it.
+    """
+    problem, result, _ = learned
+    estimator, choice = problem.estimator, problem.choice
+    is_open = estimator._may_be_rough and choice.kernel is None and not is_warm(estimator)
+    if not is_open or not problem.learns or result.trivial or result.stopped:
+        return learned
+    rougher = builder.build(choice._replace(kernel=ROUGHER))
+    needed = result.best.objective + FIRST_GAIN
+    try:
+        other = _climbed(rougher, result, needed)
+        is_better = other.best.objective > needed
+        bound, without = (each.best.elbo + problem.offset for each in (other, result))
+        problem.print_line(
+            f"Matern 3/2: bound {bound:.4f}, with RBF {without:.4f}: "
+            f"{'kept' if is_better else 'left out'}"
+        )
+        if is_better:
+            return _continued(rougher, other)
+    except LinAlgError:
+        # The RBF is usable.
+        pass
+    return learned.evaluated_last()
+
+
+def _climbed(rougher, result, needed):
+    """Return the `FitResult` of a climb from the end of the fit with the RBF.
+
+    It ends early if it is not expected to come near the objective that is `needed`.
+    """
+    parameters, theta = rougher.parameters, result.best.theta.copy()
+    for k, (column, effect) in enumerate(zip(parameters.columns, parameters.effects, strict=True)):
+        if column is not None and effect is None and k < rougher.model.kernel.n_params:
+            theta[k] += np.log(LONGER)
+    theta = np.clip(theta, *parameters.bounds.T)
+    hessian = typical_hessian(rougher.model, len(theta))
+    if result.hessian is not None:
+        hessian = copy(result.hessian)
+    limits, points = rougher.limits._replace(max_reselections=0), result.best.points
+    selector = _selector_of_more(rougher, len(points.Z))
+    first = None
+    if selector is None:
+        selector, first = FixedSelector(points.Z), points
+    start = Start(theta, result.best.states, hessian)
+    return fit_from(rougher.model, start, selector, limits, first, rival=needed)
+
+
+def _selector_of_more(rougher, n_points):
+    """Return the selector of all points that the fit may use, None if it has used them.
+
+    Beyond a tolerance further points gave nothing to the RBF, but may to the Matérn kernel.
+    """
+    if rougher.estimator.n_inducing == "auto":
+        return None
+    selector = point_selector(rougher)
+    if rougher.estimator.n_inducing is None and n_points > selector.n_points:
+        selector = selector_by_name(rougher, rougher.most_points)
+    return None if selector.fixed or n_points >= selector.n_points else selector
+
+
+def _continued(rougher, result):
+    """Return what is `Learned` from the end of a climb, with points for the Matérn kernel."""
+    n_points = len(result.best.points.Z)
+    if rougher.estimator.n_inducing is None and n_points > point_selector(rougher).n_points:
+        return with_most_points(Learned(rougher, result))
+    starts = Starts([result.best.theta], result.best.points)
+    return with_more_points(search(rougher, starts))

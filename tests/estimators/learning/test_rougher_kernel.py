@@ -1,0 +1,109 @@
+"""The default kernel is a Matérn kernel where a function is not smooth."""
+
+import numpy as np
+import pytest
+from sklearn.gaussian_process.kernels import RBF, Matern
+
+from sparsegpc import SparseGPClassifier, SparseGPRegressor
+
+
+def draw(kernel, n=200, n_columns=1, seed=0):
+    """Return inputs, and targets from a Gaussian process with little noise."""
+    rng = np.random.RandomState(seed)
+    X = rng.uniform(0.0, 8.0, (n, n_columns))
+    root = np.linalg.cholesky(kernel(X) + 1e-8 * np.eye(n))
+    return X, root @ rng.standard_normal(n) + 0.05 * rng.standard_normal(n)
+
+
+def objective(model):
+    return model.lower_bound_ + model.log_prior_
+
+
+def is_rough(model):
+    return "Matern" in str(model.kernel_)
+
+
+@pytest.mark.parametrize("n_inducing", [None, 150])
+def test_a_rough_function_has_a_matern_kernel(n_inducing):
+    X, y = draw(Matern(0.8, nu=1.5))
+    model = SparseGPRegressor(n_inducing=n_inducing).fit(X, y)
+    given = {
+        name: SparseGPRegressor(name, n_inducing=n_inducing).fit(X, y)
+        for name in ("rbf", "matern32")
+    }
+    assert is_rough(model)
+    assert objective(model) > objective(given["rbf"]) + 1.0
+    assert objective(model) == pytest.approx(objective(given["matern32"]), abs=0.2)
+    # The points are those that the Matern kernel needs.
+    assert len(model.inducing_points_) > len(given["rbf"].inducing_points_)
+
+
+def test_a_smooth_function_keeps_the_rbf_and_the_result_for_it():
+    X, y = draw(RBF(1.0))
+    model, given = SparseGPRegressor().fit(X, y), SparseGPRegressor("rbf").fit(X, y)
+    assert not is_rough(model)
+    assert model.kernel_ == given.kernel_
+    assert model.lower_bound_ == pytest.approx(given.lower_bound_, abs=1e-6)
+    assert model.history_["lower_bound"][-1] == model.lower_bound_
+    # It is given up after a few steps.
+    assert model.n_evaluations_ <= given.n_evaluations_ + 12
+
+
+@pytest.mark.parametrize("noise", ["polynomial", "gp", "auto", "student-t"])
+def test_kinds_of_noise_are_learned_with_it(noise):
+    X, y = draw(Matern(0.8, nu=1.5))
+    model = SparseGPRegressor(noise=noise).fit(X, y)
+    assert is_rough(model)
+    rbf = SparseGPRegressor("rbf", noise=noise).fit(X, y)
+    assert objective(model) > objective(rbf)
+
+
+def test_main_effects_stay_beside_it():
+    X, y = draw(Matern([1.0, 2.0], nu=1.5), 300, 2)
+    model = SparseGPRegressor(main_effects=True).fit(X, y)
+    assert is_rough(model)
+    assert "MainEffects" in str(model.kernel_)
+
+
+def test_several_outputs_share_it():
+    X, y = draw(Matern(0.8, nu=1.5))
+    assert is_rough(SparseGPRegressor().fit(X, np.column_stack([y, 10.0 * y[::-1]])))
+
+
+def test_the_number_of_points_grows_for_it():
+    X, y = draw(Matern(1.5, nu=1.5))
+    model = SparseGPRegressor(n_inducing="auto", certificate_tol=1e-3).fit(X, y)
+    assert is_rough(model)
+    assert model.growth_[-1]["n_inducing"] == len(model.inducing_points_)
+    assert model.certificate(X, y).gap_per_row < 1e-3
+
+
+def test_a_warm_start_keeps_it():
+    X, y = draw(Matern(0.8, nu=1.5))
+    model = SparseGPRegressor(warm_start=True).fit(X, y)
+    before, cold = objective(model), model.n_evaluations_
+    model.fit(X, y)
+    assert is_rough(model)
+    assert objective(model) > before - 0.1
+    assert model.n_evaluations_ < cold / 2
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [{"kernel": "rbf"}, {"kernel": 1.0 * RBF()}, {"optimizer": None}],
+    ids=["name", "object", "fixed"],
+)
+def test_only_the_default_kernel_is_replaced(parameters):
+    X, y = draw(Matern(0.8, nu=1.5))
+    assert not is_rough(SparseGPRegressor(**parameters).fit(X, y))
+
+
+def test_labels_do_not_tell_how_rough_a_function_is():
+    X, y = draw(Matern(0.8, nu=1.5))
+    assert not is_rough(SparseGPClassifier().fit(X, y > 0.0))
+
+
+def test_the_comparison_is_printed(capsys):
+    X, y = draw(Matern(0.8, nu=1.5))
+    SparseGPRegressor(verbose=1).fit(X, y)
+    assert "Matern 3/2: bound" in capsys.readouterr().out
