@@ -41,7 +41,7 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
     kernel : kernel of sklearn.gaussian_process.kernels, str or None, default=None
         Covariance of f. Names stand for ConstantKernel times a stationary kernel: "rbf" for RBF;
         "matern12", "matern32" and "matern52" for Matern with nu 0.5, 1.5 and 2.5. None means "rbf",
-        or "matern32" if the bound with it is higher, which the end of the fit tries. Their start
+        or "matern32" if that raises the bound; with a `point_cost` it always means "rbf". Start
         values and bounds are relative to the spread of the data. In an object, ConstantKernel, RBF,
         Matern (nu 0.5, 1.5, 2.5, inf), RationalQuadratic, ExpSineSquared, DotProduct,
         :class:`sparsegpc.kernels.MainEffects`, :class:`sparsegpc.kernels.OrthogonalAdditive` and
@@ -215,7 +215,7 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
     noise_bounds_ : dict or None
         With ``noise="auto"``, the lower bound with each kind of noise, in nats, for targets in
         their original units: with 200 points if `n_inducing` is None, and before `point_cost`
-        removes any. None if nothing was compared.
+        removes any or a less smooth kernel is tried. None if nothing was compared.
     prior_mean_ : float or ndarray of shape (n_outputs,)
         Constant mean of f, in units of y.
     inducing_points_ : ndarray of shape (n_points, `n_features_in_`)

@@ -16,6 +16,16 @@ def axes_or_new(ax, *, n_axes=1, width=6.4, height=4.4):
     return plt.subplots(1, n_axes, figsize=(width, height), layout="constrained")[1]
 
 
+def checked_axes(axes, n_axes):
+    """Return an array of axes; raise ValueError if there are not `n_axes`."""
+    if len(axes) != n_axes:
+        raise ValueError(
+            f"ax must hold {n_axes} Axes, got {len(axes)}: make them by plt.subplots(1, {n_axes}), "
+            "or leave ax out"
+        )
+    return axes
+
+
 def settings(given, artist, **defaults):
     """Return the settings of an artist, under full names: defaults, updated by those of a user.
 

@@ -8,6 +8,7 @@ from sparsegpc.displays._drawing import (
     BLUE,
     GREY,
     add_legend,
+    checked_axes,
     settings,
 )
 from sparsegpc.displays._inputs import (
@@ -15,6 +16,7 @@ from sparsegpc.displays._inputs import (
     column_names,
     fitted_model,
     gaussian_quantile,
+    grid_size,
     numeric_rows,
 )
 
@@ -159,7 +161,7 @@ class EffectsDisplay:
         check_matplotlib_support(f"{cls.__name__}.from_estimator")
         fitted = fitted_model(estimator, ANY_KIND)
         gaussian_quantile(coverage)
-        rows, size, names = numeric_rows(X), grid_resolution, column_names(X)
+        rows, size, names = numeric_rows(X), grid_size(grid_resolution), column_names(X)
         reference = fitted.transform(X)
         columns = _columns(features, names, fitted.estimator, reference)
         grids = [_grid(rows[:, d], size) for d in columns]
@@ -306,7 +308,7 @@ def _function(model, target):
 def _panels(ax, n_effects):
     """Return axes for the effects: those given, or a new figure with up to three in a row."""
     if ax is not None:
-        return np.ravel(ax)
+        return checked_axes(np.ravel(ax), n_effects)
     import matplotlib.pyplot as plt
 
     n_columns = min(PER_ROW, n_effects)

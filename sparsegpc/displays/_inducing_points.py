@@ -20,6 +20,7 @@ from sparsegpc.displays._inputs import (
     along,
     column_names,
     fitted_model,
+    grid_size,
     like_rows,
     numeric_rows,
     refuse_one_vs_rest,
@@ -218,7 +219,7 @@ class InducingPointsDisplay:
         fitted = fitted_model(estimator, (SparseGPClassifier, StochasticSparseGPClassifier))
         model = fitted.estimator
         _check_response(response, model)
-        rows, size = numeric_rows(X, n_columns=2), grid_resolution
+        rows, size = numeric_rows(X, n_columns=2), grid_size(grid_resolution)
         refuse_masked(y, "y")
         y = column_or_1d(y)
         check_consistent_length(rows, y)
@@ -343,7 +344,12 @@ class InducingPointsDisplay:
 
     def _class_names(self):
         """Return a name for each class: a label that is a string, else "class" and the label."""
-        return [str(c) if isinstance(c, str) else f"class {c}" for c in self.classes]
+        # matplotlib's legends leave out labels that begin with an underscore.
+        is_name = [isinstance(c, str) and not c.startswith("_") for c in self.classes]
+        return [
+            str(c) if named else f"class {c}"
+            for c, named in zip(self.classes, is_name, strict=True)
+        ]
 
     def _plot_surface(self, surface_kw, colorbar_kw):
         from matplotlib.colors import LinearSegmentedColormap

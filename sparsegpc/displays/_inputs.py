@@ -110,6 +110,16 @@ def gaussian_quantile(coverage):
     return float(ndtri(central_levels(coverage)[1]))
 
 
+def grid_size(grid_resolution):
+    """Validate the number of grid points along an axis, and return it."""
+    if not isinstance(grid_resolution, numbers.Integral) or grid_resolution < 2:
+        raise ValueError(
+            "grid_resolution must be an integer of 2 or more, the number of points along each "
+            f"axis, got {grid_resolution!r}: give for example 100"
+        )
+    return int(grid_resolution)
+
+
 def along(values, n_points):
     """Return evenly spaced points over the range of values and 5 % of it on either side."""
     low, high = values.min(), values.max()
@@ -124,6 +134,11 @@ def sizes_of_prefixes(n_inducing, n_points):
     """
     if n_inducing is None:
         n_inducing = np.geomspace(1, n_points, 8).round().astype(int)
+    if np.size(n_inducing) == 0:
+        raise ValueError(
+            f"n_inducing must be one or more integers between 1 and {n_points}, the number of "
+            f"inducing points of the estimator, got {n_inducing!r}: None selects a few numbers"
+        )
     return np.unique(n_inducing)
 
 

@@ -26,6 +26,7 @@ from sparsegpc.displays._inputs import (
     column_names,
     fitted_model,
     gaussian_quantile,
+    grid_size,
     numeric_rows,
     which_column,
 )
@@ -196,7 +197,7 @@ class RegressionDisplay:
         fitted = fitted_model(estimator, KINDS)
         model = fitted.estimator
         gaussian_quantile(coverage)
-        rows, size, names = numeric_rows(X), grid_resolution, column_names(X)
+        rows, size, names = numeric_rows(X), grid_size(grid_resolution), column_names(X)
         targets = checked_targets(y)
         check_consistent_length(rows, targets)
         if targets.ndim > 1 or np.ndim(model.prior_mean_) > 0:

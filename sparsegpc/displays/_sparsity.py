@@ -13,6 +13,7 @@ from sparsegpc.displays._drawing import (
     VERMILION,
     add_legend,
     axes_or_new,
+    checked_axes,
     settings,
 )
 from sparsegpc.displays._inputs import fitted_model, refuse_one_vs_rest, sizes_of_prefixes
@@ -199,7 +200,8 @@ class SparsityDisplay:
             The display itself.
         """
         check_matplotlib_support(f"{type(self).__name__}.plot")
-        self.axes_ = left, right = np.ravel(axes_or_new(ax, n_axes=2, width=9.0, height=4.0))
+        axes = np.ravel(axes_or_new(ax, n_axes=2, width=9.0, height=4.0))
+        self.axes_ = left, right = checked_axes(axes, 2)
         self.figure_ = left.figure
         style = {"marker": "o", "markersize": 4.5, "linewidth": 1.5}
         [self.bound_line_] = left.plot(

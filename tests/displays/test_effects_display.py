@@ -144,7 +144,7 @@ def test_axes_and_settings_of_the_user(model, data):
     assert display.decile_lines_[0].get_markersize() == 20.0
     again = display.plot(axes[::-1])
     assert_array_equal(again.axes_, axes[::-1])
-    with pytest.raises(ValueError, match="is longer than"):
+    with pytest.raises(ValueError, match="ax must hold 3 Axes, got 2"):
         display.plot(axes[:2])
 
 

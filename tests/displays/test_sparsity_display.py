@@ -255,7 +255,7 @@ def test_what_does_not_apply_is_refused(waves, moons):
     with pytest.raises(TypeError, match="got a StochasticSparseGPRegressor"):
         SparsityDisplay.from_estimator(stochastic, *waves)
     _, ax = plt.subplots()
-    with pytest.raises(ValueError, match="not enough values"):
+    with pytest.raises(ValueError, match="ax must hold 2 Axes, got 1"):
         SparsityDisplay.from_estimator(model, X, y, ax=ax)
 
 

@@ -30,10 +30,9 @@ import numpy as np
 from scipy.special import erfcx, ndtr
 
 # Moving nodes are for variances up to _NARROW, or means more than _FAR deviations from zero;
-# fixed nodes reach _REACH deviations from the mean. With these limits both are accurate to 1e-11.
-_NARROW, _FAR, _REACH = 1.0, 8.0, 10.0
-# Beyond this variance a mixture of fewer normal densities stands for the logistic one.
-_WIDE = 8.0
+# fixed nodes reach _REACH deviations from the mean. Beyond the variance _WIDE, fewer normal
+# densities make the logistic one. With these limits all rules are accurate to 1e-11.
+_NARROW, _WIDE, _FAR, _REACH = 1.0, 8.0, 8.0, 10.0
 
 
 class Expectations(NamedTuple):

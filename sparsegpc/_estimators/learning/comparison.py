@@ -125,4 +125,6 @@ def climbed(candidate, starts, needed):
         start = Start(found.best.theta, found.best.states, found.hessian)
         # Newly selected points may be worse by more than what the other iterations gain.
         found = climb(start, limits, found.best.points) or found
-    return candidate._replace(result=finished(problem.model, found, progress))
+    # A faster function was looked for in the fit from which the starts come.
+    result = finished(problem.model, found, progress)._replace(sought_faster=True)
+    return candidate._replace(result=result)

@@ -83,7 +83,7 @@ def point_selector(problem, warm=False):
 def selector_by_name(problem, n_points, tol=None):
     """Return the selector of so many points by the method that a `Problem` names.
 
-    A `tol` of None means the parameter `selection_tol`.
+    If `tol` is None, the parameter `selection_tol` is used.
     """
     estimator, model = problem.estimator, problem.model
     tol = estimator.selection_tol if tol is None else tol

@@ -10,7 +10,7 @@ from copy import copy
 import numpy as np
 from numpy.linalg import LinAlgError
 
-from sparsegpc._core.learning.fit import Starts
+from sparsegpc._core.learning.fit import STOPPED, Starts
 from sparsegpc._core.learning.fit_from import Start, fit_from
 from sparsegpc._core.learning.hyperparameters import typical_hessian
 from sparsegpc._core.selection.selectors import FixedSelector
@@ -19,7 +19,6 @@ from sparsegpc._estimators.learning.after_search import with_more_points, with_m
 from sparsegpc._estimators.learning.comparison import FIRST_GAIN
 from sparsegpc._estimators.learning.point_selection import point_selector, selector_by_name
 from sparsegpc._estimators.learning.search import Learned, search
-from sparsegpc._estimators.learning.warm_start import is_warm
 
 # Length scales of the Matérn kernel begin at this many times those of the RBF.
 LONGER = 1.6
@@ -28,13 +27,16 @@ LONGER = 1.6
 def with_rougher_kernel(builder, learned):
     """Return what is `Learned` with the Matérn kernel if that is better, else the given.
 
-    Nothing is tried unless the default kernel was learned, by an estimator that may replace it.
+    It is tried if the default kernel was learned by an estimator that may replace it. It needs more
+    points, so it is not tried if they have a cost.
     """
     problem, result, _ = learned
     estimator, choice = problem.estimator, problem.choice
-    is_open = estimator._may_be_rough and choice.kernel is None and not is_warm(estimator)
-    if not is_open or not problem.learns or result.trivial or result.stopped:
+    is_open = estimator._may_be_rough and choice.kernel is None and estimator.point_cost == 0.0
+    if not is_open or not problem.learns or result.trivial:
         return learned
+    if result.stopped:
+        return learned._replace(result=result._replace(message=STOPPED))
     rougher = builder.build(choice._replace(kernel=ROUGHER))
     needed = result.best.objective + FIRST_GAIN
     try:
@@ -66,26 +68,27 @@ def _climbed(rougher, result, needed):
     hessian = typical_hessian(rougher.model, len(theta))
     if result.hessian is not None:
         hessian = copy(result.hessian)
-    limits, points = rougher.limits._replace(max_reselections=0), result.best.points
-    selector = _selector_of_more(rougher, len(points.Z))
-    first = None
-    if selector is None:
-        selector, first = FixedSelector(points.Z), points
+    limits, first = rougher.limits._replace(max_reselections=0), result.best.points
+    selector = _selector(rougher, len(first.Z))
+    if isinstance(selector, FixedSelector) or selector.n_points <= len(first.Z):
+        selector = FixedSelector(first.Z)
+    else:
+        # Beyond the tolerance further points gave nothing to the RBF, but may here.
+        first = None
     start = Start(theta, result.best.states, hessian)
     return fit_from(rougher.model, start, selector, limits, first, rival=needed)
 
 
-def _selector_of_more(rougher, n_points):
-    """Return the selector of all points that the fit may use, None if it has used them.
-
-    Beyond a tolerance further points gave nothing to the RBF, but may to the Matérn kernel.
-    """
-    if rougher.estimator.n_inducing == "auto":
-        return None
+def _selector(rougher, n_points):
+    """Return the selector of as many points as the fit may use, if it has used so many by now."""
+    n_inducing, n_rows = rougher.estimator.n_inducing, len(rougher.model.weight)
+    if n_inducing == "auto":
+        n_points = min(2 * n_points, rougher.estimator.max_inducing, n_rows)
+        return selector_by_name(rougher, n_points, tol=0.0)
     selector = point_selector(rougher)
-    if rougher.estimator.n_inducing is None and n_points > selector.n_points:
-        selector = selector_by_name(rougher, rougher.most_points)
-    return None if selector.fixed or n_points >= selector.n_points else selector
+    if n_inducing is None and n_points > selector.n_points:
+        return selector_by_name(rougher, rougher.most_points)
+    return selector
 
 
 def _continued(rougher, result):

@@ -1,11 +1,10 @@
 """Start from the last fit of an estimator, if its columns and its kernel are the same."""
 
 import numpy as np
-from sklearn.gaussian_process.kernels import Matern
 
 from sparsegpc._core.rows.unique_rows import find_rows
 from sparsegpc._core.selection.selectors import InducingPoints
-from sparsegpc._estimators.kernels.named_kernels import ROUGHER
+from sparsegpc._estimators.kernels.named_kernels import ROUGHER, SMOOTHNESS
 from sparsegpc._estimators.kernels.sklearn_kernels import kernel_structure, walk
 from sparsegpc.kernels import MainEffects
 
@@ -29,7 +28,8 @@ def last_choice(estimator, choice):
     parts = list(walk(estimator.kernel_))
     if any(isinstance(part, MainEffects) for part in parts):
         choice = choice._replace(main_effects=True)
-    if choice.kernel is None and any(isinstance(part, Matern) for part in parts):
+    is_rougher = any(getattr(part, "nu", None) == SMOOTHNESS[ROUGHER] for part in parts)
+    if choice.kernel is None and is_rougher:
         choice = choice._replace(kernel=ROUGHER)
     is_by_column = any(np.ndim(getattr(part, "length_scale", 0.0)) for part in parts)
     if choice.length_scales == "auto" and is_by_column:

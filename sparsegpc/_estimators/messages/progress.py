@@ -1,5 +1,7 @@
 """The progress of a fit: printed lines, the user's callback and scikit-learn's callbacks."""
 
+from numpy.linalg import LinAlgError
+
 from sparsegpc._core.learning.progress import Progress
 from sparsegpc._estimators.messages.callbacks import report_step
 
@@ -39,7 +41,11 @@ def _progress(estimator, task_name, describe, context, label=None):
     def on_step(step):
         if describe is not None:
             print_line(estimator, describe(step), label)
-        stop = context is not None and report_step(estimator, context, task_name)
-        return bool(estimator.callback is not None and estimator.callback(step)) or stop
+        try:
+            stop = context is not None and report_step(estimator, context, task_name)
+            return bool(estimator.callback is not None and estimator.callback(step)) or stop
+        except LinAlgError as error:
+            # The search takes a LinAlgError for a failed evaluation, and would go on.
+            raise RuntimeError(f"the callback raised a LinAlgError: {error}") from error
 
     return Progress(on_step, label)

@@ -238,7 +238,14 @@ class BoundSearch(DelegatingEstimator):
         while isinstance(estimator, Pipeline):
             name += f"{estimator.steps[-1][0]}__"
             estimator = estimator[-1]
-        return {key if "__" in key else name + key: value for key, value in params.items()}
+        named = {name + key: value for key, value in params.items() if "__" not in key}
+        given = {key: value for key, value in params.items() if "__" in key}
+        if repeated := sorted(set(named) & set(given)):
+            raise TypeError(
+                f"fit got {repeated[0]} and {repeated[0].removeprefix(name)}, which are the same "
+                "argument of the last step: give one of them"
+            )
+        return named | given
 
 
 def spaced_by_target(y, n_rows, is_label):

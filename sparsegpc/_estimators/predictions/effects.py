@@ -142,10 +142,10 @@ def column_numbers(features, n_features, names):
 
     is_list = not isinstance(features, str) and np.iterable(features) and len(features) > 0
     if not is_list or not all(map(is_column, features)):
-        also = f" or among the names {list(names)}" if len(names) else ""
+        also = f" or among the names {list(names)}," if len(names) else ""
         raise ValueError(
             f"features must be a list of numbers of columns, from 0 to {n_features - 1},{also} got "
-            f"{features!r}: None means all"
+            f"{features!r}: give for example [0], or None"
         )
     return [places[feature] for feature in features]
 

@@ -2,9 +2,12 @@
 
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RBF, Matern
 
 from sparsegpc import SparseGPClassifier, SparseGPRegressor
+
+GROWN = {"n_inducing": "auto"}
 
 
 def draw(kernel, n=200, n_columns=1, seed=0):
@@ -23,17 +26,19 @@ def is_rough(model):
     return "Matern" in str(model.kernel_)
 
 
-@pytest.mark.parametrize("n_inducing", [None, 150])
-def test_a_rough_function_has_a_matern_kernel(n_inducing):
+@pytest.mark.parametrize(
+    ("parameters", "difference"),
+    # With "auto" the points may end at another number.
+    [({}, 0.2), ({"n_inducing": 150}, 0.2), ({"selector": "uniform"}, 0.2), (GROWN, 5.0)],
+    ids=["default", "number", "uniform", "auto"],
+)
+def test_a_rough_function_has_a_matern_kernel(parameters, difference):
     X, y = draw(Matern(0.8, nu=1.5))
-    model = SparseGPRegressor(n_inducing=n_inducing).fit(X, y)
-    given = {
-        name: SparseGPRegressor(name, n_inducing=n_inducing).fit(X, y)
-        for name in ("rbf", "matern32")
-    }
+    model = SparseGPRegressor(**parameters).fit(X, y)
+    given = {name: SparseGPRegressor(name, **parameters).fit(X, y) for name in ("rbf", "matern32")}
     assert is_rough(model)
     assert objective(model) > objective(given["rbf"]) + 1.0
-    assert objective(model) == pytest.approx(objective(given["matern32"]), abs=0.2)
+    assert objective(model) == pytest.approx(objective(given["matern32"]), abs=difference)
     # The points are those that the Matern kernel needs.
     assert len(model.inducing_points_) > len(given["rbf"].inducing_points_)
 
@@ -101,6 +106,35 @@ def test_only_the_default_kernel_is_replaced(parameters):
 def test_labels_do_not_tell_how_rough_a_function_is():
     X, y = draw(Matern(0.8, nu=1.5))
     assert not is_rough(SparseGPClassifier().fit(X, y > 0.0))
+
+
+def test_a_warm_start_tries_it_if_the_last_fit_was_stopped_before():
+    X, y = draw(Matern(0.8, nu=1.5))
+    stop_at = SparseGPRegressor("rbf").fit(X, y).n_evaluations_
+    steps = []
+
+    def stop(step):
+        steps.append(step)
+        return len(steps) == stop_at
+
+    model = SparseGPRegressor(warm_start=True, callback=stop)
+    with pytest.warns(ConvergenceWarning, match="callback"):
+        model.fit(X, y)
+    assert not is_rough(model)
+    model.set_params(callback=None).fit(X, y)
+    assert is_rough(model)
+
+
+def test_a_warm_start_does_not_take_another_matern_kernel_for_it():
+    X, y = draw(Matern(0.8, nu=1.5))
+    model = SparseGPRegressor("matern52", warm_start=True).fit(X, y)
+    with pytest.raises(ValueError, match="kernel structure"):
+        model.set_params(kernel=None).fit(X, y)
+
+
+def test_it_is_not_tried_if_points_have_a_cost():
+    X, y = draw(Matern(0.8, nu=1.5))
+    assert not is_rough(SparseGPRegressor(point_cost=1.0).fit(X, y))
 
 
 def test_the_comparison_is_printed(capsys):

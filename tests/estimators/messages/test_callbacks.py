@@ -6,6 +6,7 @@ from threading import Lock
 
 import numpy as np
 import pytest
+from numpy.linalg import LinAlgError
 from numpy.testing import assert_array_equal
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -180,6 +181,14 @@ def test_an_error_of_the_callback_ends_the_fit(name):
     after = dict(vars(model))
     assert after.keys() == state.keys()
     assert all(after[key] is state[key] for key in state if key.endswith("_"))
+
+
+@pytest.mark.parametrize("name", ["regressor", "regressor from minibatches"])
+def test_a_callback_that_raises_a_linalg_error_ends_the_fit_too(name):
+    """The search takes a LinAlgError of its own for a step that is too long."""
+    model, y = fit_of(name, callback=Fails(2, LinAlgError("from the callback")))
+    with pytest.raises(RuntimeError, match="raised a LinAlgError: from the callback"):
+        model.fit(rows(), y)
 
 
 @quiet

@@ -350,6 +350,13 @@ def test_known_noise_is_passed_to_a_pipeline():
     assert search.lower_bound_ == expected[-1].lower_bound_
 
 
+def test_an_argument_given_twice_is_refused():
+    X, y = hundred_rows()
+    search = BoundSearch(make_pipeline(Scripted()), {})
+    with pytest.raises(TypeError, match="scripted__sample_weight and sample_weight, which are the"):
+        search.fit(X, y, sample_weight=y + 1, scripted__sample_weight=y + 1)
+
+
 def test_metadata_is_routed():
     X, y = hundred_rows()
     with config_context(enable_metadata_routing=True):
