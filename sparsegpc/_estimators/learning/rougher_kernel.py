@@ -80,7 +80,10 @@ def _climbed(rougher, result, needed):
 
 
 def _selector(rougher, n_points):
-    """Return the selector of as many points as the fit may use, if it has used so many by now."""
+    """Return the selector of the points that a fit with the Matérn kernel may use.
+
+    By default they are the first 200, or the most if the fit with the RBF has used more.
+    """
     n_inducing, n_rows = rougher.estimator.n_inducing, len(rougher.model.weight)
     if n_inducing == "auto":
         n_points = min(2 * n_points, rougher.estimator.max_inducing, n_rows)
