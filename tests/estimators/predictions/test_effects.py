@@ -176,7 +176,7 @@ def test_columns_by_name(data):
     expected = model.effects(frame)[0][:, [2, 0]]
     assert_allclose(model.effects(frame, ["c", "a"])[0], expected)
     assert_allclose(model.effects(frame, np.array([2, 0]))[0], expected)
-    with pytest.raises(ValueError, match=r"names \['a', 'b', 'c'\] got \['d'\]"):
+    with pytest.raises(ValueError, match=r"names \['a', 'b', 'c'\], got \['d'\]"):
         model.effects(frame, ["d"])
 
 
