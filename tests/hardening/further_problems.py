@@ -176,7 +176,7 @@ def _responses(rng, X):
             "counts": lambda: rng.poisson(rate),
             "overdispersed": lambda: rng.poisson(rate * rng.gamma(0.3, size=n_rows) / 0.3),
             "rare": lambda: rng.poisson(0.02, size=n_rows),
-            "large": lambda: rng.poisson(1e6 * rate),
+            "large": lambda: rng.poisson(np.minimum(1e6 * rate, 1e15)),
             "equal": lambda: np.full(n_rows, 3),
             "one large": lambda: rng.poisson(1.0, size=n_rows),
         }[kind]()

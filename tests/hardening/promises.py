@@ -428,6 +428,9 @@ def _log_marginal_likelihood(problem, model):
     known = problem.fit_params.get("noise_variance")
     noise = model.predict_noise_std(X) ** 2 if known is None else known
     noise = np.reshape(noise, (1 if np.ndim(noise) == 0 else len(X), -1))
+    if model._transform is not None:
+        # The kernel sees logarithms of skewed columns.
+        X = model._transform(X)
     if model.kernel_.is_stationary():
         # scikit-learn's distances lose digits in columns with a large offset.
         X = X - np.median(X, axis=0)
