@@ -1,5 +1,7 @@
 """Drawing functions that the displays share: axes, colours, settings and legends."""
 
+import numpy as np
+
 # Colours that colour-blind readers can distinguish (Okabe and Ito).
 BLUE, SKY, VERMILION, GREEN = "#0072B2", "#56B4E9", "#D55E00", "#009E73"
 GREY, PALE = "#5F5F5F", "#C8C8C8"
@@ -16,8 +18,9 @@ def axes_or_new(ax, *, n_axes=1, width=6.4, height=4.4):
     return plt.subplots(1, n_axes, figsize=(width, height), layout="constrained")[1]
 
 
-def checked_axes(axes, n_axes):
-    """Return an array of axes; raise ValueError if there are not `n_axes`."""
+def checked_axes(ax, n_axes):
+    """Return axes as a flat array; raise ValueError if there are not `n_axes`."""
+    axes = np.ravel(ax)
     if len(axes) != n_axes:
         raise ValueError(
             f"ax must hold {n_axes} Axes, got {len(axes)}: make them by plt.subplots(1, {n_axes}), "

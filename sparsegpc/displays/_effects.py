@@ -308,7 +308,7 @@ def _function(model, target):
 def _panels(ax, n_effects):
     """Return axes for the effects: those given, or a new figure with up to three in a row."""
     if ax is not None:
-        return checked_axes(np.ravel(ax), n_effects)
+        return checked_axes(ax, n_effects)
     import matplotlib.pyplot as plt
 
     n_columns = min(PER_ROW, n_effects)

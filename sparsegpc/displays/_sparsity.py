@@ -200,7 +200,7 @@ class SparsityDisplay:
             The display itself.
         """
         check_matplotlib_support(f"{type(self).__name__}.plot")
-        axes = np.ravel(axes_or_new(ax, n_axes=2, width=9.0, height=4.0))
+        axes = axes_or_new(ax, n_axes=2, width=9.0, height=4.0)
         self.axes_ = left, right = checked_axes(axes, 2)
         self.figure_ = left.figure
         style = {"marker": "o", "markersize": 4.5, "linewidth": 1.5}

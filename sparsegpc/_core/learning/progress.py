@@ -37,7 +37,7 @@ class Progress:
     """Records the steps of a fit, passes each to a callback, and stores whether to stop.
 
     ``on_step(step)`` is called after each `Step`, which has the given `label`. If it returns a true
-    value, ``stopped`` becomes true and it is not called again. `past` is the history of an earlier
+    value, ``stopped`` becomes true and no further call is made. `past` is the history of an earlier
     fit to continue, including its times.
     """
 

@@ -35,7 +35,7 @@ from sparsegpc._core.likelihoods.gaussian import (
     refuse_vanishing_noise,
 )
 from sparsegpc._core.models.evaluation import Evaluation
-from sparsegpc._core.models.model import SparseModel, posterior_of
+from sparsegpc._core.models.model import SEVERAL_TOL_SHARE, SparseModel, posterior_of
 from sparsegpc._core.models.sites import ROUNDING
 from sparsegpc._core.numerics.floats import LOG_2PI
 from sparsegpc._core.optimisers.ascent import ascend
@@ -201,7 +201,7 @@ class HeteroscedasticModel(SparseModel):
         return sum(state.f_precision for state in states)
 
     def site_tol(self, expected=0.0):
-        return 0.1 * self.tol
+        return SEVERAL_TOL_SHARE * self.tol
 
     def _evaluated(self, theta, points, states, options, wrt_theta, wrt_Z):
         """See `SparseModel._evaluated`.

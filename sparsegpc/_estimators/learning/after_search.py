@@ -73,8 +73,8 @@ def _faster_starts(problem, result):
 def with_more_points(learned):
     """Return what is `Learned` with more points if they are too few and the fit may choose."""
     problem, result, _ = learned
-    is_free = _chooses_points(problem) and len(result.best.points.Z) < problem.most_points
-    if not is_free or not are_too_few(problem.model, result):
+    may_grow = problem.chooses_points and len(result.best.points.Z) < problem.most_points
+    if not may_grow or not are_too_few(problem.model, result):
         return learned
     return with_most_points(learned)
 
@@ -95,17 +95,10 @@ def with_moved_points(learned):
     return learned._replace(result=fit_moved(problem.model, result, problem.limits))
 
 
-def _chooses_points(problem):
-    """Return whether the number of points and their kind are left to the fit."""
-    estimator = problem.estimator
-    is_free = estimator.n_inducing is None and isinstance(estimator.selector, str)
-    return is_free and not problem.moves_points
-
-
 def _may_move(problem):
     """Return whether the points may be moved if they are too few."""
     estimator = problem.estimator
-    is_free = _chooses_points(problem) and problem.learns
+    is_free = problem.chooses_points and problem.learns
     if not is_free or estimator.optimize_inducing != "auto" or estimator.selector != AUTO:
         return False
     try:

@@ -80,6 +80,11 @@ def point_selector(problem, warm=False):
     return make_selector(selector.method, n_points, tol, model.X, model.weight, rng)
 
 
+def has_more_points(problem, n_points):
+    """Return whether a fit has gone on to more points than those with which learning begins."""
+    return problem.chooses_points and n_points > FIRST_POINTS
+
+
 def selector_by_name(problem, n_points, tol=None):
     """Return the selector of so many points by the method that a `Problem` names.
 

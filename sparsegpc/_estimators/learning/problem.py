@@ -1,4 +1,4 @@
-"""A problem to learn: rows, a kernel and a likelihood, and the estimator that says how to learn."""
+"""A learning problem: rows, kernel and likelihood, and the estimator with its parameters."""
 
 from typing import NamedTuple
 
@@ -21,9 +21,9 @@ from sparsegpc._estimators.messages.progress import print_line
 class Problem(NamedTuple):
     """The input of a search.
 
-    ``estimator`` has the parameters that say how to learn, and ``rng`` is its generator; ``choice``
-    is the `KernelChoice`, without "auto". ``rows`` are `UniqueRows`; ``places`` (N,) are the
-    indices of the user's rows from which they are merged, and ``untransformed_X`` (N, D) holds
+    ``estimator`` holds the parameters of the search, and ``rng`` is its random generator;
+    ``choice`` is the `KernelChoice`, without "auto". ``rows`` are `UniqueRows`; ``places`` (N,) are
+    the indices of the user's rows from which they are merged, and ``untransformed_X`` (N, D) holds
     these rows without the transform of the choice; ``spread`` holds the distances of the merged
     rows. ``kernel`` is scikit-learn's kernel of f; ``parameters`` is an `AdaptedKernel`, extended
     by the parameters of the likelihood. ``model`` is the core's model, of all rows or a part of
@@ -60,6 +60,12 @@ class Problem(NamedTuple):
             "auto",
             False,
         )
+
+    @property
+    def chooses_points(self):
+        """Whether the number of points and their kind are left to the fit."""
+        is_free = self.estimator.n_inducing is None and isinstance(self.estimator.selector, str)
+        return is_free and not self.moves_points
 
     @property
     def limits(self):

@@ -17,7 +17,13 @@ from sparsegpc._core.selection.selectors import FixedSelector
 from sparsegpc._estimators.kernels.named_kernels import ROUGHER
 from sparsegpc._estimators.learning.after_search import with_more_points, with_most_points
 from sparsegpc._estimators.learning.comparison import FIRST_GAIN
-from sparsegpc._estimators.learning.point_selection import point_selector, selector_by_name
+from sparsegpc._estimators.learning.point_selection import (
+    AUTO,
+    PIVOTED,
+    has_more_points,
+    point_selector,
+    selector_by_name,
+)
 from sparsegpc._estimators.learning.search import Learned, search
 
 # Length scales of the Matérn kernel begin at this many times those of the RBF.
@@ -65,12 +71,10 @@ def _climbed(rougher, result, needed):
         if column is not None and effect is None and k < rougher.model.kernel.n_params:
             theta[k] += np.log(LONGER)
     theta = np.clip(theta, *parameters.bounds.T)
-    hessian = typical_hessian(rougher.model, len(theta))
-    if result.hessian is not None:
-        hessian = copy(result.hessian)
+    hessian = copy(result.hessian) or typical_hessian(rougher.model, len(theta))
     limits, first = rougher.limits._replace(max_reselections=0), result.best.points
-    selector = _selector(rougher, len(first.Z))
-    if isinstance(selector, FixedSelector) or selector.n_points <= len(first.Z):
+    selector = _selector_of_more(rougher, len(first.Z))
+    if selector is None:
         selector = FixedSelector(first.Z)
     else:
         # Beyond the tolerance further points gave nothing to the RBF, but may here.
@@ -79,25 +83,29 @@ def _climbed(rougher, result, needed):
     return fit_from(rougher.model, start, selector, limits, first, rival=needed)
 
 
-def _selector(rougher, n_points):
-    """Return the selector of the points that a fit with the Matérn kernel may use.
+def _selector_of_more(rougher, n_points):
+    """Return the selector of all points that a fit with the Matérn kernel may use.
 
-    By default they are the first 200, or the most if the fit with the RBF has used more.
+    By default they are the first 200, or the most if the fit with the RBF has used more. Return
+    None if that fit has used all of them, or if they do not depend on the kernel.
     """
-    n_inducing, n_rows = rougher.estimator.n_inducing, len(rougher.model.weight)
-    if n_inducing == "auto":
-        n_points = min(2 * n_points, rougher.estimator.max_inducing, n_rows)
-        return selector_by_name(rougher, n_points, tol=0.0)
-    selector = point_selector(rougher)
-    if n_inducing is None and n_points > selector.n_points:
-        return selector_by_name(rougher, rougher.most_points)
-    return selector
+    estimator = rougher.estimator
+    if isinstance(estimator.selector, str) and estimator.selector not in (AUTO, *PIVOTED):
+        return None
+    if estimator.n_inducing == "auto":
+        n_most = min(2 * n_points, estimator.max_inducing, len(rougher.model.weight))
+        selector = selector_by_name(rougher, n_most, tol=0.0)
+    elif has_more_points(rougher, n_points):
+        selector = selector_by_name(rougher, rougher.most_points)
+    else:
+        selector = point_selector(rougher)
+    is_fixed = isinstance(selector, FixedSelector)
+    return None if is_fixed or selector.n_points <= n_points else selector
 
 
 def _continued(rougher, result):
     """Return what is `Learned` from the end of a climb, with points for the Matérn kernel."""
-    n_points = len(result.best.points.Z)
-    if rougher.estimator.n_inducing is None and n_points > point_selector(rougher).n_points:
+    if has_more_points(rougher, len(result.best.points.Z)):
         return with_most_points(Learned(rougher, result))
     starts = Starts([result.best.theta], result.best.points)
     return with_more_points(search(rougher, starts))
