@@ -26,6 +26,7 @@ from sparsegpc._estimators.learning.kernel_choice import decide_kernel
 from sparsegpc._estimators.learning.point_selection import AUTO, METHODS, check_auto
 from sparsegpc._estimators.learning.problem_builders import LikelihoodBuilder
 from sparsegpc._estimators.learning.rougher_kernel import with_rougher_kernel
+from sparsegpc._estimators.learning.separate_values import with_separate_values
 from sparsegpc._estimators.messages.callbacks import CALLBACK_SUPPORT, fit_task
 from sparsegpc._estimators.messages.fit_warnings import emit_warnings, fit_warnings, weight_warnings
 from sparsegpc._estimators.messages.progress import evaluation_progress
@@ -344,7 +345,8 @@ class BaseSparseGP(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
         `builder` is the `ProblemBuilder` of its problem.
         """
         learned = find_faster_function(decision.go_on())
-        learned = with_rougher_kernel(builder, with_more_points(learned))
+        learned = with_separate_values(with_more_points(learned))
+        learned = with_rougher_kernel(builder, learned)
         learned = pay_for_points(with_moved_points(learned))
         self._store(learned)
         return fit_warnings(learned)

@@ -1,0 +1,80 @@
+"""Let the effect of a column differ from value to value where the search has not found that.
+
+The effect of a day, a shop or another code may be independent for each value. A search comes from
+longer length scales, at which neighbouring values share their effects, and may end there: few
+points hardly hold many separate effects. So after the search, with as many points as a fit uses,
+a length scale at which the values are independent is tried for each effect that varies almost as
+fast.
+"""
+
+import numpy as np
+from numpy.linalg import LinAlgError
+
+from sparsegpc._core.learning.fit import finished
+from sparsegpc._core.learning.fit_from import Start, fit_from
+from sparsegpc._core.learning.pruned_columns import MOST_PASSES, shortened
+from sparsegpc._core.rows.sources import spaced_rows
+from sparsegpc._estimators.learning.point_selection import (
+    has_more_points,
+    point_selector,
+    selector_by_name,
+)
+from sparsegpc.kernels import MainEffects
+
+# An effect is tried if its length scale is less than FEW_VALUES times the typical distance between
+# neighbouring values. With INDEPENDENT times this distance their correlation is exp(-8).
+FEW_VALUES, INDEPENDENT = 5.0, 0.25
+# So many rows tell the values of a column, which so many of them have to share on average. An
+# effect that differs from row to row is noise.
+MOST_ROWS, FEWEST_SHARING = 10_000, 2
+
+
+def with_separate_values(learned):
+    """Return what is `Learned` from shorter length scales of effects if that is better."""
+    problem, result, _ = learned
+    if not problem.learns or result.stopped or result.trivial:
+        return learned
+    model, best, limits = problem.model, result.best, problem.limits
+    alternatives = _alternatives(problem, best.theta)
+    if not alternatives:
+        return learned
+    inputs = best.theta, best.points, best.states, alternatives, problem.progress
+    theta = shortened(model, *inputs, MOST_PASSES)
+    if theta is not None:
+        start, reached = Start(theta, best.states, result.hessian), best.objective
+        selector = _selector_of(problem, len(best.points.Z))
+        try:
+            found = fit_from(model, start, selector, limits, report=problem.report, rival=reached)
+            if found.best.objective > reached:
+                lower_bounds = [*result.lower_bounds, *found.lower_bounds]
+                result = found._replace(
+                    lower_bounds=lower_bounds, sought_faster=result.sought_faster
+                )
+        except LinAlgError:
+            # What was learned is usable.
+            pass
+    return learned._replace(result=finished(model, result, problem.progress))
+
+
+def _alternatives(problem, theta):
+    """Return a dict from the index in theta of each length scale to try to the value to try."""
+    parameters, X = problem.parameters, problem.model.X
+    lower, rows = parameters.bounds[:, 0], X[spaced_rows(X, MOST_ROWS)]
+    alternatives = {}
+    for k, (column, effect) in enumerate(zip(parameters.columns, parameters.effects, strict=True)):
+        if effect is not MainEffects or not isinstance(column, int):
+            continue
+        values = np.unique(rows[:, column])
+        if not 2 < len(values) <= len(rows) / FEWEST_SHARING:
+            continue
+        gap = np.median(np.diff(values))
+        value = max(np.log(INDEPENDENT * gap), lower[k])
+        if value < theta[k] < np.log(FEW_VALUES * gap):
+            alternatives[k] = np.array([value])
+    return alternatives
+
+
+def _selector_of(problem, n_points):
+    """Return the selector of as many points as a fit has."""
+    is_by_number = has_more_points(problem, n_points) or problem.estimator.n_inducing == "auto"
+    return selector_by_name(problem, n_points) if is_by_number else point_selector(problem)

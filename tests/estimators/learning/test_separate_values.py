@@ -1,0 +1,69 @@
+"""The values of a column get separate effects where that has the higher bound."""
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+
+from sparsegpc import SparseGPClassifier, SparseGPRegressor
+from sparsegpc._estimators import base_sparse_gp
+from sparsegpc.kernels import MainEffects
+
+DAYS, ROWS_PER_DAY = 50, 12
+# One step leaves the effect of the day at a length scale of about its start, three days.
+ONE_STEP = {"max_iter": 1, "max_reselections": 0, "n_inducing": 80, "selection_tol": 0.0}
+
+
+def rows(seed):
+    """Return rows of a day and a number, and f with an independent effect of each day."""
+    rng = np.random.RandomState(seed)
+    day = np.repeat(np.arange(DAYS), ROWS_PER_DAY)
+    X = np.column_stack([day.astype(float), rng.standard_normal(len(day))])
+    return X, 1.5 * rng.standard_normal(DAYS)[day] + X[:, 1], rng
+
+
+def objective(model):
+    return model.lower_bound_ + model.log_prior_
+
+
+def test_a_fit_is_better_for_it_and_never_worse(monkeypatch):
+    gains = []
+    for seed in range(3):
+        X, f, rng = rows(seed)
+        y = rng.uniform(size=len(f)) < 1.0 / (1.0 + np.exp(-f))
+        model = SparseGPClassifier(MainEffects([1.0, 1.0], [3.0, 2.0]), **ONE_STEP)
+        with monkeypatch.context() as patch, warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            reached = objective(model.fit(X, y))
+            assert model.history_["lower_bound"][-1] == model.lower_bound_
+            patch.setattr(base_sparse_gp, "with_separate_values", lambda learned: learned)
+            gains.append(reached - objective(model.fit(X, y)))
+    assert min(gains) > -1e-6
+    assert max(gains) > 5.0
+
+
+@pytest.mark.filterwarnings(
+    "ignore:the bound still rises where:sklearn.exceptions.ConvergenceWarning"
+)
+def test_the_limits_of_a_kernel_hold():
+    X, f, _ = rows(0)
+    kernel = MainEffects([1.0, 1.0], [3.0, 2.0], length_scale_bounds=(1.0, 10.0))
+    model = SparseGPRegressor(kernel, n_inducing=80).fit(X, f)
+    assert model.kernel_.length_scale.min() >= 1.0
+
+
+def test_a_smooth_effect_stays_as_it_was_learned():
+    X, _, rng = rows(0)
+    y = np.sin(X[:, 0] / 8.0) + 0.1 * rng.standard_normal(len(X))
+    model = SparseGPRegressor(main_effects=True, n_inducing=80).fit(X, y)
+    assert model.kernel_.k2.length_scale[0] > 5.0
+
+
+def test_deviations_of_single_rows_are_noise():
+    y = np.random.RandomState(0).standard_normal(100)
+    kernel = MainEffects(1.0, 3.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = SparseGPRegressor(kernel, **ONE_STEP).fit(np.arange(100.0)[:, None], y)
+    assert model.noise_variance_ > 0.3
