@@ -443,11 +443,9 @@ class BaseSparseGP(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            The rows given to `fit`, which are not kept.
-        y : array-like of shape (n_samples,)
-            Their labels or targets.
-        sample_weight : array-like of shape (n_samples,), float or None, default=None
+        X, y : array-like
+            The data given to `fit`, which are not kept.
+        sample_weight : array-like, float or None, default=None
             As in `fit`.
         method : str, default="auto"
             The upper bound on the log marginal likelihood, see `SparseGPRegressor.certificate`.
@@ -475,13 +473,10 @@ class BaseSparseGP(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
         ----------
         theta : array-like of shape (n_hyperparameters,) or None, default=None
             Logarithms of the kernel's free hyperparameters. None means ``kernel_.theta``.
-        X : array-like of shape (n_samples, n_features) or None, default=None
-            Rows for which to compute the bound. If X and y are None, the method returns
-            `lower_bound_`, the bound for the data of `fit`. As the model does not keep these data,
-            all other arguments must then have their defaults.
-        y : array-like of shape (n_samples,) or None, default=None
-            Their labels, among `classes_`, or targets.
-        sample_weight : array-like of shape (n_samples,), float or None, default=None
+        X, y : array-like or None, default=None
+            Data for which to compute the bound. If both are None, the method returns
+            `lower_bound_`; all other arguments must then have their defaults.
+        sample_weight : array-like, float or None, default=None
             As in `fit`.
         eval_gradient : bool, default=False
             Whether to return the gradient w.r.t. `theta` too.
@@ -489,10 +484,8 @@ class BaseSparseGP(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
         Returns
         -------
         bound : float
-            In nats, maximised over the approximate posterior and, if `fit_prior_mean`, over the
-            prior mean; with one model per class, the sum over the models. Minus infinity if `theta`
-            is so extreme that the Cholesky factorisation of the inducing points' kernel matrix
-            fails.
+            In nats; with one model per class, the sum over the models. Minus infinity if `theta` is
+            so extreme that the kernel matrix of the points cannot be factored.
         gradient : ndarray of shape (n_hyperparameters,)
             Only if `eval_gradient`.
 
@@ -514,18 +507,16 @@ class BaseSparseGP(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
         ----------
         n_inducing : int
             Between 1 and the number of points of this model.
-        X : array-like of shape (n_samples, n_features)
-            The rows given to `fit`, which are not kept.
-        y : array-like of shape (n_samples,)
-            Their labels or targets.
-        sample_weight : array-like of shape (n_samples,), float or None, default=None
+        X, y : array-like
+            The data given to `fit`, which are not kept.
+        sample_weight : array-like, float or None, default=None
             As in `fit`.
 
         Returns
         -------
         model : estimator
             Fitted. Its ``lower_bounds_``, ``history_``, ``growth_`` and counts are those of this
-            model, and it shares memory with this model where possible.
+            model.
 
         Raises
         ------
@@ -543,18 +534,15 @@ class BaseSparseGP(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
     def point_gains(self, X, y, sample_weight=None, candidates=None):
         """Return what each inducing point adds to the bound, or what further points would add.
 
-        The gain of a point is the bound with it minus the bound without it, at the same
-        hyperparameters, in nats. It is computed at the sites of the fit (the Gaussian
-        approximations of the likelihood), which would change a little. The gains of several points
-        do not add up: of two points that are close together, each gains little.
+        The gain of a point is the bound with it minus the bound without it, in nats, at the same
+        hyperparameters and the sites of the fit. Gains do not add up: of two points that are close
+        together, each gains little.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            The rows given to `fit`, which are not kept.
-        y : array-like of shape (n_samples,)
-            Their labels or targets.
-        sample_weight : array-like of shape (n_samples,), float or None, default=None
+        X, y : array-like
+            The data given to `fit`, which are not kept.
+        sample_weight : array-like, float or None, default=None
             As in `fit`.
         candidates : array-like of shape (n_candidates, n_features) or None, default=None
             Rows to try as further inducing points, each by itself.

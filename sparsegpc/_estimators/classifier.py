@@ -36,45 +36,14 @@ class SparseGPClassifier(ClassPredictions, HyperparameterDraws, BaseSparseGP):
     Parameters
     ----------
     kernel : kernel of sklearn.gaussian_process.kernels, str or None, default=None
-        Covariance of f. Names stand for ConstantKernel times a stationary kernel: "rbf" or None for
-        RBF; "matern12", "matern32" and "matern52" for Matern with nu 0.5, 1.5 and 2.5. Their start
-        values and bounds are relative to the spread of the data. In an object, ConstantKernel, RBF,
-        Matern (nu 0.5, 1.5, 2.5, inf), RationalQuadratic, ExpSineSquared, DotProduct,
-        :class:`sparsegpc.kernels.MainEffects`, :class:`sparsegpc.kernels.OrthogonalAdditive` and
-        their sums and products have analytic gradients. Any other kernel is differentiated by
-        finite differences, which take 2 evaluations of the kernel for each hyperparameter. Free
-        hyperparameters are learned within their bounds. The search first tries a few starts on 200
-        rows: the kernel's own values, and length scales derived from the spread of the data. It
-        continues from the best result. A WhiteKernel raises a ValueError.
+        Covariance of f, an object or a name as in :class:`SparseGPRegressor`; None means "rbf". A
+        WhiteKernel raises a ValueError.
     length_scales : {"auto", "tied", "free", "common"}, default="auto"
-        "tied" means one length scale for each column, with a prior that pulls them towards a common
-        multiple of the standard deviations of the columns' distinct values. How strongly it does so
-        is learned, too: the length scales stay about equal unless the data clearly call for
-        different ones. "free" means one for each column without a prior, and "common" one for all
-        columns, in units of X. "auto" leaves an object as it is. For a kernel by name it means
-        "tied" if at most 100 columns vary, or at most 1000 with five rows or more for each. With
-        fewer rows for each of 100 to 1000 columns, both "tied" and "common" are learned, and "tied"
-        is chosen if it raises the objective by more than log N nats; otherwise it means "common".
-        With "tied", "free" or "common", a kernel object must have matching length scales.
+        Whether the columns have length scales of their own, as in :class:`SparseGPRegressor`.
     main_effects : bool or "auto", default="auto"
-        Whether to add :class:`sparsegpc.kernels.MainEffects`, a function of each single column, to
-        a kernel by name. It often helps where columns have strong effects of their own, and makes
-        each evaluation of the bound about twice as expensive. With tied length scales, the
-        variances and the length scales of the effects are tied in the same way. "auto" fits both
-        kernels to N rows, adds main effects if they raise the bound by more than log N nats, and
-        continues from the better fit. N is at most 2000; with 100 000 rows or more it is a fifth of
-        them, at most 100 000. True adds main effects whether or not they help. "auto" leaves them
-        out if `kernel` is an object, if more than 100 columns vary, and with ``optimizer=None``.
-        With a single column it has no effect.
+        Whether to add a function of each column to the kernel, as in :class:`SparseGPRegressor`.
     log_transform : bool or "auto", default="auto"
-        Whether to take logarithms of skewed columns: a value x becomes a multiple of
-        ``arsinh((x - e) / c)``, where e is the least value of the column, the largest if the tail
-        is on the other side, and the median if there are tails on both sides. Near e this is
-        linear, and beyond a distance c from e nearly logarithmic. "auto" fits both the original and
-        the transformed columns, and decides as for main effects; it leaves the columns as they are
-        if `kernel` is an object, and with ``optimizer=None``. True transforms all columns whose
-        correlation with their transform is below 0.95. All methods take the original columns; only
-        ``kernel_`` and ``feature_relevance_`` refer to the transformed columns. With one model per
+        Whether to transform skewed columns, as in :class:`SparseGPRegressor`. With one model per
         class no column is transformed, and True raises a ValueError.
     likelihood : str or LabelLikelihood, default="auto"
         Distribution of the labels given f, and how the model approximates it. "auto" means
@@ -97,43 +66,24 @@ class SparseGPClassifier(ClassPredictions, HyperparameterDraws, BaseSparseGP):
 
         To change settings, pass an instance of a class in :mod:`sparsegpc.likelihoods`.
     n_inducing : int, "auto" or None, default=None
-        Maximum number of inducing points; it is silently limited to the number of distinct rows.
-        More points bring the bound closer to that of the full Gaussian process, at a cost of O(M^2)
-        per row. None means 200, and more if these are too few: if they leave a `cost_per_row_` of
-        more than 0.005, or if neighbouring rows deviate from the mean in the same direction.
-        Learning then continues with as many points as make an evaluation of the bound take as long
-        as with 50 000 rows and 200 points: 1000 points for 2000 rows, 447 for 10 000, 200 for
-        50 000 or more, and fewer for more than two classes. If these are still too few, they are
-        moved (`optimize_inducing`). No points are added with ``optimize_inducing=True``, or if
-        `selector` is not a name.
-
-        "auto" doubles the number of points until the certificate is at most `certificate_tol` and
-        doubling once more confirms it, doubling hardly raises the bound, or `max_inducing` is
-        reached; ``growth_end_`` gives the reason.
+        Maximum number of inducing points, limited to the number of distinct rows. None means 200,
+        and more if these are too few; "auto" doubles the number until a certificate says that they
+        suffice. :class:`SparseGPRegressor` describes this and the other parameters in detail.
     selector : str, InducingPointSelector or array (n_points, n_features), default="auto"
         How points are chosen. "auto" chooses rows as "rpcholesky" does, and replaces them by the
-        centroids of the rows around them if these have a higher bound; the points are then not
-        rows. For "hgv", "rpcholesky", "greedy-variance", "kmeans" and "uniform" see
-        :class:`InducingPointSelector`. "hgv" is deterministic, but tends to place points at
-        outliers. An instance of the class sets the method ("hgv" by default), the number of points
-        and the tolerance (0.001 by default); `n_inducing` and `selection_tol` are then ignored, and
-        its kernel and weighting must be None. An array gives the points themselves.
+        centroids of the rows around them if these have a higher bound. For other names see
+        :class:`InducingPointSelector`. An array gives the points themselves.
     selection_tol : float, default=1e-5
         Stop choosing points once the residual variance costs at most this many nats per row, see
-        `cost_per_row_`. 0 chooses `n_inducing` points, or as many as are linearly independent. With
-        ``n_inducing="auto"`` the certificate decides instead.
+        `cost_per_row_`.
     certificate_tol : float, default=1e-2
-        With ``n_inducing="auto"``, the largest gap per row between the upper and the lower bound of
-        `certificate`, in nats, at which the number of points stops growing. Doubling the points
-        once more must raise the bound by at most as much per row.
+        With ``n_inducing="auto"``, the largest gap of the certificate, and the largest gain from
+        doubling the points, in nats per row.
     max_inducing : int, default=2000
         With ``n_inducing="auto"``, the maximum number of inducing points.
     point_cost : float, default=0.0
-        Cost of an inducing point in nats. If it is positive, a fit ends by removing points until
-        each adds at least this much to the bound. The remaining points nearly maximise
-        ``bound - point_cost * n_points``, at the hyperparameters that were learned with all points.
-        0.3 to 1 often saves a third of the points or more at little loss: :ref:`user guide
-        <point-cost>`.
+        Cost of an inducing point in nats; a fit ends by removing points that add less to the bound:
+        :ref:`user guide <point-cost>`.
     bound : {"auto", "tight", "spherical", "standard"}, default="auto"
         How the bound accounts for the residual variance, the part of the prior variance of f that
         the inducing points do not explain. "standard" counts all of it, as in [1]_ and [3]_;
@@ -150,13 +100,8 @@ class SparseGPClassifier(ClassPredictions, HyperparameterDraws, BaseSparseGP):
         equally frequent. Factors can also be costs: `predict` minimises the expected cost if
         missing a row of class c costs w_c.
     hyperparameters : {"best", "average"}, default="best"
-        "best" predicts with the learned hyperparameters. "average" averages predictions over 16
-        draws from their approximate posterior, so that intervals are wide enough if few rows leave
-        the hyperparameters uncertain. The inducing points are those of the learned hyperparameters.
-        With P hyperparameters this takes up to 4 P + 16 additional evaluations of the bound, and
-        predictions take 16 times the time and the model 16 times the memory. Only predictions use
-        the draws: other methods, and attributes such as `kernel_` and `lower_bound_`, refer to the
-        learned hyperparameters. "average" with one model per class raises a ValueError.
+        "average" averages predictions over 16 draws of the hyperparameters, as in
+        :class:`SparseGPRegressor`. With one model per class it raises a ValueError.
     optimizer : {"bfgs"} or None, default="bfgs"
         "bfgs" learns the hyperparameters within their bounds, by quasi-Newton steps on the bound's
         gradient. None keeps the values of `kernel` or, with `warm_start`, those of the last fit;
@@ -169,42 +114,27 @@ class SparseGPClassifier(ClassPredictions, HyperparameterDraws, BaseSparseGP):
     tol : float, default=1e-5
         Tolerance of the bound, in nats per row.
     max_reselections : int, default=10
-        Maximum number of times that the points are chosen again. It stops earlier if the bound
-        fails to rise twice in a row (with 5000 rows or more, by ten times `tol`), or if the same
-        points are chosen again.
+        Maximum number of times that the points are chosen again. It stops earlier if that no longer
+        raises the bound.
     optimize_inducing : bool or "auto", default="auto"
-        Whether to maximise the bound, at the end of the fit, over the locations of the points
-        together with the hyperparameters. The points are then no longer rows. True does so in at
-        most `max_iter` iterations. With 5000 rows or more, and 160 or more for each point, a
-        quarter of the rows is used to choose and to move the points, which then move for at most
-        ``max_iter / 4`` iterations on all rows. "auto" moves the points if `n_inducing` and
-        `selector` have their defaults, if the points are still too few, and if the kernel has
-        derivatives with respect to them. It takes at most 30 iterations; with so many rows these
-        use a quarter of the rows, and up to 8 more use all of them.
+        Whether to maximise the bound, at the end of the fit, over the locations of the points, as
+        in :class:`SparseGPRegressor`. "auto" does so if `n_inducing` and `selector` have their
+        defaults and the points are still too few.
     warm_start : bool, default=False
-        Start from the hyperparameters of the last fit, and from its inducing points if `selector`
-        does not fix the points and there are at most `n_inducing` of them. The kernel may have
-        other values and bounds than in the last fit, but must have the same structure. Columns stay
-        transformed, or not, as in the last fit. A fit starts afresh if the last one had a single
-        model and this one has one per class, or the reverse.
+        Start from the hyperparameters and the points of the last fit, as in
+        :class:`SparseGPRegressor`. A fit starts afresh if the last one had a single model and this
+        one has one per class, or the reverse.
     n_jobs : int or None, default=None
         Number of joblib's processes or threads when there is one model per class; they share the
         cores. A single model uses all cores by itself.
     random_state : int, RandomState instance or None, default=0
-        Seed for the selectors "auto", "rpcholesky", "kmeans" and "uniform", and for restarts. An
-        integer gives the same model in every call; None gives different draws.
+        Seed for random selectors and restarts.
     verbose : int, default=0
         1 prints a line for each choice of points, and one for each comparison of kernels; 2 also
         prints a line for each evaluation of the bound.
     callback : callable or None, default=None
-        Called after each evaluation of the bound with a named tuple, which holds ``iteration``, the
-        number of the evaluation; ``choice``, ``n_samples``, ``n_inducing``, ``lower_bound`` and
-        ``seconds``, as in `history_`; and ``label``, the class if there is one model per class. If
-        it returns True, learning stops (for that class only) and the best evaluation becomes the
-        model. If it raises an error, the fit ends and the estimator keeps its previous state. The
-        callback is pickled with the model, so to be saved it must be a function of a module, or
-        None. From version 1.9, pass scikit-learn's own callbacks, such as ProgressBar, to
-        ``set_callbacks``.
+        Called after each evaluation of the bound, as in :class:`SparseGPRegressor`. With one model
+        per class the tuple's ``label`` is the class, and True stops learning for that class only.
 
     Attributes
     ----------
@@ -238,8 +168,7 @@ class SparseGPClassifier(ClassPredictions, HyperparameterDraws, BaseSparseGP):
         `log_transform`.
     feature_relevance_ : ndarray of shape (`n_features_in_`,) or None
         Standard deviation of each column divided by its length scale. The larger it is, the more f
-        depends on the column. It is of little use if the kernel has one length scale for all
-        columns. None for kernels without length scales. [The maximum over classes.]
+        depends on the column. None for kernels without length scales. [The maximum over classes.]
     lower_bound_ : float
         Lower bound on the log marginal likelihood of the training data, in nats; with "dirichlet"
         that of the transformed labels. Use it to compare kernels and points, not likelihoods. [The
@@ -249,27 +178,18 @@ class SparseGPClassifier(ClassPredictions, HyperparameterDraws, BaseSparseGP):
         Learning maximises its sum with `lower_bound_`. [The sum.]
     cost_per_row_ : float
         Cost of the residual variance, in nats per row: half the mean of site precision times
-        residual, which `selection_tol` limits; summed over functions. Use it to compare choices of
-        points; `certificate` bounds how much of the lower bound is lost. [The sum.]
+        residual, which `selection_tol` limits; summed over functions. [The sum.]
     lower_bounds_ : ndarray
         The bound after each choice of points, in the run with the best result. [A list.]
     history_ : dict of ndarray of shape (`n_evaluations_`,)
-        One entry for each evaluation of the bound: "choice", the number of the choice of points,
-        counted from 0; "n_samples", the number of distinct rows, often those of a subset at first;
-        "n_inducing"; the "lower_bound" for these rows, in nats; and "seconds" since the beginning
-        of the fit, or of the fit of that class. The last entry belongs to the final model, unless
-        ``n_inducing="auto"`` went on to try more points; `truncate` does not change `history_`. [A
-        list.]
+        One entry for each evaluation of the bound, as in :class:`SparseGPRegressor`. [A list.]
     growth_ : list of dict or None
-        With ``n_inducing="auto"``, one entry for each number of points tried: ``n_inducing``,
-        ``lower_bound`` and the ``gap_per_row`` of the certificate, both in nats. The gap uses
-        "two-moment" only if it decides whether to stop. [A list.]
+        With ``n_inducing="auto"``, the ``n_inducing``, the ``lower_bound`` and the certificate's
+        ``gap_per_row`` for each number of points tried. [A list.]
     growth_end_ : str or None
-        With ``n_inducing="auto"``, why the number of points stopped growing: "certified" (the gap
-        is at most `certificate_tol`, which the last entry of ``growth_`` confirmed unless no more
-        points were possible), "plateau" (doubling hardly raised the bound), "max_inducing"
-        (the number of points is at its maximum), "full_rank" (no further row is linearly
-        independent of the points) or "stopped" (`callback` returned True). [A list.]
+        With ``n_inducing="auto"``, why the number of points stopped growing: "certified",
+        "plateau", "max_inducing", "full_rank" or "stopped", see :class:`SparseGPRegressor`. [A
+        list.]
     n_iter_ : int
         Total number of optimiser steps.
     n_evaluations_ : int
@@ -289,14 +209,12 @@ class SparseGPClassifier(ClassPredictions, HyperparameterDraws, BaseSparseGP):
         Names of the columns, if X had column names that are strings.
     hyperparameter_draws_ : ndarray of shape (n_draws, n_parameters)
         The draws over which predictions are averaged: logarithms of the free hyperparameters of
-        `kernel_` and of the gaps between cut points of "ordinal-logit". A single draw, the learned
-        hyperparameters, unless ``hyperparameters="average"`` and some are learned. [A list.]
+        `kernel_` and of the gaps between cut points of "ordinal-logit". A single one, what was
+        learned, unless ``hyperparameters="average"``. [A list.]
     hyperparameter_weights_ : ndarray of shape (n_draws,)
         Weights of the draws in predictions; they sum to one. [A list.]
     ess_ : float
-        Effective number of draws, one over the sum of squares of their importance weights. If it is
-        below 4, these are not trusted, and all draws within the bounds have the same weight. [A
-        list.]
+        Effective number of draws; below 4 all have the same weight. [A list.]
 
     See Also
     --------
@@ -312,11 +230,10 @@ class SparseGPClassifier(ClassPredictions, HyperparameterDraws, BaseSparseGP):
     ``working_memory``. Predictions cost O(M (M + D)) per row. The model keeps no training rows
     except the inducing points: whatever the number of rows, a saved model takes about 4 (C + 1) M^2
     + 8 M D bytes for C functions; with one model per class, each takes about 8 M^2 + 8 M D bytes.
-    Rows are sorted and equal rows are merged. The result therefore does not depend on the order of
-    the rows, and two copies of a row give the same model as one row of weight two. Rows of a
-    `numpy.memmap`, or of another array that is read by slices, are not copied, sorted or merged:
-    see "Rows that do not fit in memory" in the user guide. For the peak of memory see "Peak memory"
-    there.
+    Rows are sorted and equal rows are merged, so the order of the rows does not matter, and two
+    copies of a row count as one of weight two. Rows of a `numpy.memmap`, or of another array that
+    is read by slices, are not copied, sorted or merged: see "Rows that do not fit in memory" in the
+    user guide, and "Peak memory" there.
 
     References
     ----------

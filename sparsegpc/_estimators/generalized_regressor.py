@@ -287,15 +287,9 @@ class SparseGPGeneralizedRegressor(ResponsePredictions, BaseSparseGP):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            The rows given to `fit`, which are not kept.
-        y : array-like of shape (n_samples,)
-            Their targets.
-        sample_weight : array-like of shape (n_samples,), float or None, default=None
-            As in `fit`.
-        exposure : float, array-like of shape (n_samples,) or None, default=None
-            As in `fit`.
-        event : array-like of shape (n_samples,) or None, default=None
+        X, y : array-like
+            The data given to `fit`, which are not kept.
+        sample_weight, exposure, event : array-like, float or None, default=None
             As in `fit`.
         method : str, default="auto"
             The upper bound on the log marginal likelihood, see `SparseGPRegressor.certificate`.
@@ -330,17 +324,10 @@ class SparseGPGeneralizedRegressor(ResponsePredictions, BaseSparseGP):
         theta : array-like of shape (n_hyperparameters,) or None, default=None
             Logarithms of the kernel's free hyperparameters. None means ``kernel_.theta``. The
             parameters of the likelihood keep their learned values.
-        X : array-like of shape (n_samples, n_features) or None, default=None
-            Rows for which to compute the bound. If X and y are None, the method returns
-            `lower_bound_`, the bound for the data of `fit`. As the model does not keep these data,
-            all other arguments must then have their defaults.
-        y : array-like of shape (n_samples,) or None, default=None
-            Their targets.
-        sample_weight : array-like of shape (n_samples,), float or None, default=None
-            As in `fit`.
-        exposure : float, array-like of shape (n_samples,) or None, default=None
-            As in `fit`.
-        event : array-like of shape (n_samples,) or None, default=None
+        X, y : array-like or None, default=None
+            Data for which to compute the bound. If both are None, the method returns
+            `lower_bound_`; all other arguments must then have their defaults.
+        sample_weight, exposure, event : array-like, float or None, default=None
             As in `fit`.
         eval_gradient : bool, default=False
             Whether to return the gradient w.r.t. `theta` too.
@@ -348,8 +335,8 @@ class SparseGPGeneralizedRegressor(ResponsePredictions, BaseSparseGP):
         Returns
         -------
         bound : float
-            In nats. Minus infinity if `theta` is so extreme that the Cholesky factorisation of the
-            inducing points' kernel matrix fails.
+            In nats. Minus infinity if `theta` is so extreme that the kernel matrix of the points
+            cannot be factored.
         gradient : ndarray of shape (n_hyperparameters,)
             Only if `eval_gradient`.
 
@@ -370,22 +357,16 @@ class SparseGPGeneralizedRegressor(ResponsePredictions, BaseSparseGP):
         ----------
         n_inducing : int
             Between 1 and the number of points of this model.
-        X : array-like of shape (n_samples, n_features)
-            The rows given to `fit`, which are not kept.
-        y : array-like of shape (n_samples,)
-            Their targets.
-        sample_weight : array-like of shape (n_samples,), float or None, default=None
-            As in `fit`.
-        exposure : float, array-like of shape (n_samples,) or None, default=None
-            As in `fit`.
-        event : array-like of shape (n_samples,) or None, default=None
+        X, y : array-like
+            The data given to `fit`, which are not kept.
+        sample_weight, exposure, event : array-like, float or None, default=None
             As in `fit`.
 
         Returns
         -------
         model : SparseGPGeneralizedRegressor
             Fitted. Its ``lower_bounds_``, ``history_``, ``growth_`` and counts are those of this
-            model, and it shares memory with this model where possible.
+            model.
 
         Raises
         ------
@@ -407,15 +388,9 @@ class SparseGPGeneralizedRegressor(ResponsePredictions, BaseSparseGP):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            The rows given to `fit`, which are not kept.
-        y : array-like of shape (n_samples,)
-            Their targets.
-        sample_weight : array-like of shape (n_samples,), float or None, default=None
-            As in `fit`.
-        exposure : float, array-like of shape (n_samples,) or None, default=None
-            As in `fit`.
-        event : array-like of shape (n_samples,) or None, default=None
+        X, y : array-like
+            The data given to `fit`, which are not kept.
+        sample_weight, exposure, event : array-like, float or None, default=None
             As in `fit`.
         candidates : array-like of shape (n_candidates, n_features) or None, default=None
             Rows to try as further inducing points, each by itself.

@@ -47,31 +47,28 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
         :class:`sparsegpc.kernels.MainEffects`, :class:`sparsegpc.kernels.OrthogonalAdditive` and
         their sums and products have analytic gradients. Any other kernel is differentiated by
         finite differences, which take 2 evaluations of the kernel for each hyperparameter. Free
-        hyperparameters are learned within their bounds. The search first tries a few starts on 200
-        rows: the kernel's own values, and length scales derived from the spread of the data. It
-        continues from the best result. A WhiteKernel summand stands for the noise: its
-        ``noise_level`` is the start value of the noise variance, and its bounds are those of the
-        noise variance.
+        hyperparameters are learned within their bounds, from the best of a few starts that are
+        tried on 200 rows. A WhiteKernel summand stands for the noise: its ``noise_level`` is the
+        start value of the noise variance, and its bounds are those of the noise variance.
     length_scales : {"auto", "tied", "free", "common"}, default="auto"
         "tied" means one length scale for each column, with a prior that pulls them towards a common
-        multiple of the standard deviations of the columns' distinct values. How strongly it does so
-        is learned, too: the length scales stay about equal unless the data clearly call for
-        different ones. "free" means one for each column without a prior, and "common" one for all
-        columns, in units of X. "auto" leaves an object as it is. For a kernel by name it means
-        "tied" if at most 100 columns vary, or at most 1000 with five rows or more for each. With
-        fewer rows for each of 100 to 1000 columns, both "tied" and "common" are learned, and "tied"
-        is chosen if it raises the objective by more than log N nats; otherwise it means "common".
-        With "tied", "free" or "common", a kernel object must have matching length scales.
+        multiple of the standard deviations of the columns' distinct values: they stay about equal
+        unless the data clearly call for different ones. "free" means one for each column without a
+        prior, and "common" one for all columns, in units of X. "auto" leaves an object as it is.
+        For a kernel by name it means "tied" if at most 100 columns vary, or at most 1000 with five
+        rows or more for each. With fewer rows for each of 100 to 1000 columns, both "tied" and
+        "common" are learned, and "tied" is chosen if it raises the objective by more than log N
+        nats; otherwise it means "common". With "tied", "free" or "common", a kernel object must
+        have matching length scales.
     main_effects : bool or "auto", default="auto"
         Whether to add :class:`sparsegpc.kernels.MainEffects`, a function of each single column, to
-        a kernel by name. It often helps where columns have strong effects of their own, and makes
-        each evaluation of the bound about twice as expensive. With tied length scales, the
-        variances and the length scales of the effects are tied in the same way. "auto" fits both
-        kernels to N rows, adds main effects if they raise the bound by more than log N nats, and
-        continues from the better fit. N is at most 2000; with 100 000 rows or more it is a fifth of
-        them, at most 100 000. True adds main effects whether or not they help. "auto" leaves them
+        a kernel by name. They help where columns have strong effects of their own, and make each
+        evaluation of the bound about twice as expensive. With tied length scales, the variances and
+        the length scales of the effects are tied in the same way. "auto" fits both kernels to N
+        rows, and adds main effects if they raise the bound by more than log N nats. N is at most
+        2000; with 100 000 rows or more it is a fifth of them, at most 100 000. "auto" leaves them
         out if `kernel` is an object, if more than 100 columns vary, and with ``optimizer=None``.
-        With a single column it has no effect.
+        With a single column they have no effect.
     log_transform : bool or "auto", default="auto"
         Whether to take logarithms of skewed columns: a value x becomes a multiple of
         ``arsinh((x - e) / c)``, where e is the least value of the column, the largest if the tail
@@ -152,9 +149,8 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
         draws from their approximate posterior, so that intervals are wide enough if few rows leave
         the hyperparameters uncertain. The inducing points are those of the learned hyperparameters.
         With P hyperparameters this takes up to 4 P + 16 additional evaluations of the bound, and
-        predictions take 16 times the time and the model 16 times the memory. Only predictions use
-        the draws: other methods, and attributes such as `kernel_` and `lower_bound_`, refer to the
-        learned hyperparameters.
+        predictions take 16 times the time and the model 16 times the memory. Other methods and the
+        attributes refer to the learned hyperparameters.
     optimizer : {"bfgs"} or None, default="bfgs"
         "bfgs" learns the hyperparameters within their bounds, by quasi-Newton steps on the bound's
         gradient. None keeps the values of `kernel` and `noise` or, with `warm_start`, those of the
@@ -195,8 +191,7 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
         Called after each evaluation of the bound with a named tuple, which holds ``iteration``, the
         number of the evaluation; ``choice``, ``n_samples``, ``n_inducing``, ``lower_bound`` and
         ``seconds``, as in `history_`. If it returns True, learning stops and the best evaluation
-        becomes the model. If it raises an error, the fit ends and the estimator keeps its previous
-        state. The callback is pickled with the model, so to be saved it must be a function of a
+        becomes the model. It is pickled with the model, so to be saved it must be a function of a
         module, or None. From version 1.9, pass scikit-learn's own callbacks, such as ProgressBar,
         to ``set_callbacks``.
 
@@ -214,8 +209,7 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
         Scale of Student-t noise, in units of y; None for other noise.
     noise_bounds_ : dict or None
         With ``noise="auto"``, the lower bound with each kind of noise, in nats, for targets in
-        their original units: with 200 points if `n_inducing` is None, and before `point_cost`
-        removes any or a less smooth kernel is tried. None if nothing was compared.
+        their original units, at the time of the decision. None if nothing was compared.
     prior_mean_ : float or ndarray of shape (n_outputs,)
         Constant mean of f, in units of y.
     inducing_points_ : ndarray of shape (n_points, `n_features_in_`)
@@ -232,8 +226,7 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
         `log_transform`.
     feature_relevance_ : ndarray of shape (`n_features_in_`,) or None
         Standard deviation of each column divided by its length scale. The larger it is, the more f
-        depends on the column. It is of little use if the kernel has one length scale for all
-        columns. None for kernels without length scales.
+        depends on the column. None for kernels without length scales.
     lower_bound_ : float
         Lower bound on the log marginal likelihood of the training data, in nats, for targets in
         their original units; summed over outputs.
@@ -242,8 +235,7 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
         Learning maximises its sum with `lower_bound_`.
     cost_per_row_ : float
         Cost of the residual variance, in nats per row: half the mean of site precision times
-        residual, which `selection_tol` limits; summed over outputs. Use it to compare choices of
-        points; `certificate` bounds how much of the lower bound is lost.
+        residual, which `selection_tol` limits; summed over outputs.
     lower_bounds_ : ndarray
         The bound after each choice of points, in the run with the best result.
     history_ : dict of ndarray of shape (`n_evaluations_`,)
@@ -254,8 +246,7 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
         to try more points; `truncate` does not change `history_`.
     growth_ : list of dict or None
         With ``n_inducing="auto"``, one entry for each number of points tried: ``n_inducing``,
-        ``lower_bound`` and the ``gap_per_row`` of the certificate, both in nats. The gap uses
-        "two-moment" only if it decides whether to stop.
+        ``lower_bound`` and the ``gap_per_row`` of the certificate, both in nats.
     growth_end_ : str or None
         With ``n_inducing="auto"``, why the number of points stopped growing: "certified" (the gap
         is at most `certificate_tol`, which the last entry of ``growth_`` confirmed unless no more
@@ -282,8 +273,8 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
     hyperparameter_draws_ : ndarray of shape (n_draws, n_parameters)
         The draws over which predictions are averaged: logarithms of the free hyperparameters of
         `kernel_`, then the parameters of the noise in the units in which they are learned (the
-        logarithm of the variance, if it is the same for all rows). A single draw, the learned
-        hyperparameters, unless ``hyperparameters="average"`` and some are learned.
+        logarithm of the variance, if it is the same for all rows). A single one, what was learned,
+        unless ``hyperparameters="average"``.
     hyperparameter_weights_ : ndarray of shape (n_draws,)
         Weights of the draws in predictions; they sum to one.
     ess_ : float
@@ -305,11 +296,10 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
     (M + D)) per row. The model keeps no training rows except the inducing points: whatever the
     number of rows, a saved model takes about 4 (C + 1) M^2 + 8 M D bytes for C outputs, and 4 (C +
     1) m^2 + 8 m D more for the m points of a noise process. Rows are sorted and equal rows are
-    merged, with Student-t noise only if their targets are equal, too. The result therefore does not
-    depend on the order of the rows, and two copies of a row give the same model as one row of
-    weight two. Rows of a `numpy.memmap`, or of another array that is read by slices, are not
-    copied, sorted or merged: see "Rows that do not fit in memory" in the user guide. For the peak
-    of memory see "Peak memory" there.
+    merged, with Student-t noise only if their targets are equal, too. So the order of the rows does
+    not matter, and two copies of a row count as one of weight two. Rows of a `numpy.memmap`, or of
+    another array that is read by slices, are not copied, sorted or merged: see "Rows that do not
+    fit in memory" in the user guide, and "Peak memory" there.
 
     Several outputs share kernel and inducing points; each has its own noise parameters.
 
@@ -460,13 +450,9 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            The rows given to `fit`, which are not kept.
-        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
-            Their targets.
-        sample_weight : array-like of shape (n_samples,), float or None, default=None
-            As in `fit`.
-        noise_variance : float, array-like of shape (n_samples,) or of that of y, default=None
+        X, y : array-like
+            The data given to `fit`, which are not kept.
+        sample_weight, noise_variance : array-like, float or None, default=None
             As in `fit`.
         method : str, default="auto"
             The upper bound on the log marginal likelihood: "cauchy-schwarz" at O(N M), "trace"
@@ -515,15 +501,10 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
         theta : array-like of shape (n_hyperparameters,) or None, default=None
             Logarithms of the kernel's free hyperparameters. None means ``kernel_.theta``. The
             parameters of the noise keep their learned values.
-        X : array-like of shape (n_samples, n_features) or None, default=None
-            Rows for which to compute the bound. If X and y are None, the method returns
-            `lower_bound_`, the bound for the data of `fit`. As the model does not keep these data,
-            all other arguments must then have their defaults.
-        y : array-like of shape (n_samples,) or (n_samples, n_outputs), default=None
-            Their targets.
-        sample_weight : array-like of shape (n_samples,), float or None, default=None
-            As in `fit`.
-        noise_variance : float, array-like of shape (n_samples,) or of that of y, default=None
+        X, y : array-like or None, default=None
+            Data for which to compute the bound. If both are None, the method returns
+            `lower_bound_`; all other arguments must then have their defaults.
+        sample_weight, noise_variance : array-like, float or None, default=None
             As in `fit`.
         eval_gradient : bool, default=False
             Whether to return the gradient w.r.t. `theta` too.
@@ -532,7 +513,7 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
         -------
         bound : float
             In nats, for y in its original units, summed over outputs. Minus infinity if `theta` is
-            so extreme that the Cholesky factorisation of the inducing points' kernel matrix fails.
+            so extreme that the kernel matrix of the points cannot be factored.
         gradient : ndarray of shape (n_hyperparameters,)
             Only if `eval_gradient`.
 
@@ -553,20 +534,16 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
         ----------
         n_inducing : int
             Between 1 and the number of points of this model.
-        X : array-like of shape (n_samples, n_features)
-            The rows given to `fit`, which are not kept.
-        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
-            Their targets.
-        sample_weight : array-like of shape (n_samples,), float or None, default=None
-            As in `fit`.
-        noise_variance : float, array-like of shape (n_samples,) or of that of y, default=None
+        X, y : array-like
+            The data given to `fit`, which are not kept.
+        sample_weight, noise_variance : array-like, float or None, default=None
             As in `fit`.
 
         Returns
         -------
         model : SparseGPRegressor
             Fitted. Its ``lower_bounds_``, ``history_``, ``growth_`` and counts are those of this
-            model, and it shares memory with this model where possible.
+            model.
 
         Raises
         ------
@@ -583,20 +560,15 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
     def point_gains(self, X, y, sample_weight=None, noise_variance=None, candidates=None):
         """Return what each inducing point adds to the bound, or what further points would add.
 
-        The gain of a point is the bound with it minus the bound without it, at the same
-        hyperparameters, in nats. It is exact, except that Student-t noise and the noise process of
-        ``noise="gp"`` would change a little. The gains of several points do not add up: of two
-        points that are close together, each gains little.
+        The gain of a point is the bound with it minus the bound without it, in nats, at the same
+        hyperparameters and noise. Gains do not add up: of two points that are close together, each
+        gains little.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            The rows given to `fit`, which are not kept.
-        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
-            Their targets.
-        sample_weight : array-like of shape (n_samples,), float or None, default=None
-            As in `fit`.
-        noise_variance : float, array-like of shape (n_samples,) or of that of y, default=None
+        X, y : array-like
+            The data given to `fit`, which are not kept.
+        sample_weight, noise_variance : array-like, float or None, default=None
             As in `fit`.
         candidates : array-like of shape (n_candidates, n_features) or None, default=None
             Rows to try as further inducing points, each by itself.
