@@ -1,5 +1,7 @@
 """Plot of the lower bound during a fit."""
 
+from dataclasses import dataclass
+
 import numpy as np
 from sklearn.utils._optional_dependencies import check_matplotlib_support
 
@@ -16,6 +18,7 @@ from sparsegpc.displays._inputs import ANY_KIND, fitted_model, refuse_one_vs_res
 AXES = {"evaluations": "evaluations of the bound", "seconds": "time since the start of the fit, s"}
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class ConvergenceDisplay:
     """Plot of the lower bound during a fit, and of where inducing points were chosen.
 
@@ -74,12 +77,11 @@ class ConvergenceDisplay:
     'lower bound, nats per row'
     """
 
-    def __init__(self, *, choice, n_samples, n_inducing, lower_bound, seconds):
-        self.choice = choice
-        self.n_samples = n_samples
-        self.n_inducing = n_inducing
-        self.lower_bound = lower_bound
-        self.seconds = seconds
+    choice: np.ndarray
+    n_samples: np.ndarray
+    n_inducing: np.ndarray
+    lower_bound: np.ndarray
+    seconds: np.ndarray
 
     @classmethod
     def from_estimator(

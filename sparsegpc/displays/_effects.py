@@ -1,5 +1,7 @@
 """Plot of the effects of single columns, with bands."""
 
+from dataclasses import dataclass
+
 import numpy as np
 from sklearn.utils._optional_dependencies import check_matplotlib_support
 
@@ -27,6 +29,7 @@ MOST_PANELS = 6
 PER_ROW = 3
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class EffectsDisplay:
     r"""Plot of the effects of single columns: the functions of which f is a sum, with bands.
 
@@ -90,13 +93,12 @@ class EffectsDisplay:
     ['bmi', 'sex']
     """
 
-    def __init__(self, *, grids, means, stds, deciles, names, ylabel):
-        self.grids = grids
-        self.means = means
-        self.stds = stds
-        self.deciles = deciles
-        self.names = names
-        self.ylabel = ylabel
+    grids: list
+    means: list
+    stds: list
+    deciles: list
+    names: list
+    ylabel: str
 
     @classmethod
     def from_estimator(

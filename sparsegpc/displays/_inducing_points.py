@@ -1,5 +1,7 @@
 """Plot of a binary classifier of two columns: shading, decision boundary and inducing points."""
 
+from dataclasses import dataclass
+
 import numpy as np
 from sklearn.utils import column_or_1d
 from sklearn.utils._optional_dependencies import check_matplotlib_support
@@ -43,6 +45,7 @@ LOGISTIC = (BernoulliLogit, ConditionalPolyaGamma, OrdinalLogit, PolyaGammaLogit
 LIGHT_BLUE, LIGHT_VERMILION, LIGHT_GREY = "#7FB8D8", "#EAAE7F", "#8C8C8C"
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class InducingPointsDisplay:
     r"""Plot of a binary classifier of two columns: shading, boundary, rows and inducing points.
 
@@ -129,32 +132,17 @@ class InducingPointsDisplay:
     True
     """
 
-    def __init__(
-        self,
-        *,
-        xx0,
-        xx1,
-        probability,
-        response,
-        values,
-        X,
-        y,
-        classes,
-        inducing_points,
-        xlabel,
-        ylabel,
-    ):
-        self.xx0 = xx0
-        self.xx1 = xx1
-        self.probability = probability
-        self.response = response
-        self.values = values
-        self.X = X
-        self.y = y
-        self.classes = classes
-        self.inducing_points = inducing_points
-        self.xlabel = xlabel
-        self.ylabel = ylabel
+    xx0: np.ndarray
+    xx1: np.ndarray
+    probability: np.ndarray
+    response: str
+    values: np.ndarray
+    X: np.ndarray
+    y: np.ndarray
+    classes: np.ndarray
+    inducing_points: np.ndarray
+    xlabel: str
+    ylabel: str
 
     @classmethod
     def from_estimator(

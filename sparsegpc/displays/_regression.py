@@ -1,5 +1,7 @@
 """Plot of a regressor along one column: mean, band of f and band of y."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -35,6 +37,7 @@ GENERALIZED = (SparseGPGeneralizedRegressor, StochasticSparseGPGeneralizedRegres
 KINDS = (SparseGPRegressor, StochasticSparseGPRegressor, *GENERALIZED)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class RegressionDisplay:
     r"""Plot of a regressor along one column: mean, bands of f and of y, rows and inducing points.
 
@@ -109,18 +112,15 @@ class RegressionDisplay:
     True
     """
 
-    def __init__(
-        self, *, grid, mean, f_interval, y_interval, x, y, inducing_points, xlabel, ylabel
-    ):
-        self.grid = grid
-        self.mean = mean
-        self.f_interval = f_interval
-        self.y_interval = y_interval
-        self.x = x
-        self.y = y
-        self.inducing_points = inducing_points
-        self.xlabel = xlabel
-        self.ylabel = ylabel
+    grid: np.ndarray
+    mean: np.ndarray
+    f_interval: Callable
+    y_interval: Callable | None
+    x: np.ndarray
+    y: np.ndarray
+    inducing_points: np.ndarray
+    xlabel: str
+    ylabel: str
 
     @classmethod
     def from_estimator(

@@ -1,5 +1,7 @@
 """Plot of the bound and the certificate against the number of inducing points."""
 
+from dataclasses import dataclass
+
 import numpy as np
 from sklearn.utils._optional_dependencies import check_matplotlib_support
 
@@ -21,6 +23,7 @@ from sparsegpc.displays._inputs import fitted_model, refuse_one_vs_rest, sizes_o
 KINDS = (SparseGPClassifier, SparseGPRegressor, SparseGPGeneralizedRegressor)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class SparsityDisplay:
     """Plot of lower bound, cost per row and certificate against the number of inducing points.
 
@@ -81,11 +84,10 @@ class SparsityDisplay:
     True
     """
 
-    def __init__(self, *, n_inducing, lower_bound, cost_per_row, gap_per_row):
-        self.n_inducing = n_inducing
-        self.lower_bound = lower_bound
-        self.cost_per_row = cost_per_row
-        self.gap_per_row = gap_per_row
+    n_inducing: np.ndarray
+    lower_bound: np.ndarray
+    cost_per_row: np.ndarray
+    gap_per_row: np.ndarray
 
     @classmethod
     def from_estimator(
