@@ -1,6 +1,7 @@
 """Latent variables of rows, as a transformer: the Bayesian GP-LVM."""
 
 import numbers
+from dataclasses import field
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin, _fit_context
@@ -15,7 +16,7 @@ from sparsegpc._core.latent_inputs.learning import learn, principal_start
 from sparsegpc._core.latent_inputs.new_rows import columns_at, project
 from sparsegpc._core.numerics.memory import check_square_matrices
 from sparsegpc._core.rows.threads import single_threaded_blas
-from sparsegpc._estimators.base_estimator import Estimator, all_or_nothing
+from sparsegpc._estimators.base_estimator import Estimator, all_or_nothing, with_parameters
 from sparsegpc._estimators.input.settings import row_options
 from sparsegpc._estimators.input.validation import column_name, refuse_masked, refuse_overflow
 from sparsegpc._estimators.messages.user_warnings import warn_user
@@ -26,6 +27,7 @@ __all__ = ["BayesianGPLVM"]
 ROW_TOL, ROW_STEPS = 1e-16, 200
 
 
+@with_parameters
 class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
     r"""Map rows to a few latent variables, of which all columns are smooth functions.
 
@@ -107,6 +109,13 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator
     True
     """
 
+    n_components: int = field(default=2, kw_only=False)
+    n_inducing: int = 25
+    bound: str = "tight"
+    max_iter: int = 1000
+    tol: float = 1e-4
+    random_state: int | np.random.RandomState | None = 0
+
     _parameter_constraints = {
         "n_components": [Interval(numbers.Integral, 1, None, closed="left")],
         "n_inducing": [Interval(numbers.Integral, 1, None, closed="left")],
@@ -115,23 +124,6 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator
         "tol": [Interval(numbers.Real, 0, None, closed="left")],
         "random_state": ["random_state"],
     }
-
-    def __init__(
-        self,
-        n_components=2,
-        *,
-        n_inducing=25,
-        bound="tight",
-        max_iter=1000,
-        tol=1e-4,
-        random_state=0,
-    ):
-        self.n_components = n_components
-        self.n_inducing = n_inducing
-        self.bound = bound
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y=None):

@@ -2,6 +2,7 @@
 
 import warnings
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import InconsistentVersionWarning
@@ -9,6 +10,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from sparsegpc._estimators.input.validation import validated_rows
 from sparsegpc._version import __version__
+
+# Declares the parameters of an estimator as fields of its class, those of its bases first.
+with_parameters = dataclass(kw_only=True, eq=False, repr=False, match_args=False)
 
 
 class Estimator(BaseEstimator):

@@ -1,16 +1,19 @@
 """Base class of the estimators: a sparse Gaussian process with any likelihood."""
 
 import numbers
+from collections.abc import Callable
+from dataclasses import field
 
 import numpy as np
 from sklearn.base import _fit_context
+from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from sparsegpc._core.bounds.slacks import SLACKS
 from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.rows.threads import single_threaded_blas
 from sparsegpc._core.rows.unique_rows import unique_rows
-from sparsegpc._estimators.base_estimator import Estimator
+from sparsegpc._estimators.base_estimator import Estimator, with_parameters
 from sparsegpc._estimators.fitted_bounds import ModelOfRows, bound_at, certified, gains, truncated
 from sparsegpc._estimators.input.settings import resolve_slack, row_options
 from sparsegpc._estimators.input.validation import present_rows, validated_targets
@@ -35,6 +38,7 @@ from sparsegpc._estimators.predictions.latent import by_row, latent_moments
 from sparsegpc._estimators.selector import InducingPointSelector
 
 
+@with_parameters
 class BaseSparseGP(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
     """Base class of estimators: a sparse Gaussian process with any likelihood.
 
@@ -188,6 +192,29 @@ class BaseSparseGP(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
     array([7., 1.])
     """
 
+    kernel: Kernel | str | None = field(default=None, kw_only=False)
+    length_scales: str = "auto"
+    main_effects: bool | str = "auto"
+    log_transform: bool | str = "auto"
+    n_inducing: int | str | None = None
+    selector: str | InducingPointSelector | np.ndarray = "auto"
+    selection_tol: float = 1e-5
+    certificate_tol: float = 1e-2
+    max_inducing: int = 2000
+    point_cost: float = 0.0
+    bound: str = "auto"
+    fit_prior_mean: bool = True
+    optimizer: str | None = "bfgs"
+    n_restarts_optimizer: int = 0
+    max_iter: int = 100
+    tol: float = 1e-5
+    max_reselections: int = 10
+    optimize_inducing: bool | str = "auto"
+    warm_start: bool = False
+    random_state: int | np.random.RandomState | None = 0
+    verbose: int = 0
+    callback: Callable | None = None
+
     _parameter_constraints = {
         **KERNEL_CONSTRAINTS,
         "log_transform": ["boolean", StrOptions({"auto"})],
@@ -221,55 +248,6 @@ class BaseSparseGP(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
     _visible_range = 0.2
     # The learned noise, which regressors set, and the likelihood, which other estimators set.
     _noise = _likelihood = None
-
-    def __init__(
-        self,
-        kernel=None,
-        *,
-        length_scales="auto",
-        main_effects="auto",
-        log_transform="auto",
-        n_inducing=None,
-        selector="auto",
-        selection_tol=1e-5,
-        certificate_tol=1e-2,
-        max_inducing=2000,
-        point_cost=0.0,
-        bound="auto",
-        fit_prior_mean=True,
-        optimizer="bfgs",
-        n_restarts_optimizer=0,
-        max_iter=100,
-        tol=1e-5,
-        max_reselections=10,
-        optimize_inducing="auto",
-        warm_start=False,
-        random_state=0,
-        verbose=0,
-        callback=None,
-    ):
-        self.kernel = kernel
-        self.length_scales = length_scales
-        self.main_effects = main_effects
-        self.log_transform = log_transform
-        self.n_inducing = n_inducing
-        self.selector = selector
-        self.selection_tol = selection_tol
-        self.certificate_tol = certificate_tol
-        self.max_inducing = max_inducing
-        self.point_cost = point_cost
-        self.bound = bound
-        self.fit_prior_mean = fit_prior_mean
-        self.optimizer = optimizer
-        self.n_restarts_optimizer = n_restarts_optimizer
-        self.max_iter = max_iter
-        self.tol = tol
-        self.max_reselections = max_reselections
-        self.optimize_inducing = optimize_inducing
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.verbose = verbose
-        self.callback = callback
 
     # Learning: the methods that `fit` of a subclass calls.
 

@@ -6,6 +6,7 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from sparsegpc._core.likelihoods.base import LabelLikelihood
+from sparsegpc._estimators.base_estimator import with_parameters
 from sparsegpc._estimators.base_sparse_gp import BaseSparseGP
 from sparsegpc._estimators.input.labels import (
     check_classes,
@@ -21,6 +22,7 @@ from sparsegpc._estimators.predictions.labels import ClassPredictions
 from sparsegpc.likelihoods import NAMES, resolve_likelihood
 
 
+@with_parameters
 class SparseGPClassifier(ClassPredictions, HyperparameterDraws, BaseSparseGP):
     r"""Gaussian process classification with inducing points chosen by the model.
 
@@ -45,26 +47,6 @@ class SparseGPClassifier(ClassPredictions, HyperparameterDraws, BaseSparseGP):
     log_transform : bool or "auto", default="auto"
         Whether to transform skewed columns, as in :class:`SparseGPRegressor`. With one model per
         class no column is transformed, and True raises a ValueError.
-    likelihood : str or LabelLikelihood, default="auto"
-        Distribution of the labels given f, and how the model approximates it. "auto" means
-        "bernoulli-logit" for two classes and "softmax" for more.
-
-        For two classes: "bernoulli-logit" [3]_; "bernoulli-probit"; "polya-gamma" [1]_, a looser
-        bound in closed form; "conditional-polya-gamma", whose bound lies between those of
-        "polya-gamma" and "bernoulli-logit". With more classes, each of these four fits one model
-        per class against the rest, with its own kernel and points; the probabilities are
-        normalised.
-
-        For any number of classes, in one model whose functions share kernel and points: "softmax"
-        [5]_; "logistic-softmax" [6]_, another likelihood, bounded in closed form; "dirichlet" [7]_,
-        regression on transformed labels, the fastest with many classes, but overconfident where
-        classes overlap.
-
-        For ordered classes, such as grades: "ordinal-logit" [8]_, one function f and learned cut
-        points, at which f passes from one class to the next. The order is that of the sorted
-        labels, so strings that sort otherwise must be replaced by codes.
-
-        To change settings, pass an instance of a class in :mod:`sparsegpc.likelihoods`.
     n_inducing : int, "auto" or None, default=None
         Maximum number of inducing points, limited to the number of distinct rows. None means 200,
         and more if these are too few; "auto" doubles the number until a certificate says that they
@@ -93,15 +75,6 @@ class SparseGPClassifier(ClassPredictions, HyperparameterDraws, BaseSparseGP):
     fit_prior_mean : bool, default=True
         Whether to learn the constant mean of f. Otherwise it is zero, as always with
         "logistic-softmax".
-    class_weight : dict, "balanced" or None, default=None
-        How much more frequent each class is in the population than in the data, up to a common
-        factor: w_c for class c. The model is learned without these factors; then p(c | x) is
-        replaced by w_c p(c | x), divided by the sum over classes. "balanced" makes all classes
-        equally frequent. Factors can also be costs: `predict` minimises the expected cost if
-        missing a row of class c costs w_c.
-    hyperparameters : {"best", "average"}, default="best"
-        "average" averages predictions over 16 draws of the hyperparameters, as in
-        :class:`SparseGPRegressor`. With one model per class it raises a ValueError.
     optimizer : {"bfgs"} or None, default="bfgs"
         "bfgs" learns the hyperparameters within their bounds, by quasi-Newton steps on the bound's
         gradient. None keeps the values of `kernel` or, with `warm_start`, those of the last fit;
@@ -124,9 +97,6 @@ class SparseGPClassifier(ClassPredictions, HyperparameterDraws, BaseSparseGP):
         Start from the hyperparameters and the points of the last fit, as in
         :class:`SparseGPRegressor`. A fit starts afresh if the last one had a single model and this
         one has one per class, or the reverse.
-    n_jobs : int or None, default=None
-        Number of joblib's processes or threads when there is one model per class; they share the
-        cores. A single model uses all cores by itself.
     random_state : int, RandomState instance or None, default=0
         Seed for random selectors and restarts.
     verbose : int, default=0
@@ -135,6 +105,38 @@ class SparseGPClassifier(ClassPredictions, HyperparameterDraws, BaseSparseGP):
     callback : callable or None, default=None
         Called after each evaluation of the bound, as in :class:`SparseGPRegressor`. With one model
         per class the tuple's ``label`` is the class, and True stops learning for that class only.
+    likelihood : str or LabelLikelihood, default="auto"
+        Distribution of the labels given f, and how the model approximates it. "auto" means
+        "bernoulli-logit" for two classes and "softmax" for more.
+
+        For two classes: "bernoulli-logit" [3]_; "bernoulli-probit"; "polya-gamma" [1]_, a looser
+        bound in closed form; "conditional-polya-gamma", whose bound lies between those of
+        "polya-gamma" and "bernoulli-logit". With more classes, each of these four fits one model
+        per class against the rest, with its own kernel and points; the probabilities are
+        normalised.
+
+        For any number of classes, in one model whose functions share kernel and points: "softmax"
+        [5]_; "logistic-softmax" [6]_, another likelihood, bounded in closed form; "dirichlet" [7]_,
+        regression on transformed labels, the fastest with many classes, but overconfident where
+        classes overlap.
+
+        For ordered classes, such as grades: "ordinal-logit" [8]_, one function f and learned cut
+        points, at which f passes from one class to the next. The order is that of the sorted
+        labels, so strings that sort otherwise must be replaced by codes.
+
+        To change settings, pass an instance of a class in :mod:`sparsegpc.likelihoods`.
+    class_weight : dict, "balanced" or None, default=None
+        How much more frequent each class is in the population than in the data, up to a common
+        factor: w_c for class c. The model is learned without these factors; then p(c | x) is
+        replaced by w_c p(c | x), divided by the sum over classes. "balanced" makes all classes
+        equally frequent. Factors can also be costs: `predict` minimises the expected cost if
+        missing a row of class c costs w_c.
+    hyperparameters : {"best", "average"}, default="best"
+        "average" averages predictions over 16 draws of the hyperparameters, as in
+        :class:`SparseGPRegressor`. With one model per class it raises a ValueError.
+    n_jobs : int or None, default=None
+        Number of joblib's processes or threads when there is one model per class; they share the
+        cores. A single model uses all cores by itself.
 
     Attributes
     ----------
@@ -269,6 +271,11 @@ class SparseGPClassifier(ClassPredictions, HyperparameterDraws, BaseSparseGP):
     True
     """
 
+    likelihood: str | LabelLikelihood = "auto"
+    class_weight: dict | str | None = None
+    hyperparameters: str = "best"
+    n_jobs: int | None = None
+
     _parameter_constraints = {
         **BaseSparseGP._parameter_constraints,
         "likelihood": [StrOptions({"auto", *NAMES}), LabelLikelihood],
@@ -280,63 +287,6 @@ class SparseGPClassifier(ClassPredictions, HyperparameterDraws, BaseSparseGP):
             None,
         ],
     }
-
-    def __init__(
-        self,
-        kernel=None,
-        *,
-        length_scales="auto",
-        main_effects="auto",
-        log_transform="auto",
-        likelihood="auto",
-        n_inducing=None,
-        selector="auto",
-        selection_tol=1e-5,
-        certificate_tol=1e-2,
-        max_inducing=2000,
-        point_cost=0.0,
-        bound="auto",
-        fit_prior_mean=True,
-        class_weight=None,
-        hyperparameters="best",
-        optimizer="bfgs",
-        n_restarts_optimizer=0,
-        max_iter=100,
-        tol=1e-5,
-        max_reselections=10,
-        optimize_inducing="auto",
-        warm_start=False,
-        n_jobs=None,
-        random_state=0,
-        verbose=0,
-        callback=None,
-    ):
-        self.kernel = kernel
-        self.length_scales = length_scales
-        self.main_effects = main_effects
-        self.log_transform = log_transform
-        self.likelihood = likelihood
-        self.n_inducing = n_inducing
-        self.selector = selector
-        self.selection_tol = selection_tol
-        self.certificate_tol = certificate_tol
-        self.max_inducing = max_inducing
-        self.point_cost = point_cost
-        self.bound = bound
-        self.fit_prior_mean = fit_prior_mean
-        self.class_weight = class_weight
-        self.hyperparameters = hyperparameters
-        self.optimizer = optimizer
-        self.n_restarts_optimizer = n_restarts_optimizer
-        self.max_iter = max_iter
-        self.tol = tol
-        self.max_reselections = max_reselections
-        self.optimize_inducing = optimize_inducing
-        self.warm_start = warm_start
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
-        self.callback = callback
 
     def fit(self, X, y, sample_weight=None):
         """Learn hyperparameters, inducing points and the posterior.

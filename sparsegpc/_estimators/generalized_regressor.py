@@ -3,6 +3,7 @@
 from sklearn.utils._param_validation import StrOptions
 
 from sparsegpc._core.likelihoods.responses import ResponseLikelihood
+from sparsegpc._estimators.base_estimator import with_parameters
 from sparsegpc._estimators.base_sparse_gp import BaseSparseGP
 from sparsegpc._estimators.fitted_bounds import bound_at, certified, gains, truncated
 from sparsegpc._estimators.input.responses import refuse_no_event, validated_observations
@@ -10,6 +11,7 @@ from sparsegpc._estimators.predictions.responses import ResponsePredictions
 from sparsegpc.likelihoods import RESPONSES
 
 
+@with_parameters
 class SparseGPGeneralizedRegressor(ResponsePredictions, BaseSparseGP):
     r"""Gaussian process regression of counts, positive numbers and durations.
 
@@ -28,18 +30,6 @@ class SparseGPGeneralizedRegressor(ResponsePredictions, BaseSparseGP):
         Whether to add a function of each column to the kernel, as in :class:`SparseGPRegressor`.
     log_transform : bool or "auto", default="auto"
         Whether to transform skewed columns, as in :class:`SparseGPRegressor`.
-    likelihood : str or ResponseLikelihood, default="auto"
-        Distribution of the targets given f, an instance or a name. "auto" is "weibull" if `fit`
-        gets `event`; otherwise "negative-binomial" if all targets are whole numbers, and else
-        "gamma". The mean of y is proportional to exp(f) in all of them.
-
-        "negative-binomial" and "poisson" are for counts. The variance of a negative binomial
-        distribution exceeds its mean by a learned amount. Counts of people, sales or accidents
-        nearly always vary more than a Poisson distribution allows; a Poisson model is then
-        overconfident.
-
-        "gamma" is for positive numbers whose standard deviation is proportional to their mean.
-        "weibull" and "log-normal" are for durations, of which some may be censored.
     n_inducing : int, "auto" or None, default=None
         Maximum number of inducing points. :class:`SparseGPRegressor` describes this and the other
         parameters in detail.
@@ -86,6 +76,18 @@ class SparseGPGeneralizedRegressor(ResponsePredictions, BaseSparseGP):
         prints a line for each evaluation of the bound.
     callback : callable or None, default=None
         Called after each evaluation of the bound.
+    likelihood : str or ResponseLikelihood, default="auto"
+        Distribution of the targets given f, an instance or a name. "auto" is "weibull" if `fit`
+        gets `event`; otherwise "negative-binomial" if all targets are whole numbers, and else
+        "gamma". The mean of y is proportional to exp(f) in all of them.
+
+        "negative-binomial" and "poisson" are for counts. The variance of a negative binomial
+        distribution exceeds its mean by a learned amount. Counts of people, sales or accidents
+        nearly always vary more than a Poisson distribution allows; a Poisson model is then
+        overconfident.
+
+        "gamma" is for positive numbers whose standard deviation is proportional to their mean.
+        "weibull" and "log-normal" are for durations, of which some may be censored.
 
     Attributes
     ----------
@@ -173,61 +175,12 @@ class SparseGPGeneralizedRegressor(ResponsePredictions, BaseSparseGP):
     (array([8., 0.]), array([24.,  5.]))
     """
 
+    likelihood: str | ResponseLikelihood = "auto"
+
     _parameter_constraints = {
         **BaseSparseGP._parameter_constraints,
         "likelihood": [StrOptions({"auto", *RESPONSES}), ResponseLikelihood],
     }
-
-    def __init__(
-        self,
-        kernel=None,
-        *,
-        length_scales="auto",
-        main_effects="auto",
-        log_transform="auto",
-        likelihood="auto",
-        n_inducing=None,
-        selector="auto",
-        selection_tol=1e-5,
-        certificate_tol=1e-2,
-        max_inducing=2000,
-        point_cost=0.0,
-        bound="auto",
-        fit_prior_mean=True,
-        optimizer="bfgs",
-        n_restarts_optimizer=0,
-        max_iter=100,
-        tol=1e-5,
-        max_reselections=10,
-        optimize_inducing="auto",
-        warm_start=False,
-        random_state=0,
-        verbose=0,
-        callback=None,
-    ):
-        self.kernel = kernel
-        self.length_scales = length_scales
-        self.main_effects = main_effects
-        self.log_transform = log_transform
-        self.likelihood = likelihood
-        self.n_inducing = n_inducing
-        self.selector = selector
-        self.selection_tol = selection_tol
-        self.certificate_tol = certificate_tol
-        self.max_inducing = max_inducing
-        self.point_cost = point_cost
-        self.bound = bound
-        self.fit_prior_mean = fit_prior_mean
-        self.optimizer = optimizer
-        self.n_restarts_optimizer = n_restarts_optimizer
-        self.max_iter = max_iter
-        self.tol = tol
-        self.max_reselections = max_reselections
-        self.optimize_inducing = optimize_inducing
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.verbose = verbose
-        self.callback = callback
 
     def fit(self, X, y, sample_weight=None, exposure=None, event=None):
         """Learn hyperparameters, inducing points and the posterior.

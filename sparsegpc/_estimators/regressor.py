@@ -5,6 +5,7 @@ from sklearn.utils._param_validation import StrOptions
 
 from sparsegpc._core.likelihoods.gaussian import KnownNoise
 from sparsegpc._core.rows.unique_rows import unique_rows
+from sparsegpc._estimators.base_estimator import with_parameters
 from sparsegpc._estimators.base_sparse_gp import BaseSparseGP
 from sparsegpc._estimators.fitted_bounds import ModelOfRows, bound_at, certified, gains, truncated
 from sparsegpc._estimators.input.targets import (
@@ -20,10 +21,12 @@ from sparsegpc._estimators.learning.noise_choice import decide_noise
 from sparsegpc._estimators.learning.problem_builders import RegressionBuilder
 from sparsegpc._estimators.messages.fit_warnings import repetition_warnings
 from sparsegpc._estimators.messages.target_scale import describe_mismatch
+from sparsegpc._estimators.noise.base import NoiseSettings
 from sparsegpc._estimators.noise.registry import AUTO, DEFAULT, NOISES, resolve_noise
 from sparsegpc._estimators.predictions.targets import GaussianPredictions
 
 
+@with_parameters
 class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
     r"""Gaussian process regression with inducing points chosen by the model.
 
@@ -78,19 +81,6 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
         if `kernel` is an object, and with ``optimizer=None``. True transforms all columns whose
         correlation with their transform is below 0.95. All methods take the original columns; only
         ``kernel_`` and ``feature_relevance_`` refer to the transformed columns.
-    noise : str or noise settings such as GPNoise, default="homoscedastic"
-        Model of the noise:
-
-        - "homoscedastic": Gaussian, with the same variance for all rows.
-        - "polynomial": Gaussian, with a log variance that is a sum of quadratics, one per column.
-        - "gp": Gaussian, with a log variance that is a second sparse Gaussian process.
-        - "auto": learns "homoscedastic" and "gp", and takes "gp" if it raises the sum of bound and
-          log prior by more than log N nats.
-        - "student-t": with a Student-t distribution, for targets with outliers, at a higher cost.
-
-        To change settings, pass an instance of :class:`HomoscedasticNoise`,
-        :class:`PolynomialNoise`, :class:`GPNoise` or :class:`StudentTNoise`. `noise` is
-        ignored if `fit` gets `noise_variance`.
     n_inducing : int, "auto" or None, default=None
         Maximum number of inducing points; it is silently limited to the number of distinct rows.
         More points bring the bound closer to that of the full Gaussian process, at a cost of O(M^2)
@@ -138,19 +128,6 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
     fit_prior_mean : bool, default=True
         Whether to learn the constant mean of f. Otherwise it is zero (the mean of y, with
         `normalize_y`).
-    normalize_y : bool, default=False
-        Whether to subtract the mean of each output and divide by its standard deviation before
-        learning. Hyperparameters then refer to the normalised targets. With a kernel and a `noise`
-        by name, several outputs are always divided by their standard deviations. With Student-t
-        noise the median and the median absolute deviation, times 1.4826, take the place of mean and
-        standard deviation.
-    hyperparameters : {"best", "average"}, default="best"
-        "best" predicts with the learned hyperparameters. "average" averages predictions over 16
-        draws from their approximate posterior, so that intervals are wide enough if few rows leave
-        the hyperparameters uncertain. The inducing points are those of the learned hyperparameters.
-        With P hyperparameters this takes up to 4 P + 16 additional evaluations of the bound, and
-        predictions take 16 times the time and the model 16 times the memory. Other methods and the
-        attributes refer to the learned hyperparameters.
     optimizer : {"bfgs"} or None, default="bfgs"
         "bfgs" learns the hyperparameters within their bounds, by quasi-Newton steps on the bound's
         gradient. None keeps the values of `kernel` and `noise` or, with `warm_start`, those of the
@@ -194,6 +171,32 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
         becomes the model. It is pickled with the model, so to be saved it must be a function of a
         module, or None. From version 1.9, pass scikit-learn's own callbacks, such as ProgressBar,
         to ``set_callbacks``.
+    noise : str or noise settings such as GPNoise, default="homoscedastic"
+        Model of the noise:
+
+        - "homoscedastic": Gaussian, with the same variance for all rows.
+        - "polynomial": Gaussian, with a log variance that is a sum of quadratics, one per column.
+        - "gp": Gaussian, with a log variance that is a second sparse Gaussian process.
+        - "auto": learns "homoscedastic" and "gp", and takes "gp" if it raises the sum of bound and
+          log prior by more than log N nats.
+        - "student-t": with a Student-t distribution, for targets with outliers, at a higher cost.
+
+        To change settings, pass an instance of :class:`HomoscedasticNoise`,
+        :class:`PolynomialNoise`, :class:`GPNoise` or :class:`StudentTNoise`. `noise` is
+        ignored if `fit` gets `noise_variance`.
+    normalize_y : bool, default=False
+        Whether to subtract the mean of each output and divide by its standard deviation before
+        learning. Hyperparameters then refer to the normalised targets. With a kernel and a `noise`
+        by name, several outputs are always divided by their standard deviations. With Student-t
+        noise the median and the median absolute deviation, times 1.4826, take the place of mean and
+        standard deviation.
+    hyperparameters : {"best", "average"}, default="best"
+        "best" predicts with the learned hyperparameters. "average" averages predictions over 16
+        draws from their approximate posterior, so that intervals are wide enough if few rows leave
+        the hyperparameters uncertain. The inducing points are those of the learned hyperparameters.
+        With P hyperparameters this takes up to 4 P + 16 additional evaluations of the bound, and
+        predictions take 16 times the time and the model 16 times the memory. Other methods and the
+        attributes refer to the learned hyperparameters.
 
     Attributes
     ----------
@@ -329,67 +332,16 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
 
     _may_be_rough = True
 
+    noise: str | NoiseSettings = DEFAULT
+    normalize_y: bool = False
+    hyperparameters: str = "best"
+
     _parameter_constraints = {
         **BaseSparseGP._parameter_constraints,
         "noise": [StrOptions({AUTO, *NOISES}), *NOISES.values()],
         "hyperparameters": [StrOptions(HYPERPARAMETERS)],
         "normalize_y": ["boolean"],
     }
-
-    def __init__(
-        self,
-        kernel=None,
-        *,
-        length_scales="auto",
-        main_effects="auto",
-        log_transform="auto",
-        noise=DEFAULT,
-        n_inducing=None,
-        selector="auto",
-        selection_tol=1e-5,
-        certificate_tol=1e-2,
-        max_inducing=2000,
-        point_cost=0.0,
-        bound="auto",
-        fit_prior_mean=True,
-        normalize_y=False,
-        hyperparameters="best",
-        optimizer="bfgs",
-        n_restarts_optimizer=0,
-        max_iter=100,
-        tol=1e-5,
-        max_reselections=10,
-        optimize_inducing="auto",
-        warm_start=False,
-        random_state=0,
-        verbose=0,
-        callback=None,
-    ):
-        self.kernel = kernel
-        self.length_scales = length_scales
-        self.main_effects = main_effects
-        self.log_transform = log_transform
-        self.noise = noise
-        self.n_inducing = n_inducing
-        self.selector = selector
-        self.selection_tol = selection_tol
-        self.certificate_tol = certificate_tol
-        self.max_inducing = max_inducing
-        self.point_cost = point_cost
-        self.bound = bound
-        self.fit_prior_mean = fit_prior_mean
-        self.normalize_y = normalize_y
-        self.hyperparameters = hyperparameters
-        self.optimizer = optimizer
-        self.n_restarts_optimizer = n_restarts_optimizer
-        self.max_iter = max_iter
-        self.tol = tol
-        self.max_reselections = max_reselections
-        self.optimize_inducing = optimize_inducing
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.verbose = verbose
-        self.callback = callback
 
     def fit(self, X, y, sample_weight=None, noise_variance=None):
         """Learn hyperparameters, inducing points and the posterior.

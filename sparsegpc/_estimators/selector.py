@@ -1,9 +1,11 @@
 """Inducing points as a transformer: Nystrom features at rows chosen by pivoted Cholesky."""
 
 import numbers
+from dataclasses import field
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin, _fit_context, clone
+from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
@@ -15,7 +17,7 @@ from sparsegpc._core.models.posterior import whitened_features
 from sparsegpc._core.rows.threads import single_threaded_blas
 from sparsegpc._core.rows.unique_rows import unique_rows
 from sparsegpc._core.selection.selectors import CandidateRows, PivotedSelector
-from sparsegpc._estimators.base_estimator import Estimator, all_or_nothing
+from sparsegpc._estimators.base_estimator import Estimator, all_or_nothing, with_parameters
 from sparsegpc._estimators.input.labels import validated_labels
 from sparsegpc._estimators.input.settings import row_options
 from sparsegpc._estimators.input.validation import (
@@ -29,6 +31,7 @@ from sparsegpc._estimators.kernels.spread import measure_spread
 from sparsegpc._estimators.learning.point_selection import METHODS, make_selector
 
 
+@with_parameters
 class InducingPointSelector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
     r"""Choose inducing points among the rows, and map rows to their whitened Nystrom features.
 
@@ -131,6 +134,13 @@ class InducingPointSelector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, E
     (40,)
     """
 
+    kernel: Kernel | str | None = field(default=None, kw_only=False)
+    method: str = "hgv"
+    n_components: int = 200
+    tol: float = 1e-3
+    weighting: str | None = None
+    random_state: int | np.random.RandomState | None = None
+
     _parameter_constraints = {
         "kernel": KERNEL_CONSTRAINTS["kernel"],
         "method": [StrOptions(set(METHODS))],
@@ -139,23 +149,6 @@ class InducingPointSelector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, E
         "weighting": [None, StrOptions({"classification"})],
         "random_state": ["random_state"],
     }
-
-    def __init__(
-        self,
-        kernel=None,
-        *,
-        method="hgv",
-        n_components=200,
-        tol=1e-3,
-        weighting=None,
-        random_state=None,
-    ):
-        self.kernel = kernel
-        self.method = method
-        self.n_components = n_components
-        self.tol = tol
-        self.weighting = weighting
-        self.random_state = random_state
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y=None, sample_weight=None, noise_variance=None):

@@ -1,21 +1,24 @@
 """A search among candidates that compares their lower bounds on the log evidence."""
 
 import numbers
+from dataclasses import field
 
 import numpy as np
-from sklearn.base import _fit_context, is_classifier
+from sklearn.base import BaseEstimator, _fit_context, is_classifier
 from sklearn.pipeline import Pipeline
 from sklearn.utils import indexable
 from sklearn.utils._param_validation import HasMethods, Interval
 from sklearn.utils.metadata_routing import _routing_enabled
 from sklearn.utils.validation import _check_method_params, _num_samples
 
+from sparsegpc._estimators.base_estimator import with_parameters
 from sparsegpc._estimators.input.validation import check_weights
 from sparsegpc._estimators.messages.user_warnings import warn_user
 from sparsegpc._estimators.meta_estimators.candidates import Candidates
 from sparsegpc._estimators.meta_estimators.delegation import DelegatingEstimator, last_step
 
 
+@with_parameters
 class BoundSearch(DelegatingEstimator):
     r"""Choose among candidates by their lower bounds on the log evidence, without validation rows.
 
@@ -125,6 +128,13 @@ class BoundSearch(DelegatingEstimator):
     (2,)
     """
 
+    estimator: BaseEstimator = field(kw_only=False)
+    param_grid: dict | list = field(kw_only=False)
+    n_screening_rows: int = 1000
+    n_finalists: int = 2
+    tol: float = 1.0
+    n_jobs: int | None = None
+
     _parameter_constraints = {
         "estimator": [HasMethods(["fit"])],
         "param_grid": [dict, list],
@@ -139,23 +149,6 @@ class BoundSearch(DelegatingEstimator):
     }
 
     _fitted_name = "best_estimator_"
-
-    def __init__(
-        self,
-        estimator,
-        param_grid,
-        *,
-        n_screening_rows=1000,
-        n_finalists=2,
-        tol=1.0,
-        n_jobs=None,
-    ):
-        self.estimator = estimator
-        self.param_grid = param_grid
-        self.n_screening_rows = n_screening_rows
-        self.n_finalists = n_finalists
-        self.tol = tol
-        self.n_jobs = n_jobs
 
     # Parameters of the nested estimator are validated by its own fit.
     @_fit_context(prefer_skip_nested_validation=False)

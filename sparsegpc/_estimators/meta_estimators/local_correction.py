@@ -1,16 +1,17 @@
 """Predictions from the inducing points and the nearest training rows, as a meta-estimator."""
 
 import numbers
+from dataclasses import field
 
 import numpy as np
 from numpy.linalg import LinAlgError
-from sklearn.base import _fit_context, clone, is_classifier
+from sklearn.base import BaseEstimator, _fit_context, clone, is_classifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import _safe_indexing, check_random_state, indexable
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import _check_method_params
 
-from sparsegpc._estimators.base_estimator import all_or_nothing
+from sparsegpc._estimators.base_estimator import all_or_nothing, with_parameters
 from sparsegpc._estimators.base_sparse_gp import BaseSparseGP
 from sparsegpc._estimators.input.validation import check_weights
 from sparsegpc._estimators.messages.user_warnings import warn_user
@@ -23,6 +24,7 @@ RELEARNED = ", relearned"
 LARGEST_GAIN = 10.0
 
 
+@with_parameters
 class LocalCorrection(DelegatingEstimator):
     r"""Predict from the inducing points and the nearest training rows.
 
@@ -123,6 +125,13 @@ class LocalCorrection(DelegatingEstimator):
     True
     """
 
+    estimator: BaseEstimator = field(kw_only=False)
+    n_neighbors: int = 40
+    mode: str = "auto"
+    relearn: bool | str = "auto"
+    n_validation: int = 500
+    random_state: int | np.random.RandomState | None = 0
+
     _parameter_constraints = {
         "estimator": [HasMethods(["fit"])],
         "n_neighbors": [Interval(numbers.Integral, 1, None, closed="left")],
@@ -133,23 +142,6 @@ class LocalCorrection(DelegatingEstimator):
     }
 
     _fitted_name = "corrected_estimator_"
-
-    def __init__(
-        self,
-        estimator,
-        *,
-        n_neighbors=40,
-        mode="auto",
-        relearn="auto",
-        n_validation=500,
-        random_state=0,
-    ):
-        self.estimator = estimator
-        self.n_neighbors = n_neighbors
-        self.mode = mode
-        self.relearn = relearn
-        self.n_validation = n_validation
-        self.random_state = random_state
 
     @_fit_context(prefer_skip_nested_validation=False)
     def fit(self, X, y, sample_weight=None, **params):

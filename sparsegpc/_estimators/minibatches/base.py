@@ -1,6 +1,8 @@
 """Base class of the estimators that learn from minibatches, and how they start."""
 
 import numbers
+from collections.abc import Callable
+from dataclasses import field
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +20,7 @@ from sparsegpc._core.optimisers.adam import inverse_time_decay
 from sparsegpc._core.rows.threads import single_threaded_blas
 from sparsegpc._core.rows.unique_rows import merged_rows, unique_rows
 from sparsegpc._core.selection.selectors import CandidateRows, PivotedSelector
-from sparsegpc._estimators.base_estimator import Estimator, all_or_nothing
+from sparsegpc._estimators.base_estimator import Estimator, all_or_nothing, with_parameters
 from sparsegpc._estimators.input.settings import row_options
 from sparsegpc._estimators.kernels.adapted_kernel import AdaptedKernel
 from sparsegpc._estimators.kernels.initialization import shorter_lengths, start_values, weak_prior
@@ -91,8 +93,25 @@ def learn_theta(first, n_inducing):
     return result.best.theta
 
 
+@with_parameters
 class BaseMinibatches(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
     """Implement the steps of `fit` and `partial_fit`, given the core's models and distinct rows."""
+
+    kernel: Kernel | str | None = field(default=None, kw_only=False)
+    length_scales: str = "auto"
+    main_effects: bool = False
+    n_inducing: int = 200
+    selector: str | np.ndarray = "rpcholesky"
+    bound: str = "tight"
+    fit_prior_mean: bool = True
+    batch_size: int = 1024
+    n_epochs: int = 10
+    learning_rate: float = 0.1
+    memory: int | None = None
+    optimize_inducing: bool = False
+    random_state: int | np.random.RandomState | None = 0
+    verbose: int = 0
+    callback: Callable | None = None
 
     _parameter_constraints = {
         **KERNEL_CONSTRAINTS,

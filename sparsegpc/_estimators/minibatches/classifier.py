@@ -7,6 +7,7 @@ from sklearn.utils.multiclass import _check_partial_fit_first_call
 
 from sparsegpc._core.likelihoods.base import LabelLikelihood
 from sparsegpc._core.rows.unique_rows import merged_rows
+from sparsegpc._estimators.base_estimator import with_parameters
 from sparsegpc._estimators.input.labels import (
     check_classes,
     class_codes,
@@ -19,6 +20,7 @@ from sparsegpc._estimators.predictions.labels import ClassPredictions
 from sparsegpc.likelihoods import NAMES, resolve_likelihood
 
 
+@with_parameters
 class StochasticSparseGPClassifier(ClassPredictions, SiteMinibatches):
     r"""Sparse Gaussian process classification from minibatches of rows.
 
@@ -39,11 +41,6 @@ class StochasticSparseGPClassifier(ClassPredictions, SiteMinibatches):
         rows that "auto" counts are those from which the start values are learned, at most 2000.
     main_effects : bool, default=False
         Whether to add a function of each column to the kernel, as in :class:`SparseGPClassifier`.
-    likelihood : str or LabelLikelihood, default="auto"
-        Distribution of the labels given f, as in :class:`SparseGPClassifier`: "bernoulli-logit"
-        ("auto" for two classes), "bernoulli-probit", "polya-gamma" or "conditional-polya-gamma" for
-        two classes; "softmax" ("auto" for more), "ordinal-logit", "logistic-softmax" or "dirichlet"
-        for any number.
     n_inducing : int, default=200
         Maximum number of inducing points. It is silently limited to the number of distinct rows
         among which the points are chosen: 20 random rows for each point, or as many first rows of a
@@ -57,11 +54,6 @@ class StochasticSparseGPClassifier(ClassPredictions, SiteMinibatches):
     fit_prior_mean : bool, default=True
         Whether to learn the constant mean of f. Otherwise it is zero, as always with
         "logistic-softmax".
-    class_weight : dict, "balanced" or None, default=None
-        How much more frequent each class is in the population than in the data, up to a common
-        factor: w_c for class c. The model is learned without these factors; then p(c | x) is
-        replaced by w_c p(c | x), divided by the sum over classes. "balanced", which `partial_fit`
-        does not accept, makes all classes equally frequent.
     batch_size : int, default=1024
         Rows in a batch. The hyperparameters move once for each batch; `partial_fit` adds up the
         gradients of smaller blocks until they have as many rows.
@@ -88,6 +80,16 @@ class StochasticSparseGPClassifier(ClassPredictions, SiteMinibatches):
         an error, the fit ends and the estimator keeps its previous state. The callback is pickled
         with the model, so to be saved it must be a function of a module, or None. From version 1.9,
         pass scikit-learn's own callbacks, such as ProgressBar, to ``set_callbacks``.
+    likelihood : str or LabelLikelihood, default="auto"
+        Distribution of the labels given f, as in :class:`SparseGPClassifier`: "bernoulli-logit"
+        ("auto" for two classes), "bernoulli-probit", "polya-gamma" or "conditional-polya-gamma" for
+        two classes; "softmax" ("auto" for more), "ordinal-logit", "logistic-softmax" or "dirichlet"
+        for any number.
+    class_weight : dict, "balanced" or None, default=None
+        How much more frequent each class is in the population than in the data, up to a common
+        factor: w_c for class c. The model is learned without these factors; then p(c | x) is
+        replaced by w_c p(c | x), divided by the sum over classes. "balanced", which `partial_fit`
+        does not accept, makes all classes equally frequent.
 
     Attributes
     ----------
@@ -164,50 +166,13 @@ class StochasticSparseGPClassifier(ClassPredictions, SiteMinibatches):
     (569, 2)
     """
 
+    class_weight: dict | str | None = None
+
     _parameter_constraints = {
         **SiteMinibatches._parameter_constraints,
         "likelihood": [StrOptions({"auto", *NAMES}), LabelLikelihood],
         "class_weight": [dict, StrOptions({"balanced"}), None],
     }
-
-    def __init__(
-        self,
-        kernel=None,
-        *,
-        length_scales="auto",
-        main_effects=False,
-        likelihood="auto",
-        n_inducing=200,
-        selector="rpcholesky",
-        bound="auto",
-        fit_prior_mean=True,
-        class_weight=None,
-        batch_size=1024,
-        n_epochs=10,
-        learning_rate=0.1,
-        memory=None,
-        optimize_inducing=False,
-        random_state=0,
-        verbose=0,
-        callback=None,
-    ):
-        self.kernel = kernel
-        self.length_scales = length_scales
-        self.main_effects = main_effects
-        self.likelihood = likelihood
-        self.n_inducing = n_inducing
-        self.selector = selector
-        self.bound = bound
-        self.fit_prior_mean = fit_prior_mean
-        self.class_weight = class_weight
-        self.batch_size = batch_size
-        self.n_epochs = n_epochs
-        self.learning_rate = learning_rate
-        self.memory = memory
-        self.optimize_inducing = optimize_inducing
-        self.random_state = random_state
-        self.verbose = verbose
-        self.callback = callback
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y, sample_weight=None):

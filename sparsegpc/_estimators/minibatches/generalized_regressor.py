@@ -37,10 +37,6 @@ class StochasticSparseGPGeneralizedRegressor(ResponsePredictions, SiteMinibatche
         Whether the columns have length scales of their own, as in :class:`SparseGPRegressor`.
     main_effects : bool, default=False
         Whether to add a function of each column to the kernel, as in :class:`SparseGPRegressor`.
-    likelihood : str or ResponseLikelihood, default="auto"
-        Distribution of the targets given f, as in :class:`SparseGPGeneralizedRegressor`:
-        "negative-binomial", "poisson", "gamma", "weibull", "log-normal", or an instance. "auto"
-        chooses by the targets, in a stream by those of the first call of `partial_fit`.
     n_inducing : int, default=200
         Maximum number of inducing points. :class:`StochasticSparseGPClassifier` describes this and
         the parameters below in detail.
@@ -68,6 +64,10 @@ class StochasticSparseGPGeneralizedRegressor(ResponsePredictions, SiteMinibatche
         1 prints a line for each epoch of `fit`.
     callback : callable or None, default=None
         Called after each epoch of `fit`, and at its end.
+    likelihood : str or ResponseLikelihood, default="auto"
+        Distribution of the targets given f, as in :class:`SparseGPGeneralizedRegressor`:
+        "negative-binomial", "poisson", "gamma", "weibull", "log-normal", or an instance. "auto"
+        chooses by the targets, in a stream by those of the first call of `partial_fit`.
 
     Attributes
     ----------
@@ -135,43 +135,6 @@ class StochasticSparseGPGeneralizedRegressor(ResponsePredictions, SiteMinibatche
         **SiteMinibatches._parameter_constraints,
         "likelihood": [StrOptions({"auto", *RESPONSES}), ResponseLikelihood],
     }
-
-    def __init__(
-        self,
-        kernel=None,
-        *,
-        length_scales="auto",
-        main_effects=False,
-        likelihood="auto",
-        n_inducing=200,
-        selector="rpcholesky",
-        bound="auto",
-        fit_prior_mean=True,
-        batch_size=1024,
-        n_epochs=10,
-        learning_rate=0.1,
-        memory=None,
-        optimize_inducing=False,
-        random_state=0,
-        verbose=0,
-        callback=None,
-    ):
-        self.kernel = kernel
-        self.length_scales = length_scales
-        self.main_effects = main_effects
-        self.likelihood = likelihood
-        self.n_inducing = n_inducing
-        self.selector = selector
-        self.bound = bound
-        self.fit_prior_mean = fit_prior_mean
-        self.batch_size = batch_size
-        self.n_epochs = n_epochs
-        self.learning_rate = learning_rate
-        self.memory = memory
-        self.optimize_inducing = optimize_inducing
-        self.random_state = random_state
-        self.verbose = verbose
-        self.callback = callback
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y, sample_weight=None, exposure=None, event=None):

@@ -152,41 +152,6 @@ class StochasticSparseGPRegressor(GaussianPredictions, BaseMinibatches):
         "bound": [StrOptions(set(sums_over_rows(SLACKS)))],
     }
 
-    def __init__(
-        self,
-        kernel=None,
-        *,
-        length_scales="auto",
-        main_effects=False,
-        n_inducing=200,
-        selector="rpcholesky",
-        bound="tight",
-        fit_prior_mean=True,
-        batch_size=1024,
-        n_epochs=10,
-        learning_rate=0.1,
-        memory=None,
-        optimize_inducing=False,
-        random_state=0,
-        verbose=0,
-        callback=None,
-    ):
-        self.kernel = kernel
-        self.length_scales = length_scales
-        self.main_effects = main_effects
-        self.n_inducing = n_inducing
-        self.selector = selector
-        self.bound = bound
-        self.fit_prior_mean = fit_prior_mean
-        self.batch_size = batch_size
-        self.n_epochs = n_epochs
-        self.learning_rate = learning_rate
-        self.memory = memory
-        self.optimize_inducing = optimize_inducing
-        self.random_state = random_state
-        self.verbose = verbose
-        self.callback = callback
-
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y, sample_weight=None):
         """Learn from all rows, in batches.

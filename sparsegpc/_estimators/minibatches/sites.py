@@ -3,8 +3,10 @@
 from sklearn.utils._param_validation import StrOptions
 
 from sparsegpc._core.bounds.slacks import SLACKS, sums_over_rows
+from sparsegpc._core.likelihoods.base import Likelihood
 from sparsegpc._core.minibatches.site_batches import SiteBatches
 from sparsegpc._core.rows.unique_rows import unique_rows
+from sparsegpc._estimators.base_estimator import with_parameters
 from sparsegpc._estimators.input.settings import resolve_slack
 from sparsegpc._estimators.kernels.named_kernels import KernelChoice
 from sparsegpc._estimators.kernels.sklearn_kernels import NO_WHITE_NOISE, adapt_kernel
@@ -12,11 +14,15 @@ from sparsegpc._estimators.kernels.spread import measure_spread
 from sparsegpc._estimators.minibatches.base import BaseMinibatches, FirstModel
 
 
+@with_parameters
 class SiteMinibatches(BaseMinibatches):
     """Learn from minibatches with a likelihood, whose sites may depend on f.
 
     A subclass defines `_initial_likelihood`.
     """
+
+    bound: str = "auto"
+    likelihood: str | Likelihood = "auto"
 
     _parameter_constraints = {
         **BaseMinibatches._parameter_constraints,
