@@ -14,7 +14,6 @@ from sparsegpc._core.bounds.slacks import SLACKS, sums_over_rows
 from sparsegpc._core.latent_inputs.collapsed_bound import LatentData
 from sparsegpc._core.latent_inputs.learning import learn, principal_start
 from sparsegpc._core.latent_inputs.new_rows import columns_at, project
-from sparsegpc._core.numerics.memory import check_square_matrices
 from sparsegpc._core.rows.threads import single_threaded_blas
 from sparsegpc._estimators.base_estimator import Estimator, all_or_nothing, with_parameters
 from sparsegpc._estimators.input.settings import row_options
@@ -144,8 +143,6 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator
         ------
         ValueError
             If X has fewer than two rows, holds infinite values, or has a column without values.
-        MemoryError
-            If a model with that many inducing points does not fit into memory.
         """
         with all_or_nothing(self), single_threaded_blas():
             learned = self._fit(X)
@@ -163,8 +160,6 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator
         Y = self._standardised(X)
         data = LatentData(Y, SLACKS[self.bound], **row_options())
         n_points = min(self.n_inducing, len(Y))
-        request = f"a model with {n_points} inducing points in {self.n_components} dimensions"
-        check_square_matrices(n_points, 2 * self.n_components + 2 * len(data.patterns), request)
         rng = check_random_state(self.random_state)
         start = principal_start(data, self.n_components, n_points, rng)
         learned = learn(data, start, max_iter=self.max_iter, tol=self.tol * len(Y))

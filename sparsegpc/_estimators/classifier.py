@@ -312,8 +312,6 @@ class SparseGPClassifier(ClassPredictions, HyperparameterDraws, BaseSparseGP):
             does not support the bound, or the kernel does not fit the data.
         numpy.linalg.LinAlgError
             If the kernel is not positive semi-definite.
-        MemoryError
-            If a model with that many inducing points does not fit into memory.
 
         Warns
         -----

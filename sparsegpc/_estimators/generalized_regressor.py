@@ -211,8 +211,6 @@ class SparseGPGeneralizedRegressor(ResponsePredictions, BaseSparseGP):
             targets, exposures or events, or the kernel does not fit the data.
         numpy.linalg.LinAlgError
             If the kernel is not positive semi-definite.
-        MemoryError
-            If a model with that many inducing points does not fit into memory.
 
         Warns
         -----

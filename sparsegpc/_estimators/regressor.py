@@ -370,8 +370,6 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
             kernel does not fit the data or has a WhiteKernel although the noise is set elsewhere.
         numpy.linalg.LinAlgError
             If the kernel is not positive semi-definite.
-        MemoryError
-            If a model with that many inducing points does not fit into memory.
 
         Warns
         -----

@@ -178,8 +178,6 @@ class InducingPointSelector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, E
             `noise_variance` is given.
         numpy.linalg.LinAlgError
             If the kernel is not positive semi-definite.
-        MemoryError
-            If a model with that many inducing points does not fit into memory.
         """
         with all_or_nothing(self), single_threaded_blas():
             self._fit(X, y, sample_weight, noise_variance)

@@ -174,12 +174,6 @@ def test_latent_variables_of_another_number_are_refused(fitted):
         fitted.inverse_transform([[0.0, 0.0, 0.0]])
 
 
-def test_far_too_many_points_are_refused_before_memory_runs_out(monkeypatch, X):
-    monkeypatch.setattr("sparsegpc._core.numerics.memory.memory_limit", lambda: 1000)
-    with pytest.raises(MemoryError, match="10 inducing points in 2 dimensions"):
-        BayesianGPLVM(**QUICK).fit(X)
-
-
 @pytest.mark.parametrize("n_patterns", [1, 2])
 def test_a_file_has_the_size_that_is_documented(n_patterns):
     n_rows, n_columns, n_latent, n_points = 80, 6, 2, 30

@@ -1,11 +1,9 @@
-"""Peak memory stays under its formula, and what cannot fit is refused before it is allocated.
+"""Peak memory stays under its formula.
 
 The formulas and the grid are in `memory_grid`, whose other sizes are the long form.
 """
 
 import math
-import subprocess
-import sys
 import tracemalloc
 
 import numpy as np
@@ -15,23 +13,19 @@ from sklearn import config_context
 from sklearn.gaussian_process.kernels import Matern
 
 from sparsegpc import (
-    InducingPointSelector,
     PolynomialNoise,
     SparseGPClassifier,
     SparseGPRegressor,
-    StochasticSparseGPRegressor,
 )
 from sparsegpc._core.kernels.algebra import FreeKernel
 from sparsegpc._core.kernels.families import RBF
 from sparsegpc._core.models import model as core_model
-from sparsegpc._core.numerics import memory
 from sparsegpc._core.rows.unique_rows import unique_rows, unique_tables
 from sparsegpc._estimators import base_sparse_gp
 from sparsegpc._estimators.kernels import spread
 from tests.hardening.memory_grid import MIB, QUICK, formula, measure
 
 FAST = {"optimizer": None, "max_reselections": 0}
-LIMIT = 80 * MIB
 
 
 @pytest.mark.parametrize("case", QUICK, ids=lambda case: f"{case.model}-{case.method}")
@@ -52,11 +46,6 @@ def traced(function):
         tracemalloc.stop()
 
 
-@pytest.fixture
-def small_machine(monkeypatch):
-    monkeypatch.setattr(memory, "memory_limit", lambda: LIMIT)
-
-
 @pytest.fixture(scope="module")
 def rows():
     rng = np.random.RandomState(0)
@@ -64,143 +53,10 @@ def rows():
     return X, np.sin(X[:, 0]) + 0.1 * rng.standard_normal(3000)
 
 
-@pytest.fixture(scope="module")
-def regressor(rows):
+def test_points_that_a_tolerance_may_limit(rows):
     X, y = rows
-    return SparseGPRegressor(n_inducing=10, **FAST).fit(X[:200], y[:200])
-
-
-@pytest.fixture(scope="module")
-def classifier(rows):
-    X, y = rows
-    return SparseGPClassifier(n_inducing=10, **FAST).fit(X[:200], (y > 0.0)[:200])
-
-
-def refused(function, request, n_matrices, peak=8 * MIB):
-    """Check that a call is refused before it allocates more than `peak` bytes."""
-    most = math.isqrt(LIMIT // (8 * n_matrices))
-
-    def call():
-        with pytest.raises(MemoryError) as error:
-            function()
-        return str(error.value)
-
-    found, text = traced(call)
-    assert text.startswith(f"{request} needs at least ")
-    assert text.endswith(f"this process may have 0.0781 GiB: ask for at most {most}")
-    assert found < peak
-
-
-JOINT = "the joint covariance of 3000 rows"
-# Matrices that any model needs at once.
-OF_POINTS = 5
-
-
-@pytest.mark.usefixtures("small_machine")
-class TestRefusals:
-    def test_covariances(self, rows, regressor):
-        X, _ = rows
-        refused(lambda: regressor.predict(X, return_cov=True), JOINT, 2)
-        refused(lambda: regressor.sample_y(X), JOINT, 2)
-
-    def test_draws_of_f(self, rows, classifier):
-        refused(lambda: classifier.sample_f(rows[0]), JOINT, 2)
-
-    def test_what_fits_is_not_refused(self, rows, regressor):
-        n = math.isqrt(LIMIT // 16)
-        mean, covariance = regressor.predict(rows[0][:n], return_cov=True)
-        assert covariance.shape == (n, n)
-        assert np.isfinite(mean).all()
-
-    @pytest.mark.parametrize("kind", [SparseGPRegressor, StochasticSparseGPRegressor])
-    def test_given_points(self, rows, kind):
-        X, y = rows
-        points = np.broadcast_to(np.float64(1.0), (10**5, 2))
-        request = "a model with 100000 inducing points"
-        refused(lambda: kind(selector=points).fit(X[:50], y[:50]), request, OF_POINTS)
-
-    @pytest.mark.parametrize("method", ["kmeans", "hgv", "rpcholesky", "uniform"])
-    def test_points_that_are_certain(self, rows, method):
-        X, y = rows
-        request = "a model with 3000 inducing points"
-        model = SparseGPRegressor(selector=method, n_inducing=10**6, selection_tol=0.0, **FAST)
-        refused(lambda: model.fit(X, y), request, OF_POINTS)
-        selector = InducingPointSelector(method=method, n_components=10**6, tol=0.0)
-        refused(lambda: selector.fit(X), request, OF_POINTS)
-
-    def test_points_that_a_tolerance_may_limit(self, rows):
-        X, y = rows
-        model = SparseGPRegressor(Matern(1.0, nu=0.5), n_inducing=10**6, selection_tol=4.0, **FAST)
-        assert len(model.fit(X, y).inducing_points_) < 1000
-
-    def test_a_fitted_model_stays_as_it_was(self, rows):
-        X, y = rows
-        model = SparseGPRegressor(n_inducing=10, **FAST).fit(X[:200], y[:200])
-        model.set_params(selector="kmeans", n_inducing=3000)
-        before, expected = dict(vars(model)), model.predict(X[:5])
-        refused(lambda: model.fit(X, y), "a model with 3000 inducing points", OF_POINTS)
-        assert vars(model).keys() == before.keys()
-        assert all(vars(model)[name] is before[name] for name in before)
-        np.testing.assert_array_equal(model.predict(X[:5]), expected)
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(sys.platform != "linux", reason="the address space has a limit on Linux")
-def test_a_limit_of_the_process_is_seen():
-    program = (
-        "import resource, numpy as np\n"
-        "from sparsegpc import SparseGPRegressor\n"
-        "X = np.linspace(0.0, 1.0, 50)[:, None]\n"
-        "model = SparseGPRegressor(n_inducing=5, optimizer=None).fit(X, X[:, 0])\n"
-        "resource.setrlimit(resource.RLIMIT_AS, (5 * 2**30, 5 * 2**30))\n"
-        "try:\n"
-        "    model.predict(np.zeros((30_000, 1)), return_cov=True)\n"
-        "except MemoryError as error:\n"
-        "    print(error)\n"
-    )
-    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert "needs at least 13.4 GiB of memory, but this process may have 5 GiB" in run.stdout
-
-
-def fake_groups(tmp_path, monkeypatch, lines, limits):
-    groups = tmp_path / "cgroup"
-    groups.write_text("\n".join(lines))
-    for name, text in limits.items():
-        path = tmp_path / "fs" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    monkeypatch.setattr(memory, "GROUPS", groups)
-    monkeypatch.setattr(memory, "GROUP_FILES", tmp_path / "fs")
-    return memory._group_limit()
-
-
-@pytest.mark.parametrize(
-    ("lines", "limits", "expected"),
-    [
-        (["0::/"], {"memory.max": "1000\n"}, 1000),
-        (["0::/a/b"], {"a/memory.max": "500\n", "a/b/memory.max": "max\n"}, 500),
-        (["0::/outside"], {"memory.max": "700\n"}, 700),
-        (["0::/a"], {"a/memory.max": "max\n"}, math.inf),
-        (["4:memory:/a"], {}, math.inf),
-    ],
-)
-def test_limits_of_control_groups(tmp_path, monkeypatch, lines, limits, expected):
-    assert fake_groups(tmp_path, monkeypatch, lines, limits) == expected
-
-
-def test_without_any_limit_nothing_is_refused(monkeypatch, tmp_path):
-    monkeypatch.setattr(memory, "resource", None)
-    monkeypatch.setattr(memory, "GROUPS", tmp_path / "none")
-    monkeypatch.delattr(memory.os, "sysconf", raising=False)
-    assert memory.memory_limit() == math.inf
-    memory.check_square_matrices(10**15, 1, "everything")
-
-
-def test_the_least_limit_counts(monkeypatch):
-    monkeypatch.setattr(memory, "_physical_memory", lambda: 300)
-    monkeypatch.setattr(memory, "_process_limit", lambda: math.inf)
-    monkeypatch.setattr(memory, "_group_limit", lambda: 200)
-    assert memory.memory_limit() == 200
+    model = SparseGPRegressor(Matern(1.0, nu=0.5), n_inducing=10**6, selection_tol=4.0, **FAST)
+    assert len(model.fit(X, y).inducing_points_) < 1000
 
 
 def test_distinct_rows_that_are_sorted_already_are_not_copied():

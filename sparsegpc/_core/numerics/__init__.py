@@ -1,1 +1,1 @@
-"""Linear algebra, memory limits and constants of double precision."""
+"""Linear algebra, medians and constants of double precision."""

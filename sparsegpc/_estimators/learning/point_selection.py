@@ -6,7 +6,6 @@ from sklearn.cluster import KMeans
 from sklearn.utils import check_array, check_random_state
 
 from sparsegpc._core.learning.more_points import FIRST_POINTS
-from sparsegpc._core.numerics.memory import check_square_matrices
 from sparsegpc._core.rows.sources import RowSource, spaced_rows
 from sparsegpc._core.selection.selectors import FixedSelector, PivotedSelector
 from sparsegpc._estimators.input.validation import refuse_overflow
@@ -21,20 +20,11 @@ PIVOTED = {
 METHODS = (*PIVOTED, "kmeans")
 # The default of the estimators: points of `AUTO_METHOD`, or the centroids of the rows around them.
 AUTO, AUTO_METHOD = "auto", "rpcholesky"
-# Number of (M, M) matrices that every model of M points needs at once; most need two to three times
-# as many.
-N_MATRICES = 5
 
 
 def make_selector(method, n_points, tol, X, weight, rng):
-    """Return a selector of points among merged rows `X`, given the public name of its method.
-
-    Raises MemoryError if a model with `n_points` points cannot fit into memory.
-    """
+    """Return a selector of points among merged rows `X`, given the public name of its method."""
     n_points = min(n_points, len(X))
-    # With a tolerance the selection may end with fewer points.
-    if method == "kmeans" or tol == 0.0:
-        _check_memory(n_points)
     if method == "kmeans":
         kmeans = KMeans(n_points, n_init=1, random_state=rng)
         if isinstance(X, RowSource):
@@ -106,12 +96,8 @@ def check_auto(estimator):
 
 
 def check_inducing_points(points, n_features):
-    """Validate given inducing points, and return them as floats of shape (M, D).
-
-    Raises ValueError if they are invalid, and MemoryError if the model cannot fit into memory.
-    """
+    """Validate given inducing points, and return them as floats of shape (M, D)."""
     points = check_array(points, dtype=np.float64, copy=True, input_name="selector")
-    _check_memory(len(points))
     if points.shape[1] != n_features:
         raise ValueError(
             f"selector is an array of inducing points with {points.shape[1]} columns, but X has "
@@ -119,7 +105,3 @@ def check_inducing_points(points, n_features):
         )
     refuse_overflow(points, "selector")
     return points
-
-
-def _check_memory(n_points):
-    check_square_matrices(n_points, N_MATRICES, f"a model with {n_points} inducing points")

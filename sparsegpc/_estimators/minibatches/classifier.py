@@ -199,8 +199,6 @@ class StochasticSparseGPClassifier(ClassPredictions, SiteMinibatches):
             data.
         numpy.linalg.LinAlgError
             If the kernel is not positive semi-definite.
-        MemoryError
-            If a model with that many inducing points does not fit into memory.
 
         Warns
         -----

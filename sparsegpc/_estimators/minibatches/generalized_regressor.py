@@ -166,8 +166,6 @@ class StochasticSparseGPGeneralizedRegressor(ResponsePredictions, SiteMinibatche
             targets, exposures or events, or the bound, or the kernel does not fit the data.
         numpy.linalg.LinAlgError
             If the kernel is not positive semi-definite.
-        MemoryError
-            If a model with that many inducing points does not fit into memory.
 
         Warns
         -----

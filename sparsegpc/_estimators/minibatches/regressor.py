@@ -175,8 +175,6 @@ class StochasticSparseGPRegressor(GaussianPredictions, BaseMinibatches):
             If the input is not finite or has wrong shapes, or the kernel does not fit the data.
         numpy.linalg.LinAlgError
             If the kernel is not positive semi-definite.
-        MemoryError
-            If a model with that many inducing points does not fit into memory.
 
         Warns
         -----

@@ -249,8 +249,6 @@ class ClassPredictions(ClassifierMixin):
         ------
         ValueError
             If `n_samples` is not positive, `random_state` is not a seed, or the kernel overflows.
-        MemoryError
-            If the covariance of the rows does not fit into memory.
         """
         X = self._check_rows(X)
         n_samples = check_scalar(n_samples, "n_samples", numbers.Integral, min_val=1)

@@ -1,9 +1,8 @@
-"""Moments and draws of f at the user's rows, with error messages for overflow and memory."""
+"""Moments and draws of f at the user's rows, with an error message for overflow."""
 
 import numpy as np
 
 from sparsegpc._core.models.posterior import draw
-from sparsegpc._core.numerics.memory import check_square_matrices
 from sparsegpc._estimators.input.settings import row_options
 
 
@@ -27,13 +26,7 @@ def by_row(*moments):
 
 
 def latent_covariance(posterior, kernel, X):
-    """Return mean and covariance of f, shape (K, N) and (K, N, N).
-
-    Raises MemoryError if the covariances do not fit into memory.
-    """
-    # The K covariances, and one more: the residual covariance, or a Cholesky factor.
-    n_matrices = len(posterior.functions) + 1
-    check_square_matrices(len(X), n_matrices, f"the joint covariance of {len(X)} rows")
+    """Return mean and covariance of f, shape (K, N) and (K, N, N)."""
     # A slice reads a source into memory; the rows are small compared with their covariance.
     with np.errstate(over="ignore", invalid="ignore"):
         moments = posterior.covariance(X[:])

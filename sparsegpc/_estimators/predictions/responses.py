@@ -220,8 +220,6 @@ class ResponsePredictions(RegressorMixin):
         ------
         ValueError
             If `n_samples` is not positive, `random_state` is not a seed, or the kernel overflows.
-        MemoryError
-            If the covariance of the rows does not fit into memory.
         """
         X = self._check_rows(X)
         return self._samples_of_f(X, n_samples, check_random_state(random_state)).T
@@ -247,8 +245,6 @@ class ResponsePredictions(RegressorMixin):
         ------
         ValueError
             If `n_samples` is not positive, `random_state` is not a seed, or as in `predict`.
-        MemoryError
-            If the covariance of the rows does not fit into memory.
         """
         X = self._check_rows(X)
         exposure = checked_exposure(self._likelihood, exposure, len(X))

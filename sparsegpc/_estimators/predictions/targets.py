@@ -107,8 +107,6 @@ class GaussianPredictions(RegressorMixin):
         ValueError
             If both `return_std` and `return_cov` are true, or if either is true, `noise_variance`
             is None and the model was fitted with known noise.
-        MemoryError
-            If the covariance of the rows does not fit into memory.
         """
         if return_std and return_cov:
             raise ValueError("return_std and return_cov cannot both be True: ask for one of them")
@@ -278,8 +276,6 @@ class GaussianPredictions(RegressorMixin):
         ------
         ValueError
             If `n_samples` is not positive, `random_state` is not a seed, or the kernel overflows.
-        MemoryError
-            If the covariance of the rows does not fit into memory.
         """
         X = self._check_rows(X)
         rng = check_random_state(random_state)
@@ -312,8 +308,6 @@ class GaussianPredictions(RegressorMixin):
         ValueError
             If `n_samples` is not positive, `random_state` is not a seed, the kernel overflows, or
             `noise_variance` is missing for a model that was fitted with known noise.
-        MemoryError
-            If the covariance of the rows does not fit into memory.
         """
         X = self._check_rows(X)
         rng = check_random_state(random_state)
