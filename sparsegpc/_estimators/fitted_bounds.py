@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sparsegpc._core.bounds.upper_bounds import UPPER_BOUNDS
 from sparsegpc._core.learning.fit import solve_final
-from sparsegpc._core.models.certification import certificate_of, gains_of_rows, point_gains
+from sparsegpc._core.models.fixed_sites import certificate_of, gains_of_rows, point_gains
 from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.rows.threads import single_threaded_blas
 from sparsegpc._core.selection.selectors import InducingPoints

@@ -5,12 +5,15 @@ approximation of the Hessian with respect to theta. The curvature with respect t
 that along the last step.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.linalg import LinAlgError
 from scipy.linalg import cho_factor, cho_solve
 
 from sparsegpc._core.learning.hyperparameters import Point
-from sparsegpc._core.optimisers.bfgs import Maximum, projected_gradient
+from sparsegpc._core.models.evaluation import Evaluation
+from sparsegpc._core.optimisers.bfgs import projected_gradient
 from sparsegpc._core.optimisers.lbfgs import CorrectionPairs, maximize_lbfgs
 
 # The first step moves a coordinate by at most this many standard deviations of its column.
@@ -24,11 +27,24 @@ SITE_TOL = 1e-3
 LAST_SHARE = 0.25
 
 
+class Moved(NamedTuple):
+    """The best `Evaluation` of a search, and how the search ended.
+
+    ``converged`` is False if the limit of iterations ended it. ``failed`` is True if the objective
+    could not be computed somewhere.
+    """
+
+    best: Evaluation
+    converged: bool
+    failed: bool
+    n_iter: int
+
+
 def move(model, theta, points, states, limits, *, hessian, tol=None, pairs=None):
     """Maximise the objective over theta and the locations of the points.
 
-    Return the `Evaluation` at `theta` and `points`, where the search starts, and the `Maximum`,
-    whose ``best`` is an `Evaluation`. `states` are those from which to solve for the first sites.
+    Return the `Evaluation` at `theta` and `points`, where the search starts, and what it `Moved`
+    to. `states` are those from which to solve for the first sites.
     `hessian` is what a search over theta has learned about the bound in nats per row, or None. The
     search ends when a step promises to gain less than `tol` nats, by default the model's. `pairs`
     are those of a search on other rows, in the units of the objective on these rows; the search
@@ -51,7 +67,7 @@ def move(model, theta, points, states, limits, *, hessian, tol=None, pairs=None)
     model.counts.optimizer_iterations += search.n_steps
     # A search that finds no higher value has ended, too.
     has_ended = converged or search.n_steps < max_iter
-    return start, Maximum(best.evaluation, has_ended, search.failed, search.n_steps)
+    return start, Moved(best.evaluation, has_ended, search.failed, search.n_steps)
 
 
 def move_further(model, small, best, limits, pairs, hessian, tol=None):

@@ -11,7 +11,7 @@ import numpy as np
 
 from sparsegpc._core.bounds.point_gains import removal_order
 from sparsegpc._core.learning.fit import MAX_FINAL_ITERATIONS, SITES_UNSOLVED, STOPPED, solve_final
-from sparsegpc._core.models.certification import point_gains
+from sparsegpc._core.models.fixed_sites import point_gains
 
 
 def keep_worthwhile_points(model, result, cost, progress):

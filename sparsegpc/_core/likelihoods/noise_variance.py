@@ -128,7 +128,7 @@ class InverseGammaVariance(NamedTuple):
         return np.log1p(np.sqrt(fall) + fall), 1.0 + np.sqrt(fall) + 0.5 * fall
 
 
-def log_predictive_density(y, mean, variance, noise):
+def log_noisy_density(y, mean, variance, noise):
     """Return log p(y) for y = f + noise, elementwise over arrays of one shape.
 
     f is Gaussian with this mean and variance. Where the variance of the noise is uncertain, the

@@ -93,17 +93,13 @@ class SiteBatches(StochasticModel):
     the bound in `solve`, in nats per unit of weight.
     """
 
-    def __init__(self, kernel, likelihood, *, tol=1e-6, **options):
+    def __init__(self, kernel, likelihood, *, tol=1e-6, fit_prior_mean=True, **options):
         self.likelihood, self.tol = likelihood, tol
         # With several classes there is one output of several functions, or one output per class.
         self._n_outputs = len(self._targets(np.zeros(1, dtype=int), np.ones(1)))
         self.n_functions = self._n_outputs * likelihood.n_functions
-        super().__init__(kernel, **options)
-
-    @property
-    def prior_mean(self):
-        learned = self.fit_prior_mean and self.likelihood.has_prior_mean
-        return None if learned else 0.0
+        learned = fit_prior_mean and likelihood.has_prior_mean
+        super().__init__(kernel, fit_prior_mean=learned, **options)
 
     def posteriors(self, state):
         return self._posteriors(state.sums)
@@ -122,9 +118,8 @@ class SiteBatches(StochasticModel):
         return state._replace(sums=self._added_to(kept, best), n_rows=len(y))
 
     def constant_bound(self, y, weight):
-        learned = self.prior_mean is None
         return sum(
-            best_constant_bound(self.likelihood, target, weight, learned)
+            best_constant_bound(self.likelihood, target, weight, self.fit_prior_mean)
             for target in self._targets(y, weight)
         )
 
@@ -136,9 +131,9 @@ class SiteBatches(StochasticModel):
         return value, gradient + np.concatenate([np.zeros(self.kernel.n_params), *slopes])
 
     def _constant_params(self, y, weight):
-        learned = self.prior_mean is None
-        targets = self._targets(y, weight) if self.likelihood.n_params else []
-        params = [self.likelihood.constant_params(target, weight, learned) for target in targets]
+        likelihood = self.likelihood
+        targets = self._targets(y, weight) if likelihood.n_params else []
+        params = [likelihood.constant_params(y, weight, self.fit_prior_mean) for y in targets]
         return np.concatenate([[], *params])
 
     def _absorb(self, state, features, y, weight, kept):

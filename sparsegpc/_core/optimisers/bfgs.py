@@ -26,13 +26,12 @@ OPTIMISM = 3.0
 class Maximum(NamedTuple):
     """The best point that a maximisation found, and how the search ended.
 
-    ``converged`` is False if the limit of iterations ended the search. ``failed`` is True if the
-    function could not be computed at some x during the search. ``n_iter`` counts the iterations.
+    ``converged`` is False if the limit of iterations ended the search. ``n_iter`` counts the
+    iterations.
     """
 
     best: object
     converged: bool
-    failed: bool
     n_iter: int
 
 
@@ -213,7 +212,7 @@ def maximize_bfgs(
     """
     if not np.isfinite(start.gradient).all():
         raise LinAlgError("the gradient of the bound is not finite")
-    current, longest, n_small, failed = start, FIRST_LENGTH, 0, False
+    current, longest, n_small = start, FIRST_LENGTH, 0
 
     def is_hopeless(current, expected, curvature):
         if not hessian.is_learned or current.value + OPTIMISM * expected >= best:
@@ -231,13 +230,13 @@ def maximize_bfgs(
         expected *= scale
         least = max(tol, share * (current.value - start.value))
         if expected < least or is_hopeless(current, expected, curvature):
-            return Maximum(current, True, failed, n_iter)
+            return Maximum(current, True, n_iter)
         if n_iter == max_iter:
             break
         length = float(np.abs(step).max())
         trial = _evaluated(function, np.clip(current.x + step, *bounds.T), current, expected)
         if trial is None:
-            failed, longest = True, 0.5 * length
+            longest = 0.5 * length
             continue
         gain = trial.value - current.value
         fall = current.gradient - trial.gradient
@@ -256,8 +255,8 @@ def maximize_bfgs(
         # A long fall is no sign of a maximum: the Hessian was wrong, and has learned from it.
         n_small = n_small + 1 if abs(gain) < tol else 0
         if n_small == SMALL_STEPS or is_stopped():
-            return Maximum(current, True, failed, n_iter + 1)
-    return Maximum(current, False, failed, max_iter)
+            return Maximum(current, True, n_iter + 1)
+    return Maximum(current, False, max_iter)
 
 
 def _evaluated(function, *arguments):

@@ -81,7 +81,7 @@ def maximize_lbfgs(
     more if it must be halved k times. Return the best point, and whether the next step would gain
     less than `tol`.
     """
-    best = start
+    best, converged = start, False
     pairs = CorrectionPairs() if pairs is None else pairs
     for _ in range(max_iter):
         step = pairs.direction(best.gradient, newton_step)

@@ -44,10 +44,10 @@ def maximize_lbfgsb(function, start, bounds, *, max_iter, tol, patience, is_stop
             options=options,
         )
     except _Stopped:
-        return Maximum(search.best, True, search.failed, search.n_iter)
+        return Maximum(search.best, True, search.n_iter)
     # Status 1 is the limit of iterations; otherwise the line search found no better point. SciPy
     # sets no status if all parameters are fixed.
-    return Maximum(search.best, result.get("status") != 1, search.failed, search.n_iter)
+    return Maximum(search.best, result.get("status") != 1, search.n_iter)
 
 
 class _Search:
@@ -58,7 +58,7 @@ class _Search:
         self._is_stopped = is_stopped
         self.best = self._near = start
         self._is_first, self._worst, self._previous = True, start.value, start.value
-        self.n_iter, self._n_small, self.failed = 0, 0, False
+        self.n_iter, self._n_small = 0, 0
         self._scale = -FIRST_STEP / max(float(np.linalg.norm(start.gradient)), SMALL_GRADIENT)
 
     def __call__(self, x):
@@ -68,7 +68,6 @@ class _Search:
                 self._near = self._function(x, self._near)
             except LinAlgError:
                 # A value below all others makes the line search take a shorter step.
-                self.failed = True
                 return self._scale * (self._worst - abs(self._worst)), np.zeros_like(x)
         self._is_first = False
         point = self._near

@@ -10,7 +10,7 @@ from sparsegpc._core.learning.few_rows import FewRows
 from sparsegpc._core.learning.fit import Starts, finished, fit
 from sparsegpc._core.learning.fit_from import Climb, FitResult
 from sparsegpc._core.learning.number_of_points import Growth, grow
-from sparsegpc._core.models.certification import gap_per_row
+from sparsegpc._core.models.fixed_sites import gap_per_row
 from sparsegpc._estimators.kernels.initialization import shorter_lengths, start_values, weak_prior
 from sparsegpc._estimators.learning.point_selection import point_selector, selector_by_name
 from sparsegpc._estimators.learning.problem import Problem

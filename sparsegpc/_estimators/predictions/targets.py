@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_consistent_length
 from sparsegpc._core.likelihoods.noise_variance import (
     DENSITY_ROWS,
     LogNormalVariance,
-    log_predictive_density,
+    log_noisy_density,
 )
 from sparsegpc._core.models.posterior import draw
 from sparsegpc._core.rows.threads import single_threaded_blas
@@ -174,7 +174,7 @@ class GaussianPredictions(RegressorMixin):
         with single_threaded_blas():
             known = self._known_noise(X, noise_variance)
             densities = [
-                log_predictive_density(outputs, *self._parts_of_y(component, X, known))
+                log_noisy_density(outputs, *self._parts_of_y(component, X, known))
                 for component in self._components
             ]
         weights = [component.weight for component in self._components]

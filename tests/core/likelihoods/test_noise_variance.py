@@ -9,7 +9,7 @@ from scipy.stats import norm, t
 from sparsegpc._core.likelihoods.noise_variance import (
     InverseGammaVariance,
     LogNormalVariance,
-    log_predictive_density,
+    log_noisy_density,
 )
 from tests.core.helpers import integral
 
@@ -36,7 +36,7 @@ def density_by_quadrature(y, mean, variance, noise_mean, noise_variance):
 
 def log_density(*arguments):
     y, mean, variance, *noise = (np.array([value]) for value in arguments)
-    return log_predictive_density(y, mean, variance, LogNormalVariance(*noise))[0]
+    return log_noisy_density(y, mean, variance, LogNormalVariance(*noise))[0]
 
 
 @pytest.mark.parametrize("variance", [1e-6, 0.1, 3.0])
@@ -69,10 +69,10 @@ def test_predictive_density_of_known_noise_is_gaussian(rng):
     variance, log_noise = rng.uniform(0.1, 2.0, 7), rng.randn(7)
     expected = norm.logpdf(y, mean, np.sqrt(variance + np.exp(log_noise)))
     known = LogNormalVariance(log_noise, np.zeros(7))
-    ours = log_predictive_density(y, mean, variance, known)
+    ours = log_noisy_density(y, mean, variance, known)
     assert_allclose(ours, expected, rtol=1e-12)
     unknown = LogNormalVariance(log_noise, np.append(0.5, np.zeros(6)))
-    mixed = log_predictive_density(y, mean, variance, unknown)
+    mixed = log_noisy_density(y, mean, variance, unknown)
     assert_allclose(mixed[1:], expected[1:], rtol=1e-12)
     assert mixed[0] != expected[0]
 
@@ -91,7 +91,7 @@ def test_predictive_density_is_elementwise(rng, monkeypatch, n_rows):
     shape = (3, 4)
     arguments = [rng.randn(*shape), rng.randn(*shape), rng.uniform(0.1, 1.0, shape)]
     noise = LogNormalVariance(rng.randn(*shape), rng.uniform(0.1, 1.0, shape))
-    whole = log_predictive_density(*arguments, noise)
+    whole = log_noisy_density(*arguments, noise)
     assert whole.shape == shape
     for index in np.ndindex(shape):
         assert_allclose(whole[index], log_density(*(part[index] for part in (*arguments, *noise))))
@@ -168,7 +168,7 @@ def over_f(function, variance, around=0.0):
 def test_the_density_with_student_noise_is_the_integral_over_f(error, variance, df):
     scale = 0.4
     expected = over_f(lambda f: t.pdf(error - f, df, 0.0, scale), variance, error)
-    ours = log_predictive_density(
+    ours = log_noisy_density(
         np.array([error]), np.zeros(1), np.array([variance]), student(df, scale)
     )
     assert_allclose(ours, np.log(expected), rtol=1e-8, atol=1e-8)
@@ -177,7 +177,7 @@ def test_the_density_with_student_noise_is_the_integral_over_f(error, variance, 
 @DFS
 @pytest.mark.parametrize("error", [1e4, 1e10, 1e100])
 def test_far_targets_have_the_density_of_the_noise_alone(error, df):
-    ours = log_predictive_density(np.array([error]), np.zeros(1), np.array([0.5]), student(df, 0.4))
+    ours = log_noisy_density(np.array([error]), np.zeros(1), np.array([0.5]), student(df, 0.4))
     if df * np.log(error) < 600.0:
         assert_allclose(ours, t.logpdf(error, df, 0.0, 0.4), rtol=1e-4)
     assert np.isfinite(ours).all()
@@ -215,9 +215,9 @@ def test_the_expected_variance_of_student_noise_may_be_infinite():
 def test_a_mixture_has_a_density_at_any_target(y):
     """Errors of more than 1e100 count as 1e100, since squares of some overflow."""
     noise = InverseGammaVariance(*np.array([[3.0], [np.log(4.0)]]))
-    found = log_predictive_density(np.array([y]), np.zeros(1), np.zeros(1), noise)
+    found = log_noisy_density(np.array([y]), np.zeros(1), np.zeros(1), noise)
     assert_allclose(found, t.logpdf(min(abs(y), 1e100), 3.0, scale=2.0), rtol=1e-6)
     noise = LogNormalVariance(np.zeros(1), np.ones(1))
-    found = log_predictive_density(np.array([y]), np.zeros(1), np.zeros(1), noise)
+    found = log_noisy_density(np.array([y]), np.zeros(1), np.zeros(1), noise)
     assert np.isfinite(found)
     assert found < -1e3

@@ -121,7 +121,6 @@ def test_a_quadratic_in_a_box_is_solved_as_least_squares(n_params, seed, scale):
     found = maximize_bfgs(function, start, bounds, hessian, max_iter=200, tol=1e-8, scale=scale)
     expected = lsq_linear(A, b, tuple(bounds.T), tol=1e-14)
     assert found.converged
-    assert not found.failed
     assert found.best.value == pytest.approx(-expected.cost, abs=1e-5)
     np.testing.assert_allclose(found.best.x, expected.x, atol=0.02)
     for x in function.seen:
@@ -301,7 +300,6 @@ def test_a_point_that_cannot_be_computed_is_a_step_too_far(bad):
     found = maximize_bfgs(
         objective, start, WIDE, BFGSHessian(np.full(2, 1.0)), max_iter=50, tol=1e-6
     )
-    assert found.failed
     assert found.best.x[0] >= 0.5
     assert found.best.value > start.value
 

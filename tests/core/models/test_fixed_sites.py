@@ -7,8 +7,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sparsegpc._core.bounds.certificates import OF_SITES
 from sparsegpc._core.bounds.slacks import SLACKS
 from sparsegpc._core.bounds.upper_bounds import UPPER_BOUNDS
-from sparsegpc._core.models import certification
-from sparsegpc._core.models.certification import at_fixed_sites, certificate_of, gap_per_row
+from sparsegpc._core.models import fixed_sites
+from sparsegpc._core.models.fixed_sites import at_fixed_sites, certificate_of, gap_per_row
 from tests.core.helpers import SLACK, slack_value
 from tests.core.models.model_cases import dense_kernel, evaluate, make_data, make_model, outputs
 
@@ -70,7 +70,7 @@ def test_a_pass_is_made_for_few_rows_only(monkeypatch):
     model, theta = outputs(0.5, noisy=True)
     evaluation = evaluate(model, theta, make_data()[3])
     assert {"one-pass", "two-moment"} < set(certificate_of(model, evaluation).upper_bounds)
-    monkeypatch.setattr(certification, "PASS_ROWS", 29)
+    monkeypatch.setattr(fixed_sites, "PASS_ROWS", 29)
     few = certificate_of(model, evaluation)
     assert set(few.upper_bounds) == {"trace", "cauchy-schwarz"}
     assert gap_per_row(model, evaluation, 1e-9, pytest.fail) == few.gap_per_row

@@ -1,4 +1,4 @@
-"""Certificates of a model at given hyperparameters and points, and gains of its points."""
+"""What holds at the sites of an `Evaluation`: certificates, and gains of points."""
 
 from dataclasses import replace
 
