@@ -108,19 +108,12 @@ class ConvergenceDisplay:
             Whether to draw the evaluations on subsets of the rows, too.
         ax : matplotlib Axes or None, default=None
             Where to draw; None makes a figure.
-        line_kw : dict or None, default=None
-            Settings for `matplotlib.axes.Axes.plot` of the bound of all rows.
-        subset_kw : dict or None, default=None
-            Settings for `matplotlib.axes.Axes.plot` of the bound of subsets.
-        choice_kw : dict or None, default=None
-            Settings for `matplotlib.axes.Axes.vlines` where points were chosen again.
-        legend_kw : dict or None, default=None
-            Settings for `matplotlib.axes.Axes.legend`.
+        line_kw, subset_kw, choice_kw, legend_kw : dict or None, default=None
+            As in `plot`.
 
         Returns
         -------
         display : ConvergenceDisplay
-            The display, which has been drawn.
         """
         check_matplotlib_support(f"{cls.__name__}.from_estimator")
         model = fitted_model(estimator, ANY_KIND).estimator
@@ -156,19 +149,14 @@ class ConvergenceDisplay:
             Quantity on the horizontal axis.
         subsets : bool, default=True
             Whether to draw the evaluations on subsets of the rows, too.
-        line_kw : dict or None, default=None
-            Settings for `matplotlib.axes.Axes.plot` of the bound of all rows.
-        subset_kw : dict or None, default=None
-            Settings for `matplotlib.axes.Axes.plot` of the bound of subsets.
-        choice_kw : dict or None, default=None
-            Settings for `matplotlib.axes.Axes.vlines` where points were chosen again.
-        legend_kw : dict or None, default=None
-            Settings for `matplotlib.axes.Axes.legend`.
+        line_kw, subset_kw, choice_kw, legend_kw : dict or None, default=None
+            Settings for `matplotlib.axes.Axes.plot` of the bound of all rows and of subsets, for
+            `matplotlib.axes.Axes.vlines` where points were chosen again, and for
+            `matplotlib.axes.Axes.legend`.
 
         Returns
         -------
         display : ConvergenceDisplay
-            The display itself.
         """
         check_matplotlib_support(f"{type(self).__name__}.plot")
         if against not in tuple(AXES):

@@ -139,20 +139,12 @@ class EffectsDisplay:
             Number of grid points along a column of more than 10 distinct values.
         ax : matplotlib Axes, array of them or None, default=None
             As many axes as effects; None makes a figure.
-        line_kw : dict or None, default=None
-            Settings for `matplotlib.axes.Axes.plot` of the means.
-        band_kw : dict or None, default=None
-            Settings for `matplotlib.axes.Axes.fill_between`, or `matplotlib.axes.Axes.vlines` for
-            columns of few values, of the bands.
-        decile_kw : dict or None, default=None
-            Settings for `matplotlib.axes.Axes.plot` of the deciles.
-        legend_kw : dict or None, default=None
-            Settings for `matplotlib.axes.Axes.legend`.
+        line_kw, band_kw, decile_kw, legend_kw : dict or None, default=None
+            As in `plot`.
 
         Returns
         -------
         display : EffectsDisplay
-            The display, which has been drawn.
 
         Raises
         ------
@@ -200,20 +192,15 @@ class EffectsDisplay:
             As many axes as effects; None makes a figure.
         coverage : float, default=0.95
             Probability of the band at each value of the column, between 0 and 1.
-        line_kw : dict or None, default=None
-            Settings for `matplotlib.axes.Axes.plot` of the means.
-        band_kw : dict or None, default=None
-            Settings for `matplotlib.axes.Axes.fill_between`, or `matplotlib.axes.Axes.vlines` for
-            columns of few values, of the bands.
-        decile_kw : dict or None, default=None
-            Settings for `matplotlib.axes.Axes.plot` of the deciles.
-        legend_kw : dict or None, default=None
-            Settings for `matplotlib.axes.Axes.legend`.
+        line_kw, band_kw, decile_kw, legend_kw : dict or None, default=None
+            Settings for `matplotlib.axes.Axes.plot` of the means, for
+            `matplotlib.axes.Axes.fill_between`, or `matplotlib.axes.Axes.vlines` for columns of few
+            values, of the bands, for `matplotlib.axes.Axes.plot` of the deciles, and for
+            `matplotlib.axes.Axes.legend`.
 
         Returns
         -------
         display : EffectsDisplay
-            The display itself.
 
         Raises
         ------

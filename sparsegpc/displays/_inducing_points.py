@@ -179,23 +179,13 @@ class InducingPointsDisplay:
             Number of grid points along each axis.
         ax : matplotlib Axes or None, default=None
             Where to draw; None makes a figure.
-        surface_kw : dict or None, default=None
-            Settings for `matplotlib.axes.Axes.contourf` of the shading.
-        boundary_kw : dict or None, default=None
-            Settings for `matplotlib.axes.Axes.contour` of the decision boundary.
-        scatter_kw : dict or None, default=None
-            Settings for `matplotlib.axes.Axes.scatter` of the rows.
-        inducing_kw : dict or None, default=None
-            Settings for `matplotlib.axes.Axes.scatter` of the inducing points.
-        colorbar_kw : dict or None, default=None
-            Settings for `matplotlib.figure.Figure.colorbar`.
-        legend_kw : dict or None, default=None
-            Settings for `matplotlib.axes.Axes.legend`.
+        surface_kw, boundary_kw, scatter_kw : dict or None, default=None
+        inducing_kw, colorbar_kw, legend_kw : dict or None, default=None
+            All of these as in `plot`.
 
         Returns
         -------
         display : InducingPointsDisplay
-            The display, which has been drawn.
 
         Raises
         ------
@@ -264,23 +254,17 @@ class InducingPointsDisplay:
         ----------
         ax : matplotlib Axes or None, default=None
             Where to draw; None makes a figure.
-        surface_kw : dict or None, default=None
-            Settings for `matplotlib.axes.Axes.contourf` of the shading.
-        boundary_kw : dict or None, default=None
-            Settings for `matplotlib.axes.Axes.contour` of the decision boundary.
-        scatter_kw : dict or None, default=None
-            Settings for `matplotlib.axes.Axes.scatter` of the rows.
-        inducing_kw : dict or None, default=None
-            Settings for `matplotlib.axes.Axes.scatter` of the inducing points.
-        colorbar_kw : dict or None, default=None
-            Settings for `matplotlib.figure.Figure.colorbar`.
-        legend_kw : dict or None, default=None
-            Settings for `matplotlib.axes.Axes.legend`.
+        surface_kw, boundary_kw, scatter_kw : dict or None, default=None
+            Settings for `matplotlib.axes.Axes.contourf` of the shading, for
+            `matplotlib.axes.Axes.contour` of the decision boundary, and for
+            `matplotlib.axes.Axes.scatter` of the rows.
+        inducing_kw, colorbar_kw, legend_kw : dict or None, default=None
+            Settings for `matplotlib.axes.Axes.scatter` of the inducing points, for
+            `matplotlib.figure.Figure.colorbar`, and for `matplotlib.axes.Axes.legend`.
 
         Returns
         -------
         display : InducingPointsDisplay
-            The display itself.
         """
         check_matplotlib_support(f"{type(self).__name__}.plot")
         self.ax_ = ax = axes_or_new(ax, height=5.4)

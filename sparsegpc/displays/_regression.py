@@ -169,23 +169,13 @@ class RegressionDisplay:
             it is None, such a model has no band of y.
         ax : matplotlib Axes or None, default=None
             Where to draw; None makes a figure.
-        line_kw : dict or None, default=None
-            Settings for `matplotlib.axes.Axes.plot` of the mean.
-        f_band_kw : dict or None, default=None
-            Settings for `matplotlib.axes.Axes.fill_between` of the band of f.
-        y_band_kw : dict or None, default=None
-            Settings for `matplotlib.axes.Axes.fill_between` of the band of y.
-        scatter_kw : dict or None, default=None
-            Settings for `matplotlib.axes.Axes.scatter` of the rows.
-        inducing_kw : dict or None, default=None
-            Settings for `matplotlib.axes.Axes.plot` of the inducing points.
-        legend_kw : dict or None, default=None
-            Settings for `matplotlib.axes.Axes.legend`.
+        line_kw, f_band_kw, y_band_kw : dict or None, default=None
+        scatter_kw, inducing_kw, legend_kw : dict or None, default=None
+            As in `plot`.
 
         Returns
         -------
         display : RegressionDisplay
-            The display, which has been drawn.
 
         Raises
         ------
@@ -252,23 +242,16 @@ class RegressionDisplay:
             Where to draw; None makes a figure.
         coverage : float, default=0.95
             Probability of each band at each value of the column, between 0 and 1.
-        line_kw : dict or None, default=None
-            Settings for `matplotlib.axes.Axes.plot` of the mean.
-        f_band_kw : dict or None, default=None
-            Settings for `matplotlib.axes.Axes.fill_between` of the band of f.
-        y_band_kw : dict or None, default=None
-            Settings for `matplotlib.axes.Axes.fill_between` of the band of y.
-        scatter_kw : dict or None, default=None
-            Settings for `matplotlib.axes.Axes.scatter` of the rows.
-        inducing_kw : dict or None, default=None
-            Settings for `matplotlib.axes.Axes.plot` of the inducing points.
-        legend_kw : dict or None, default=None
-            Settings for `matplotlib.axes.Axes.legend`.
+        line_kw, f_band_kw, y_band_kw : dict or None, default=None
+            Settings for `matplotlib.axes.Axes.plot` of the mean, and for
+            `matplotlib.axes.Axes.fill_between` of the bands.
+        scatter_kw, inducing_kw, legend_kw : dict or None, default=None
+            Settings for `matplotlib.axes.Axes.scatter` of the rows, for `matplotlib.axes.Axes.plot`
+            of the inducing points, and for `matplotlib.axes.Axes.legend`.
 
         Returns
         -------
         display : RegressionDisplay
-            The display itself.
         """
         check_matplotlib_support(f"{type(self).__name__}.plot")
         f_ends = self.f_interval(coverage)

@@ -131,19 +131,12 @@ class SparsityDisplay:
             As in `fit` of :class:`SparseGPGeneralizedRegressor`.
         ax : array-like of two matplotlib Axes or None, default=None
             Where to draw; None makes a figure.
-        bound_kw : dict or None, default=None
-            Settings for `matplotlib.axes.Axes.plot` of the lower bound.
-        cost_kw : dict or None, default=None
-            Settings for `matplotlib.axes.Axes.plot` of the cost per row.
-        gap_kw : dict or None, default=None
-            Settings for `matplotlib.axes.Axes.plot` of the certificate.
-        legend_kw : dict or None, default=None
-            Settings for `matplotlib.axes.Axes.legend`.
+        bound_kw, cost_kw, gap_kw, legend_kw : dict or None, default=None
+            As in `plot`.
 
         Returns
         -------
         display : SparsityDisplay
-            The display, which has been drawn.
 
         Raises
         ------
@@ -187,19 +180,13 @@ class SparsityDisplay:
         ----------
         ax : array-like of two matplotlib Axes or None, default=None
             Where to draw; None makes a figure.
-        bound_kw : dict or None, default=None
-            Settings for `matplotlib.axes.Axes.plot` of the lower bound.
-        cost_kw : dict or None, default=None
-            Settings for `matplotlib.axes.Axes.plot` of the cost per row.
-        gap_kw : dict or None, default=None
-            Settings for `matplotlib.axes.Axes.plot` of the certificate.
-        legend_kw : dict or None, default=None
-            Settings for `matplotlib.axes.Axes.legend`.
+        bound_kw, cost_kw, gap_kw, legend_kw : dict or None, default=None
+            Settings for `matplotlib.axes.Axes.plot` of the lower bound, of the cost per row and of
+            the certificate, and for `matplotlib.axes.Axes.legend`.
 
         Returns
         -------
         display : SparsityDisplay
-            The display itself.
         """
         check_matplotlib_support(f"{type(self).__name__}.plot")
         axes = axes_or_new(ax, n_axes=2, width=9.0, height=4.0)

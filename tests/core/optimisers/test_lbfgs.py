@@ -20,6 +20,14 @@ def test_a_quadratic_in_its_own_metric_takes_one_step(shape):
     assert problem.n_evaluations == 2
 
 
+def test_without_steps_the_start_is_the_best():
+    problem = Concave(0, (3,), 0.0)
+    start = problem.evaluate(np.zeros(3))
+    best, solved = maximize_lbfgs(problem.evaluate, start, problem.newton, 1e-12, max_iter=0)
+    assert best is start
+    assert not solved
+
+
 @pytest.mark.parametrize("quartic", [0.0, 0.1])
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("metric", ["newton", "another"])
