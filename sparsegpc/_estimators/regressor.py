@@ -8,12 +8,7 @@ from sparsegpc._core.rows.unique_rows import unique_rows
 from sparsegpc._estimators.base_estimator import with_parameters
 from sparsegpc._estimators.base_sparse_gp import BaseSparseGP
 from sparsegpc._estimators.fitted_bounds import ModelOfRows, bound_at, certified, gains, truncated
-from sparsegpc._estimators.input.targets import (
-    centred,
-    centres,
-    deviations,
-    distinct_rows,
-)
+from sparsegpc._estimators.input.targets import centred, centres, deviations, distinct_rows
 from sparsegpc._estimators.input.validation import validated_targets
 from sparsegpc._estimators.kernels.named_kernels import KernelChoice
 from sparsegpc._estimators.learning.averaging import HYPERPARAMETERS, HyperparameterDraws

@@ -5,14 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.utils._optional_dependencies import check_matplotlib_support
 
-from sparsegpc.displays._drawing import (
-    BLUE,
-    PALE,
-    VERMILION,
-    add_legend,
-    axes_or_new,
-    settings,
-)
+from sparsegpc.displays._drawing import BLUE, PALE, VERMILION, add_legend, axes_or_new, settings
 from sparsegpc.displays._inputs import ANY_KIND, fitted_model, refuse_one_vs_rest
 
 AXES = {"evaluations": "evaluations of the bound", "seconds": "time since the start of the fit, s"}

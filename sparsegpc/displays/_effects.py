@@ -6,13 +6,7 @@ import numpy as np
 from sklearn.utils._optional_dependencies import check_matplotlib_support
 
 from sparsegpc._estimators.predictions.effects import column_numbers
-from sparsegpc.displays._drawing import (
-    BLUE,
-    GREY,
-    add_legend,
-    checked_axes,
-    settings,
-)
+from sparsegpc.displays._drawing import BLUE, GREY, add_legend, checked_axes, settings
 from sparsegpc.displays._inputs import (
     ANY_KIND,
     column_names,

@@ -11,13 +11,7 @@ from sparsegpc._core.likelihoods.base import polya_gamma_mean
 from sparsegpc._estimators.classifier import SparseGPClassifier
 from sparsegpc._estimators.input.validation import refuse_masked
 from sparsegpc._estimators.minibatches.classifier import StochasticSparseGPClassifier
-from sparsegpc.displays._drawing import (
-    BLUE,
-    VERMILION,
-    add_legend,
-    axes_or_new,
-    settings,
-)
+from sparsegpc.displays._drawing import BLUE, VERMILION, add_legend, axes_or_new, settings
 from sparsegpc.displays._inputs import (
     along,
     column_names,

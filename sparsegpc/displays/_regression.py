@@ -15,14 +15,7 @@ from sparsegpc._estimators.minibatches.generalized_regressor import (
 )
 from sparsegpc._estimators.minibatches.regressor import StochasticSparseGPRegressor
 from sparsegpc._estimators.regressor import SparseGPRegressor
-from sparsegpc.displays._drawing import (
-    BLUE,
-    GREY,
-    SKY,
-    add_legend,
-    axes_or_new,
-    settings,
-)
+from sparsegpc.displays._drawing import BLUE, GREY, SKY, add_legend, axes_or_new, settings
 from sparsegpc.displays._inputs import (
     along,
     column_names,

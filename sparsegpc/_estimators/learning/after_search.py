@@ -2,19 +2,11 @@
 
 from numpy.linalg import LinAlgError
 
-from sparsegpc._core.learning.faster_functions import (
-    fit_faster,
-    missed_group,
-    misses_fast_function,
-)
+from sparsegpc._core.learning.faster_functions import fit_faster, missed_group, misses_fast_function
 from sparsegpc._core.learning.fit import Starts
 from sparsegpc._core.learning.more_points import are_too_few, fit_further, fit_moved
 from sparsegpc._core.learning.point_cost import keep_worthwhile_points
-from sparsegpc._estimators.kernels.initialization import (
-    faster_starts,
-    group_starts,
-    own_lengths,
-)
+from sparsegpc._estimators.kernels.initialization import faster_starts, group_starts, own_lengths
 from sparsegpc._estimators.kernels.named_kernels import KernelChoice
 from sparsegpc._estimators.learning.point_selection import AUTO, point_selector, selector_by_name
 from sparsegpc._estimators.learning.search import search

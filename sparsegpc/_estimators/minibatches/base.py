@@ -33,11 +33,7 @@ from sparsegpc._estimators.learning.point_selection import (
     make_selector,
 )
 from sparsegpc._estimators.messages.callbacks import CALLBACK_SUPPORT, fit_task
-from sparsegpc._estimators.messages.fit_warnings import (
-    FitWarning,
-    emit_warnings,
-    weight_warnings,
-)
+from sparsegpc._estimators.messages.fit_warnings import FitWarning, emit_warnings, weight_warnings
 from sparsegpc._estimators.messages.progress import epoch_progress
 from sparsegpc._estimators.predictions.effects import ColumnEffects
 
