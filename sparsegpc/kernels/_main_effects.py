@@ -1,5 +1,7 @@
 """The kernel of a sum of functions of one column each."""
 
+from dataclasses import dataclass
+
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel, StationaryKernelMixin
 
@@ -12,6 +14,7 @@ from sparsegpc.kernels._parameters import (
 )
 
 
+@dataclass(eq=False, repr=False)
 class MainEffects(StationaryKernelMixin, Kernel):
     r"""Covariance of a sum of functions of one column each.
 
@@ -71,17 +74,10 @@ class MainEffects(StationaryKernelMixin, Kernel):
     MainEffects(variance=[1, 1], length_scale=[1, 1]) + 0.707**2 * RBF(length_scale=2)
     """
 
-    def __init__(
-        self,
-        variance=1.0,
-        length_scale=1.0,
-        variance_bounds=(1e-5, 1e5),
-        length_scale_bounds=(1e-5, 1e5),
-    ):
-        self.variance = variance
-        self.length_scale = length_scale
-        self.variance_bounds = variance_bounds
-        self.length_scale_bounds = length_scale_bounds
+    variance: float | np.ndarray = 1.0
+    length_scale: float | np.ndarray = 1.0
+    variance_bounds: tuple | np.ndarray | str = (1e-5, 1e5)
+    length_scale_bounds: tuple | np.ndarray | str = (1e-5, 1e5)
 
     @property
     def hyperparameter_length_scale(self):

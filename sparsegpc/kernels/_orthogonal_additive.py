@@ -1,5 +1,7 @@
 """The kernel of a sum of orthogonal effects of columns and of sets of columns."""
 
+from dataclasses import dataclass
+
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
@@ -13,6 +15,7 @@ from sparsegpc.kernels._parameters import (
 )
 
 
+@dataclass(eq=False, repr=False)
 class OrthogonalAdditive(Kernel):
     r"""Covariance of a sum of effects of columns and of sets of columns, orthogonal to each other.
 
@@ -84,21 +87,12 @@ class OrthogonalAdditive(Kernel):
     (0,) 0.34
     """
 
-    def __init__(
-        self,
-        length_scale=1.0,
-        variance=(1.0, 1.0),
-        input_mean=0.0,
-        input_std=1.0,
-        length_scale_bounds=(1e-2, 1e2),
-        variance_bounds=(1e-5, 1e12),
-    ):
-        self.length_scale = length_scale
-        self.variance = variance
-        self.input_mean = input_mean
-        self.input_std = input_std
-        self.length_scale_bounds = length_scale_bounds
-        self.variance_bounds = variance_bounds
+    length_scale: float | np.ndarray = 1.0
+    variance: float | tuple | np.ndarray = (1.0, 1.0)
+    input_mean: float | np.ndarray = 0.0
+    input_std: float | np.ndarray = 1.0
+    length_scale_bounds: tuple | np.ndarray | str = (1e-2, 1e2)
+    variance_bounds: tuple | np.ndarray | str = (1e-5, 1e12)
 
     @property
     def hyperparameter_length_scale(self):

@@ -13,6 +13,7 @@ divergences. The inequalities of `Certificate` are sharper and hold for every di
 
 import math
 from dataclasses import dataclass, replace
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
 from sparsegpc._core.bounds.upper_bounds import UPPER_BOUNDS, standard_bound, upper_bounds
 
@@ -231,11 +232,11 @@ class Certificate:
             f"within {_up(self.kl)} nats of the {self._reference} "
             f"({_up(self.kl / self.total_weight)} per row)",
             _describe_errors(self.mean_error, self.variance_ratio, self.coverage_error),
-            f"{self.of} between {_decimals(low, math.floor)} and {_decimals(high, math.ceil)}",
+            f"{self.of} between {_decimals(low, ROUND_FLOOR)} and {_decimals(high, ROUND_CEILING)}",
             "upper bounds by method:",
         ]
         lines += [
-            f"{_decimals(bound, math.ceil):>14}  {name}: {UPPER_BOUNDS[name]}"
+            f"{_decimals(bound, ROUND_CEILING):>14}  {name}: {UPPER_BOUNDS[name]}"
             for name, bound in sorted(self.upper_bounds.items(), key=lambda item: item[1])
         ]
         return "\n".join(lines)
@@ -249,8 +250,8 @@ def _describe_errors(mean_error, variance_ratio, coverage_error, largest=5.0):
         lines.append(f"means off by at most {_up(mean_error)} posterior standard deviations")
     if high < largest:
         # Near 1 the difference from 1 is rounded to two digits.
-        floor = 1.0 - _rounded(1.0 - low, math.ceil) if low > 0.9 else _rounded(low, math.floor)
-        ceiling = 1.0 + _rounded(high - 1.0, math.ceil)
+        floor = 1.0 - _rounded(1.0 - low) if low > 0.9 else _rounded(low, ROUND_FLOOR)
+        ceiling = 1.0 + _rounded(high - 1.0)
         lines.append(f"variances between {floor:.10g} and {ceiling:.10g} times the exact ones")
     if coverage_error < 1.0:
         lines.append(f"probabilities of any interval off by at most {_up(coverage_error)}")
@@ -260,28 +261,18 @@ def _describe_errors(mean_error, variance_ratio, coverage_error, largest=5.0):
     return "\n".join(lines)
 
 
-def _rounded(value, towards):
-    """Return a non-negative number rounded to two digits; `towards` is math.ceil or math.floor."""
-    if value == 0.0 or math.isinf(value):
-        return value
-    unit = 10.0 ** (math.floor(math.log10(value)) - 1)
-    # A number that has two digits up to rounding error keeps them.
-    nearest = round(value / unit)
-    whole = nearest if abs(value / unit - nearest) < 1e-9 else towards(value / unit)
-    return whole * unit
+def _rounded(value, towards=ROUND_CEILING):
+    """Return a number rounded to two digits; one that has two up to rounding error keeps them."""
+    return float(Context(prec=2, rounding=towards).create_decimal(f"{value:.12g}"))
 
 
 def _decimals(value, towards):
     """Return text with three decimals, so rounded that the bound still holds."""
-    thousandths = 1000.0 * value
-    if math.isinf(thousandths):
+    if math.isinf(value):
         return f"{value:g}"
-    # A number that has three decimals up to rounding error keeps them.
-    nearest = round(thousandths)
-    whole = nearest if abs(thousandths - nearest) < 1e-6 else towards(thousandths)
-    return f"{whole / 1000.0:.3f}"
+    return str(Decimal(f"{value:.9f}").quantize(Decimal("0.001"), rounding=towards))
 
 
 def _up(value):
     """Return a bound as text, rounded up to two digits."""
-    return f"{_rounded(value, math.ceil):.4g}"
+    return f"{_rounded(value):.4g}"
