@@ -132,10 +132,7 @@ def _store(classifier, models):
 class OneVsRestLikelihood:
     """Likelihood of C classes: normalised probabilities of each class against the rest.
 
-    Parameters
-    ----------
-    likelihoods : list of LabelLikelihood
-        Binary likelihoods, one for each class against the rest.
+    `likelihoods` is a list of binary ones, each a `LabelLikelihood`.
     """
 
     def __init__(self, likelihoods):

@@ -12,20 +12,13 @@ FAR_SQUARED, LOST_DIGITS = 1e4, 1e-4
 class SquaredDistances:
     r"""The distances :math:`\Delta_{in} = \sum_d (z_{id} - x_{nd})^2 / \ell_d^2`, strip by strip.
 
-    Parameters
-    ----------
-    Z, X : ndarray of shape (M, D) and (N, D)
-        Points and rows, of which scaled copies are kept.
-    length_scale : float or ndarray of shape (D,)
-    far_squared : float or None
-        Squared norm up to which the expansion into norms and products is accurate enough. Distances
-        can lose digits only between rows far from the centre, for example rows with a sentinel
-        value in an unscaled column. None computes all distances from the differences.
+    They are those between points `Z` (M, D) and rows `X` (N, D), of which scaled copies are kept;
+    `length_scale` is a number or has the shape (D,). ``strips`` are slices of the points, in the
+    order in which distances are computed.
 
-    Attributes
-    ----------
-    strips : list of slice
-        Slices of the points, in the order in which distances are computed.
+    The expansion into norms and products is accurate enough up to the squared norm `far_squared`.
+    Distances can lose digits only between rows far from the centre, for example rows with a
+    sentinel value in an unscaled column. None computes all distances from the differences.
     """
 
     def __init__(self, Z, X, length_scale, far_squared):

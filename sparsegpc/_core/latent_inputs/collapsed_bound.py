@@ -42,17 +42,10 @@ BLOCK_BYTES = 2**21
 class LatentData:
     """The columns, with zeros for missing values, and which columns have values in the same rows.
 
-    The slack is a sum over rows, and `options` are those of `RowBlocks`.
-
-    Attributes
-    ----------
-    given, Y : ndarray of shape (N, D)
-        With NaN for missing values, and with zeros in their place.
-    patterns : ndarray of shape (P, N)
-        The distinct columns of ones where Y has values and zeros where it has none.
-    pattern_of : ndarray of shape (D,)
-    n_present : ndarray of shape (N,)
-        Number of values in each row.
+    The slack is a sum over rows, and `options` are those of `RowBlocks`. ``given`` (N, D) has NaN
+    for missing values, and ``Y`` zeros in their place. ``patterns`` (P, N) are the distinct columns
+    of ones where Y has values and zeros where it has none, and ``pattern_of`` (D,) tells which one
+    a column has; ``n_present`` (N,) is the number of values in each row.
     """
 
     def __init__(self, Y, slack, **options):

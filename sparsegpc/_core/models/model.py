@@ -31,26 +31,12 @@ class SparseModel:
     The vector `theta` of learned hyperparameters holds the parameters of the kernel, then those of
     the likelihood for each output.
 
-    Parameters
-    ----------
-    kernel : FreeKernel
-    likelihood : Likelihood
-    X : array of shape (N, D)
-    targets : list of array of shape (N,)
-        Targets of each output in the form that the likelihood needs. The outputs are independent
-        given theta, and share the kernel and the inducing points.
-    weight : ndarray of shape (N,)
-    slack : Slack
-    fit_prior_mean : bool
-        Whether to learn the constant prior mean of each f; otherwise it is zero.
-    tol : float
-        Tolerance of the bound, in nats per unit of weight.
-    n_threads, memory
-        See `RowBlocks`.
-    counts : Counts or None
-        Counters to which the work is added; None creates new ones.
-    prior : prior of `models/prior` or None
-        Prior of theta.
+    The model has the rows `X` (N, D), with `weight` (N,). `targets` is a list with those of each
+    output, (N,), in the form that the likelihood needs; outputs are independent given theta, and
+    share the kernel and the inducing points. `fit_prior_mean` learns the constant prior mean of
+    each f; otherwise it is zero. `tol` is the tolerance of the bound, in nats per unit of weight.
+    The work is added to `counts`, a `Counts`. `prior`, if any, is one of `models/prior`. For
+    `n_threads` and `memory` see `RowBlocks`.
     """
 
     # The selector of the inducing points of a noise process, if the model has one.

@@ -59,18 +59,9 @@ ROUNDING = 1e-12
 def expect_outputs(likelihoods, targets, weight, mean, inducing_variance, residual, slack, costs):
     """Return pairs of an `Expectation` and the scales of its residuals, one for each output.
 
-    Parameters
-    ----------
-    likelihoods, targets : list
-        Those of each output, at n rows.
-    weight : ndarray of shape (n,)
-    mean, inducing_variance : ndarray of shape (K, n)
-        Moments of the functions of all outputs.
-    residual : ndarray of shape (n,)
-    slack : Slack
-        Determines the scales.
-    costs : list of K floats
-        The mean cost of all rows for each function; None for slacks that do not need it.
+    `likelihoods` and `targets` are lists with those of each output at n rows; `mean` and
+    `inducing_variance` (K, n) are moments of the functions of all outputs. The `slack` determines
+    the scales; `costs` are the mean costs of all rows for each function, or None if it needs none.
     """
     n = likelihoods[0].n_functions
     outputs = zip(
@@ -115,36 +106,13 @@ class SiteSolution(NamedTuple):
 
 
 def solve_sites(features, likelihood, y, weight, slack, states, *, prior_mean=None, tol, max_iter):
-    """Maximise the bound over the sites, and return a `SiteSolution` for each function.
+    """Maximise the bound over the sites, and return a list with each function's `SiteSolution`.
 
-    Parameters
-    ----------
-    features : RowFeatures
-    likelihood : Likelihood
-    y, weight : ndarray of shape (N,)
-    slack : Slack
-    states : list of SiteState
-        The start: a state for each function of the likelihood.
-    prior_mean : float or None
-        Prior mean of f; None learns it along with q(u).
-    tol : float
-        Stop when another pass would gain less than this many nats.
-    max_iter : int
-        Maximum number of passes.
-
-    Returns
-    -------
-    list of SiteSolution
-        ``bounds`` holds the bound of the likelihood after each accepted pass.
-
-    Raises
-    ------
-    LinAlgError
-        If the bound cannot be computed at the start.
-
-    Notes
-    -----
-    Cost about 2 N M^2 per pass and function.
+    The search starts at `states`, a `SiteState` for each function of the likelihood, and ends when
+    another pass would gain less than `tol` nats, or after `max_iter` passes. A `prior_mean` of None
+    is learned along with q(u). The ``bounds`` of a solution are those of the likelihood after each
+    accepted pass. Raises LinAlgError if the bound cannot be computed at the start. Cost about
+    2 N M^2 per pass and function.
     """
     if likelihood.has_fixed_sites:
         return [_collapse_fixed(features, likelihood, y, weight, slack, prior_mean)]

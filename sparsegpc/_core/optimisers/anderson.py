@@ -12,21 +12,10 @@ class Anderson:
     where :math:`\gamma` minimises, without constraints, the length of the last residual less
     :math:`\gamma` times the changes of the residuals.
 
-    Parameters
-    ----------
-    depth : int
-        Maximum number of pairs kept before the last one.
-    keeps_pairs : bool
-        Whether to keep the pairs after a rejected plain step. After a rejected extrapolated step
-        they are always discarded.
+    At most `depth` pairs are kept before the last one. They are discarded after a rejected
+    extrapolated step and, unless `keeps_pairs`, after a rejected plain one. ``extrapolated`` tells
+    whether the last call of `next` extrapolated rather than returned an image.
 
-    Attributes
-    ----------
-    extrapolated : bool
-        Whether the last call of `next` extrapolated rather than returned an image.
-
-    Notes
-    -----
     A point has the attributes ``x`` and ``image``, of any type. Its method ``residual(x, image)``
     returns the difference of the two as a vector in the metric at this point.
     ``combined(gamma, images)`` returns the extrapolated x from n - 1 numbers and n images, or None

@@ -40,12 +40,7 @@ class BFGSHessian:
 
     ``matrix`` (P, P) stays positive definite (Powell 1978). It may leave out a part of the function
     with known derivatives: `step` takes the curvature of that part, and `update` the slope without
-    it.
-
-    Parameters
-    ----------
-    curvatures : ndarray of shape (P,)
-        A guess of the curvature in each parameter.
+    it. `curvatures` (P,) is a guess of the curvature in each parameter.
     """
 
     def __init__(self, curvatures):
@@ -78,15 +73,8 @@ class BFGSHessian:
     def step(self, x, slope, bounds, longest, known=0.0):
         """Return the step to the maximum of the quadratic model in a box, and its expected gain.
 
-        Parameters
-        ----------
-        x, slope : ndarray of shape (P,)
-        bounds : ndarray of shape (P, 2)
-            Lower and upper bounds of x.
-        longest : float
-            Maximum change of each parameter.
-        known : float or ndarray of shape (P, P)
-            Curvature of the part that the matrix leaves out.
+        `x` and `slope` have the shape (P,), and `bounds` of x the shape (P, 2). Each parameter
+        changes by at most `longest`. `known` (P, P) is the curvature that the matrix leaves out.
         """
         low = np.maximum(bounds[:, 0] - x, -longest)
         high = np.minimum(bounds[:, 1] - x, longest)
@@ -174,41 +162,19 @@ def maximize_bfgs(
 ):
     """Maximise a function in a box by steps within a trust region, and return the `Maximum`.
 
-    Parameters
-    ----------
-    function : callable
-        ``function(x, near, expected)`` returns the point at ``x`` (P,), with ``x``, ``value`` and
-        ``gradient`` (P,). `near` is the best point so far, and `expected` what the step from there
-        is expected to gain; an error much smaller than this does no harm. It may raise LinAlgError.
-    start : point
-    bounds : ndarray of shape (P, 2)
-    hessian : BFGSHessian
-        Hessian of the function without its known part, divided by `scale`. It is updated.
-    max_iter : int
-        Maximum number of evaluations.
-    tol : float
-        Stop when the expected gain of the next step is less than this.
-    scale : float
-        Unit of the function for its Hessian.
-    known : object or None
-        A part of the function with ``gradient(x)`` (P,) and ``curvature(x)`` (P, P), which is
-        positive semi-definite.
-    best : float
-        Value reached elsewhere. Once the Hessian is learned, the search stops if it is not expected
-        to come near it.
-    share : float
-        Stop when the expected gain of the next step is less than this share of the whole gain.
-    is_stopped : callable
-        ``is_stopped()`` is called after each step and returns whether to stop.
+    ``function(x, near, expected)`` returns the point at x (P,), with ``x``, ``value`` and
+    ``gradient`` (P,). `near` is the best point so far, and `expected` what the step from there is
+    expected to gain; an error much smaller than this does no harm. It may raise LinAlgError.
+    `start` is a point, and `bounds` has the shape (P, 2).
 
-    Returns
-    -------
-    Maximum
+    `hessian` is the `BFGSHessian` of the function, divided by its unit `scale`, without its `known`
+    part, if any; it is updated. That part has the methods ``gradient(x)`` (P,) and
+    ``curvature(x)`` (P, P), which is positive semi-definite.
 
-    Raises
-    ------
-    LinAlgError
-        If the gradient at the start is not finite.
+    The search ends after `max_iter` evaluations, or when the expected gain of the next step is less
+    than `tol` or the `share` of the whole gain; once the Hessian is learned, also if it is not
+    expected to come near `best`, a value reached elsewhere. ``is_stopped()`` is called after each
+    step and returns whether to stop. Raises LinAlgError if the gradient at the start is not finite.
     """
     if not np.isfinite(start.gradient).all():
         raise LinAlgError("the gradient of the bound is not finite")

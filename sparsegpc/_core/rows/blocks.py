@@ -73,24 +73,12 @@ class RowBlocks:
     not refer to arrays of N entries, so that another class with `visit`, `store` and `n_rows` can
     run them in other processes.
 
-    Parameters
-    ----------
-    n_rows : int
-        Number of rows N.
-    n_columns : int
-        Number M of values that are computed for each row. The values of a block take about
-        `BLOCK_BYTES`. A block has at least `SMALLEST_BLOCK` rows, unless their values exceed
-        `LARGEST_BLOCK_BYTES`.
-    n_threads : int
-        Number of blocks processed at once; fewer while other threads fit or predict.
-    memory : int
-        Total bytes that arrays of shape (M, N) may take. Arrays that do not fit are computed again
-        in each visit.
-    n_read : int
-        Number of values that are read for each row; the limits on the size of a block hold for
-        them, too.
-    block_rows : int or None
-        Rows in a block. None means a number that depends on `n_columns` and `n_read`.
+    `n_columns` is the number M of values that are computed for each of `n_rows` rows, and `n_read`
+    that of values that are read. The values of a block take about `BLOCK_BYTES`; a block has at
+    least `SMALLEST_BLOCK` rows, unless their values exceed `LARGEST_BLOCK_BYTES`. `block_rows`
+    replaces this number of rows. `n_threads` blocks are processed at once; fewer while other
+    threads fit or predict. Arrays of shape (M, N) may take `memory` bytes in total; those that do
+    not fit are computed again in each visit.
     """
 
     def __init__(

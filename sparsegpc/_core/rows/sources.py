@@ -45,19 +45,10 @@ class RowSource:
     """Rows of an array as float64, read on access.
 
     ``source[a:b]`` and ``source[indices]`` are C-contiguous arrays of shape (n, D). Indices may be
-    in any order, and may repeat.
-
-    Parameters
-    ----------
-    array : array of shape (N', D)
-        Real numbers of any type; must support slices of its first axis.
-    indices : ndarray of int of shape (N,) or None
-        Increasing indices of the rows of `array` that form the source. None means all rows.
-
-    Raises
-    ------
-    ValueError
-        If the shape of `array` is unknown, or its values are not real numbers.
+    in any order, and may repeat. `array` (N', D) holds real numbers of any type, and supports
+    slices of its first axis; `indices` (N,), in increasing order, are those of its rows that form
+    the source, None for all. Raises ValueError if the shape of the array is unknown, or its values
+    are not real numbers.
     """
 
     ndim = 2

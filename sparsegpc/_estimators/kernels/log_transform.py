@@ -28,11 +28,7 @@ LARGEST_DISTANCE = 1e300
 class LogTransform:
     """The transform of some columns; the others stay as they are.
 
-    Parameters
-    ----------
-    columns : ndarray of int of shape (k,)
-    centres, scales, factors : ndarray of shape (k,)
-        The centre e, the scale c and the factor a of each of these columns.
+    `centres`, `scales` and `factors` hold e, c and a for each of the `columns`, shape (k,) each.
     """
 
     def __init__(self, columns, centres, scales, factors):

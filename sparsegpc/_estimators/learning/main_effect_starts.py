@@ -26,14 +26,8 @@ class MainEffectStarts:
     """Starts of a model with main effects.
 
     In theta the hyperparameters of the interaction are followed by those of the effects, and these
-    by those of the likelihood.
-
-    Parameters
-    ----------
-    problem : Problem
-        The problem with main effects.
-    plain : FitResult
-        The fit without them.
+    by those of the likelihood. `problem` is that with main effects, and `plain` the `FitResult`
+    without them.
     """
 
     def __init__(self, problem, plain):

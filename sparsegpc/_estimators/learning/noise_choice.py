@@ -35,19 +35,10 @@ MOST_PASSES, COLUMN_SHARE = 10, 0.25
 
 
 def decide_noise(builder):
-    """Decide about the noise and the kernel of a regressor.
+    """Decide about the noise and the kernel of a regressor, given its `RegressionBuilder`.
 
-    Parameters
-    ----------
-    builder : RegressionBuilder
-
-    Returns
-    -------
-    plan : NoisePlan
-    decision : Decision
-        That about the kernel, with the problem of this noise.
-    bounds : dict or None
-        The bound for each kind of noise, if two were compared.
+    Return the `NoisePlan`; the `Decision` about the kernel, with the problem of this noise; and a
+    dict of the bound for each kind of noise, or None if none were compared.
     """
     estimator, plan = builder.estimator, builder.plan
     if not plan.varies:

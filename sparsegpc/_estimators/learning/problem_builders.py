@@ -21,13 +21,7 @@ class ProblemBuilder:
     """Base of the builders, which build the `Problem` of an estimator for any `KernelChoice`.
 
     All problems share the counts and the record of evaluations, and those with the same transform
-    of the columns share the merged rows.
-
-    Parameters
-    ----------
-    estimator : BaseSparseGP
-    data : PresentRows or Targets
-    progress : Progress
+    of the columns share the merged rows. `data` are `PresentRows` or `Targets`.
     """
 
     def __init__(self, estimator, data, progress):
@@ -88,14 +82,9 @@ class LikelihoodBuilder(ProblemBuilder):
 class RegressionBuilder(ProblemBuilder):
     """Build the problems of a regressor's targets.
 
-    Attributes
-    ----------
-    plan : NoisePlan
-        That of the problems; at first that of the user's noise.
-    has_outliers : bool
-        Whether the noise may have outliers.
-    variance : ndarray of shape (n_outputs,)
-        The mean square of the targets.
+    ``plan`` is the `NoisePlan` of the problems, at first that of the user's noise. ``has_outliers``
+    tells whether it may have outliers, and ``variance`` (n_outputs,) is the mean square of the
+    targets.
     """
 
     def __init__(self, estimator, targets, progress):

@@ -244,13 +244,8 @@ class BoundSearch(DelegatingEstimator):
 def spaced_by_target(y, n_rows, is_label):
     """Return sorted indices of `n_rows` rows, evenly spaced in the order of y.
 
-    Of labels, every class has one row at least, so there can be a few rows more.
-
-    Parameters
-    ----------
-    y : ndarray of shape (N,) or (N, n_outputs)
-    n_rows : int
-    is_label : bool
+    Targets y have the shape (N,) or (N, n_outputs). Of labels, every class has one row at least, so
+    there can be a few rows more.
     """
     keys = y.reshape(len(y), -1).T[::-1]
     firsts = np.empty(0, dtype=np.intp)

@@ -34,18 +34,8 @@ class CandidateFit(NamedTuple):
 class Candidates:
     """An estimator with each combination of parameters of a grid.
 
-    Parameters
-    ----------
-    estimator : estimator
-    param_grid : dict or list of dict
-        As for `sklearn.model_selection.ParameterGrid`.
-    n_jobs : int or None
-        Number of candidates that are fitted at once.
-
-    Attributes
-    ----------
-    results : dict
-        See `BoundSearch.results_`.
+    The grid is that of `sklearn.model_selection.ParameterGrid`. With joblib's `n_jobs`, several are
+    fitted at once. For ``results`` see `BoundSearch.results_`.
     """
 
     def __init__(self, estimator, param_grid, n_jobs):

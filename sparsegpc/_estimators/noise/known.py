@@ -9,13 +9,7 @@ from sparsegpc._estimators.noise.polynomial import constant_noise
 
 
 class KnownPlan(NoisePlan):
-    """Noise that is known at each row, or the same for all rows and fixed.
-
-    Parameters
-    ----------
-    constant : ndarray of shape (n_outputs,) or None
-        The fixed variances. None means those given with the targets.
-    """
+    """Noise that is known at each row, or fixed variances `constant` (n_outputs,) at all rows."""
 
     def __init__(self, constant=None):
         self.constant = constant

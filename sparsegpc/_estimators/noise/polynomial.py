@@ -72,15 +72,7 @@ class PolynomialNoise(NoiseSettings):
 
 
 class PolynomialBasis:
-    """Monomials of the columns that vary, mapped to [-1, 1] over their ranges in the training rows.
-
-    Parameters
-    ----------
-    X : ndarray of shape (N, D)
-        Training rows.
-    degree : int
-    interactions : bool
-    """
+    """Monomials of the columns that vary, mapped to [-1, 1] over their ranges in the rows X."""
 
     def __init__(self, X, degree, interactions=False):
         low, high = X.min(axis=0), X.max(axis=0)
@@ -128,15 +120,9 @@ class PolynomialBasis:
 class PolynomialPlan(NoisePlan):
     """A log noise variance that is a polynomial in the columns, or constant.
 
-    Parameters
-    ----------
-    basis : PolynomialBasis
-    names : list of str
-        Names of its parameters.
-    log_noise : ndarray of shape (n_outputs,)
-        Log noise variances to start from.
-    bounds : ndarray of shape (n_outputs, 2)
-        Bounds of the log noise variances at the centre of the columns' ranges.
+    `names` are those of the parameters, one for each function of the `basis`. Learning starts at
+    `log_noise` (n_outputs,), log variances; `bounds` (n_outputs, 2) are their limits at the centre
+    of the columns' ranges.
     """
 
     def __init__(self, basis, names, log_noise, bounds):

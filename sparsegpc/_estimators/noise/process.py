@@ -89,18 +89,9 @@ class GPNoise(NoiseSettings):
 class ProcessPlan(NoisePlan):
     """Plan of noise whose log variance is a Gaussian process.
 
-    Parameters
-    ----------
-    choice : KernelChoice
-        What the settings specify.
-    kernel : sklearn.gaussian_process.kernels.Kernel
-        Covariance of the log noise variance, which `choice` resolves to.
-    n_columns : int
-    n_points : int
-    tol : float
-        See `HeteroscedasticModel`.
-    log_noise : ndarray of shape (n_outputs,)
-        Log noise variances to start from.
+    The `choice`, a `KernelChoice`, is what the settings specify, and resolves to scikit-learn's
+    `kernel`. For `n_points` and `tol` see `HeteroscedasticModel`. Learning starts at `log_noise`
+    (n_outputs,), log noise variances.
     """
 
     varies = True

@@ -55,13 +55,7 @@ class StudentTNoise(NoiseSettings):
 
 
 class StudentTPlan(NoisePlan):
-    """Plan of noise with a Student-t distribution, whose start values depend on the targets.
-
-    Parameters
-    ----------
-    df : float or None
-        See `StudentTNoise`.
-    """
+    """Plan of noise with a Student-t distribution, with the `df` of `StudentTNoise`."""
 
     def __init__(self, df):
         self._df = df

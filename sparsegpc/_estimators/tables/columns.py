@@ -27,9 +27,7 @@ def category_columns(X):
 def _columns(X):
     """Return lists of columns by what they hold; raise ValueError if one holds anything else.
 
-    Parameters
-    ----------
-    X : DataFrame of pandas or polars, or ndarray of shape (N, D)
+    X is a data frame of pandas or polars, or an array (N, D).
     """
     if hasattr(X, "columns"):
         kinds = {name: _kind_of_column(X[name]) for name in X.columns}
