@@ -56,11 +56,9 @@ class SparseGPClassifier(ClassPredictions, HyperparameterDraws, BaseSparseGP):
         centroids of the rows around them if these have a higher bound. For other names see
         :class:`InducingPointSelector`. An array gives the points themselves.
     selection_tol : float, default=1e-5
-        Stop choosing points once the residual variance costs at most this many nats per row, see
-        `cost_per_row_`.
+        The `cost_per_row_` at which to stop choosing points.
     certificate_tol : float, default=1e-2
-        With ``n_inducing="auto"``, the largest gap of the certificate, and the largest gain from
-        doubling the points, in nats per row.
+        With ``n_inducing="auto"``, the gap of the certificate to reach, in nats per row.
     max_inducing : int, default=2000
         With ``n_inducing="auto"``, the maximum number of inducing points.
     point_cost : float, default=0.0
@@ -80,10 +78,9 @@ class SparseGPClassifier(ClassPredictions, HyperparameterDraws, BaseSparseGP):
         gradient. None keeps the values of `kernel` or, with `warm_start`, those of the last fit;
         the cut points of "ordinal-logit" are then those that suit a constant f.
     n_restarts_optimizer : int, default=0
-        Number of further runs, each from hyperparameters drawn log-uniformly within their bounds.
+        Number of further runs from random hyperparameters.
     max_iter : int, default=100
-        Maximum number of optimiser steps for each choice of inducing points; with many rows, the
-        search from the best choice may take as many again.
+        Maximum number of optimiser steps for each choice of inducing points.
     tol : float, default=1e-5
         Tolerance of the bound, in nats per row.
     max_reselections : int, default=10
@@ -100,8 +97,7 @@ class SparseGPClassifier(ClassPredictions, HyperparameterDraws, BaseSparseGP):
     random_state : int, RandomState instance or None, default=0
         Seed for random selectors and restarts.
     verbose : int, default=0
-        1 prints a line for each choice of points, and one for each comparison of kernels; 2 also
-        prints a line for each evaluation of the bound.
+        1 prints a line for each choice of points; 2 also for each evaluation of the bound.
     callback : callable or None, default=None
         Called after each evaluation of the bound, as in :class:`SparseGPRegressor`. With one model
         per class the tuple's ``label`` is the class, and True stops learning for that class only.
@@ -160,14 +156,13 @@ class SparseGPClassifier(ClassPredictions, HyperparameterDraws, BaseSparseGP):
         Inducing points in the order of their choice, or with `point_cost` of their worth: the last
         one is the first that a higher cost would remove. [A list.]
     inducing_indices_ : ndarray of shape (n_points,) or None
-        Indices of the inducing points among the rows of the X given to `fit`; None if some point is
-        not a row. [A list.]
+        Indices of the points among the rows given to `fit`; None if some point is not a row. [A
+        list.]
     inducing_moved_ : bool
         Whether the points were moved from where they were chosen. [A list.]
     log_scales_ : ndarray of shape (`n_features_in_`,)
-        Distance from the dense part of each column beyond which the transformation is nearly
-        logarithmic, in units of the column; infinite for columns that are not transformed. See
-        `log_transform`.
+        Distance from the dense part of each column, in its units, beyond which `log_transform` is
+        nearly logarithmic; infinite for columns that are not transformed.
     feature_relevance_ : ndarray of shape (`n_features_in_`,) or None
         Standard deviation of each column divided by its length scale. The larger it is, the more f
         depends on the column. None for kernels without length scales. [The maximum over classes.]
@@ -203,8 +198,8 @@ class SparseGPClassifier(ClassPredictions, HyperparameterDraws, BaseSparseGP):
     converged_ : bool
         Whether the optimiser reached its tolerance. [Whether all did.]
     jitter_ : float
-        Value added to the diagonal of the covariance of the inducing points, relative to the mean
-        of that diagonal; zero unless the covariance is nearly singular. [The maximum.]
+        Value added to the diagonal of the covariance of the points, relative to its mean. [The
+        maximum.]
     n_features_in_ : int
         Number of columns seen in `fit`.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)

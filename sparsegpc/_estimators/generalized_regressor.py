@@ -34,46 +34,39 @@ class SparseGPGeneralizedRegressor(ResponsePredictions, BaseSparseGP):
         Maximum number of inducing points. :class:`SparseGPRegressor` describes this and the other
         parameters in detail.
     selector : str, InducingPointSelector or array (n_points, n_features), default="auto"
-        How points are chosen; "auto" chooses rows, or the centroids of the rows around them if
-        these have a higher bound.
+        How points are chosen, or the points themselves.
     selection_tol : float, default=1e-5
-        Stop choosing points once the residual variance costs at most this many nats per row, see
-        `cost_per_row_`.
+        The `cost_per_row_` at which to stop choosing points.
     certificate_tol : float, default=1e-2
-        With ``n_inducing="auto"``, the largest gap of the certificate, and the largest gain from
-        doubling the points, in nats per row.
+        With ``n_inducing="auto"``, the gap of the certificate to reach, in nats per row.
     max_inducing : int, default=2000
         With ``n_inducing="auto"``, the maximum number of inducing points.
     point_cost : float, default=0.0
         Cost of an inducing point in nats; points that add less to the bound are removed.
     bound : {"auto", "tight", "spherical", "standard"}, default="auto"
-        How the bound accounts for the residual variance, as in :class:`SparseGPClassifier`. "auto"
-        selects the highest bound that the likelihood offers, usually "tight", which extends that of
-        [1]_.
+        How the bound accounts for the residual variance; "auto" selects the highest bound, "tight",
+        which extends that of [1]_.
     fit_prior_mean : bool, default=True
         Whether to learn the constant mean of f; otherwise it is zero.
     optimizer : {"bfgs"} or None, default="bfgs"
         "bfgs" learns the hyperparameters within their bounds; None keeps their values.
     n_restarts_optimizer : int, default=0
-        Number of further runs, each from hyperparameters drawn log-uniformly within their bounds.
+        Number of further runs from random hyperparameters.
     max_iter : int, default=100
-        Maximum number of optimiser steps for each choice of inducing points; with many rows, the
-        search from the best choice may take as many again.
+        Maximum number of optimiser steps for each choice of inducing points.
     tol : float, default=1e-5
         Tolerance of the bound, in nats per row.
     max_reselections : int, default=10
         Maximum number of times that the points are chosen again.
     optimize_inducing : bool or "auto", default="auto"
-        Whether to maximise the bound, at the end of the fit, over the locations of the points.
-        "auto" does so if `n_inducing` and `selector` have their defaults and the points are still
-        too few.
+        Whether to move the points, at the end of the fit, to where the bound is highest. "auto"
+        does so if `n_inducing` and `selector` have their defaults and the points are too few.
     warm_start : bool, default=False
         Start from the hyperparameters and the points of the last fit.
     random_state : int, RandomState instance or None, default=0
         Seed for random selectors and restarts.
     verbose : int, default=0
-        1 prints a line for each choice of points, and one for each comparison of kernels; 2 also
-        prints a line for each evaluation of the bound.
+        1 prints a line for each choice of points; 2 also for each evaluation of the bound.
     callback : callable or None, default=None
         Called after each evaluation of the bound.
     likelihood : str or ResponseLikelihood, default="auto"
@@ -101,14 +94,12 @@ class SparseGPGeneralizedRegressor(ResponsePredictions, BaseSparseGP):
     inducing_points_ : ndarray of shape (n_points, `n_features_in_`)
         Inducing points in the order of their choice, or with `point_cost` of their worth.
     inducing_indices_ : ndarray of shape (n_points,) or None
-        Indices of the inducing points among the rows of the X given to `fit`; None if some point is
-        not a row.
+        Indices of the points among the rows given to `fit`; None if some point is not a row.
     inducing_moved_ : bool
         Whether the points were moved from where they were chosen.
     log_scales_ : ndarray of shape (`n_features_in_`,)
-        Distance from the dense part of each column beyond which the transformation is nearly
-        logarithmic, in units of the column; infinite for columns that are not transformed. See
-        `log_transform`.
+        Distance from the dense part of each column, in its units, beyond which `log_transform` is
+        nearly logarithmic; infinite for columns that are not transformed.
     feature_relevance_ : ndarray of shape (`n_features_in_`,) or None
         Standard deviation of each column divided by its length scale.
     lower_bound_ : float
@@ -116,29 +107,21 @@ class SparseGPGeneralizedRegressor(ResponsePredictions, BaseSparseGP):
     log_prior_ : float
         Log density of the prior of the hyperparameters, in nats, up to a constant.
     cost_per_row_ : float
-        Cost of the residual variance, in nats per row: half the mean of site precision times
-        residual.
+        Cost of the residual variance, in nats per row.
     lower_bounds_ : ndarray
         The bound after each choice of points, in the run with the best result.
     history_ : dict of ndarray of shape (`n_evaluations_`,)
-        One entry for each evaluation of the bound: choice of points, rows, points, bound and
-        seconds.
+        One entry for each evaluation of the bound, as in :class:`SparseGPRegressor`.
     growth_ : list of dict or None
-        With ``n_inducing="auto"``, the bound and the gap of the certificate for each number of
-        points.
+        With ``n_inducing="auto"``, the bound and the certificate's gap for each number of points.
     growth_end_ : str or None
         With ``n_inducing="auto"``, why the number of points stopped growing.
-    n_iter_ : int
-        Total number of optimiser steps.
-    n_evaluations_ : int
-        Total number of evaluations of the bound, including those on subsets of the rows.
-    n_site_iterations_ : int
-        Total number of passes of the site solver.
+    n_iter_, n_evaluations_, n_site_iterations_ : int
+        Total numbers of optimiser steps, evaluations of the bound, and passes of the site solver.
     converged_ : bool
         Whether the optimiser reached its tolerance.
     jitter_ : float
-        Value added to the diagonal of the covariance of the inducing points, relative to the mean
-        of that diagonal; zero unless the covariance is nearly singular.
+        Value added to the diagonal of the covariance of the points, relative to its mean.
     n_features_in_ : int
         Number of columns seen in `fit`.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -214,9 +197,7 @@ class SparseGPGeneralizedRegressor(ResponsePredictions, BaseSparseGP):
 
         Warns
         -----
-        ConvergenceWarning
-            As in :meth:`SparseGPClassifier.fit`.
-        UserWarning
+        ConvergenceWarning, UserWarning
             As in :meth:`SparseGPClassifier.fit`.
         """
         return self._fit_likelihood(None, X, y, sample_weight, exposure, event)

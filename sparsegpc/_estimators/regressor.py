@@ -214,14 +214,12 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
         Inducing points in the order of their choice, or with `point_cost` of their worth: the last
         one is the first that a higher cost would remove.
     inducing_indices_ : ndarray of shape (n_points,) or None
-        Indices of the inducing points among the rows of the X given to `fit`; None if some point is
-        not a row.
+        Indices of the points among the rows given to `fit`; None if some point is not a row.
     inducing_moved_ : bool
         Whether the points were moved from where they were chosen.
     log_scales_ : ndarray of shape (`n_features_in_`,)
-        Distance from the dense part of each column beyond which the transformation is nearly
-        logarithmic, in units of the column; infinite for columns that are not transformed. See
-        `log_transform`.
+        Distance from the dense part of each column, in its units, beyond which `log_transform` is
+        nearly logarithmic; infinite for columns that are not transformed.
     feature_relevance_ : ndarray of shape (`n_features_in_`,) or None
         Standard deviation of each column divided by its length scale. The larger it is, the more f
         depends on the column. None for kernels without length scales.
@@ -262,8 +260,7 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
     converged_ : bool
         Whether the optimiser reached its tolerance.
     jitter_ : float
-        Value added to the diagonal of the covariance of the inducing points, relative to the mean
-        of that diagonal; zero unless the covariance is nearly singular.
+        Value added to the diagonal of the covariance of the points, relative to its mean.
     n_features_in_ : int
         Number of columns seen in `fit`.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)

@@ -89,8 +89,7 @@ class InducingPointSelector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, E
     kernel_ : kernel
         Kernel used.
     jitter_ : float
-        Value added to the diagonal of the covariance of the inducing points, relative to the mean
-        of that diagonal; zero unless the covariance is nearly singular.
+        Value added to the diagonal of the covariance of the points, relative to its mean.
     n_features_in_ : int
         Number of columns seen in `fit`.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)

@@ -146,14 +146,9 @@ class StochasticSparseGPGeneralizedRegressor(ResponsePredictions, SiteMinibatche
         y : array-like of shape (n_samples,)
             Targets: counts, positive numbers or durations.
         sample_weight : array-like of shape (n_samples,), float or None, default=None
-            Each row's log-likelihood is multiplied by its weight: a weight of k has the effect of k
-            copies of the row. Divide weights that are not counts by their mean.
         exposure : float, array-like of shape (n_samples,) or None, default=None
-            For likelihoods of counts: the time, area or population to which each count refers. The
-            mean of y is proportional to it; pass the exponential of an offset. None means 1.
         event : array-like of shape (n_samples,) or None, default=None
-            For likelihoods of durations: 1 or True if the duration was observed, 0 or False if it
-            is only a lower limit (a right-censored row). None means that all were observed.
+            These three as in :meth:`SparseGPGeneralizedRegressor.fit`.
 
         Returns
         -------
@@ -169,9 +164,7 @@ class StochasticSparseGPGeneralizedRegressor(ResponsePredictions, SiteMinibatche
 
         Warns
         -----
-        ConvergenceWarning
-            As in :meth:`StochasticSparseGPClassifier.fit`.
-        UserWarning
+        ConvergenceWarning, UserWarning
             As in :meth:`StochasticSparseGPClassifier.fit`.
         """
         return self._fit(X, y, sample_weight, exposure, event)
@@ -193,7 +186,6 @@ class StochasticSparseGPGeneralizedRegressor(ResponsePredictions, SiteMinibatche
         sample_weight : array-like of shape (n_samples,), float or None, default=None
             As in `fit`.
         exposure : float, array-like of shape (n_samples,) or None, default=None
-            As in `fit`.
         event : array-like of shape (n_samples,) or None, default=None
             As in `fit`. Until a duration is observed, predictions are extremely long.
 

@@ -45,9 +45,8 @@ class StochasticSparseGPRegressor(GaussianPredictions, BaseMinibatches):
     main_effects : bool, default=False
         Whether to add a function of each column to the kernel, as in :class:`SparseGPRegressor`.
     n_inducing : int, default=200
-        Maximum number of inducing points. It is silently limited to the number of distinct rows
-        among which the points are chosen: 20 random rows for each point, or as many first rows of a
-        stream, but at least 2000.
+        Maximum number of inducing points. They are chosen among 20 random rows for each point, or
+        as many first rows of a stream, but at least 2000.
     selector : str or array of shape (n_points, n_features), default="rpcholesky"
         How points are chosen: "hgv", "rpcholesky", "greedy-variance", "kmeans" or "uniform", see
         :class:`InducingPointSelector`. An array gives the points themselves.
@@ -78,10 +77,8 @@ class StochasticSparseGPRegressor(GaussianPredictions, BaseMinibatches):
     callback : callable or None, default=None
         Called after each epoch of `fit`, and at its end, with a named tuple, which holds
         ``iteration``, the number of the call; and ``n_samples``, ``n_inducing``, ``lower_bound``
-        and ``seconds``, as in `history_`. If it returns True, no more epochs follow. If it raises
-        an error, the fit ends and the estimator keeps its previous state. The callback is pickled
-        with the model, so to be saved it must be a function of a module, or None. From version 1.9,
-        pass scikit-learn's own callbacks, such as ProgressBar, to ``set_callbacks``.
+        and ``seconds``, as in `history_`. If it returns True, no more epochs follow. It is pickled
+        with the model. From version 1.9, pass scikit-learn's own callbacks to ``set_callbacks``.
 
     Attributes
     ----------
@@ -179,9 +176,8 @@ class StochasticSparseGPRegressor(GaussianPredictions, BaseMinibatches):
         Warns
         -----
         ConvergenceWarning
-            If `callback` stopped the fit before the last epoch, or if the lower bound for all rows
-            at the hyperparameters learned from batches is below that of a constant function; the
-            model is then that of the first rows, or constant.
+            If `callback` stopped the fit, or the hyperparameters learned from batches are worse for
+            all rows than a constant f; the model is then that of the first rows, or constant.
         UserWarning
             If the limits of the kernel keep f far below the scale of the targets; or if the weights
             do not look like counts: they are not whole numbers, and their mean is below a half or
