@@ -270,24 +270,28 @@ METHODS = {
         "y": None,
         "sample_weight": None,
         "eval_gradient": False,
+        "params": REQUIRED,
     },
     BaseSparseGP.certificate: {
         "X": REQUIRED,
         "y": REQUIRED,
         "sample_weight": None,
         "method": "auto",
+        "params": REQUIRED,
     },
     BaseSparseGP.point_gains: {
         "X": REQUIRED,
         "y": REQUIRED,
         "sample_weight": None,
         "candidates": None,
+        "params": REQUIRED,
     },
     BaseSparseGP.truncate: {
         "n_inducing": REQUIRED,
         "X": REQUIRED,
         "y": REQUIRED,
         "sample_weight": None,
+        "params": REQUIRED,
     },
     SparseGPClassifier.fit: {"X": REQUIRED, "y": REQUIRED, "sample_weight": None},
     SparseGPClassifier.predict: {"X": REQUIRED},
@@ -332,35 +336,6 @@ METHODS = {
         "noise_variance": None,
     },
     SparseGPRegressor.score: {"X": REQUIRED, "y": REQUIRED, "sample_weight": None},
-    SparseGPRegressor.lower_bound: {
-        "theta": None,
-        "X": None,
-        "y": None,
-        "sample_weight": None,
-        "noise_variance": None,
-        "eval_gradient": False,
-    },
-    SparseGPRegressor.certificate: {
-        "X": REQUIRED,
-        "y": REQUIRED,
-        "sample_weight": None,
-        "noise_variance": None,
-        "method": "auto",
-    },
-    SparseGPRegressor.point_gains: {
-        "X": REQUIRED,
-        "y": REQUIRED,
-        "sample_weight": None,
-        "noise_variance": None,
-        "candidates": None,
-    },
-    SparseGPRegressor.truncate: {
-        "n_inducing": REQUIRED,
-        "X": REQUIRED,
-        "y": REQUIRED,
-        "sample_weight": None,
-        "noise_variance": None,
-    },
     StochasticSparseGPClassifier.fit: {"X": REQUIRED, "y": REQUIRED, "sample_weight": None},
     StochasticSparseGPClassifier.partial_fit: {
         "X": REQUIRED,
@@ -439,15 +414,6 @@ METHODS = {
     },
     SparseGPGeneralizedRegressor.survival_function: {"X": REQUIRED, "times": REQUIRED},
     SparseGPGeneralizedRegressor.latent_mean_and_variance: {"X": REQUIRED},
-    SparseGPGeneralizedRegressor.certificate: {**ROWS, **ROW_ARGUMENTS, "method": "auto"},
-    SparseGPGeneralizedRegressor.lower_bound: {
-        "theta": None,
-        **dict.fromkeys(ROWS),
-        **ROW_ARGUMENTS,
-        "eval_gradient": False,
-    },
-    SparseGPGeneralizedRegressor.point_gains: {**ROWS, **ROW_ARGUMENTS, "candidates": None},
-    SparseGPGeneralizedRegressor.truncate: {"n_inducing": REQUIRED, **ROWS, **ROW_ARGUMENTS},
     StochasticSparseGPGeneralizedRegressor.fit: {**ROWS, **ROW_ARGUMENTS},
     StochasticSparseGPGeneralizedRegressor.partial_fit: {**ROWS, **ROW_ARGUMENTS},
     InducingPointSelector.fit: {
@@ -650,8 +616,11 @@ def test_method_holds_its_contract(method):
 
 
 @pytest.mark.parametrize("name", ["lower_bound", "certificate", "truncate", "point_gains"])
-def test_the_classifier_holds_the_contract_of_the_base(name):
-    assert getattr(SparseGPClassifier, name) is getattr(BaseSparseGP, name)
+@pytest.mark.parametrize(
+    "cls", [SparseGPClassifier, SparseGPRegressor, SparseGPGeneralizedRegressor]
+)
+def test_the_estimators_hold_the_contract_of_the_base(cls, name):
+    assert getattr(cls, name) is getattr(BaseSparseGP, name)
 
 
 @pytest.mark.parametrize("cls", DISPLAYS, ids=lambda cls: cls.__name__)

@@ -129,8 +129,12 @@ class BaseSparseGP(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
         With ``n_inducing="auto"``, the bound and the certificate's gap for each number of points.
     growth_end_ : str or None
         With ``n_inducing="auto"``, why the number of points stopped growing.
-    n_iter_, n_evaluations_, n_site_iterations_ : int
-        Total numbers of optimiser steps, evaluations of the bound, and passes of the site solver.
+    n_iter_ : int
+        Total number of optimiser steps.
+    n_evaluations_ : int
+        Total number of evaluations of the bound, including those on subsets of the rows.
+    n_site_iterations_ : int
+        Total number of passes of the site solver.
     converged_ : bool
         Whether the optimiser reached its tolerance.
     jitter_ : float
@@ -399,7 +403,7 @@ class BaseSparseGP(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
         with single_threaded_blas():
             return by_row(*latent_moments([(self._posterior, self.kernel_)], X))
 
-    def certificate(self, X, y, sample_weight=None, method="auto"):
+    def certificate(self, X, y, sample_weight=None, method="auto", **params):
         """Return bounds on the distance to the posterior with an inducing point at every row.
 
         Parameters
@@ -409,31 +413,53 @@ class BaseSparseGP(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
         sample_weight : array-like, float or None, default=None
             As in `fit`.
         method : str, default="auto"
-            The upper bound on the log marginal likelihood, see `SparseGPRegressor.certificate`.
+            The upper bound on the log marginal likelihood: "cauchy-schwarz" at O(N M), "trace"
+            (equation 3.4 of [1]_) at O(N M^2), "one-pass" at O(N^2 D), "two-moment" at O(N^2 M), or
+            "conjugate-gradient" at O(N^2 D) for each iteration in addition, the tightest. "auto"
+            takes the lowest one of the first two; up to 20 000 rows also of the next two. Where the
+            points suffice, the last two methods also narrow the interval of the log marginal
+            likelihood to about a tenth of a nat.
+        **params : dict
+            Other arguments of `fit`, as there.
 
         Returns
         -------
         certificate : Certificate
-            It compares the model with the dense Gaussian process at the same hyperparameters *and
-            the same sites*. It therefore bounds the error due to the inducing points, not the error
-            of the Gaussian approximation of the likelihood, for which no useful bound is known.
-            With "polya-gamma" the upper bound applies to the dense Polya-Gamma bound at the same
-            tilts. With one model per class the bounds are sums over the classes.
+            The bounds in nats, and the largest errors of posterior means, variances and
+            probabilities that they allow; ``print`` gives a summary. With several outputs, or one
+            model per class, the bounds are sums. With Gaussian noise the bounds bracket the log
+            marginal likelihood of the exact Gaussian process; with ``noise="gp"``, that with the
+            learned noise.
+
+            Otherwise the certificate compares with the dense Gaussian process at the same
+            hyperparameters *and the same sites*. It bounds the error due to the inducing points,
+            not that of the Gaussian approximation of the likelihood, for which no useful bound is
+            known. With "polya-gamma" the upper bound applies to the dense Polya-Gamma bound at the
+            same tilts.
 
         Raises
         ------
         ValueError
             If the data are not those of `fit`, or `method` is unknown.
-        """
-        return certified(self, method, X, y, sample_weight)
 
-    def lower_bound(self, theta=None, X=None, y=None, sample_weight=None, eval_gradient=False):
+        References
+        ----------
+        .. [1] Passerello, "Heteroscedastic inducing point selection for sparse Gaussian process
+           classification", 2021. "conjugate-gradient" is the method of Artemev, Burt, van der
+           Wilk, 2021, with the log determinant of "two-moment".
+        """
+        return certified(self, method, X, y, sample_weight, **params)
+
+    def lower_bound(
+        self, theta=None, X=None, y=None, sample_weight=None, eval_gradient=False, **params
+    ):
         """Return the lower bound on the log marginal likelihood at the fitted inducing points.
 
         Parameters
         ----------
         theta : array-like of shape (n_hyperparameters,) or None, default=None
-            Logarithms of the kernel's free hyperparameters. None means ``kernel_.theta``.
+            Logarithms of the kernel's free hyperparameters. None means ``kernel_.theta``. The
+            parameters of the noise or the likelihood keep their learned values.
         X, y : array-like or None, default=None
             Data for which to compute the bound. If both are None, the method returns
             `lower_bound_`; all other arguments must then have their defaults.
@@ -441,12 +467,15 @@ class BaseSparseGP(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
             As in `fit`.
         eval_gradient : bool, default=False
             Whether to return the gradient w.r.t. `theta` too.
+        **params : dict
+            Other arguments of `fit`, as there.
 
         Returns
         -------
         bound : float
-            In nats; with one model per class, the sum over the models. Minus infinity if `theta` is
-            so extreme that the kernel matrix of the points cannot be factored.
+            In nats, for y in its original units, summed over outputs or the models of the classes.
+            Minus infinity if `theta` is so extreme that the kernel matrix of the points cannot be
+            factored.
         gradient : ndarray of shape (n_hyperparameters,)
             Only if `eval_gradient`.
 
@@ -456,13 +485,13 @@ class BaseSparseGP(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
             If X or y is needed and missing, `theta` has a wrong length, or `y` holds an unknown
             label.
         """
-        return bound_at(self, theta, eval_gradient, X, y, sample_weight)
+        return bound_at(self, theta, eval_gradient, X, y, sample_weight, params)
 
-    def truncate(self, n_inducing, X, y, sample_weight=None):
+    def truncate(self, n_inducing, X, y, sample_weight=None, **params):
         """Return the model on the first inducing points only, without learning again.
 
-        Hyperparameters stay as they are; posterior and bound are those of the smaller model. Each
-        size costs about as much as one evaluation of the bound.
+        Hyperparameters, noise and likelihood stay as they are; posterior and bound are those of the
+        smaller model.
 
         Parameters
         ----------
@@ -472,6 +501,8 @@ class BaseSparseGP(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
             The data given to `fit`, which are not kept.
         sample_weight : array-like, float or None, default=None
             As in `fit`.
+        **params : dict
+            Other arguments of `fit`, as there.
 
         Returns
         -------
@@ -490,14 +521,14 @@ class BaseSparseGP(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
         Cost O(N m^2) for N rows and m points; with a likelihood other than the Gaussian several
         times that, as the sites are solved for again.
         """
-        return truncated(self, n_inducing, X, y, sample_weight)
+        return truncated(self, n_inducing, X, y, sample_weight, **params)
 
-    def point_gains(self, X, y, sample_weight=None, candidates=None):
+    def point_gains(self, X, y, sample_weight=None, candidates=None, **params):
         """Return what each inducing point adds to the bound, or what further points would add.
 
         The gain of a point is the bound with it minus the bound without it, in nats, at the same
-        hyperparameters and the sites of the fit. Gains do not add up: of two points that are close
-        together, each gains little.
+        hyperparameters and sites. Gains do not add up: of two points that are close together, each
+        gains little.
 
         Parameters
         ----------
@@ -507,6 +538,8 @@ class BaseSparseGP(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
             As in `fit`.
         candidates : array-like of shape (n_candidates, n_features) or None, default=None
             Rows to try as further inducing points, each by itself.
+        **params : dict
+            Other arguments of `fit`, as there.
 
         Returns
         -------
@@ -524,7 +557,7 @@ class BaseSparseGP(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
         Cost O(N M (M + C)) for N rows, M points and C candidates, about that of an evaluation of
         the bound. With `point_cost` a fit removes the points that gain less.
         """
-        return gains(self, candidates, X, y, sample_weight)
+        return gains(self, candidates, X, y, sample_weight, **params)
 
     @property
     def _usual_variance(self):

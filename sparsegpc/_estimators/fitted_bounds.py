@@ -77,13 +77,15 @@ class ModelOfRows(NamedTuple):
         return other
 
 
-def certified(estimator, method, *data):
-    """Return the `Certificate` of a fitted estimator; `data` are those given to its fit."""
+def certified(estimator, method, *data, **params):
+    """Return the `Certificate` of a fitted estimator, given the arguments of its fit."""
     if not isinstance(method, str) or method not in ("auto", *UPPER_BOUNDS):
         raise ValueError(f"method must be 'auto' or one of {tuple(UPPER_BOUNDS)}, got {method!r}")
     check_is_fitted(estimator)
     with single_threaded_blas():
-        first, *others = [_certified(part, method) for part in estimator._models_of(*data)]
+        first, *others = [
+            _certified(part, method) for part in estimator._models_of(*data, **params)
+        ]
         return sum(others, first)
 
 
@@ -93,10 +95,10 @@ def _certified(part, method):
     return certificate_of(part.model, evaluation, method).shifted(part.offset)
 
 
-def gains(estimator, candidates, *data):
+def gains(estimator, candidates, *data, **params):
     """Return the gains of the points of a fitted estimator, or of candidates for further points.
 
-    `candidates` are rows or None; `data` are those of its fit.
+    `candidates` are rows or None; the other arguments are those of its fit.
     """
     check_is_fitted(estimator)
     _check_one_model("point_gains", estimator)
@@ -104,7 +106,7 @@ def gains(estimator, candidates, *data):
         candidates = validated_rows(estimator, candidates, reset=False)[:]
         refuse_overflow(candidates, "candidates")
     with single_threaded_blas():
-        (part,) = estimator._models_of(*data)
+        (part,) = estimator._models_of(*data, **params)
         evaluation = part.solved()
         _check_same_rows("point_gains", part, evaluation)
         if candidates is None:
@@ -112,14 +114,14 @@ def gains(estimator, candidates, *data):
         return gains_of_rows(part.model, evaluation, candidates)
 
 
-def bound_at(estimator, theta, eval_gradient, X, y, *others):
+def bound_at(estimator, theta, eval_gradient, X, y, sample_weight, params):
     """Return the bound of a fitted estimator at kernel parameters `theta`, or (bound, gradient).
 
-    `others` are further arguments with one value per row. Without rows, return the bound of the
-    fit.
+    `params` are further arguments of its fit. Without rows, return the bound of the fit.
     """
     check_is_fitted(estimator)
-    if all(value is None for value in (theta, X, y, *others)) and not eval_gradient:
+    given = theta, X, y, sample_weight, *params.values()
+    if all(value is None for value in given) and not eval_gradient:
         return estimator.lower_bound_
     if X is None or y is None:
         raise ValueError(
@@ -128,7 +130,8 @@ def bound_at(estimator, theta, eval_gradient, X, y, *others):
         )
     theta = _checked_theta(theta, estimator.kernel_.theta)
     with single_threaded_blas():
-        return _sum_of_bounds(estimator._models_of(X, y, *others), theta, eval_gradient)
+        models = estimator._models_of(X, y, sample_weight, **params)
+        return _sum_of_bounds(models, theta, eval_gradient)
 
 
 def _sum_of_bounds(parts, theta, eval_gradient):
@@ -154,14 +157,14 @@ def _sum_of_bounds(parts, theta, eval_gradient):
     return (bound, np.concatenate(gradients)) if eval_gradient else bound
 
 
-def truncated(estimator, n_points, *data):
-    """Return a copy of a fitted estimator with its first points; `data` are those of its fit."""
+def truncated(estimator, n_points, *data, **params):
+    """Return a copy of a fitted estimator with its first points, given the arguments of its fit."""
     check_is_fitted(estimator)
     _check_one_model("truncate", estimator)
     n_present = len(estimator.inducing_points_)
     check_scalar(n_points, "n_inducing", numbers.Integral, min_val=1, max_val=n_present)
     with single_threaded_blas():
-        (part,) = estimator._models_of(*data)
+        (part,) = estimator._models_of(*data, **params)
         n_rows, n_fitted = len(part.model.weight), estimator._posterior.functions[0].n_rows
         if n_rows != n_fitted:
             raise ValueError(

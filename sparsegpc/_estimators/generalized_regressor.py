@@ -5,7 +5,6 @@ from sklearn.utils._param_validation import StrOptions
 from sparsegpc._core.likelihoods.responses import ResponseLikelihood
 from sparsegpc._estimators.base_estimator import with_parameters
 from sparsegpc._estimators.base_sparse_gp import BaseSparseGP
-from sparsegpc._estimators.fitted_bounds import bound_at, certified, gains, truncated
 from sparsegpc._estimators.input.responses import refuse_no_event, validated_observations
 from sparsegpc._estimators.predictions.responses import ResponsePredictions
 from sparsegpc.likelihoods import RESPONSES
@@ -116,8 +115,12 @@ class SparseGPGeneralizedRegressor(ResponsePredictions, BaseSparseGP):
         With ``n_inducing="auto"``, the bound and the certificate's gap for each number of points.
     growth_end_ : str or None
         With ``n_inducing="auto"``, why the number of points stopped growing.
-    n_iter_, n_evaluations_, n_site_iterations_ : int
-        Total numbers of optimiser steps, evaluations of the bound, and passes of the site solver.
+    n_iter_ : int
+        Total number of optimiser steps.
+    n_evaluations_ : int
+        Total number of evaluations of the bound, including those on subsets of the rows.
+    n_site_iterations_ : int
+        Total number of passes of the site solver.
     converged_ : bool
         Whether the optimiser reached its tolerance.
     jitter_ : float
@@ -213,131 +216,6 @@ class SparseGPGeneralizedRegressor(ResponsePredictions, BaseSparseGP):
         if reset:
             self._likelihood = likelihood
         return rows
-
-    def certificate(self, X, y, sample_weight=None, exposure=None, event=None, method="auto"):
-        """Return bounds on the distance to the posterior with an inducing point at every row.
-
-        Parameters
-        ----------
-        X, y : array-like
-            The data given to `fit`, which are not kept.
-        sample_weight, exposure, event : array-like, float or None, default=None
-            As in `fit`.
-        method : str, default="auto"
-            The upper bound on the log marginal likelihood, see `SparseGPRegressor.certificate`.
-
-        Returns
-        -------
-        certificate : Certificate
-            It compares the model with the dense Gaussian process at the same hyperparameters *and
-            the same sites*, see `SparseGPClassifier.certificate`.
-
-        Raises
-        ------
-        ValueError
-            If the data are not those of `fit`, or `method` is unknown.
-        """
-        return certified(self, method, X, y, sample_weight, exposure, event)
-
-    def lower_bound(
-        self,
-        theta=None,
-        X=None,
-        y=None,
-        sample_weight=None,
-        exposure=None,
-        event=None,
-        eval_gradient=False,
-    ):
-        """Return the lower bound on the log marginal likelihood at the fitted inducing points.
-
-        Parameters
-        ----------
-        theta : array-like of shape (n_hyperparameters,) or None, default=None
-            Logarithms of the kernel's free hyperparameters. None means ``kernel_.theta``. The
-            parameters of the likelihood keep their learned values.
-        X, y : array-like or None, default=None
-            Data for which to compute the bound. If both are None, the method returns
-            `lower_bound_`; all other arguments must then have their defaults.
-        sample_weight, exposure, event : array-like, float or None, default=None
-            As in `fit`.
-        eval_gradient : bool, default=False
-            Whether to return the gradient w.r.t. `theta` too.
-
-        Returns
-        -------
-        bound : float
-            In nats. Minus infinity if `theta` is so extreme that the kernel matrix of the points
-            cannot be factored.
-        gradient : ndarray of shape (n_hyperparameters,)
-            Only if `eval_gradient`.
-
-        Raises
-        ------
-        ValueError
-            If X or y is needed and missing, or `theta` has a wrong length.
-        """
-        return bound_at(self, theta, eval_gradient, X, y, sample_weight, exposure, event)
-
-    def truncate(self, n_inducing, X, y, sample_weight=None, exposure=None, event=None):
-        """Return the model on the first inducing points only, without learning again.
-
-        Hyperparameters and the parameters of the likelihood stay as they are; posterior and bound
-        are those of the smaller model.
-
-        Parameters
-        ----------
-        n_inducing : int
-            Between 1 and the number of points of this model.
-        X, y : array-like
-            The data given to `fit`, which are not kept.
-        sample_weight, exposure, event : array-like, float or None, default=None
-            As in `fit`.
-
-        Returns
-        -------
-        model : SparseGPGeneralizedRegressor
-            Fitted. Its ``lower_bounds_``, ``history_``, ``growth_`` and counts are those of this
-            model.
-
-        Raises
-        ------
-        ValueError
-            If `n_inducing` is out of range, or the number of distinct rows of X differs from that
-            of `fit`.
-
-        Notes
-        -----
-        Several times O(N m^2) for N rows and m points, as the sites are solved for again.
-        """
-        return truncated(self, n_inducing, X, y, sample_weight, exposure, event)
-
-    def point_gains(self, X, y, sample_weight=None, exposure=None, event=None, candidates=None):
-        """Return what each inducing point adds to the bound, or what further points would add.
-
-        The gain of a point is the bound with it minus the bound without it, in nats, as in
-        :meth:`SparseGPClassifier.point_gains`.
-
-        Parameters
-        ----------
-        X, y : array-like
-            The data given to `fit`, which are not kept.
-        sample_weight, exposure, event : array-like, float or None, default=None
-            As in `fit`.
-        candidates : array-like of shape (n_candidates, n_features) or None, default=None
-            Rows to try as further inducing points, each by itself.
-
-        Returns
-        -------
-        gains : ndarray of shape (n_points,) or (n_candidates,)
-            Those of `inducing_points_`, or of the candidates.
-
-        Raises
-        ------
-        ValueError
-            If the data are not those of `fit`, or the candidates have other columns.
-        """
-        return gains(self, candidates, X, y, sample_weight, exposure, event)
 
     def _limit_meaning(self, name, side, best):
         own = name in self._likelihood.params_names()

@@ -491,7 +491,7 @@ def test_a_truncated_model_with_known_noise_and_weights(rng):
     weight, variance = rng.uniform(0.0, 2.0, 60), regression.known_noise(60, 2)
     kernel = ConstantKernel() * RBF()
     model = regression.model_of(kernel=kernel, max_iter=5).fit(X, Y, weight, variance)
-    short = model.truncate(4, X, Y, weight, variance)
+    short = model.truncate(4, X, Y, weight, noise_variance=variance)
     again = regression.fixed_model(kernel=model.kernel_, selector=model.inducing_points_[:4])
     again.fit(X, Y, weight, variance)
     assert_allclose(short.lower_bound_, again.lower_bound_, rtol=1e-8)

@@ -218,7 +218,7 @@ def test_weights_of_targets_are_repetition_whatever_the_order_of_rows(noise, two
     regression.assert_same_model(
         clone(model).fit(X[order], y[order], noise_variance=given_noise), weighted
     )
-    ours = weighted.certificate(X, y, weight, variance)
+    ours = weighted.certificate(X, y, weight, noise_variance=variance)
     theirs = weighted.certificate(X[order], y[order], noise_variance=given_noise)
     assert ours.upper_bounds == theirs.upper_bounds
     assert ours.total_weight == weight.sum()

@@ -200,8 +200,8 @@ def test_nothing_that_was_given_with_targets_is_changed(normalize_y):
     model.predict(X, return_cov=True, noise_variance=variance)
     model.log_predictive_density(X, Y, noise_variance=variance)
     model.sample_y(X, noise_variance=variance)
-    model.lower_bound(theta, X, Y, weight, variance, eval_gradient=True)
-    model.certificate(X, Y, weight, variance)
+    model.lower_bound(theta, X, Y, weight, noise_variance=variance, eval_gradient=True)
+    model.certificate(X, Y, weight, noise_variance=variance)
     for array, copy in zip(arrays, before, strict=True):
         assert_array_equal(array, copy)
     assert model.kernel is kernel
