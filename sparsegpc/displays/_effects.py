@@ -235,7 +235,9 @@ class EffectsDisplay:
             axes.set_xlabel(name)
             if ax is not None or axes.get_subplotspec().is_first_col():
                 axes.set_ylabel(self.ylabel)
-        self.legend_ = add_legend(self.axes_[_bottom(len(self.axes_))], legend_kw, n_columns=3)
+        # The legend is below the panel in the middle of the last row.
+        last, first = len(self.axes_) - 1, (len(self.axes_) - 1) // PER_ROW * PER_ROW
+        self.legend_ = add_legend(self.axes_[(first + last) // 2], legend_kw, n_columns=3)
         return self
 
 
@@ -301,9 +303,3 @@ def _panels(ax, n_effects):
     for unused in panels[n_effects:]:
         unused.remove()
     return panels[:n_effects]
-
-
-def _bottom(n_effects):
-    """Return the number of the panel above the legend: in the last row, in the middle."""
-    last_row = (n_effects - 1) // PER_ROW * PER_ROW
-    return last_row + (n_effects - 1 - last_row) // 2

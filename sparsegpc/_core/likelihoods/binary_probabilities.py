@@ -12,24 +12,14 @@ from scipy.special import erfcx, log_expit, log_ndtr, logsumexp
 # At this variance the errors of both rules are below 5e-12; at 3, that of 32 Gauss-Hermite nodes is
 # 4e-8.
 NARROW_VARIANCE = 1.25
-
-
-def _hermite_rule(n_nodes=32):
-    """Return Gauss-Hermite nodes and logarithms of weights for a standard normal variable."""
-    nodes, weights = np.polynomial.hermite_e.hermegauss(n_nodes)
-    return nodes, np.log(weights / np.sqrt(2.0 * np.pi))
-
-
-def _positive_rule(edges=(0.0, 4.0, 12.0, 40.0), n_nodes=24):
-    """Return Gauss-Legendre nodes and weights on intervals of the positive half line."""
-    x, weight = np.polynomial.legendre.leggauss(n_nodes)
-    half = np.diff(edges) / 2.0
-    nodes = (np.array(edges[:-1]) + half)[:, None] + half[:, None] * x
-    return nodes.ravel(), (half[:, None] * weight).ravel()
-
-
-_HERMITE_NODES, _HERMITE_LOG_WEIGHTS = _hermite_rule()
-_NODES, _WEIGHTS = _positive_rule()
+# Gauss-Hermite nodes and logarithms of weights for a standard normal variable.
+_HERMITE_NODES, _HERMITE_WEIGHTS = np.polynomial.hermite_e.hermegauss(32)
+_HERMITE_LOG_WEIGHTS = np.log(_HERMITE_WEIGHTS / np.sqrt(2.0 * np.pi))
+# Gauss-Legendre nodes and weights on intervals of the positive half line.
+_EDGES, (_NODES, _WEIGHTS) = np.array([0.0, 4.0, 12.0, 40.0]), np.polynomial.legendre.leggauss(24)
+_HALF = np.diff(_EDGES) / 2.0
+_NODES = ((_EDGES[:-1] + _HALF)[:, None] + _HALF[:, None] * _NODES).ravel()
+_WEIGHTS = (_HALF[:, None] * _WEIGHTS).ravel()
 # Columns of the widest temporary array: the nodes on both sides of zero.
 N_NODES = 2 * len(_NODES)
 

@@ -252,13 +252,9 @@ def _n_within(nodes, reach):
     return int(np.searchsorted(nodes, reach)) + 1
 
 
-def _probit_constants():
-    """Return nodes of -z, (J,), and the three functions there times their weights, (3, J)."""
-    nodes, weights = _sinh_trapezoid(-9.0)
-    return nodes, weights * np.array(_log_normal_cdf(-nodes))
-
-
-_PROBIT_NODES, _PROBIT_CONSTANTS = _probit_constants()
+# Nodes of -z, (J,), and the three functions there times their weights, (3, J).
+_PROBIT_NODES, _PROBIT_WEIGHTS = _sinh_trapezoid(-9.0)
+_PROBIT_CONSTANTS = _PROBIT_WEIGHTS * np.array(_log_normal_cdf(-_PROBIT_NODES))
 
 
 def _wide_log_normal_cdf(mean, variance):

@@ -35,7 +35,9 @@ def _validated(estimator, X, y, reset, checks):
     refuse_masked(X, "X")
     if not isinstance(y, str):
         refuse_masked(y, "y")
-    if not gives_slices(X) or _was_in_memory(X):
+    # joblib makes memory maps to share arrays in memory between processes.
+    is_shared = isinstance(X, np.memmap) and "joblib_memmapping_folder" in str(X.filename)
+    if is_shared or not gives_slices(X):
         return validate_data(estimator, X, y, dtype=np.float64, reset=reset, **checks)
     source = RowSource(X)
     # An array of the same shape that takes no memory.
@@ -50,11 +52,6 @@ def _validated(estimator, X, y, reset, checks):
             "replace them, or leave these rows out"
         )
     return (source, checked[1]) if isinstance(checked, tuple) else source
-
-
-def _was_in_memory(X):
-    """Return whether joblib created this memory map to share an array between processes."""
-    return isinstance(X, np.memmap) and "joblib_memmapping_folder" in str(X.filename)
 
 
 def refuse_masked(values, name):

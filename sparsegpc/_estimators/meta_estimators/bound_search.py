@@ -197,7 +197,7 @@ class BoundSearch(DelegatingEstimator):
         finalists = range(len(candidates))
         rows = self._screening_rows(X, y, sample_weight, len(candidates))
         if rows is not None:
-            candidates.screen(_check_method_params(X, data, rows))
+            candidates.fit(finalists, _check_method_params(X, data, rows), "screening_")
             finalists = candidates.finalists(self.n_finalists)
         fits = candidates.fit(finalists, data)
         candidates.warn_of_failures()

@@ -59,10 +59,6 @@ class Candidates:
     def __len__(self):
         return len(self._estimators)
 
-    def screen(self, data):
-        """Fit all candidates to the arguments `data` of the screening rows."""
-        self._fit(range(len(self)), data, "screening_", keep=False)
-
     def finalists(self, n_finalists):
         """Return the indices of those with the best bounds for the screening rows, in order."""
         lower_bounds = self.results["screening_bound"]
@@ -70,12 +66,12 @@ class Candidates:
         order = np.argsort(-lower_bounds, kind="stable")
         return sorted(order[: min(n_finalists, np.isfinite(lower_bounds).sum())])
 
-    def fit(self, indices, data):
-        """Fit candidates to the arguments `data` of all rows; return each `CandidateFit`."""
-        return self._fit(indices, data, "", keep=True)
+    def fit(self, indices, data, stage=""):
+        """Fit candidates to the arguments `data`, and return each `CandidateFit`.
 
-    def _fit(self, indices, data, stage, keep):
-        jobs = [(clone(self._estimators[k]), data, keep) for k in indices]
+        In the ``stage`` "screening_" the fitted estimators are not kept.
+        """
+        jobs = [(clone(self._estimators[k]), data, not stage) for k in indices]
         fits = fit_concurrently(_fit_candidate, jobs, self._n_jobs)
         errors = [fit.error for fit in fits if fit.error is not None]
         if len(errors) == len(fits):
