@@ -115,16 +115,11 @@ class PolyaGammaLogit(_BinaryLikelihood):
     Polson, Scott, Windle 2013, theorem 1; Passerello 2021, section 4.1 (there with unit weights).
     """
 
-    def expect(self, y, weight, mean, inducing_variance, residual, v):
-        mean = mean[0]
-        tilt = np.sqrt(np.maximum(mean**2 + inducing_variance[0] + v[0] * residual, 1e-16))
+    def _expect_one(self, y, weight, mean, variance):
+        tilt = np.sqrt(np.maximum(mean**2 + variance, 1e-16))
         precision = weight * polya_gamma_mean(tilt)
-        return Expectation(
-            weight * (0.5 * y * mean - 0.5 * tilt - np.log1p(np.exp(-tilt))),
-            (0.5 * weight * y - precision * mean)[None],
-            precision[None],
-            v * precision,
-        )
+        value = 0.5 * y * mean - 0.5 * tilt - np.log1p(np.exp(-tilt))
+        return weight * value, 0.5 * weight * y - precision * mean, precision
 
 
 class ConditionalPolyaGamma(_BinaryLikelihood):

@@ -18,7 +18,7 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import digamma, gammaln
 
-from sparsegpc._core.likelihoods.base import Expectation, Likelihood, SiteState, normal_log_prior
+from sparsegpc._core.likelihoods.base import Likelihood, SiteState, normal_log_prior
 from sparsegpc._core.numerics.medians import robust_deviation, weighted_median
 
 # Normal prior of the logarithm of the degrees of freedom: from 0.6 to 33 within two deviations.
@@ -74,14 +74,12 @@ class StudentT(Likelihood):
     def targets(self, y, weight, rows):
         return [np.asarray(y, dtype=np.float64)[rows.first]]
 
-    def expect(self, y, weight, mean, inducing_variance, residual, v):
-        error, nu = y - mean[0], self.df
-        square = error**2 + inducing_variance[0] + v[0] * residual
+    def _expect_one(self, y, weight, mean, variance):
+        error, nu = y - mean, self.df
+        square = error**2 + variance
         precision = weight * (nu + 1.0) / (self._width() + square)
         value = self._log_height() - 0.5 * (nu + 1.0) * np.log1p(square / self._width())
-        return Expectation(
-            weight * value, (precision * error)[None], precision[None], v * precision
-        )
+        return weight * value, precision * error, precision
 
     def _width(self):
         """Return nu sigma^2, the squared error from which on the density falls as a power of it."""
