@@ -234,7 +234,8 @@ class InducingPointSelector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, E
         total, kernel, theta = np.zeros(len(rows.weight)), adapted.kernel, adapted.theta
         choose = PivotedSelector("argmax", self.n_components, self.tol)
         for target in targets:
-            model = _binary_model(kernel, rows, target)
+            data = PolyaGammaLogit(), rows.X, [target], rows.weight
+            model = SparseModel(kernel, *data, slack=TIGHT, **row_options())
             # The points of each classifier are chosen with its precisions under the prior.
             states = model.initial_state()
             chosen = choose(kernel, theta, candidates, model.precision(theta, states))
@@ -265,13 +266,6 @@ class InducingPointSelector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, E
         tags = super().__sklearn_tags__()
         tags.target_tags.required = isinstance(self.weighting, str)
         return tags
-
-
-def _binary_model(kernel, rows, target):
-    """Return the model of a binary classifier for merged rows with mean targets in [-1, 1]."""
-    return SparseModel(
-        kernel, PolyaGammaLogit(), rows.X, [target], rows.weight, slack=TIGHT, **row_options()
-    )
 
 
 def _one_against_rest(y):

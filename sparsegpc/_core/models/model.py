@@ -120,9 +120,6 @@ class SparseModel:
             states += likelihood.initial_states(y, self.weight)
         return tuple(states)
 
-    def _by_output(self, functions):
-        return by_output(functions, self.likelihood.n_functions)
-
     def states_from(self, theta, posterior):
         """Return the states of the sites of all functions that follow from a given posterior of f.
 
@@ -157,7 +154,8 @@ class SparseModel:
         """Return the site precisions, summed over the functions of all outputs, shape (N,)."""
         total = 0.0
         params = self.split(theta)[1]
-        for y, param, parts in zip(self.targets, params, self._by_output(states), strict=True):
+        functions = by_output(states, self.likelihood.n_functions)
+        for y, param, parts in zip(self.targets, params, functions, strict=True):
             for state in parts:
                 total = total + self.likelihood.at(param).sites(state, y, self.weight).precision
         return total
@@ -236,7 +234,8 @@ class SparseModel:
         kernel_theta, params = self.split(theta)
         features = self.row_features(self.kernel, kernel_theta, points.Z)
         likelihoods = [self.likelihood.at(param) for param in params]
-        outputs = zip(likelihoods, self.targets, self._by_output(states), strict=True)
+        n_functions = self.likelihood.n_functions
+        outputs = zip(likelihoods, self.targets, by_output(states, n_functions), strict=True)
         solutions = tuple(
             solution
             for likelihood, y, parts in outputs
@@ -269,7 +268,10 @@ class SparseModel:
             return slopes.theta, slopes.Z
         by_params = []
         for likelihood, y, functions in zip(
-            likelihoods, self.targets, self._by_output(slopes.moments), strict=True
+            likelihoods,
+            self.targets,
+            by_output(slopes.moments, self.likelihood.n_functions),
+            strict=True,
         ):
             mean, variance = map(np.stack, zip(*functions, strict=True))
             by_bound = likelihood.params_gradient(y, self.weight, mean, variance)

@@ -44,11 +44,6 @@ class LocalPosterior:
         # P^(-1/2) b, so that kappa' y is a product of moderate numbers.
         self._target = np.divide(shift, self._root, out=np.zeros_like(shift), where=~is_silent)
 
-    @property
-    def functions(self):
-        """The `FunctionPosterior` of each function, given the inducing points alone."""
-        return self._posterior.functions
-
     def _refuse(self, *arguments):
         """Raise ValueError."""
         raise ValueError(

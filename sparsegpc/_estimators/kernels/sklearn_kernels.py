@@ -45,7 +45,8 @@ class _Parameters:
         given = getattr(kernel, name)
         shape = () if len(columns) == 1 else (len(columns),)
         hyperparameters = _as_numbers(given)
-        fixed = _is_fixed(kernel, name)
+        bounds = getattr(kernel, f"{name}_bounds")
+        fixed = isinstance(bounds, str) and bounds == "fixed"
         smallest = 0.0 if fixed and name in MAY_VANISH else TINY
         right = hyperparameters.shape in (shape, shape or (1,))
         if not right or not (np.isfinite(hyperparameters) & (hyperparameters >= smallest)).all():
@@ -107,11 +108,6 @@ def _as_numbers(given):
         return np.asarray(given, dtype=np.float64)
     except (TypeError, ValueError):
         return np.array(np.nan)
-
-
-def _is_fixed(kernel, name):
-    bounds = getattr(kernel, f"{name}_bounds")
-    return isinstance(bounds, str) and bounds == "fixed"
 
 
 def check_white(kernel):

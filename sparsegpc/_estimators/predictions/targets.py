@@ -210,10 +210,18 @@ class GaussianPredictions(RegressorMixin):
         """
         levels = check_levels(q)
         X = self._check_rows(X)
+        weights = [component.weight for component in self._components]
+        found = np.empty((levels.size, len(self._y_scale), len(X)))
         with single_threaded_blas():
-            quantiles = self._quantiles(X, levels.ravel(), noise_variance)
+            known = self._known_noise(X, noise_variance)
+            parts = [self._parts_of_y(component, X, known) for component in self._components]
+            for start in range(0, len(X), DENSITY_ROWS):
+                rows = (slice(None), slice(start, start + DENSITY_ROWS))
+                mixture = gaussians_at(rows, weights, parts)
+                for k, level in enumerate(levels.ravel()):
+                    found[k][rows] = mixture_quantiles(*mixture, level)
         # The outputs precede the levels.
-        quantiles = np.moveaxis(quantiles, 0, -1)
+        quantiles = np.moveaxis(found, 0, -1)
         quantiles = quantiles[0] if self._one_output else np.swapaxes(quantiles, 0, 1)
         return quantiles if levels.ndim else quantiles[..., 0]
 
@@ -243,19 +251,6 @@ class GaussianPredictions(RegressorMixin):
         levels = central_levels(coverage)
         ends = self.predict_quantiles(X, levels, noise_variance)
         return ends[..., 0], ends[..., 1]
-
-    def _quantiles(self, X, levels, noise_variance):
-        """Return the quantiles of y, shape (n_levels, n_outputs, N)."""
-        known = self._known_noise(X, noise_variance)
-        parts = [self._parts_of_y(component, X, known) for component in self._components]
-        weights = [component.weight for component in self._components]
-        found = np.empty((len(levels), len(self._y_scale), len(X)))
-        for start in range(0, len(X), DENSITY_ROWS):
-            rows = (slice(None), slice(start, start + DENSITY_ROWS))
-            mixture = gaussians_at(rows, weights, parts)
-            for k, level in enumerate(levels):
-                found[k][rows] = mixture_quantiles(*mixture, level)
-        return found
 
     def sample_f(self, X, n_samples=1, random_state=0):
         """Return joint draws of f at all rows from its posterior, in units of y.
