@@ -315,9 +315,8 @@ class SparseGPClassifier(ClassPredictions, HyperparameterDraws, BaseSparseGP):
             learned model is no better than a constant one, the bound still rises where
             hyperparameters meet their limits, or the kernel matrix is barely positive definite.
         UserWarning
-            If one column varies so much more than the others that, with a common length scale, the
-            others have hardly any effect, or if the weights do not look like counts: they are not
-            whole numbers, and their mean is below a half or above two.
+            If one column hides the others, with a common length scale, or if the weights do not
+            look like counts: not whole numbers, with a mean below a half or above 2.
         """
         return self._fit_likelihood(None, X, y, sample_weight)
 

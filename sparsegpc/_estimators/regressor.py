@@ -81,9 +81,8 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
         More points bring the bound closer to that of the full Gaussian process, at a cost of O(M^2)
         per row. None means 200, and more if these are too few: if they leave a `cost_per_row_` of
         more than 0.005, or if neighbouring rows deviate from the mean in the same direction.
-        Learning then continues with as many points as make an evaluation of the bound take as long
-        as with 50 000 rows and 200 points: 1000 points for 2000 rows, 447 for 10 000, 200 for
-        50 000 or more, and fewer for several outputs. If these are still too few, they are moved
+        Learning then continues with 1000 points for 2000 rows, 447 for 10 000, 200 for 50 000 or
+        more, and fewer for several outputs. If these are still too few, they are moved
         (`optimize_inducing`). No points are added with ``optimize_inducing=True``, or if `selector`
         is not a name.
 
@@ -94,26 +93,22 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
         How points are chosen. "auto" chooses rows as "rpcholesky" does, and replaces them by the
         centroids of the rows around them if these have a higher bound; the points are then not
         rows. For "hgv", "rpcholesky", "greedy-variance", "kmeans" and "uniform" see
-        :class:`InducingPointSelector`. "hgv" is deterministic, but tends to place points at
-        outliers. An instance of the class sets the method ("hgv" by default), the number of points
-        and the tolerance (0.001 by default); `n_inducing` and `selection_tol` are then ignored, and
-        its kernel and weighting must be None. An array gives the points themselves.
+        :class:`InducingPointSelector`. An instance of the class sets the method, the number of
+        points and the tolerance in place of `n_inducing` and `selection_tol`; its kernel and
+        weighting must be None. An array gives the points themselves.
     selection_tol : float, default=1e-5
         Stop choosing points once the residual variance costs at most this many nats per row, see
         `cost_per_row_`. 0 chooses `n_inducing` points, or as many as are linearly independent. With
         ``n_inducing="auto"`` the certificate decides instead.
     certificate_tol : float, default=1e-2
-        With ``n_inducing="auto"``, the largest gap per row between the upper and the lower bound of
-        `certificate`, in nats, at which the number of points stops growing. Doubling the points
-        once more must raise the bound by at most as much per row.
+        With ``n_inducing="auto"``, the gap per row of the `certificate`, in nats, at which the
+        number of points stops growing, if doubling it raises the bound by at most as much per row.
     max_inducing : int, default=2000
         With ``n_inducing="auto"``, the maximum number of inducing points.
     point_cost : float, default=0.0
         Cost of an inducing point in nats. If it is positive, a fit ends by removing points until
-        each adds at least this much to the bound. The remaining points nearly maximise
-        ``bound - point_cost * n_points``, at the hyperparameters that were learned with all points.
-        0.3 to 1 often saves a third of the points or more at little loss: :ref:`user guide
-        <point-cost>`.
+        each adds at least this much to the bound, at the hyperparameters that were learned with all
+        points. 0.3 to 1 often saves a third of them at little loss: :ref:`user guide <point-cost>`.
     bound : {"auto", "tight", "spherical", "standard"}, default="auto"
         How the bound accounts for the residual variance, the part of the prior variance of f that
         the inducing points do not explain. "standard" counts all of it, as in [1]_ and [2]_;
@@ -136,29 +131,24 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
         Tolerance of the bound, in nats per row.
     max_reselections : int, default=10
         Maximum number of times that the points are chosen again. It stops earlier if the bound
-        fails to rise twice in a row (with 5000 rows or more, by ten times `tol`), or if the same
-        points are chosen again.
+        fails to rise twice in a row, or if the same points are chosen again.
     optimize_inducing : bool or "auto", default="auto"
         Whether to maximise the bound, at the end of the fit, over the locations of the points
         together with the hyperparameters. The points are then no longer rows. True does so in at
-        most `max_iter` iterations. With 5000 rows or more, and 160 or more for each point, a
-        quarter of the rows is used to choose and to move the points, which then move for at most
-        ``max_iter / 4`` iterations on all rows. "auto" moves the points if `n_inducing` and
-        `selector` have their defaults, if the points are still too few, and if the kernel has
-        derivatives with respect to them. It takes at most 30 iterations; with so many rows these
-        use a quarter of the rows, and up to 8 more use all of them.
+        most `max_iter` iterations. With 5000 rows or more, and 160 or more for each point, these
+        use a quarter of the rows, and a quarter as many follow on all rows. "auto" moves the
+        points, in at most 30 iterations, if `n_inducing` and `selector` have their defaults, the
+        points are still too few, and the kernel has derivatives with respect to them.
     warm_start : bool, default=False
         Start from the hyperparameters of the last fit, and from its inducing points if `selector`
         does not fix the points and there are at most `n_inducing` of them. The kernel may have
-        other values and bounds than in the last fit, but must have the same structure. Columns stay
-        transformed, or not, as in the last fit. With ``noise="auto"`` the kind of noise stays that
-        of the last fit.
+        other values and bounds than in the last fit, but must have the same structure. The
+        transform of the columns, and with ``noise="auto"`` the kind of noise, stay as they are.
     random_state : int, RandomState instance or None, default=0
         Seed for the selectors "auto", "rpcholesky", "kmeans" and "uniform", and for restarts. An
         integer gives the same model in every call; None gives different draws.
     verbose : int, default=0
-        1 prints a line for each choice of points, and one for each comparison of kernels; 2 also
-        prints a line for each evaluation of the bound.
+        1 prints a line for each choice of points; 2 also for each evaluation of the bound.
     callback : callable or None, default=None
         Called after each evaluation of the bound with a named tuple, which holds ``iteration``, the
         number of the evaluation; ``choice``, ``n_samples``, ``n_inducing``, ``lower_bound`` and
@@ -370,11 +360,10 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
             a constant one, the bound still rises where hyperparameters meet their limits, the
             kernel matrix is barely positive definite, or jitter is not far below the noise.
         UserWarning
-            If one column varies so much more than the others that, with a common length scale, the
-            others have hardly any effect; if the limits of the kernel keep f far below the scale of
-            the targets, or outputs of different scales share a kernel; if more than 30 % of the
-            targets are equal, with Student-t noise; or if the weights do not look like counts: they
-            are not whole numbers, and their mean is below a half or above two.
+            If one column hides the others, with a common length scale; if the limits of the kernel
+            keep f far below the scale of the targets, or outputs of different scales share a
+            kernel; if more than 30 % of the targets are equal, with Student-t noise; or if the
+            weights do not look like counts: not whole numbers, with a mean below a half or above 2.
         """
         return self._fit_likelihood(None, X, y, sample_weight, noise_variance)
 

@@ -111,8 +111,7 @@ class OrthogonalAdditive(Kernel):
         Y : array-like of shape (n_samples_Y, n_features) or None, default=None
             None means X.
         eval_gradient : bool, default=False
-            Whether to return the gradient w.r.t. the logarithms of the hyperparameters too. Only if
-            Y is None.
+            Whether to return the gradient w.r.t. the log hyperparameters too, if Y is None.
 
         Returns
         -------

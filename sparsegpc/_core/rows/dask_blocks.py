@@ -29,11 +29,9 @@ SMALL_SUMS = 2**22
 def distribute(client):
     """Run the computation over the rows on the workers of a Dask cluster.
 
-    Within this context, fits and predictions of the estimators send the rows to the workers once.
-    The workers keep the rows and what is computed for each row, and return sums over rows. Fewer
-    than about 33 000 rows are processed locally. The chunks of a Dask array are computed on the
-    workers. Results agree with those outside the context, and for any number of workers, up to
-    rounding. If a worker dies, the others compute its parts again.
+    Within this context, fits and predictions send the rows to the workers once, which keep them and
+    return sums over rows. Fewer than about 33 000 rows are processed locally. Results agree with
+    those outside the context up to rounding. If a worker dies, the others compute its parts again.
 
     Parameters
     ----------

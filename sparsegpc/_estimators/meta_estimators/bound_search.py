@@ -85,20 +85,16 @@ class BoundSearch(DelegatingEstimator):
 
     Notes
     -----
-    Bounds can be compared if they are bounds on a density of the *same values y*. A transformer of
-    the columns of X does not change what y is, nor does another kernel, another kind of noise or
-    ``normalize_y``: ``lower_bound_`` always has the original units of y. A transformer of y would
-    change it; such a wrapper is refused. Likelihoods of counts can be compared with each other, and
-    so can those of positive numbers; but a bound on the probability of counts cannot be compared
-    with one on a density. Likelihoods of labels can be compared too, except that "dirichlet", and
-    one model per class against the rest, bound the density of other values; `fit` refuses to
-    compare them with others.
+    Bounds can be compared if they are bounds on a density of the *same values y*, as they are for
+    other transformers of X, kernels, kinds of noise and ``normalize_y``. A wrapper that transforms
+    y is refused. Likelihoods of counts can be compared with each other, and so can those of
+    positive numbers, or of labels; but "dirichlet", and one model per class against the rest, bound
+    the density of other values, and `fit` refuses to compare them with others.
 
-    The bound is one at the learned hyperparameters; it does not integrate over them. Each further
-    hyperparameter therefore raises it by about half a nat even if the data do not call for it, and
-    by more if few rows decide, which favours ``noise="polynomial"`` with many columns. Bounds also
-    differ in how tight they are: too few inducing points are a disadvantage for candidates that
-    need many.
+    The bound does not integrate over the hyperparameters. Each further one therefore raises it by
+    about half a nat even if the data do not call for it, and by more if few rows decide, which
+    favours ``noise="polynomial"`` with many columns. Too few inducing points are a disadvantage for
+    candidates that need many.
 
     Do not search over `length_scales`: the log prior of tied length scales omits its constant and
     is at most zero, so it can only count against them, and "free" would win.

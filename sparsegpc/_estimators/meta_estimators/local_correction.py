@@ -56,11 +56,10 @@ class LocalCorrection(DelegatingEstimator):
         single function f; with many classes it takes as long as the fit.
     n_validation : int, default=500
         Number of training rows that decide where `mode` or `relearn` is "auto", by their mean log
-        density. Each is predicted without itself and its copies among the neighbours, and counts
-        with its weight in `sample_weight`. The choices are "points", "both" and "neighbors", and
-        then "both" and "neighbors" with hyperparameters learned once more. Each replaces the last
-        one taken if it is better, and by more than one standard error when the difference at each
-        row is limited to ten nats.
+        density. Each is predicted without itself and its copies among the neighbours. The choices
+        are "points", "both" and "neighbors", and then "both" and "neighbors" with hyperparameters
+        learned once more. Each replaces the last one taken if it is better by more than one
+        standard error when the difference at each row is limited to ten nats.
     random_state : int, RandomState instance or None, default=0
         Seed for the choice of the blocks and of the rows that decide.
 
@@ -70,11 +69,10 @@ class LocalCorrection(DelegatingEstimator):
         The fitted estimator, without neighbours. Its bounds and certificates, its effects and joint
         draws ignore the neighbours.
     corrected_estimator_ : estimator
-        A copy of it that predicts with neighbours. If ``relearned_`` is true, its hyperparameters,
-        such as ``kernel_`` and ``noise_variance_``, are those learned once more. It has all methods
-        that predict single rows. Those that need more, for draws, covariances, bounds or effects,
-        raise a ValueError: each row has neighbours of its own, so predictions of several rows have
-        no joint distribution.
+        A copy of it that predicts with neighbours; if ``relearned_`` is true, with hyperparameters
+        learned once more. It has all methods that predict single rows. Those for draws,
+        covariances, bounds or effects raise a ValueError: each row has neighbours of its own, so
+        predictions of several rows have no joint distribution.
     mode_ : str
         The mode, as chosen.
     relearned_ : bool

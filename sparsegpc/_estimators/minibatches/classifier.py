@@ -203,8 +203,7 @@ class StochasticSparseGPClassifier(ClassPredictions, SiteMinibatches):
             If `callback` stopped the fit, or the hyperparameters learned from batches are worse for
             all rows than a constant f; the model is then that of the first rows, or constant.
         UserWarning
-            If the weights do not look like counts: they are not whole numbers, and their mean is
-            below a half or above two.
+            If the weights do not look like counts.
         """
         return self._fit(X, y, sample_weight)
 

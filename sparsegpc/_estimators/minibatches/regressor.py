@@ -40,8 +40,7 @@ class StochasticSparseGPRegressor(GaussianPredictions, BaseMinibatches):
         Covariance of f, as in :class:`SparseGPRegressor`, but a WhiteKernel raises a ValueError.
         Its free hyperparameters start from a fit to a few thousand rows.
     length_scales : {"auto", "tied", "free", "common"}, default="auto"
-        Whether the columns have length scales of their own, as in :class:`SparseGPRegressor`. The
-        rows that "auto" counts are those from which the start values are learned, at most 2000.
+        Whether the columns have length scales of their own, as in :class:`SparseGPRegressor`.
     main_effects : bool, default=False
         Whether to add a function of each column to the kernel, as in :class:`SparseGPRegressor`.
     n_inducing : int, default=200
@@ -66,8 +65,7 @@ class StochasticSparseGPRegressor(GaussianPredictions, BaseMinibatches):
         decreases to zero during `fit`; during `partial_fit` it decreases ever more slowly. 0 keeps
         the start values of the hyperparameters.
     memory : int or None, default=None
-        Number of recent rows that `partial_fit` effectively takes into account; older rows are
-        discounted. None means all. The points are chosen among as many rows at most.
+        Number of recent rows that `partial_fit` effectively takes into account. None means all.
     optimize_inducing : bool, default=False
         Whether to learn the locations of the points together with the hyperparameters.
     random_state : int, RandomState instance or None, default=0
@@ -179,9 +177,8 @@ class StochasticSparseGPRegressor(GaussianPredictions, BaseMinibatches):
             If `callback` stopped the fit, or the hyperparameters learned from batches are worse for
             all rows than a constant f; the model is then that of the first rows, or constant.
         UserWarning
-            If the limits of the kernel keep f far below the scale of the targets; or if the weights
-            do not look like counts: they are not whole numbers, and their mean is below a half or
-            above two.
+            If the limits of the kernel keep f far below the scale of the targets, or if the weights
+            do not look like counts.
         """
         return self._fit(X, y, sample_weight)
 
@@ -189,12 +186,8 @@ class StochasticSparseGPRegressor(GaussianPredictions, BaseMinibatches):
     def partial_fit(self, X, y, sample_weight=None):
         """Learn from further rows.
 
-        The first rows of a stream are kept until there are 2000 of them, or 20 for each point if
-        that is more, but at most about `memory`. Whenever their number has doubled, the inducing
-        points and the hyperparameters are learned anew from all of them. Later rows are used once:
-        the points stay, and the hyperparameters follow gradients. So the rows should come in random
-        order. The sizes of the blocks hardly matter for the result, but calls with fewer rows than
-        points take as long as with that many.
+        They are used as in :meth:`StochasticSparseGPClassifier.partial_fit`, so they should come in
+        random order.
 
         Parameters
         ----------

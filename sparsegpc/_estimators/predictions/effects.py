@@ -29,10 +29,8 @@ class ColumnEffects:
 
         If the kernel is a sum with :class:`sparsegpc.kernels.MainEffects` or
         :class:`sparsegpc.kernels.OrthogonalAdditive` among its summands, f is a sum, too: each
-        column d contributes a function f_d of its own. The effects of all columns, and what the
-        interactions of an `OrthogonalAdditive` and the other summands contribute, add up to f minus
-        its prior mean. A :class:`sparsegpc.kernels.Columns` around one of these kernels has effects
-        of its columns; the effects of columns outside all of them are zero.
+        column d contributes a function f_d of its own. Within a :class:`sparsegpc.kernels.Columns`
+        only its columns have effects; those of columns outside all of these kernels are zero.
 
         Parameters
         ----------
@@ -87,9 +85,8 @@ class ColumnEffects:
         They are Sobol indices of the posterior mean of f, in closed form, for a kernel that is
         :class:`sparsegpc.kernels.OrthogonalAdditive`, possibly times a constant and within
         :class:`sparsegpc.kernels.Columns`. The shares are those for independent columns with the
-        normal densities of the kernel; each is divided by the sum over all effects. If the columns
-        of the data depend on each other, the effects are correlated there, and the shares describe
-        the function, not the variance of f over these rows.
+        normal densities of the kernel. If the columns of the data depend on each other, they
+        describe the function, not the variance of f over these rows.
 
         Returns
         -------

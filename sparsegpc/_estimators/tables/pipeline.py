@@ -71,12 +71,11 @@ def tabular_pipeline(estimator, *, search=True, n_jobs=None):
 
     Notes
     -----
-    X may be a data frame of pandas or polars, where dtypes tell numbers from categories (a column
-    of integers that are codes of categories should have the dtype category), or an array of floats
-    with nan for missing values, all of whose columns are numbers. A column of objects is numeric if
-    it holds only numbers, None and nan; otherwise its values are compared as text. Dates, times and
-    nested columns are refused by `fit`, with a ValueError: convert them to numbers first, such as
-    the year, the day of the year, or the hours since an event.
+    X may be a data frame of pandas or polars, where dtypes tell numbers from categories (integers
+    that are codes of categories should have the dtype category), or an array of floats with nan for
+    missing values. A column of objects is numeric if it holds only numbers, None and nan; otherwise
+    its values are compared as text. Dates, times and nested columns are refused by `fit`: convert
+    them to numbers first, such as the year, the day of the year, or the hours since an event.
 
     Examples
     --------
