@@ -30,10 +30,9 @@ class SparseGPClassifier(ClassPredictions, HyperparameterDraws, BaseSparseGP):
     mean, and labels follow the logistic likelihood :math:`p(y = \pm 1 | f) = \sigma(y f)`; with
     more classes, there is one function per class, or a single one if they are ordered. M inducing
     points determine the approximate posterior: its distribution at these points is the optimal
-    Gaussian one (with several functions, the optimal one with independent functions). It is found
-    in a few passes over the data, without a learning rate or a number of epochs. Hyperparameters
-    maximise a lower bound on the log marginal likelihood. The model chooses the points among the
-    rows, and chooses them again when the hyperparameters have changed.
+    Gaussian one (with several functions, the optimal one with independent functions), found in a
+    few passes over the data. Hyperparameters maximise a lower bound on the log marginal likelihood.
+    The model chooses the points, and chooses them again when the hyperparameters have changed.
 
     Parameters
     ----------

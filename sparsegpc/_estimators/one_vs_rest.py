@@ -87,18 +87,17 @@ def _binary(classifier, k, seed):
 
 def _refuse_needs_of_one_model(classifier, n_classes):
     """Raise ValueError if the parameters ask for what only a single model of all classes can do."""
-    if classifier.log_transform != "auto" and classifier.log_transform:
-        raise ValueError(
-            "log_transform=True needs a single model for all classes, got likelihood="
-            f"{classifier.likelihood!r}, which fits one for each of {n_classes} classes: choose "
-            "'softmax', or transform columns in a pipeline"
-        )
-    if classifier.hyperparameters == "average":
-        raise ValueError(
-            "hyperparameters='average' needs a single model for all classes, got likelihood="
-            f"{classifier.likelihood!r}, which fits one for each of {n_classes} classes: choose "
-            "'softmax', or hyperparameters='best'"
-        )
+    transforms = classifier.log_transform != "auto" and classifier.log_transform
+    for setting, is_asked, remedy in (
+        ("log_transform=True", transforms, "transform columns in a pipeline"),
+        ("hyperparameters='average'", classifier.hyperparameters == "average", "leave it out"),
+    ):
+        if is_asked:
+            raise ValueError(
+                f"{setting} needs a single model for all classes, got likelihood="
+                f"{classifier.likelihood!r}, which fits one for each of {n_classes} classes: "
+                f"choose 'softmax', or {remedy}"
+            )
 
 
 def _fit_one(estimator, rows, context, label):
@@ -138,22 +137,22 @@ class OneVsRestLikelihood:
     def __init__(self, likelihoods):
         self._likelihoods = likelihoods
 
-    def log_probabilities(self, mean, variance):
-        """Return log probabilities (N, C), see `LabelLikelihood.log_probabilities`."""
+    def _by_class(self, method, *moments):
+        """Return what a method of each likelihood says about its own class, shape (N, C)."""
         parts = [
-            likelihood.log_probabilities(mean[k : k + 1], variance[k : k + 1])[:, 1]
+            getattr(likelihood, method)(*(part[k : k + 1] for part in moments))[:, 1]
             for k, likelihood in enumerate(self._likelihoods)
         ]
-        log_proba = np.stack(parts, axis=1)
+        return np.stack(parts, axis=1)
+
+    def log_probabilities(self, mean, variance):
+        """Return log probabilities (N, C), see `LabelLikelihood.log_probabilities`."""
+        log_proba = self._by_class("log_probabilities", mean, variance)
         return log_proba - logsumexp(log_proba, axis=1, keepdims=True)
 
     def probabilities(self, f):
         """Return probabilities (N, C), see `LabelLikelihood.probabilities`."""
-        parts = [
-            likelihood.probabilities(f[k : k + 1])[:, 1]
-            for k, likelihood in enumerate(self._likelihoods)
-        ]
-        proba = np.stack(parts, axis=1)
+        proba = self._by_class("probabilities", f)
         # If all probabilities of a row underflow, use their logarithms, which do not.
         lost = proba.sum(axis=1) == 0.0
         if lost.any():

@@ -27,16 +27,9 @@ class ConvergenceDisplay:
 
     Parameters
     ----------
-    choice : ndarray of shape (n_evaluations,)
-        Number of the choice of points that each evaluation uses, counted from 0.
-    n_samples : ndarray of shape (n_evaluations,)
-        Number of rows of each evaluation.
-    n_inducing : ndarray of shape (n_evaluations,)
-        Number of inducing points of each evaluation.
-    lower_bound : ndarray of shape (n_evaluations,)
-        Lower bound for the rows of each evaluation, in nats.
-    seconds : ndarray of shape (n_evaluations,)
-        Time from the start of the fit to each evaluation.
+    choice, n_samples, n_inducing, lower_bound, seconds : ndarray of shape (n_evaluations,)
+        Of each evaluation: the number of the choice of points, counted from 0; the numbers of rows
+        and points; the lower bound for these rows, in nats; and the time since the fit began.
 
     Attributes
     ----------

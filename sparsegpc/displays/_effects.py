@@ -40,10 +40,8 @@ class EffectsDisplay:
     ----------
     grids : list of ndarray of shape (n_values,)
         Ascending values of each column.
-    means : list of ndarray of shape (n_values,)
-        Posterior means of the effects, in units of y for regressors, else of f.
-    stds : list of ndarray of shape (n_values,)
-        Posterior standard deviations of the effects.
+    means, stds : list of ndarray of shape (n_values,)
+        Posterior means and standard deviations, in units of y for regressors, else of f.
     deciles : list of ndarray of shape (9,)
         Deciles of each column among the rows.
     names : list of str

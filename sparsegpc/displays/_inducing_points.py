@@ -59,10 +59,8 @@ class InducingPointsDisplay:
 
     Parameters
     ----------
-    xx0 : ndarray of shape (grid_resolution, grid_resolution)
-        First column at the points of a grid, as `numpy.meshgrid` returns it.
-    xx1 : ndarray of shape (grid_resolution, grid_resolution)
-        Second column.
+    xx0, xx1 : ndarray of shape (grid_resolution, grid_resolution)
+        Both columns at the points of a grid, as `numpy.meshgrid` returns them.
     probability : ndarray of shape (grid_resolution, grid_resolution)
         Probability of the second class.
     response : {"probability", "pg_variance", "latent_std"}
@@ -77,10 +75,8 @@ class InducingPointsDisplay:
         Class labels.
     inducing_points : ndarray of shape (n_points, 2)
         Inducing points, in the columns of X.
-    xlabel : str
-        Name of the first column.
-    ylabel : str
-        Name of the second column.
+    xlabel, ylabel : str
+        Names of the columns.
 
     Attributes
     ----------

@@ -54,16 +54,12 @@ class RegressionDisplay:
         y, two arrays of shape (grid_resolution,).
     y_interval : callable or None
         The same for the band of y. None if the noise on the grid is unknown.
-    x : ndarray of shape (n_samples,)
-        The column of the rows to draw.
-    y : ndarray of shape (n_samples,)
-        Their targets.
+    x, y : ndarray of shape (n_samples,)
+        The column of the rows to draw, and their targets.
     inducing_points : ndarray of shape (n_points,)
         The column of the inducing points.
-    xlabel : str
-        Name of the column.
-    ylabel : str
-        Name of the targets.
+    xlabel, ylabel : str
+        Names of the column and of the targets.
 
     Attributes
     ----------

@@ -28,10 +28,7 @@ def formatted(value):
 def by_column(kernel, name, n_features):
     """Return a parameter of a kernel for each column, shape (n_features,).
 
-    Raises
-    ------
-    ValueError
-        If it is neither a number nor an array of this size.
+    Raises ValueError if it is neither a number nor an array of this size.
     """
     value = np.asarray(getattr(kernel, name), dtype=np.float64)
     if value.ndim > 1 or value.size not in (1, n_features):
@@ -45,10 +42,7 @@ def by_column(kernel, name, n_features):
 def checked_rows(X, Y, eval_gradient):
     """Return the rows X and Y as arrays; None stands for the rows X.
 
-    Raises
-    ------
-    ValueError
-        If the gradient w.r.t. hyperparameters is wanted for rows Y.
+    Raises ValueError if the gradient w.r.t. hyperparameters is wanted for rows Y.
     """
     X = np.atleast_2d(X)
     if Y is None:

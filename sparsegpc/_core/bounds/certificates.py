@@ -156,8 +156,6 @@ class Certificate:
     def shifted(self, nats):
         """Return the certificate with a constant added to every bound.
 
-        A change of the unit of the targets adds a constant to their log density.
-
         Parameters
         ----------
         nats : float

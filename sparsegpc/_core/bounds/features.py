@@ -47,23 +47,9 @@ def _residual(kernel, theta, X, V):
 class RowFeatures:
     """The features of the training rows, and gradients of functions of them.
 
-    Parameters
-    ----------
-    blocks : RowBlocks
-    kernel : FreeKernel
-    theta : ndarray of shape (P,)
-    Z : ndarray of shape (M, D)
-    X : array of shape (N, D)
-        Read one block of rows at a time.
-    jitter : float or None
-        Relative jitter on Kuu; None takes the least that is needed, see `jittered_cholesky`.
-
-    Attributes
-    ----------
-    Luu : ndarray of shape (M, M)
-    jitter : float
-        Relative jitter used.
-    residual : ndarray of shape (N,)
+    The rows `X` (N, D) are read one block of `blocks` at a time. ``Luu`` (M, M) has the relative
+    jitter ``jitter``: that given, or the least that is needed, see `jittered_cholesky`. The rows
+    have the ``residual`` (N,).
     """
 
     def __init__(self, blocks, kernel, theta, Z, X, *, jitter=None):

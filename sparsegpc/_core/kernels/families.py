@@ -45,12 +45,8 @@ class Stationary:
     The distances are `SquaredDistances`, ``s`` in the code. The last parameters are the logarithms
     of one length scale, or of one for each column; a subclass can have `n_extra` others before
     them. A subclass defines :math:`\kappa` and :math:`\kappa' = d\kappa/d\Delta`, from which the
-    derivatives w.r.t. length scales and points follow.
-
-    Parameters
-    ----------
-    n_length_scales : int
-        Either 1, for all columns, or D.
+    derivatives w.r.t. length scales and points follow. `n_length_scales` is 1, for all columns, or
+    D.
     """
 
     n_extra = 0

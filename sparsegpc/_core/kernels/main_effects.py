@@ -53,12 +53,8 @@ class _Effect(NamedTuple):
 class MainEffects:
     """A sum of squared exponentials of single columns, each times a variance.
 
-    The parameters are the logarithms of the length scales, then those of the variances.
-
-    Parameters
-    ----------
-    n_length_scales, n_variances : int
-        Either 1, common to all columns, or D.
+    The parameters are the logarithms of the length scales, then those of the variances. Either
+    number is 1, common to all columns, or D.
     """
 
     n_arrays = 0

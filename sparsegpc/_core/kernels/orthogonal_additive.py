@@ -27,16 +27,8 @@ class OrthogonalAdditive:
     """Sums of products of constrained covariances, with a variance for each number of factors.
 
     The parameters are the logarithms of the length scales, then those of the variances of sets of
-    1, 2, ..., `order` columns.
-
-    Parameters
-    ----------
-    n_length_scales : int
-        Either 1, common to all columns, or D.
-    order : int
-        Size q of the largest sets.
-    mean, deviation : float or ndarray of shape (D,)
-        Those of the density of each column.
+    1, 2, ..., `order` columns. `n_length_scales` is 1, common to all columns, or D; `mean` and
+    `deviation` are those of the density of each column.
     """
 
     n_arrays = 0

@@ -105,16 +105,10 @@ def _densities(nodes, mean, variance):
 def expected_log_sigmoid(mean, variance):
     r"""Return the expectation of :math:`\log\sigma(z)` and its derivatives.
 
-    Parameters
-    ----------
-    mean, variance : ndarray of shape (N,)
-        Moments of z; for a label of -1, minus the mean of f. The variance may be zero.
-
-    Returns
-    -------
-    Expectations
-        :math:`E[\log\sigma(z)]`; its derivative w.r.t. the mean, :math:`E[\sigma(-z)]`; and minus
-        twice its derivative w.r.t. the variance, :math:`E[\sigma(z)\sigma(-z)] \ge 0`.
+    `mean` and `variance` (N,) are moments of z; for a label of -1, minus the mean of f. The
+    variance may be zero. The `Expectations` are :math:`E[\log\sigma(z)]`; its derivative w.r.t. the
+    mean, :math:`E[\sigma(-z)]`; and minus twice its derivative w.r.t. the variance,
+    :math:`E[\sigma(z)\sigma(-z)] \ge 0`.
 
     Notes
     -----
@@ -192,17 +186,10 @@ _WIDE_LOG_SIGMOID = [
 def expected_log_normal_cdf(mean, variance):
     r"""Return the expectation of :math:`\log\Phi(z)` and its derivatives.
 
-    Parameters
-    ----------
-    mean, variance : ndarray of shape (N,)
-        Moments of z; for a label of -1, minus the mean of f. The variance may be zero.
-
-    Returns
-    -------
-    Expectations
-        With :math:`\lambda = \varphi/\Phi`: :math:`E[\log\Phi(z)]`; its derivative w.r.t. the mean,
-        :math:`E[\lambda(z)]`; and minus twice its derivative w.r.t. the variance,
-        :math:`E[\lambda(z)(\lambda(z) + z)]`, between 0 and 1.
+    The arguments are those of `expected_log_sigmoid`. With :math:`\lambda = \varphi/\Phi` the
+    `Expectations` are :math:`E[\log\Phi(z)]`; its derivative w.r.t. the mean,
+    :math:`E[\lambda(z)]`; and minus twice its derivative w.r.t. the variance,
+    :math:`E[\lambda(z)(\lambda(z) + z)]`, between 0 and 1.
 
     Notes
     -----
@@ -268,20 +255,11 @@ def _wide_log_normal_cdf(mean, variance):
 def expected_log_cosh(mean, variance, vr):
     r"""Return expectations of :math:`\log(2\cosh(c/2))`, where :math:`c^2 = z^2 + v r`.
 
-    Parameters
-    ----------
-    mean, variance : ndarray of shape (N,)
-        Moments of z. The variance may be zero.
-    vr : ndarray of shape (N,)
-        The scaled residual :math:`v r`, which may be zero.
-
-    Returns
-    -------
-    LogCoshExpectations
-        With :math:`\theta(c) = \tanh(c/2)/(2c)`: the value :math:`E[\log(2\cosh(c/2))]`; twice its
-        derivative w.r.t. :math:`v r`, :math:`E[\theta]`; its derivative w.r.t. the mean,
-        :math:`E[\theta z]`; and twice its derivative w.r.t. the variance,
-        :math:`E[\theta + \theta' z^2/c] \ge 0`.
+    `mean` and `variance` (N,) are moments of z, and `vr` (N,) is the scaled residual :math:`v r`.
+    The last two may be zero. With :math:`\theta(c) = \tanh(c/2)/(2c)` the `LogCoshExpectations` are
+    the value :math:`E[\log(2\cosh(c/2))]`; twice its derivative w.r.t. :math:`v r`,
+    :math:`E[\theta]`; its derivative w.r.t. the mean, :math:`E[\theta z]`; and twice its derivative
+    w.r.t. the variance, :math:`E[\theta + \theta' z^2/c] \ge 0`.
 
     Notes
     -----

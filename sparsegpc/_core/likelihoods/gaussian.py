@@ -47,12 +47,6 @@ class GaussianNoise(Likelihood):
     weighted mean squared deviation from it; and ``basis`` (P,). See `noisy_targets`. The first
     basis function is the constant; alone it gives all rows the same variance. The coefficients of
     the others have a Gaussian prior, because few rows do not determine them.
-
-    Parameters
-    ----------
-    n_params : int
-        Number P of parameters.
-    params : ndarray of shape (P,) or None
     """
 
     has_fixed_sites = True

@@ -117,10 +117,6 @@ class StochasticModel:
         """The prior mean: zero, or None if it is learned."""
         return None if self.fit_prior_mean else 0.0
 
-    def kernel_theta(self, state):
-        """Return the parameters of the kernel in a state."""
-        return state.theta[: self.kernel.n_params]
-
     def start(self, theta, Z):
         """Return the initial state at `theta` (P,) and inducing points `Z` (M, D)."""
         theta = self._within_bounds(theta)
@@ -170,8 +166,8 @@ class StochasticModel:
 
     def posterior(self, state):
         """Return the `Posterior` of all f given the rows in the window."""
-        kernel_theta, functions = self.kernel_theta(state), tuple(self.posteriors(state))
-        return Posterior(self.kernel, kernel_theta, state.Z, state.Luu, state.jitter, functions)
+        theta, functions = state.theta[: self.kernel.n_params], tuple(self.posteriors(state))
+        return Posterior(self.kernel, theta, state.Z, state.Luu, state.jitter, functions)
 
     def solve(self, state, X, y, weight, batch_size):
         """Return the optimal state for the given rows at its theta and Z.
@@ -219,9 +215,8 @@ class StochasticModel:
 
     def _features(self, state, X):
         blocks = RowBlocks(len(X), len(state.Z), n_read=X.shape[1], **self._row_options)
-        return RowFeatures(
-            blocks, self.kernel, self.kernel_theta(state), state.Z, X, jitter=state.jitter
-        )
+        theta = state.theta[: self.kernel.n_params]
+        return RowFeatures(blocks, self.kernel, theta, state.Z, X, jitter=state.jitter)
 
     def _move(self, state, learning_rate):
         """Return the state after a step of theta and Z by Adam, with the mean gradient per row."""

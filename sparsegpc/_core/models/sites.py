@@ -115,7 +115,10 @@ def solve_sites(features, likelihood, y, weight, slack, states, *, prior_mean=No
     2 N M^2 per pass and function.
     """
     if likelihood.has_fixed_sites:
-        return [_collapse_fixed(features, likelihood, y, weight, slack, prior_mean)]
+        sites = likelihood.sites(None, y, weight)
+        posterior = collapse(features, sites, slack, prior_mean, likelihood.peaks(y, weight))
+        refuse_infinite(posterior.bound)
+        return [SiteSolution(None, sites, posterior, [posterior.bound], 1, True)]
     rounding = ROUNDING * float(weight.sum())
     # Rounding errors would prevent convergence to a much smaller tolerance.
     tol = max(tol, 0.01 * rounding)
@@ -130,13 +133,6 @@ def solve_sites(features, likelihood, y, weight, slack, states, *, prior_mean=No
         accelerator=Anderson(),
     )
     return found.best.solutions(found.bounds, found.n_iter, found.converged)
-
-
-def _collapse_fixed(features, likelihood, y, weight, slack, prior_mean):
-    sites = likelihood.sites(None, y, weight)
-    posterior = collapse(features, sites, slack, prior_mean, likelihood.peaks(y, weight))
-    refuse_infinite(posterior.bound)
-    return SiteSolution(None, sites, posterior, [posterior.bound], 1, True)
 
 
 class SitesPoint(NamedTuple):

@@ -41,14 +41,9 @@ class Factor:
     the sum of the sample weights, by default N. For the other arguments see `select` and
     `RowBlocks`.
 
-    Attributes
-    ----------
-    indices : list of int
-        Chosen rows.
-    residual : ndarray of shape (N,)
-        Residual of each row given the points at the last pass; zero at chosen and spanned rows.
-    traces : list of float
-        The traces up to the last pass; see `Selection`.
+    ``indices`` are the chosen rows, and ``residual`` (N,) the residual of each row given the points
+    at the last pass, zero at chosen and spanned rows. ``traces`` are those up to the last pass; see
+    `Selection`.
     """
 
     def __init__(

@@ -35,16 +35,6 @@ from sparsegpc._core.selection.factor import Factor
 from sparsegpc._core.selection.rules import RULES
 
 
-def _check_diagonal(kdiag):
-    wrong = ~(np.isfinite(kdiag) & (kdiag >= 0.0))
-    if wrong.any():
-        row = int(wrong.argmax())
-        raise LinAlgError(
-            f"the kernel's diagonal is {kdiag[row]} at a row, where it must be finite and not "
-            "negative: the kernel is not positive semi-definite, or overflows"
-        )
-
-
 def select(covariance, X, kdiag, precision, n_points, *, rule, rng=None, order=None, **options):
     """Choose inducing points among N rows and return the `Selection`.
 
@@ -64,7 +54,12 @@ def select(covariance, X, kdiag, precision, n_points, *, rule, rng=None, order=N
     two to four times that of the last pass. Memory N + M^2, and a block of rows for each thread.
     Only the passes use several threads.
     """
-    _check_diagonal(kdiag)
+    wrong = ~(np.isfinite(kdiag) & (kdiag >= 0.0))
+    if wrong.any():
+        raise LinAlgError(
+            f"the kernel's diagonal is {kdiag[wrong][0]} at a row, where it must be finite and not "
+            "negative: the kernel is not positive semi-definite, or overflows"
+        )
     factor = Factor(covariance, X, kdiag, precision, n_points, **options)
     RULES[rule](factor, rng, order)
     if not factor.indices:

@@ -126,14 +126,12 @@ class DelegatingEstimator(MetaEstimatorMixin, Estimator):
         ----------
         X : array-like of shape (n_samples, n_features)
         q : float or array-like of shape (n_quantiles,)
-            Probabilities of values below the quantiles, in (0, 1).
         **params : dict
             Further arguments of its `predict_quantiles`, such as `noise_variance`.
 
         Returns
         -------
-        quantiles : ndarray of shape (n_samples,) or (n_samples, n_outputs)
-            If `q` is a list, there is an additional last axis of length n_quantiles.
+        quantiles : ndarray, as of the fitted estimator
         """
         return self._of_last_step("predict_quantiles", X, q, **params)
 
@@ -151,8 +149,7 @@ class DelegatingEstimator(MetaEstimatorMixin, Estimator):
 
         Returns
         -------
-        lower : ndarray of shape (n_samples,) or (n_samples, n_outputs)
-        upper : ndarray of shape (n_samples,) or (n_samples, n_outputs)
+        lower, upper : ndarray of shape (n_samples,) or (n_samples, n_outputs)
         """
         return self._of_last_step("predict_interval", X, coverage, **params)
 
@@ -170,8 +167,7 @@ class DelegatingEstimator(MetaEstimatorMixin, Estimator):
 
         Returns
         -------
-        lower : ndarray of shape (n_samples, n_classes)
-        upper : ndarray of shape (n_samples, n_classes)
+        lower, upper : ndarray of shape (n_samples, n_classes)
         """
         return self._of_last_step("predict_proba_interval", X, coverage, **params)
 
@@ -188,7 +184,6 @@ class DelegatingEstimator(MetaEstimatorMixin, Estimator):
         Returns
         -------
         survival : ndarray of shape (n_samples, n_times) or (n_samples,)
-            If `times` is a number, the last axis is left out.
         """
         return self._of_last_step("survival_function", X, times)
 

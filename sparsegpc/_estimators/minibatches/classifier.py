@@ -37,8 +37,7 @@ class StochasticSparseGPClassifier(ClassPredictions, SiteMinibatches):
         Covariance of f, as in :class:`SparseGPClassifier`. Its free hyperparameters start from a
         fit to a few thousand rows.
     length_scales : {"auto", "tied", "free", "common"}, default="auto"
-        Whether the columns have length scales of their own, as in :class:`SparseGPClassifier`. The
-        rows that "auto" counts are those from which the start values are learned, at most 2000.
+        Whether the columns have length scales of their own, as in :class:`SparseGPRegressor`.
     main_effects : bool, default=False
         Whether to add a function of each column to the kernel, as in :class:`SparseGPClassifier`.
     n_inducing : int, default=200
@@ -64,8 +63,7 @@ class StochasticSparseGPClassifier(ClassPredictions, SiteMinibatches):
         decreases to zero during `fit`; during `partial_fit` it decreases ever more slowly. 0 keeps
         the start values of the hyperparameters.
     memory : int or None, default=None
-        Number of recent rows that `partial_fit` effectively takes into account; older rows are
-        discounted. None means all. The points are chosen among as many rows at most.
+        Number of recent rows that `partial_fit` effectively takes into account. None means all.
     optimize_inducing : bool, default=False
         Whether to learn the locations of the points together with the hyperparameters.
     random_state : int, RandomState instance or None, default=0
@@ -78,15 +76,11 @@ class StochasticSparseGPClassifier(ClassPredictions, SiteMinibatches):
         and ``seconds``, as in `history_`. If it returns True, no more epochs follow. It is pickled
         with the model. From version 1.9, pass scikit-learn's own callbacks to ``set_callbacks``.
     likelihood : str or LabelLikelihood, default="auto"
-        Distribution of the labels given f, as in :class:`SparseGPClassifier`: "bernoulli-logit"
-        ("auto" for two classes), "bernoulli-probit", "polya-gamma" or "conditional-polya-gamma" for
-        two classes; "softmax" ("auto" for more), "ordinal-logit", "logistic-softmax" or "dirichlet"
-        for any number.
+        Distribution of the labels given f, as in :class:`SparseGPClassifier`, but those for two
+        classes do not allow more.
     class_weight : dict, "balanced" or None, default=None
-        How much more frequent each class is in the population than in the data, up to a common
-        factor: w_c for class c. The model is learned without these factors; then p(c | x) is
-        replaced by w_c p(c | x), divided by the sum over classes. "balanced", which `partial_fit`
-        does not accept, makes all classes equally frequent.
+        Factors of the class probabilities, as in :class:`SparseGPClassifier`; `partial_fit` does
+        not accept "balanced".
 
     Attributes
     ----------
@@ -215,8 +209,7 @@ class StochasticSparseGPClassifier(ClassPredictions, SiteMinibatches):
         that is more, but at most about `memory`. Whenever their number has doubled, the inducing
         points and the hyperparameters are learned anew from all of them. Later rows are used once:
         the points stay, and the hyperparameters follow gradients. So the rows should come in random
-        order. The sizes of the blocks hardly matter for the result, but calls with fewer rows than
-        points take as long as with that many.
+        order. Calls with fewer rows than points take as long as with that many.
 
         Parameters
         ----------

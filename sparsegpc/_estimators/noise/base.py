@@ -38,10 +38,7 @@ class NoiseData(NamedTuple):
 class NoiseSettings(BaseEstimator):
     """Base class of the settings, whose method ``_plan(data)`` makes the `NoisePlan`.
 
-    Attributes
-    ----------
-    has_outliers : bool
-        Whether targets may have outliers, which must not determine their centre and scale.
+    If it ``has_outliers``, these must not determine the centre and the scale of the targets.
     """
 
     has_outliers = False
@@ -50,13 +47,9 @@ class NoiseSettings(BaseEstimator):
 class NoisePlan(ABC):
     """Builds the core's model with one kind of noise.
 
-    Attributes
-    ----------
-    varies : bool
-        Whether the learned noise depends on the row. If so, learning starts from the optimum with
-        homoscedastic noise; from other starts it tends to explain variation of f as noise.
-    is_given : bool
-        Whether the user gives the variance at each row, so that it is unknown at new rows.
+    If the noise ``varies`` with the row, learning starts from the optimum with homoscedastic noise;
+    from other starts it tends to explain variation of f as noise. If the user gives the variance at
+    each row (``is_given``), it is unknown at new rows.
     """
 
     varies = False
@@ -126,12 +119,8 @@ class NoisePlan(ABC):
 class LearnedNoise(ABC):
     """Noise that a fit has learned; it predicts the noise at any row.
 
-    Attributes
-    ----------
-    points : ndarray of shape (m, D) or None
-        Inducing points of a noise process.
-    df, scale : ndarray of shape (n_outputs,) or None
-        Degrees of freedom and scale of Student-t noise.
+    ``points`` (m, D) are the inducing points of a noise process, else None; ``df`` and ``scale``
+    (n_outputs,) the degrees of freedom and the scale of Student-t noise.
     """
 
     points = df = scale = None

@@ -32,12 +32,8 @@ class GPNoise(NoiseSettings):
         Covariance of the log variance, as a function of the columns of X. Names are those of
         :class:`SparseGPRegressor`, and None means "rbf".
     length_scales : {"auto", "tied", "free", "common"}, default="auto"
-        Length scales of the log variance, as in `SparseGPRegressor`: "tied" means one for each
-        column, with a prior that pulls them towards a common multiple of the standard deviations of
-        the columns' distinct values. "free" means one for each column without a prior, and "common"
-        one for all, in units of X. "auto" leaves an object as it is, and for a kernel by name means
-        "tied" if at most 100 columns vary, or at most 1000 with five rows or more for each;
-        otherwise "common".
+        Length scales of the log variance, as in :class:`SparseGPRegressor`; with many columns and
+        few rows, "auto" means "common".
     n_inducing : int, default=100
         Maximum number of inducing points of the log variance. They are chosen by greedy variance.
     selection_tol : float, default=1e-3

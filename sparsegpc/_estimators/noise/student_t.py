@@ -16,11 +16,9 @@ from sparsegpc._estimators.noise.base import LearnedNoise, NoisePlan, NoiseSetti
 class StudentTNoise(NoiseSettings):
     """Noise with outliers: it has a Student-t distribution, the same at all rows.
 
-    Scale and degrees of freedom are learned. The fewer the degrees of freedom, the more outliers
-    there are, and the less they move f. With two or fewer the variance is infinite, and so is the
-    standard deviation that `predict` returns; intervals and quantiles of y are finite. The
-    logarithm of the degrees of freedom has a normal prior with mean 1.5 and deviation 1, so that
-    few rows do not suggest extreme values.
+    Scale and degrees of freedom are learned; the logarithm of the latter has a normal prior with
+    mean 1.5 and deviation 1. With two degrees of freedom or fewer the variance is infinite, and so
+    is the standard deviation that `predict` returns; intervals and quantiles of y are finite.
 
     Parameters
     ----------

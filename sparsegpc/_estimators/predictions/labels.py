@@ -157,8 +157,7 @@ class ClassPredictions(ClassifierMixin):
 
         Returns
         -------
-        low : ndarray of shape (n_samples, n_classes)
-        high : ndarray of shape (n_samples, n_classes)
+        low, high : ndarray of shape (n_samples, n_classes)
             Columns as in `classes_`. As these are quantiles and `predict_proba` is a mean, the
             latter may lie outside if the distribution is skewed.
 

@@ -121,8 +121,7 @@ class ResponsePredictions(RegressorMixin):
 
         Returns
         -------
-        lower : ndarray of shape (n_samples,)
-        upper : ndarray of shape (n_samples,)
+        lower, upper : ndarray of shape (n_samples,)
             The quantiles at ``(1 - coverage) / 2`` and ``(1 + coverage) / 2``.
 
         Raises

@@ -238,15 +238,13 @@ class GaussianPredictions(RegressorMixin):
 
         Returns
         -------
-        lower : ndarray of shape (n_samples,) or (n_samples, n_outputs)
-        upper : ndarray of shape (n_samples,) or (n_samples, n_outputs)
+        lower, upper : ndarray of shape (n_samples,) or (n_samples, n_outputs)
             The ends, which are quantiles as in `predict_quantiles`.
 
         Raises
         ------
         ValueError
-            If `coverage` is not in (0, 1), or `noise_variance` is missing for a model that was
-            fitted with known noise.
+            If `coverage` is not in (0, 1), or as in `predict_quantiles`.
         """
         levels = central_levels(coverage)
         ends = self.predict_quantiles(X, levels, noise_variance)

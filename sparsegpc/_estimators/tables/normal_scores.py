@@ -20,9 +20,8 @@ class NormalScores(OneToOneFeatureMixin, TransformerMixin, Estimator):
     New values are interpolated linearly between those of training rows, and beyond their range have
     the score at its end. Missing values (nan) stay missing.
 
-    Kernels with one length scale for a column take equal differences for equally important
-    anywhere in the column. In skewed columns most rows are close together and a few are far away;
-    normal scores spread them. The bound tells whether that helps, see :class:`BoundSearch`.
+    In skewed columns most rows are close together and a few are far away; normal scores spread
+    them. The bound tells whether that helps, see :class:`BoundSearch`.
 
     Parameters
     ----------

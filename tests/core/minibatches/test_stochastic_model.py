@@ -281,7 +281,7 @@ def test_posterior_is_that_of_its_functions():
     state = data.step(data.start)
     posterior = data.model.posterior(state)
     assert posterior.kernel is data.model.kernel
-    assert_array_equal(posterior.theta, data.model.kernel_theta(state))
+    assert_array_equal(posterior.theta, state.theta[: data.model.kernel.n_params])
     assert posterior.Z is state.Z
     assert posterior.Luu is state.Luu
     assert posterior.jitter == state.jitter
