@@ -219,9 +219,6 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator
     def transform(self, X, return_std=False):
         """Return the means of the latent variables of rows.
 
-        The search for a row starts at the latent variables of a training row: those, among up to
-        1000, that explain it best.
-
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)

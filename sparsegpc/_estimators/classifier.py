@@ -152,8 +152,7 @@ class SparseGPClassifier(ClassPredictions, HyperparameterDraws, BaseSparseGP):
         Likelihood with its learned parameters. With "ordinal-logit" its attribute `cut_points`
         holds the cut points. [A list.]
     inducing_points_ : ndarray of shape (n_points, `n_features_in_`)
-        Inducing points in the order of their choice, or with `point_cost` of their worth: the last
-        one is the first that a higher cost would remove. [A list.]
+        Inducing points in the order of their choice, or with `point_cost` of their worth. [A list.]
     inducing_indices_ : ndarray of shape (n_points,) or None
         Indices of the points among the rows given to `fit`; None if some point is not a row. [A
         list.]

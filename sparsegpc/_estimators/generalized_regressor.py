@@ -73,10 +73,9 @@ class SparseGPGeneralizedRegressor(ResponsePredictions, BaseSparseGP):
         gets `event`; otherwise "negative-binomial" if all targets are whole numbers, and else
         "gamma". The mean of y is proportional to exp(f) in all of them.
 
-        "negative-binomial" and "poisson" are for counts. The variance of a negative binomial
-        distribution exceeds its mean by a learned amount. Counts of people, sales or accidents
-        nearly always vary more than a Poisson distribution allows; a Poisson model is then
-        overconfident.
+        "negative-binomial" and "poisson" are for counts. Counts of people, sales or accidents
+        nearly always vary more than a Poisson distribution allows, by an amount that the first
+        one learns.
 
         "gamma" is for positive numbers whose standard deviation is proportional to their mean.
         "weibull" and "log-normal" are for durations, of which some may be censored.

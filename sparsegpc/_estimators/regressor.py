@@ -68,14 +68,13 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
         out if `kernel` is an object, if more than 100 columns vary, and with ``optimizer=None``.
         With a single column they have no effect.
     log_transform : bool or "auto", default="auto"
-        Whether to take logarithms of skewed columns: a value x becomes a multiple of
-        ``arsinh((x - e) / c)``, where e is the least value of the column, the largest if the tail
-        is on the other side, and the median if there are tails on both sides. Near e this is
-        linear, and beyond a distance c from e nearly logarithmic. "auto" fits both the original and
-        the transformed columns, and decides as for main effects; it leaves the columns as they are
-        if `kernel` is an object, and with ``optimizer=None``. True transforms all columns whose
-        correlation with their transform is below 0.95. All methods take the original columns; only
-        ``kernel_`` and ``feature_relevance_`` refer to the transformed columns.
+        Whether to take logarithms of skewed columns, as multiples of ``arsinh((x - e) / c)``; e is
+        the end of the column without a tail, or the median. Beyond a distance c from e it is nearly
+        logarithmic. "auto" fits both the original and the transformed columns, and decides as for
+        main effects; it leaves the columns as they are if `kernel` is an object, and with
+        ``optimizer=None``. True transforms all columns whose correlation with their transform is
+        below 0.95. All methods take the original columns; only ``kernel_`` and
+        ``feature_relevance_`` refer to the transformed columns.
     n_inducing : int, "auto" or None, default=None
         Maximum number of inducing points; it is silently limited to the number of distinct rows.
         More points bring the bound closer to that of the full Gaussian process, at a cost of O(M^2)
@@ -191,18 +190,15 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
         Variance of homoscedastic or Student-t noise, in squared units of y; None for other noise,
         see `predict_noise_std`. It is infinite for Student-t noise with at most two degrees of
         freedom.
-    noise_df_ : float, ndarray of shape (n_outputs,) or None
-        Degrees of freedom of Student-t noise; None for other noise.
-    noise_scale_ : float, ndarray of shape (n_outputs,) or None
-        Scale of Student-t noise, in units of y; None for other noise.
+    noise_df_, noise_scale_ : float, ndarray of shape (n_outputs,) or None
+        Degrees of freedom and scale, in units of y, of Student-t noise; None for other noise.
     noise_bounds_ : dict or None
         With ``noise="auto"``, the lower bound with each kind of noise, in nats, for targets in
         their original units, at the time of the decision. None if nothing was compared.
     prior_mean_ : float or ndarray of shape (n_outputs,)
         Constant mean of f, in units of y.
     inducing_points_ : ndarray of shape (n_points, `n_features_in_`)
-        Inducing points in the order of their choice, or with `point_cost` of their worth: the last
-        one is the first that a higher cost would remove.
+        Inducing points in the order of their choice, or with `point_cost` of their worth.
     inducing_indices_ : ndarray of shape (n_points,) or None
         Indices of the points among the rows given to `fit`; None if some point is not a row.
     inducing_moved_ : bool
@@ -229,7 +225,7 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
         counted from 0; "n_samples", the number of distinct rows, often those of a subset at first;
         "n_inducing"; the "lower_bound" for these rows, in nats; and "seconds" since the beginning
         of the fit. The last entry belongs to the final model, unless ``n_inducing="auto"`` went on
-        to try more points; `truncate` does not change `history_`.
+        to try more points.
     growth_ : list of dict or None
         With ``n_inducing="auto"``, one entry for each number of points tried: ``n_inducing``,
         ``lower_bound`` and the ``gap_per_row`` of the certificate, both in nats.
@@ -263,8 +259,8 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
     hyperparameter_weights_ : ndarray of shape (n_draws,)
         Weights of the draws in predictions; they sum to one.
     ess_ : float
-        Effective number of draws, one over the sum of squares of their importance weights. If it is
-        below 4, these are not trusted, and all draws within the bounds have the same weight.
+        Effective number of draws by their importance weights. If it is below 4, all draws within
+        the bounds have the same weight.
 
     See Also
     --------

@@ -18,10 +18,9 @@ class ConvergenceDisplay:
     A fit tries a few starts, and then alternates between maximising the lower bound over the
     hyperparameters and choosing the inducing points again with the learned kernel. It begins with
     200 of the rows and, with many rows, continues with larger subsets. As bounds for a subset and
-    for all rows are not comparable, the plot shows nats per row, and subsets in another colour.
-    Merged rows count as one row, as in ``history_``. The vertical axis leaves out a few poor starts
-    if they would take up most of it. With minibatches there is one evaluation for each epoch, or
-    for each call of ``partial_fit``.
+    for all rows are not comparable, the plot shows nats per row, and subsets in another colour. The
+    vertical axis leaves out a few poor starts if they would take up most of it. With minibatches
+    there is one evaluation for each epoch, or for each call of ``partial_fit``.
 
     It is recommended to use `from_estimator`. All parameters are stored as attributes.
 

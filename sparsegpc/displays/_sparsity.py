@@ -32,9 +32,8 @@ class SparsityDisplay:
     enough points: if the bound is level and the certificate small, more points will not help. It
     does not show that a fit with fewer points would learn other hyperparameters. If the points are
     centroids, which ``selector="auto"`` may choose, m centroids of larger groups of rows would have
-    a higher bound than the first m. The certificate of a classifier depends on the sites, which
-    differ between numbers of points, so it may increase with the number of points as long as there
-    are far too few.
+    a higher bound than the first m. The certificate of a classifier may increase with the number of
+    points as long as there are far too few.
 
     It is recommended to use `from_estimator`. All parameters are stored as attributes.
 
@@ -110,21 +109,13 @@ class SparsityDisplay:
         estimator : estimator or Pipeline
             A fitted SparseGPClassifier, SparseGPRegressor or SparseGPGeneralizedRegressor, or a
             pipeline that ends in one.
-        X : array-like of shape (n_samples, n_features)
-            The rows given to `fit`, which are not kept.
-        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
-            Their labels or targets.
+        X, y : array-like
+            The data given to `fit`, which are not kept.
         n_inducing : int, array-like of int or None, default=None
             Numbers of points. None means about 8 numbers in geometric progression, from 1 to the
             number of points of the model.
-        sample_weight : array-like of shape (n_samples,), float or None, default=None
-            As in `fit`.
-        noise_variance : float, array-like of the shape of y or None, default=None
-            As in `fit` of :class:`SparseGPRegressor`.
-        exposure : float, array-like of shape (n_samples,) or None, default=None
-            As in `fit` of :class:`SparseGPGeneralizedRegressor`.
-        event : array-like of shape (n_samples,) or None, default=None
-            As in `fit` of :class:`SparseGPGeneralizedRegressor`.
+        sample_weight, noise_variance, exposure, event : array-like, float or None, default=None
+            As in `fit` of the estimators that take them.
         ax : array-like of two matplotlib Axes or None, default=None
             Where to draw; None makes a figure.
         bound_kw, cost_kw, gap_kw, legend_kw : dict or None, default=None

@@ -51,8 +51,6 @@ class MainEffects(StationaryKernelMixin, Kernel):
     most. It is faster for columns that have few distinct values, such as indicators of categories,
     and for smooth effects, whose length scales are not short.
 
-    Effects are determined only up to constants, which can move from one to another.
-
     References
     ----------
     .. [1] D. Duvenaud, H. Nickisch, C. E. Rasmussen, "Additive Gaussian processes", NeurIPS 2011.

@@ -52,6 +52,7 @@ class OrthogonalAdditive(Kernel):
     See Also
     --------
     MainEffects : Functions of one column each, to be added to another kernel.
+    sparsegpc.SparseGPRegressor.effect_shares : Shares of columns and pairs in the variance.
 
     Notes
     -----
@@ -61,9 +62,6 @@ class OrthogonalAdditive(Kernel):
     ``ConstantKernel() + OrthogonalAdditive()``. In this package an evaluation at N rows and M
     inducing points takes N M D exponentials and N M D q products, and about four times that with
     derivatives. The sum over all sets is computed without enumerating them.
-
-    The method `effects` of the estimators returns the functions of single columns, and
-    `effect_shares` by how much each column and each pair contributes to the variance.
 
     References
     ----------

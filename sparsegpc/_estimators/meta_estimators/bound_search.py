@@ -50,8 +50,7 @@ class BoundSearch(DelegatingEstimator):
         `sklearn.model_selection.ParameterGrid` is chosen. A nat is a factor of e between the
         probabilities of the data, which is "not worth more than a bare mention" [2]_.
     n_jobs : int or None, default=None
-        Number of candidates that are fitted at once, in processes or threads of joblib; they share
-        the cores and the working memory. None means one after the other.
+        Number of candidates that are fitted at once, by joblib; they share cores and memory.
 
     Attributes
     ----------

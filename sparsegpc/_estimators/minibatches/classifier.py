@@ -111,8 +111,7 @@ class StochasticSparseGPClassifier(ClassPredictions, SiteMinibatches):
     n_steps_ : int
         Number of batches so far.
     n_samples_seen_ : int
-        Number of distinct rows (columns and label) of positive weight given to `fit`, or in total
-        to `partial_fit`, each call counted by itself.
+        Number of distinct rows (columns and label) given to `fit`, or in all calls of `partial_fit`.
     n_features_in_ : int
         Number of columns seen in `fit`.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -130,10 +129,9 @@ class StochasticSparseGPClassifier(ClassPredictions, SiteMinibatches):
     by scikit-learn's ``working_memory``. Rows with equal columns and labels are merged, and their
     weights added; rows with equal columns but different labels are not merged. Rows of a
     `numpy.memmap`, or of another array that is read by slices, are read batch by batch and, except
-    for the first rows of a stream, never merged. The model keeps sums over the rows, but no rows
-    except the first ones of a stream, as long as there are not enough of them. A saved model takes
-    about (12 C + 8) M^2 + 24 M D bytes; after `partial_fit` it takes up to 8 M D bytes more, and 8
-    (D + 2) for each row that it keeps.
+    for the first rows of a stream, never merged. A saved model takes about 8 (2 C + 1) M^2 + 24 M D
+    bytes; after `partial_fit` it takes up to 8 M D bytes more, and 8 (D + 2) for each row that it
+    keeps.
 
     References
     ----------

@@ -52,8 +52,7 @@ class StochasticSparseGPGeneralizedRegressor(ResponsePredictions, SiteMinibatche
         Number of passes of `fit` over all rows that learn hyperparameters.
     learning_rate : float, default=0.1
         Approximate length of the first steps of the logarithms of the hyperparameters and of the
-        parameter of the likelihood. 0 keeps the start values; those of the likelihood are the best
-        for a constant f.
+        parameter of the likelihood. 0 keeps the start values.
     memory : int or None, default=None
         Number of recent rows that `partial_fit` effectively takes into account. None means all.
     optimize_inducing : bool, default=False

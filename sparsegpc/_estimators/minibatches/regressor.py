@@ -44,26 +44,23 @@ class StochasticSparseGPRegressor(GaussianPredictions, BaseMinibatches):
     main_effects : bool, default=False
         Whether to add a function of each column to the kernel, as in :class:`SparseGPRegressor`.
     n_inducing : int, default=200
-        Maximum number of inducing points. They are chosen among 20 random rows for each point, or
-        as many first rows of a stream, but at least 2000.
+        Maximum number of inducing points. :class:`StochasticSparseGPClassifier` describes this and
+        the parameters below in detail.
     selector : str or array of shape (n_points, n_features), default="rpcholesky"
-        How points are chosen: "hgv", "rpcholesky", "greedy-variance", "kmeans" or "uniform", see
-        :class:`InducingPointSelector`. An array gives the points themselves.
+        How points are chosen, or the points themselves.
     bound : {"tight", "standard"}, default="tight"
         How the bound accounts for the residual variance: as in [2]_ ("tight") or in [1]_
         ("standard").
     fit_prior_mean : bool, default=True
         Whether to learn the constant mean of f; otherwise it is zero.
     batch_size : int, default=1024
-        Rows in a batch. The hyperparameters move once for each batch; `partial_fit` adds up the
-        gradients of smaller blocks until they have as many rows.
+        Rows in a batch. The hyperparameters move once for each batch.
     n_epochs : int, default=10
         Number of passes of `fit` over all rows that learn hyperparameters. A last pass with fixed
         hyperparameters gives the optimal posterior.
     learning_rate : float, default=0.1
-        Approximate length of the first steps of the logarithms of the hyperparameters. The rate
-        decreases to zero during `fit`; during `partial_fit` it decreases ever more slowly. 0 keeps
-        the start values of the hyperparameters.
+        Approximate length of the first steps of the logarithms of the hyperparameters. 0 keeps
+        their start values.
     memory : int or None, default=None
         Number of recent rows that `partial_fit` effectively takes into account. None means all.
     optimize_inducing : bool, default=False
@@ -73,10 +70,8 @@ class StochasticSparseGPRegressor(GaussianPredictions, BaseMinibatches):
     verbose : int, default=0
         1 prints a line for each epoch of `fit`.
     callback : callable or None, default=None
-        Called after each epoch of `fit`, and at its end, with a named tuple, which holds
-        ``iteration``, the number of the call; and ``n_samples``, ``n_inducing``, ``lower_bound``
-        and ``seconds``, as in `history_`. If it returns True, no more epochs follow. It is pickled
-        with the model. From version 1.9, pass scikit-learn's own callbacks to ``set_callbacks``.
+        Called after each epoch of `fit`, and at its end, as in
+        :class:`StochasticSparseGPClassifier`.
 
     Attributes
     ----------
@@ -96,14 +91,11 @@ class StochasticSparseGPRegressor(GaussianPredictions, BaseMinibatches):
         Log density of the prior of the hyperparameters, in nats, up to a constant.
     history_ : dict of ndarray
         One entry after each epoch of `fit` and at its end, or for each of the last 1000 calls of
-        `partial_fit`: "choice" (of inducing points, always 0); "n_samples", the effective number of
-        rows, which is N at the end of `fit`; "n_inducing"; "lower_bound", estimated from these
-        rows, in nats; and "seconds", the total time.
+        `partial_fit`, as in :class:`StochasticSparseGPClassifier`.
     n_steps_ : int
         Number of batches so far.
     n_samples_seen_ : int
-        Number of distinct rows of positive weight given to `fit`, or in total to `partial_fit`,
-        each call counted by itself.
+        Number of distinct rows given to `fit`, or in all calls of `partial_fit`.
     n_features_in_ : int
         Number of columns seen in `fit`.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -118,10 +110,9 @@ class StochasticSparseGPRegressor(GaussianPredictions, BaseMinibatches):
     A step costs O(b M^2 + M^3) time for b rows in a batch, and O(b M) memory. Rows with equal
     columns and targets are merged, and their weights added; rows with equal columns but different
     targets are not merged. Rows of a `numpy.memmap`, or of another array that is read by slices,
-    are read batch by batch and, except for the first rows of a stream, never merged. The model
-    keeps sums over the rows, but no rows except the first ones of a stream, as long as there are
-    not enough of them. A saved model takes about 20 M^2 + 24 M D bytes; after `partial_fit` it
-    takes up to 8 M D bytes more, and 8 (D + 2) for each row that it keeps.
+    are read batch by batch and, except for the first rows of a stream, never merged. A saved model
+    takes about 24 M^2 + 24 M D bytes; after `partial_fit` it takes up to 8 M D bytes more, and 8 (D
+    + 2) for each row that it keeps.
 
     References
     ----------

@@ -119,8 +119,7 @@ class NormalScores(OneToOneFeatureMixin, TransformerMixin, Estimator):
     def inverse_transform(self, X):
         """Map each score to the value that has it.
 
-        Scores beyond those of the training rows become the least or the largest training value. So
-        a target that was transformed is never predicted to be out of its range.
+        Scores beyond those of the training rows become the least or the largest training value.
 
         Parameters
         ----------
