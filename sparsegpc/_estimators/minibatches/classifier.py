@@ -111,7 +111,7 @@ class StochasticSparseGPClassifier(ClassPredictions, SiteMinibatches):
     n_steps_ : int
         Number of batches so far.
     n_samples_seen_ : int
-        Number of distinct rows (columns and label) given to `fit`, or in all calls of `partial_fit`.
+        Number of distinct rows (columns and label) given to `fit` or, in all, to `partial_fit`.
     n_features_in_ : int
         Number of columns seen in `fit`.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
