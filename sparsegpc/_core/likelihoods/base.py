@@ -12,7 +12,7 @@ from scipy.optimize import minimize
 
 # Largest absolute value of a constant function: exp(-30) is negligible beside one.
 LARGEST_CONSTANT = 30.0
-# Limits to try next if the best constants are larger, as for targets in other units.
+# Limits to try next if the best constants are larger, as with targets in other units.
 LARGER_CONSTANTS = (3e4, 3e7, 3e10)
 
 

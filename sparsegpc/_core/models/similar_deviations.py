@@ -20,7 +20,7 @@ from sparsegpc._core.rows.sources import spaced_rows, take_rows
 MOST_ROWS, ROWS_PER_CELL = 5000, 4
 # The largest groups of columns, and the largest number of groups of one size.
 LARGEST_GROUP, MOST_GROUPS = 3, 5000
-# Where one of two columns has as many bins as possible, the other has this many.
+# If one of two columns has as many bins as possible, the other has this many.
 FEW_BINS = 3
 # The number of rows that are put in the order of a single column, and the standard errors from
 # which on a correlation of successive ones is significant.

@@ -17,7 +17,7 @@ from scipy.sparse import csr_array
 from sparsegpc._core.rows.blocks import RowBlocks
 from sparsegpc._core.rows.sources import spaced_rows
 
-# More rows or passes hardly raised the bound any more.
+# More rows or passes hardly raised the bound further.
 ROWS_PER_POINT, N_PASSES = 50, 5
 
 

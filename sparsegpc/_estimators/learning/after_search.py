@@ -37,7 +37,7 @@ def _better_from(learned, starts):
             if other.result.best.objective > learned.result.best.objective:
                 return other
         except LinAlgError:
-            # What was learned is usable.
+            # What was learned remains.
             pass
         return learned.evaluated_last()
     selector, limits = point_selector(problem), problem.limits
@@ -53,7 +53,7 @@ def _faster_starts(problem, result):
     if all(column is None for column in parameters.columns):
         return []
     columns = list(own_lengths(parameters, spread))
-    # A function of a single column is rather a main effect, if these were tried.
+    # A function of a single column is better described by a main effect, if these were tried.
     has_effects = KernelChoice.of(problem.estimator).may_have_effects(spread)
     group = missed_group(problem.model, result, columns, may_be_single=not has_effects)
     starts = [] if group is None else group_starts(parameters, spread, theta, group)

@@ -92,7 +92,7 @@ def _with_tied_lengths(builder, best):
     try:
         other = _learned(builder.build(best.problem.choice._replace(length_scales="tied")))
     except LinAlgError:
-        # The best one is usable.
+        # The best one so far remains.
         return best
     return better(other, best, "tied length scales")
 

@@ -47,7 +47,7 @@ def decide_noise(builder):
             check_same_noise(builder)
         return plan, decision, None
     is_auto, constant = estimator.noise == AUTO, builder.plan_for(noise=HomoscedasticNoise())
-    # A kernel of the noise that is an object sees the columns as they are, like that of f.
+    # A kernel object for the noise sees the columns as they are, like one for f.
     is_open = not isinstance(getattr(estimator.noise, "kernel", None), Kernel)
     plain = builder.with_plan(constant)
     decision = decide_kernel(plain, is_open)
@@ -98,7 +98,7 @@ def _learned_if_better(varying, starts, learned):
     try:
         other = search(varying, starts)
     except LinAlgError:
-        # Homoscedastic noise is usable.
+        # Homoscedastic noise remains.
         return None, None
     before, after, problem = learned.result.best, other.result.best, learned.problem
     bounds = {

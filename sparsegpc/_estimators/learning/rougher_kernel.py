@@ -56,7 +56,7 @@ def with_rougher_kernel(builder, learned):
         if is_better:
             return _continued(rougher, other)
     except LinAlgError:
-        # The RBF is usable.
+        # The RBF remains.
         pass
     return learned.evaluated_last()
 
@@ -77,7 +77,7 @@ def _climbed(rougher, result, needed):
     if selector is None:
         selector = FixedSelector(first.Z)
     else:
-        # Beyond the tolerance further points gave nothing to the RBF, but may here.
+        # Beyond the tolerance, further points gained nothing with the RBF, but may do so here.
         first = None
     start = Start(theta, result.best.states, hessian)
     return fit_from(rougher.model, start, selector, limits, first, rival=needed)
