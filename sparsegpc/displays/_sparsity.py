@@ -54,8 +54,12 @@ class SparsityDisplay:
         Left: the bound. Right: the cost and the certificate.
     figure_ : matplotlib Figure
         Figure of the axes.
-    bound_line_, cost_line_, gap_line_ : matplotlib Line2D
-        The lower bound, the cost per row and the certificate.
+    bound_line_ : matplotlib Line2D
+        The lower bound.
+    cost_line_ : matplotlib Line2D
+        The cost per row.
+    gap_line_ : matplotlib Line2D
+        The certificate.
     legend_ : matplotlib Legend
         Legend of cost and certificate, below their axes.
 

@@ -191,20 +191,16 @@ class DelegatingEstimator(MetaEstimatorMixin, Estimator):
     def log_predictive_density(self, X, y, **params):
         """Return the log predictive density of y by the fitted estimator, a regressor, in nats.
 
-        Classifiers have `predict_log_proba` instead.
-
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
         **params : dict
-            Further arguments of its `log_predictive_density`, such as `noise_variance`, `exposure`
-            or `event`.
+            Further arguments of its `log_predictive_density`, such as `exposure`.
 
         Returns
         -------
         log_density : ndarray of the shape of `y`
-            Of counts, the log probability.
         """
         return self._of_last_step("log_predictive_density", X, y, **params)
 
