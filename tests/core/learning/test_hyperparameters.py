@@ -59,9 +59,8 @@ STEEP = np.array([[40.0, 15.0], [15.0, 9.0]])
 def test_ascent_reaches_the_top_sooner_with_the_curvature_known(known):
     hill = Hill(STEEP, np.array([0.5, -0.3]))
     hessian = BFGSHessian.known(STEEP / 10.0) if known else BFGSHessian(np.full(2, 50.0))
-    best, ended, failed, _ = climb(hill, hill.start([0.6, 0.1]), hessian)
+    best, ended, _ = climb(hill, hill.start([0.6, 0.1]), hessian)
     assert ended
-    assert not failed
     assert best.objective > -1e-4
     assert hill.counts.optimizer_iterations == len(hill.seen) - 1
     if known:
@@ -110,8 +109,8 @@ def test_one_step_that_gains_nothing_does_not_end_an_ascent():
 def test_ascent_steps_back_from_where_nothing_can_be_computed():
     hill = Hill(STEEP, np.array([0.5, -0.3]), refused=lambda theta: theta[1] < -0.1)
     start = hill.start([0.6, 0.4])
-    best, ended, failed, _ = climb(hill, start, BFGSHessian(np.full(2, 3.0)))
-    assert failed
+    best, ended, _ = climb(hill, start, BFGSHessian(np.full(2, 3.0)))
+    assert any(theta[1] < -0.1 for theta in hill.seen)
     assert ended
     assert best.objective > start.objective + 0.5
     assert best.theta[1] >= -0.1
@@ -148,8 +147,8 @@ def test_an_evaluation_without_a_finite_gradient_is_stepped_back_from_and_told_o
         evaluated=lambda model, evaluation: told.append(evaluation.theta), stopped=False
     )
     start = hill.start([0.6, 0.4])
-    best, _, failed, _ = climb(hill, start, BFGSHessian(np.full(2, 3.0)), progress=progress)
-    assert failed
+    best, *_ = climb(hill, start, BFGSHessian(np.full(2, 3.0)), progress=progress)
+    assert any(theta[1] < -0.1 for theta in hill.seen)
     assert best.theta[1] >= -0.1
     assert np.isfinite(best.grad_theta).all()
     np.testing.assert_array_equal(told, hill.seen[1:])

@@ -70,6 +70,7 @@ def test_the_start_is_not_asked_for_again():
 def test_a_step_too_far_is_stepped_back_from():
     hill = Hill(refused=lambda x: x[1] < 0.5)
     found = hill.search([3.0, 2.0])
+    assert any(x[1] < 0.5 for x in hill.seen)
     assert found.best.x[1] >= 0.5
     assert found.best.value > hill(np.array([3.0, 2.0])).value
 
