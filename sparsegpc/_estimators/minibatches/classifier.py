@@ -129,7 +129,7 @@ class StochasticSparseGPClassifier(ClassPredictions, SiteMinibatches):
     by scikit-learn's ``working_memory``. Rows with equal columns and labels are merged, and their
     weights added; rows with equal columns but different labels are not merged. Rows of a
     `numpy.memmap`, or of another array that is read by slices, are read batch by batch and, except
-    for the first rows of a stream, never merged. A saved model takes about 8 (2 C + 1) M^2 + 24 M D
+    for the first rows of a stream, never merged. A saved model takes about (12 C + 8) M^2 + 24 M D
     bytes; after `partial_fit` it takes up to 8 M D bytes more, and 8 (D + 2) for each row that it
     keeps.
 

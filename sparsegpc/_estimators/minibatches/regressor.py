@@ -111,7 +111,7 @@ class StochasticSparseGPRegressor(GaussianPredictions, BaseMinibatches):
     columns and targets are merged, and their weights added; rows with equal columns but different
     targets are not merged. Rows of a `numpy.memmap`, or of another array that is read by slices,
     are read batch by batch and, except for the first rows of a stream, never merged. A saved model
-    takes about 24 M^2 + 24 M D bytes; after `partial_fit` it takes up to 8 M D bytes more, and 8 (D
+    takes about 20 M^2 + 24 M D bytes; after `partial_fit` it takes up to 8 M D bytes more, and 8 (D
     + 2) for each row that it keeps.
 
     References
