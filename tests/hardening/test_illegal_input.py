@@ -495,7 +495,7 @@ for name, rows in {**WITHOUT_NAN, "one column": X[:, :1]}.items():
     call = lambda model, rows=rows: model.transform(rows)  # noqa: E731
     bad_calls(["latent variables"], **{f"transform, X {name}": call})
 for name, value in KNOWN.items():
-    for given in ({"return_std": True}, {"return_cov": True}):
+    for given in ({}, {"return_std": True}, {"return_cov": True}):
         call = lambda m, v=value, given=given: m.predict(X, noise_variance=v, **given)  # noqa: E731
         bad_calls(["regressor"], **{f"predict, {list(given)}, noise_variance {name}": call})
 bad_calls(LABELLING, sample_where_squares_overflow=lambda m: m.sample_f(1e200 * X))
@@ -539,6 +539,7 @@ bad_calls(
 bad_calls(
     ["several outputs"],
     noise_of_one_output=lambda m: m.predict(X, return_std=True, noise_variance=np.ones((N, 1))),
+    noise_beside_the_mean=lambda m: m.predict(X, noise_variance=np.ones((N, 1))),
     one_output=lambda m: m.certificate(X, T),
     density_of_one_output=lambda m: m.log_predictive_density(X, T),
 )

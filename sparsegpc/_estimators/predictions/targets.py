@@ -105,8 +105,9 @@ class GaussianPredictions(RegressorMixin):
         Raises
         ------
         ValueError
-            If both `return_std` and `return_cov` are true, or if either is true, `noise_variance`
-            is None and the model was fitted with known noise.
+            If both `return_std` and `return_cov` are true; if `noise_variance` has a wrong shape
+            or is not positive; or if the standard deviation or the covariance is asked for,
+            `noise_variance` is None and the model was fitted with known noise.
         """
         if return_std and return_cov:
             raise ValueError("return_std and return_cov cannot both be True: ask for one of them")
@@ -125,6 +126,9 @@ class GaussianPredictions(RegressorMixin):
                 noise = self._noise_variances(X, noise_variance)
                 mean, variance = self._latent(X)
                 return self._shaped(mean), self._shaped(np.sqrt(variance + noise))
+            if noise_variance is not None:
+                # The mean does not depend on it, but a mistake should not go unnoticed.
+                self._known_noise(X, noise_variance)
             return self._shaped(self._latent(X)[0])
 
     def predict_noise_std(self, X):
