@@ -33,6 +33,8 @@ from scipy.special import erfcx, ndtr
 # fixed nodes reach _REACH deviations from the mean. Beyond the variance _WIDE, fewer normal
 # densities make the logistic one. With these limits all rules are accurate to 1e-11.
 _NARROW, _WIDE, _FAR, _REACH = 1.0, 8.0, 8.0, 10.0
+# Larger variances are infinite.
+_LARGEST = np.finfo(np.float64).max
 
 
 class Expectations(NamedTuple):
@@ -108,7 +110,8 @@ def expected_log_sigmoid(mean, variance):
     `mean` and `variance` (N,) are moments of z; for a label of -1, minus the mean of f. The
     variance may be zero. The `Expectations` are :math:`E[\log\sigma(z)]`; its derivative w.r.t. the
     mean, :math:`E[\sigma(-z)]`; and minus twice its derivative w.r.t. the variance,
-    :math:`E[\sigma(z)\sigma(-z)] \ge 0`.
+    :math:`E[\sigma(z)\sigma(-z)] \ge 0`. If the variance is infinite, as after an overflow, they are
+    the limits.
 
     Notes
     -----
@@ -120,8 +123,8 @@ def expected_log_sigmoid(mean, variance):
     """
     return _by_rule(
         Expectations,
-        lambda _, variance: np.searchsorted((_NARROW, _WIDE), variance),
-        (partial(_at_moving_nodes, _log_sigmoid), *_WIDE_LOG_SIGMOID),
+        lambda _, variance: np.searchsorted((_NARROW, _WIDE, _LARGEST), variance),
+        (partial(_at_moving_nodes, _log_sigmoid), *_WIDE_LOG_SIGMOID, _limit_of_log_sigmoid),
         (mean, variance),
         chunk=512,
     )
@@ -171,6 +174,11 @@ def _wide_log_sigmoid(variances, weights, mean, variance):
     density *= squared
     # Rounding can leave the ranges of the functions.
     return np.minimum(mean * slope - weights @ density, 0.0), np.minimum(slope, 1.0), curvature
+
+
+def _limit_of_log_sigmoid(mean, _):
+    """Return the limits of the expectations as the variance grows to infinity."""
+    return np.full_like(mean, -np.inf), np.full_like(mean, 0.5), np.zeros_like(mean)
 
 
 # The rules up to the variance _WIDE, and beyond it.

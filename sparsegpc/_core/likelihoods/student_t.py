@@ -28,6 +28,9 @@ DF_RANGE = (0.3, 1000.0)
 # Start and limits of the scale, relative to the deviation of the targets from their median. From a
 # large scale the search would take many outliers for noise.
 START, LIMITS = 0.1, (1e-4, 3.0)
+# The deviation counts as at least this share of the median. Targets with a smaller deviation are
+# equal up to rounding, and sites as precise as that hardly converge.
+LEAST_DEVIATION = 1e-9
 # The first states have targets moved to within this many deviations of the median.
 FARTHEST = 3.0
 
@@ -150,4 +153,4 @@ class StudentT(Likelihood):
 
 def _centre_and_deviation(y, weight):
     centre = weighted_median(y, weight)
-    return centre, robust_deviation(y, weight, centre)
+    return centre, max(robust_deviation(y, weight, centre), LEAST_DEVIATION * abs(centre))

@@ -225,6 +225,14 @@ def test_zero_variance_gives_the_functions(function, integrands, r):
         assert_allclose(result, expected, rtol=1e-12, atol=1e-13)
 
 
+@pytest.mark.parametrize("mean", [-3.0, 0.0, 1e5])
+def test_log_sigmoid_of_infinite_variance_is_the_limit(mean):
+    largest, infinite = (expected_log_sigmoid(np.array([mean]), v) for v in (1e300, np.inf))
+    assert largest.value[0] < -1e149
+    assert infinite.value[0] == -np.inf
+    assert_allclose([infinite.slope, infinite.curvature], largest[1:], atol=1e-12)
+
+
 def test_log_cosh_at_the_origin():
     result = expected_log_cosh(np.zeros(1), np.zeros(1), np.zeros(1))
     assert_allclose(np.ravel(result), [np.log(2.0), 0.25, 0.0, 0.25], rtol=1e-15)

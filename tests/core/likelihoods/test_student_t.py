@@ -124,6 +124,12 @@ def test_odd_targets_have_finite_starts_and_constants(y):
     assert all(np.isfinite(part).all() for part in values)
 
 
+def test_equal_targets_far_from_zero_are_no_more_precise_than_rounding():
+    y = 5e-10 * (1.0 + np.finfo(float).eps * np.array([0.0, 1.0, -1.0, 0.0]))
+    lowest = StudentT().params_bounds(y, np.ones(4))[1, 0]
+    assert 1e-14 * 5e-10 < np.exp(lowest) < 1e-10 * 5e-10
+
+
 def test_attributes_are_exponentials_of_the_parameters():
     assert (StudentT().df, StudentT().scale) == (None, None)
     found = StudentT().at(np.log([4.0, 0.1]))
