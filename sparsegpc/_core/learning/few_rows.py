@@ -19,6 +19,8 @@ FEW_ROWS = 200
 RANKING_ITERATIONS, MAX_ITERATIONS = 3, 50
 # Least tolerance of the bound, in nats per row.
 LEAST_TOL = 3e-4
+# What a fit of all rows may lose to one from another start, in nats.
+LEAST_LOSS = 1.0
 
 
 class Ranking(NamedTuple):
@@ -77,9 +79,9 @@ class FewRows:
 
     def __init__(self, model, limits, weak_prior=None, n_points=FEW_ROWS):
         rows = spaced_rows(model.weight, FEW_ROWS)
-        self.n_rows = len(rows)
+        self.n_rows, self._are_all = len(rows), len(rows) == len(model.weight)
         # The prior makes up for rows that are left out.
-        self._model = model.subset(rows, weak_prior if self.n_rows < len(model.weight) else None)
+        self._model = model.subset(rows, None if self._are_all else weak_prior)
         self._model.tol = max(self._model.tol, LEAST_TOL * self._model.total_weight)
         # So few rows of a file fit into memory.
         self._selector = FixedSelector(self._model.X[:])
@@ -135,8 +137,23 @@ class FewRows:
         degrees of freedom as theta has entries, so half a nat for each entry is usual. The priors
         do not count, as theta was learned without the one for few rows.
         """
+        return self._loss(theta, best) > len(theta)
+
+    def preferred(self, starts, theta):
+        """Return the best climb from some starts if these rows prefer its end to `theta`, or None.
+
+        If they are all rows, no loss is due to chance. There may be no starts.
+        """
+        if not starts or self._progress.stopped:
+            return None
+        best = self.climbs(list(map(Climb, starts))).needed[0]
+        usual = LEAST_LOSS if self._are_all else len(theta)
+        return best if best.end is not None and self._loss(theta, best) > usual else None
+
+    def _loss(self, theta, best):
+        """Return by how much the bound at `theta` is below that at the end of a `Climb`."""
         found = self._evaluated(theta, best.end)
-        return found is None or best.end.elbo - found.elbo > len(theta)
+        return np.inf if found is None else best.end.elbo - found.elbo
 
     def _expected_maximum(self, climb):
         """Return the maximum of the quadratic model of the objective at the end of a climb.

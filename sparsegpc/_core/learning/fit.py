@@ -17,7 +17,13 @@ from numpy.linalg import LinAlgError
 
 from sparsegpc._core.learning.constant_function import floor, is_worse_than_constant
 from sparsegpc._core.learning.curvature import measured_hessian
-from sparsegpc._core.learning.few_rows import Ranking, learn_starts, rank_starts, unranked
+from sparsegpc._core.learning.few_rows import (
+    FewRows,
+    Ranking,
+    learn_starts,
+    rank_starts,
+    unranked,
+)
 from sparsegpc._core.learning.fit_from import Climb, Start, fit_from, out_of_iterations
 from sparsegpc._core.learning.growing_subsets import climb_subsets, of_any_rows, subset_for_moves
 from sparsegpc._core.learning.hyperparameters import typical_hessian
@@ -47,7 +53,8 @@ class Starts(NamedTuple):
     value, begun on a part of the rows and continued on all rows, or None.
 
     The model is also fitted from each of ``restarts``, and from ``fallbacks`` only if no other fit
-    is better than a constant function.
+    is better than a constant function. At each of ``simpler`` a part of the kernel hardly matters.
+    From the best of these the model is fitted if few rows prefer it to what was learned.
     """
 
     values: list
@@ -55,6 +62,7 @@ class Starts(NamedTuple):
     climb: Climb | None = None
     restarts: list | tuple = ()
     fallbacks: list | tuple = ()
+    simpler: list | tuple = ()
 
 
 def fit(
@@ -170,6 +178,7 @@ class _Fit:
         restarts, fallbacks = map(Climb, self.starts.restarts), map(Climb, self.starts.fallbacks)
         self.fit_climbs([*needed, *restarts], [*others, *fallbacks])
         self.try_pruned_columns()
+        self.try_simpler()
         self.try_constant(needed[0].theta)
 
     def ranking(self):
@@ -244,6 +253,16 @@ class _Fit:
         theta = bring_back(self.model, best, self.alternatives, self.progress)
         if theta is not None:
             self.fit_from(Start(theta, best.states, typical_hessian(self.model, len(theta))))
+
+    def try_simpler(self):
+        """Fit from the best of the simpler starts if few rows prefer it to the best fit."""
+        simpler = self.starts.simpler
+        if self.result is None or not simpler or not self.limits.max_iter:
+            return
+        few = FewRows(self.model, self.limits, self.weak_prior)
+        climb = few.preferred(simpler, self.result.best.theta)
+        if climb is not None and not self.progress.stopped:
+            self.fit_climb(climb, None, is_needed=True)
 
     def try_constant(self, theta):
         """Fit from a nearly constant f if the best fit is worse than a constant function.

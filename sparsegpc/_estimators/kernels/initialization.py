@@ -51,6 +51,25 @@ def _unlike(given, candidates, bounds):
     return found
 
 
+def summand_starts(parameters, spread, model, places):
+    """Return start values of theta at which a single summand of the kernel matters.
+
+    They are those of `start_values`, with the other summands at the smallest variance that their
+    bounds admit. `model` is the `SparseModel`, and `places` holds a list for each summand with the
+    indices of its hyperparameters.
+    """
+    starts, found = start_values(parameters, spread), []
+    kernel, rows = model.kernel, model.some_rows()
+    bounds = parameters.bounds[: kernel.n_params]
+    for own in places:
+        for start in starts:
+            theta = start.copy()
+            theta[: kernel.n_params] = kernel.least_variance(start[: kernel.n_params], bounds, rows)
+            theta[own] = start[own]
+            found.append(theta)
+    return _unlike([], found, parameters.bounds)
+
+
 def faster_starts(parameters, spread, theta):
     """Return up to four starts for functions that vary faster than with the learned `theta`.
 

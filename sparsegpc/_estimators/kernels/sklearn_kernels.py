@@ -164,6 +164,23 @@ def walk(kernel):
             yield from walk(value)
 
 
+def summand_places(kernel, names):
+    """Return the indices of the hyperparameters of each summand, as lists.
+
+    `names` are those of the free hyperparameters of `kernel`. The list is empty if it is no sum.
+    """
+
+    def prefixes(part, prefix):
+        if not isinstance(part, sk.Sum):
+            return [prefix]
+        return prefixes(part.k1, f"{prefix}k1__") + prefixes(part.k2, f"{prefix}k2__")
+
+    if not isinstance(kernel, sk.Sum):
+        return []
+    found = prefixes(kernel, "")
+    return [[k for k, name in enumerate(names) if name.startswith(one)] for one in found]
+
+
 def walk_with_columns(kernel, columns):
     """Yield (part, columns): as `walk`, each with the array of columns that it sees.
 

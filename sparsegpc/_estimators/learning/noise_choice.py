@@ -68,6 +68,11 @@ def decide_noise(builder):
     plan = plan.starting_at(log_noise)
     varying = builder.with_plan(plan).build(choice)
     starts = _starts(varying, plan, theta, best.points)
+    if _is_hardly_better_than_constant(learned):
+        # What f explains may be noise that varies.
+        constant_f = learned.problem.model.constant_theta(best.theta, learned.problem.limits.bounds)
+        values = [np.append(constant_f[:n_kernel], start) for start in plan.starts(varying.spread)]
+        starts = starts._replace(values=[*starts.values, *values])
     if not is_auto:
         return plan, Decision(varying, starts), None
     if learned.result.stopped:
@@ -87,6 +92,13 @@ def _starts(varying, plan, theta, points):
     values += _start_by_column(varying, plan, theta, points)
     # Subsets of many rows choose their own points.
     return Starts(values, points if len(varying.model.weight) < FEWEST_ROWS else None)
+
+
+def _is_hardly_better_than_constant(learned):
+    """Return whether what is `Learned` is better than a constant by less than is needed here."""
+    model = learned.problem.model
+    gain = learned.result.best.objective - model.constant_bound()
+    return gain < np.log(model.total_weight)
 
 
 def _learned_if_better(varying, starts, learned):

@@ -11,7 +11,13 @@ from sparsegpc._core.learning.fit import Starts, finished, fit
 from sparsegpc._core.learning.fit_from import Climb, FitResult
 from sparsegpc._core.learning.number_of_points import Growth, grow
 from sparsegpc._core.models.fixed_sites import gap_per_row
-from sparsegpc._estimators.kernels.initialization import shorter_lengths, start_values, weak_prior
+from sparsegpc._estimators.kernels.initialization import (
+    shorter_lengths,
+    start_values,
+    summand_starts,
+    weak_prior,
+)
+from sparsegpc._estimators.kernels.sklearn_kernels import summand_places
 from sparsegpc._estimators.learning.point_selection import point_selector, selector_by_name
 from sparsegpc._estimators.learning.problem import Problem
 from sparsegpc._estimators.learning.warm_start import check_same_model, is_warm, last_points
@@ -66,7 +72,8 @@ def _fit(problem, selector, starts):
         alternatives = shorter_lengths(parameters, spread)
         # Few rows may not tell how good the user's own start is.
         is_own = problem.learns and isinstance(problem.estimator.kernel, Kernel)
-        starts = Starts(values, restarts=[*values[: int(is_own)], *restarts])
+        simpler = _simpler_starts(problem)
+        starts = Starts(values, restarts=[*values[: int(is_own)], *restarts], simpler=simpler)
     else:
         # The fit from which they come has tried shorter length scales.
         alternatives = None
@@ -93,6 +100,15 @@ def _restarts(problem):
             f"{np.exp(bounds).tolist()}: change the bounds, or set n_restarts_optimizer=0"
         )
     return [problem.rng.uniform(*bounds.T) for _ in range(n_restarts)]
+
+
+def _simpler_starts(problem):
+    """Return starts at which a single summand of a kernel matters that the user gave."""
+    parameters, model = problem.parameters, problem.model
+    if not problem.learns or not isinstance(problem.estimator.kernel, Kernel):
+        return []
+    places = summand_places(problem.kernel, parameters.names[: model.kernel.n_params])
+    return summand_starts(parameters, problem.spread, model, places)
 
 
 def _with_enough_points(problem, warm, starts):
@@ -133,6 +149,9 @@ def _learned_from_few_rows(problem, values):
     needed, _ = few.climbs(list(map(Climb, given)))
     if not few.beats_constant(needed[0]):
         return values, None
+    simpler = few.preferred(_simpler_starts(problem), needed[0].end.theta)
+    if simpler is not None:
+        needed = [simpler, *needed]
     return [climb.end.theta for climb in needed], partial(few.contradict, best=needed[0])
 
 

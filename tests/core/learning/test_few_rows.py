@@ -275,3 +275,38 @@ def test_a_worse_restart_does_not_win():
     result = learn(make_model(), bounds=bounds, restarts=[np.log([1.0, 1e-6])])
     assert result.best.objective == good.best.objective
     assert result.lower_bounds == good.lower_bounds
+
+
+def test_starts_are_preferred_only_if_they_lead_to_a_higher_bound():
+    good = learn(make_model()).best.theta
+    few = few_rows(make_model())
+    climb = few.preferred([HOPELESS[1], START], HOPELESS[1])
+    assert climb.objective > few.climbs(climbs_from([good])).needed[0].objective - 0.5
+    assert few.preferred([HOPELESS[1], START], good) is None
+    assert few.preferred([], HOPELESS[1]) is None
+
+
+def test_a_fit_goes_on_from_a_simpler_start_that_few_rows_prefer(monkeypatch):
+    model, seen = make_model(), []
+    good = learn(make_model()).best
+
+    def preferred(few, starts, theta):
+        seen.append(starts)
+        return Climb(START)
+
+    monkeypatch.setattr(FewRows, "preferred", preferred)
+    poor = {"bounds": np.log([[1e-3, 1e3], [1e-2, 1e2]]), "max_iter": 1, "max_reselections": 0}
+    alone = learn(make_model(), [HOPELESS[1]], **poor).best.objective
+    assert not seen
+    helped = learn(model, [HOPELESS[1]], simpler=[good.theta], **poor).best.objective
+    assert len(seen) == 1
+    np.testing.assert_array_equal(seen[0], [good.theta])
+    assert helped > alone
+    assert any(np.array_equal(theta, START) for _, theta, _ in model.seen)
+
+
+def test_simpler_starts_that_are_no_better_change_nothing():
+    plain = learn(make_model()).best
+    found = learn(make_model(), simpler=HOPELESS).best
+    assert found.objective == plain.objective
+    np.testing.assert_array_equal(found.theta, plain.theta)

@@ -1,5 +1,7 @@
 """Where the search for hyperparameters starts, and the relevance of columns."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -19,10 +21,11 @@ from sparsegpc._estimators.kernels.initialization import (
     own_lengths,
     single_columns,
     start_values,
+    summand_starts,
 )
 from sparsegpc._estimators.kernels.named_kernels import KernelChoice
 from sparsegpc._estimators.kernels.relevance import column_relevance
-from sparsegpc._estimators.kernels.sklearn_kernels import adapt_kernel
+from sparsegpc._estimators.kernels.sklearn_kernels import adapt_kernel, summand_places
 from sparsegpc._estimators.kernels.spread import measure_spread
 from sparsegpc.kernels import Columns, MainEffects
 from tests.estimators.kernels.kernel_cases import (
@@ -256,3 +259,29 @@ def test_a_column_may_have_several_length_scales_of_its_own(rng):
 def test_other_kernels_have_no_length_scales_of_single_columns(kernel, rng):
     spread = measure_spread(rng.randn(20, 2), np.ones(20))
     assert own_lengths(adapt_kernel(ConstantKernel(1.0) * kernel, 2), spread) == {}
+
+
+# Summands
+
+
+def test_each_start_of_a_summand_leaves_the_others_hardly_any_variance(rng):
+    one, two = ConstantKernel(3.0) * RBF(0.3), ConstantKernel(0.2) * ExpSineSquared(1.0, 2.0)
+    kernel = one + two + DotProduct(0.7, (1e-4, 1e4))
+    X = rng.randn(30, D)
+    parameters, spread = adapt_kernel(kernel, D), measure_spread(X, np.ones(30))
+    places = summand_places(kernel, parameters.names)
+    assert places == [[0, 1], [2, 3, 4], [5]]
+    model = SimpleNamespace(kernel=parameters.kernel, some_rows=lambda: X)
+    starts = summand_starts(parameters, spread, model, places)
+    own = [start[:2] for start in start_values(parameters, spread)]
+    firsts = [start for start in starts if start[0] > np.log(1e-5)]
+    assert_allclose([start[:2] for start in firsts], own)
+    for start in starts:
+        summands = [k.clone_with_theta(start[i]) for k, i in zip((one, two), places, strict=False)]
+        variances = [k.diag(X).mean() for k in summands] + [np.exp(2.0 * start[5])]
+        assert sum(v < 1.1e-5 for v in variances) == 2
+
+
+def test_only_sums_have_summands():
+    for kernel in (RBF(), ConstantKernel() * (RBF() + RBF(2.0))):
+        assert summand_places(kernel, ["length_scale"]) == []

@@ -10,7 +10,7 @@ from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 
 from sparsegpc._estimators.learning import noise_choice
 from sparsegpc._estimators.learning import search as learning
-from tests.estimators.noise.noise_cases import model_of, trumpet
+from tests.estimators.noise.noise_cases import model_of, quiet, trumpet
 
 
 def steady(n=250):
@@ -116,3 +116,27 @@ def test_varying_noise_that_cannot_be_learned_leaves_the_homoscedastic_fit(monke
     assert auto.noise_bounds_ is None
     assert auto.lower_bound_ == pytest.approx(homoscedastic.lower_bound_, rel=1e-9)
     assert auto.noise_variance_ == pytest.approx(homoscedastic.noise_variance_, rel=1e-6)
+
+
+def noise_alone():
+    X, y = trumpet()
+    return X, y - np.sin(2.0 * X[:, 0])
+
+
+@quiet
+@pytest.mark.parametrize(("data", "share"), [(steady, 0.0), (noise_alone, 0.5)])
+def test_noise_that_varies_starts_beside_a_constant_too_where_f_explains_nothing(
+    data, share, monkeypatch
+):
+    starts = []
+
+    def search(problem, given=None):
+        if problem.model.noise_selector is not None:
+            starts.extend(given.values)
+        return learning.search(problem, given)
+
+    monkeypatch.setattr(noise_choice, "search", search)
+    model = model_of("auto").fit(*data())
+    lowest = np.log(model.kernel_.k1.constant_value_bounds[0])
+    is_constant = [theta[0] == pytest.approx(lowest) for theta in starts]
+    assert np.mean(is_constant) == share
