@@ -317,6 +317,11 @@ class FurtherPromises(Promises):
                 if least_variance(other) <= 1e-4:
                     name = f"the summand {one}"
                     others[name], least[name] = {"kernel": one}, least_variance(other)
+        common = _with_common_length(kernel) if is_object else None
+        if common is not None:
+            others["one length scale"] = {"kernel": common}
+        elif not is_object and kernel is not None and model.length_scales == "free":
+            others["one length scale"] = {"length_scales": "common"}
         reached = model.lower_bound_ + model.log_prior_
         for name, changes in others.items():
             other = self._fitted(clone(problem.estimator).set_params(**changes))
@@ -406,6 +411,19 @@ class FurtherPromises(Promises):
                 model.lower_bound_ >= constant - allowed,
                 f"worse than a constant: bound {model.lower_bound_:.8g}, {constant:.8g}",
             )
+
+
+def _with_common_length(kernel):
+    """Return a kernel with one length scale for all columns, or None if it has no other."""
+    constant, part = (getattr(kernel, name, None) for name in ("k1", "k2"))
+    if type(kernel).__name__ != "Product" or not getattr(part, "anisotropic", False):
+        return None
+    length = float(np.exp(np.log(part.length_scale).mean()))
+    limits = part.length_scale_bounds
+    if not isinstance(limits, str):
+        low, high = np.reshape(limits, (-1, 2)).T
+        limits = float(low.max()), float(high.min())
+    return constant * clone(part).set_params(length_scale=length, length_scale_bounds=limits)
 
 
 def _constant_bound(problem, model):

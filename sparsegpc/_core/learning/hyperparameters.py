@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sparsegpc._core.likelihoods.base import LabelLikelihood
 from sparsegpc._core.models.evaluation import Evaluation
 from sparsegpc._core.optimisers.bfgs import BFGSHessian, maximize_bfgs
 from sparsegpc._core.optimisers.lbfgsb import maximize_lbfgsb
@@ -16,6 +17,9 @@ from sparsegpc._core.optimisers.lbfgsb import maximize_lbfgsb
 # Typical curvatures of the bound, in nats per row. That in the logarithm of a noise variance is a
 # half or somewhat less at the maximum.
 KERNEL_CURVATURE, LIKELIHOOD_CURVATURE = 0.02, 0.5
+# Where labels have less entropy than so many nats per row, as with a class that is rarer than one
+# in fifty, less depends on the kernel in proportion, and so stiff a guess would end the search.
+LEAST_ENTROPY = 0.1
 # L-BFGS-B ends after this many small gains in a row.
 PATIENCE = 2
 
@@ -33,7 +37,17 @@ def typical_hessian(model, n_params):
     """Return a guess of the `BFGSHessian` of the bound in nats per row."""
     n_likelihood = model.likelihood.n_params * len(model.targets)
     numbers = n_params - n_likelihood, n_likelihood
-    return BFGSHessian(np.repeat([KERNEL_CURVATURE, LIKELIHOOD_CURVATURE], numbers))
+    curvatures = _share_of_entropy(model) * KERNEL_CURVATURE, LIKELIHOOD_CURVATURE
+    return BFGSHessian(np.repeat(curvatures, numbers))
+
+
+def _share_of_entropy(model):
+    """Return the ratio of the entropy of labels to `LEAST_ENTROPY`, at most one."""
+    is_of_labels = isinstance(model.likelihood, LabelLikelihood)
+    if not is_of_labels or model.likelihood.has_fixed_sites:
+        # The densities of numbers, those of Dirichlet regression among them, have no such scale.
+        return 1.0
+    return min(1.0, -model.constant_bound() / (LEAST_ENTROPY * model.total_weight))
 
 
 def maximize(model, start, limits, *, hessian=None, best=-np.inf, share=0.0):

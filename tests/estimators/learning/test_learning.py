@@ -171,6 +171,18 @@ def test_a_function_that_varies_fast_is_found_without_a_hint(frequency):
     assert found.lower_bound_ > told.lower_bound_ - 5.0
 
 
+def test_few_labels_of_a_class_are_learned_from():
+    rng = np.random.RandomState(0)
+    X = rng.standard_normal((4000, 3))
+    y = X[:, 0] + 0.3 * rng.standard_normal(4000) > 3.25
+    assert y.sum() == 3
+    kernel = ConstantKernel(1.0) * RBF(np.ones(3))
+    model = two_classes.small_model(kernel=kernel, n_inducing=50).fit(X, y)
+    share = y.mean()
+    constant = 4000.0 * (share * np.log(share) + (1.0 - share) * np.log(1.0 - share))
+    assert model.lower_bound_ > constant + 10.0
+
+
 # Restarts
 
 
