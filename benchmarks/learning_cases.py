@@ -4,6 +4,7 @@ Each function is one kind of failure. It yields a record of each case, see `reco
 """
 
 import warnings
+from functools import partial
 
 import numpy as np
 from climbs import allowance, climbed
@@ -26,7 +27,7 @@ from sparsegpc import (
     StochasticSparseGPRegressor,
 )
 
-SCORE, STREAM, WARNING = 0.005, 0.05, 0.5
+SCORE, STREAM, WARNING, ROUNDING = 0.005, 0.05, 0.5, 1e-9
 SEEDS = range(3)
 
 
@@ -348,8 +349,73 @@ def meta_estimators():
         yield record("RFE", seed, "columns", found, 1.0, SCORE, fit.cost)
 
 
+def rare_labels():
+    """About one label in a thousand is of the other class."""
+    for n_rows, seed in (*((4000, seed) for seed in SEEDS), (6000, 0), (20_000, 0)):
+        rng = np.random.RandomState(seed)
+        X = rng.standard_normal((n_rows, 3))
+        y = (X[:, 0] + 0.3 * rng.standard_normal(n_rows) > 3.25).astype(int)
+        fit = Fit(SparseGPClassifier(1.0 * RBF(np.ones(3)), n_inducing=100), X, y)
+        should = max(
+            climbed(SparseGPClassifier(start, n_inducing=100), X, y).lower_bound_
+            for start in (16.0 * RBF([2.0, 30.0, 30.0]), 100.0 * RBF([4.0, 30.0, 30.0]))
+        )
+        case = f"{y.sum()} of {n_rows}, seed {seed}"
+        yield bounds("rare labels", case, fit, should, y)
+
+
+def hostile_rows():
+    """Nearly all columns are irrelevant, rows repeat or follow time, their number is at a limit."""
+
+    def columns(rng, n_columns=200):
+        X, lengths = rng.standard_normal((400, n_columns)), np.full(n_columns, 1e3)
+        lengths[7] = 0.5
+        return X, np.sin(3.0 * X[:, 7]), lengths
+
+    def repeated(rng):
+        X = np.repeat(rng.uniform(-2.0, 2.0, (150, 2)), 10, axis=0)
+        return X, np.sin(3.0 * X[:, 0]) + np.cos(2.0 * X[:, 1]), [0.5, 0.7]
+
+    def in_time(rng, n_rows):
+        time = np.sort(rng.uniform(0.0, 1.0, n_rows))
+        X = np.column_stack([time, rng.standard_normal(n_rows)])
+        return X, np.sin(40.0 * time**2) + np.tanh(X[:, 1]), [0.02, 1.5]
+
+    def at_limit(rng, n_rows):
+        X = rng.uniform(-2.0, 2.0, (n_rows, 3))
+        return X, np.sin(3.0 * X[:, 0]) * np.cos(2.0 * X[:, 1]), [0.6, 0.9, 20.0]
+
+    problems = {
+        "one of 200 columns": columns,
+        "each row ten times": repeated,
+        "1500 rows in order of time": partial(in_time, n_rows=1500),
+        "6000 rows in order of time": partial(in_time, n_rows=6000),
+        "4999 rows": partial(at_limit, n_rows=4999),
+        "5001 rows": partial(at_limit, n_rows=5001),
+    }
+    for name, draw in problems.items():
+        for seed in SEEDS:
+            rng = np.random.RandomState(seed)
+            X, f, lengths = draw(rng)
+            noisy, classes = f + 0.3 * rng.standard_normal(len(f)), labels(rng, 4.0 * f)
+            for estimator, y, variance in (
+                (SparseGPRegressor, noisy, 1.0),
+                (SparseGPClassifier, classes, 16.0),
+            ):
+                model = estimator(1.0 * RBF(np.ones(X.shape[1])), n_inducing=100)
+                fit = Fit(model, X, y)
+                good = clone(model).set_params(kernel=variance * RBF(lengths))
+                case = f"{estimator.__name__}, seed {seed}"
+                yield bounds(name, case, fit, climbed(good, X, y).lower_bound_, y)
+                if seed == 0:
+                    rows = rng.permutation(len(y))
+                    again = Fit(clone(model), X[rows], y[rows])
+                    change = abs(again.bound - fit.bound)
+                    yield record(f"{name}, shuffled", case, "-change", -change, 0.0, ROUNDING)
+
+
 KINDS = (
     *(certified_too_soon, pruned_columns, start_values, memorising_weights, scales_of_targets),
     *(sums, streams, columns, fast_functions, exact_targets, few_points, random_ones),
-    *(meta_estimators, trends, functions_of_few_columns),
+    *(meta_estimators, trends, functions_of_few_columns, rare_labels, hostile_rows),
 )

@@ -124,3 +124,9 @@ def test_cases_count_evaluations_and_seconds():
     assert first["on_subsets"] == 0
     assert first["reached"] == pytest.approx(first["should"], abs=1.0)
     assert first["excess"] < 1.0
+
+
+def test_fits_of_rare_labels_are_not_short():
+    first = next(learning_cases.rare_labels())
+    assert first["case"] == "3 of 4000, seed 0"
+    assert first["excess"] < 1.0

@@ -20,6 +20,8 @@ KERNEL_CURVATURE, LIKELIHOOD_CURVATURE = 0.02, 0.5
 # Where labels have less entropy than so many nats per row, as with a class that is rarer than one
 # in fifty, less depends on the kernel in proportion, and so stiff a guess would end the search.
 LEAST_ENTROPY = 0.1
+# The Hessian must be positive even if a part of the rows has labels of one class only.
+LEAST_SHARE = 1e-3
 # L-BFGS-B ends after this many small gains in a row.
 PATIENCE = 2
 
@@ -42,12 +44,13 @@ def typical_hessian(model, n_params):
 
 
 def _share_of_entropy(model):
-    """Return the ratio of the entropy of labels to `LEAST_ENTROPY`, at most one."""
+    """Return the ratio of the entropy of labels to `LEAST_ENTROPY`, from `LEAST_SHARE` to one."""
     is_of_labels = isinstance(model.likelihood, LabelLikelihood)
     if not is_of_labels or model.likelihood.has_fixed_sites:
         # The densities of numbers, those of Dirichlet regression among them, have no such scale.
         return 1.0
-    return min(1.0, -model.constant_bound() / (LEAST_ENTROPY * model.total_weight))
+    entropy = -model.constant_bound() / model.total_weight
+    return float(np.clip(entropy / LEAST_ENTROPY, LEAST_SHARE, 1.0))
 
 
 def maximize(model, start, limits, *, hessian=None, best=-np.inf, share=0.0):
