@@ -110,8 +110,8 @@ def expected_log_sigmoid(mean, variance):
     `mean` and `variance` (N,) are moments of z; for a label of -1, minus the mean of f. The
     variance may be zero. The `Expectations` are :math:`E[\log\sigma(z)]`; its derivative w.r.t. the
     mean, :math:`E[\sigma(-z)]`; and minus twice its derivative w.r.t. the variance,
-    :math:`E[\sigma(z)\sigma(-z)] \ge 0`. If the variance is infinite, as after an overflow, they are
-    the limits.
+    :math:`E[\sigma(z)\sigma(-z)] \ge 0`. If the variance is infinite, as after an overflow, they
+    are the limits.
 
     Notes
     -----
