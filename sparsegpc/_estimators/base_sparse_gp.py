@@ -22,6 +22,7 @@ from sparsegpc._estimators.kernels.relevance import column_relevance
 from sparsegpc._estimators.learning.after_search import (
     find_faster_function,
     pay_for_points,
+    with_all_rows,
     with_more_points,
     with_moved_points,
 )
@@ -311,8 +312,8 @@ class BaseSparseGP(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
         """
         learned = find_faster_function(decision.go_on())
         learned = with_separate_values(with_more_points(learned))
-        learned = with_rougher_kernel(builder, learned)
-        learned = pay_for_points(with_moved_points(learned))
+        learned = with_moved_points(with_rougher_kernel(builder, learned))
+        learned = pay_for_points(with_all_rows(learned))
         self._store(learned)
         return fit_warnings(learned)
 

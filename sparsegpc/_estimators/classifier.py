@@ -49,7 +49,8 @@ class SparseGPClassifier(ClassPredictions, HyperparameterDraws, BaseSparseGP):
     n_inducing : int, "auto" or None, default=None
         Maximum number of inducing points, limited to the number of distinct rows. None means 200,
         and more if these are too few; "auto" doubles the number until a certificate says that they
-        suffice. :class:`SparseGPRegressor` describes this and the other parameters in detail.
+        suffice. With 200 000 distinct rows or more, a part of them is learned from.
+        :class:`SparseGPRegressor` describes this and the other parameters in detail.
     selector : str, InducingPointSelector or array (n_points, n_features), default="auto"
         How points are chosen. "auto" chooses rows as "rpcholesky" does, and replaces them by the
         centroids of the rows around them if these have a higher bound. For other names see

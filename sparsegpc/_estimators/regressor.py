@@ -64,9 +64,10 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
         evaluation of the bound about twice as expensive. With tied length scales, the variances and
         the length scales of the effects are tied in the same way. "auto" fits both kernels to N
         rows, and adds main effects if they raise the bound by more than log N nats. N is at most
-        2000; with 100 000 rows or more it is a fifth of them, at most 100 000. "auto" leaves them
-        out if `kernel` is an object, if more than 100 columns vary, and with ``optimizer=None``.
-        With a single column they have no effect.
+        2000; with 100 000 rows or more it is a fifth of them, and with 200 000 or more it is that
+        of all rows that are learned from. "auto" leaves them out if `kernel` is an object, if more
+        than 100 columns vary, and with ``optimizer=None``. With a single column they have no
+        effect.
     log_transform : bool or "auto", default="auto"
         Whether to take logarithms of skewed columns, as multiples of ``arsinh((x - e) / c)``; e is
         the end of the column without a tail, or the median. Beyond a distance c from e it is nearly
@@ -84,6 +85,11 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
         more, and fewer for several outputs. If these are still too few, they are moved
         (`optimize_inducing`). No points are added with ``optimize_inducing=True``, or if `selector`
         is not a name.
+
+        Of 200 000 distinct rows or more, hyperparameters and points are learned from 100 000 that
+        are evenly spaced, or from 100 for each point if that is more; then the posterior is
+        computed from all rows. None means 500 points there if 200 leave a `cost_per_row_` of more
+        than 0.0001. All rows are learned from with "auto" or ``hyperparameters="average"``.
 
         "auto" doubles the number of points until the certificate is at most `certificate_tol` and
         doubling once more confirms it, doubling hardly raises the bound, or `max_inducing` is
@@ -194,7 +200,8 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
         Degrees of freedom and scale, in units of y, of Student-t noise; None for other noise.
     noise_bounds_ : dict or None
         With ``noise="auto"``, the lower bound with each kind of noise, in nats, for targets in
-        their original units, at the time of the decision. None if nothing was compared.
+        their original units, at the time of the decision, for the rows that are learned from. None
+        if nothing was compared.
     prior_mean_ : float or ndarray of shape (n_outputs,)
         Constant mean of f, in units of y.
     inducing_points_ : ndarray of shape (n_points, `n_features_in_`)

@@ -16,6 +16,7 @@ from sparsegpc import (
     StochasticSparseGPRegressor,
     distribute,
 )
+from sparsegpc._core.learning import all_rows
 from sparsegpc._core.rows import dask_blocks
 
 distributed = pytest.importorskip("distributed")
@@ -116,6 +117,20 @@ def test_predictions_are_those_of_rows_that_were_overwritten(client, visits):
         second = model.predict(buffer)
     assert visits
     assert_allclose(second, first[::-1], rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_workers_visit_all_rows_after_learning_from_a_part_of_them(client, visits, monkeypatch):
+    monkeypatch.setattr(all_rows, "PART_ROWS", 400)
+    X, _, y = make_data()
+    model = SparseGPClassifier(1.0 * RBF(), n_inducing=4, max_iter=3)
+    bound = model.fit(X, labels(y)).lower_bound_
+    with distribute(client):
+        model.fit(X, labels(y))
+    # The part is too small for several workers.
+    assert model.history_["n_samples"].tolist().count(len(X)) == 1
+    assert visits.count("visit") > 3
+    assert model.lower_bound_ == pytest.approx(bound, rel=1e-8)
 
 
 def test_client_that_is_closed_is_refused(client):

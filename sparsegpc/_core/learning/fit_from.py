@@ -92,9 +92,10 @@ class FitResult(NamedTuple):
     points. ``message`` states why the fit did not converge; it is empty if it did. ``hessian`` is
     what it learned, or None if it did not use quasi-Newton steps. ``has_moved`` is true if the
     points were moved from where they were selected, and ``sought_faster`` if a faster function was
-    looked for. ``before_removals`` is the best evaluation before points were removed and reordered,
-    or None without a point cost. ``trivial`` is true if it is no better than a constant function,
-    and ``stopped`` if the callback stopped the fit; both are false before the fit is finished.
+    looked for. ``learned_at`` is the evaluation with which learning ended, if that is not ``best``,
+    which may have more rows or fewer points, else None. ``trivial`` is true if the fit is no better
+    than a constant function, and ``stopped`` if the callback stopped it; both are false before the
+    fit is finished.
     """
 
     best: Evaluation
@@ -105,7 +106,7 @@ class FitResult(NamedTuple):
     sought_faster: bool = False
     trivial: bool = False
     stopped: bool = False
-    before_removals: Evaluation | None = None
+    learned_at: Evaluation | None = None
 
     @property
     def converged(self):
@@ -114,7 +115,7 @@ class FitResult(NamedTuple):
     @property
     def learned(self):
         """The evaluation where the hyperparameters maximise the objective."""
-        return self.best if self.before_removals is None else self.before_removals
+        return self.best if self.learned_at is None else self.learned_at
 
     def moved(self, best, message):
         """Return the result after a search that moved the points, which ended at `best`."""

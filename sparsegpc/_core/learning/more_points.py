@@ -15,8 +15,9 @@ from sparsegpc._core.optimisers.lbfgs import CorrectionPairs
 
 # The number of points with which learning begins, and with which it ends if there are many rows.
 FIRST_POINTS = 200
-# With fewer rows there may be more points, up to the cost of an evaluation with this many rows.
-FULL_COST_ROWS = 50_000
+# With fewer rows there may be more points, up to the cost of an evaluation with this many rows, or
+# with this many if a part of very many rows is learned from.
+FULL_COST_ROWS, PART_COST_ROWS = 50_000, 625_000
 # Points are too few if the variance that they leave unexplained costs more than this in nats a row,
 LEAST_COST_PER_ROW = 0.005
 # or if deviations at neighbouring rows have a significant correlation of at least this.
@@ -28,9 +29,9 @@ NEGLIGIBLE_COST_PER_ROW = 1e-4
 MOST_MOVES, LEAST_GAIN_PER_ROW = 30, 1e-4
 
 
-def affordable_points(n_rows, n_functions=1):
-    """Return M at which N M^2, for all functions together, is that of `FULL_COST_ROWS`."""
-    return max(FIRST_POINTS, isqrt(FULL_COST_ROWS * FIRST_POINTS**2 // (n_rows * n_functions)))
+def affordable_points(n_rows, n_functions=1, cost_rows=FULL_COST_ROWS):
+    """Return M at which N M^2, for all functions together, is that of `cost_rows` rows."""
+    return max(FIRST_POINTS, isqrt(cost_rows * FIRST_POINTS**2 // (n_rows * n_functions)))
 
 
 def cost_per_row(model, result):
@@ -38,16 +39,17 @@ def cost_per_row(model, result):
     return result.best.posterior.residual_cost / model.total_weight
 
 
-def are_too_few(model, result):
+def are_too_few(model, result, least_cost=LEAST_COST_PER_ROW):
     """Return whether learning should go on with more points than those of a `FitResult`.
 
+    They are if the variance that they leave unexplained costs more than `least_cost` nats a row.
     Too few points may take a rough function for noise. Then the variance that they leave
     unexplained is small, but neighbouring rows deviate from the mean in the same direction.
     """
     cost = cost_per_row(model, result)
     if result.stopped or cost < NEGLIGIBLE_COST_PER_ROW:
         return False
-    if cost > LEAST_COST_PER_ROW:
+    if cost > least_cost:
         return True
     correlation = neighbour_correlation(model, result.best)
     return correlation.is_significant and correlation.value > LEAST_CORRELATION

@@ -45,7 +45,7 @@ def keep_worthwhile_points(model, result, cost, progress):
         lower_bounds=lower_bounds,
         message=STOPPED if progress.stopped else message,
         stopped=progress.stopped,
-        before_removals=result.best,
+        learned_at=result.learned,
     )
 
 

@@ -2,9 +2,16 @@
 
 from numpy.linalg import LinAlgError
 
+from sparsegpc._core.learning.all_rows import on_all_rows
 from sparsegpc._core.learning.faster_functions import fit_faster, missed_group, misses_fast_function
 from sparsegpc._core.learning.fit import Starts
-from sparsegpc._core.learning.more_points import are_too_few, fit_further, fit_moved
+from sparsegpc._core.learning.more_points import (
+    LEAST_COST_PER_ROW,
+    NEGLIGIBLE_COST_PER_ROW,
+    are_too_few,
+    fit_further,
+    fit_moved,
+)
 from sparsegpc._core.learning.point_cost import keep_worthwhile_points
 from sparsegpc._estimators.kernels.initialization import faster_starts, group_starts, own_lengths
 from sparsegpc._estimators.kernels.named_kernels import KernelChoice
@@ -66,7 +73,9 @@ def with_more_points(learned):
     """Return what is `Learned` with more points if they are too few and the fit may choose."""
     problem, result, _ = learned
     may_grow = problem.chooses_points and len(result.best.points.Z) < problem.most_points
-    if not may_grow or not are_too_few(problem.model, result):
+    # In very many rows, a small gain in each is a large one.
+    least = NEGLIGIBLE_COST_PER_ROW if problem.learns_from_part else LEAST_COST_PER_ROW
+    if not may_grow or not are_too_few(problem.model, result, least):
         return learned
     return with_most_points(learned)
 
@@ -98,6 +107,18 @@ def _may_move(problem):
     except NotImplementedError:
         return False
     return True
+
+
+def with_all_rows(learned):
+    """Return what is `Learned` with the posterior of all rows, if only a part of them was used."""
+    problem, result, _ = learned
+    if not problem.learns_from_part:
+        return learned
+    result = on_all_rows(problem.whole, result, problem.progress)
+    problem = problem._replace(model=problem.whole)
+    bound, n_rows = result.best.elbo + problem.offset, len(problem.model.weight)
+    problem.print_line(f"all {n_rows} rows: {len(result.best.points.Z)} points, bound {bound:.4f}")
+    return learned._replace(problem=problem, result=result)
 
 
 def pay_for_points(learned):

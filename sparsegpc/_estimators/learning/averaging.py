@@ -21,7 +21,7 @@ class HyperparameterDraws:
         model = problem.model
 
         def keep(evaluation):
-            if result.before_removals is not None:
+            if result.learned_at is not None:
                 evaluation = at_points_of(model, evaluation, result.best.points)
             kernel = problem.kernel.clone_with_theta(evaluation.posterior.theta)
             return [(evaluation.posterior, kernel)], self._observation_at(evaluation, model)

@@ -69,7 +69,9 @@ class Candidate(NamedTuple):
 def _part(problem):
     """Return the `Problem` of the rows that decide, with a simplified estimator."""
     n_rows = len(problem.model.weight)
-    n_rows = FEW_ROWS if n_rows < MANY_ROWS else min(int(SHARE * n_rows), MOST_ROWS)
+    # What is learned from a part of very many rows is decided on all of this part.
+    if not problem.learns_from_part:
+        n_rows = FEW_ROWS if n_rows < MANY_ROWS else min(int(SHARE * n_rows), MOST_ROWS)
     simple = copy(problem.estimator)
     simple.optimize_inducing, simple.n_restarts_optimizer = False, 0
     if simple.n_inducing == "auto":

@@ -39,6 +39,17 @@ def make_selector(method, n_points, tol, X, weight, rng):
     return PivotedSelector(rule, n_points, tol, or_centroids=method == AUTO, **options)
 
 
+def first_points(estimator):
+    """Return the number of points with which an estimator begins to learn."""
+    selector = estimator.selector
+    if isinstance(selector, str):
+        return FIRST_POINTS if estimator.n_inducing is None else estimator.n_inducing
+    if isinstance(selector, BaseEstimator):
+        selector._validate_params()
+        return selector.n_components
+    return len(np.atleast_2d(selector))
+
+
 def point_selector(problem, warm=False):
     """Return the selector that the parameters `selector` and `n_inducing` of a `Problem` specify.
 

@@ -6,8 +6,13 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.gaussian_process.kernels import Kernel
 
+from sparsegpc._core.learning.all_rows import learning_part
 from sparsegpc._core.learning.fit_from import Limits
-from sparsegpc._core.learning.more_points import affordable_points
+from sparsegpc._core.learning.more_points import (
+    FULL_COST_ROWS,
+    PART_COST_ROWS,
+    affordable_points,
+)
 from sparsegpc._core.learning.progress import Progress
 from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.rows.sources import RowSource
@@ -15,6 +20,7 @@ from sparsegpc._core.rows.unique_rows import UniqueRows
 from sparsegpc._estimators.kernels.adapted_kernel import AdaptedKernel
 from sparsegpc._estimators.kernels.named_kernels import KernelChoice
 from sparsegpc._estimators.kernels.spread import Spread
+from sparsegpc._estimators.learning.point_selection import first_points
 from sparsegpc._estimators.messages.progress import print_line
 
 
@@ -26,8 +32,9 @@ class Problem(NamedTuple):
     the indices of the user's rows from which they are merged, and ``untransformed_X`` (N, D) holds
     these rows without the transform of the choice; ``spread`` holds the distances of the merged
     rows. ``kernel`` is scikit-learn's kernel of f; ``parameters`` is an `AdaptedKernel`, extended
-    by the parameters of the likelihood. ``model`` is the core's model, of all rows or a part of
-    them; ``progress`` records the evaluations.
+    by the parameters of the likelihood. ``model`` is the core's model from which to learn, of
+    all rows or a part of them, and ``whole`` that of all rows, for the posterior in the end;
+    ``progress`` records the evaluations.
     """
 
     estimator: BaseEstimator
@@ -40,6 +47,7 @@ class Problem(NamedTuple):
     kernel: Kernel
     parameters: AdaptedKernel
     model: SparseModel
+    whole: SparseModel
     progress: Progress
 
     @property
@@ -68,6 +76,23 @@ class Problem(NamedTuple):
         return is_free and not self.moves_points
 
     @property
+    def learns_from_part(self):
+        """Whether the model from which to learn leaves rows out."""
+        return self.model is not self.whole
+
+    def with_part(self):
+        """Return the problem with the part of very many rows that suffices to learn.
+
+        All rows remain if nothing is learned, if a certificate for them decides about the points,
+        or if their number determines how uncertain the hyperparameters are.
+        """
+        estimator = self.estimator
+        is_averaged = getattr(estimator, "hyperparameters", "best") != "best"
+        if estimator.n_inducing == "auto" or is_averaged or not self.learns:
+            return self
+        return self._replace(model=learning_part(self.whole, first_points(estimator)))
+
+    @property
     def limits(self):
         """The `Limits` of a fit."""
         max_iter = self.estimator.max_iter if self.learns or self.moves_points else 0
@@ -77,7 +102,8 @@ class Problem(NamedTuple):
     @property
     def most_points(self):
         """The most points that a fit uses by default."""
-        return affordable_points(len(self.model.weight), self.model.n_functions)
+        cost_rows = PART_COST_ROWS if self.learns_from_part else FULL_COST_ROWS
+        return affordable_points(len(self.model.weight), self.model.n_functions, cost_rows)
 
     def check_points_may_move(self):
         """Raise NotImplementedError if the kernel has no derivatives w.r.t. the points."""

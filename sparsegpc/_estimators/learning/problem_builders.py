@@ -47,7 +47,7 @@ class ProblemBuilder:
             self._rows[transform] = data, merged, measure_spread(merged.X, merged.weight)
         return self._rows[transform]
 
-    def _problem(self, choice, **parts):
+    def _problem(self, choice, model, **parts):
         """Return the `Problem` for a `KernelChoice`, given the parts that are not shared."""
         return Problem(
             estimator=self.estimator,
@@ -55,9 +55,11 @@ class ProblemBuilder:
             choice=choice,
             places=self._data.places,
             untransformed_X=self._data.X,
+            model=model,
+            whole=model,
             progress=self.progress,
             **parts,
-        )
+        ).with_part()
 
 
 class LikelihoodBuilder(ProblemBuilder):
@@ -75,7 +77,7 @@ class LikelihoodBuilder(ProblemBuilder):
         model = estimator._model(parameters.kernel, data, rows, **options)
         parameters = parameters.with_likelihood(model)
         return self._problem(
-            choice, rows=rows, spread=spread, kernel=kernel, parameters=parameters, model=model
+            choice, model, rows=rows, spread=spread, kernel=kernel, parameters=parameters
         )
 
 
@@ -134,5 +136,5 @@ class RegressionBuilder(ProblemBuilder):
         model = self.plan.model(parameters.kernel, targets, rows, options)
         parameters = self.plan.extend(parameters, model)
         return self._problem(
-            choice, rows=rows, spread=spread, kernel=kernel, parameters=parameters, model=model
+            choice, model, rows=rows, spread=spread, kernel=kernel, parameters=parameters
         )

@@ -112,7 +112,7 @@ def test_labels_and_counts_get_more_points_too():
 def few_points(monkeypatch):
     """Fits begin with 20 points, and 30 are the most that they can afford."""
     monkeypatch.setattr(point_selection, "FIRST_POINTS", 20)
-    monkeypatch.setattr(problem, "affordable_points", lambda n_rows, n_functions=1: 30)
+    monkeypatch.setattr(problem, "affordable_points", lambda *numbers: 30)
 
 
 def wavy(n, seed=0):
