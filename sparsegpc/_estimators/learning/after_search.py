@@ -38,20 +38,27 @@ def _better_from(learned, starts):
     """Return the better of what is `Learned` and fits from starts of short length scales."""
     problem = learned.problem
     if problem.estimator.n_inducing == "auto":
-        # Other hyperparameters need another number of points.
-        try:
-            other = search(problem, Starts(starts))
-            if other.result.best.objective > learned.result.best.objective:
-                return other
-        except LinAlgError:
-            # What was learned remains.
-            pass
-        return learned.evaluated_last()
+        return better_with_enough_points(learned, starts)
     selector, limits = point_selector(problem), problem.limits
     faster = fit_faster(problem.model, learned.result, starts, selector, limits, problem.report)
     if problem.moves_points and not (faster.trivial or faster.stopped):
         faster = fit_moved(problem.model, faster, limits)
     return learned._replace(result=faster)
+
+
+def better_with_enough_points(learned, starts):
+    """Return the better of what is `Learned` and what a search from other starts learns.
+
+    With ``n_inducing="auto"`` other hyperparameters need another number of points.
+    """
+    try:
+        other = search(learned.problem, Starts(starts))
+        if other.result.best.objective > learned.result.best.objective:
+            return other
+    except LinAlgError:
+        # What was learned remains.
+        pass
+    return learned.evaluated_last()
 
 
 def _faster_starts(problem, result):

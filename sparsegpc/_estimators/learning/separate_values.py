@@ -4,7 +4,7 @@ The effect of a day, a shop or another code may be independent for each value. A
 longer length scales, at which neighbouring values share their effects, and may end there: few
 points hardly hold many separate effects. So after the search, with as many points as a fit uses,
 a length scale at which the values are independent is tried for each effect that varies almost as
-fast.
+fast. The search goes on from there if that is better.
 """
 
 import numpy as np
@@ -12,8 +12,10 @@ from numpy.linalg import LinAlgError
 
 from sparsegpc._core.learning.fit import finished
 from sparsegpc._core.learning.fit_from import Start, fit_from
+from sparsegpc._core.learning.more_points import fit_moved
 from sparsegpc._core.learning.pruned_columns import MOST_PASSES, shortened
 from sparsegpc._core.rows.sources import spaced_rows
+from sparsegpc._estimators.learning.after_search import better_with_enough_points
 from sparsegpc._estimators.learning.point_selection import (
     has_more_points,
     point_selector,
@@ -24,8 +26,8 @@ from sparsegpc.kernels import MainEffects
 # An effect is tried if its length scale is less than FEW_VALUES times the typical distance between
 # neighbouring values. With INDEPENDENT times this distance their correlation is exp(-8).
 FEW_VALUES, INDEPENDENT = 5.0, 0.25
-# So many rows tell the values of a column, which so many of them have to share on average. An
-# effect that differs from row to row is noise.
+# So many distinct rows tell the values of a column, which so many of them have to share on average.
+# An effect that differs from row to row is noise.
 MOST_ROWS, FEWEST_SHARING = 10_000, 2
 
 
@@ -41,6 +43,9 @@ def with_separate_values(learned):
     inputs = best.theta, best.points, best.states, alternatives, problem.progress
     theta = shortened(model, *inputs, MOST_PASSES)
     if theta is not None:
+        if problem.estimator.n_inducing == "auto":
+            # The certificate has to hold for what is learned in the end.
+            return better_with_enough_points(learned, [theta])
         start, reached = Start(theta, best.states, result.hessian), best.objective
         selector = _selector_of(problem, len(best.points.Z))
         try:
@@ -50,6 +55,8 @@ def with_separate_values(learned):
                 result = found._replace(
                     lower_bounds=lower_bounds, sought_faster=result.sought_faster
                 )
+                if problem.moves_points and not problem.progress.stopped:
+                    result = fit_moved(model, result, limits)
         except LinAlgError:
             # What was learned is usable.
             pass
@@ -76,5 +83,6 @@ def _alternatives(problem, theta):
 
 def _selector_of(problem, n_points):
     """Return the selector of as many points as a fit has."""
-    is_by_number = has_more_points(problem, n_points) or problem.estimator.n_inducing == "auto"
-    return selector_by_name(problem, n_points) if is_by_number else point_selector(problem)
+    if has_more_points(problem, n_points):
+        return selector_by_name(problem, n_points)
+    return point_selector(problem)

@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from sparsegpc import SparseGPClassifier, SparseGPRegressor
@@ -41,6 +42,39 @@ def test_a_fit_is_better_for_it_and_never_worse(monkeypatch):
             gains.append(reached - objective(model.fit(X, y)))
     assert min(gains) > -1e-6
     assert max(gains) > 5.0
+
+
+def fitted(monkeypatch, seed, **params):
+    """Return a model of noisy f, and what it gains by separate values."""
+    X, f, rng = rows(seed)
+    y = f + 0.3 * rng.standard_normal(len(f))
+    model = SparseGPRegressor(MainEffects([1.0, 1.0], [3.0, 2.0]), **{**ONE_STEP, **params})
+    with monkeypatch.context() as patch, warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        reached = objective(model.fit(X, y))
+        patch.setattr(base_sparse_gp, "with_separate_values", lambda learned: learned)
+        return model, reached - objective(clone(model).fit(X, y))
+
+
+def test_a_number_of_points_that_grows_is_certified_for_what_was_learned(monkeypatch):
+    gains = []
+    for seed in range(3):
+        model, gain = fitted(monkeypatch, seed, n_inducing="auto")
+        gains.append(gain)
+        last = model.growth_[-1]
+        assert last["gap_per_row"] <= model.certificate_tol
+        n_rows = DAYS * ROWS_PER_DAY
+        assert abs(last["lower_bound"] - model.lower_bound_) <= model.certificate_tol * n_rows
+    assert max(gains) > 10.0
+
+
+def test_points_that_are_to_move_are_moved(monkeypatch):
+    gains = []
+    for seed in range(3):
+        model, gain = fitted(monkeypatch, seed, n_inducing=60, optimize_inducing=True)
+        gains.append(gain)
+        assert model.inducing_moved_
+    assert max(gains) > 10.0
 
 
 @pytest.mark.filterwarnings(
