@@ -268,7 +268,9 @@ def _decimals(value, towards):
     """Return text with three decimals, so rounded that the bound still holds."""
     if math.isinf(value):
         return f"{value:g}"
-    return str(Decimal(f"{value:.9f}").quantize(Decimal("0.001"), rounding=towards))
+    # Even the largest float has fewer digits than this.
+    context = Context(prec=320, rounding=towards)
+    return f"{Decimal(f'{value:.9f}').quantize(Decimal('0.001'), context=context):z.3f}"
 
 
 def _up(value):

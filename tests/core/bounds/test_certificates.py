@@ -674,6 +674,8 @@ def test_the_interval_in_words_is_rounded_outwards():
     # Three decimals stay as they are, although floats do not represent them.
     text = str(Certificate(10.0, -7.007, -7.1, {"trace": -7.003}, -7.007))
     assert "between -7.007 and -7.003" in text
+    text = str(Certificate(10.0, -1.5e30, -1.5e30, {"trace": -0.0001}, -1.5e30))
+    assert f"between {-1.5e30:.3f} and 0.000" in text
 
 
 def test_small_errors_are_not_rounded_away():
