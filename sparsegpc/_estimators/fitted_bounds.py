@@ -2,6 +2,7 @@
 
 import numbers
 from copy import copy
+from inspect import signature
 from typing import NamedTuple
 
 import numpy as np
@@ -82,6 +83,7 @@ def certified(estimator, method, *data, **params):
     if not isinstance(method, str) or method not in ("auto", *UPPER_BOUNDS):
         raise ValueError(f"method must be 'auto' or one of {tuple(UPPER_BOUNDS)}, got {method!r}")
     check_is_fitted(estimator)
+    _check_arguments("certificate", estimator, params)
     with single_threaded_blas():
         first, *others = [
             _certified(part, method) for part in estimator._models_of(*data, **params)
@@ -101,6 +103,7 @@ def gains(estimator, candidates, *data, **params):
     `candidates` are rows or None; the other arguments are those of its fit.
     """
     check_is_fitted(estimator)
+    _check_arguments("point_gains", estimator, params)
     _check_one_model("point_gains", estimator)
     if candidates is not None:
         candidates = validated_rows(estimator, candidates, reset=False)[:]
@@ -120,6 +123,7 @@ def bound_at(estimator, theta, eval_gradient, X, y, sample_weight, params):
     `params` are further arguments of its fit. Without rows, return the bound of the fit.
     """
     check_is_fitted(estimator)
+    _check_arguments("lower_bound", estimator, params)
     given = theta, X, y, sample_weight, *params.values()
     if all(value is None for value in given) and not eval_gradient:
         return estimator.lower_bound_
@@ -160,6 +164,7 @@ def _sum_of_bounds(parts, theta, eval_gradient):
 def truncated(estimator, n_points, *data, **params):
     """Return a copy of a fitted estimator with its first points, given the arguments of its fit."""
     check_is_fitted(estimator)
+    _check_arguments("truncate", estimator, params)
     _check_one_model("truncate", estimator)
     n_present = len(estimator.inducing_points_)
     check_scalar(n_points, "n_inducing", numbers.Integral, min_val=1, max_val=n_present)
@@ -179,6 +184,16 @@ def truncated(estimator, n_points, *data, **params):
     if estimator.inducing_indices_ is not None:
         smaller.inducing_indices_ = estimator.inducing_indices_[:n_points]
     return smaller
+
+
+def _check_arguments(name, estimator, params):
+    """Raise TypeError if further arguments of a method are none of the estimator's fit."""
+    for argument in params:
+        if argument not in signature(estimator.fit).parameters:
+            raise TypeError(
+                f"{type(estimator).__name__}.{name}() got an unexpected keyword argument "
+                f"{argument!r}: give arguments of fit"
+            )
 
 
 def _checked_theta(theta, learned):

@@ -617,3 +617,17 @@ def test_other_rows_are_no_reason_for_a_smaller_model(learned_classifier, learne
         twice = np.tile(X, (2, 1)), np.tile(y, 2), 0.5
         expected = model.truncate(4, X, y).lower_bound_
         assert_allclose(model.truncate(4, *twice).lower_bound_, expected, rtol=1e-7)
+
+
+@pytest.mark.parametrize("value", [None, 1.0])
+@pytest.mark.parametrize("name", ["certificate", "lower_bound", "truncate", "point_gains"])
+def test_an_argument_that_fit_lacks_is_refused_by_name(name, value, learned_regressor):
+    X, y = regression.waves()
+    data = {"X": X, "y": y} | ({"n_inducing": 2} if name == "truncate" else {})
+    with pytest.raises(TypeError, match=rf"\.{name}\(\) got an unexpected .* 'noise_varianc'"):
+        getattr(learned_regressor, name)(**data, noise_varianc=value)
+
+
+def test_the_bound_of_the_fit_takes_no_unknown_argument(learned_regressor):
+    with pytest.raises(TypeError, match="unexpected keyword argument 'exposure'"):
+        learned_regressor.lower_bound(exposure=None)
