@@ -549,6 +549,12 @@ def test_constructor_holds_its_contract(cls):
 
 
 @pytest.mark.parametrize("cls", CONSTRUCTORS, ids=lambda cls: cls.__name__)
+def test_an_unknown_parameter_is_refused_in_the_name_of_the_class(cls):
+    with pytest.raises(TypeError, match=f"^{cls.__name__}.*unexpected keyword argument 'kernels'"):
+        cls(kernels=None)
+
+
+@pytest.mark.parametrize("cls", CONSTRUCTORS, ids=lambda cls: cls.__name__)
 def test_hardly_more_than_the_kernel_may_be_given_by_position(cls):
     kinds = {name: parameter.kind for name, parameter in parameters(cls.__init__).items()}
     names = BY_POSITION.get(cls, ["kernel"])

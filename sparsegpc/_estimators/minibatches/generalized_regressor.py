@@ -6,6 +6,7 @@ from sklearn.utils._param_validation import StrOptions
 
 from sparsegpc._core.likelihoods.responses import ResponseLikelihood
 from sparsegpc._core.rows.unique_rows import merged_rows
+from sparsegpc._estimators.base_estimator import with_parameters
 from sparsegpc._estimators.input.responses import refuse_no_event, validated_observations
 from sparsegpc._estimators.input.validation import refuse_overflow
 from sparsegpc._estimators.minibatches.sites import SiteMinibatches
@@ -17,6 +18,7 @@ from sparsegpc.likelihoods import RESPONSES
 FEWEST = 10
 
 
+@with_parameters
 class StochasticSparseGPGeneralizedRegressor(ResponsePredictions, SiteMinibatches):
     r"""Regression of counts, positive numbers and durations from minibatches of rows.
 

@@ -8,6 +8,7 @@ from sparsegpc._core.bounds.slacks import SLACKS, sums_over_rows
 from sparsegpc._core.likelihoods.gaussian import GaussianNoise, noisy_targets
 from sparsegpc._core.minibatches.gaussian_batches import GaussianBatches
 from sparsegpc._core.rows.unique_rows import unique_rows
+from sparsegpc._estimators.base_estimator import with_parameters
 from sparsegpc._estimators.input.targets import centred, distinct_rows, second_moments
 from sparsegpc._estimators.input.validation import refuse_overflow, validated_targets
 from sparsegpc._estimators.kernels.named_kernels import KernelChoice
@@ -24,6 +25,7 @@ WHITE_NOISE = "the noise of this regressor is always learned"
 SCALE_THEM = "divide the targets by their standard deviation"
 
 
+@with_parameters
 class StochasticSparseGPRegressor(GaussianPredictions, BaseMinibatches):
     r"""Sparse Gaussian process regression from minibatches of rows.
 
