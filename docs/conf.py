@@ -46,6 +46,8 @@ autosummary_generate = True
 # Pages of modules list what these offer, wherever it is defined.
 autosummary_ignore_module_all = False
 autodoc_member_order = "bysource"
+# The descriptions of parameters say more than the types of the fields.
+autodoc_typehints = "none"
 numpydoc_show_class_members = False
 
 sphinx_gallery_conf = {
