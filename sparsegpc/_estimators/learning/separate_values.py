@@ -2,9 +2,9 @@
 
 The effect of a day, a shop or another code may be independent for each value. A search comes from
 longer length scales, at which neighbouring values share their effects, and may end there: few
-points hardly hold many separate effects. So after the search, with as many points as a fit uses,
-a length scale at which the values are independent is tried for each effect that varies almost as
-fast. The search goes on from there if that is better.
+points can hardly represent many separate effects. So after the search, with as many points as a fit
+uses, a length scale at which the values are independent is tried for each effect that varies almost
+as fast. The search goes on from there if that is better.
 """
 
 import numpy as np
