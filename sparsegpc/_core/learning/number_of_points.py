@@ -26,7 +26,18 @@ class Growth(NamedTuple):
     end: str
 
 
-def grow(fit, gap, model, *, starts, tol, max_points, learns=True, is_contradicted=None):
+def grow(
+    fit,
+    gap,
+    model,
+    *,
+    starts,
+    tol,
+    max_points,
+    first_size=FIRST_SIZE,
+    learns=True,
+    is_contradicted=None,
+):
     """Fit models with ever more points, and return a `Growth`.
 
     The number of points doubles from one model to the next, up to `max_points`. Each model starts
@@ -44,7 +55,7 @@ def grow(fit, gap, model, *, starts, tol, max_points, learns=True, is_contradict
     "stopped" (by the callback). If it is "certified", the last fit confirmed the result, or is the
     result because nothing can confirm it.
     """
-    size, history, best, before = min(FIRST_SIZE, max_points), [], None, None
+    size, history, best, before = min(first_size, max_points), [], None, None
     first = starts
     while True:
         result = fit(size, starts)

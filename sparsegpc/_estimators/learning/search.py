@@ -4,11 +4,13 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
+from numpy.linalg import LinAlgError
 from sklearn.gaussian_process.kernels import Kernel
 
 from sparsegpc._core.learning.few_rows import FewRows
 from sparsegpc._core.learning.fit import Starts, finished, fit
-from sparsegpc._core.learning.fit_from import Climb, FitResult
+from sparsegpc._core.learning.fit_from import Climb, FitResult, Start, fit_from
+from sparsegpc._core.learning.more_points import FIRST_POINTS
 from sparsegpc._core.learning.number_of_points import Growth, grow
 from sparsegpc._core.models.fixed_sites import gap_per_row
 from sparsegpc._estimators.kernels.initialization import (
@@ -120,22 +122,53 @@ def _with_enough_points(problem, warm, starts):
         last = last_points(problem, selector) if warm and values is first else None
         return _fit(problem, selector, None if values is None else Starts(values, last))
 
-    is_contradicted = None
-    if problem.learns and not warm:
-        first, is_contradicted = _learned_from_few_rows(problem, first)
-    growth = grow(
+    grown = partial(
+        grow,
         fit_points,
         partial(_gap, problem),
         problem.model,
-        starts=first,
         tol=estimator.certificate_tol,
         max_points=min(estimator.max_inducing, len(problem.model.weight)),
         learns=problem.learns,
-        is_contradicted=is_contradicted,
     )
+    is_contradicted = None
+    if problem.learns and not warm:
+        first, is_contradicted = _learned_from_few_rows(problem, first)
+    growth = grown(starts=first, is_contradicted=is_contradicted)
+    if starts is not None and not (warm or growth.result.stopped):
+        theta, n_points = _missed(problem, starts, growth.result)
+        if theta is not None:
+            again = grown(starts=[theta], first_size=n_points)
+            if again.result.best.objective > growth.result.best.objective:
+                growth = again._replace(history=[*growth.history, *again.history])
     for step in growth.history:
         step["lower_bound"] += problem.offset
     return Learned(problem, growth.result, growth)
+
+
+def _missed(problem, starts, result):
+    """Return the first of the `Starts` if it is better than a `FitResult`, and a number of points.
+
+    It was learned from more rows than the few from which the number of points grew, and few rows or
+    points may show nothing of a function that varies fast. So it is evaluated with ever more
+    points, up to those that a fit uses by default. If it is not better, return None for it.
+    """
+    estimator, model, theta = problem.estimator, problem.model, starts.values[0]
+    n_most = min(problem.most_points, estimator.max_inducing, len(model.weight))
+    n_points = min(max(FIRST_POINTS, len(result.best.points.Z)), n_most)
+    limits = problem.limits._replace(max_iter=0, max_reselections=0)
+    while True:
+        selector = selector_by_name(problem, n_points, tol=0.0)
+        try:
+            found = fit_from(model, Start(theta), selector, limits).best
+        except LinAlgError:
+            # So many points lie too close together for this kernel.
+            return None, n_points
+        if found.objective > result.best.objective:
+            return theta, n_points
+        if n_points == n_most:
+            return None, n_points
+        n_points = min(2 * n_points, n_most)
 
 
 def _learned_from_few_rows(problem, values):

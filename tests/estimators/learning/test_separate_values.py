@@ -101,3 +101,18 @@ def test_deviations_of_single_rows_are_noise():
         warnings.simplefilter("ignore", ConvergenceWarning)
         model = SparseGPRegressor(kernel, **ONE_STEP).fit(np.arange(100.0)[:, None], y)
     assert model.noise_variance_ > 0.3
+
+
+def test_a_certificate_does_not_hide_more_values_than_few_rows_have():
+    rng = np.random.RandomState(0)
+    day = np.repeat(np.arange(260), 8)
+    X = np.column_stack([day.astype(float), rng.standard_normal((len(day), 2))])
+    f = 1.5 * rng.standard_normal(260)[day] + X[:, 1]
+    y = f + rng.standard_normal(len(f))
+    model = SparseGPRegressor(n_inducing="auto").fit(X, y)
+    # Without the effects of the days the noise has a variance of 3.3.
+    assert model.noise_variance_ == pytest.approx(1.0, abs=0.15)
+    assert len(model.inducing_points_) > 200
+    sizes = [step["n_inducing"] for step in model.growth_]
+    assert sizes[0] < sizes[1]
+    assert model.growth_end_ == "certified"
