@@ -151,11 +151,14 @@ def _missed(problem, starts, result):
 
     It was learned from more rows than the few from which the number of points grew, and few rows or
     points may show nothing of a function that varies fast. So it is evaluated with ever more
-    points, up to those that a fit uses by default. If it is not better, return None for it.
+    points, up to those that a fit uses by default. It is better by more than what an addition to
+    the kernel must gain, and than the certificate allows; otherwise, return None for it.
     """
     estimator, model, theta = problem.estimator, problem.model, starts.values[0]
     n_most = min(problem.most_points, estimator.max_inducing, len(model.weight))
     n_points = min(max(FIRST_POINTS, len(result.best.points.Z)), n_most)
+    n_rows = model.total_weight
+    needed = result.best.objective + max(np.log(n_rows), estimator.certificate_tol * n_rows)
     limits = problem.limits._replace(max_iter=0, max_reselections=0)
     while True:
         selector = selector_by_name(problem, n_points, tol=0.0)
@@ -164,7 +167,7 @@ def _missed(problem, starts, result):
         except LinAlgError:
             # So many points lie too close together for this kernel.
             return None, n_points
-        if found.objective > result.best.objective:
+        if found.objective > needed:
             return theta, n_points
         if n_points == n_most:
             return None, n_points
