@@ -8,7 +8,7 @@ from numpy.linalg import LinAlgError
 from sklearn.gaussian_process.kernels import Kernel
 
 from sparsegpc._core.learning.few_rows import FewRows
-from sparsegpc._core.learning.fit import Starts, finished, fit
+from sparsegpc._core.learning.fit import STOPPED, Starts, finished, fit
 from sparsegpc._core.learning.fit_from import Climb, FitResult, Start, fit_from
 from sparsegpc._core.learning.more_points import FIRST_POINTS
 from sparsegpc._core.learning.number_of_points import Growth, grow
@@ -141,6 +141,9 @@ def _with_enough_points(problem, warm, starts):
             again = grown(starts=[theta], first_size=n_points)
             if again.result.best.objective > growth.result.best.objective:
                 growth = again._replace(history=[*growth.history, *again.history])
+        if problem.progress.stopped:
+            result = growth.result._replace(message=STOPPED, stopped=True)
+            growth = growth._replace(result=result, end="stopped")
     for step in growth.history:
         step["lower_bound"] += problem.offset
     return Learned(problem, growth.result, growth)
@@ -169,7 +172,7 @@ def _missed(problem, starts, result):
             return None, n_points
         if found.objective > needed:
             return theta, n_points
-        if n_points == n_most:
+        if n_points == n_most or problem.progress.stopped:
             return None, n_points
         n_points = min(2 * n_points, n_most)
 

@@ -116,3 +116,21 @@ def test_a_certificate_does_not_hide_more_values_than_few_rows_have():
     sizes = [step["n_inducing"] for step in model.growth_]
     assert sizes[0] < sizes[1]
     assert model.growth_end_ == "certified"
+
+
+def test_a_fit_that_grows_is_stopped_at_each_of_its_last_evaluations():
+    X, f, rng = rows(0)
+    X, y = X[::2], (f + rng.standard_normal(len(f)) > 0.0)[::2]
+    model = SparseGPClassifier(n_inducing="auto", main_effects=False)
+    n_evaluations = model.fit(X, y).n_evaluations_
+    for last in range(n_evaluations - 8, n_evaluations):
+        calls = []
+
+        def stop(_, calls=calls, last=last):
+            calls.append(None)
+            return len(calls) >= last
+
+        with pytest.warns(ConvergenceWarning, match="stopped"):
+            model.set_params(callback=stop).fit(X, y)
+        assert not model.converged_
+        assert model.growth_end_ == "stopped"
