@@ -66,16 +66,20 @@ def with_separate_values(learned):
 def _alternatives(problem, theta):
     """Return a dict from the index in theta of each length scale to try to the value to try."""
     parameters, X = problem.parameters, problem.model.X
-    lower, rows = parameters.bounds[:, 0], X[spaced_rows(X, MOST_ROWS)]
-    alternatives = {}
-    for k, (column, effect) in enumerate(zip(parameters.columns, parameters.effects, strict=True)):
-        if effect is not MainEffects or not isinstance(column, int):
-            continue
+    effects = {
+        k: column
+        for k, column in enumerate(parameters.columns)
+        if parameters.effects[k] is MainEffects and isinstance(column, int)
+    }
+    if not effects:
+        return {}
+    rows, alternatives = X[spaced_rows(X, MOST_ROWS)], {}
+    for k, column in effects.items():
         values = np.unique(rows[:, column])
         if not 2 < len(values) <= len(rows) / FEWEST_SHARING:
             continue
         gap = np.median(np.diff(values))
-        value = max(np.log(INDEPENDENT * gap), lower[k])
+        value = max(np.log(INDEPENDENT * gap), parameters.bounds[k, 0])
         if value < theta[k] < np.log(FEW_VALUES * gap):
             alternatives[k] = np.array([value])
     return alternatives
