@@ -187,7 +187,7 @@ def truncated(estimator, n_points, *data, **params):
 
 
 def _check_arguments(name, estimator, params):
-    """Raise TypeError if further arguments of a method are none of the estimator's fit."""
+    """Raise TypeError if `params` holds an argument that the estimator's `fit` does not take."""
     for argument in params:
         if argument not in signature(estimator.fit).parameters:
             raise TypeError(

@@ -5,8 +5,7 @@ P / 2n nats a row. So few rows allow more inducing points, which gain more. All 
 posterior at the end of the search, where the sites need few passes, and no gradient.
 """
 
-from sparsegpc._core.learning.constant_function import floor
-from sparsegpc._core.learning.fit import MAX_FINAL_ITERATIONS, SITES_UNSOLVED
+from sparsegpc._core.learning.fit import MAX_FINAL_ITERATIONS, concluded
 from sparsegpc._core.learning.growing_subsets import ENOUGH_ROWS_PER_POINT
 from sparsegpc._core.rows.sources import spaced_rows
 
@@ -40,14 +39,5 @@ def on_all_rows(model, result, progress):
         max_iter=MAX_FINAL_ITERATIONS,
         wrt_theta=False,
     )
-    progress.evaluated(model, best)
-    message = result.message
-    if not best.converged:
-        message = SITES_UNSOLVED.format(MAX_FINAL_ITERATIONS)
-    return result._replace(
-        best=best,
-        lower_bounds=[best.elbo],
-        message=message,
-        trivial=best.objective <= floor(model),
-        learned_at=result.learned,
-    )
+    result = result._replace(lower_bounds=[best.elbo], learned_at=result.learned)
+    return concluded(model, result, best, progress)

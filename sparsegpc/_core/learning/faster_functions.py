@@ -75,7 +75,7 @@ def fit_faster(model, result, starts, selector, limits, report=None):
             # Rows may lie too close together for another kernel.
             continue
         if found.best.objective > best.best.objective:
-            best = found._replace(lower_bounds=[*result.lower_bounds, *found.lower_bounds])
+            best = result.followed_by(found)
         if limits.progress.stopped:
             break
     return finished(model, best, limits.progress)

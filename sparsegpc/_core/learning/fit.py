@@ -120,10 +120,15 @@ def finished(model, result, progress):
     This is the last evaluation of a fit, so that the last one on record is that of its result.
     """
     best = result.best
-    # A stop during the last evaluation leaves nothing out.
-    message = STOPPED if progress.stopped else result.message
     wrt_theta = best.grad_theta is not None
     best = solve_final(model, best.theta, best.points, best.states, wrt_theta=wrt_theta)
+    return concluded(model, result, best, progress)
+
+
+def concluded(model, result, best, progress):
+    """Return a `FitResult` with its last evaluation, which is recorded, and how the fit ended."""
+    # A stop during the last evaluation leaves nothing out.
+    message = STOPPED if progress.stopped else result.message
     progress.evaluated(model, best)
     if not best.converged:
         message = SITES_UNSOLVED.format(MAX_FINAL_ITERATIONS)

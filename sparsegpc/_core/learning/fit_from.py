@@ -117,6 +117,10 @@ class FitResult(NamedTuple):
         """The evaluation where the hyperparameters maximise the objective."""
         return self.best if self.learned_at is None else self.learned_at
 
+    def followed_by(self, later):
+        """Return a later result, with the lower bounds of this one before its own."""
+        return later._replace(lower_bounds=[*self.lower_bounds, *later.lower_bounds])
+
     def moved(self, best, message):
         """Return the result after a search that moved the points, which ended at `best`."""
         lower_bounds = [*self.lower_bounds, best.elbo]

@@ -71,7 +71,7 @@ def fit_further(model, result, selector, limits, report=None):
     try:
         found = fit_from(model, start, selector, limits, report=report)
         if found.best.objective > before.objective:
-            best = found._replace(lower_bounds=[*result.lower_bounds, *found.lower_bounds])
+            best = result.followed_by(found)
     except LinAlgError:
         # Many points may lie too close together where fewer did not.
         pass

@@ -36,9 +36,9 @@ class Step(NamedTuple):
 class Progress:
     """Records the steps of a fit, passes each to a callback, and stores whether to stop.
 
-    ``on_step(step)`` is called after each `Step`, which has the given `label`. If it returns a true
-    value, ``stopped`` becomes true and no further call is made. `past` is the history of an earlier
-    fit to continue, including its times.
+    ``on_step(step)`` is called after each `Step`, which has the given `label`. Once it returns a
+    true value, ``stopped`` is true and there are no further calls. The record continues `past`, the
+    history of an earlier fit, with its times.
     """
 
     def __init__(self, on_step=None, label=None, past=None):

@@ -136,11 +136,15 @@ def _with_enough_points(problem, warm, starts):
         first, is_contradicted = _learned_from_few_rows(problem, first)
     growth = grown(starts=first, is_contradicted=is_contradicted)
     if starts is not None and not (warm or growth.result.stopped):
-        theta, n_points = _missed(problem, starts, growth.result)
-        if theta is not None:
-            again = grown(starts=[theta], first_size=n_points)
-            if again.result.best.objective > growth.result.best.objective:
-                growth = again._replace(history=[*growth.history, *again.history])
+        try:
+            theta, n_points = _missed(problem, starts, growth.result)
+            if theta is not None:
+                again = grown(starts=[theta], first_size=n_points)
+                if again.result.best.objective > growth.result.best.objective:
+                    growth = again._replace(history=[*growth.history, *again.history])
+        except LinAlgError:
+            # More points may lie too close together; what was learned is usable.
+            pass
         if problem.progress.stopped:
             result = growth.result._replace(message=STOPPED, stopped=True)
             growth = growth._replace(result=result, end="stopped")
@@ -165,11 +169,7 @@ def _missed(problem, starts, result):
     limits = problem.limits._replace(max_iter=0, max_reselections=0)
     while True:
         selector = selector_by_name(problem, n_points, tol=0.0)
-        try:
-            found = fit_from(model, Start(theta), selector, limits).best
-        except LinAlgError:
-            # So many points lie too close together for this kernel.
-            return None, n_points
+        found = fit_from(model, Start(theta), selector, limits).best
         if found.objective > needed:
             return theta, n_points
         if n_points == n_most or problem.progress.stopped:

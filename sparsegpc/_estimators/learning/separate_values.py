@@ -51,10 +51,7 @@ def with_separate_values(learned):
         try:
             found = fit_from(model, start, selector, limits, report=problem.report, rival=reached)
             if found.best.objective > reached:
-                lower_bounds = [*result.lower_bounds, *found.lower_bounds]
-                result = found._replace(
-                    lower_bounds=lower_bounds, sought_faster=result.sought_faster
-                )
+                result = result.followed_by(found)
                 if problem.moves_points and not problem.progress.stopped:
                     result = fit_moved(model, result, limits)
         except LinAlgError:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sparsegpc._core.learning import all_rows
+from sparsegpc._core.learning import all_rows, fit
 from sparsegpc._core.learning.all_rows import learning_part, on_all_rows
 from sparsegpc._core.learning.fit import solve_final
 from sparsegpc._core.learning.progress import Progress
@@ -39,10 +39,11 @@ def test_the_result_is_that_of_all_rows_at_what_the_part_has_learned():
 
 @pytest.mark.parametrize("limit", [1, 500])
 def test_sites_that_are_not_solved_are_reported(monkeypatch, limit):
-    monkeypatch.setattr(all_rows, "MAX_FINAL_ITERATIONS", limit)
     model = make_model()
     model.tol *= 1e-4
     learned = learn(model.at_most(10), choose=PivotedSelector("argmax", 8))
+    for module in (all_rows, fit):
+        monkeypatch.setattr(module, "MAX_FINAL_ITERATIONS", limit)
     found = on_all_rows(model, learned, Progress())
     assert found.converged == (limit > 1)
     assert ("did not converge in 1 passes" in found.message) == (limit == 1)
