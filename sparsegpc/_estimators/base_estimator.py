@@ -8,11 +8,20 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import InconsistentVersionWarning
 from sklearn.utils.validation import check_is_fitted
 
+from sparsegpc._estimators.docstrings import describe_inherited
 from sparsegpc._estimators.input.validation import validated_rows
 from sparsegpc._version import __version__
 
-# Declares the parameters of an estimator as fields of its class, those of its bases first.
-with_parameters = dataclass(kw_only=True, eq=False, repr=False, match_args=False)
+
+def with_parameters(cls):
+    """Declare the parameters of an estimator as fields of its class, those of its bases first.
+
+    Its docstring then describes them in the same order, and the attributes of the bases, too.
+    """
+    bases = [base for base in cls.__mro__[:0:-1] if "__dataclass_fields__" in vars(base)]
+    cls = dataclass(kw_only=True, eq=False, repr=False, match_args=False)(cls)
+    describe_inherited(cls, bases)
+    return cls
 
 
 class Estimator(BaseEstimator):

@@ -52,57 +52,135 @@ class BaseSparseGP(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
     Parameters
     ----------
     kernel : kernel of sklearn.gaussian_process.kernels, str or None, default=None
-        Covariance of f, an object or a name as in :class:`SparseGPRegressor`.
+        Covariance of f. Names stand for ConstantKernel times a stationary kernel: "rbf" for RBF;
+        "matern12", "matern32" and "matern52" for Matern with nu 0.5, 1.5 and 2.5. Start values and
+        bounds are relative to the spread of the data. None means "rbf"; :class:`SparseGPRegressor`
+        replaces it by "matern32" if that raises the bound and there is no `point_cost`.
+
+        In an object, ConstantKernel, RBF, Matern (nu 0.5, 1.5, 2.5, inf), RationalQuadratic,
+        ExpSineSquared, DotProduct, :class:`sparsegpc.kernels.MainEffects`,
+        :class:`sparsegpc.kernels.OrthogonalAdditive` and their sums and products have analytic
+        gradients. Any other kernel is differentiated by finite differences, which take 2
+        evaluations of the kernel for each hyperparameter. Free hyperparameters are learned within
+        their bounds, from the best of a few starts that are tried on 200 rows. In
+        :class:`SparseGPRegressor` a WhiteKernel summand stands for the noise: its ``noise_level``
+        is the start value of the noise variance, and its bounds are those of the noise variance.
+        Other estimators raise a ValueError for it.
     length_scales : {"auto", "tied", "free", "common"}, default="auto"
-        Whether the columns have length scales of their own, as in :class:`SparseGPRegressor`.
+        "tied" means one length scale for each column, with a prior that pulls them towards a common
+        multiple of the standard deviations of the columns' distinct values: they stay about equal
+        unless the data clearly call for different ones. "free" means one for each column without a
+        prior, and "common" one for all columns, in units of X. "auto" leaves an object as it is.
+        For a kernel by name it means "tied" if at most 100 columns vary, or at most 1000 with five
+        rows or more for each. With fewer rows for each of 100 to 1000 columns, both "tied" and
+        "common" are learned, and "tied" is chosen if it raises the objective by more than log N
+        nats; otherwise it means "common". With "tied", "free" or "common", a kernel object must
+        have matching length scales.
     main_effects : bool or "auto", default="auto"
-        Whether to add a function of each column to the kernel, as in :class:`SparseGPRegressor`.
+        Whether to add :class:`sparsegpc.kernels.MainEffects`, a function of each single column, to
+        a kernel by name. They help where columns have strong effects of their own, and make each
+        evaluation of the bound about twice as expensive. With tied length scales, the variances and
+        the length scales of the effects are tied in the same way. "auto" fits both kernels to N
+        rows, and adds main effects if they raise the bound by more than log N nats. N is at most
+        2000; with 100 000 rows or more it is a fifth of them, and with 200 000 or more it is that
+        of all rows that are learned from. "auto" leaves them out if `kernel` is an object, if more
+        than 100 columns vary, and with ``optimizer=None``. With a single column they have no
+        effect.
     log_transform : bool or "auto", default="auto"
-        Whether to transform skewed columns, as in :class:`SparseGPRegressor`.
+        Whether to take logarithms of skewed columns, as multiples of ``arsinh((x - e) / c)``; e is
+        the end of the column without a tail, or the median. Beyond a distance c from e it is nearly
+        logarithmic. "auto" fits both the original and the transformed columns, and decides as for
+        main effects; it leaves the columns as they are if `kernel` is an object, and with
+        ``optimizer=None``. True transforms all columns whose correlation with their transform is
+        below 0.95. All methods take the original columns; only ``kernel_`` and
+        ``feature_relevance_`` refer to the transformed columns.
     n_inducing : int, "auto" or None, default=None
-        Maximum number of inducing points. :class:`SparseGPRegressor` describes this and the other
-        parameters in detail.
+        Maximum number of inducing points; it is silently limited to the number of distinct rows.
+        More points bring the bound closer to that of the full Gaussian process, at a cost of O(M^2)
+        per row. None means 200, and more if these are too few: if they leave a `cost_per_row_` of
+        more than 0.005, or if neighbouring rows deviate from the mean in the same direction.
+        Learning then continues with 1000 points for 2000 rows, 447 for 10 000, 200 for 50 000 or
+        more, and fewer for several functions. If these are still too few, they are moved
+        (`optimize_inducing`). No points are added with ``optimize_inducing=True``, or if `selector`
+        is not a name.
+
+        Of 200 000 distinct rows or more, hyperparameters and points are learned from 100 000 that
+        are evenly spaced, or from 100 for each point if that is more; then the posterior is
+        computed from all rows. None means 500 points there if 200 leave a `cost_per_row_` of more
+        than 0.0001. All rows are learned from with "auto", or if hyperparameters are averaged.
+
+        "auto" doubles the number of points until the certificate is at most `certificate_tol` and
+        doubling once more confirms it, doubling hardly raises the bound, or `max_inducing` is
+        reached; ``growth_end_`` gives the reason.
     selector : str, InducingPointSelector or array (n_points, n_features), default="auto"
-        How points are chosen, or the points themselves.
+        How points are chosen. "auto" chooses rows as "rpcholesky" does, and replaces them by the
+        centroids of the rows around them if these have a higher bound; the points are then not
+        rows. For "hgv", "rpcholesky", "greedy-variance", "kmeans" and "uniform" see
+        :class:`InducingPointSelector`. An instance of the class sets the method, the number of
+        points and the tolerance in place of `n_inducing` and `selection_tol`; its kernel and
+        weighting must be None. An array gives the points themselves.
     selection_tol : float, default=1e-5
-        The `cost_per_row_` at which to stop choosing points.
+        Stop choosing points once the residual variance costs at most this many nats per row, see
+        `cost_per_row_`. 0 chooses `n_inducing` points, or as many as are linearly independent. With
+        ``n_inducing="auto"`` the certificate decides instead.
     certificate_tol : float, default=1e-2
-        With ``n_inducing="auto"``, the gap of the certificate to reach, in nats per row.
+        With ``n_inducing="auto"``, the gap per row of the `certificate`, in nats, at which the
+        number of points stops growing, if doubling it raises the bound by at most as much per row.
     max_inducing : int, default=2000
         With ``n_inducing="auto"``, the maximum number of inducing points.
     point_cost : float, default=0.0
-        Cost of an inducing point in nats; points that add less to the bound are removed.
+        Cost of an inducing point in nats. If it is positive, a fit ends by removing points until
+        each adds at least this much to the bound, at the hyperparameters that were learned with all
+        points. 0.3 to 1 often saves a third of them at little loss: :ref:`user guide <point-cost>`.
     bound : {"auto", "tight", "spherical", "standard"}, default="auto"
-        How the bound accounts for the residual variance; "auto" selects the highest bound.
+        How the bound accounts for the residual variance, the part of the prior variance of f that
+        the inducing points do not explain. "standard" counts all of it (Titsias 2009), "spherical"
+        reduces it by the best common factor (Artemev et al. 2021), and "tight" by the best factor
+        for each row (Titsias 2025, extended to any likelihood). "auto" means "tight", the highest.
     fit_prior_mean : bool, default=True
-        Whether to learn the constant mean of f; otherwise it is zero.
+        Whether to learn the constant mean of f. Otherwise it is zero.
     optimizer : {"bfgs"} or None, default="bfgs"
-        "bfgs" learns the hyperparameters within their bounds; None keeps their values.
+        "bfgs" learns the hyperparameters within their bounds, by quasi-Newton steps on the bound's
+        gradient. None keeps their start values or, with `warm_start`, those of the last fit.
     n_restarts_optimizer : int, default=0
-        Number of further runs from random hyperparameters.
+        Number of further runs, each from hyperparameters drawn log-uniformly within their bounds.
     max_iter : int, default=100
-        Maximum number of optimiser steps for each choice of inducing points.
+        Maximum number of optimiser steps for each choice of inducing points; with many rows, the
+        search from the best choice may take as many again.
     tol : float, default=1e-5
         Tolerance of the bound, in nats per row.
     max_reselections : int, default=10
-        Maximum number of times that the points are chosen again.
+        Maximum number of times that the points are chosen again. It stops earlier if the bound
+        fails to rise twice in a row, or if the same points are chosen again.
     optimize_inducing : bool or "auto", default="auto"
-        Whether to move the points, at the end of the fit, to where the bound is highest. "auto"
-        does so if `n_inducing` and `selector` have their defaults and the points are too few.
+        Whether to maximise the bound, at the end of the fit, over the locations of the points
+        together with the hyperparameters. The points are then no longer rows. True does so in at
+        most `max_iter` iterations. With 5000 rows or more, and 160 or more for each point, these
+        use a quarter of the rows, and a quarter as many follow on all rows. "auto" moves the
+        points, in at most 30 iterations, if `n_inducing` and `selector` have their defaults, the
+        points are still too few, and the kernel has derivatives with respect to them.
     warm_start : bool, default=False
-        Start from the hyperparameters and the points of the last fit, with its transform of the
-        columns.
+        Start from the hyperparameters of the last fit, and from its inducing points if `selector`
+        does not fix the points and there are at most `n_inducing` of them. The kernel may have
+        other values and bounds than in the last fit, but must have the same structure. The
+        transform of the columns stays as it is.
     random_state : int, RandomState instance or None, default=0
-        Seed for random selectors and restarts.
+        Seed for the selectors "auto", "rpcholesky", "kmeans" and "uniform", and for restarts. An
+        integer gives the same model in every call; None gives different draws.
     verbose : int, default=0
         1 prints a line for each choice of points; 2 also for each evaluation of the bound.
     callback : callable or None, default=None
-        Called after each evaluation of the bound.
+        Called after each evaluation of the bound with a named tuple, which holds ``iteration``, the
+        number of the evaluation; ``choice``, ``n_samples``, ``n_inducing``, ``lower_bound`` and
+        ``seconds``, as in `history_`; and ``label``, the class if each class has its own model. If
+        it returns True, learning stops and the best evaluation becomes the model. It is pickled
+        with the model, so to be saved it must be a function of a module, or None. From version 1.9,
+        pass scikit-learn's own callbacks, such as ProgressBar, to ``set_callbacks``.
 
     Attributes
     ----------
     kernel_ : kernel
-        Kernel with the learned hyperparameters.
+        Kernel of f with the learned hyperparameters, without noise.
     prior_mean_ : float or ndarray
         Constant mean of f, or of each function if there are several.
     inducing_points_ : ndarray of shape (n_points, `n_features_in_`)
@@ -115,27 +193,42 @@ class BaseSparseGP(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
         Distance from the dense part of each column, in its units, beyond which `log_transform` is
         nearly logarithmic; infinite for columns that are not transformed.
     feature_relevance_ : ndarray of shape (`n_features_in_`,) or None
-        Standard deviation of each column divided by its length scale.
+        Standard deviation of each column divided by its length scale. The larger it is, the more f
+        depends on the column. None for kernels without length scales.
     lower_bound_ : float
         Lower bound on the log marginal likelihood of the training data, in nats.
     log_prior_ : float
-        Log density of the prior of the hyperparameters, in nats, up to a constant.
+        Log density of the prior of the hyperparameters, in nats, up to a constant; 0 without one.
+        Learning maximises its sum with `lower_bound_`.
     cost_per_row_ : float
-        Cost of the residual variance, in nats per row.
+        Cost of the residual variance, in nats per row: half the mean of site precision times
+        residual, which `selection_tol` limits; summed over functions.
     lower_bounds_ : ndarray
         The bound after each choice of points, in the run with the best result.
     history_ : dict of ndarray of shape (`n_evaluations_`,)
-        One entry for each evaluation of the bound, as in :class:`SparseGPRegressor`.
+        One entry for each evaluation of the bound: "choice", the number of the choice of points,
+        counted from 0; "n_samples", the number of distinct rows, often those of a subset at first;
+        "n_inducing"; the "lower_bound" for these rows, in nats; and "seconds" since the beginning
+        of the fit. The last entry belongs to the final model, unless ``n_inducing="auto"`` went on
+        to try more points.
     growth_ : list of dict or None
-        With ``n_inducing="auto"``, the bound and the certificate's gap for each number of points.
+        With ``n_inducing="auto"``, one entry for each number of points tried: ``n_inducing``,
+        ``lower_bound`` and the ``gap_per_row`` of the certificate, both in nats.
     growth_end_ : str or None
-        With ``n_inducing="auto"``, why the number of points stopped growing.
+        With ``n_inducing="auto"``, why the number of points stopped growing: "certified" (the gap
+        is at most `certificate_tol`, which the last entry of ``growth_`` confirmed unless no more
+        points were possible), "plateau" (doubling hardly raised the bound), "max_inducing"
+        (the number of points is at its maximum), "full_rank" (no further row is linearly
+        independent of the points) or "stopped" (`callback` returned True).
     n_iter_ : int
         Total number of optimiser steps.
     n_evaluations_ : int
-        Total number of evaluations of the bound, including those on subsets of the rows.
+        Total number of evaluations of the bound, including those on subsets of the rows, but not
+        those for an average over hyperparameters.
     n_site_iterations_ : int
-        Total number of passes of the site solver.
+        Total number of passes of the site solver, each of which takes about 2 N M^2 operations per
+        function. There is one for each evaluation if the sites do not depend on f, as with
+        homoscedastic Gaussian noise.
     converged_ : bool
         Whether the optimiser reached its tolerance.
     jitter_ : float

@@ -36,89 +36,25 @@ class SparseGPClassifier(ClassPredictions, HyperparameterDraws, BaseSparseGP):
 
     Parameters
     ----------
-    kernel : kernel of sklearn.gaussian_process.kernels, str or None, default=None
-        Covariance of f, an object or a name as in :class:`SparseGPRegressor`; None means "rbf". A
-        WhiteKernel raises a ValueError.
-    length_scales : {"auto", "tied", "free", "common"}, default="auto"
-        Whether the columns have length scales of their own, as in :class:`SparseGPRegressor`.
-    main_effects : bool or "auto", default="auto"
-        Whether to add a function of each column to the kernel, as in :class:`SparseGPRegressor`.
-    log_transform : bool or "auto", default="auto"
-        Whether to transform skewed columns, as in :class:`SparseGPRegressor`. With one model per
-        class no column is transformed, and True raises a ValueError.
-    n_inducing : int, "auto" or None, default=None
-        Maximum number of inducing points, limited to the number of distinct rows. None means 200,
-        and more if these are too few; "auto" doubles the number until a certificate says that they
-        suffice. With 200 000 distinct rows or more, a part of them is learned from.
-        :class:`SparseGPRegressor` describes this and the other parameters in detail.
-    selector : str, InducingPointSelector or array (n_points, n_features), default="auto"
-        How points are chosen. "auto" chooses rows as "rpcholesky" does, and replaces them by the
-        centroids of the rows around them if these have a higher bound. For other names see
-        :class:`InducingPointSelector`. An array gives the points themselves.
-    selection_tol : float, default=1e-5
-        The `cost_per_row_` at which to stop choosing points.
-    certificate_tol : float, default=1e-2
-        With ``n_inducing="auto"``, the gap of the certificate to reach, in nats per row.
-    max_inducing : int, default=2000
-        With ``n_inducing="auto"``, the maximum number of inducing points.
-    point_cost : float, default=0.0
-        Cost of an inducing point in nats; a fit ends by removing points that add less to the bound:
-        :ref:`user guide <point-cost>`.
-    bound : {"auto", "tight", "spherical", "standard"}, default="auto"
-        How the bound accounts for the residual variance, the part of the prior variance of f that
-        the inducing points do not explain. "standard" counts all of it, as in [1]_ and [3]_;
-        "spherical" reduces it by the best common factor, as in section 3.3 of [4]_; "tight" by the
-        best factor for each row. "auto" means "tight", the highest. With "conditional-polya-gamma",
-        "tight" selects a bound specific to that likelihood, and the others are not available.
-    fit_prior_mean : bool, default=True
-        Whether to learn the constant mean of f. Otherwise it is zero, as always with
-        "logistic-softmax".
-    optimizer : {"bfgs"} or None, default="bfgs"
-        "bfgs" learns the hyperparameters within their bounds, by quasi-Newton steps on the bound's
-        gradient. None keeps the values of `kernel` or, with `warm_start`, those of the last fit;
-        the cut points of "ordinal-logit" are then those that suit a constant f.
-    n_restarts_optimizer : int, default=0
-        Number of further runs from random hyperparameters.
-    max_iter : int, default=100
-        Maximum number of optimiser steps for each choice of inducing points.
-    tol : float, default=1e-5
-        Tolerance of the bound, in nats per row.
-    max_reselections : int, default=10
-        Maximum number of times that the points are chosen again. It stops earlier if that no longer
-        raises the bound.
-    optimize_inducing : bool or "auto", default="auto"
-        Whether to maximise the bound, at the end of the fit, over the locations of the points, as
-        in :class:`SparseGPRegressor`. "auto" does so if `n_inducing` and `selector` have their
-        defaults and the points are still too few.
-    warm_start : bool, default=False
-        Start from the hyperparameters and the points of the last fit, as in
-        :class:`SparseGPRegressor`. A fit starts afresh if the last one had a single model and this
-        one has one per class, or the reverse.
-    random_state : int, RandomState instance or None, default=0
-        Seed for random selectors and restarts.
-    verbose : int, default=0
-        1 prints a line for each choice of points; 2 also for each evaluation of the bound.
-    callback : callable or None, default=None
-        Called after each evaluation of the bound, as in :class:`SparseGPRegressor`. With one model
-        per class the tuple's ``label`` is the class, and True stops learning for that class only.
     likelihood : str or LabelLikelihood, default="auto"
         Distribution of the labels given f, and how the model approximates it. "auto" means
         "bernoulli-logit" for two classes and "softmax" for more.
 
         For two classes: "bernoulli-logit" [3]_; "bernoulli-probit"; "polya-gamma" [1]_, a looser
         bound in closed form; "conditional-polya-gamma", whose bound lies between those of
-        "polya-gamma" and "bernoulli-logit". With more classes, each of these four fits one model
-        per class against the rest, with its own kernel and points; the probabilities are
-        normalised.
+        "polya-gamma" and "bernoulli-logit", and which has a tight bound of its own; `bound` must
+        then be "auto" or "tight". With more classes, each of these four fits one model per class
+        against the rest, with its own kernel and points; the probabilities are normalised.
 
         For any number of classes, in one model whose functions share kernel and points: "softmax"
-        [5]_; "logistic-softmax" [6]_, another likelihood, bounded in closed form; "dirichlet" [7]_,
-        regression on transformed labels, the fastest with many classes, but overconfident where
-        classes overlap.
+        [5]_; "logistic-softmax" [6]_, another likelihood, bounded in closed form, with prior means
+        of zero; "dirichlet" [7]_, regression on transformed labels, the fastest with many classes,
+        but overconfident where classes overlap.
 
         For ordered classes, such as grades: "ordinal-logit" [8]_, one function f and learned cut
-        points, at which f passes from one class to the next. The order is that of the sorted
-        labels, so strings that sort otherwise must be replaced by codes.
+        points, at which f passes from one class to the next. With ``optimizer=None`` these are
+        those that suit a constant f. The order is that of the sorted labels, so strings that sort
+        otherwise must be replaced by codes.
 
         To change settings, pass an instance of a class in :mod:`sparsegpc.likelihoods`.
     class_weight : dict, "balanced" or None, default=None
@@ -143,74 +79,21 @@ class SparseGPClassifier(ClassPredictions, HyperparameterDraws, BaseSparseGP):
         Factors of the class probabilities, from `class_weight`; ones if it is None.
     estimators_ : list of SparseGPClassifier or None
         The binary models if there is one model per class, else None. In each of them label 1 stands
-        for its class and label 0 for all others. With one model per class the attributes below are
-        as stated in brackets.
-    kernel_ : kernel
-        Kernel with the learned hyperparameters. [A CompoundKernel of all kernels.]
-    prior_mean_ : float or ndarray of shape (n_classes,)
-        Constant mean of f, or of each function if there is one function per class.
+        for its class and label 0 for all others.
     likelihood_ : likelihood
         Likelihood with its learned parameters. With "ordinal-logit" its attribute `cut_points`
-        holds the cut points. [A list.]
-    inducing_points_ : ndarray of shape (n_points, `n_features_in_`)
-        Inducing points in the order of their choice, or with `point_cost` of their worth. [A list.]
-    inducing_indices_ : ndarray of shape (n_points,) or None
-        Indices of the points among the rows given to `fit`; None if some point is not a row. [A
-        list.]
-    inducing_moved_ : bool
-        Whether the points were moved from where they were chosen. [A list.]
-    log_scales_ : ndarray of shape (`n_features_in_`,)
-        Distance from the dense part of each column, in its units, beyond which `log_transform` is
-        nearly logarithmic; infinite for columns that are not transformed.
-    feature_relevance_ : ndarray of shape (`n_features_in_`,) or None
-        Standard deviation of each column divided by its length scale. The larger it is, the more f
-        depends on the column. None for kernels without length scales. [The maximum over classes.]
+        holds the cut points.
     lower_bound_ : float
         Lower bound on the log marginal likelihood of the training data, in nats; with "dirichlet"
-        that of the transformed labels. Use it to compare kernels and points, not likelihoods. [The
-        sum, which does not bound the likelihood of the original labels.]
-    log_prior_ : float
-        Log density of the prior of the hyperparameters, in nats, up to a constant; 0 without one.
-        Learning maximises its sum with `lower_bound_`. [The sum.]
-    cost_per_row_ : float
-        Cost of the residual variance, in nats per row: half the mean of site precision times
-        residual, which `selection_tol` limits; summed over functions. [The sum.]
-    lower_bounds_ : ndarray
-        The bound after each choice of points, in the run with the best result. [A list.]
-    history_ : dict of ndarray of shape (`n_evaluations_`,)
-        One entry for each evaluation of the bound, as in :class:`SparseGPRegressor`. [A list.]
-    growth_ : list of dict or None
-        With ``n_inducing="auto"``, the ``n_inducing``, the ``lower_bound`` and the certificate's
-        ``gap_per_row`` for each number of points tried. [A list.]
-    growth_end_ : str or None
-        With ``n_inducing="auto"``, why the number of points stopped growing: "certified",
-        "plateau", "max_inducing", "full_rank" or "stopped", see :class:`SparseGPRegressor`. [A
-        list.]
-    n_iter_ : int
-        Total number of optimiser steps.
-    n_evaluations_ : int
-        Total number of evaluations of the bound, including those on subsets of the rows, but not
-        those of ``hyperparameters="average"``.
-    n_site_iterations_ : int
-        Total number of passes of the site solver, each of which takes about 2 N M^2 operations per
-        function.
-    converged_ : bool
-        Whether the optimiser reached its tolerance. [Whether all did.]
-    jitter_ : float
-        Value added to the diagonal of the covariance of the points, relative to its mean. [The
-        maximum.]
-    n_features_in_ : int
-        Number of columns seen in `fit`.
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Names of the columns, if X had column names that are strings.
+        that of the transformed labels. Use it to compare kernels and points, not likelihoods.
     hyperparameter_draws_ : ndarray of shape (n_draws, n_parameters)
         The draws over which predictions are averaged: logarithms of the free hyperparameters of
         `kernel_` and of the gaps between cut points of "ordinal-logit". A single one, what was
-        learned, unless ``hyperparameters="average"``. [A list.]
+        learned, unless ``hyperparameters="average"``.
     hyperparameter_weights_ : ndarray of shape (n_draws,)
-        Weights of the draws in predictions; they sum to one. [A list.]
+        Weights of the draws in predictions; they sum to one.
     ess_ : float
-        Effective number of draws; below 4 all have the same weight. [A list.]
+        Effective number of draws; below 4 all have the same weight.
 
     See Also
     --------
@@ -230,6 +113,18 @@ class SparseGPClassifier(ClassPredictions, HyperparameterDraws, BaseSparseGP):
     copies of a row count as one of weight two. Rows of a `numpy.memmap`, or of another array that
     is read by slices, are not copied, sorted or merged: see "Rows that do not fit in memory" in the
     user guide, and "Peak memory" there.
+
+    With one model per class, ``kernel_`` is a CompoundKernel of all kernels. ``lower_bound_``,
+    ``log_prior_``, ``cost_per_row_`` and the counts ``n_..._`` of steps, evaluations and passes are
+    sums over the models; this sum of bounds is no bound for the original labels. ``jitter_`` and
+    ``feature_relevance_`` are maxima, and ``converged_`` tells whether all models converged. The
+    attributes of points, their growth, the likelihood, the history and the draws are lists with one
+    entry per class. No column is transformed, and ``log_transform=True`` raises a ValueError. If
+    `callback` returns True, only the current class stops learning. With `warm_start` a fit starts
+    afresh if the last one had a single model.
+
+    For `bound`, "standard" is that of [1]_ and [3]_, "spherical" that of section 3.3 of [4]_, and
+    "tight" has the best factor for each row.
 
     References
     ----------

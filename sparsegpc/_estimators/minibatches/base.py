@@ -91,7 +91,80 @@ def learn_theta(first, n_inducing):
 
 @with_parameters
 class BaseMinibatches(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
-    """Implement the steps of `fit` and `partial_fit`, given the core's models and distinct rows."""
+    """Implement the steps of `fit` and `partial_fit`, given the core's models and distinct rows.
+
+    Parameters
+    ----------
+    kernel : kernel of sklearn.gaussian_process.kernels, str or None, default=None
+        Covariance of f, an object or a name as in :class:`SparseGPRegressor`; None means "rbf". A
+        WhiteKernel raises a ValueError. Free hyperparameters start from a fit to a few thousand
+        rows.
+    length_scales : {"auto", "tied", "free", "common"}, default="auto"
+        Whether the columns have length scales of their own, as in :class:`SparseGPRegressor`.
+    main_effects : bool, default=False
+        Whether to add a function of each column to the kernel, as in :class:`SparseGPRegressor`.
+    n_inducing : int, default=200
+        Maximum number of inducing points. They are chosen among 20 random rows for each point, or
+        as many first rows of a stream, but at least 2000.
+    selector : str or array of shape (n_points, n_features), default="rpcholesky"
+        How points are chosen: "hgv", "rpcholesky", "greedy-variance", "kmeans" or "uniform", see
+        :class:`InducingPointSelector`. An array gives the points themselves.
+    bound : {"tight", "standard"}, default="tight"
+        How the bound accounts for the residual variance, as in :class:`SparseGPRegressor`.
+    fit_prior_mean : bool, default=True
+        Whether to learn the constant mean of f. Otherwise it is zero.
+    batch_size : int, default=1024
+        Rows in a batch. The hyperparameters move once for each batch; `partial_fit` adds up the
+        gradients of smaller blocks until they have as many rows.
+    n_epochs : int, default=10
+        Number of passes of `fit` over all rows that learn hyperparameters. Further passes with
+        fixed hyperparameters then give the optimal posterior.
+    learning_rate : float, default=0.1
+        Approximate length of the first steps of the logarithms of the hyperparameters. The rate
+        decreases to zero during `fit`; during `partial_fit` it decreases ever more slowly. 0 keeps
+        the start values of the hyperparameters.
+    memory : int or None, default=None
+        Number of recent rows that `partial_fit` effectively takes into account. None means all.
+    optimize_inducing : bool, default=False
+        Whether to learn the locations of the points together with the hyperparameters.
+    random_state : int, RandomState instance or None, default=0
+        Seed for the choice of points and the order of rows.
+    verbose : int, default=0
+        1 prints a line for each epoch of `fit`.
+    callback : callable or None, default=None
+        Called after each epoch of `fit`, and at its end, with a named tuple, which holds
+        ``iteration``, the number of the call; and ``n_samples``, ``n_inducing``, ``lower_bound``
+        and ``seconds``, as in `history_`. If it returns True, no more epochs follow. It is pickled
+        with the model. From version 1.9, pass scikit-learn's own callbacks to ``set_callbacks``.
+
+    Attributes
+    ----------
+    kernel_ : kernel
+        Kernel of f with the learned hyperparameters.
+    prior_mean_ : float or ndarray
+        Constant mean of f, or of each function if there are several.
+    inducing_points_ : ndarray of shape (n_points, `n_features_in_`)
+        Inducing points.
+    lower_bound_ : float
+        After `fit`, a lower bound on the log marginal likelihood of all rows, in nats. After
+        `partial_fit`, an estimate for about the last `memory` rows, which is not a bound.
+    log_prior_ : float
+        Log density of the prior of the hyperparameters, in nats, up to a constant.
+    history_ : dict of ndarray
+        One entry after each epoch of `fit` and at its end, or for each of the last 1000 calls of
+        `partial_fit`: "choice" (of inducing points, always 0); "n_samples", the effective number of
+        rows, which is N at the end of `fit`; "n_inducing"; "lower_bound", estimated from these
+        rows, in nats; and "seconds", the total time.
+    n_steps_ : int
+        Number of batches so far.
+    n_samples_seen_ : int
+        Number of rows given to `fit`, or to all calls of `partial_fit`. Rows of a call that are
+        equal in columns and targets count once, and rows of weight zero do not count.
+    n_features_in_ : int
+        Number of columns seen in `fit`.
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of the columns, if X had column names that are strings.
+    """
 
     kernel: Kernel | str | None = field(default=None, kw_only=False)
     length_scales: str = "auto"

@@ -33,48 +33,6 @@ class StochasticSparseGPClassifier(ClassPredictions, SiteMinibatches):
 
     Parameters
     ----------
-    kernel : kernel of sklearn.gaussian_process.kernels, str or None, default=None
-        Covariance of f, as in :class:`SparseGPClassifier`. Its free hyperparameters start from a
-        fit to a few thousand rows.
-    length_scales : {"auto", "tied", "free", "common"}, default="auto"
-        Whether the columns have length scales of their own, as in :class:`SparseGPRegressor`.
-    main_effects : bool, default=False
-        Whether to add a function of each column to the kernel, as in :class:`SparseGPClassifier`.
-    n_inducing : int, default=200
-        Maximum number of inducing points. They are chosen among 20 random rows for each point, or
-        as many first rows of a stream, but at least 2000.
-    selector : str or array of shape (n_points, n_features), default="rpcholesky"
-        How points are chosen: "hgv", "rpcholesky", "greedy-variance", "kmeans" or "uniform", see
-        :class:`InducingPointSelector`. An array gives the points themselves.
-    bound : {"auto", "tight", "standard"}, default="auto"
-        How the bound accounts for the residual variance, as in :class:`SparseGPClassifier`. "auto"
-        means "tight".
-    fit_prior_mean : bool, default=True
-        Whether to learn the constant mean of f. Otherwise it is zero, as always with
-        "logistic-softmax".
-    batch_size : int, default=1024
-        Rows in a batch. The hyperparameters move once for each batch; `partial_fit` adds up the
-        gradients of smaller blocks until they have as many rows.
-    n_epochs : int, default=10
-        Number of passes of `fit` over all rows that learn hyperparameters. Further passes with
-        fixed hyperparameters then give the optimal posterior.
-    learning_rate : float, default=0.1
-        Approximate length of the first steps of the logarithms of the hyperparameters. The rate
-        decreases to zero during `fit`; during `partial_fit` it decreases ever more slowly. 0 keeps
-        the start values of the hyperparameters.
-    memory : int or None, default=None
-        Number of recent rows that `partial_fit` effectively takes into account. None means all.
-    optimize_inducing : bool, default=False
-        Whether to learn the locations of the points together with the hyperparameters.
-    random_state : int, RandomState instance or None, default=0
-        Seed for the choice of points and the order of rows.
-    verbose : int, default=0
-        1 prints a line for each epoch of `fit`.
-    callback : callable or None, default=None
-        Called after each epoch of `fit`, and at its end, with a named tuple, which holds
-        ``iteration``, the number of the call; and ``n_samples``, ``n_inducing``, ``lower_bound``
-        and ``seconds``, as in `history_`. If it returns True, no more epochs follow. It is pickled
-        with the model. From version 1.9, pass scikit-learn's own callbacks to ``set_callbacks``.
     likelihood : str or LabelLikelihood, default="auto"
         Distribution of the labels given f, as in :class:`SparseGPClassifier`, but those for two
         classes do not allow more.
@@ -89,33 +47,9 @@ class StochasticSparseGPClassifier(ClassPredictions, SiteMinibatches):
         with "ordinal-logit" it favours the last class.
     class_weight_ : ndarray of shape (n_classes,)
         Factors of the class probabilities, from `class_weight`; ones if it is None.
-    kernel_ : kernel
-        Kernel of f with the learned hyperparameters.
-    prior_mean_ : float or ndarray of shape (n_classes,)
-        Constant mean of f, or of each function if there is one function per class.
     likelihood_ : likelihood
         Likelihood with its learned parameters. With "ordinal-logit" its attribute `cut_points`
         holds the cut points.
-    inducing_points_ : ndarray of shape (n_points, `n_features_in_`)
-        Inducing points.
-    lower_bound_ : float
-        After `fit`, a lower bound on the log marginal likelihood of all rows, in nats. After
-        `partial_fit`, an estimate for about the last `memory` rows, which is not a bound.
-    log_prior_ : float
-        Log density of the prior of the hyperparameters, in nats, up to a constant.
-    history_ : dict of ndarray
-        One entry after each epoch of `fit` and at its end, or for each of the last 1000 calls of
-        `partial_fit`: "choice" (of inducing points, always 0); "n_samples", the effective number of
-        rows, which is N at the end of `fit`; "n_inducing"; "lower_bound", estimated from these
-        rows, in nats; and "seconds", the total time.
-    n_steps_ : int
-        Number of batches so far.
-    n_samples_seen_ : int
-        Number of distinct rows (columns and label) given to `fit` or, in all, to `partial_fit`.
-    n_features_in_ : int
-        Number of columns seen in `fit`.
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Names of the columns, if X had column names that are strings.
 
     See Also
     --------

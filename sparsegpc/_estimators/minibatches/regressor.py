@@ -38,70 +38,20 @@ class StochasticSparseGPRegressor(GaussianPredictions, BaseMinibatches):
 
     Parameters
     ----------
-    kernel : kernel of sklearn.gaussian_process.kernels, str or None, default=None
-        Covariance of f, as in :class:`SparseGPRegressor`, but a WhiteKernel raises a ValueError.
-        Its free hyperparameters start from a fit to a few thousand rows.
-    length_scales : {"auto", "tied", "free", "common"}, default="auto"
-        Whether the columns have length scales of their own, as in :class:`SparseGPRegressor`.
-    main_effects : bool, default=False
-        Whether to add a function of each column to the kernel, as in :class:`SparseGPRegressor`.
-    n_inducing : int, default=200
-        Maximum number of inducing points. :class:`StochasticSparseGPClassifier` describes this and
-        the parameters below in detail.
-    selector : str or array of shape (n_points, n_features), default="rpcholesky"
-        How points are chosen, or the points themselves.
     bound : {"tight", "standard"}, default="tight"
         How the bound accounts for the residual variance: as in [2]_ ("tight") or in [1]_
         ("standard").
-    fit_prior_mean : bool, default=True
-        Whether to learn the constant mean of f; otherwise it is zero.
-    batch_size : int, default=1024
-        Rows in a batch. The hyperparameters move once for each batch.
-    n_epochs : int, default=10
-        Number of passes of `fit` over all rows that learn hyperparameters. A last pass with fixed
-        hyperparameters gives the optimal posterior.
-    learning_rate : float, default=0.1
-        Approximate length of the first steps of the logarithms of the hyperparameters. 0 keeps
-        their start values.
-    memory : int or None, default=None
-        Number of recent rows that `partial_fit` effectively takes into account. None means all.
-    optimize_inducing : bool, default=False
-        Whether to learn the locations of the points together with the hyperparameters.
-    random_state : int, RandomState instance or None, default=0
-        Seed for the choice of points and the order of rows.
-    verbose : int, default=0
-        1 prints a line for each epoch of `fit`.
-    callback : callable or None, default=None
-        Called after each epoch of `fit`, and at its end, as in
-        :class:`StochasticSparseGPClassifier`.
 
     Attributes
     ----------
-    kernel_ : kernel
-        Kernel of f with the learned hyperparameters.
     noise_variance_ : float
         Variance of the noise, in squared units of y.
     prior_mean_ : float
         Constant mean of f, in units of y.
-    inducing_points_ : ndarray of shape (n_points, `n_features_in_`)
-        Inducing points.
     lower_bound_ : float
         After `fit`, a lower bound on the log marginal likelihood of all rows, in nats. After
         `partial_fit`, an estimate for about the last `memory` rows, which is exact only if the
         hyperparameters have not changed.
-    log_prior_ : float
-        Log density of the prior of the hyperparameters, in nats, up to a constant.
-    history_ : dict of ndarray
-        One entry after each epoch of `fit` and at its end, or for each of the last 1000 calls of
-        `partial_fit`, as in :class:`StochasticSparseGPClassifier`.
-    n_steps_ : int
-        Number of batches so far.
-    n_samples_seen_ : int
-        Number of distinct rows given to `fit` or, in all, to `partial_fit`.
-    n_features_in_ : int
-        Number of columns seen in `fit`.
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Names of the columns, if X had column names that are strings.
 
     See Also
     --------

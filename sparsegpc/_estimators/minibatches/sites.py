@@ -19,6 +19,14 @@ class SiteMinibatches(BaseMinibatches):
     """Learn from minibatches with a likelihood, whose sites may depend on f.
 
     A subclass defines `_initial_likelihood`.
+
+    Parameters
+    ----------
+    bound : {"auto", "tight", "standard"}, default="auto"
+        How the bound accounts for the residual variance, as in :class:`SparseGPRegressor`. "auto"
+        means "tight".
+    likelihood : str or Likelihood, default="auto"
+        Distribution of the targets given f.
     """
 
     bound: str = "auto"
