@@ -165,8 +165,7 @@ class _Fit:
         if small is None:
             return
         selector = of_any_rows(self.model, self.selector, self.starts.values[0])
-        options = self.limits, self.weak_prior, self.alternatives
-        steps = _Fit(small, self.starts, selector, *options)
+        steps = _Fit(small, self.starts, selector, self.limits, self.weak_prior, self.alternatives)
         pairs = CorrectionPairs(N_PAIRS)
         try:
             steps.fit()
@@ -188,15 +187,15 @@ class _Fit:
 
     def ranking(self):
         """Return the `Ranking` of the values; with first points, its climbs have not begun."""
-        values, points, climb, *_ = self.starts
-        if climb is not None:
-            return Ranking([climb], [])
+        starts, values = self.starts, self.starts.values
+        if starts.climb is not None:
+            return Ranking([starts.climb], [])
         if len(values) < 2 or self.progress.stopped:
             return unranked(values)
-        options = self.limits, self.weak_prior
-        if points is not None:
-            return unranked(rank_starts(self.model, values, *options))
-        return learn_starts(self.model, values, self.selector.n_points, *options)
+        if starts.points is not None:
+            return unranked(rank_starts(self.model, values, self.limits, self.weak_prior))
+        n_points = self.selector.n_points
+        return learn_starts(self.model, values, n_points, self.limits, self.weak_prior)
 
     def fit_climbs(self, needed, others):
         """Continue each `Climb` that is needed, and others until a fit is not trivial."""
@@ -218,8 +217,7 @@ class _Fit:
         limits = self.limits
         if limits.max_iter and len(climb.theta):
             if first is None and climb is not self.starts.climb:
-                options = self.selector, limits, self.weak_prior
-                climb = climb_subsets(self.model, climb, *options)
+                climb = climb_subsets(self.model, climb, self.selector, limits, self.weak_prior)
             start = climb.continued_on(self.model)
             hessian = measured_hessian(self.model, climb, self.selector, limits) or start.hessian
             found = self.fit_from(start._replace(hessian=hessian), first)
@@ -231,14 +229,9 @@ class _Fit:
     def fit_from(self, start, first=None):
         """Return the `FitResult` from a start, or None if it fails. Keep the best one."""
         try:
+            rival = -np.inf if self.result is None else self.result.best.objective
             found = fit_from(
-                self.model,
-                start,
-                self.selector,
-                self.limits,
-                first,
-                self.report,
-                -np.inf if self.result is None else self.result.best.objective,
+                self.model, start, self.selector, self.limits, first, self.report, rival
             )
         except LinAlgError as error:
             self.failure = error.with_traceback(None)
@@ -290,9 +283,9 @@ class _Fit:
         max_iter = self.limits.max_iter
         if not max_iter or self.progress.stopped:
             return
-        best, options = self.result.best, {"hessian": self.result.hessian, "pairs": pairs}
+        best, hessian = self.result.best, self.result.hessian
         start = best.theta, best.points, best.states
-        _, found = move(self.model, *start, self.limits, **options)
+        found = move(self.model, *start, self.limits, hessian=hessian, pairs=pairs)
         message = TOO_CLOSE if found.failed else ""
         if not found.converged:
             message = out_of_iterations(max_iter)
@@ -301,8 +294,10 @@ class _Fit:
     def move_points_further(self, small, pairs):
         """Continue the moves of the `_Fit` of a part of the rows, on all rows."""
         before = small.result
-        options = self.limits, pairs, before.hessian
-        start, (best, *_) = move_further(self.model, small.model, before.best, *options)
-        self.result = before._replace(lower_bounds=[start.elbo]).moved(best, before.message)
+        found = move_further(
+            self.model, small.model, before.best, self.limits, pairs, before.hessian
+        )
+        before = before._replace(lower_bounds=[found.start.elbo])
+        self.result = before.moved(found.best, before.message)
         if self.report is not None:
-            self.report(1, len(best.points.Z), best.elbo)
+            self.report(1, len(found.best.points.Z), found.best.elbo)

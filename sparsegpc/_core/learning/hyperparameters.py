@@ -62,7 +62,7 @@ def maximize(model, start, limits, *, hessian=None, best=-np.inf, share=0.0):
     the next step is expected to gain less than `share` of what the search has gained. Raises
     `LinAlgError` if the gradient at `start` is not finite.
     """
-    bounds, max_iter, _, progress = limits
+    bounds, progress = limits.bounds, limits.progress
 
     def point(evaluation):
         return Point(evaluation.theta, evaluation.objective, evaluation.grad_theta, evaluation)
@@ -74,7 +74,11 @@ def maximize(model, start, limits, *, hessian=None, best=-np.inf, share=0.0):
         progress.evaluated(model, evaluation)
         return point(evaluation)
 
-    options = {"max_iter": max_iter, "tol": model.tol, "is_stopped": lambda: progress.stopped}
+    options = {
+        "max_iter": limits.max_iter,
+        "tol": model.tol,
+        "is_stopped": lambda: progress.stopped,
+    }
     if hessian is not None:
         # On other rows the prior has another weight, or none, so the Hessian must not learn it.
         options |= {"scale": model.total_weight, "known": model.prior, "best": best, "share": share}

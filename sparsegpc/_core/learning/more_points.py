@@ -84,22 +84,21 @@ def fit_moved(model, result, limits):
     There are at most `MOST_MOVES` iterations instead of ``limits.max_iter``. If there are many rows
     for each point, most of them are on a part of the rows.
     """
-    before, limits = result.best, limits._replace(max_iter=MOST_MOVES)
+    before, hessian = result.best, result.hessian
+    limits = limits._replace(max_iter=MOST_MOVES)
+    tol = LEAST_GAIN_PER_ROW * model.total_weight
     small = subset_for_moves(model, len(before.points.Z))
-
-    def options(model):
-        return {"hessian": result.hessian, "tol": LEAST_GAIN_PER_ROW * model.total_weight}
-
     try:
         if small is None:
             start = before.theta, before.points, before.states
-            _, end = move(model, *start, limits, **options(model))
+            found = move(model, *start, limits, hessian=hessian, tol=tol)
         else:
-            start, pairs = on_rows_of(small, before), CorrectionPairs(N_PAIRS)
-            _, end = move(small, *start, limits, pairs=pairs, **options(small))
-            _, end = move_further(model, small, end.best, limits, pairs, **options(model))
-        if end.best.objective > before.objective:
-            result = result.moved(end.best, result.message)
+            pairs, small_tol = CorrectionPairs(N_PAIRS), LEAST_GAIN_PER_ROW * small.total_weight
+            start = on_rows_of(small, before)
+            end = move(small, *start, limits, hessian=hessian, tol=small_tol, pairs=pairs).best
+            found = move_further(model, small, end, limits, pairs, hessian, tol)
+        if found.best.objective > before.objective:
+            result = result.moved(found.best, result.message)
     except LinAlgError:
         # Where they are, the points are good enough to compute the bound.
         pass

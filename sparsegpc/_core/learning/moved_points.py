@@ -28,33 +28,32 @@ LAST_SHARE = 0.25
 
 
 class Moved(NamedTuple):
-    """The best `Evaluation` of a search, and how the search ended.
+    """The first and the best `Evaluation` of a search, and how the search ended.
 
     ``converged`` is False if the limit of iterations ended it. ``failed`` is True if the objective
     could not be computed somewhere.
     """
 
+    start: Evaluation
     best: Evaluation
     converged: bool
     failed: bool
-    n_iter: int
 
 
 def move(model, theta, points, states, limits, *, hessian, tol=None, pairs=None):
-    """Maximise the objective over theta and the locations of the points.
+    """Maximise the objective over theta and the locations of the points; return a `Moved`.
 
-    Return the `Evaluation` at `theta` and `points`, where the search starts, and what it `Moved`
-    to. `states` are those from which to solve for the first sites.
+    The search starts at `theta` and `points`, with sites that are solved for from `states`.
     `hessian` is what a search over theta has learned about the bound in nats per row, or None. The
     search ends when a step promises to gain less than `tol` nats, by default the model's. `pairs`
     are those of a search on other rows, in the units of the objective on these rows; the search
     adds its own.
     """
-    bounds, max_iter, _, progress = limits
+    max_iter, progress = limits.max_iter, limits.progress
     start = model.evaluate(theta, points, states, wrt_Z=True)
     progress.evaluated(model, start, has_new_points=True)
     pairs = CorrectionPairs(N_PAIRS) if pairs is None else pairs
-    search = Search(model, start, bounds, hessian, pairs, progress)
+    search = Search(model, start, limits.bounds, hessian, pairs, progress)
     best, converged = maximize_lbfgs(
         search.evaluate,
         search.start,
@@ -67,7 +66,7 @@ def move(model, theta, points, states, limits, *, hessian, tol=None, pairs=None)
     model.counts.optimizer_iterations += search.n_steps
     # A search that finds no higher value has ended, too.
     has_ended = converged or search.n_steps < max_iter
-    return start, Moved(best.evaluation, has_ended, search.failed, search.n_steps)
+    return Moved(start, best.evaluation, has_ended, search.failed)
 
 
 def move_further(model, small, best, limits, pairs, hessian, tol=None):
@@ -78,8 +77,7 @@ def move_further(model, small, best, limits, pairs, hessian, tol=None):
     """
     limits = limits._replace(max_iter=max(1, round(LAST_SHARE * limits.max_iter)))
     pairs = pairs.scaled(model.total_weight / small.total_weight)
-    start = on_rows_of(model, best)
-    return move(model, *start, limits, hessian=hessian, tol=tol, pairs=pairs)
+    return move(model, *on_rows_of(model, best), limits, hessian=hessian, tol=tol, pairs=pairs)
 
 
 def on_rows_of(model, evaluation):
