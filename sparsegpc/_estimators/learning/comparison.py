@@ -2,7 +2,7 @@
 
 Noisy data need many rows to show more than a smooth function, so of very many rows a larger part
 decides. What is added to a model has to raise the bound, with the prior of the hyperparameters, by
-more than log N. That is the penalty of the Bayesian information criterion for two parameters.
+more than `Problem.needed_gain`.
 """
 
 from copy import copy
@@ -85,7 +85,7 @@ def better(other, best, name):
     Print the comparison if the estimator is verbose; `name` states what the other one adds.
     """
     gain = other.result.best.objective - best.result.best.objective
-    needed = max(np.log(best.part.model.total_weight), FIRST_GAIN)
+    needed = max(best.part.needed_gain, FIRST_GAIN)
     bound, without = (each.result.best.elbo + each.part.offset for each in (other, best))
     best.part.print_line(
         f"{name}: {len(best.part.model.weight)} rows, bound {bound:.4f} with them, "

@@ -1,9 +1,9 @@
 """Learn noise that depends on the row, starting from the same noise for all rows.
 
 With ``noise="auto"`` such noise has to raise the objective, the bound plus the log prior, by more
-than log N nats. That is the penalty of the Bayesian information criterion for two parameters of the
-log noise variance: its variance, and the length scale that all columns share. The prior accounts
-for the differences between the columns.
+than `Problem.needed_gain`, a criterion for two parameters. Those of the log noise variance are its
+variance, and the length scale that all columns share. The prior accounts for the differences
+between the columns.
 
 Where many targets are equal, such as the zeros among insurance claims, the density grows without
 limit as the noise there vanishes. That says nothing about the other targets, so such noise is not
@@ -96,9 +96,8 @@ def _starts(varying, plan, theta, points):
 
 def _is_hardly_better_than_constant(learned):
     """Return whether what is `Learned` is better than a constant by less than is needed here."""
-    model = learned.problem.model
-    gain = learned.result.best.objective - model.constant_bound()
-    return gain < np.log(model.total_weight)
+    gain = learned.result.best.objective - learned.problem.model.constant_bound()
+    return gain < learned.problem.needed_gain
 
 
 def _learned_if_better(varying, starts, learned):
@@ -117,7 +116,7 @@ def _learned_if_better(varying, starts, learned):
         DEFAULT: float(before.elbo + problem.offset),
         VARYING: float(after.elbo + problem.offset),
     }
-    is_better = after.objective - before.objective > np.log(problem.model.total_weight)
+    is_better = after.objective - before.objective > problem.needed_gain
     return other if is_better and not _vanishes(varying.model, after) else None, bounds
 
 

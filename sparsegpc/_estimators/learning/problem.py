@@ -93,6 +93,14 @@ class Problem(NamedTuple):
         return self._replace(model=learning_part(self.whole, first_points(estimator)))
 
     @property
+    def needed_gain(self):
+        """What an addition to the model must gain in the objective, in nats: log N.
+
+        This is the penalty of the Bayesian information criterion for two parameters.
+        """
+        return np.log(self.model.total_weight)
+
+    @property
     def limits(self):
         """The `Limits` of a fit."""
         max_iter = self.estimator.max_iter if self.learns or self.moves_points else 0

@@ -164,8 +164,8 @@ def _missed(problem, starts, result):
     estimator, model, theta = problem.estimator, problem.model, starts.values[0]
     n_most = min(problem.most_points, estimator.max_inducing, len(model.weight))
     n_points = min(max(FIRST_POINTS, len(result.best.points.Z)), n_most)
-    n_rows = model.total_weight
-    needed = result.best.objective + max(np.log(n_rows), estimator.certificate_tol * n_rows)
+    tol = estimator.certificate_tol * model.total_weight
+    needed = result.best.objective + max(problem.needed_gain, tol)
     limits = problem.limits._replace(max_iter=0, max_reselections=0)
     while True:
         selector = selector_by_name(problem, n_points, tol=0.0)
