@@ -20,11 +20,11 @@ from sparsegpc._estimators.input.validation import present_rows, validated_targe
 from sparsegpc._estimators.kernels.named_kernels import KERNEL_CONSTRAINTS
 from sparsegpc._estimators.kernels.relevance import column_relevance
 from sparsegpc._estimators.learning.after_search import (
-    find_faster_function,
-    pay_for_points,
     with_all_rows,
+    with_faster_function,
     with_more_points,
     with_moved_points,
+    with_worthwhile_points,
 )
 from sparsegpc._estimators.learning.kernel_choice import decide_kernel
 from sparsegpc._estimators.learning.point_selection import AUTO, METHODS, check_auto
@@ -403,16 +403,20 @@ class BaseSparseGP(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
         `decision` is the `Decision` about the kernel, with what has been learned already, and
         `builder` is the `ProblemBuilder` of its problem.
         """
-        learned = find_faster_function(decision.go_on())
-        learned = with_separate_values(with_more_points(learned))
-        learned = with_moved_points(with_rougher_kernel(builder, learned))
-        learned = pay_for_points(with_all_rows(learned))
+        learned = decision.learn()
+        learned = with_faster_function(learned)
+        learned = with_more_points(learned)
+        learned = with_separate_values(learned)
+        learned = with_rougher_kernel(builder, learned)
+        learned = with_moved_points(learned)
+        learned = with_all_rows(learned)
+        learned = with_worthwhile_points(learned)
         self._store(learned)
         return fit_warnings(learned)
 
     def _store(self, learned):
         """Set the attributes from what is `Learned`."""
-        problem, result, growth = learned
+        problem, result, growth = learned.problem, learned.result, learned.growth
         best, counts = result.best, problem.model.counts
         self._store_kernel(best, problem.kernel)
         self._store_observation(best, problem.model)

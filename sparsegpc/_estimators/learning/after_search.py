@@ -1,4 +1,4 @@
-"""Steps after the search: a faster function, more or better points, and what points cost."""
+"""Steps after the search: a faster function, more or better points, all rows, costly points."""
 
 from numpy.linalg import LinAlgError
 
@@ -19,10 +19,10 @@ from sparsegpc._estimators.learning.point_selection import AUTO, point_selector,
 from sparsegpc._estimators.learning.search import search
 
 
-def find_faster_function(learned):
+def with_faster_function(learned):
     """Return what is `Learned` from short length scales if a fast function was taken for noise.
 
-    Where one was looked for already, nothing is done.
+    What is given is returned if such a function was sought before.
     """
     result = learned.result
     is_settled = result.sought_faster or (result.has_moved and not result.trivial)
@@ -78,7 +78,7 @@ def _faster_starts(problem, result):
 
 def with_more_points(learned):
     """Return what is `Learned` with more points if they are too few and the fit may choose."""
-    problem, result, _ = learned
+    problem, result = learned.problem, learned.result
     may_grow = problem.chooses_points and len(result.best.points.Z) < problem.most_points
     # In very many rows, a small gain in each is a large one.
     least = NEGLIGIBLE_COST_PER_ROW if problem.learns_from_part else LEAST_COST_PER_ROW
@@ -89,7 +89,7 @@ def with_more_points(learned):
 
 def with_most_points(learned):
     """Return what is `Learned` with the most points that a fit uses by default, if better."""
-    problem, result, _ = learned
+    problem, result = learned.problem, learned.result
     selector = selector_by_name(problem, problem.most_points)
     result = fit_further(problem.model, result, selector, problem.limits, problem.report)
     return learned._replace(result=result)
@@ -97,7 +97,7 @@ def with_most_points(learned):
 
 def with_moved_points(learned):
     """Return what is `Learned` with moved points if they are too few and the fit may choose."""
-    problem, result, _ = learned
+    problem, result = learned.problem, learned.result
     if not _may_move(problem) or not are_too_few(problem.model, result):
         return learned
     return learned._replace(result=fit_moved(problem.model, result, problem.limits))
@@ -118,7 +118,7 @@ def _may_move(problem):
 
 def with_all_rows(learned):
     """Return what is `Learned` with the posterior of all rows, if only a part of them was used."""
-    problem, result, _ = learned
+    problem, result = learned.problem, learned.result
     if not problem.learns_from_part:
         return learned
     result = on_all_rows(problem.whole, result, problem.progress)
@@ -128,9 +128,9 @@ def with_all_rows(learned):
     return learned._replace(problem=problem, result=result)
 
 
-def pay_for_points(learned):
+def with_worthwhile_points(learned):
     """Return what is `Learned` without the points that gain less than ``point_cost``."""
-    problem, result, _ = learned
+    problem, result = learned.problem, learned.result
     cost = float(problem.estimator.point_cost)
     if cost == 0.0:
         return learned

@@ -35,7 +35,7 @@ class Decision(NamedTuple):
     starts: Starts | None = None
     learned: Learned | None = None
 
-    def go_on(self):
+    def learn(self):
         """Return what is `Learned` for the problem, if need be by a search."""
         return search(self.problem, self.starts) if self.learned is None else self.learned
 

@@ -1,9 +1,9 @@
 """Choose the kernel by name and the columns that it sees, and learn the model on the way.
 
 An addition to the kernel is learned from the end of the fit without it and from other starts, and
-stays if the bound asks for it, see `comparison`. Of main effects, the two parameters of which the
-criterion there speaks are a variance and a length scale that are common to all effects; the prior
-penalises their differences.
+stays if it gains enough, see `comparison`. Of main effects, the two parameters that the criterion
+counts are a variance and a length scale that are common to all effects; the prior penalises their
+differences.
 """
 
 import numpy as np
@@ -13,7 +13,7 @@ from sparsegpc._core.learning.fit_from import Climb
 from sparsegpc._estimators.kernels.initialization import typical_log_lengths
 from sparsegpc._estimators.kernels.log_transform import find_log_transform
 from sparsegpc._estimators.kernels.named_kernels import KernelChoice
-from sparsegpc._estimators.learning.after_search import find_faster_function
+from sparsegpc._estimators.learning.after_search import with_faster_function
 from sparsegpc._estimators.learning.comparison import (
     FIRST_GAIN,
     Candidate,
@@ -79,7 +79,7 @@ def _learned(problem):
     """Return the learned `Candidate` of a problem."""
     candidate = Candidate.of(problem)
     # Comparisons say nothing about a model that misses what there is to learn.
-    learned = find_faster_function(search(candidate.part))
+    learned = with_faster_function(search(candidate.part))
     return candidate._replace(result=learned.result)
 
 

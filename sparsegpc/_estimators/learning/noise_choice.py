@@ -18,7 +18,7 @@ from sparsegpc._core.learning.fit import Starts
 from sparsegpc._core.learning.growing_subsets import FEWEST_ROWS
 from sparsegpc._core.learning.inducing_points import with_noise_points
 from sparsegpc._core.learning.pruned_columns import MOST_COLUMNS, MOST_ROWS, shortened
-from sparsegpc._estimators.learning.after_search import find_faster_function
+from sparsegpc._estimators.learning.after_search import with_faster_function
 from sparsegpc._estimators.learning.comparison import Decision
 from sparsegpc._estimators.learning.kernel_choice import decide_kernel
 from sparsegpc._estimators.learning.search import search
@@ -62,7 +62,7 @@ def decide_noise(builder):
         if is_auto:
             return constant, decision, None
         return plan, Decision(builder.with_plan(plan).build(choice)), None
-    learned = find_faster_function(decision.go_on())
+    learned = with_faster_function(decision.learn())
     best, n_kernel = learned.result.best, learned.problem.model.kernel.n_params
     theta, log_noise = np.split(best.theta, [n_kernel])
     plan = plan.starting_at(log_noise)
@@ -157,6 +157,8 @@ def _start_by_column(problem, plan, theta, points):
     for k, values in alternatives.items():
         short[k] = values[0]
     points = with_noise_points(part, points, short)
-    inputs = part, start, points, part.initial_state(), alternatives, problem.progress
-    found = shortened(*inputs, MOST_PASSES, COLUMN_SHARE)
+    states, progress = part.initial_state(), problem.progress
+    found = shortened(
+        part, start, points, states, alternatives, progress, MOST_PASSES, COLUMN_SHARE
+    )
     return [] if found is None else [found]

@@ -33,21 +33,24 @@ MOST_ROWS, FEWEST_SHARING = 10_000, 2
 
 def with_separate_values(learned):
     """Return what is `Learned` from shorter length scales of effects if that is better."""
-    problem, result, _ = learned
+    problem, result = learned.problem, learned.result
     if not problem.learns or result.stopped or result.trivial:
         return learned
     model, best, limits = problem.model, result.best, problem.limits
     alternatives = _alternatives(problem, best.theta)
     if not alternatives:
         return learned
-    inputs = best.theta, best.points, best.states, alternatives, problem.progress
-    theta = shortened(model, *inputs, MOST_PASSES)
+    theta = shortened(
+        model, best.theta, best.points, best.states, alternatives, problem.progress, MOST_PASSES
+    )
     if theta is not None:
         if problem.estimator.n_inducing == "auto":
             # The certificate has to hold for what is learned in the end.
             return better_with_enough_points(learned, [theta])
         start, reached = Start(theta, best.states, result.hessian), best.objective
-        selector = _selector_of(problem, len(best.points.Z))
+        n_points = len(best.points.Z)
+        has_more = has_more_points(problem, n_points)
+        selector = selector_by_name(problem, n_points) if has_more else point_selector(problem)
         try:
             found = fit_from(model, start, selector, limits, report=problem.report, rival=reached)
             if found.best.objective > reached:
@@ -80,10 +83,3 @@ def _alternatives(problem, theta):
         if value < theta[k] < np.log(FEW_VALUES * gap):
             alternatives[k] = np.array([value])
     return alternatives
-
-
-def _selector_of(problem, n_points):
-    """Return the selector of as many points as a fit has."""
-    if has_more_points(problem, n_points):
-        return selector_by_name(problem, n_points)
-    return point_selector(problem)

@@ -44,7 +44,7 @@ def emit_warnings(found_warnings):
 
 def fit_warnings(learned):
     """Return a list with each `FitWarning` about what is `Learned`, the most serious first."""
-    problem, result, _ = learned
+    problem, result = learned.problem, learned.result
     estimator, found = problem.estimator, []
     if not result.converged:
         text = (
