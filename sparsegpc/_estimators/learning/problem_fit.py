@@ -1,0 +1,69 @@
+"""Fit a problem with the points of a selector, from the starts that the parameters imply."""
+
+import numpy as np
+from sklearn.gaussian_process.kernels import Kernel
+
+from sparsegpc._core.learning.fit import Starts, fit
+from sparsegpc._estimators.kernels.initialization import (
+    shorter_lengths,
+    start_values,
+    summand_starts,
+    weak_prior,
+)
+from sparsegpc._estimators.kernels.sklearn_kernels import summand_places
+
+
+def fit_problem(problem, selector, starts):
+    """Return the `FitResult` with the points of a selector, from `Starts`.
+
+    If these are None, they are the values of the kernel and some derived from the data.
+    """
+    parameters, spread = problem.parameters, problem.spread
+    if problem.moves_points:
+        try:
+            problem.check_points_may_move()
+        except NotImplementedError as error:
+            raise ValueError(f"optimize_inducing=True is not possible: {error}") from error
+    values = start_values(parameters, spread) if problem.learns else [parameters.theta]
+    restarts = _restarts(problem) if problem.learns else []
+    if starts is None:
+        alternatives = shorter_lengths(parameters, spread)
+        # Few rows may not tell how good the user's own start is.
+        is_own = problem.learns and isinstance(problem.estimator.kernel, Kernel)
+        simpler = simpler_starts(problem)
+        starts = Starts(values, restarts=[*values[: int(is_own)], *restarts], simpler=simpler)
+    else:
+        # The fit from which they come has tried shorter length scales.
+        alternatives = None
+        starts = starts._replace(restarts=restarts, fallbacks=values if problem.learns else [])
+    return fit(
+        problem.model,
+        starts,
+        selector,
+        problem.limits,
+        move_points=problem.moves_points,
+        weak_prior=weak_prior(parameters, spread),
+        alternatives=alternatives,
+        report=problem.report,
+    )
+
+
+def _restarts(problem):
+    """Return starts drawn log-uniformly within the bounds."""
+    n_restarts, bounds = problem.estimator.n_restarts_optimizer, problem.parameters.bounds
+    if n_restarts and not np.isfinite(bounds).all():
+        raise ValueError(
+            f"n_restarts_optimizer={n_restarts} draws hyperparameters between their bounds, so "
+            f"all bounds, those of kernel {problem.kernel} first, must be finite and positive, got "
+            f"{np.exp(bounds).tolist()}: change the bounds, or set n_restarts_optimizer=0"
+        )
+    return [problem.rng.uniform(*bounds.T) for _ in range(n_restarts)]
+
+
+def simpler_starts(problem):
+    """Return starts at which a single summand of a kernel matters that the user gave."""
+    parameters, model = problem.parameters, problem.model
+    if not problem.learns or not isinstance(problem.estimator.kernel, Kernel):
+        return []
+    places = summand_places(problem.kernel, parameters.names[: model.kernel.n_params])
+    return summand_starts(parameters, problem.spread, model, places)
