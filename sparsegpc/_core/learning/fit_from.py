@@ -26,12 +26,10 @@ from sparsegpc._core.optimisers.bfgs import BFGSHessian
 # The fit ends after this many selections in a row that do not raise the bound. A single one may be
 # bad luck.
 PATIENCE = 2
-# From this many rows on, a search that another selection may follow ends early,
-MANY_ROWS = 5000
-# when the next step is expected to gain less than this share of what the search has gained,
-EARLY_SHARE = 0.03
-# and a new selection should raise the objective by this many times the tolerance.
-LEAST_GAIN = 10.0
+# With MANY_ROWS or more, a search that another selection may follow ends when the next step is
+# expected to gain less than EARLY_SHARE of what the search has gained. A new selection then counts
+# as better only if it raises the objective by LEAST_GAIN times the tolerance.
+MANY_ROWS, EARLY_SHARE, LEAST_GAIN = 5000, 0.03, 10.0
 
 
 class Limits(NamedTuple):

@@ -17,8 +17,9 @@ from sparsegpc._core.optimisers.lbfgsb import maximize_lbfgsb
 # Typical curvatures of the bound, in nats per row. That in the logarithm of a noise variance is a
 # half or somewhat less at the maximum.
 KERNEL_CURVATURE, LIKELIHOOD_CURVATURE = 0.02, 0.5
-# Where labels have less entropy than so many nats per row, as with a class that is rarer than one
-# in fifty, less depends on the kernel in proportion, and so stiff a guess would end the search.
+# Where labels have less entropy than this, in nats per row, as with a class that is rarer than one
+# in fifty, less depends on the kernel in proportion. With the typical curvature, steps would be so
+# short that the search ends too early.
 LEAST_ENTROPY = 0.1
 # The Hessian must be positive even if a part of the rows has labels of one class only.
 LEAST_SHARE = 1e-3

@@ -15,13 +15,13 @@ from sparsegpc._core.optimisers.lbfgs import CorrectionPairs
 
 # The number of points with which learning begins, and with which it ends if there are many rows.
 FIRST_POINTS = 200
-# With fewer rows there may be more points, up to the cost of an evaluation with this many rows, or
-# with this many if a part of very many rows is learned from.
+# With fewer rows there may be more points, as long as an evaluation costs no more than one with
+# FULL_COST_ROWS rows, or with PART_COST_ROWS if a part of very many rows is learned from.
 FULL_COST_ROWS, PART_COST_ROWS = 50_000, 625_000
-# Points are too few if the variance that they leave unexplained costs more than this in nats a row,
-LEAST_COST_PER_ROW = 0.005
-# or if deviations at neighbouring rows have a significant correlation of at least this.
-LEAST_CORRELATION = 0.1
+# Points are too few if the variance that they leave unexplained costs more than LEAST_COST_PER_ROW
+# nats a row, or if deviations at neighbouring rows have a significant correlation above
+# LEAST_CORRELATION.
+LEAST_COST_PER_ROW, LEAST_CORRELATION = 0.005, 0.1
 # If the cost is smaller than this, in nats a row, further points would change nothing at first.
 NEGLIGIBLE_COST_PER_ROW = 1e-4
 # Largest number of iterations of a search that moves the points, and the expected gain of a step,

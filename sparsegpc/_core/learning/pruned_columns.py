@@ -14,15 +14,14 @@ from numpy.linalg import LinAlgError
 PRUNED = 5.0
 # Largest number of columns that are tried.
 MOST_COLUMNS = 100
-# A column is brought back if that raises the objective by more than this many nats,
-LEAST_GAIN = 1.0
-# computed from at most this many rows,
-MOST_ROWS = 500
-# Of more than two values every second one is tried first, and the others only if one of these comes
-# within so many nats.
+# A column is brought back if that raises the objective on at most MOST_ROWS rows by more than
+# LEAST_GAIN nats.
+LEAST_GAIN, MOST_ROWS = 1.0, 500
+# Of more than two values every second one is tried first. The others follow only if one of these
+# lowers the objective by less than this many nats.
 NEAR = 20.0
-# with sites solved to this tolerance, or in this many passes. That suffices to tell a good length
-# scale from a poor one.
+# The sites are solved to the tolerance SITES_TOL, in nats, or in MOST_PASSES passes. That suffices
+# to tell a good length scale from a poor one.
 SITES_TOL, MOST_PASSES = 0.1, 2
 
 

@@ -67,7 +67,8 @@ class LocalPosterior:
         return blocks.visit(lambda X: ((), self._block(X)), Table(X))[1]
 
     def _block(self, X):
-        kernel, theta, Z, Luu, _, functions = self._posterior
+        posterior = self._posterior
+        kernel, theta, Z, Luu = posterior.kernel, posterior.theta, posterior.Z, posterior.Luu
         index = self._nearest(X)
         (n, k), M = index.shape, len(Z)
         rows = self._X[index.ravel()]
@@ -85,7 +86,7 @@ class LocalPosterior:
             K -= by_row @ by_row.transpose(0, 2, 1)
             cross -= (by_row @ V.T[:, :, None])[..., 0]
         means, variances = [], []
-        for q, root, target in zip(functions, self._root, self._target, strict=True):
+        for q, root, target in zip(posterior.functions, self._root, self._target, strict=True):
             root, target = root[index], target[index]
             scaled = root * cross
             A = K * root[:, :, None] * root[:, None, :]

@@ -246,9 +246,10 @@ class _Problem:
         if start is None and begin.is_astray():
             fresh = self._begin(self._likelihood.initial_states(self._y, self._weight))
             begin = max(begin, fresh, key=lambda begin: begin.first.value)
-        functions, precision, v, _, inducing_variance = begin
+        functions, precision, v = begin.functions, begin.precision, begin.scales
+        inducing_variance = begin.inducing_variance
         best, left = self._maximize_means(begin)
-        means, value, _, mean, expected = best
+        means, expected = best.x, best.expected
         # The part of the bound that does not depend on the mean. The trace of B^-1 in it equals M
         # less the sum of precision times inducing variance.
         rest = 0.5 * float((precision * inducing_variance).sum() - (v - np.log(v) - 1.0).sum())
@@ -262,12 +263,12 @@ class _Problem:
             np.log(precision),
             np.log(target),
             means,
-            mean,
+            best.mean_of_f,
             expected.slope,
             [function.posterior(m) for function, m in zip(functions, means, strict=True)],
             expected.residual_cost,
             self._metric(target, inducing_variance, v),
-            rest + value,
+            rest + best.value,
             next_gain,
         )
 
@@ -283,21 +284,20 @@ class _Problem:
 
     def _maximize_means(self, begin):
         """Return the best `MeansPoint`, and what a further step would gain if it is known."""
-        functions, _, v, first, inducing_variance = begin
 
         def evaluate(means):
-            return self._evaluate_means(means, inducing_variance, v)
+            return self._evaluate_means(means, begin.inducing_variance, begin.scales)
 
         def newton_step(gradient):
-            steps = [c.newton_step(part) for c, part in zip(functions, gradient, strict=True)]
-            return np.stack(steps)
+            pairs = zip(begin.functions, gradient, strict=True)
+            return np.stack([function.newton_step(part) for function, part in pairs])
 
         tol = 0.1 * self._tol
         if not self._takes_newton_steps:
-            best, solved = maximize_lbfgs(evaluate, first, newton_step, tol)
+            best, solved = maximize_lbfgs(evaluate, begin.first, newton_step, tol)
             return best, 0.0 if solved else np.inf
         return maximize_newton(
-            evaluate, first, self._curvature_product, newton_step, tol, MEANS_SHARE
+            evaluate, begin.first, self._curvature_product, newton_step, tol, MEANS_SHARE
         )
 
     def _metric(self, target, inducing_variance, v):

@@ -10,7 +10,7 @@ from sparsegpc._estimators.input.validation import refuse_overflow
 # If the standard deviation is this many times that implied by the quartiles, outliers cause it.
 # Skewed and sparse columns reach 50.
 EXTREME = 100.0
-# Of rows that are not in memory, so many evenly spaced ones tell quartiles and distinct values.
+# Of rows that are not in memory, this many evenly spaced ones tell quartiles and distinct values.
 FEW_ROWS = 10_000
 # The deviation of a column that does not vary. Rows say nothing about its effect, so it has none.
 UNKNOWN = 1e10

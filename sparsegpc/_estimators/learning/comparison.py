@@ -20,7 +20,7 @@ from sparsegpc._estimators.learning.search import Learned, search
 # FEW_ROWS decide; from MANY_ROWS on it is a SHARE of them, but at most MOST_ROWS. With
 # ``n_inducing="auto"`` these fits have at most MOST_POINTS.
 FEW_ROWS, MANY_ROWS, SHARE, MOST_ROWS, MOST_POINTS = 2000, 100_000, 0.2, 100_000, 200
-# Where an addition helps, so many iterations show it by a gain of so many nats.
+# Where an addition helps, FIRST_ITERATIONS iterations show it by a gain of FIRST_GAIN nats.
 FIRST_ITERATIONS, FIRST_GAIN = 12, 1.0
 
 

@@ -26,8 +26,9 @@ from sparsegpc._estimators.learning.warm_start import check_same_noise, is_warm
 from sparsegpc._estimators.noise.homoscedastic import HomoscedasticNoise
 from sparsegpc._estimators.noise.registry import AUTO, DEFAULT, VARYING
 
-# The noise of a target that others share vanishes if its standard deviation is less than this share
-# of the distance to the nearest other target, and it is not taken if it vanishes at so many rows.
+# The noise of a target that others share vanishes if its standard deviation is less than VANISHING
+# times the distance to the nearest other target. Noise that vanishes at more than MOST_VANISHING of
+# the rows is not taken.
 VANISHING, MOST_VANISHING = 0.05, 0.2
 # Passes that show whether the noise depends on a column. Columns that gain less than this share of
 # what the best one gains are left to the search.

@@ -87,7 +87,7 @@ def has_more_points(problem, n_points):
 
 
 def selector_by_name(problem, n_points, tol=None):
-    """Return the selector of so many points by the method that a `Problem` names.
+    """Return the selector of `n_points` points by the method that a `Problem` names.
 
     If `tol` is None, the parameter `selection_tol` is used.
     """

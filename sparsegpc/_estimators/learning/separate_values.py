@@ -26,8 +26,8 @@ from sparsegpc.kernels import MainEffects
 # An effect is tried if its length scale is less than FEW_VALUES times the typical distance between
 # neighbouring values. With INDEPENDENT times this distance their correlation is exp(-8).
 FEW_VALUES, INDEPENDENT = 5.0, 0.25
-# So many distinct rows tell the values of a column, which so many of them have to share on average.
-# An effect that differs from row to row is noise.
+# MOST_ROWS distinct rows tell the values of a column. On average, at least FEWEST_SHARING rows must
+# share a value: an effect that differs from row to row is noise.
 MOST_ROWS, FEWEST_SHARING = 10_000, 2
 
 

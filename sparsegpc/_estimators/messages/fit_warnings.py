@@ -17,7 +17,7 @@ DOMINANT_SPREAD = 1e3
 SUSPICIOUS_JITTER = 1e-6
 # If jitter is this multiple of the noise variance, it costs up to half as many nats for each point.
 COSTLY_JITTER = 1e-2
-# If so large a share of the targets is equal, Student-t noise may take all others for outliers.
+# If more than this share of the targets is equal, Student-t noise may take all others for outliers.
 LARGE_SHARE = 0.3
 # The correlation of deviations at neighbouring rows from which a fit warns.
 ALIKE = 0.3

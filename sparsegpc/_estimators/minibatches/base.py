@@ -76,7 +76,7 @@ class FirstModel(NamedTuple):
 
 
 def learn_theta(first, n_inducing):
-    """Return the parameters learned from a `FirstModel`, for a model of so many points."""
+    """Return the parameters learned from a `FirstModel`, for a model of `n_inducing` points."""
     parameters, spread = first.parameters, first.spread
     result = fit(
         first.model,
