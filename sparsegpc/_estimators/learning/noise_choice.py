@@ -64,16 +64,10 @@ def decide_noise(builder):
             return constant, decision, None
         return plan, Decision(builder.with_plan(plan).build(choice)), None
     learned = with_faster_function(decision.learn())
-    best, n_kernel = learned.result.best, learned.problem.model.kernel.n_params
-    theta, log_noise = np.split(best.theta, [n_kernel])
-    plan = plan.starting_at(log_noise)
+    n_kernel = learned.problem.model.kernel.n_params
+    plan = plan.starting_at(learned.result.best.theta[n_kernel:])
     varying = builder.with_plan(plan).build(choice)
-    starts = _starts(varying, plan, theta, best.points)
-    if _is_hardly_better_than_constant(learned):
-        # What f explains may be noise that varies.
-        constant_f = learned.problem.model.constant_theta(best.theta, learned.problem.limits.bounds)
-        values = [np.append(constant_f[:n_kernel], start) for start in plan.starts(varying.spread)]
-        starts = starts._replace(values=[*starts.values, *values])
+    starts = _starts(varying, plan, learned)
     if not is_auto:
         return plan, Decision(varying, starts), None
     if learned.result.stopped:
@@ -84,21 +78,23 @@ def decide_noise(builder):
     return constant, Decision(learned.problem, learned=learned.evaluated_last()), bounds
 
 
-def _starts(varying, plan, theta, points):
-    """Return the `Starts` of the problem of noise that varies.
+def _starts(varying, plan, learned):
+    """Return the `Starts` of the problem of noise that varies, from what was `Learned` without.
 
-    `plan` is its `NoisePlan`; `theta` and `points` are those of f with homoscedastic noise.
+    `plan` is the `NoisePlan` of the problem.
     """
-    values = [np.append(theta, start) for start in plan.starts(varying.spread)]
-    values += _start_by_column(varying, plan, theta, points)
+    problem, best = learned.problem, learned.result.best
+    model, noise_starts = problem.model, plan.starts(varying.spread)
+    n_kernel = model.kernel.n_params
+    theta = best.theta[:n_kernel]
+    values = [np.append(theta, start) for start in noise_starts]
+    values += _start_by_column(varying, plan, theta, best.points)
+    if best.objective - model.constant_bound() < problem.needed_gain:
+        # What f explains may be noise that varies.
+        constant_f = model.constant_theta(best.theta, problem.limits.bounds)[:n_kernel]
+        values += [np.append(constant_f, start) for start in noise_starts]
     # Subsets of many rows choose their own points.
-    return Starts(values, points if len(varying.model.weight) < FEWEST_ROWS else None)
-
-
-def _is_hardly_better_than_constant(learned):
-    """Return whether what is `Learned` is better than a constant by less than is needed here."""
-    gain = learned.result.best.objective - learned.problem.model.constant_bound()
-    return gain < learned.problem.needed_gain
+    return Starts(values, best.points if len(varying.model.weight) < FEWEST_ROWS else None)
 
 
 def _learned_if_better(varying, starts, learned):
@@ -145,7 +141,8 @@ def _start_by_column(problem, plan, theta, points):
 
     It is empty if there is no choice of columns, or if none of them explains anything by itself.
     With many columns and equal length scales, all distances between rows are about the same, and a
-    search may miss that few columns matter. The arguments are those of `_starts`.
+    search may miss that few columns matter. `theta` and `points` are those of f with homoscedastic
+    noise.
     """
     start, alternatives = plan.single_columns(problem.spread)
     if not 2 <= len(alternatives) <= MOST_COLUMNS or problem.progress.stopped:
