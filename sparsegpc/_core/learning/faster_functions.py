@@ -11,7 +11,6 @@ import numpy as np
 from numpy.linalg import LinAlgError
 
 from sparsegpc._core.learning.fit import finished
-from sparsegpc._core.learning.fit_from import Climb, climb_further, fit_from
 from sparsegpc._core.learning.growing_subsets import FEWEST_ROWS
 from sparsegpc._core.learning.more_points import (
     LEAST_CORRELATION,
@@ -19,6 +18,7 @@ from sparsegpc._core.learning.more_points import (
     NEGLIGIBLE_COST_PER_ROW,
     cost_per_row,
 )
+from sparsegpc._core.learning.single_start import Climb, climb_further, fit_from
 from sparsegpc._core.models.neighbour_correlation import neighbour_correlation
 from sparsegpc._core.models.similar_deviations import similar_group
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.linalg import LinAlgError
 
 from sparsegpc._core.learning.constant_function import floor
-from sparsegpc._core.learning.fit_from import Climb, climb_further
+from sparsegpc._core.learning.single_start import Climb, climb_further
 from sparsegpc._core.rows.sources import spaced_rows
 from sparsegpc._core.selection.selectors import FixedSelector, PivotedSelector
 

@@ -1,13 +1,15 @@
 """Fit a model: alternate gradient steps in the hyperparameters with the selection of points.
 
 The starts are first fitted to few rows (`few_rows`), and the model is fitted from the best end
-(`fit_from`). If there are many rows, growing subsets are fitted first (`growing_subsets`), and the
-Hessian is measured where the search on all rows begins (`curvature`). A fit that ends at the
-trivial optimum, where f is constant, is repeated with the line search of L-BFGS-B and then, without
-it, from the other starts. If `move_points` is true, the locations of the points are optimised
-afterwards (`moved_points`). If there are many rows for each point, all this is done on a quarter of
-the rows, and only a few more moves on all rows. Finally the sites are solved to a tighter
-tolerance.
+(`single_start`). With many rows, growing subsets of them are fitted before (`growing_subsets`), and
+the Hessian is measured where the search on all rows begins (`curvature`).
+
+A fit that ends at the trivial optimum, where f is constant, is repeated with the line search of
+L-BFGS-B, and if that ends there, too, from the other starts.
+
+If `move_points` is true, the locations of the points are optimised afterwards (`moved_points`).
+With many rows for each point, a quarter of the rows is used for all this, and only a few more moves
+follow on all rows. Finally the sites are solved to a tighter tolerance.
 """
 
 from typing import NamedTuple
@@ -24,11 +26,11 @@ from sparsegpc._core.learning.few_rows import (
     rank_starts,
     unranked,
 )
-from sparsegpc._core.learning.fit_from import Climb, Start, fit_from, out_of_iterations
 from sparsegpc._core.learning.growing_subsets import climb_subsets, of_any_rows, subset_for_moves
 from sparsegpc._core.learning.hyperparameters import typical_hessian
 from sparsegpc._core.learning.moved_points import N_PAIRS, move, move_further
 from sparsegpc._core.learning.pruned_columns import bring_back
+from sparsegpc._core.learning.single_start import Climb, Start, fit_from, out_of_iterations
 from sparsegpc._core.optimisers.lbfgs import CorrectionPairs
 from sparsegpc._core.selection.selectors import InducingPoints
 
@@ -180,7 +182,7 @@ class _Fit:
         """Fit from the starts."""
         needed, others = self.ranking()
         restarts, fallbacks = map(Climb, self.starts.restarts), map(Climb, self.starts.fallbacks)
-        self.fit_climbs([*needed, *restarts], [*others, *fallbacks])
+        self.try_climbs([*needed, *restarts], [*others, *fallbacks])
         self.try_pruned_columns()
         self.try_simpler()
         self.try_constant(needed[0].theta)
@@ -197,7 +199,7 @@ class _Fit:
         n_points = self.selector.n_points
         return learn_starts(self.model, values, n_points, self.limits, self.weak_prior)
 
-    def fit_climbs(self, needed, others):
+    def try_climbs(self, needed, others):
         """Continue each `Climb` that is needed, and others until a fit is not trivial."""
         # The first points belong to the first climb.
         first = self.starts.points
@@ -206,10 +208,10 @@ class _Fit:
                 is_enough = k >= len(needed) and not self.is_trivial(self.result)
                 if is_enough or self.progress.stopped:
                     break
-            self.fit_climb(climb, first, k < len(needed))
+            self.try_climb(climb, first, k < len(needed))
             first = None
 
-    def fit_climb(self, climb, first, is_needed):
+    def try_climb(self, climb, first, is_needed):
         """Continue a `Climb`. If that finds a constant, fit from its start with L-BFGS-B.
 
         Unless the climb `is_needed`, this follows only if it fails.
@@ -220,13 +222,13 @@ class _Fit:
                 climb = climb_subsets(self.model, climb, self.selector, limits, self.weak_prior)
             start = climb.continued_on(self.model)
             hessian = measured_hessian(self.model, climb, self.selector, limits) or start.hessian
-            found = self.fit_from(start._replace(hessian=hessian), first)
+            found = self.try_start(start._replace(hessian=hessian), first)
             is_last = not is_needed or limits.progress.stopped
             if found is not None and (is_last or not self.is_trivial(found)):
                 return
-        self.fit_from(Start(climb.theta), first)
+        self.try_start(Start(climb.theta), first)
 
-    def fit_from(self, start, first=None):
+    def try_start(self, start, first=None):
         """Return the `FitResult` from a start, or None if it fails. Keep the best one."""
         try:
             rival = -np.inf if self.result is None else self.result.best.objective
@@ -250,7 +252,7 @@ class _Fit:
         best = self.result.best
         theta = bring_back(self.model, best, self.alternatives, self.progress)
         if theta is not None:
-            self.fit_from(Start(theta, best.states, typical_hessian(self.model, len(theta))))
+            self.try_start(Start(theta, best.states, typical_hessian(self.model, len(theta))))
 
     def try_simpler(self):
         """Fit from the best of the simpler starts if few rows prefer it to the best fit."""
@@ -260,7 +262,7 @@ class _Fit:
         few = FewRows(self.model, self.limits, self.weak_prior)
         climb = few.preferred(simpler, self.result.best.theta)
         if climb is not None and not self.progress.stopped:
-            self.fit_climb(climb, None, is_needed=True)
+            self.try_climb(climb, None, is_needed=True)
 
     def try_constant(self, theta):
         """Fit from a nearly constant f if the best fit is worse than a constant function.
@@ -271,7 +273,7 @@ class _Fit:
         may_fit = self.limits.max_iter > 0 and not self.progress.stopped
         if may_fit and is_worse_than_constant(self.model, self.result):
             near = theta if self.result is None else self.result.best.theta
-            self.fit_from(Start(self.model.constant_theta(near, self.limits.bounds)))
+            self.try_start(Start(self.model.constant_theta(near, self.limits.bounds)))
         if self.result is None:
             raise self.failure
 

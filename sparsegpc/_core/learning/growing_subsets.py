@@ -14,8 +14,8 @@ there are as many as for all rows.
 from numpy.linalg import LinAlgError
 
 from sparsegpc._core.learning.constant_function import floor
-from sparsegpc._core.learning.fit_from import climb_further
 from sparsegpc._core.learning.inducing_points import select_points
+from sparsegpc._core.learning.single_start import climb_further
 from sparsegpc._core.rows.sources import spaced_rows
 from sparsegpc._core.selection.selectors import FixedSelector
 

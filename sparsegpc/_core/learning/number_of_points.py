@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sparsegpc._core.learning.fit import STOPPED
-from sparsegpc._core.learning.fit_from import FitResult
+from sparsegpc._core.learning.single_start import FitResult
 
 # Enough points for an easy problem, at negligible cost.
 FIRST_SIZE = 50

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.linalg import LinAlgError
 
 from sparsegpc._core.learning.fit import Starts, finished
-from sparsegpc._core.learning.fit_from import Climb, FitResult, Start, fit_from
+from sparsegpc._core.learning.single_start import Climb, FitResult, Start, fit_from
 from sparsegpc._estimators.learning.point_selection import point_selector
 from sparsegpc._estimators.learning.problem import Problem
 from sparsegpc._estimators.learning.search import Learned, search

@@ -4,9 +4,9 @@ from numpy.linalg import LinAlgError
 
 from sparsegpc._core.learning.few_rows import FewRows
 from sparsegpc._core.learning.fit import STOPPED, Starts
-from sparsegpc._core.learning.fit_from import Climb, Start, fit_from
 from sparsegpc._core.learning.more_points import FIRST_POINTS
 from sparsegpc._core.learning.number_of_points import FIRST_SIZE, grow
+from sparsegpc._core.learning.single_start import Climb, Start, fit_from
 from sparsegpc._core.models.fixed_sites import gap_per_row
 from sparsegpc._estimators.kernels.initialization import start_values, weak_prior
 from sparsegpc._estimators.learning.point_selection import selector_by_name

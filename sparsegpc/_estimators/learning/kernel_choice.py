@@ -9,7 +9,7 @@ differences.
 import numpy as np
 from numpy.linalg import LinAlgError
 
-from sparsegpc._core.learning.fit_from import Climb
+from sparsegpc._core.learning.single_start import Climb
 from sparsegpc._estimators.kernels.initialization import typical_log_lengths
 from sparsegpc._estimators.kernels.log_transform import find_log_transform
 from sparsegpc._estimators.kernels.named_kernels import KernelChoice

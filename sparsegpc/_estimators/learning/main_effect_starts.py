@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from sparsegpc._core.learning.fit_from import Start
 from sparsegpc._core.learning.hyperparameters import typical_hessian
+from sparsegpc._core.learning.single_start import Start
 from sparsegpc._core.models.similar_deviations import similar_distances
 from sparsegpc._core.numerics.floats import TINY
 from sparsegpc._estimators.kernels.initialization import own_lengths

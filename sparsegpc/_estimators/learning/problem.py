@@ -7,13 +7,13 @@ from sklearn.base import BaseEstimator
 from sklearn.gaussian_process.kernels import Kernel
 
 from sparsegpc._core.learning.all_rows import learning_part
-from sparsegpc._core.learning.fit_from import Limits
 from sparsegpc._core.learning.more_points import (
     FULL_COST_ROWS,
     PART_COST_ROWS,
     affordable_points,
 )
 from sparsegpc._core.learning.progress import Progress
+from sparsegpc._core.learning.single_start import Limits
 from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.rows.sources import RowSource
 from sparsegpc._core.rows.unique_rows import UniqueRows

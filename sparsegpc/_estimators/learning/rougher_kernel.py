@@ -11,8 +11,8 @@ import numpy as np
 from numpy.linalg import LinAlgError
 
 from sparsegpc._core.learning.fit import STOPPED, Starts
-from sparsegpc._core.learning.fit_from import Start, fit_from
 from sparsegpc._core.learning.hyperparameters import typical_hessian
+from sparsegpc._core.learning.single_start import Start, fit_from
 from sparsegpc._core.selection.selectors import FixedSelector
 from sparsegpc._estimators.kernels.named_kernels import ROUGHER
 from sparsegpc._estimators.learning.after_search import with_more_points, with_most_points

@@ -3,8 +3,8 @@
 from typing import NamedTuple
 
 from sparsegpc._core.learning.fit import Starts, finished
-from sparsegpc._core.learning.fit_from import FitResult
 from sparsegpc._core.learning.number_of_points import Growth
+from sparsegpc._core.learning.single_start import FitResult
 from sparsegpc._estimators.learning.enough_points import fit_with_enough_points
 from sparsegpc._estimators.learning.point_selection import point_selector
 from sparsegpc._estimators.learning.problem import Problem

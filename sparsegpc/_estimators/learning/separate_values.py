@@ -11,9 +11,9 @@ import numpy as np
 from numpy.linalg import LinAlgError
 
 from sparsegpc._core.learning.fit import finished
-from sparsegpc._core.learning.fit_from import Start, fit_from
 from sparsegpc._core.learning.more_points import fit_moved
 from sparsegpc._core.learning.pruned_columns import MOST_PASSES, shortened
+from sparsegpc._core.learning.single_start import Start, fit_from
 from sparsegpc._core.rows.sources import spaced_rows
 from sparsegpc._estimators.learning.after_search import better_with_enough_points
 from sparsegpc._estimators.learning.point_selection import (

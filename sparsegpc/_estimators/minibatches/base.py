@@ -12,8 +12,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from sparsegpc._core.learning.fit import Starts, fit
-from sparsegpc._core.learning.fit_from import Limits
 from sparsegpc._core.learning.progress import Progress
+from sparsegpc._core.learning.single_start import Limits
 from sparsegpc._core.minibatches.epochs import epochs, solve_best
 from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.optimisers.adam import inverse_time_decay

@@ -13,8 +13,8 @@ from sparsegpc._core.learning import few_rows as module
 from sparsegpc._core.learning import fit as story
 from sparsegpc._core.learning.few_rows import FEW_ROWS, RANKING_ITERATIONS, FewRows, unranked
 from sparsegpc._core.learning.fit import Starts, fit
-from sparsegpc._core.learning.fit_from import Climb
 from sparsegpc._core.learning.progress import Progress
+from sparsegpc._core.learning.single_start import Climb
 from sparsegpc._core.likelihoods.binary import PolyaGammaLogit
 from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.models.prior import NormalPrior

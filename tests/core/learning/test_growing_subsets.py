@@ -8,7 +8,6 @@ from sparsegpc._core.bounds.slacks import SLACKS
 from sparsegpc._core.kernels.algebra import FreeKernel, Scaled
 from sparsegpc._core.kernels.families import RBF, Constant
 from sparsegpc._core.learning import curvature
-from sparsegpc._core.learning.fit_from import Climb, Start, fit_from
 from sparsegpc._core.learning.growing_subsets import (
     FEWEST_POINTS,
     FEWEST_ROWS,
@@ -16,6 +15,7 @@ from sparsegpc._core.learning.growing_subsets import (
     subsets,
 )
 from sparsegpc._core.learning.inducing_points import select_points
+from sparsegpc._core.learning.single_start import Climb, Start, fit_from
 from sparsegpc._core.likelihoods.binary import BernoulliLogit
 from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.selection.selectors import FixedSelector, InducingPoints, PivotedSelector

@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from sparsegpc._core.learning.fit_from import FitResult
 from sparsegpc._core.learning.number_of_points import FIRST_SIZE, grow
+from sparsegpc._core.learning.single_start import FitResult
 from sparsegpc._core.selection.selectors import InducingPoints
 
 CONSTANT = -1000.0

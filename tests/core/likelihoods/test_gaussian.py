@@ -18,8 +18,8 @@ from sparsegpc._core.bounds.slacks import SLACKS, SPHERICAL, STANDARD, TIGHT
 from sparsegpc._core.kernels.algebra import FreeKernel, Scaled
 from sparsegpc._core.kernels.families import RBF, Constant
 from sparsegpc._core.learning.fit import Starts, fit
-from sparsegpc._core.learning.fit_from import Limits
 from sparsegpc._core.learning.progress import Progress
+from sparsegpc._core.learning.single_start import Limits
 from sparsegpc._core.likelihoods.gaussian import (
     GaussianNoise,
     KnownNoise,

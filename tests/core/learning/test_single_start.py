@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from sparsegpc._core.learning import fit_from as module
-from sparsegpc._core.learning.fit_from import PATIENCE, Start, fit_from
+from sparsegpc._core.learning import single_start as module
 from sparsegpc._core.learning.hyperparameters import typical_hessian
+from sparsegpc._core.learning.single_start import PATIENCE, Start, fit_from
 from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.selection.selectors import FixedSelector, InducingPoints, PivotedSelector
 from tests.core.learning.fit_cases import (
