@@ -49,7 +49,7 @@ class Estimator(BaseEstimator):
         super().__setstate__(state)
 
     @property
-    def _models(self):
+    def _fitted_estimators(self):
         """The fitted models of which the estimator consists: itself, or one for each class."""
         return getattr(self, "estimators_", None) or [self]
 

@@ -381,7 +381,7 @@ class BaseSparseGP(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
         targets = None if self._likelihood.merges_unequal_targets else rows.y
         return unique_rows(rows.X, rows.weight, targets=targets)
 
-    def _model(self, kernel, rows, merged, **options):
+    def _sparse_model(self, kernel, rows, merged, **options):
         """Return the core's model of `PresentRows`, given the merged `UniqueRows`."""
         likelihood = self._likelihood
         targets = likelihood.targets(rows.y, rows.weight, merged)
@@ -666,14 +666,14 @@ class BaseSparseGP(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
         """Return an `AdaptedKernel` extended by the other learned parameters of a model."""
         return parameters.with_likelihood(model)
 
-    def _models_of(self, *data, **named_data):
+    def _models_of_rows(self, *data, **named_data):
         """Return a list with the `ModelOfRows` of the user's data, or with one for each class.
 
         The arguments are those of `_checked_rows`.
         """
-        return [self._model_of(self._checked_rows(*data, **named_data, reset=False))]
+        return [self._model_of_rows(self._checked_rows(*data, **named_data, reset=False))]
 
-    def _model_of(self, rows):
+    def _model_of_rows(self, rows):
         """Return the `ModelOfRows` of `PresentRows`."""
-        model = self._model(self._posterior.kernel, rows, self._merged(rows))
+        model = self._sparse_model(self._posterior.kernel, rows, self._merged(rows))
         return ModelOfRows(self, model, self._theta)

@@ -244,12 +244,12 @@ class SparseGPClassifier(ClassPredictions, HyperparameterDraws, BaseSparseGP):
         super()._store_observation(evaluation, model)
         self.likelihood_ = self._likelihood
 
-    def _models_of(self, X, y, sample_weight):
+    def _models_of_rows(self, X, y, sample_weight):
         rows = self._checked_rows(X, y, sample_weight, reset=False)
         if self.estimators_ is None:
-            return [self._model_of(rows)]
+            return [self._model_of_rows(rows)]
         return [
-            model._model_of(rows._replace(y=(rows.y == k).astype(int)))
+            model._model_of_rows(rows._replace(y=(rows.y == k).astype(int)))
             for k, model in enumerate(self.estimators_)
         ]
 

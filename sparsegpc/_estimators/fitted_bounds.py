@@ -86,7 +86,7 @@ def certified(estimator, method, *data, **params):
     _check_arguments("certificate", estimator, params)
     with single_threaded_blas():
         first, *others = [
-            _certified(part, method) for part in estimator._models_of(*data, **params)
+            _certified(part, method) for part in estimator._models_of_rows(*data, **params)
         ]
         return sum(others, first)
 
@@ -109,7 +109,7 @@ def gains(estimator, candidates, *data, **params):
         candidates = validated_rows(estimator, candidates, reset=False)[:]
         refuse_overflow(candidates, "candidates")
     with single_threaded_blas():
-        (part,) = estimator._models_of(*data, **params)
+        (part,) = estimator._models_of_rows(*data, **params)
         evaluation = part.solved()
         _check_same_rows("point_gains", part, evaluation)
         if candidates is None:
@@ -134,7 +134,7 @@ def bound_at(estimator, theta, eval_gradient, X, y, sample_weight, params):
         )
     theta = _checked_theta(theta, estimator.kernel_.theta)
     with single_threaded_blas():
-        models = estimator._models_of(X, y, sample_weight, **params)
+        models = estimator._models_of_rows(X, y, sample_weight, **params)
         return _sum_of_bounds(models, theta, eval_gradient)
 
 
@@ -169,7 +169,7 @@ def truncated(estimator, n_points, *data, **params):
     n_present = len(estimator.inducing_points_)
     check_scalar(n_points, "n_inducing", numbers.Integral, min_val=1, max_val=n_present)
     with single_threaded_blas():
-        (part,) = estimator._models_of(*data, **params)
+        (part,) = estimator._models_of_rows(*data, **params)
         n_rows, n_fitted = len(part.model.weight), estimator._posterior.functions[0].n_rows
         if n_rows != n_fitted:
             raise ValueError(
@@ -213,7 +213,7 @@ def _checked_theta(theta, learned):
 
 def _check_one_model(method, estimator):
     """Raise ValueError if a fitted classifier has one model for each class."""
-    n_models = len(estimator._models)
+    n_models = len(estimator._fitted_estimators)
     if n_models > 1:
         raise ValueError(
             f"{method} takes one model, but this classifier has {n_models}, one "

@@ -279,7 +279,7 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
     def _extended(self, parameters, model):
         return self._plan.extend(parameters, model)
 
-    def _models_of(self, X, y, sample_weight, noise_variance=None):
+    def _models_of_rows(self, X, y, sample_weight, noise_variance=None):
         targets = self._checked_rows(X, y, sample_weight, noise_variance, reset=False)
         if self._plan.is_given != (noise_variance is not None):
             raise ValueError(

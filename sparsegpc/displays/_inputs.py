@@ -71,7 +71,7 @@ def fitted_model(estimator, kinds):
 
 def refuse_one_vs_rest(estimator, what):
     """Raise ValueError for a classifier that consists of a model for each class."""
-    if len(estimator._models) > 1:
+    if len(estimator._fitted_estimators) > 1:
         raise ValueError(
             f"{what} is for one model, but estimator has one for each of "
             f"{len(estimator.classes_)} classes: give estimator.estimators_[k] instead and, if "

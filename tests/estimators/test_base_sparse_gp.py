@@ -400,7 +400,7 @@ def test_the_gradient_of_the_objective_by_the_parameter_of_the_likelihood(
     estimator = fixed_model(
         "negative binomial", bound=bound, fit_prior_mean=fit_prior_mean, n_inducing=6, tol=1e-9
     ).fit(X, y, weight)
-    (part,) = estimator._models_of(X, y, weight)
+    (part,) = estimator._models_of_rows(X, y, weight)
     model, points = part.model, InducingPoints(estimator.inducing_points_, None, None)
 
     def evaluation(theta):
@@ -458,7 +458,7 @@ def test_a_certificate_holds_for_the_dense_process_with_the_same_sites(name):
     X, y = counts(60)
     model = fixed_model(name, n_inducing=5, selection_tol=0.0, fit_prior_mean=False, tol=1e-9)
     certificate = model.fit(X, y).certificate(X, y)
-    (part,) = model._models_of(X, y, None)
+    (part,) = model._models_of_rows(X, y, None)
     (solution,) = part.solved(part.theta, model._posterior).solutions
     p, b = solution.sites.precision, solution.sites.shift
 

@@ -196,7 +196,7 @@ def test_rows_that_differ_in_exposure_or_event_only_stay_apart(response):
     given = {"exposure": [1.0, 2.0, 1.0, 1.0], "event": [1, 0, 1, 1]}
     row_arguments = {name: given[name] for name in [response.row_argument] if name}
     model = fixed_model(response).fit(X, y, **row_arguments)
-    n_rows = len(model._models_of(X, y, None, *map(row_arguments.get, given))[0].model.weight)
+    n_rows = len(model._models_of_rows(X, y, None, *map(row_arguments.get, given))[0].model.weight)
     assert n_rows == (3 if row_arguments else 2)
 
 

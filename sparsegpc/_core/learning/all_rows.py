@@ -22,7 +22,7 @@ def learning_part(model, n_points):
 def on_all_rows(model, result, progress):
     """Return the `FitResult` on all rows at the hyperparameters and points learned on a part.
 
-    The sites are solved to the tolerance of the bound. ``learned`` remains that of the part. This
+    The sites are solved to the tolerance of the bound. ``optimum`` remains that of the part. This
     is done even if the callback stopped the fit, so the posterior is always that of all rows.
     """
     before = result.best
@@ -39,5 +39,5 @@ def on_all_rows(model, result, progress):
         max_iter=MAX_FINAL_ITERATIONS,
         wrt_theta=False,
     )
-    result = result._replace(lower_bounds=[best.elbo], learned_at=result.learned)
+    result = result._replace(lower_bounds=[best.elbo], search_end=result.optimum)
     return concluded(model, result, best, progress)

@@ -45,7 +45,7 @@ def keep_worthwhile_points(model, result, cost, progress):
         lower_bounds=lower_bounds,
         message=STOPPED if progress.stopped else message,
         stopped=progress.stopped,
-        learned_at=result.learned,
+        search_end=result.optimum,
     )
 
 

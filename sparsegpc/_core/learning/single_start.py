@@ -90,7 +90,7 @@ class FitResult(NamedTuple):
     points. ``message`` states why the fit did not converge; it is empty if it did. ``hessian`` is
     what it learned, or None if it did not use quasi-Newton steps. ``has_moved`` is true if the
     points were moved from where they were selected, and ``sought_faster`` if a faster function was
-    looked for. ``learned_at`` is the evaluation with which learning ended, if that is not ``best``,
+    looked for. ``search_end`` is the evaluation with which learning ended, if that is not ``best``,
     which may have more rows or fewer points, else None. ``trivial`` is true if the fit is no better
     than a constant function, and ``stopped`` if the callback stopped it; both are false before the
     fit is finished.
@@ -104,16 +104,16 @@ class FitResult(NamedTuple):
     sought_faster: bool = False
     trivial: bool = False
     stopped: bool = False
-    learned_at: Evaluation | None = None
+    search_end: Evaluation | None = None
 
     @property
     def converged(self):
         return not self.message
 
     @property
-    def learned(self):
+    def optimum(self):
         """The evaluation where the hyperparameters maximise the objective."""
-        return self.best if self.learned_at is None else self.learned_at
+        return self.best if self.search_end is None else self.search_end
 
     def followed_by(self, later):
         """Return a later result, with the lower bounds of this one before its own."""

@@ -21,13 +21,13 @@ class HyperparameterDraws:
         model = problem.model
 
         def keep(evaluation):
-            if result.learned_at is not None:
+            if result.search_end is not None:
                 evaluation = at_points_of(model, evaluation, result.best.points)
             kernel = problem.kernel.clone_with_theta(evaluation.posterior.theta)
             return [(evaluation.posterior, kernel)], self._observation_at(evaluation, model)
 
         rng = check_random_state(self.random_state)
-        draws = draw_hyperparameters(model, result.learned, problem.parameters.bounds, rng, keep)
+        draws = draw_hyperparameters(model, result.optimum, problem.parameters.bounds, rng, keep)
         parts = zip(draws.weights, draws.kept, strict=True)
         self._keep_draws(draws, [Component(weight, *kept) for weight, kept in parts if weight > 0])
 

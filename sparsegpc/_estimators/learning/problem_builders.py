@@ -74,7 +74,7 @@ class LikelihoodBuilder(ProblemBuilder):
         kernel = choice.resolve(spread)
         parameters = adapt_kernel(kernel, estimator.n_features_in_, refuse_white=NO_WHITE_NOISE)
         options = {"prior": choice.prior(parameters, spread), "counts": self._counts}
-        model = estimator._model(parameters.kernel, data, rows, **options)
+        model = estimator._sparse_model(parameters.kernel, data, rows, **options)
         parameters = parameters.with_likelihood(model)
         return self._problem(
             choice, model, rows=rows, spread=spread, kernel=kernel, parameters=parameters

@@ -53,7 +53,7 @@ def fit_warnings(learned):
             "model is usable"
         )
         found.append(FitWarning(ConvergenceWarning, text, result.message))
-    limits = _describe_limits(problem, result.learned) if problem.learns else ""
+    limits = _describe_limits(problem, result.optimum) if problem.learns else ""
     trivial = problem.learns and result.trivial
     mismatch = estimator._describe_mismatch(problem, trivial) if problem.learns else ""
     texts = []

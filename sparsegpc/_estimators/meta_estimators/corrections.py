@@ -34,7 +34,8 @@ class Corrections(NamedTuple):
     def of(cls, estimator, X, y, n_neighbors, sample_weight=None, **params):
         """Return the corrections of a fitted estimator, given the data of its `fit`."""
         with single_threaded_blas():
-            parts = [Part.of(part) for part in estimator._models_of(X, y, sample_weight, **params)]
+            models = estimator._models_of_rows(X, y, sample_weight, **params)
+            parts = [Part.of(model) for model in models]
         return cls(estimator, parts, n_neighbors)
 
     def has_neighbours(self):

@@ -72,10 +72,10 @@ class ColumnEffects:
         if reference is not None:
             reference = validated_rows(self, reference, reset=False)[:]
         with single_threaded_blas():
-            kernels = _kernels_of(self._models, X.shape[1])
+            kernels = _kernels_of(self._fitted_estimators, X.shape[1])
             moments = [
                 _effects(model, by_column, X, columns, reference)
-                for model, by_column in zip(self._models, kernels, strict=True)
+                for model, by_column in zip(self._fitted_estimators, kernels, strict=True)
             ]
         mean, variance = (np.concatenate(part, axis=-1) for part in zip(*moments, strict=True))
         mean, std = self._effect_scale * mean, self._effect_scale * np.sqrt(variance)
@@ -125,7 +125,7 @@ class ColumnEffects:
         check_is_fitted(self)
         labels = list(getattr(self, "feature_names_in_", range(self.n_features_in_)))
         with single_threaded_blas():
-            return shares_of_models(self._models, labels)
+            return shares_of_models(self._fitted_estimators, labels)
 
 
 def column_numbers(features, n_features, names):

@@ -45,13 +45,13 @@ class ClassPredictions(ClassifierMixin):
         """Return a list of `Component`: of the mixture, or of this model or the binary models."""
         if self._mixture is not None:
             return self._mixture
-        fitted = [(model._posterior, model.kernel_) for model in self._models]
+        fitted = [(model._posterior, model.kernel_) for model in self._fitted_estimators]
         return [Component(1.0, fitted, self._likelihood)]
 
     @property
     def _bounded_values(self):
         """The values whose density `lower_bound_` bounds; bounds for others are not comparable."""
-        if len(self._models) > 1:
+        if len(self._fitted_estimators) > 1:
             return "labels of each class against the rest"
         if isinstance(self._likelihood, DirichletTargets):
             return f"Dirichlet targets of concentration {self._likelihood.concentration:g}"

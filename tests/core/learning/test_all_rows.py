@@ -31,7 +31,7 @@ def test_the_result_is_that_of_all_rows_at_what_the_part_has_learned():
     exact = solve_final(model, learned.best.theta, learned.best.points, model.initial_state())
     assert exact.elbo - model.tol <= found.best.elbo <= exact.elbo + 1e-6
     assert found.lower_bounds == [found.best.elbo]
-    assert found.learned is learned.best
+    assert found.optimum is learned.best
     assert found.converged
     np.testing.assert_array_equal(model.X[found.best.points.indices], found.best.points.Z)
     assert progress.history()["n_samples"].tolist() == [len(model.weight)]

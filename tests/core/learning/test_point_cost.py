@@ -75,7 +75,7 @@ def test_the_result_says_what_was_learned_and_what_is_left():
     model, theta = labels()
     before, progress = fitted(model, theta), Progress()
     found = keep_worthwhile_points(model, before, 0.5, progress)
-    assert found.learned is before.best
+    assert found.optimum is before.best
     assert found.best.theta is before.best.theta
     assert found.lower_bounds[0] == before.best.elbo > found.lower_bounds[-1]
     assert_allclose(found.lower_bounds[-1], found.best.elbo, atol=1e-6)
