@@ -52,66 +52,57 @@ class BaseSparseGP(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
     Parameters
     ----------
     kernel : kernel of sklearn.gaussian_process.kernels, str or None, default=None
-        Covariance of f. Names stand for ConstantKernel times a stationary kernel: "rbf" for RBF;
-        "matern12", "matern32" and "matern52" for Matern with nu 0.5, 1.5 and 2.5. Start values and
-        bounds are relative to the spread of the data. None means "rbf"; :class:`SparseGPRegressor`
-        replaces it by "matern32" if that raises the bound and there is no `point_cost`.
+        Covariance of f, an object or a name. Names stand for ConstantKernel times a stationary
+        kernel: "rbf" for RBF; "matern12", "matern32" and "matern52" for Matern with nu 0.5, 1.5 and
+        2.5. Their start values and bounds suit the spread of the data. None means "rbf";
+        :class:`SparseGPRegressor` replaces it by "matern32" if that raises the bound and there is
+        no `point_cost`. The free hyperparameters of an object are learned within their bounds.
 
-        In an object, ConstantKernel, RBF, Matern (nu 0.5, 1.5, 2.5, inf), RationalQuadratic,
-        ExpSineSquared, DotProduct, :class:`sparsegpc.kernels.MainEffects`,
+        ConstantKernel, RBF, Matern (nu 0.5, 1.5, 2.5, inf), RationalQuadratic, ExpSineSquared,
+        DotProduct, :class:`sparsegpc.kernels.MainEffects`,
         :class:`sparsegpc.kernels.OrthogonalAdditive` and their sums and products have analytic
-        gradients. Any other kernel is differentiated by finite differences, which take 2
-        evaluations of the kernel for each hyperparameter. Free hyperparameters are learned within
-        their bounds, from the best of a few starts that are tried on 200 rows. In
-        :class:`SparseGPRegressor` a WhiteKernel summand stands for the noise: its ``noise_level``
-        is the start value of the noise variance, and its bounds are those of the noise variance.
-        Other estimators raise a ValueError for it.
+        gradients. Any other kernel is differentiated by finite differences, with 2 evaluations of
+        the kernel for each hyperparameter. In :class:`SparseGPRegressor` a WhiteKernel summand
+        stands for the noise: its ``noise_level`` is the start value of the noise variance, and its
+        bounds are those of the noise variance. Other estimators raise a ValueError for it. More:
+        :ref:`user guide <kernels>`.
     length_scales : {"auto", "tied", "free", "common"}, default="auto"
-        "tied" means one length scale for each column, with a prior that pulls them towards a common
-        multiple of the standard deviations of the columns' distinct values: they stay about equal
-        unless the data clearly call for different ones. "free" means one for each column without a
-        prior, and "common" one for all columns, in units of X. "auto" leaves an object as it is.
-        For a kernel by name it means "tied" if at most 100 columns vary, or at most 1000 with five
-        rows or more for each. With fewer rows for each of 100 to 1000 columns, both "tied" and
-        "common" are learned, and "tied" is chosen if it raises the objective by more than log N
-        nats; otherwise it means "common". With "tied", "free" or "common", a kernel object must
-        have matching length scales.
+        "tied" means one length scale for each column, with a prior that keeps them about equal, in
+        units of the columns' standard deviations, unless the data clearly call for different ones.
+        "free" means one for each column without a prior, and "common" one for all columns, in units
+        of X. "auto" leaves an object as it is. For a kernel by name it means "tied", or "common" if
+        there are very many columns, or few rows for many: :ref:`user guide <kernels>`. With the
+        other values, a kernel object must have matching length scales.
     main_effects : bool or "auto", default="auto"
         Whether to add :class:`sparsegpc.kernels.MainEffects`, a function of each single column, to
         a kernel by name. They help where columns have strong effects of their own, and make each
-        evaluation of the bound about twice as expensive. With tied length scales, the variances and
-        the length scales of the effects are tied in the same way. "auto" fits both kernels to N
-        rows, and adds main effects if they raise the bound by more than log N nats. N is at most
-        2000; with 100 000 rows or more it is a fifth of them, and with 200 000 or more it is that
-        of all rows that are learned from. "auto" leaves them out if `kernel` is an object, if more
+        evaluation of the bound about twice as expensive. "auto" adds them if that raises the bound
+        by more than log N nats on N rows, a part if there are many:
+        :ref:`user guide <kernels-effects>`. It leaves them out if `kernel` is an object, if more
         than 100 columns vary, and with ``optimizer=None``. With a single column they have no
         effect.
     log_transform : bool or "auto", default="auto"
         Whether to take logarithms of skewed columns, as multiples of ``arsinh((x - e) / c)``; e is
-        the end of the column without a tail, or the median. Beyond a distance c from e it is nearly
-        logarithmic. "auto" fits both the original and the transformed columns, and decides as for
-        main effects; it leaves the columns as they are if `kernel` is an object, and with
-        ``optimizer=None``. True transforms all columns whose correlation with their transform is
-        below 0.95. All methods take the original columns; only ``kernel_`` and
-        ``feature_relevance_`` refer to the transformed columns.
+        the end of the column without a tail, or the median. "auto" decides as for main effects; it
+        leaves the columns as they are if `kernel` is an object, and with ``optimizer=None``. True
+        transforms all columns whose correlation with their transform is below 0.95. All methods
+        take the original columns; only ``kernel_`` and ``feature_relevance_`` refer to the
+        transformed columns: :ref:`user guide <kernels-skewed>`.
     n_inducing : int, "auto" or None, default=None
         Maximum number of inducing points; it is silently limited to the number of distinct rows.
         More points bring the bound closer to that of the full Gaussian process, at a cost of O(M^2)
-        per row. None means 200, and more if these are too few: if they leave a `cost_per_row_` of
-        more than 0.005, or if neighbouring rows deviate from the mean in the same direction.
-        Learning then continues with 1000 points for 2000 rows, 447 for 10 000, 200 for 50 000 or
-        more, and fewer for several functions. If these are still too few, they are moved
+        per row. None means 200, and more if these are too few: up to 1000 points for 2000 rows, 447
+        for 10 000, and fewer for several functions. If these are still too few, they are moved
         (`optimize_inducing`). No points are added with ``optimize_inducing=True``, or if `selector`
         is not a name.
 
-        Of 200 000 distinct rows or more, hyperparameters and points are learned from 100 000 that
-        are evenly spaced, or from 100 for each point if that is more; then the posterior is
-        computed from all rows. None means 500 points there if 200 leave a `cost_per_row_` of more
-        than 0.0001. All rows are learned from with "auto", or if hyperparameters are averaged.
-
         "auto" doubles the number of points until the certificate is at most `certificate_tol` and
         doubling once more confirms it, doubling hardly raises the bound, or `max_inducing` is
-        reached; ``growth_end_`` gives the reason.
+        reached; ``growth_end_`` gives the reason. More: :ref:`user guide <how-many-points>`.
+
+        Of 200 000 distinct rows or more, hyperparameters and points are learned from a part; then
+        the posterior is computed from all rows: :ref:`user guide <large-data>`. All rows are
+        learned from with "auto", or if hyperparameters are averaged.
     selector : str, InducingPointSelector or array (n_points, n_features), default="auto"
         How points are chosen. "auto" chooses rows as "rpcholesky" does, and replaces them by the
         centroids of the rows around them if these have a higher bound; the points are then not
@@ -155,10 +146,10 @@ class BaseSparseGP(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
     optimize_inducing : bool or "auto", default="auto"
         Whether to maximise the bound, at the end of the fit, over the locations of the points
         together with the hyperparameters. The points are then no longer rows. True does so in at
-        most `max_iter` iterations. With 5000 rows or more, and 160 or more for each point, these
-        use a quarter of the rows, and a quarter as many follow on all rows. "auto" moves the
-        points, in at most 30 iterations, if `n_inducing` and `selector` have their defaults, the
-        points are still too few, and the kernel has derivatives with respect to them.
+        most `max_iter` iterations; with many rows for each point, most of them use a part of the
+        rows: :ref:`user guide <moves-on-many-rows>`. "auto" moves the points, in at most 30
+        iterations, if `n_inducing` and `selector` have their defaults, the points are still too
+        few, and the kernel has derivatives with respect to them.
     warm_start : bool, default=False
         Start from the hyperparameters of the last fit, and from its inducing points if `selector`
         does not fix the points and there are at most `n_inducing` of them. The kernel may have
