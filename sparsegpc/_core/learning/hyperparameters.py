@@ -54,16 +54,16 @@ def _share_of_entropy(model):
     return float(np.clip(entropy / LEAST_ENTROPY, LEAST_SHARE, 1.0))
 
 
-def maximize(model, start, limits, *, hessian=None, best=-np.inf, share=0.0):
+def maximize(model, start, limits, *, hessian=None, rival=-np.inf, share=0.0):
     """Maximise the objective over theta, and return the `Maximum`; its best is an `Evaluation`.
 
     `start` is an `Evaluation` with its gradient. `hessian`, which is updated, is the `BFGSHessian`
     of the bound in nats per row; None uses the line search of L-BFGS-B. Quasi-Newton steps end
-    early if they are not expected to come near `best`, the objective reached elsewhere, and when
+    early if they are not expected to come near `rival`, the objective reached elsewhere, and when
     the next step is expected to gain less than `share` of what the search has gained. Raises
     `LinAlgError` if the gradient at `start` is not finite.
     """
-    bounds, progress = limits.bounds, limits.progress
+    progress = limits.progress
 
     def point(evaluation):
         return Point(evaluation.theta, evaluation.objective, evaluation.grad_theta, evaluation)
@@ -75,16 +75,33 @@ def maximize(model, start, limits, *, hessian=None, best=-np.inf, share=0.0):
         progress.evaluated(model, evaluation)
         return point(evaluation)
 
-    options = {
-        "max_iter": limits.max_iter,
-        "tol": model.tol,
-        "is_stopped": lambda: progress.stopped,
-    }
-    if hessian is not None:
-        # On other rows the prior has another weight, or none, so the Hessian must not learn it.
-        options |= {"scale": model.total_weight, "known": model.prior, "best": best, "share": share}
-        found = maximize_bfgs(function, point(start), bounds, hessian, **options)
+    def is_stopped():
+        return progress.stopped
+
+    if hessian is None:
+        found = maximize_lbfgsb(
+            function,
+            point(start),
+            limits.bounds,
+            max_iter=limits.max_iter,
+            tol=model.tol,
+            patience=PATIENCE,
+            is_stopped=is_stopped,
+        )
     else:
-        found = maximize_lbfgsb(function, point(start), bounds, patience=PATIENCE, **options)
+        found = maximize_bfgs(
+            function,
+            point(start),
+            limits.bounds,
+            hessian,
+            max_iter=limits.max_iter,
+            tol=model.tol,
+            scale=model.total_weight,
+            # On other rows the prior has another weight, or none, so the Hessian must not learn it.
+            known=model.prior,
+            rival=rival,
+            share=share,
+            is_stopped=is_stopped,
+        )
     model.counts.optimizer_iterations += found.n_iter
     return found._replace(best=found.best.evaluation)

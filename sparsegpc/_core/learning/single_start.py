@@ -161,8 +161,8 @@ def fit_from(model, start, selector, limits, first=None, report=None, rival=-np.
         if points.equals(current.points):
             break
         current = _evaluated(model, current.theta, points, current.states, limits)
-        goal = max(best.objective, rival)
-        current, end = _maximized(model, current, hessian, goal, limits, share)
+        to_beat = max(best.objective, rival)
+        current, end = _maximized(model, current, hessian, to_beat, limits, share)
         record(current)
         n_worse = 0 if current.objective > best.objective + least_gain else n_worse + 1
         if current.objective > best.objective:
@@ -195,13 +195,13 @@ def _evaluated(model, theta, points, states, limits):
     return evaluation
 
 
-def _maximized(model, start, hessian, goal, limits, share=0.0):
+def _maximized(model, start, hessian, rival, limits, share=0.0):
     """Return the evaluation at the maximum over theta, and the message if it did not converge.
 
-    `goal` is the highest objective of earlier selections and other fits; `share` is that of
+    `rival` is the highest objective of earlier selections and other fits; for `share` see
     `maximize`.
     """
     if not limits.max_iter or not len(start.theta) or limits.progress.stopped:
         return start, ""
-    found = maximize(model, start, limits, hessian=hessian, best=goal, share=share)
+    found = maximize(model, start, limits, hessian=hessian, rival=rival, share=share)
     return found.best, "" if found.converged else out_of_iterations(limits.max_iter)

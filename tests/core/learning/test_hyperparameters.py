@@ -51,12 +51,12 @@ class Hill:
         return self.evaluate(np.asarray(theta), None, None)
 
 
-def climb(hill, start, hessian, bounds=WIDE, max_iter=50, best=-np.inf, progress=None):
+def climb(hill, start, hessian, bounds=WIDE, max_iter=50, rival=-np.inf, progress=None):
     """Maximise the bound of a `Hill` by quasi-Newton steps."""
     if progress is None:
         progress = SimpleNamespace(evaluated=lambda model, evaluation: None, stopped=False)
     limits = limits_of(bounds, max_iter, progress=progress)
-    return maximize(hill, start, limits, hessian=hessian, best=best)
+    return maximize(hill, start, limits, hessian=hessian, rival=rival)
 
 
 STEEP = np.array([[40.0, 15.0], [15.0, 9.0]])
@@ -89,10 +89,10 @@ def test_ascent_is_given_up_only_where_it_will_not_come_near():
     hill = Hill(STEEP, np.array([0.5, -0.3]))
     hessian = BFGSHessian.known(STEEP / 10.0)
     start = hill.start([0.6, 0.1])
-    given_up, ended, *_ = climb(hill, start, hessian, best=100.0)
+    given_up, ended, *_ = climb(hill, start, hessian, rival=100.0)
     assert given_up is start
     assert ended
-    assert climb(hill, start, hessian, best=0.0)[0].objective > -1e-4
+    assert climb(hill, start, hessian, rival=0.0)[0].objective > -1e-4
 
 
 def test_ascent_goes_on_where_it_may_still_come_near():
@@ -100,7 +100,7 @@ def test_ascent_goes_on_where_it_may_still_come_near():
     hessian = BFGSHessian.known(STEEP / 10.0)
     far = hill.start([1.0, 0.2])
     assert far.objective < -5.0
-    assert climb(hill, far, hessian, best=-0.01)[0].objective > -1e-3
+    assert climb(hill, far, hessian, rival=-0.01)[0].objective > -1e-3
 
 
 def test_one_step_that_gains_nothing_does_not_end_an_ascent():
