@@ -177,6 +177,9 @@ class SparseGPClassifier(ClassPredictions, HyperparameterDraws, BaseSparseGP):
         ],
     }
 
+    # If the mean of f ranges over more than this, in log-odds, some predictions are nearly certain.
+    _certain_range = 5.0
+
     def fit(self, X, y, sample_weight=None):
         """Learn hyperparameters, inducing points and the posterior.
 
@@ -252,9 +255,6 @@ class SparseGPClassifier(ClassPredictions, HyperparameterDraws, BaseSparseGP):
             model._model_of_rows(rows._replace(y=(rows.y == k).astype(int)))
             for k, model in enumerate(self.estimators_)
         ]
-
-    # If the mean of f ranges over more than this, in log-odds, some predictions are nearly certain.
-    _certain_range = 5.0
 
     def _limit_meaning(self, name, side, best):
         is_scale = name.endswith("constant_value") or name.startswith("gap between cut points")

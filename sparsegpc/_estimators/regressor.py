@@ -141,8 +141,6 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
     True
     """
 
-    _may_be_rough = True
-
     noise: str | NoiseSettings = DEFAULT
     normalize_y: bool = False
     hyperparameters: str = "best"
@@ -153,6 +151,8 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
         "hyperparameters": [StrOptions(HYPERPARAMETERS)],
         "normalize_y": ["boolean"],
     }
+
+    _may_be_rough = True
 
     def fit(self, X, y, sample_weight=None, noise_variance=None):
         """Learn hyperparameters, inducing points and the posterior.

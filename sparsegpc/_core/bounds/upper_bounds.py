@@ -97,8 +97,10 @@ def upper_bounds(features, outputs, slack, methods, *, cg_tol=1e-2, cg_max_iter=
         products -= _at_rows(features, np.stack([dual.V_alpha for dual in duals]))
     cg = {"tol": cg_tol, "max_iter": cg_max_iter if "conjugate-gradient" in methods else 0}
     return [
-        _output_bounds(features, *output, slack, methods, *values, **cg)
-        for output, *values in zip(outputs, duals, all_moments, products, strict=True)
+        _output_bounds(features, sites, posterior, slack, methods, dual, moments, product, **cg)
+        for (sites, posterior), dual, moments, product in zip(
+            outputs, duals, all_moments, products, strict=True
+        )
     ]
 
 

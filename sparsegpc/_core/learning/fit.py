@@ -48,15 +48,22 @@ SITES_UNSOLVED = (
 class Starts(NamedTuple):
     """Where a fit starts.
 
-    ``values`` is a list of candidate values of theta (P,), the user's own first. If there are
-    several, fits of a few rows decide from which of them to fit all rows. ``points`` are the first
-    inducing points, which belong to them, so the fit begins at the best value itself, not at the
-    end of a climb on a part of the rows; None selects them. ``climb`` is a climb from the only
-    value, begun on a part of the rows and continued on all rows, or None.
-
-    The model is also fitted from each of ``restarts``, and from ``fallbacks`` only if no other fit
-    is better than a constant function. At each of ``simpler`` a part of the kernel hardly matters.
-    From the best of these the model is fitted if few rows prefer it to what was learned.
+    ``values``
+        A list of candidate values of theta (P,), the user's own first. If there are several, fits
+        of a few rows decide from which of them to fit all rows.
+    ``points``
+        The first `InducingPoints`, or None to select them. If they are given, the fit begins at the
+        best value itself, not at the end of a climb on a part of the rows.
+    ``climb``
+        A climb from the only value that began on a part of the rows and goes on with all, or None.
+    ``restarts``
+        Further values; the model is fitted from each of them.
+    ``fallbacks``
+        Values from which the model is fitted only if no other fit is better than a constant
+        function.
+    ``simpler``
+        Values at which a part of the kernel hardly matters. The model is fitted from the best of
+        them if few rows prefer it to what was learned.
     """
 
     values: list

@@ -86,14 +86,24 @@ class Climb(NamedTuple):
 class FitResult(NamedTuple):
     """The result of a fit.
 
-    ``best`` is the best evaluation and ``lower_bounds`` lists the bound after each selection of
-    points. ``message`` states why the fit did not converge; it is empty if it did. ``hessian`` is
-    what it learned, or None if it did not use quasi-Newton steps. ``has_moved`` is true if the
-    points were moved from where they were selected, and ``sought_faster`` if a faster function was
-    looked for. ``search_end`` is the evaluation with which learning ended, if that is not ``best``,
-    which may have more rows or fewer points, else None. ``trivial`` is true if the fit is no better
-    than a constant function, and ``stopped`` if the callback stopped it; both are false before the
-    fit is finished.
+    ``best``
+        The best evaluation.
+    ``lower_bounds``
+        The bound after each selection of points.
+    ``message``
+        Why the fit did not converge; empty if it did.
+    ``hessian``
+        What quasi-Newton steps learned, or None if there were none.
+    ``has_moved``
+        Whether the points were moved from where they were selected.
+    ``sought_faster``
+        Whether a faster function was looked for.
+    ``trivial``, ``stopped``
+        Whether the fit is no better than a constant function, and whether the callback stopped it;
+        both are false before the fit is finished.
+    ``search_end``
+        The evaluation at the end of the search if ``best``, which may have more rows or fewer
+        points, is another one; else None.
     """
 
     best: Evaluation

@@ -27,14 +27,23 @@ from sparsegpc._estimators.messages.progress import print_line
 class Problem(NamedTuple):
     """The input of a search.
 
-    ``estimator`` holds the parameters of the search, and ``rng`` is its random generator;
-    ``choice`` is the `KernelChoice`, without "auto". ``rows`` are `UniqueRows`; ``places`` (N,) are
-    the indices of the user's rows from which they are merged, and ``untransformed_X`` (N, D) holds
-    these rows without the transform of the choice; ``spread`` holds the distances of the merged
-    rows. ``kernel`` is scikit-learn's kernel of f; ``parameters`` is an `AdaptedKernel`, extended
-    by the parameters of the likelihood. ``model`` is the core's model from which to learn, of
-    all rows or a part of them, and ``whole`` that of all rows, for the posterior in the end;
-    ``progress`` records the evaluations.
+    ``estimator``, ``rng``
+        The estimator with the parameters of the search, and its random generator.
+    ``choice``
+        The `KernelChoice`, without "auto".
+    ``rows``, ``spread``
+        The `UniqueRows`, and the distances between them.
+    ``places``, ``untransformed_X``
+        The indices (N,) of the user's rows from which the rows are merged, and these rows (N, D)
+        without the transform of the choice.
+    ``kernel``, ``parameters``
+        scikit-learn's kernel of f, and the `AdaptedKernel`, extended by the parameters of the
+        likelihood.
+    ``model``, ``whole``
+        The core's model from which to learn, of all rows or a part of them, and that of all rows,
+        for the posterior in the end.
+    ``progress``
+        The record of the evaluations.
     """
 
     estimator: BaseEstimator
