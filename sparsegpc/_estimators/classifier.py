@@ -64,8 +64,10 @@ class SparseGPClassifier(ClassPredictions, HyperparameterDraws, BaseSparseGP):
         equally frequent. Factors can also be costs: `predict` minimises the expected cost if
         missing a row of class c costs w_c.
     hyperparameters : {"best", "average"}, default="best"
-        "average" averages predictions over 16 draws of the hyperparameters, as in
-        :class:`SparseGPRegressor`. With one model per class it raises a ValueError.
+        "best" predicts with the learned hyperparameters. "average" averages predictions over 16
+        draws from their approximate posterior, which matters if few rows leave the hyperparameters
+        uncertain, and takes 16 times the time and the memory: :ref:`user guide <averaging>`. With
+        one model per class it raises a ValueError.
     n_jobs : int or None, default=None
         Number of joblib's processes or threads when there is one model per class; they share the
         cores. A single model uses all cores by itself.

@@ -100,9 +100,14 @@ class BaseMinibatches(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
         WhiteKernel raises a ValueError. Free hyperparameters start from a fit to a few thousand
         rows.
     length_scales : {"auto", "tied", "free", "common"}, default="auto"
-        Whether the columns have length scales of their own, as in :class:`SparseGPRegressor`.
+        "tied" means one length scale for each column, with a prior that keeps them about equal, in
+        units of the columns' standard deviations, unless the data clearly call for different ones.
+        "free" means one for each column without a prior, and "common" one for all columns. "auto"
+        leaves an object as it is, and for a kernel by name depends on the number of columns:
+        :ref:`user guide <kernels>`.
     main_effects : bool, default=False
-        Whether to add a function of each column to the kernel, as in :class:`SparseGPRegressor`.
+        Whether to add :class:`sparsegpc.kernels.MainEffects`, a function of each single column, to
+        a kernel by name.
     n_inducing : int, default=200
         Maximum number of inducing points. They are chosen among 20 random rows for each point, or
         as many first rows of a stream, but at least 2000.
@@ -110,7 +115,9 @@ class BaseMinibatches(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
         How points are chosen: "hgv", "rpcholesky", "greedy-variance", "kmeans" or "uniform", see
         :class:`InducingPointSelector`. An array gives the points themselves.
     bound : {"tight", "standard"}, default="tight"
-        How the bound accounts for the residual variance, as in :class:`SparseGPRegressor`.
+        How the bound accounts for the residual variance, the part of the prior variance of f that
+        the inducing points do not explain. "standard" counts all of it, and "tight" reduces it by
+        the best factor for each row.
     fit_prior_mean : bool, default=True
         Whether to learn the constant mean of f. Otherwise it is zero.
     batch_size : int, default=1024

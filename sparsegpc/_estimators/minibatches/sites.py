@@ -23,8 +23,9 @@ class SiteMinibatches(BaseMinibatches):
     Parameters
     ----------
     bound : {"auto", "tight", "standard"}, default="auto"
-        How the bound accounts for the residual variance, as in :class:`SparseGPRegressor`. "auto"
-        means "tight".
+        How the bound accounts for the residual variance, the part of the prior variance of f that
+        the inducing points do not explain. "standard" counts all of it, and "tight" reduces it by
+        the best factor for each row. "auto" means "tight".
     likelihood : str or Likelihood, default="auto"
         Distribution of the targets given f.
     """
