@@ -453,7 +453,7 @@ class BaseSparseGP(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
         self._posterior = posterior = evaluation.posterior
         self.jitter_ = evaluation.jitter
         self.lower_bound_ = evaluation.elbo + offset
-        self.cost_per_row_ = float(posterior.residual_cost / model.total_weight)
+        self.cost_per_row_ = float(model.cost_per_row(evaluation))
         self.prior_mean_ = self._prior_mean(posterior.prior_means)
 
     def _prior_mean(self, means):

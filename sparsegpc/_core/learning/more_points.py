@@ -34,11 +34,6 @@ def affordable_points(n_rows, n_functions=1, cost_rows=FULL_COST_ROWS):
     return max(FIRST_POINTS, isqrt(cost_rows * FIRST_POINTS**2 // (n_rows * n_functions)))
 
 
-def cost_per_row(model, result):
-    """Return what the variance that the points leave unexplained costs, in nats per row."""
-    return result.best.posterior.residual_cost / model.total_weight
-
-
 def are_too_few(model, result, least_cost=LEAST_COST_PER_ROW):
     """Return whether learning should go on with more points than those of a `FitResult`.
 
@@ -46,7 +41,7 @@ def are_too_few(model, result, least_cost=LEAST_COST_PER_ROW):
     Too few points may take a rough function for noise. Then the variance that they leave
     unexplained is small, but neighbouring rows deviate from the mean in the same direction.
     """
-    cost = cost_per_row(model, result)
+    cost = model.cost_per_row(result.best)
     if result.stopped or cost < NEGLIGIBLE_COST_PER_ROW:
         return False
     if cost > least_cost:

@@ -190,6 +190,10 @@ class SparseModel:
             )
         return np.clip(np.concatenate(parts), *bounds.T)
 
+    def cost_per_row(self, evaluation):
+        """Return what the variance that the points leave unexplained costs, in nats per row."""
+        return evaluation.posterior.residual_cost / self.total_weight
+
     def some_rows(self):
         """Return a few evenly spaced rows."""
         return self.X[spaced_rows(self.X, VARIANCE_ROWS)]
