@@ -5,6 +5,10 @@ the Hessian learned so far. With many rows it ends early, as the next selection 
 more than the last steps of a search. A new selection may lower the bound, so the best evaluation is
 kept, and only the search from there goes on to the tolerance. If the centroids of the rows around
 the first points have a higher bound, all points of the fit are centroids.
+
+No points are selected again if that is not expected to help: if the variance that the points leave
+unexplained costs next to nothing, or if the fit is far below another, compared with what the last
+selection has gained.
 """
 
 from copy import copy
@@ -12,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sparsegpc._core.learning.constant_function import trivial_gain
 from sparsegpc._core.learning.hyperparameters import maximize, typical_hessian
 from sparsegpc._core.learning.inducing_points import (
     is_fixed,
@@ -21,7 +26,7 @@ from sparsegpc._core.learning.inducing_points import (
 )
 from sparsegpc._core.learning.progress import Progress
 from sparsegpc._core.models.evaluation import Evaluation
-from sparsegpc._core.optimisers.bfgs import BFGSHessian
+from sparsegpc._core.optimisers.bfgs import OPTIMISM, BFGSHessian
 
 # The fit ends after this many selections in a row that do not raise the bound. A single one may be
 # bad luck.
@@ -163,9 +168,9 @@ def fit_from(model, start, selector, limits, first=None, report=None, rival=-np.
     current = try_centroids(model, selector, current, limits.progress)
     current, message = _maximized(model, current, hessian, rival, limits, share)
     record(current)
-    best, best_at, n_worse = current, 0, 0
+    best, best_at, n_worse, last_gain = current, 0, 0, np.inf
     while not is_only and n_worse < PATIENCE and len(lower_bounds) <= limits.max_reselections:
-        if limits.progress.stopped:
+        if limits.progress.stopped or not _may_gain(model, best, last_gain, rival):
             break
         points = select_points(model, selector, current.theta, current.states, current)
         if points.equals(current.points):
@@ -174,13 +179,29 @@ def fit_from(model, start, selector, limits, first=None, report=None, rival=-np.
         to_beat = max(best.objective, rival)
         current, end = _maximized(model, current, hessian, to_beat, limits, share)
         record(current)
-        n_worse = 0 if current.objective > best.objective + least_gain else n_worse + 1
+        last_gain = max(0.0, current.objective - best.objective)
+        n_worse = 0 if last_gain > least_gain else n_worse + 1
         if current.objective > best.objective:
             best, message, best_at = current, end, len(lower_bounds) - 1
     if ends_early and not message:
         best, message = _maximized(model, best, hessian, rival, limits)
         lower_bounds[best_at] = best.elbo
     return FitResult(best, lower_bounds, message, hessian)
+
+
+def _may_gain(model, best, last_gain, rival):
+    """Return whether other points may raise the objective of `best` by enough to count.
+
+    `last_gain` is what the last selection gained, infinite before the second. For `rival` see
+    `fit_from`.
+    """
+    if best.objective + OPTIMISM * last_gain < rival:
+        return False
+    if best.jitter > 0.0 or model.noise_selector is not None:
+        # The points are too close to each other for the kernel, or the noise has points of its own.
+        return True
+    # Better points cannot gain much more than this.
+    return best.posterior.residual_cost > trivial_gain(model.total_weight)
 
 
 def climb_further(model, climb, selector, limits, rival=-np.inf):

@@ -11,7 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.linalg import LinAlgError
 
-from sparsegpc._core.learning.fit import Starts, finished
+from sparsegpc._core.learning.constant_function import floor
+from sparsegpc._core.learning.fit import Starts
 from sparsegpc._core.learning.single_start import Climb, FitResult, Start, fit_from
 from sparsegpc._estimators.learning.point_selection import point_selector
 from sparsegpc._estimators.learning.problem import Problem
@@ -127,6 +128,11 @@ def climbed(candidate, starts, needed):
         start = Start(found.best.theta, found.best.states, found.hessian)
         # Newly selected points may be worse by more than what the other iterations gain.
         found = climb(start, limits, found.best.points) or found
-    # A faster function was looked for in the fit from which the starts come.
-    result = finished(problem.model, found, progress)._replace(sought_faster=True)
-    return candidate._replace(result=result)
+    # A comparison does not need sites of the final tolerance. A faster function was looked for in
+    # the fit from which the starts come.
+    ended = {
+        "trivial": found.best.objective <= floor(problem.model),
+        "stopped": progress.stopped,
+        "sought_faster": True,
+    }
+    return candidate._replace(result=found._replace(**ended))
