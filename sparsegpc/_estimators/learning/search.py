@@ -24,8 +24,11 @@ class Learned(NamedTuple):
 
     def evaluated_last(self):
         """Return what was learned, evaluated again after other evaluations."""
-        result = finished(self.problem.model, self.result, self.problem.progress)
-        return self._replace(result=result)
+        result, growth = finished(self.problem.model, self.result, self.problem.progress), self.growth
+        if result.stopped and growth is not None:
+            # The number of points might have grown again.
+            growth = growth._replace(end="stopped")
+        return self._replace(result=result, growth=growth)
 
 
 def search(problem, starts=None):
