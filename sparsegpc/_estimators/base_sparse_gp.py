@@ -54,12 +54,13 @@ class BaseSparseGP(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
     kernel : kernel of sklearn.gaussian_process.kernels, str or None, default=None
         Covariance of f, an object or a name. Names stand for ConstantKernel times a stationary
         kernel: "rbf" for RBF; "matern12", "matern32" and "matern52" for Matern with nu 0.5, 1.5 and
-        2.5. Their start values and bounds suit the spread of the data. None means "rbf";
-        :class:`SparseGPRegressor` replaces it by "matern32" if that raises the bound and there is
-        no `point_cost`. The free hyperparameters of an object are learned within their bounds.
+        2.5; "laplacian" for :class:`sparsegpc.kernels.Laplacian`. Their start values and bounds
+        suit the spread of the data. None means "rbf"; :class:`SparseGPRegressor` replaces it by
+        "matern32" or "laplacian" if that raises the bound and there is no `point_cost`. The free
+        hyperparameters of an object are learned within their bounds.
 
         ConstantKernel, RBF, Matern (nu 0.5, 1.5, 2.5, inf), RationalQuadratic, ExpSineSquared,
-        DotProduct, :class:`sparsegpc.kernels.MainEffects`,
+        DotProduct, :class:`sparsegpc.kernels.Laplacian`, :class:`sparsegpc.kernels.MainEffects`,
         :class:`sparsegpc.kernels.OrthogonalAdditive` and their sums and products have analytic
         gradients. Any other kernel is differentiated by finite differences, with 2 evaluations of
         the kernel for each hyperparameter. In :class:`SparseGPRegressor` a WhiteKernel summand
@@ -314,8 +315,8 @@ class BaseSparseGP(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
         "callback": [callable, None],
     }
 
-    # Whether the fit decides how smooth a function with the default kernel is.
-    _may_be_rough = False
+    # Names of kernels that replace the default RBF if they are better.
+    _rougher_kernels = ()
     # If the mean of f ranges over less than this, f looks constant.
     _visible_range = 0.2
     # The learned noise, which regressors set, and the likelihood, which other estimators set.

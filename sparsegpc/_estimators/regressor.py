@@ -152,7 +152,7 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
         "normalize_y": ["boolean"],
     }
 
-    _may_be_rough = True
+    _rougher_kernels = ("matern32", "laplacian")
 
     def fit(self, X, y, sample_weight=None, noise_variance=None):
         """Learn hyperparameters, inducing points and the posterior.

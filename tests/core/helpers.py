@@ -119,6 +119,13 @@ def _matern12(params, z, x):
     return math.exp(-_distance(params, z, x))
 
 
+def _laplacian(params, z, x):
+    scales = [math.exp(entry) for entry in params]
+    if len(scales) == 1:
+        scales = scales * len(z)
+    return math.exp(-sum(abs(a - b) / scale for a, b, scale in zip(z, x, scales, strict=True)))
+
+
 def _matern32(params, z, x):
     r = _distance(params, z, x)
     return (1 + math.sqrt(3) * r) * math.exp(-math.sqrt(3) * r)
@@ -195,6 +202,8 @@ STATIONARY = [
     KernelCase("rbf per column", kernels.RBF, _each, _rbf),
     KernelCase("matern12", lambda D: kernels.Matern12(), _one, _matern12),
     KernelCase("matern12 per column", kernels.Matern12, _each, _matern12),
+    KernelCase("laplacian", lambda D: kernels.Laplacian(), _one, _laplacian),
+    KernelCase("laplacian per column", kernels.Laplacian, _each, _laplacian),
     KernelCase("matern32", lambda D: kernels.Matern32(), _one, _matern32),
     KernelCase("matern32 per column", kernels.Matern32, _each, _matern32),
     KernelCase(

@@ -44,7 +44,7 @@ from tests.hardening.problems import (
 MOST_ROWS, MOST_COLUMNS = 600, 20
 COUNTS = ("poisson", "negative-binomial")
 DURATIONS = ("weibull", "log-normal")
-NAMED_KERNELS = ("rbf", "matern12", "matern32", "matern52")
+NAMED_KERNELS = ("rbf", "matern12", "matern32", "matern52", "laplacian")
 # Likelihoods of labels that make one model of all classes, so that it can be averaged.
 JOINT = ("auto", "softmax", "ordinal-logit")
 

@@ -1,6 +1,7 @@
-"""Squared distances of points and rows in units of the length scales, and derivatives of them."""
+"""Distances of points and rows in units of the length scales, and derivatives of them."""
 
 import numpy as np
+from scipy.spatial.distance import cdist
 
 from sparsegpc._core.rows.blocks import strips
 
@@ -22,9 +23,7 @@ class SquaredDistances:
     """
 
     def __init__(self, Z, X, length_scale, far_squared):
-        # Without a centre the digits of distances would cancel in columns with a large offset. The
-        # median is robust to far points, and that of Z is the same for every block of rows.
-        centre = np.partition(Z, len(Z) // 2, axis=0)[len(Z) // 2]
+        centre = _centre(Z)
         self._Z, self._far_squared = (Z - centre) / length_scale, far_squared
         # The squared distances as one product: -2 z x + |z|^2 1 + 1 |x|^2. Rows of the factors are
         # contiguous, since a copy of a transpose would take as long as the product.
@@ -79,6 +78,47 @@ class SquaredDistances:
         per_column -= 2.0 * np.einsum("md,md->d", Z, WX)
         half_by_Z += by_row[:, None] * Z - WX
         return -2.0 * per_column, 2.0 * half_by_Z
+
+
+class AbsoluteDistances:
+    r"""The distances :math:`\sum_d |z_{id} - x_{nd}| / \ell_d`, strip by strip.
+
+    Arguments, ``strips`` and methods are those of `SquaredDistances`.
+    """
+
+    def __init__(self, Z, X, length_scale):
+        centre = _centre(Z)
+        self._Z, self._X = (Z - centre) / length_scale, (X - centre) / length_scale
+        self.strips = strips(len(Z), len(X))
+
+    def write(self, part, out):
+        """Write the distances of the next strip of points, the slice `part`, to `out` (m, N)."""
+        cdist(self._Z[part], self._X, "cityblock", out=out)
+
+    def contract(self, weights):
+        """Return the derivatives of a weighted sum of the distances, see `SquaredDistances`.
+
+        Where a point and a row have the same value, the distance has a kink, and the derivative
+        w.r.t. the point is taken as zero.
+        """
+        per_column, by_Z = np.zeros(self._Z.shape[1]), np.zeros(self._Z.shape)
+        for part, W in zip(self.strips, weights, strict=True):
+            difference, sign = np.empty(W.shape), np.empty(W.shape)
+            for d, (z, x) in enumerate(zip(self._Z[part].T, self._X.T, strict=True)):
+                np.subtract(z[:, None], x, out=difference)
+                np.sign(difference, out=sign)
+                sign *= W
+                per_column[d] += np.vdot(sign, difference)
+                by_Z[part, d] = sign @ np.ones(len(x))
+        return -per_column, by_Z
+
+
+def _centre(Z):
+    """Return a centre of the points, without which columns with a large offset would lose digits.
+
+    The median is robust to far points, and that of Z is the same for every block of rows.
+    """
+    return np.partition(Z, len(Z) // 2, axis=0)[len(Z) // 2]
 
 
 def _near_pairs(s, zz, xx, far_squared):

@@ -13,7 +13,7 @@ number of (M, N) arrays that a pullback keeps in memory.
 
 import numpy as np
 
-from sparsegpc._core.kernels.distances import FAR_SQUARED, SquaredDistances
+from sparsegpc._core.kernels.distances import FAR_SQUARED, AbsoluteDistances, SquaredDistances
 from sparsegpc._core.numerics.floats import TINY
 
 
@@ -40,9 +40,10 @@ class Constant:
 
 
 class Stationary:
-    r"""A kernel :math:`\kappa(\Delta)` of the squared distance in units of the length scales.
+    r"""A kernel :math:`\kappa(\Delta)` of a distance in units of the length scales.
 
-    The distances are `SquaredDistances`, ``s`` in the code. The last parameters are the logarithms
+    The distances, ``s`` in the code, are `SquaredDistances` unless a subclass chooses others in
+    `distances`. The last parameters are the logarithms
     of one length scale, or of one for each column; a subclass can have `n_extra` others before
     them. A subclass defines :math:`\kappa` and :math:`\kappa' = d\kappa/d\Delta`, from which the
     derivatives w.r.t. length scales and points follow. `n_length_scales` is 1, for all columns, or
@@ -71,6 +72,9 @@ class Stationary:
     # How accurate the distances must be, see `SquaredDistances`.
     far_squared = FAR_SQUARED
 
+    def distances(self, Z, X, length_scale):
+        return SquaredDistances(Z, X, length_scale, self.far_squared)
+
     @property
     def n_arrays(self):
         return 1 + self.keeps_distances
@@ -82,7 +86,7 @@ class Stationary:
         """Return `scale` times the kernel, and the pullback of its adjoint."""
         length_scale, extra = self._length_scales(params), params[: self.n_extra]
         # The pullback keeps the scaled copy of the rows, not the rows themselves.
-        distances = SquaredDistances(Z, X, length_scale, self.far_squared)
+        distances = self.distances(Z, X, length_scale)
         K = np.empty((len(Z), len(X)))
         kept = np.empty(K.shape) if self.keeps_distances else None
         for part in distances.strips:
@@ -143,6 +147,22 @@ class Matern12(Stationary):
     def radial_derivative(self, s, K, extra):
         # The kernel has a kink at s = 0, where the pullback multiplies by differences of zero.
         return np.where(s > 0.0, -0.5 * K / np.sqrt(np.maximum(s, TINY)), 0.0)
+
+
+class Laplacian(Stationary):
+    r"""Product of a Matern 1/2 of each column, :math:`\exp(-\sum_d |z_d - x_d| / \ell_d)`."""
+
+    keeps_distances = False
+
+    def distances(self, Z, X, length_scale):
+        return AbsoluteDistances(Z, X, length_scale)
+
+    def radial(self, s, extra):
+        np.negative(s, out=s)
+        return np.exp(s, out=s)
+
+    def radial_derivative(self, s, K, extra):
+        return -K
 
 
 class Matern32(Stationary):

@@ -1,5 +1,6 @@
 """Kernels by name, among them the default one, and the prior that ties their length scales."""
 
+from functools import partial
 from itertools import starmap
 from typing import NamedTuple
 
@@ -9,12 +10,15 @@ from sklearn.utils._param_validation import StrOptions
 
 from sparsegpc._core.models.prior import ProductPrior, TyingPrior
 from sparsegpc._estimators.kernels.log_transform import LogTransform
-from sparsegpc.kernels import MainEffects
+from sparsegpc.kernels import Laplacian, MainEffects
 
-# Smoothness of the Matern kernel of each name. RBF is that of infinite smoothness.
-SMOOTHNESS = {"rbf": np.inf, "matern12": 0.5, "matern32": 1.5, "matern52": 2.5}
-# The default kernel is an RBF, or this one if a regressor finds the function to be less smooth.
-ROUGHER = "matern32"
+STATIONARY = {
+    "rbf": sk.RBF,
+    "matern12": partial(sk.Matern, nu=0.5),
+    "matern32": partial(sk.Matern, nu=1.5),
+    "matern52": partial(sk.Matern, nu=2.5),
+    "laplacian": Laplacian,
+}
 # Bounds of named kernels. They are wide, as separable classes need variances above 1e6, and an
 # effect that is not needed must be able to vanish.
 VARIANCE_BOUNDS, EFFECT_VARIANCE_BOUNDS = (1e-4, 1e9), (1e-10, 1e9)
@@ -29,10 +33,16 @@ MOST_EFFECTS = 100
 # their length scales are this fraction of the columns' units.
 EFFECTS_SHARE, EFFECT_LENGTH = 0.3, 0.25
 KERNEL_CONSTRAINTS = {
-    "kernel": [sk.Kernel, StrOptions(set(SMOOTHNESS)), None],
+    "kernel": [sk.Kernel, StrOptions(set(STATIONARY)), None],
     "length_scales": [StrOptions({"auto", "tied", "free", "common"})],
     "main_effects": ["boolean", StrOptions({"auto"})],
 }
+
+
+def has_name(kernel, name):
+    """Return whether a kernel is the stationary kernel of this name."""
+    named = STATIONARY[name]()
+    return type(kernel) is type(named) and getattr(kernel, "nu", None) == getattr(named, "nu", None)
 
 
 class KernelChoice(NamedTuple):
@@ -71,9 +81,7 @@ class KernelChoice(NamedTuple):
             lengths = spread.joint_scale * spread.units
         start, box = float(np.mean(variance)), (np.min(variance), np.max(variance))
         length_box = np.multiply.outer(lengths, LENGTH_SCALE_RANGE)
-        stationary = sk.RBF(lengths, length_box)
-        if self.kernel not in (None, "rbf"):
-            stationary = sk.Matern(lengths, length_box, nu=SMOOTHNESS[self.kernel])
+        stationary = STATIONARY[self.kernel or "rbf"](lengths, length_box)
         kernel = sk.ConstantKernel(start, _product(box, VARIANCE_BOUNDS)) * stationary
         if not self.main_effects or n_columns == 1:
             return kernel

@@ -20,17 +20,23 @@ from sparsegpc._core.kernels.main_effects import MainEffects as MainEffectsNode
 from sparsegpc._core.kernels.orthogonal_additive import OrthogonalAdditive as OrthogonalNode
 from sparsegpc._core.numerics.floats import TINY
 from sparsegpc._estimators.kernels.adapted_kernel import AdaptedKernel
-from sparsegpc.kernels import Columns, MainEffects, OrthogonalAdditive
+from sparsegpc.kernels import Columns, Laplacian, MainEffects, OrthogonalAdditive
 
 NO_WHITE_NOISE = (
     "the likelihood already describes the noise of the targets, and inducing points cannot "
     "represent white noise in f"
 )
-MATERN = {0.5: families.Matern12, 1.5: families.Matern32, 2.5: families.Matern52}
+RADIAL = {sk.RBF: families.RBF, Laplacian: families.Laplacian}
+MATERN = {
+    0.5: families.Matern12,
+    1.5: families.Matern32,
+    2.5: families.Matern52,
+    np.inf: families.RBF,
+}
 # Hyperparameters that may be fixed at zero, which gives a DotProduct without offset.
 MAY_VANISH = ("sigma_0",)
 # Kernels whose `length_scale` divides distances between rows, or those along each column.
-PER_COLUMN = (sk.RBF, sk.RationalQuadratic, OrthogonalAdditive)
+PER_COLUMN = (sk.RBF, sk.RationalQuadratic, Laplacian, OrthogonalAdditive)
 # Kernels that are sums of functions of few columns each.
 ADDITIVE = (MainEffects, OrthogonalAdditive)
 
@@ -243,11 +249,11 @@ def _translate(kernel, prefix, seen, parameters):
         parameters.add(kernel, prefix, "alpha")
         parameters.add(kernel, prefix, "length_scale", (seen.together,))
         return families.RationalQuadratic()
-    if kind is sk.RBF or (kind is sk.Matern and kernel.nu in (*MATERN, np.inf)):
+    radial = MATERN.get(kernel.nu) if kind is sk.Matern else RADIAL.get(kind)
+    if radial is not None:
         columns = _columns(kernel, "length_scale", seen)
         parameters.add(kernel, prefix, "length_scale", columns)
-        node = MATERN[kernel.nu] if kind is sk.Matern and kernel.nu in MATERN else families.RBF
-        return node(len(columns))
+        return radial(len(columns))
     if kind is MainEffects:
         columns = [_columns(kernel, name, seen) for name in ("length_scale", "variance")]
         parameters.add(kernel, prefix, "length_scale", columns[0])

@@ -1,8 +1,9 @@
-"""Replace the RBF of the default kernel by a Matérn kernel if the targets vary less smoothly.
+"""Replace the RBF of the default kernel by a rougher one if the targets vary less smoothly.
 
 A function with an RBF has derivatives of any order, and its parts determine each other over long
-distances. If a Matérn kernel with nu = 3/2 has a higher bound, learning goes on with that kernel.
-This is decided with as many points as a fit ends with: rougher functions need more of them.
+distances. If a Matérn kernel with nu = 3/2 has a higher bound, learning goes on with that kernel,
+and then a Laplacian kernel is tried. This is decided with as many points as a fit ends with:
+rougher functions need more of them.
 """
 
 from copy import copy
@@ -14,7 +15,6 @@ from sparsegpc._core.learning.fit import STOPPED, Starts
 from sparsegpc._core.learning.hyperparameters import typical_hessian
 from sparsegpc._core.learning.single_start import Start, fit_from
 from sparsegpc._core.selection.selectors import FixedSelector
-from sparsegpc._estimators.kernels.named_kernels import ROUGHER
 from sparsegpc._estimators.learning.after_search import with_more_points, with_most_points
 from sparsegpc._estimators.learning.comparison import FIRST_GAIN
 from sparsegpc._estimators.learning.point_selection import (
@@ -26,68 +26,74 @@ from sparsegpc._estimators.learning.point_selection import (
 )
 from sparsegpc._estimators.learning.search import Learned, search
 
-# Length scales of the Matérn kernel begin at this many times those of the RBF.
-LONGER = 1.6
+# Length scales of a rougher kernel begin at this many times those of the RBF.
+LONGER = {"matern32": 1.6, "laplacian": 6.0}
 
 
 def with_rougher_kernel(builder, learned):
-    """Return what is `Learned` with the Matérn kernel if that is better, else the given.
+    """Return what is `Learned` with a rougher kernel if that is better, else with the RBF.
 
-    It is tried if the default kernel was learned by an estimator that may replace it. It needs more
-    points, so it is not tried if they have a cost.
+    Rougher kernels are tried one after the other until one is not better, if the default kernel was
+    learned by an estimator that may replace it. They need more points, so they are not tried if
+    these have a cost.
     """
-    problem, result, _ = learned
+    problem, smooth = learned.problem, learned.result
     estimator, choice = problem.estimator, problem.choice
-    is_open = estimator._may_be_rough and choice.kernel is None and estimator.point_cost == 0.0
-    if not is_open or not problem.learns or result.trivial:
+    is_open = choice.kernel is None and estimator.point_cost == 0.0
+    if not is_open or not problem.learns or smooth.trivial:
         return learned
-    if result.stopped:
-        return learned._replace(result=result._replace(message=STOPPED))
-    rougher = builder.build(choice._replace(kernel=ROUGHER))
-    needed = result.best.objective + FIRST_GAIN
-    try:
-        other = _climbed(rougher, result, needed)
-        is_better = other.best.objective > needed
-        bound, without = (each.best.elbo + problem.offset for each in (other, result))
-        problem.print_line(
-            f"Matern 3/2: bound {bound:.4f}, with RBF {without:.4f}: "
-            f"{'kept' if is_better else 'left out'}"
-        )
-        if is_better:
-            return _continued(rougher, other)
-    except LinAlgError:
-        # The RBF remains.
-        pass
-    return learned.evaluated_last()
+    for name in estimator._rougher_kernels:
+        if learned.result.stopped:
+            return learned._replace(result=learned.result._replace(message=STOPPED))
+        rougher = builder.build(choice._replace(kernel=name))
+        before = learned.result.best
+        needed = before.objective + FIRST_GAIN
+        try:
+            other = _climbed(rougher, smooth, LONGER[name], len(before.points.Z), needed)
+            is_better = other.best.objective > needed
+            bound, without = (best.elbo + problem.offset for best in (other.best, before))
+            problem.print_line(
+                f"{name}: bound {bound:.4f}, without it {without:.4f}: "
+                f"{'kept' if is_better else 'left out'}"
+            )
+            if not is_better:
+                return learned.evaluated_last()
+            learned = _continued(rougher, other)
+        except LinAlgError:
+            # What was learned remains.
+            return learned.evaluated_last()
+    return learned
 
 
-def _climbed(rougher, result, needed):
-    """Return the `FitResult` of a climb from the end of the fit with the RBF.
+def _climbed(rougher, smooth, longer, n_points, needed):
+    """Return the `FitResult` of a climb from the end of the fit with the RBF, `smooth`.
 
-    It ends early if it is not expected to come near the objective that is `needed`.
+    Length scales begin at `longer` times those of the RBF. `n_points` is the number of points of
+    the best fit so far. The climb ends early if it is not expected to come near the objective that
+    is `needed`.
     """
-    parameters, theta = rougher.parameters, result.best.theta.copy()
+    parameters, theta = rougher.parameters, smooth.best.theta.copy()
     for k, (column, effect) in enumerate(zip(parameters.columns, parameters.effects, strict=True)):
         if column is not None and effect is None and k < rougher.model.kernel.n_params:
-            theta[k] += np.log(LONGER)
+            theta[k] += np.log(longer)
     theta = np.clip(theta, *parameters.bounds.T)
-    hessian = copy(result.hessian) or typical_hessian(rougher.model, len(theta))
-    limits, first = rougher.limits._replace(max_reselections=0), result.best.points
-    selector = _selector_of_more(rougher, len(first.Z))
-    if selector is None:
+    hessian = copy(smooth.hessian) or typical_hessian(rougher.model, len(theta))
+    limits, first = rougher.limits._replace(max_reselections=0), smooth.best.points
+    selector = _selector(rougher, n_points)
+    if selector is None or selector.n_points <= len(first.Z):
         selector = FixedSelector(first.Z)
     else:
         # Beyond the tolerance, further points gained nothing with the RBF, but may do so here.
         first = None
-    start = Start(theta, result.best.states, hessian)
+    start = Start(theta, smooth.best.states, hessian)
     return fit_from(rougher.model, start, selector, limits, first, rival=needed)
 
 
-def _selector_of_more(rougher, n_points):
-    """Return the selector of all points that a fit with the Matérn kernel may use.
+def _selector(rougher, n_points):
+    """Return the selector of all points that a fit with the rougher kernel may use.
 
-    By default they are the first 200, or the most if the fit with the RBF has used more. Return
-    None if that fit has used all of them, or if they do not depend on the kernel.
+    By default they are the first 200, or the most if the best fit so far, with `n_points`, has used
+    more. Return None if points do not depend on the kernel.
     """
     estimator = rougher.estimator
     if isinstance(estimator.selector, str) and estimator.selector not in (AUTO, *PIVOTED):
@@ -99,12 +105,11 @@ def _selector_of_more(rougher, n_points):
         selector = selector_by_name(rougher, rougher.most_points)
     else:
         selector = point_selector(rougher)
-    is_fixed = isinstance(selector, FixedSelector)
-    return None if is_fixed or selector.n_points <= n_points else selector
+    return None if isinstance(selector, FixedSelector) else selector
 
 
 def _continued(rougher, result):
-    """Return what is `Learned` from the end of a climb, with points for the Matérn kernel."""
+    """Return what is `Learned` from the end of a climb, with points for the rougher kernel."""
     if has_more_points(rougher, len(result.best.points.Z)):
         return with_most_points(Learned(rougher, result))
     starts = Starts([result.best.theta], result.best.points)

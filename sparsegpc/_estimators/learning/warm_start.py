@@ -4,7 +4,7 @@ import numpy as np
 
 from sparsegpc._core.rows.unique_rows import find_rows
 from sparsegpc._core.selection.selectors import InducingPoints
-from sparsegpc._estimators.kernels.named_kernels import ROUGHER, SMOOTHNESS
+from sparsegpc._estimators.kernels.named_kernels import has_name
 from sparsegpc._estimators.kernels.sklearn_kernels import kernel_structure, walk
 from sparsegpc.kernels import MainEffects
 
@@ -28,9 +28,9 @@ def last_choice(estimator, choice):
     parts = list(walk(estimator.kernel_))
     if any(isinstance(part, MainEffects) for part in parts):
         choice = choice._replace(main_effects=True)
-    is_rougher = any(getattr(part, "nu", None) == SMOOTHNESS[ROUGHER] for part in parts)
-    if choice.kernel is None and is_rougher:
-        choice = choice._replace(kernel=ROUGHER)
+    for name in estimator._rougher_kernels:
+        if choice.kernel is None and any(has_name(part, name) for part in parts):
+            choice = choice._replace(kernel=name)
     is_by_column = any(np.ndim(getattr(part, "length_scale", 0.0)) for part in parts)
     if choice.length_scales == "auto" and is_by_column:
         choice = choice._replace(length_scales="tied")

@@ -16,7 +16,7 @@ from sklearn.gaussian_process.kernels import (
     RationalQuadratic,
 )
 
-from sparsegpc.kernels import MainEffects, OrthogonalAdditive
+from sparsegpc.kernels import Laplacian, MainEffects, OrthogonalAdditive
 from tests.core.helpers import LEAVES
 
 D = 3
@@ -145,6 +145,10 @@ CASES = {
         * (ConstantKernel(2.3, FIXED) * Matern(SCALES, nu=0.5) + RBF(0.3, FIXED))
         + ExpSineSquared(0.8, 2.7, periodicity_bounds=FIXED)
     ),
+    "laplacian": Case(Laplacian(0.8)),
+    "laplacian-per-column": Case(Laplacian(SCALES)),
+    "laplacian-fixed": Case(Laplacian(SCALES, FIXED)),
+    "laplacian-within": Case(2.3 * Laplacian(SCALES) * RBF(0.8) + Laplacian(0.5) * 0.4),
     "effects": Case(MainEffects(1.3, 0.8)),
     "effects-per-column": Case(MainEffects([0.4, 1.3, 2.0], SCALES)),
     "effects-common-variance": Case(MainEffects(1.3, SCALES)),

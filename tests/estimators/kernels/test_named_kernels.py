@@ -1,5 +1,7 @@
 """Kernels by name, and the prior that ties their length scales."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -9,11 +11,13 @@ from sparsegpc._estimators.kernels.named_kernels import (
     FEW_COLUMNS,
     MOST_COLUMNS,
     ROWS_PER_COLUMN,
-    SMOOTHNESS,
+    STATIONARY,
     KernelChoice,
+    has_name,
 )
 from sparsegpc._estimators.kernels.sklearn_kernels import adapt_kernel
 from sparsegpc._estimators.kernels.spread import Spread, measure_spread
+from sparsegpc.kernels import Laplacian
 from tests.estimators.kernels.kernel_cases import D, brute_force_spread, rows
 
 
@@ -32,23 +36,35 @@ def prior_of(kernel, length_scales, X):
 
 
 @pytest.mark.parametrize("scale", [1e-12, 1.0, 1e12])
-@pytest.mark.parametrize("name", [None, *SMOOTHNESS])
+@pytest.mark.parametrize("name", [None, *STATIONARY])
 def test_a_named_kernel_is_relative_to_the_spread(name, scale, rng):
     X = scale * rng.randn(30, D) * [1.0, 10.0, 0.1]
     kernel = KernelChoice(name, "free").resolve(spread_of(X))
     assert isinstance(kernel.k1, ConstantKernel)
-    assert type(kernel.k2) is (RBF if name in (None, "rbf") else Matern)
     assert_allclose(kernel.k2.length_scale, np.sqrt(2.0 * D) * X.std(axis=0), rtol=1e-12)
     low, high = kernel.k2.length_scale_bounds.T
     assert (low <= 1e-2 * kernel.k2.length_scale).all()
     assert (high >= 1e2 * kernel.k2.length_scale).all()
 
 
-@pytest.mark.parametrize(("name", "nu"), SMOOTHNESS.items())
-def test_names_stand_for_the_smoothness(name, nu, rng):
+KINDS = {
+    None: RBF,
+    "rbf": RBF,
+    "matern12": partial(Matern, nu=0.5),
+    "matern32": partial(Matern, nu=1.5),
+    "matern52": partial(Matern, nu=2.5),
+    "laplacian": Laplacian,
+}
+
+
+def test_names_stand_for_kernels(rng):
+    assert KINDS.keys() - {None} == STATIONARY.keys()
     X = rng.randn(20, D)
-    kernel = KernelChoice(name, "free").resolve(spread_of(X))
-    assert_allclose(kernel.k2(X), Matern(kernel.k2.length_scale, nu=nu)(X), rtol=1e-12)
+    for name, kind in KINDS.items():
+        kernel = KernelChoice(name, "free").resolve(spread_of(X))
+        assert type(kernel.k2) is type(kind())
+        assert_allclose(kernel.k2(X), kind(kernel.k2.length_scale)(X), rtol=1e-12)
+        assert [other for other in STATIONARY if has_name(kernel.k2, other)] == [name or "rbf"]
 
 
 @pytest.mark.parametrize("scale", [1e-12, 1.0, 1e12])

@@ -33,8 +33,8 @@ def rough(n, seed=0):
 def test_a_rough_function_gets_more_points_and_is_learned_better():
     X, y = rough(800)
     train, test = (X[:400], y[:400]), (X[400:], y[400:])
-    default = SparseGPRegressor(**SIMPLE).fit(*train)
-    few = SparseGPRegressor(n_inducing=200, **SIMPLE).fit(*train)
+    default = SparseGPRegressor("rbf", **SIMPLE).fit(*train)
+    few = SparseGPRegressor("rbf", n_inducing=200, **SIMPLE).fit(*train)
     assert len(few.inducing_points_) == 200
     assert 200 < len(default.inducing_points_) <= 400
     assert default.lower_bound_ > few.lower_bound_ + 50.0

@@ -62,7 +62,8 @@ def has_effects(model):
 def test_effects_are_added_to_additive_data_and_predict_better():
     X, f, y = additive(600)
     train, test = np.split(np.arange(600), 2)
-    models = [regressor(n_inducing=40, main_effects=effects) for effects in ("auto", False)]
+    options = {"kernel": "rbf", "n_inducing": 40}
+    models = [regressor(main_effects=effects, **options) for effects in ("auto", False)]
     auto, plain = (model.fit(X[train], y[train]) for model in models)
     assert has_effects(auto)
     assert not has_effects(plain)

@@ -1,4 +1,4 @@
-"""The default kernel is a Matérn kernel where a function is not smooth."""
+"""The default kernel is a Matérn or a Laplacian kernel where a function is not smooth."""
 
 import numpy as np
 import pytest
@@ -61,6 +61,20 @@ def test_kinds_of_noise_are_learned_with_it(noise):
     assert is_rough(model)
     rbf = SparseGPRegressor("rbf", noise=noise).fit(X, y)
     assert objective(model) > objective(rbf)
+
+
+def test_a_function_with_thresholds_of_columns_has_a_laplacian_kernel():
+    rng = np.random.RandomState(1)
+    X = rng.uniform(size=(400, 3))
+    y = np.sign(X[:, 0] - 0.4) * np.sign(X[:, 1] - 0.6) + 0.1 * rng.standard_normal(400)
+    model = SparseGPRegressor().fit(X, y)
+    assert "Laplacian" in str(model.kernel_)
+    for name in ("rbf", "matern32"):
+        assert objective(model) > objective(SparseGPRegressor(name).fit(X, y)) + 10.0
+    before = objective(model)
+    model.set_params(warm_start=True).fit(X, y)
+    assert "Laplacian" in str(model.kernel_)
+    assert objective(model) > before - 0.1
 
 
 def test_main_effects_stay_beside_it():
@@ -140,4 +154,6 @@ def test_it_is_not_tried_if_points_have_a_cost():
 def test_the_comparison_is_printed(capsys):
     X, y = draw(Matern(0.8, nu=1.5))
     SparseGPRegressor(verbose=1).fit(X, y)
-    assert "Matern 3/2: bound" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "matern32: bound" in printed
+    assert "laplacian: bound" in printed

@@ -229,7 +229,8 @@ def test_auto_is_not_content_with_points_that_favour_a_long_length_scale():
     X, y = make_friedman1(700, 20, noise=1.0, random_state=0)
     X = (X - X[:400].mean(axis=0)) / X[:400].std(axis=0)
     few, auto, all_points = (
-        SparseGPRegressor(n_inducing=n, **SIMPLE).fit(X[:400], y[:400]) for n in (50, "auto", 400)
+        SparseGPRegressor("rbf", n_inducing=n, **SIMPLE).fit(X[:400], y[:400])
+        for n in (50, "auto", 400)
     )
     scores = [fitted.score(X[400:], y[400:]) for fitted in (few, auto, all_points)]
     assert scores[1] > scores[2] - 0.01 > scores[0] + 0.02
@@ -256,7 +257,7 @@ def test_noise_that_varies_is_no_worse_than_noise_that_does_not(noise, seed):
     rng = np.random.RandomState(13)
     X = rng.randint(0, 4, (150, 2)).astype(float)
     y = np.sin(2.0 * X[:, 0]) + 0.3 * X[:, 1] + 0.3 * rng.randn(150)
-    model = SparseGPRegressor(n_inducing=10, random_state=seed, **SIMPLE)
+    model = SparseGPRegressor("rbf", n_inducing=10, random_state=seed, **SIMPLE)
     bounds = [
         clone(model).set_params(noise=kind).fit(X, y).lower_bound_
         for kind in ("homoscedastic", noise)

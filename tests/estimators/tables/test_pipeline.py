@@ -100,7 +100,7 @@ def test_a_search_over_a_table_finds_the_skewed_column():
     estimator = SparseGPRegressor(n_inducing=40, main_effects=False, log_transform=False)
     model = tabular_pipeline(estimator).fit(objects(columns), y)
     assert isinstance(model, BoundSearch)
-    assert len(model.results_["params"]) == 8
+    assert len(model.results_["params"]) == 12
     assert model.best_params_["table__numbers__scores"] != "passthrough"
     is_complete = slice(15, None)
     assert model.score(objects(columns)[is_complete], y[is_complete]) > 0.97
@@ -111,7 +111,7 @@ def test_a_classifier_of_a_frame_with_categories_and_missing_values():
     columns, y = table(120)
     frame = pandas.DataFrame(columns).astype({"colour": "category"})
     model = tabular_pipeline(SparseGPClassifier(**QUICK)).fit(frame, y > y.mean())
-    assert len(model.results_["params"]) == 4
+    assert len(model.results_["params"]) == 6
     assert model.score(frame, y > y.mean()) > 0.85
     # Columns are found by their names.
     assert_array_equal(model.predict(frame[frame.columns[::-1]]), model.predict(frame))

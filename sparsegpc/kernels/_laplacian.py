@@ -1,0 +1,112 @@
+"""The Laplacian kernel, with a length scale for each column."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from sklearn.gaussian_process.kernels import Kernel, NormalizedKernelMixin, StationaryKernelMixin
+
+from sparsegpc.kernels._parameters import (
+    by_column,
+    checked_rows,
+    formatted,
+    numeric_hyperparameter,
+    stacked_gradient,
+)
+
+
+@dataclass(eq=False, repr=False)
+class Laplacian(StationaryKernelMixin, NormalizedKernelMixin, Kernel):
+    r"""Covariance of functions that change at any value of a column, and do so column by column.
+
+    .. math:: k(x, x') = \exp\left(-\sum_d \frac{|x_d - x'_d|}{\ell_d}\right)
+
+    It is the product of a Matern kernel with nu = 1/2 of each column. Like those of decision trees,
+    its functions are not smooth, and the directions of the columns are special: it is the limit of
+    forests of many random trees whose splits form a Mondrian process [1]_.
+
+    Parameters
+    ----------
+    length_scale : float or array-like of shape (n_features,), default=1.0
+        Distance along a column, in its units, over which the correlation falls to 1/e. A number is
+        one hyperparameter, common to all columns.
+    length_scale_bounds : pair of floats, array or "fixed", default=(1e-5, 1e5)
+        Lower and upper limit of the length scales; an array of shape (n_features, 2) has a pair for
+        each. "fixed" keeps them.
+
+    See Also
+    --------
+    sklearn.gaussian_process.kernels.Matern : With nu = 1/2, a function of the Euclidean distance.
+    sklearn.metrics.pairwise.laplacian_kernel : The same covariance, with one length scale.
+
+    Notes
+    -----
+    The kernel works in every estimator of this package, with exact derivatives, and in
+    scikit-learn's `GaussianProcessRegressor` and `GaussianProcessClassifier`. In this package an
+    evaluation at N rows and M inducing points takes O(N M D) operations and one exponential for
+    each of N M values.
+
+    References
+    ----------
+    .. [1] M. Balog, B. Lakshminarayanan, Z. Ghahramani, D. M. Roy, Y. W. Teh, "The Mondrian
+       kernel", UAI 2016.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsegpc import SparseGPRegressor
+    >>> from sparsegpc.kernels import Laplacian
+    >>> rng = np.random.RandomState(0)
+    >>> X = rng.uniform(size=(400, 2))
+    >>> y = np.sign(X[:, 0] - 0.4) * np.sign(X[:, 1] - 0.6) + 0.1 * rng.normal(size=400)
+    >>> model = SparseGPRegressor(1.0 * Laplacian([1.0, 1.0])).fit(X[:200], y[:200])
+    >>> model.score(X[200:], y[200:]) > 0.85
+    True
+    >>> 0.5 * Laplacian(2.0)
+    0.707**2 * Laplacian(length_scale=2)
+    """
+
+    length_scale: float | np.ndarray = 1.0
+    length_scale_bounds: tuple | np.ndarray | str = (1e-5, 1e5)
+
+    @property
+    def hyperparameter_length_scale(self):
+        return numeric_hyperparameter("length_scale", self.length_scale, self.length_scale_bounds)
+
+    def __call__(self, X, Y=None, eval_gradient=False):
+        """Return the kernel matrix and, optionally, its gradient.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples_X, n_features)
+        Y : array-like of shape (n_samples_Y, n_features) or None, default=None
+            None means X.
+        eval_gradient : bool, default=False
+            Whether to return the gradient w.r.t. the log hyperparameters too, if Y is None.
+
+        Returns
+        -------
+        K : ndarray of shape (n_samples_X, n_samples_Y)
+        K_gradient : ndarray of shape (n_samples_X, n_samples_X, n_dims)
+            Only if `eval_gradient`.
+
+        Raises
+        ------
+        ValueError
+            If `length_scale` is an array that does not suit the columns of X, or the gradient is
+            wanted and Y is given.
+        """
+        X, Y = checked_rows(X, Y, eval_gradient)
+        length_scales = by_column(self, "length_scale", X.shape[1])
+        distances = [
+            np.abs(np.subtract.outer(X[:, d], Y[:, d])) / length_scale
+            for d, length_scale in enumerate(length_scales)
+        ]
+        K = np.exp(-sum(distances))
+        if not eval_gradient:
+            return K
+        by_length_scale = [K * distance for distance in distances]
+        parts = ((self.hyperparameter_length_scale, by_length_scale),)
+        return K, stacked_gradient(K.shape, parts)
+
+    def __repr__(self):
+        return f"Laplacian(length_scale={formatted(self.length_scale)})"
