@@ -8,7 +8,7 @@ the first points have a higher bound, all points of the fit are centroids.
 
 No points are selected again if that is not expected to help: if the variance that the points leave
 unexplained costs next to nothing, or if the fit is far below another, compared with what the last
-selection has gained.
+selection has gained. Given points that are fewer than allowed are an exception.
 """
 
 from copy import copy
@@ -169,9 +169,14 @@ def fit_from(model, start, selector, limits, first=None, report=None, rival=-np.
     current, message = _maximized(model, current, hessian, rival, limits, share)
     record(current)
     best, best_at, n_worse, last_gain = current, 0, 0, np.inf
+    # Points that were given are chosen again once if the selector may choose more.
+    is_short = first is not None and first.selection is None and len(first.Z) < selector.n_points
     while not is_only and n_worse < PATIENCE and len(lower_bounds) <= limits.max_reselections:
-        if limits.progress.stopped or not _may_gain(model, best, last_gain, rival):
+        if limits.progress.stopped:
             break
+        if not (is_short or _may_gain(model, best, last_gain, rival)):
+            break
+        is_short = False
         points = select_points(model, selector, current.theta, current.states, current)
         if points.equals(current.points):
             break

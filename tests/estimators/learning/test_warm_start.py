@@ -10,7 +10,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
 
-from sparsegpc import SparseGPClassifier
+from sparsegpc import SparseGPClassifier, SparseGPRegressor
 from tests.estimators import many_classes, regression, two_classes
 
 
@@ -97,6 +97,23 @@ def test_warm_start_respects_a_lower_number_of_points(learned_classifier):
         .set_params(warm_start=True, n_inducing=5)
     )
     assert len(model.fit(*two_classes.moons()).inducing_points_) <= 5
+
+
+@pytest.mark.parametrize("more", [{"n_inducing": 40}, {"n_inducing": "auto"}], ids=["40", "auto"])
+def test_warm_start_chooses_more_points_if_it_may(more, rng):
+    """Even if those of the last fit leave hardly any variance unexplained."""
+    X = rng.uniform(0.0, 6.0, (200, 1))
+    y = np.sin(X[:, 0]) + 0.3 * rng.randn(200)
+    model = SparseGPRegressor("rbf", n_inducing=8, warm_start=True).fit(X, y)
+    before = model.lower_bound_
+    assert 1e-6 < model.cost_per_row_ < 1e-3
+    model.set_params(**more, selection_tol=0.0, certificate_tol=1e-8).fit(X, y)
+    assert len(model.inducing_points_) > 8
+    assert model.cost_per_row_ < 1e-8
+    assert model.lower_bound_ > before
+    if model.growth_ is not None:
+        assert model.growth_end_ == "certified"
+        assert model.growth_[-1]["gap_per_row"] < 1e-8
 
 
 def test_warm_start_takes_no_other_kernel_for_the_default():
