@@ -191,8 +191,8 @@ class FiniteDifferenceKernel:
                 raise NotImplementedError(
                     f"kernel {self.name} has no derivative w.r.t. the inducing points: keep the "
                     "inducing points fixed, or use a kernel made of ConstantKernel, RBF, Matern "
-                    "(nu 0.5, 1.5 or 2.5), RationalQuadratic, ExpSineSquared, DotProduct, sums and "
-                    "products"
+                    "(nu 0.5, 1.5 or 2.5), RationalQuadratic, ExpSineSquared, DotProduct, "
+                    "Laplacian, sums and products"
                 )
             return self._differences(lambda p: self.value(p, Z, X), params, adjoint), None
 

@@ -43,11 +43,10 @@ class Stationary:
     r"""A kernel :math:`\kappa(\Delta)` of a distance in units of the length scales.
 
     The distances, ``s`` in the code, are `SquaredDistances` unless a subclass chooses others in
-    `distances`. The last parameters are the logarithms
-    of one length scale, or of one for each column; a subclass can have `n_extra` others before
-    them. A subclass defines :math:`\kappa` and :math:`\kappa' = d\kappa/d\Delta`, from which the
-    derivatives w.r.t. length scales and points follow. `n_length_scales` is 1, for all columns, or
-    D.
+    `distances`. The last parameters are the logarithms of one length scale, or of one for each
+    column; a subclass can have `n_extra` others before them. A subclass defines :math:`\kappa` and
+    :math:`\kappa' = d\kappa/d\Delta`, from which the derivatives w.r.t. length scales and points
+    follow. `n_length_scales` is 1, for all columns, or D.
     """
 
     n_extra = 0

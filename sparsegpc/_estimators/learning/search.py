@@ -24,10 +24,8 @@ class Learned(NamedTuple):
 
     def evaluated_last(self):
         """Return what was learned, evaluated again after other evaluations."""
-        result, growth = (
-            finished(self.problem.model, self.result, self.problem.progress),
-            self.growth,
-        )
+        result = finished(self.problem.model, self.result, self.problem.progress)
+        growth = self.growth
         if result.stopped and growth is not None:
             # The number of points might have grown again.
             growth = growth._replace(end="stopped")
