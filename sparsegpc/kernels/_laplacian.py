@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.spatial.distance import cdist
 from sklearn.gaussian_process.kernels import Kernel, NormalizedKernelMixin, StationaryKernelMixin
 
 from sparsegpc.kernels._parameters import (
@@ -97,14 +98,13 @@ class Laplacian(StationaryKernelMixin, NormalizedKernelMixin, Kernel):
         """
         X, Y = checked_rows(X, Y, eval_gradient)
         length_scales = by_column(self, "length_scale", X.shape[1])
-        distances = [
-            np.abs(np.subtract.outer(X[:, d], Y[:, d])) / length_scale
-            for d, length_scale in enumerate(length_scales)
-        ]
-        K = np.exp(-sum(distances))
+        X, Y = X / length_scales, Y / length_scales
+        K = np.exp(-cdist(X, Y, "cityblock"))
         if not eval_gradient:
             return K
-        by_length_scale = [K * distance for distance in distances]
+        by_length_scale = [
+            K * np.abs(np.subtract.outer(x, y)) for x, y in zip(X.T, Y.T, strict=True)
+        ]
         parts = ((self.hyperparameter_length_scale, by_length_scale),)
         return K, stacked_gradient(K.shape, parts)
 
