@@ -26,12 +26,12 @@ from sparsegpc._estimators.learning.point_selection import (
 )
 from sparsegpc._estimators.learning.search import Learned, search
 
-# Length scales of a rougher kernel begin at this many times those of the RBF.
-LONGER = {"matern32": 1.6, "laplacian": 6.0}
+# Length scales of each kernel that suit the same function, in units of those of the RBF.
+LONGER = {"rbf": 1.0, "matern32": 1.6, "laplacian": 6.0}
 
 
 def with_rougher_kernel(builder, learned):
-    """Return what is `Learned` with a rougher kernel if that is better, else with the RBF.
+    """Return what is `Learned` with a rougher kernel if that is better, else what is given.
 
     Rougher kernels are tried one after the other until one is not better, if the default kernel was
     learned by an estimator that may replace it. They need more points, so they are not tried if
@@ -39,17 +39,21 @@ def with_rougher_kernel(builder, learned):
     """
     problem, smooth = learned.problem, learned.result
     estimator, choice = problem.estimator, problem.choice
-    is_open = choice.kernel is None and estimator.point_cost == 0.0
+    is_open = estimator.kernel is None and estimator.point_cost == 0.0
     if not is_open or not problem.learns or smooth.trivial:
         return learned
-    for name in estimator._rougher_kernels:
+    first = choice.kernel or "rbf"
+    kernels = ("rbf", *estimator._rougher_kernels)
+    # A warm start may have begun with a rougher kernel.
+    for name in kernels[kernels.index(first) + 1 :]:
         if learned.result.stopped:
             return learned._replace(result=learned.result._replace(message=STOPPED))
         rougher = builder.build(choice._replace(kernel=name))
         before = learned.result.best
         needed = before.objective + FIRST_GAIN
         try:
-            other = _climbed(rougher, smooth, LONGER[name], len(before.points.Z), needed)
+            longer = LONGER[name] / LONGER[first]
+            other = _climbed(rougher, smooth, longer, len(before.points.Z), needed)
             is_better = other.best.objective > needed
             bound, without = (best.elbo + problem.offset for best in (other.best, before))
             problem.print_line(
@@ -66,9 +70,9 @@ def with_rougher_kernel(builder, learned):
 
 
 def _climbed(rougher, smooth, longer, n_points, needed):
-    """Return the `FitResult` of a climb from the end of the fit with the RBF, `smooth`.
+    """Return the `FitResult` of a climb from the end of the fit with the first kernel, `smooth`.
 
-    Length scales begin at `longer` times those of the RBF. `n_points` is the number of points of
+    Length scales begin at `longer` times those learned there. `n_points` is the number of points of
     the best fit so far. The climb ends early if it is not expected to come near the objective that
     is `needed`.
     """
@@ -83,7 +87,7 @@ def _climbed(rougher, smooth, longer, n_points, needed):
     if selector is None or selector.n_points <= len(first.Z):
         selector = FixedSelector(first.Z)
     else:
-        # Beyond the tolerance, further points gained nothing with the RBF, but may do so here.
+        # Beyond the tolerance, further points gained nothing before, but may do so here.
         first = None
     start = Start(theta, smooth.best.states, hessian)
     return fit_from(rougher.model, start, selector, limits, first, rival=needed)

@@ -18,6 +18,14 @@ def draw(kernel, n=200, n_columns=1, seed=0):
     return X, root @ rng.standard_normal(n) + 0.05 * rng.standard_normal(n)
 
 
+def thresholds():
+    """Return inputs, and targets that change sign where one of two columns exceeds a threshold."""
+    rng = np.random.RandomState(1)
+    X = rng.uniform(size=(400, 3))
+    y = np.sign(X[:, 0] - 0.4) * np.sign(X[:, 1] - 0.6) + 0.1 * rng.standard_normal(400)
+    return X, y
+
+
 def objective(model):
     return model.lower_bound_ + model.log_prior_
 
@@ -64,9 +72,7 @@ def test_kinds_of_noise_are_learned_with_it(noise):
 
 
 def test_a_function_with_thresholds_of_columns_has_a_laplacian_kernel():
-    rng = np.random.RandomState(1)
-    X = rng.uniform(size=(400, 3))
-    y = np.sign(X[:, 0] - 0.4) * np.sign(X[:, 1] - 0.6) + 0.1 * rng.standard_normal(400)
+    X, y = thresholds()
     model = SparseGPRegressor().fit(X, y)
     assert "Laplacian" in str(model.kernel_)
     for name in ("rbf", "matern32"):
@@ -137,6 +143,23 @@ def test_a_warm_start_tries_it_if_the_last_fit_was_stopped_before():
     assert not is_rough(model)
     model.set_params(callback=None).fit(X, y)
     assert is_rough(model)
+
+
+def test_a_warm_start_tries_the_next_one_if_the_last_fit_was_stopped_before():
+    X, y = thresholds()
+    stop_at = SparseGPRegressor("rbf").fit(X, y).n_evaluations_ + 10
+    steps = []
+
+    def stop(step):
+        steps.append(step)
+        return len(steps) == stop_at
+
+    model = SparseGPRegressor(warm_start=True, callback=stop)
+    with pytest.warns(ConvergenceWarning, match="callback"):
+        model.fit(X, y)
+    assert is_rough(model)
+    model.set_params(callback=None).fit(X, y)
+    assert "Laplacian" in str(model.kernel_)
 
 
 def test_a_warm_start_does_not_take_another_matern_kernel_for_it():
