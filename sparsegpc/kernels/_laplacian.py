@@ -17,13 +17,13 @@ from sparsegpc.kernels._parameters import (
 
 @dataclass(eq=False, repr=False)
 class Laplacian(StationaryKernelMixin, NormalizedKernelMixin, Kernel):
-    r"""Covariance of functions that change at any value of a column, and do so column by column.
+    r"""Product of an exponential kernel of each column, for functions with thresholds in columns.
 
     .. math:: k(x, x') = \exp\left(-\sum_d \frac{|x_d - x'_d|}{\ell_d}\right)
 
-    It is the product of a Matern kernel with nu = 1/2 of each column. Like those of decision trees,
-    its functions are not smooth, and the directions of the columns are special: it is the limit of
-    forests of many random trees whose splits form a Mondrian process [1]_.
+    The factors are Matern kernels with nu = 1/2. As with decision trees, functions are not smooth,
+    and the directions of the columns are special: the kernel is the limit of forests of many random
+    trees whose splits form a Mondrian process [1]_.
 
     Parameters
     ----------
