@@ -120,10 +120,10 @@ class SparseGPClassifier(ClassPredictions, HyperparameterDraws, BaseSparseGP):
     ``log_prior_``, ``cost_per_row_`` and the counts ``n_..._`` of steps, evaluations and passes are
     sums over the models; this sum of bounds is no bound for the original labels. ``jitter_`` and
     ``feature_relevance_`` are maxima, and ``converged_`` tells whether all models converged. The
-    attributes of points, their growth, the likelihood, the history and the draws are lists with one
-    entry per class. No column is transformed, and ``log_transform=True`` raises a ValueError. If
-    `callback` returns True, only the current class stops learning. With `warm_start` a fit starts
-    afresh if the last one had a single model.
+    attributes of points, their growth, ``lower_bounds_``, the likelihood, the history and the draws
+    are lists with one entry per class. No column is transformed, and ``log_transform=True`` raises
+    a ValueError. If `callback` returns True, only the current class stops learning. With
+    `warm_start` a fit starts afresh if the last one had a single model, and the other way round.
 
     For `bound`, "standard" is that of [1]_ and [3]_, "spherical" that of section 3.3 of [4]_, and
     "tight" has the best factor for each row.
