@@ -24,11 +24,11 @@ class Learned(NamedTuple):
 
     def evaluated_last(self):
         """Return what was learned, evaluated again after other evaluations."""
-        result = finished(self.problem.model, self.result, self.problem.progress)
-        growth = self.growth
-        if result.stopped and growth is not None:
+        growth, progress = self.growth, self.problem.progress
+        if progress.stopped and growth is not None:
             # The number of points might have grown again.
             growth = growth._replace(end="stopped")
+        result = finished(self.problem.model, self.result, progress)
         return self._replace(result=result, growth=growth)
 
 
