@@ -48,8 +48,7 @@ class Laplacian(StationaryKernelMixin, NormalizedKernelMixin, Kernel):
 
     References
     ----------
-    .. [1] M. Balog, B. Lakshminarayanan, Z. Ghahramani, D. M. Roy, Y. W. Teh, "The Mondrian
-       kernel", UAI 2016.
+    .. [1] M. Balog et al., "The Mondrian kernel", UAI 2016.
 
     Examples
     --------
