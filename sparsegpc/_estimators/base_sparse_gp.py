@@ -143,8 +143,7 @@ class BaseSparseGP(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
         Tolerance of the bound, in nats per row.
     max_reselections : int, default=10
         Maximum number of times that the points are chosen again. It stops earlier if the bound
-        fails to rise twice in a row, if the same points are chosen again, or if the points leave
-        hardly any variance unexplained.
+        fails to rise twice in a row, or if the same points are chosen again.
     optimize_inducing : bool or "auto", default="auto"
         Whether to maximise the bound, at the end of the fit, over the locations of the points
         together with the hyperparameters. The points are then no longer rows. True does so in at

@@ -5,10 +5,6 @@ the Hessian learned so far. With many rows it ends early, as the next selection 
 more than the last steps of a search. A new selection may lower the bound, so the best evaluation is
 kept, and only the search from there goes on to the tolerance. If the centroids of the rows around
 the first points have a higher bound, all points of the fit are centroids.
-
-No points are selected again if that is not expected to help: if the variance that the points leave
-unexplained costs next to nothing, or if the fit is far below another, compared with what the last
-selection has gained. Given points that are fewer than allowed are an exception.
 """
 
 from copy import copy
@@ -16,7 +12,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sparsegpc._core.learning.constant_function import trivial_gain
 from sparsegpc._core.learning.hyperparameters import maximize, typical_hessian
 from sparsegpc._core.learning.inducing_points import (
     is_fixed,
@@ -26,7 +21,7 @@ from sparsegpc._core.learning.inducing_points import (
 )
 from sparsegpc._core.learning.progress import Progress
 from sparsegpc._core.models.evaluation import Evaluation
-from sparsegpc._core.optimisers.bfgs import OPTIMISM, BFGSHessian
+from sparsegpc._core.optimisers.bfgs import BFGSHessian
 
 # The fit ends after this many selections in a row that do not raise the bound. A single one may be
 # bad luck.
@@ -168,15 +163,10 @@ def fit_from(model, start, selector, limits, first=None, report=None, rival=-np.
     current = try_centroids(model, selector, current, limits.progress)
     current, message = _maximized(model, current, hessian, rival, limits, share)
     record(current)
-    best, best_at, n_worse, last_gain = current, 0, 0, np.inf
-    # Points that were given are chosen again once if the selector may choose more.
-    is_short = first is not None and first.selection is None and len(first.Z) < selector.n_points
+    best, best_at, n_worse = current, 0, 0
     while not is_only and n_worse < PATIENCE and len(lower_bounds) <= limits.max_reselections:
         if limits.progress.stopped:
             break
-        if not (is_short or _may_gain(model, best, last_gain, rival)):
-            break
-        is_short = False
         points = select_points(model, selector, current.theta, current.states, current)
         if points.equals(current.points):
             break
@@ -184,29 +174,13 @@ def fit_from(model, start, selector, limits, first=None, report=None, rival=-np.
         to_beat = max(best.objective, rival)
         current, end = _maximized(model, current, hessian, to_beat, limits, share)
         record(current)
-        last_gain = max(0.0, current.objective - best.objective)
-        n_worse = 0 if last_gain > least_gain else n_worse + 1
+        n_worse = 0 if current.objective > best.objective + least_gain else n_worse + 1
         if current.objective > best.objective:
             best, message, best_at = current, end, len(lower_bounds) - 1
     if ends_early and not message:
         best, message = _maximized(model, best, hessian, rival, limits)
         lower_bounds[best_at] = best.elbo
     return FitResult(best, lower_bounds, message, hessian)
-
-
-def _may_gain(model, best, last_gain, rival):
-    """Return whether other points may raise the objective of `best` by enough to count.
-
-    `last_gain` is what the last selection gained, infinite before the second. For `rival` see
-    `fit_from`.
-    """
-    if best.objective + OPTIMISM * last_gain < rival:
-        return False
-    if best.jitter > 0.0 or model.noise_selector is not None:
-        # The points are too close to each other for the kernel, or the noise has points of its own.
-        return True
-    # Better points cannot gain much more than this.
-    return best.posterior.residual_cost > trivial_gain(model.total_weight)
 
 
 def climb_further(model, climb, selector, limits, rival=-np.inf):

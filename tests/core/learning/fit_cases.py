@@ -89,7 +89,6 @@ class ScriptedSelector:
 
     def __init__(self, *sets):
         self.sets, self.calls, self.asked = sets, 0, []
-        self.n_points = max(map(len, sets))
 
     def __call__(self, kernel, theta, rows, precision):
         self.asked.append((np.array(theta), precision))

@@ -7,7 +7,6 @@ from sparsegpc._core.learning import single_start as module
 from sparsegpc._core.learning.hyperparameters import typical_hessian
 from sparsegpc._core.learning.single_start import PATIENCE, Start, fit_from
 from sparsegpc._core.models.model import SparseModel
-from sparsegpc._core.optimisers.bfgs import BFGSHessian
 from sparsegpc._core.selection.selectors import FixedSelector, InducingPoints, PivotedSelector
 from tests.core.learning.fit_cases import (
     BAD,
@@ -48,11 +47,10 @@ def test_points_are_chosen_again_at_what_was_learned():
     np.testing.assert_array_equal(choose.asked[0][1], model.precision(START, model.initial_state()))
 
 
-def climbed(model, selector, max_reselections, rival=-np.inf):
+def climbed(model, selector, max_reselections):
     """Fit by quasi-Newton steps."""
     start = Start(START, None, typical_hessian(model, len(START)))
-    limits = limits_of(BOUNDS, 50, max_reselections)
-    return fit_from(model, start, selector, limits, rival=rival)
+    return fit_from(model, start, selector, limits_of(BOUNDS, 50, max_reselections))
 
 
 def test_with_many_rows_the_best_points_alone_are_searched_to_the_tolerance(monkeypatch):
@@ -130,29 +128,6 @@ def test_choosing_stops_when_it_no_longer_pays():
     choose = ScriptedSelector(GOOD, *BAD)
     result = learn(make_model(), choose=choose, max_reselections=6)
     assert choose.calls == len(result.lower_bounds) == 1 + PATIENCE
-
-
-def test_points_that_explain_the_variance_are_not_chosen_again():
-    choose, model = ScriptedSelector(GOOD, *BAD), make_model(weight=np.full(60, 1e-6))
-    # Rows of so little weight have a small cost wherever the points are.
-    found = climbed(model, choose, 6)
-    assert found.best.posterior.residual_cost < 1e-3 * model.total_weight
-    assert choose.calls == len(found.lower_bounds) == 1
-
-
-def test_a_fit_far_below_another_does_not_choose_again(monkeypatch):
-    """Unless what the last selection has gained may make up for it."""
-    # The search itself does not give up.
-    monkeypatch.setattr(BFGSHessian, "is_learned", False)
-    sets = [GOOD[:n] for n in range(5, 11)]
-    bounds = climbed(make_model(), ScriptedSelector(*sets), len(sets) - 1).lower_bounds
-    first_gain = bounds[1] - bounds[0]
-    # The next selection gains less.
-    assert first_gain > 3.0 * (bounds[2] - bounds[1]) > 0.0
-    for distance, n_chosen in ((4.0, 2), (2.5, 3)):
-        rival = bounds[1] + distance * first_gain
-        found = climbed(make_model(), ScriptedSelector(*sets), len(sets) - 1, rival)
-        assert len(found.lower_bounds) == n_chosen
 
 
 def test_choosing_stops_when_the_points_repeat():
