@@ -26,6 +26,7 @@ from sparsegpc._estimators.learning.after_search import (
     with_moved_points,
     with_worthwhile_points,
 )
+from sparsegpc._estimators.learning.fast_interactions import with_fast_interactions
 from sparsegpc._estimators.learning.kernel_choice import decide_kernel
 from sparsegpc._estimators.learning.point_selection import AUTO, METHODS, check_auto
 from sparsegpc._estimators.learning.problem_builders import LikelihoodBuilder
@@ -398,7 +399,7 @@ class BaseSparseGP(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
         learned = decision.learn()
         learned = with_faster_function(learned)
         learned = with_more_points(learned)
-        learned = with_separate_values(learned)
+        learned = with_fast_interactions(with_separate_values(learned))
         learned = with_rougher_kernel(builder, learned)
         learned = with_moved_points(learned)
         learned = with_all_rows(learned)

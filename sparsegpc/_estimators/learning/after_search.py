@@ -13,9 +13,15 @@ from sparsegpc._core.learning.more_points import (
     fit_moved,
 )
 from sparsegpc._core.learning.point_cost import keep_worthwhile_points
+from sparsegpc._core.learning.single_start import Start, fit_from
 from sparsegpc._estimators.kernels.initialization import faster_starts, group_starts, own_lengths
 from sparsegpc._estimators.kernels.named_kernels import KernelChoice
-from sparsegpc._estimators.learning.point_selection import AUTO, point_selector, selector_by_name
+from sparsegpc._estimators.learning.point_selection import (
+    AUTO,
+    has_more_points,
+    point_selector,
+    selector_by_name,
+)
 from sparsegpc._estimators.learning.search import search
 
 
@@ -54,11 +60,41 @@ def better_with_enough_points(learned, starts):
     try:
         other = search(learned.problem, Starts(starts))
         if other.result.best.objective > learned.result.best.objective:
-            return other
+            return other.evaluated_last()
     except LinAlgError:
         # What was learned remains.
         pass
     return learned.evaluated_last()
+
+
+def better_from(learned, theta):
+    """Return the better of what is `Learned` and a search from `theta` with as many points."""
+    problem, result, _ = learned
+    model, best, limits = problem.model, result.best, problem.limits
+    if problem.estimator.n_inducing == "auto":
+        # The certificate has to hold for what is learned in the end.
+        return better_with_enough_points(learned, [theta])
+    start, reached = Start(theta, best.states, result.hessian), best.objective
+    selector = selector_of_as_many(learned)
+    try:
+        found = fit_from(model, start, selector, limits, report=problem.report, rival=reached)
+        if found.best.objective > reached:
+            result = result.followed_by(found)
+            if problem.moves_points and not problem.progress.stopped:
+                result = fit_moved(model, result, limits)
+    except LinAlgError:
+        # What was learned is usable.
+        pass
+    return learned._replace(result=result).evaluated_last()
+
+
+def selector_of_as_many(learned):
+    """Return the selector of as many points as those of what is `Learned`."""
+    problem, n_points = learned.problem, len(learned.result.best.points.Z)
+    if problem.estimator.n_inducing == "auto":
+        return selector_by_name(problem, n_points, tol=0.0)
+    is_more = has_more_points(problem, n_points)
+    return selector_by_name(problem, n_points) if is_more else point_selector(problem)
 
 
 def _faster_starts(problem, result):

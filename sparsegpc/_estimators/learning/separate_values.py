@@ -8,19 +8,10 @@ as fast. The search goes on from there if that is better.
 """
 
 import numpy as np
-from numpy.linalg import LinAlgError
 
-from sparsegpc._core.learning.fit import finished
-from sparsegpc._core.learning.more_points import fit_moved
 from sparsegpc._core.learning.pruned_columns import MOST_PASSES, shortened
-from sparsegpc._core.learning.single_start import Start, fit_from
 from sparsegpc._core.rows.sources import spaced_rows
-from sparsegpc._estimators.learning.after_search import better_with_enough_points
-from sparsegpc._estimators.learning.point_selection import (
-    has_more_points,
-    point_selector,
-    selector_by_name,
-)
+from sparsegpc._estimators.learning.after_search import better_from
 from sparsegpc.kernels import MainEffects
 
 # An effect is tried if its length scale is less than FEW_VALUES times the typical distance between
@@ -36,7 +27,7 @@ def with_separate_values(learned):
     problem, result = learned.problem, learned.result
     if not problem.learns or result.stopped or result.trivial:
         return learned
-    model, best, limits = problem.model, result.best, problem.limits
+    model, best = problem.model, result.best
     alternatives = _alternatives(problem, best.theta)
     if not alternatives:
         return learned
@@ -44,23 +35,8 @@ def with_separate_values(learned):
         model, best.theta, best.points, best.states, alternatives, problem.progress, MOST_PASSES
     )
     if theta is not None:
-        if problem.estimator.n_inducing == "auto":
-            # The certificate has to hold for what is learned in the end.
-            return better_with_enough_points(learned, [theta])
-        start, reached = Start(theta, best.states, result.hessian), best.objective
-        n_points = len(best.points.Z)
-        has_more = has_more_points(problem, n_points)
-        selector = selector_by_name(problem, n_points) if has_more else point_selector(problem)
-        try:
-            found = fit_from(model, start, selector, limits, report=problem.report, rival=reached)
-            if found.best.objective > reached:
-                result = result.followed_by(found)
-                if problem.moves_points and not problem.progress.stopped:
-                    result = fit_moved(model, result, limits)
-        except LinAlgError:
-            # What was learned is usable.
-            pass
-    return learned._replace(result=finished(model, result, problem.progress))
+        return better_from(learned, theta)
+    return learned.evaluated_last()
 
 
 def _alternatives(problem, theta):

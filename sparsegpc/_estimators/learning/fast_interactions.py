@@ -1,0 +1,71 @@
+"""Let a column interact faster with the others where its own effect varies far faster.
+
+The effect of a date may differ from day to day while its interaction with other columns changes
+over months, or over weeks. A search with few points prefers the slow interaction, which they can
+represent, and with more points it stays there: each selection suits the length scale so far. So
+after the search shorter length scales of the interaction are tried, each with points that are
+selected for it. The search goes on from there if that is better.
+"""
+
+import numpy as np
+from numpy.linalg import LinAlgError
+
+from sparsegpc._core.learning.single_start import Start, fit_from
+from sparsegpc._estimators.learning.after_search import better_from, selector_of_as_many
+from sparsegpc.kernels import MainEffects
+
+# The length scale of a column is tried if it is more than FASTER times that of the effect, and at
+# most LONGEST times the standard deviation of the column: beyond that it hardly interacts.
+FASTER, LONGEST = 10.0, 10.0
+# Each trial divides it by this number.
+DIVISOR = 4.0
+
+
+def with_fast_interactions(learned):
+    """Return what is `Learned` from shorter length scales of the interaction if that is better."""
+    problem, result = learned.problem, learned.result
+    if not problem.learns or result.stopped or result.trivial:
+        return learned
+    shortest = _shortest(problem, result.best.theta)
+    if not shortest:
+        return learned
+    try:
+        theta = _shortened(learned, shortest)
+    except LinAlgError:
+        # Points may lie too close together for another kernel.
+        theta = None
+    return learned.evaluated_last() if theta is None else better_from(learned, theta)
+
+
+def _shortest(problem, theta):
+    """Return a dict from the index in theta of each length scale to try to its lower limit."""
+    parameters, units = problem.parameters, problem.spread.units
+    effects, shortest = {}, {}
+    for k, column in enumerate(parameters.columns):
+        if parameters.effects[k] is MainEffects and isinstance(column, int):
+            effects[column] = theta[k]
+    for k, column in enumerate(parameters.columns[: problem.model.kernel.n_params]):
+        if parameters.effects[k] is None and column in effects:
+            faster = effects[column] + np.log(FASTER)
+            if faster < theta[k] < np.log(LONGEST * units[column]):
+                shortest[k] = max(faster, parameters.bounds[k, 0])
+    return shortest
+
+
+def _shortened(learned, shortest):
+    """Return theta with the length scales that raise the objective by enough, or None."""
+    problem, states = learned.problem, learned.result.best.states
+    selector = selector_of_as_many(learned)
+    limits = problem.limits._replace(max_iter=0, max_reselections=0)
+
+    def evaluated(theta):
+        return fit_from(problem.model, Start(theta, states), selector, limits).best
+
+    first = best = evaluated(learned.result.best.theta)
+    for k, least in shortest.items():
+        theta = best.theta.copy()
+        while theta[k] - np.log(DIVISOR) > least and not problem.progress.stopped:
+            theta[k] -= np.log(DIVISOR)
+            found = evaluated(theta.copy())
+            best = max(best, found, key=lambda evaluation: evaluation.objective)
+    return best.theta if best.objective > first.objective + problem.needed_gain else None
