@@ -14,21 +14,22 @@ from sparsegpc._core.learning.single_start import Start, fit_from
 from sparsegpc._estimators.learning.after_search import better_from, selector_of_as_many
 from sparsegpc.kernels import MainEffects
 
-# The length scale of a column is tried if it is more than FASTER times that of the effect, and at
-# most LONGEST times the standard deviation of the column: beyond that it hardly interacts.
-FASTER, LONGEST = 10.0, 10.0
-# Each trial divides it by this number.
-DIVISOR = 4.0
+# Each trial divides the length scale of a column by DIVISOR, as long as it remains more than FASTER
+# times that of the effect. It must be less than LONGEST times the standard deviation of the column:
+# beyond that the column hardly interacts.
+DIVISOR, FASTER, LONGEST = 4.0, 10.0, 10.0
 
 
 def with_fast_interactions(learned):
     """Return what is `Learned` from shorter length scales of the interaction if that is better."""
     problem, result = learned.problem, learned.result
-    if not problem.learns or result.stopped or result.trivial:
+    if not problem.learns or result.trivial:
         return learned
     shortest = _shortest(problem, result.best.theta)
     if not shortest:
         return learned
+    if result.stopped:
+        return learned.incomplete()
     try:
         theta = _shortened(learned, shortest)
     except LinAlgError:
@@ -39,16 +40,16 @@ def with_fast_interactions(learned):
 
 def _shortest(problem, theta):
     """Return a dict from the index in theta of each length scale to try to its lower limit."""
-    parameters, units = problem.parameters, problem.spread.units
+    parameters, spread = problem.parameters, problem.spread
     effects, shortest = {}, {}
     for k, column in enumerate(parameters.columns):
         if parameters.effects[k] is MainEffects and isinstance(column, int):
             effects[column] = theta[k]
     for k, column in enumerate(parameters.columns[: problem.model.kernel.n_params]):
-        if parameters.effects[k] is None and column in effects:
-            faster = effects[column] + np.log(FASTER)
-            if faster < theta[k] < np.log(LONGEST * units[column]):
-                shortest[k] = max(faster, parameters.bounds[k, 0])
+        if parameters.effects[k] is None and column in effects and spread.varies[column]:
+            least = max(effects[column] + np.log(FASTER), parameters.bounds[k, 0])
+            if least + np.log(DIVISOR) < theta[k] < np.log(LONGEST * spread.units[column]):
+                shortest[k] = least
     return shortest
 
 

@@ -11,7 +11,7 @@ from copy import copy
 import numpy as np
 from numpy.linalg import LinAlgError
 
-from sparsegpc._core.learning.fit import STOPPED, Starts
+from sparsegpc._core.learning.fit import Starts
 from sparsegpc._core.learning.hyperparameters import typical_hessian
 from sparsegpc._core.learning.single_start import Start, fit_from
 from sparsegpc._core.selection.selectors import FixedSelector
@@ -47,7 +47,7 @@ def with_rougher_kernel(builder, learned):
     # A warm start may have begun with a rougher kernel.
     for name in kernels[kernels.index(first) + 1 :]:
         if learned.result.stopped:
-            return learned._replace(result=learned.result._replace(message=STOPPED))
+            return learned.incomplete()
         rougher = builder.build(choice._replace(kernel=name))
         before = learned.result.best
         needed = before.objective + FIRST_GAIN

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from sparsegpc._core.learning.fit import Starts, finished
+from sparsegpc._core.learning.fit import STOPPED, Starts, finished
 from sparsegpc._core.learning.number_of_points import Growth
 from sparsegpc._core.learning.single_start import FitResult
 from sparsegpc._estimators.learning.enough_points import fit_with_enough_points
@@ -30,6 +30,11 @@ class Learned(NamedTuple):
             growth = growth._replace(end="stopped")
         result = finished(self.problem.model, self.result, progress)
         return self._replace(result=result, growth=growth)
+
+    def incomplete(self):
+        """Return what was learned until the callback stopped the fit before a further step."""
+        growth = None if self.growth is None else self.growth._replace(end="stopped")
+        return self._replace(result=self.result._replace(message=STOPPED), growth=growth)
 
 
 def search(problem, starts=None):

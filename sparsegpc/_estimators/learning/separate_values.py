@@ -25,12 +25,14 @@ MOST_ROWS, FEWEST_SHARING = 10_000, 2
 def with_separate_values(learned):
     """Return what is `Learned` from shorter length scales of effects if that is better."""
     problem, result = learned.problem, learned.result
-    if not problem.learns or result.stopped or result.trivial:
+    if not problem.learns or result.trivial:
         return learned
     model, best = problem.model, result.best
     alternatives = _alternatives(problem, best.theta)
     if not alternatives:
         return learned
+    if result.stopped:
+        return learned.incomplete()
     theta = shortened(
         model, best.theta, best.points, best.states, alternatives, problem.progress, MOST_PASSES
     )

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RBF
 
 from sparsegpc import SparseGPClassifier, SparseGPRegressor
@@ -9,6 +10,7 @@ from sparsegpc._core.learning.fit import solve_final
 from sparsegpc._estimators import base_sparse_gp
 from sparsegpc._estimators.learning import fast_interactions
 from sparsegpc.kernels import MainEffects
+from tests.estimators.messages.watched_fits import StopAt
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:the bound still rises where:sklearn.exceptions.ConvergenceWarning"
@@ -86,28 +88,60 @@ def test_a_slow_interaction_stays_as_it_was_learned(monkeypatch):
     assert model.lower_bound_ == pytest.approx(without.lower_bound_, abs=1e-6)
 
 
+def end_of_search(monkeypatch, model, X, y):
+    """Fit a model, and return its problem, theta and number of evaluations after the search."""
+    original, ends = base_sparse_gp.with_fast_interactions, []
+
+    def note(learned):
+        n_evaluations = len(learned.problem.progress.history()["seconds"])
+        ends.append((learned.problem, learned.result.best.theta, n_evaluations))
+        return original(learned)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(base_sparse_gp, "with_fast_interactions", note)
+        model.fit(X, y)
+    return ends[0]
+
+
 def test_only_length_scales_between_that_of_the_effect_and_the_range_are_tried(monkeypatch):
     X, f, _ = rows(0)
-    tried = []
+    problem, theta, _ = end_of_search(monkeypatch, SparseGPRegressor(KERNEL, n_inducing=50), X, f)
 
-    def note(problem, theta):
-        for value in (2.0, 4.0, 250.0, 1000.0):
-            theta = theta.copy()
-            theta[DAY], theta[EFFECT] = np.log(value), np.log(0.3)
-            tried.append(fast_interactions._shortest(problem, theta).get(DAY))
-        return {}
+    def limit(length_scale):
+        theta[DAY], theta[EFFECT] = np.log(length_scale), np.log(0.3)
+        return fast_interactions._shortest(problem, theta).get(DAY)
 
-    model = SparseGPRegressor(KERNEL, n_inducing=50)
-    original = base_sparse_gp.with_fast_interactions
-    monkeypatch.setattr(
-        base_sparse_gp,
-        "with_fast_interactions",
-        lambda learned: note(learned.problem, learned.result.best.theta) or original(learned),
-    )
-    model.fit(X, f)
-    assert tried[0] is None
-    assert tried[1] == tried[2] == pytest.approx(np.log(3.0))
-    assert tried[3] is None
+    # A quarter of 11 is less than ten times the length scale of the effect.
+    assert limit(2.0) is limit(11.0) is limit(1000.0) is None
+    assert limit(13.0) == limit(250.0) == pytest.approx(np.log(3.0))
+
+
+def test_a_constant_column_is_not_tried(monkeypatch):
+    X, f, _ = rows(0)
+    kernel = 1.0 * RBF([10.0, 2.0, 100.0]) + MainEffects([1.0] * 3, [0.5, 1.0, 0.5])
+    model = SparseGPRegressor(kernel, n_inducing=50)
+    X = np.column_stack([X, np.ones(len(X))])
+    problem, theta, _ = end_of_search(monkeypatch, model, X, f)
+    # Those of the day and the constant column.
+    interactions, effects = [1, 3], [4, 6]
+    theta[interactions], theta[effects] = SLOW, np.log(0.5)
+    assert list(fast_interactions._shortest(problem, theta)) == [DAY]
+
+
+def test_a_fit_that_is_stopped_before_the_trials_is_incomplete(monkeypatch):
+    X, _, _ = rows(0, 150)
+    f = np.sin(X[:, 0] / 60.0) * X[:, 1]
+    # Within these bounds there is something to try.
+    bounds = [(20.0, 200.0), (0.5, 200.0)]
+    kernel = 1.0 * RBF([100.0, 2.0], bounds) + MainEffects(0.1, [0.5, 0.5], "fixed", (0.3, 1.0))
+    model = SparseGPRegressor(kernel, n_inducing=30)
+    *_, n_evaluations = end_of_search(monkeypatch, model, X, f)
+    assert model.n_evaluations_ > n_evaluations
+    model.set_params(callback=StopAt(n_evaluations - 1))
+    with pytest.warns(ConvergenceWarning, match="the callback asked to stop"):
+        model.fit(X, f)
+    assert model.n_evaluations_ == n_evaluations
+    assert not model.converged_
 
 
 @pytest.mark.parametrize("kernel", [KERNEL.k1, KERNEL.k2], ids=["interaction", "effects"])
