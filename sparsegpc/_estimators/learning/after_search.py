@@ -1,5 +1,7 @@
 """Steps after the search: a faster function, more or better points, all rows, costly points."""
 
+from copy import copy
+
 from numpy.linalg import LinAlgError
 
 from sparsegpc._core.learning.all_rows import on_all_rows
@@ -74,7 +76,8 @@ def better_from(learned, theta):
     if problem.estimator.n_inducing == "auto":
         # The certificate has to hold for what is learned in the end.
         return better_with_enough_points(learned, [theta])
-    start, reached = Start(theta, best.states, result.hessian), best.objective
+    # A search updates its Hessian, and that of what is given may be needed again.
+    start, reached = Start(theta, best.states, copy(result.hessian)), best.objective
     selector = selector_of_as_many(learned)
     try:
         found = fit_from(model, start, selector, limits, report=problem.report, rival=reached)

@@ -9,6 +9,7 @@ from sparsegpc import SparseGPClassifier, SparseGPRegressor
 from sparsegpc._core.learning.fit import solve_final
 from sparsegpc._estimators import base_sparse_gp
 from sparsegpc._estimators.learning import fast_interactions
+from sparsegpc._estimators.learning.after_search import better_from
 from sparsegpc.kernels import MainEffects
 from tests.estimators.messages.watched_fits import StopAt
 
@@ -142,6 +143,23 @@ def test_a_fit_that_is_stopped_before_the_trials_is_incomplete(monkeypatch):
         model.fit(X, f)
     assert model.n_evaluations_ == n_evaluations
     assert not model.converged_
+
+
+def test_a_search_from_elsewhere_leaves_what_was_learned_unchanged(monkeypatch):
+    X, f, _ = rows(0, 150)
+    searched = []
+
+    def search_elsewhere(learned):
+        before, theta = learned.result.hessian.matrix.copy(), learned.result.best.theta.copy()
+        theta[DAY] -= 1.0
+        better_from(learned, theta)
+        np.testing.assert_array_equal(learned.result.hessian.matrix, before)
+        searched.append(theta)
+        return learned.evaluated_last()
+
+    monkeypatch.setattr(base_sparse_gp, "with_fast_interactions", search_elsewhere)
+    SparseGPRegressor(KERNEL, n_inducing=50).fit(X, f)
+    assert searched
 
 
 @pytest.mark.parametrize("kernel", [KERNEL.k1, KERNEL.k2], ids=["interaction", "effects"])
