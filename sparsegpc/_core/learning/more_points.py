@@ -42,7 +42,7 @@ def are_too_few(model, result, least_cost=LEAST_COST_PER_ROW):
     unexplained is small, but neighbouring rows deviate from the mean in the same direction.
     """
     cost = model.cost_per_row(result.best)
-    if result.stopped or cost < NEGLIGIBLE_COST_PER_ROW:
+    if cost < NEGLIGIBLE_COST_PER_ROW:
         return False
     if cost > least_cost:
         return True

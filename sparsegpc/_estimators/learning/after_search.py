@@ -123,6 +123,8 @@ def with_more_points(learned):
     least = NEGLIGIBLE_COST_PER_ROW if problem.learns_from_part else LEAST_COST_PER_ROW
     if not may_grow or not are_too_few(problem.model, result, least):
         return learned
+    if result.stopped:
+        return learned.incomplete()
     return with_most_points(learned)
 
 
@@ -139,6 +141,8 @@ def with_moved_points(learned):
     problem, result = learned.problem, learned.result
     if not _may_move(problem) or not are_too_few(problem.model, result):
         return learned
+    if result.stopped:
+        return learned.incomplete()
     return learned._replace(result=fit_moved(problem.model, result, problem.limits))
 
 

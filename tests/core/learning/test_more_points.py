@@ -99,12 +99,6 @@ def test_without_iterations_the_hyperparameters_stay():
     assert found.best.elbo > few.best.elbo
 
 
-def test_a_stopped_fit_does_not_go_on():
-    model = make_model()
-    few = learn(model, choose=PivotedSelector("argmax", 3))
-    assert not are_too_few(model, few._replace(stopped=True))
-
-
 def test_a_stop_keeps_the_best_evaluation():
     model = make_model()
     few = learn(model, choose=PivotedSelector("argmax", 3))

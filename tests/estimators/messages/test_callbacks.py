@@ -108,6 +108,19 @@ def test_a_stop_at_the_very_end_is_none():
     assert model.callback.n_calls == n_all
 
 
+def test_a_stop_before_further_points_leaves_a_fit_incomplete(rng):
+    X = rng.uniform(size=(300, 2))
+    y, noise = np.sin(60.0 * X[:, 0]) * np.cos(60.0 * X[:, 1]), np.full(300, 1e-3)
+    model = SparseGPRegressor(ConstantKernel() * RBF(0.05, "fixed"), random_state=0)
+    n_points = model.fit(X, y, noise_variance=noise).history_["n_inducing"]
+    first = np.flatnonzero(n_points > 200)[0]
+    model.set_params(callback=StopAt(first - 1))
+    with pytest.warns(ConvergenceWarning, match="callback asked to stop"):
+        model.fit(X, y, noise_variance=noise)
+    assert len(model.inducing_points_) == 200
+    assert not model.converged_
+
+
 def test_a_stop_while_points_grow_ends_growth():
     model, y = fit_of("grown", callback=StopAt(3))
     with pytest.warns(ConvergenceWarning, match="callback"):
