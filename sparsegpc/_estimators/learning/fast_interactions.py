@@ -1,7 +1,7 @@
 """Let a column interact faster with the others where its own effect varies far faster.
 
 The effect of a date may differ from day to day while its interaction with other columns changes
-over months, or over weeks. A search with few points prefers the slow interaction, which they can
+over weeks or months. A search with few points prefers the slow interaction, which they can
 represent, and with more points it stays there: each selection suits the length scale so far. So
 after the search shorter length scales of the interaction are tried, each with points that are
 selected for it. The search goes on from there if that is better.
