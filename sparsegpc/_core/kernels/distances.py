@@ -10,6 +10,14 @@ from sparsegpc._core.rows.blocks import strips
 FAR_SQUARED, LOST_DIGITS = 1e4, 1e-4
 
 
+def centre_of(Z):
+    """Return a centre of the points, without which columns with a large offset would lose digits.
+
+    The median is robust to far points, and that of Z is the same for every block of rows.
+    """
+    return np.partition(Z, len(Z) // 2, axis=0)[len(Z) // 2]
+
+
 class SquaredDistances:
     r"""The distances :math:`\Delta_{in} = \sum_d (z_{id} - x_{nd})^2 / \ell_d^2`, strip by strip.
 
@@ -23,7 +31,7 @@ class SquaredDistances:
     """
 
     def __init__(self, Z, X, length_scale, far_squared):
-        centre = _centre(Z)
+        centre = centre_of(Z)
         self._Z, self._far_squared = (Z - centre) / length_scale, far_squared
         # The squared distances as one product: -2 z x + |z|^2 1 + 1 |x|^2. Rows of the factors are
         # contiguous, since a copy of a transpose would take as long as the product.
@@ -87,7 +95,7 @@ class AbsoluteDistances:
     """
 
     def __init__(self, Z, X, length_scale):
-        centre = _centre(Z)
+        centre = centre_of(Z)
         self._Z, self._X = (Z - centre) / length_scale, (X - centre) / length_scale
         self.strips = strips(len(Z), len(X))
 
@@ -111,14 +119,6 @@ class AbsoluteDistances:
                 per_column[d] += np.vdot(sign, difference)
                 by_Z[part, d] = sign @ np.ones(len(x))
         return -per_column, by_Z
-
-
-def _centre(Z):
-    """Return a centre of the points, without which columns with a large offset would lose digits.
-
-    The median is robust to far points, and that of Z is the same for every block of rows.
-    """
-    return np.partition(Z, len(Z) // 2, axis=0)[len(Z) // 2]
 
 
 def _near_pairs(s, zz, xx, far_squared):

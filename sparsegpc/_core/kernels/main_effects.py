@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sparsegpc._core.kernels.distances import centre_of
 from sparsegpc._core.rows.blocks import strips
 
 # Up to this many distinct values of a column in a block of rows, the product with zeros and ones
@@ -76,8 +77,7 @@ class MainEffects:
 
     def evaluate(self, params, Z, X):
         length_scales, log_variances = self._by_column(params, Z.shape[1])
-        # A centre keeps the digits of differences in columns with a large offset.
-        centre = np.partition(Z, len(Z) // 2, axis=0)[len(Z) // 2]
+        centre = centre_of(Z)
         # A table with many values would take longer than what it replaces.
         tables = _tables(X, centre, length_scales, min(len(Z), len(X)) // 4)
         others = [d for d in range(X.shape[1]) if d not in tables]
