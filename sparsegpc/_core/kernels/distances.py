@@ -61,12 +61,12 @@ class SquaredDistances:
     def _columns(self, Z):
         return zip(Z.T, self._X.T, strict=True)
 
-    def contract(self, weights):
+    def contract(self, weights, wrt_Z=True):
         """Return the derivatives of a weighted sum of the distances.
 
         The weights of each strip, (m, N), are overwritten. The first derivatives (D,) are those
         w.r.t. the logarithm of the length scale of each column, the second (M, D) those w.r.t. the
-        points in units of the length scales.
+        points in units of the length scales, None unless `wrt_Z`.
         """
         Z, X = self._Z, self._X
         by_column, WX = np.zeros(len(X)), np.empty((len(Z), Z.shape[1] + 1))
@@ -85,7 +85,7 @@ class SquaredDistances:
         per_column += by_row @ Z**2 + by_column @ X**2
         per_column -= 2.0 * np.einsum("md,md->d", Z, WX)
         half_by_Z += by_row[:, None] * Z - WX
-        return -2.0 * per_column, 2.0 * half_by_Z
+        return -2.0 * per_column, 2.0 * half_by_Z if wrt_Z else None
 
 
 class AbsoluteDistances:
@@ -103,7 +103,7 @@ class AbsoluteDistances:
         """Write the distances of the next strip of points, the slice `part`, to `out` (m, N)."""
         cdist(self._Z[part], self._X, "cityblock", out=out)
 
-    def contract(self, weights):
+    def contract(self, weights, wrt_Z=True):
         """Return the derivatives of a weighted sum of the distances, see `SquaredDistances`.
 
         Where a point and a row have the same value, the distance has a kink, and the derivative
@@ -111,14 +111,13 @@ class AbsoluteDistances:
         """
         per_column, by_Z = np.zeros(self._Z.shape[1]), np.zeros(self._Z.shape)
         for part, W in zip(self.strips, weights, strict=True):
-            difference, sign = np.empty(W.shape), np.empty(W.shape)
+            difference = np.empty(W.shape)
             for d, (z, x) in enumerate(zip(self._Z[part].T, self._X.T, strict=True)):
                 np.subtract(z[:, None], x, out=difference)
-                np.sign(difference, out=sign)
-                sign *= W
-                per_column[d] += np.vdot(sign, difference)
-                by_Z[part, d] = sign @ np.ones(len(x))
-        return -per_column, by_Z
+                if wrt_Z:
+                    by_Z[part, d] = (np.sign(difference) * W) @ np.ones(len(x))
+                per_column[d] += np.vdot(W, np.abs(difference, out=difference))
+        return -per_column, by_Z if wrt_Z else None
 
 
 def _near_pairs(s, zz, xx, far_squared):

@@ -106,7 +106,7 @@ class Stationary:
                     W *= adjoint[part]
                     yield W
 
-            by_log_length, by_Z = distances.contract(weights())
+            by_log_length, by_Z = distances.contract(weights(), wrt_Z)
             if self.n_length_scales < len(by_log_length):
                 by_log_length = by_log_length.sum(keepdims=True)[: self.n_length_scales]
             grad_Z = by_Z / length_scale if wrt_Z else None
