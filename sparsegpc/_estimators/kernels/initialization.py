@@ -3,6 +3,7 @@
 import numpy as np
 
 from sparsegpc._core.models.prior import NormalPrior
+from sparsegpc.kernels import MainEffects
 
 # The shortest start is about the distance within which a row has this fraction of the others.
 CLOSEST = 1 / 20
@@ -101,6 +102,15 @@ def own_lengths(parameters, spread):
         if isinstance(column, int) and spread.varies[column] and not parameters.effects[k]:
             found.setdefault(column, []).append(k)
     return found
+
+
+def effect_lengths(parameters):
+    """Return a dict from the index in theta of each main effect's length scale to its column."""
+    return {
+        k: column
+        for k, column in enumerate(parameters.columns)
+        if parameters.effects[k] is MainEffects and isinstance(column, int)
+    }
 
 
 def group_starts(parameters, spread, theta, group):

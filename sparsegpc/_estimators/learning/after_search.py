@@ -20,9 +20,9 @@ from sparsegpc._estimators.kernels.initialization import faster_starts, group_st
 from sparsegpc._estimators.kernels.named_kernels import KernelChoice
 from sparsegpc._estimators.learning.point_selection import (
     AUTO,
-    has_more_points,
     point_selector,
     selector_by_name,
+    selector_of,
 )
 from sparsegpc._estimators.learning.search import search
 
@@ -69,7 +69,7 @@ def better_with_enough_points(learned, starts):
     return learned.evaluated_last()
 
 
-def better_from(learned, theta):
+def with_search_from(learned, theta):
     """Return the better of what is `Learned` and a search from `theta` with as many points."""
     problem, result, _ = learned
     model, best, limits = problem.model, result.best, problem.limits
@@ -78,7 +78,7 @@ def better_from(learned, theta):
         return better_with_enough_points(learned, [theta])
     # A search updates its Hessian, and that of what is given may be needed again.
     start, reached = Start(theta, best.states, copy(result.hessian)), best.objective
-    selector = selector_of_as_many(learned)
+    selector = selector_of(problem, len(best.points.Z))
     try:
         found = fit_from(model, start, selector, limits, report=problem.report, rival=reached)
         if found.best.objective > reached:
@@ -89,15 +89,6 @@ def better_from(learned, theta):
         # What was learned is usable.
         pass
     return learned._replace(result=result).evaluated_last()
-
-
-def selector_of_as_many(learned):
-    """Return the selector of as many points as those of what is `Learned`."""
-    problem, n_points = learned.problem, len(learned.result.best.points.Z)
-    if problem.estimator.n_inducing == "auto":
-        return selector_by_name(problem, n_points, tol=0.0)
-    is_more = has_more_points(problem, n_points)
-    return selector_by_name(problem, n_points) if is_more else point_selector(problem)
 
 
 def _faster_starts(problem, result):

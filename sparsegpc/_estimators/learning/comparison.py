@@ -130,9 +130,6 @@ def climbed(candidate, starts, needed):
         found = climb(start, limits, found.best.points) or found
     # A comparison does not need sites of the final tolerance. A faster function was looked for in
     # the fit from which the starts come.
-    ended = {
-        "trivial": found.best.objective <= floor(problem.model),
-        "stopped": progress.stopped,
-        "sought_faster": True,
-    }
-    return candidate._replace(result=found._replace(**ended))
+    is_trivial = found.best.objective <= floor(problem.model)
+    result = found._replace(trivial=is_trivial, stopped=progress.stopped, sought_faster=True)
+    return candidate._replace(result=result)

@@ -6,11 +6,15 @@ from sparsegpc._core.learning.few_rows import FewRows
 from sparsegpc._core.learning.fit import STOPPED, Starts
 from sparsegpc._core.learning.more_points import FIRST_POINTS
 from sparsegpc._core.learning.number_of_points import FIRST_SIZE, grow
-from sparsegpc._core.learning.single_start import Climb, Start, fit_from
+from sparsegpc._core.learning.single_start import Climb
 from sparsegpc._core.models.fixed_sites import gap_per_row
 from sparsegpc._estimators.kernels.initialization import start_values, weak_prior
 from sparsegpc._estimators.learning.point_selection import selector_by_name
-from sparsegpc._estimators.learning.problem_fit import fit_problem, simpler_starts
+from sparsegpc._estimators.learning.problem_fit import (
+    evaluate_problem,
+    fit_problem,
+    simpler_starts,
+)
 from sparsegpc._estimators.learning.warm_start import last_points
 
 
@@ -85,11 +89,9 @@ def _enough_points(problem, theta, best):
     n_points = min(max(FIRST_POINTS, len(best.points.Z)), n_most)
     tol = estimator.certificate_tol * model.total_weight
     needed = best.objective + max(problem.needed_gain, tol)
-    limits = problem.limits._replace(max_iter=0, max_reselections=0)
     while True:
         selector = selector_by_name(problem, n_points, tol=0.0)
-        found = fit_from(model, Start(theta), selector, limits).best
-        if found.objective > needed:
+        if evaluate_problem(problem, selector, theta).objective > needed:
             return n_points
         if n_points == n_most or problem.progress.stopped:
             return None

@@ -10,9 +10,10 @@ selected for it. The search goes on from there if that is better.
 import numpy as np
 from numpy.linalg import LinAlgError
 
-from sparsegpc._core.learning.single_start import Start, fit_from
-from sparsegpc._estimators.learning.after_search import better_from, selector_of_as_many
-from sparsegpc.kernels import MainEffects
+from sparsegpc._estimators.kernels.initialization import effect_lengths, own_lengths
+from sparsegpc._estimators.learning.after_search import with_search_from
+from sparsegpc._estimators.learning.point_selection import selector_of
+from sparsegpc._estimators.learning.problem_fit import evaluate_problem
 
 # Each trial divides the length scale of a column by DIVISOR, as long as it remains more than FASTER
 # times that of the effect. It must be less than LONGEST times the standard deviation of the column:
@@ -35,20 +36,19 @@ def with_fast_interactions(learned):
     except LinAlgError:
         # Points may lie too close together for another kernel.
         theta = None
-    return learned.evaluated_last() if theta is None else better_from(learned, theta)
+    return learned.evaluated_last() if theta is None else with_search_from(learned, theta)
 
 
 def _shortest(problem, theta):
     """Return a dict from the index in theta of each length scale to try to its lower limit."""
     parameters, spread = problem.parameters, problem.spread
-    effects, shortest = {}, {}
-    for k, column in enumerate(parameters.columns):
-        if parameters.effects[k] is MainEffects and isinstance(column, int):
-            effects[column] = theta[k]
-    for k, column in enumerate(parameters.columns[: problem.model.kernel.n_params]):
-        if parameters.effects[k] is None and column in effects and spread.varies[column]:
-            least = max(effects[column] + np.log(FASTER), parameters.bounds[k, 0])
-            if least + np.log(DIVISOR) < theta[k] < np.log(LONGEST * spread.units[column]):
+    own, shortest = own_lengths(parameters, spread), {}
+    effects = {column: theta[k] for k, column in effect_lengths(parameters).items()}
+    for column, effect in effects.items():
+        longest = np.log(LONGEST * spread.units[column])
+        for k in own.get(column, []):
+            least = max(effect + np.log(FASTER), parameters.bounds[k, 0])
+            if least + np.log(DIVISOR) < theta[k] < longest:
                 shortest[k] = least
     return shortest
 
@@ -56,17 +56,12 @@ def _shortest(problem, theta):
 def _shortened(learned, shortest):
     """Return theta with the length scales that raise the objective by enough, or None."""
     problem, states = learned.problem, learned.result.best.states
-    selector = selector_of_as_many(learned)
-    limits = problem.limits._replace(max_iter=0, max_reselections=0)
-
-    def evaluated(theta):
-        return fit_from(problem.model, Start(theta, states), selector, limits).best
-
-    first = best = evaluated(learned.result.best.theta)
-    for k, least in shortest.items():
+    selector = selector_of(problem, len(learned.result.best.points.Z))
+    first = best = evaluate_problem(problem, selector, learned.result.best.theta, states)
+    for k, least in sorted(shortest.items()):
         theta = best.theta.copy()
         while theta[k] - np.log(DIVISOR) > least and not problem.progress.stopped:
             theta[k] -= np.log(DIVISOR)
-            found = evaluated(theta.copy())
+            found = evaluate_problem(problem, selector, theta.copy(), states)
             best = max(best, found, key=lambda evaluation: evaluation.objective)
     return best.theta if best.objective > first.objective + problem.needed_gain else None

@@ -81,6 +81,14 @@ def point_selector(problem, warm=False):
     return make_selector(selector.method, n_points, tol, model.X, model.weight, rng)
 
 
+def selector_of(problem, n_points):
+    """Return the selector of `n_points` if the fit has found this number, else that of the user."""
+    if problem.estimator.n_inducing == "auto":
+        return selector_by_name(problem, n_points, tol=0.0)
+    is_found = has_more_points(problem, n_points)
+    return selector_by_name(problem, n_points) if is_found else point_selector(problem)
+
+
 def has_more_points(problem, n_points):
     """Return whether a fit has gone on to more points than those with which learning begins."""
     return problem.chooses_points and n_points > FIRST_POINTS

@@ -4,6 +4,7 @@ import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
 from sparsegpc._core.learning.fit import Starts, fit
+from sparsegpc._core.learning.single_start import Start, fit_from
 from sparsegpc._estimators.kernels.initialization import (
     shorter_lengths,
     start_values,
@@ -46,6 +47,15 @@ def fit_problem(problem, selector, starts):
         alternatives=alternatives,
         report=problem.report,
     )
+
+
+def evaluate_problem(problem, selector, theta, states=None):
+    """Return the `Evaluation` at theta with newly selected points, without a gradient.
+
+    `states` are those from which to solve for the sites, None for those of a new model.
+    """
+    limits = problem.limits._replace(max_iter=0, max_reselections=0)
+    return fit_from(problem.model, Start(theta, states), selector, limits).best
 
 
 def _restarts(problem):

@@ -21,8 +21,7 @@ from sparsegpc._estimators.learning.point_selection import (
     AUTO,
     PIVOTED,
     has_more_points,
-    point_selector,
-    selector_by_name,
+    selector_of,
 )
 from sparsegpc._estimators.learning.search import Learned, search
 
@@ -103,12 +102,10 @@ def _selector(rougher, n_points):
     if isinstance(estimator.selector, str) and estimator.selector not in (AUTO, *PIVOTED):
         return None
     if estimator.n_inducing == "auto":
-        n_most = min(2 * n_points, estimator.max_inducing, len(rougher.model.weight))
-        selector = selector_by_name(rougher, n_most, tol=0.0)
+        n_points = min(2 * n_points, estimator.max_inducing, len(rougher.model.weight))
     elif has_more_points(rougher, n_points):
-        selector = selector_by_name(rougher, rougher.most_points)
-    else:
-        selector = point_selector(rougher)
+        n_points = rougher.most_points
+    selector = selector_of(rougher, n_points)
     return None if isinstance(selector, FixedSelector) else selector
 
 

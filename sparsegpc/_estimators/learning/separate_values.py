@@ -11,8 +11,8 @@ import numpy as np
 
 from sparsegpc._core.learning.pruned_columns import MOST_PASSES, shortened
 from sparsegpc._core.rows.sources import spaced_rows
-from sparsegpc._estimators.learning.after_search import better_from
-from sparsegpc.kernels import MainEffects
+from sparsegpc._estimators.kernels.initialization import effect_lengths
+from sparsegpc._estimators.learning.after_search import with_search_from
 
 # An effect is tried if its length scale is less than FEW_VALUES times the typical distance between
 # neighbouring values. With INDEPENDENT times this distance their correlation is exp(-8).
@@ -37,18 +37,14 @@ def with_separate_values(learned):
         model, best.theta, best.points, best.states, alternatives, problem.progress, MOST_PASSES
     )
     if theta is not None:
-        return better_from(learned, theta)
+        return with_search_from(learned, theta)
     return learned.evaluated_last()
 
 
 def _alternatives(problem, theta):
     """Return a dict from the index in theta of each length scale to try to the value to try."""
     parameters, X = problem.parameters, problem.model.X
-    effects = {
-        k: column
-        for k, column in enumerate(parameters.columns)
-        if parameters.effects[k] is MainEffects and isinstance(column, int)
-    }
+    effects = effect_lengths(parameters)
     if not effects:
         return {}
     rows, alternatives = X[spaced_rows(X, MOST_ROWS)], {}

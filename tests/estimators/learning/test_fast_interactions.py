@@ -9,7 +9,7 @@ from sparsegpc import SparseGPClassifier, SparseGPRegressor
 from sparsegpc._core.learning.fit import solve_final
 from sparsegpc._estimators import base_sparse_gp
 from sparsegpc._estimators.learning import fast_interactions
-from sparsegpc._estimators.learning.after_search import better_from
+from sparsegpc._estimators.learning.after_search import with_search_from
 from sparsegpc.kernels import MainEffects
 from tests.estimators.messages.watched_fits import StopAt
 
@@ -152,7 +152,7 @@ def test_a_search_from_elsewhere_leaves_what_was_learned_unchanged(monkeypatch):
     def search_elsewhere(learned):
         before, theta = learned.result.hessian.matrix.copy(), learned.result.best.theta.copy()
         theta[DAY] -= 1.0
-        better_from(learned, theta)
+        with_search_from(learned, theta)
         np.testing.assert_array_equal(learned.result.hessian.matrix, before)
         searched.append(theta)
         return learned.evaluated_last()
