@@ -5,8 +5,6 @@ import pickle
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.base import clone
-from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from sparsegpc import SparseGPClassifier, SparseGPRegressor
@@ -16,7 +14,7 @@ from sparsegpc._estimators.kernels.sklearn_kernels import adapt_kernel
 from sparsegpc._estimators.kernels.spread import measure_spread
 from sparsegpc.kernels import MainEffects
 from tests.core.helpers import central_difference
-from tests.estimators.regression import ALL_ROWS
+from tests.estimators.kernels.kernel_checks import check_copies, check_exact_process, check_gradient
 
 VARIANCES, SCALES = [0.4, 1.3, 2.0], [0.7, 1.3, 2.1]
 FIXED = "fixed"
@@ -52,22 +50,12 @@ def test_values_are_those_of_a_sum_of_kernels_of_one_column(kernel, rng):
 
 @EVERY
 def test_gradient_is_the_difference_of_values(kernel, rng):
-    X = rng.randn(5, 3)
-    K, gradient = kernel(X, eval_gradient=True)
-    assert_array_equal(K, kernel(X))
-    assert gradient.shape == (5, 5, kernel.n_dims)
-    for row, column in np.ndindex(5, 5):
-        expected = central_difference(
-            lambda t, entry=(row, column): kernel.clone_with_theta(t)(X)[entry], kernel.theta
-        )
-        assert_allclose(gradient[row, column], expected, rtol=1e-8, atol=1e-10)
+    check_gradient(kernel, rng.randn(5, 3), rtol=1e-8, atol=1e-10)
 
 
 @EVERY
 def test_a_clone_and_a_pickled_copy_are_equal(kernel):
-    assert clone(kernel) == kernel
-    assert pickle.loads(pickle.dumps(kernel)) == kernel
-    assert_allclose(kernel.clone_with_theta(kernel.theta + 1.0).theta, kernel.theta + 1.0)
+    check_copies(kernel)
 
 
 def test_hyperparameters():
@@ -114,13 +102,7 @@ def test_the_gradient_of_a_rectangular_matrix_is_refused(rng):
 
 @EVERY
 def test_a_point_at_each_row_is_the_exact_process_of_scikit_learn(kernel, rng):
-    X = rng.randn(25, 3)
-    y, noise = np.sin(X).sum(axis=1), 0.05
-    exact = GaussianProcessRegressor(kernel, alpha=noise, optimizer=None).fit(X, y)
-    ours = SparseGPRegressor(kernel, optimizer=None, fit_prior_mean=False, **ALL_ROWS)
-    ours.fit(X, y, noise_variance=noise)
-    assert_allclose(ours.lower_bound_, exact.log_marginal_likelihood_value_, rtol=1e-6)
-    assert_allclose(ours.predict(X), exact.predict(X), rtol=1e-5, atol=1e-6)
+    check_exact_process(kernel, rng, atol=1e-6)
 
 
 def test_names_of_parameters():

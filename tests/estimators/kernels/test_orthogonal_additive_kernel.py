@@ -5,7 +5,6 @@ import pickle
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.base import clone
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import WhiteKernel
 
@@ -16,8 +15,7 @@ from sparsegpc._estimators.kernels.relevance import column_relevance
 from sparsegpc._estimators.kernels.sklearn_kernels import adapt_kernel
 from sparsegpc._estimators.kernels.spread import measure_spread
 from sparsegpc.kernels import OrthogonalAdditive
-from tests.core.helpers import central_difference
-from tests.estimators.regression import ALL_ROWS
+from tests.estimators.kernels.kernel_checks import check_copies, check_exact_process, check_gradient
 
 SCALES, FIXED = [0.7, 1.3, 2.1], "fixed"
 KERNELS = {
@@ -34,22 +32,15 @@ EVERY = pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
 @EVERY
 def test_gradient_is_the_difference_of_values(kernel, rng):
     X = rng.randn(4, 3)
-    K, gradient = kernel(X, eval_gradient=True)
-    assert_array_equal(K, kernel(X))
+    K = kernel(X)
     assert_allclose(K, kernel(X, X), rtol=1e-14)
     assert_allclose(K.diagonal(), kernel.diag(X), rtol=1e-12)
-    assert gradient.shape == (4, 4, kernel.n_dims)
-    for row, column in np.ndindex(4, 4):
-        expected = central_difference(
-            lambda t, entry=(row, column): kernel.clone_with_theta(t)(X)[entry], kernel.theta
-        )
-        assert_allclose(gradient[row, column], expected, rtol=1e-7, atol=1e-9)
+    check_gradient(kernel, X, rtol=1e-7, atol=1e-9)
 
 
 @EVERY
 def test_a_clone_and_a_pickled_copy_are_equal(kernel):
-    assert clone(kernel) == kernel == pickle.loads(pickle.dumps(kernel))
-    assert_allclose(kernel.clone_with_theta(kernel.theta + 1.0).theta, kernel.theta + 1.0)
+    check_copies(kernel)
     assert not kernel.is_stationary()
 
 
@@ -94,13 +85,7 @@ def test_the_gradient_of_a_rectangular_matrix_is_refused(rng):
 
 @EVERY
 def test_a_point_at_each_row_is_the_exact_process_of_scikit_learn(kernel, rng):
-    X = rng.randn(25, 3)
-    y, noise = np.sin(X).sum(axis=1), 0.05
-    exact = GaussianProcessRegressor(kernel, alpha=noise, optimizer=None).fit(X, y)
-    ours = SparseGPRegressor(kernel, optimizer=None, fit_prior_mean=False, **ALL_ROWS)
-    ours.fit(X, y, noise_variance=noise)
-    assert_allclose(ours.lower_bound_, exact.log_marginal_likelihood_value_, rtol=1e-6)
-    assert_allclose(ours.predict(X), exact.predict(X), rtol=1e-5, atol=1e-5)
+    check_exact_process(kernel, rng, atol=1e-5)
 
 
 def test_variances_move_with_the_scale_of_the_targets(rng):

@@ -128,9 +128,8 @@ def test_labels_do_not_tell_how_rough_a_function_is():
     assert not is_rough(SparseGPClassifier().fit(X, y > 0.0))
 
 
-def test_a_warm_start_tries_it_if_the_last_fit_was_stopped_before():
-    X, y = draw(Matern(0.8, nu=1.5))
-    stop_at = SparseGPRegressor("rbf").fit(X, y).n_evaluations_
+def stopped_fit(X, y, stop_at):
+    """Return a regressor for warm starts that a callback has stopped at an evaluation."""
     steps = []
 
     def stop(step):
@@ -140,6 +139,12 @@ def test_a_warm_start_tries_it_if_the_last_fit_was_stopped_before():
     model = SparseGPRegressor(warm_start=True, callback=stop)
     with pytest.warns(ConvergenceWarning, match="callback"):
         model.fit(X, y)
+    return model
+
+
+def test_a_warm_start_tries_it_if_the_last_fit_was_stopped_before():
+    X, y = draw(Matern(0.8, nu=1.5))
+    model = stopped_fit(X, y, SparseGPRegressor("rbf").fit(X, y).n_evaluations_)
     assert not is_rough(model)
     model.set_params(callback=None).fit(X, y)
     assert is_rough(model)
@@ -147,16 +152,7 @@ def test_a_warm_start_tries_it_if_the_last_fit_was_stopped_before():
 
 def test_a_warm_start_tries_the_next_one_if_the_last_fit_was_stopped_before():
     X, y = thresholds()
-    stop_at = SparseGPRegressor("rbf").fit(X, y).n_evaluations_ + 10
-    steps = []
-
-    def stop(step):
-        steps.append(step)
-        return len(steps) == stop_at
-
-    model = SparseGPRegressor(warm_start=True, callback=stop)
-    with pytest.warns(ConvergenceWarning, match="callback"):
-        model.fit(X, y)
+    model = stopped_fit(X, y, SparseGPRegressor("rbf").fit(X, y).n_evaluations_ + 10)
     assert is_rough(model)
     model.set_params(callback=None).fit(X, y)
     assert "Laplacian" in str(model.kernel_)
