@@ -410,7 +410,7 @@ class BaseSparseGP(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
     def _store(self, learned):
         """Set the attributes from what is `Learned`."""
         problem, result, growth = learned.problem, learned.result, learned.growth
-        best, counts = result.best, problem.model.counts
+        best, progress = result.best, problem.progress
         self._store_kernel(best, problem.kernel)
         self._store_observation(best, problem.model)
         self._transform = transform = problem.choice.transform
@@ -427,12 +427,12 @@ class BaseSparseGP(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
         self.growth_ = None if growth is None else growth.history
         self.growth_end_ = None if growth is None else growth.end
         self.lower_bounds_ = np.array(result.lower_bounds) + problem.offset
-        self.history_ = problem.progress.history()
+        self.history_ = progress.history()
         self.converged_ = result.converged
         # A search that starts at the optimum counts as one step.
-        self.n_iter_ = max(counts.optimizer_iterations, int(problem.learns))
-        self.n_evaluations_ = counts.evaluations
-        self.n_site_iterations_ = counts.site_iterations
+        self.n_iter_ = max(progress.optimizer_iterations, int(problem.learns))
+        self.n_evaluations_ = len(self.history_["lower_bound"])
+        self.n_site_iterations_ = progress.site_iterations
         self.feature_relevance_ = column_relevance(self.kernel_, problem.spread)
         self._store_posterior(best, problem.model, problem.offset)
 

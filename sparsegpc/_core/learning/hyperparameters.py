@@ -103,5 +103,5 @@ def maximize(model, start, limits, *, hessian=None, rival=-np.inf, share=0.0):
             share=share,
             is_stopped=is_stopped,
         )
-    model.counts.optimizer_iterations += found.n_iter
+    progress.optimizer_iterations += found.n_iter
     return found._replace(best=found.best.evaluation)

@@ -63,7 +63,7 @@ def move(model, theta, points, states, limits, *, hessian, tol=None, pairs=None)
         pairs=pairs,
         is_stopped=lambda: progress.stopped,
     )
-    model.counts.optimizer_iterations += search.n_steps
+    progress.optimizer_iterations += search.n_steps
     # A search that finds no higher value has ended, too.
     has_ended = converged or search.n_steps < max_iter
     return Moved(start, best.evaluation, has_ended, search.failed)

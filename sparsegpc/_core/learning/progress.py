@@ -38,7 +38,8 @@ class Progress:
 
     ``on_step(step)`` is called after each `Step`, which has the given `label`. Once it returns a
     true value, ``stopped`` is true and there are no further calls. The record continues `past`, the
-    history of an earlier fit, with its times.
+    history of an earlier fit, with its times. ``site_iterations`` and ``optimizer_iterations`` sum
+    the passes of the site solver and the iterations of the optimisers.
     """
 
     def __init__(self, on_step=None, label=None, past=None):
@@ -50,10 +51,12 @@ class Progress:
         # A constant that is added to the bound in each step, in nats per unit of weight.
         self.offset = 0.0
         self.stopped = False
+        self.site_iterations = self.optimizer_iterations = 0
 
     def evaluated(self, model, evaluation, *, has_new_points=False):
         """Record an `Evaluation` of a `SparseModel`, with which a choice of points may begin."""
         self._n_selections += has_new_points
+        self.site_iterations += sum(solution.n_iter for solution in evaluation.solutions)
         bound = evaluation.elbo + self.offset * model.total_weight
         self.add(len(model.weight), len(evaluation.points.Z), bound)
 

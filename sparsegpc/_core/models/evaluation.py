@@ -1,4 +1,4 @@
-"""The result of evaluating a model, and counts of the work in a fit."""
+"""The result of evaluating a model."""
 
 from typing import NamedTuple
 
@@ -44,17 +44,3 @@ class Evaluation(NamedTuple):
     @property
     def converged(self):
         return all(solution.converged for solution in self.solutions)
-
-
-class Counts:
-    """Counts of evaluations of the bound, passes of the site solver, and optimiser iterations."""
-
-    def __init__(self):
-        self.evaluations = 0
-        self.site_iterations = 0
-        self.optimizer_iterations = 0
-
-    def add(self, solutions):
-        """Count one evaluation and the passes of the site solver for all its outputs."""
-        self.evaluations += 1
-        self.site_iterations += sum(solution.n_iter for solution in solutions)

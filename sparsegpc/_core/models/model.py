@@ -8,7 +8,7 @@ from sparsegpc._core.bounds.collapsed import gradient, inducing_moments
 from sparsegpc._core.bounds.features import RowFeatures
 from sparsegpc._core.bounds.slacks import scales_for
 from sparsegpc._core.likelihoods.base import SiteState, best_constant_bound, by_output
-from sparsegpc._core.models.evaluation import Counts, Evaluation
+from sparsegpc._core.models.evaluation import Evaluation
 from sparsegpc._core.models.posterior import Posterior
 from sparsegpc._core.models.prior import ProductPrior
 from sparsegpc._core.models.sites import expect_outputs, site_parameters, solve_sites
@@ -35,8 +35,7 @@ class SparseModel:
     output, (N,), in the form that the likelihood needs; outputs are independent given theta, and
     share the kernel and the inducing points. `fit_prior_mean` learns the constant prior mean of
     each f; otherwise it is zero. `tol` is the tolerance of the bound, in nats per unit of weight.
-    The work is added to `counts`, a `Counts`. `prior`, if any, is one of `models/prior`. For
-    `n_threads` and `memory` see `RowBlocks`.
+    `prior`, if any, is one of `models/prior`. For `n_threads` and `memory` see `RowBlocks`.
     """
 
     # The selector of the inducing points of a noise process, if the model has one.
@@ -55,7 +54,6 @@ class SparseModel:
         tol=1e-5,
         n_threads=1,
         memory=DEFAULT_MEMORY,
-        counts=None,
         prior=None,
     ):
         self.kernel, self.likelihood = kernel, likelihood
@@ -63,7 +61,6 @@ class SparseModel:
         self.total_weight = float(weight.sum())
         self.slack, self.fit_prior_mean = slack, fit_prior_mean
         self.tol = tol * self.total_weight
-        self.counts = Counts() if counts is None else counts
         self._constant_bound = None
         self.prior = ProductPrior() if prior is None else prior
         self._row_options = {"n_threads": n_threads, "memory": memory}
@@ -226,7 +223,6 @@ class SparseModel:
         tol = self.site_tol() if tol is None else tol
         options = {"prior_mean": self.prior_mean, "tol": tol, "max_iter": max_iter}
         found = self._evaluated(theta, points, states, options, wrt_theta or wrt_Z, wrt_Z)
-        self.counts.add(found.solutions)
         grad_theta = found.grad_theta
         if grad_theta is not None:
             grad_theta = grad_theta + self.prior.gradient(theta)

@@ -5,7 +5,6 @@ from copy import copy
 from sklearn.utils import check_random_state
 
 from sparsegpc._core.likelihoods.gaussian import KnownNoise
-from sparsegpc._core.models.evaluation import Counts
 from sparsegpc._core.rows.unique_rows import unique_rows
 from sparsegpc._estimators.input.targets import second_moments
 from sparsegpc._estimators.input.validation import column_names
@@ -20,14 +19,14 @@ from sparsegpc._estimators.noise.white_kernels import WHITE_IN_PRODUCT, kernel_a
 class ProblemBuilder:
     """Base of the builders, which build the `Problem` of an estimator for any `KernelChoice`.
 
-    All problems share the counts and the record of evaluations, and those with the same transform
-    of the columns share the merged rows. `data` are `PresentRows` or `Targets`.
+    All problems share the record of evaluations, and those with the same transform of the columns
+    share the merged rows. `data` are `PresentRows` or `Targets`.
     """
 
     def __init__(self, estimator, data, progress):
         self.estimator, self.progress = estimator, progress
         self._data, self._rows = data, {}
-        self._rng, self._counts = check_random_state(estimator.random_state), Counts()
+        self._rng = check_random_state(estimator.random_state)
 
     def build(self, choice):
         """Return the `Problem` for a `KernelChoice`."""
@@ -73,8 +72,8 @@ class LikelihoodBuilder(ProblemBuilder):
         data, rows, spread = self._rows_with(choice.transform)
         kernel = choice.resolve(spread)
         parameters = adapt_kernel(kernel, estimator.n_features_in_, refuse_white=NO_WHITE_NOISE)
-        options = {"prior": choice.prior(parameters, spread), "counts": self._counts}
-        model = estimator._sparse_model(parameters.kernel, data, rows, **options)
+        prior = choice.prior(parameters, spread)
+        model = estimator._sparse_model(parameters.kernel, data, rows, prior=prior)
         parameters = parameters.with_likelihood(model)
         return self._problem(
             choice, model, rows=rows, spread=spread, kernel=kernel, parameters=parameters
@@ -131,8 +130,7 @@ class RegressionBuilder(ProblemBuilder):
         parameters = parameters.rescaled_to(float(self.variance.mean()), rows.X)
         n_params = parameters.kernel.n_params
         prior = choice.prior(parameters, spread).joined(self.plan.prior(spread), n_params)
-        options = self.estimator._model_options(KnownNoise())
-        options |= {"prior": prior, "counts": self._counts}
+        options = {**self.estimator._model_options(KnownNoise()), "prior": prior}
         model = self.plan.model(parameters.kernel, targets, rows, options)
         parameters = self.plan.extend(parameters, model)
         return self._problem(

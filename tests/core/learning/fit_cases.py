@@ -23,15 +23,19 @@ BAD = [np.linspace(2.8 + 0.01 * k, 3.0, 3)[:, None] for k in range(6)]
 
 
 class RecordingModel(SparseModel):
-    """A model that keeps bound, theta and number of points of every evaluation it completes."""
+    """A model that keeps bound, theta and number of points of every evaluation it completes.
+
+    ``passes`` holds those of the site solver in each evaluation of it and of its subsets.
+    """
 
     def __init__(self, *args, **options):
         super().__init__(*args, **options)
-        self.seen = []
+        self.seen, self.passes = [], []
 
     def evaluate(self, theta, points, *args, **options):
         evaluation = super().evaluate(theta, points, *args, **options)
         self.seen.append((evaluation.objective, np.array(theta), len(points.Z)))
+        self.passes.append(sum(solution.n_iter for solution in evaluation.solutions))
         return evaluation
 
     def subset(self, rows, weak_prior=None):

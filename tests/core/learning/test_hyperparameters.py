@@ -29,7 +29,7 @@ class Hill:
 
     def __init__(self, hessian, top, refused=None, height=0.0):
         self.hessian, self.top, self.refused, self.height = hessian, top, refused, height
-        self.counts, self.seen = SimpleNamespace(optimizer_iterations=0), []
+        self.seen = []
 
     def evaluate(self, theta, points, states, tol=None):
         self.seen.append(theta)
@@ -51,10 +51,21 @@ class Hill:
         return self.evaluate(np.asarray(theta), None, None)
 
 
+class Told:
+    """A progress that keeps where a `Hill` was evaluated."""
+
+    stopped, optimizer_iterations = False, 0
+
+    def __init__(self):
+        self.seen = []
+
+    def evaluated(self, model, evaluation):
+        self.seen.append(evaluation.theta)
+
+
 def climb(hill, start, hessian, bounds=WIDE, max_iter=50, rival=-np.inf, progress=None):
     """Maximise the bound of a `Hill` by quasi-Newton steps."""
-    if progress is None:
-        progress = SimpleNamespace(evaluated=lambda model, evaluation: None, stopped=False)
+    progress = Told() if progress is None else progress
     limits = limits_of(bounds, max_iter, progress=progress)
     return maximize(hill, start, limits, hessian=hessian, rival=rival)
 
@@ -64,12 +75,12 @@ STEEP = np.array([[40.0, 15.0], [15.0, 9.0]])
 
 @pytest.mark.parametrize("known", [True, False])
 def test_ascent_reaches_the_top_sooner_with_the_curvature_known(known):
-    hill = Hill(STEEP, np.array([0.5, -0.3]))
+    hill, progress = Hill(STEEP, np.array([0.5, -0.3])), Told()
     hessian = BFGSHessian.known(STEEP / 10.0) if known else BFGSHessian(np.full(2, 50.0))
-    best, ended, _ = climb(hill, hill.start([0.6, 0.1]), hessian)
+    best, ended, _ = climb(hill, hill.start([0.6, 0.1]), hessian, progress=progress)
     assert ended
     assert best.objective > -1e-4
-    assert hill.counts.optimizer_iterations == len(hill.seen) - 1
+    assert progress.optimizer_iterations == len(hill.seen) - 1
     if known:
         assert len(hill.seen) <= 6
 
@@ -140,7 +151,7 @@ def test_gradient_that_is_not_finite_is_refused():
 
 
 def test_an_evaluation_without_a_finite_gradient_is_stepped_back_from_and_told_of():
-    hill, told = Hill(STEEP, np.array([0.5, -0.3])), []
+    hill, progress = Hill(STEEP, np.array([0.5, -0.3])), Told()
     smooth = hill.evaluate
 
     def evaluate(theta, *args, **options):
@@ -150,15 +161,12 @@ def test_an_evaluation_without_a_finite_gradient_is_stepped_back_from_and_told_o
         return evaluation
 
     hill.evaluate = evaluate
-    progress = SimpleNamespace(
-        evaluated=lambda model, evaluation: told.append(evaluation.theta), stopped=False
-    )
     start = hill.start([0.6, 0.4])
     best, *_ = climb(hill, start, BFGSHessian(np.full(2, 3.0)), progress=progress)
     assert any(theta[1] < -0.1 for theta in hill.seen)
     assert best.theta[1] >= -0.1
     assert np.isfinite(best.grad_theta).all()
-    np.testing.assert_array_equal(told, hill.seen[1:])
+    np.testing.assert_array_equal(progress.seen, hill.seen[1:])
 
 
 @pytest.mark.parametrize("n_rare", [0, 1, 100])

@@ -280,11 +280,11 @@ def test_a_search_ends_where_steps_promise_too_little():
     for tol in (1.0, 1e-4):
         start = model.X[::12], None, None
         args = START, InducingPoints(*start), model.initial_state()
-        before = model.counts.optimizer_iterations
-        end = move(model, *args, limits_of(BOUNDS), hessian=None, tol=tol)
+        limits = limits_of(BOUNDS)
+        end = move(model, *args, limits, hessian=None, tol=tol)
         assert end.converged
         assert end.best.objective >= end.start.objective
-        ends.append((model.counts.optimizer_iterations - before, end.best.objective))
+        ends.append((limits.progress.optimizer_iterations, end.best.objective))
     assert ends[0][0] < ends[1][0]
     assert ends[0][1] < ends[1][1]
 

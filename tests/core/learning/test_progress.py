@@ -31,7 +31,18 @@ def test_subsets_are_told_of(early):
     learn(model, progress=progress)
     sizes = progress.history()["n_samples"]
     assert list(dict.fromkeys(sizes)) == [*model.sizes, len(model.weight)]
-    assert len(sizes) == model.counts.evaluations
+    assert len(sizes) == len(model.passes)
+
+
+def test_work_is_counted(early):
+    """With two outputs, the passes of both count."""
+    model, progress = make_divided(), Progress()
+    model.targets = model.targets * 2
+    assert progress.site_iterations == progress.optimizer_iterations == 0
+    learn(model, max_iter=3, max_reselections=0, progress=progress)
+    assert progress.site_iterations == sum(model.passes)
+    assert min(model.passes) >= 2
+    assert 0 < progress.optimizer_iterations < len(model.passes)
 
 
 def test_offset_and_label_are_those_given():

@@ -1,13 +1,12 @@
-"""What an evaluation says of itself, and the counts of work."""
+"""What an evaluation says of itself."""
 
 import numpy as np
 import pytest
 from scipy.stats import norm
 
-from sparsegpc._core.models.evaluation import Counts
 from sparsegpc._core.selection.selectors import InducingPoints
 from tests.core.helpers import central_difference
-from tests.core.models.model_cases import evaluate, make_data, make_model, outputs
+from tests.core.models.model_cases import evaluate, make_data, outputs
 
 
 def test_an_evaluation_has_converged_if_all_outputs_have():
@@ -31,13 +30,3 @@ def test_what_is_maximised_counts_the_prior_of_the_noise_and_its_slope():
     assert found.objective - found.elbo == pytest.approx(expected, rel=1e-9)
     slope = central_difference(lambda t: evaluate(model, t, Z).objective, theta)
     np.testing.assert_allclose(found.grad_theta, slope, rtol=1e-5, atol=1e-6)
-
-
-def test_counts_add_up():
-    counts = Counts()
-    model, theta = make_model(counts=counts)
-    Z = make_data()[3]
-    passes = [evaluate(model, theta + d, Z).solutions[0].n_iter for d in (0.0, 0.1, -0.2)]
-    assert counts.evaluations == 3
-    assert counts.site_iterations == sum(passes)
-    assert counts.optimizer_iterations == 0

@@ -4,7 +4,6 @@ from functools import partial
 
 import numpy as np
 import pytest
-from numpy.linalg import LinAlgError
 from scipy.special import log_expit, logsumexp
 
 from sparsegpc._core.bounds.slacks import SLACKS
@@ -218,19 +217,6 @@ def test_subset_is_the_model_of_these_rows():
     np.testing.assert_array_equal(one.grad_theta, other.grad_theta)
 
 
-def test_subset_counts_its_work_with_the_whole():
-    model, theta = make_model()
-    evaluate(model.subset(np.arange(10)), theta, make_data()[3])
-    assert model.counts.evaluations == 1
-
-
-def test_work_that_failed_is_not_counted_as_an_evaluation():
-    model, theta = make_model()
-    with pytest.raises(LinAlgError):
-        evaluate(model, theta, np.full((3, 2), np.nan))
-    assert model.counts.evaluations == 0
-
-
 def test_equal_points_are_factored_with_jitter():
     model, theta = make_model()
     Z = np.repeat(make_data()[3][:1], 3, axis=0)
@@ -333,13 +319,6 @@ def test_outputs_add_up(noisy):
     expected = np.concatenate([by_kernel, *own])
     np.testing.assert_allclose(whole.grad_theta, expected, rtol=1e-9, atol=1e-10)
     np.testing.assert_allclose(whole.grad_Z, sum(part.grad_Z for part in parts), rtol=1e-9)
-
-
-def test_passes_of_all_outputs_are_counted():
-    model, theta = outputs(0.5, 1.7)
-    solutions = evaluate(model, theta, make_data()[3]).solutions
-    assert model.counts.evaluations == 1
-    assert model.counts.site_iterations == sum(solution.n_iter for solution in solutions)
 
 
 def test_parameters_of_the_kernel_come_before_those_of_each_output():

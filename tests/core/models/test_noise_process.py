@@ -22,7 +22,6 @@ from sparsegpc._core.bounds.slacks import SLACKS, TIGHT
 from sparsegpc._core.kernels.algebra import FreeKernel, Scaled
 from sparsegpc._core.kernels.families import RBF, Constant
 from sparsegpc._core.likelihoods.gaussian import GaussianNoise, noisy_targets
-from sparsegpc._core.models.evaluation import Counts
 from sparsegpc._core.models.noise_process import (
     HeteroscedasticModel,
     NoiseState,
@@ -618,15 +617,6 @@ def test_jitter_is_the_larger_of_the_two():
     for replaced in ({"Z": same}, {"Z_noise": same}):
         evaluation = evaluate(model, points=points._replace(**replaced))
         assert evaluation.jitter > 0.0
-
-
-def test_work_is_counted():
-    counts = Counts()
-    data = make_data(22)
-    model = make_model(data, ys=[data.y, data.y + data.X[:, 0]], counts=counts)
-    passes = [solution.n_iter for solution in evaluate(model).solutions]
-    assert counts.evaluations == 1
-    assert counts.site_iterations == sum(passes)
 
 
 def test_subset_is_the_model_of_these_rows():

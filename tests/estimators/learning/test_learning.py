@@ -1,5 +1,7 @@
 """Learning of hyperparameters, and growth of the number of points."""
 
+from unittest.mock import patch
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,6 +11,7 @@ from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Matern, WhiteKernel
 
 from sparsegpc import HomoscedasticNoise
+from sparsegpc._core.models.model import SparseModel
 from tests.estimators import many_classes, regression, two_classes
 
 
@@ -22,6 +25,23 @@ def learned_classifier():
 def learned_regressor():
     """A regressor that has learned its kernel; not to be changed."""
     return regression.model_of().fit(*regression.waves())
+
+
+@pytest.mark.parametrize("options", [{"kernel": None}, {"n_inducing": "auto", "point_cost": 0.5}])
+def test_every_evaluation_is_counted(options):
+    """Those in comparisons, on few rows and after the search, too."""
+    passes, evaluate = [], SparseModel.evaluate
+
+    def counted(*args, **options):
+        evaluation = evaluate(*args, **options)
+        passes.append(sum(solution.n_iter for solution in evaluation.solutions))
+        return evaluation
+
+    X, y = two_classes.moons()
+    with patch.object(SparseModel, "evaluate", counted):
+        model = two_classes.small_model(**options).fit(X, y)
+    assert model.n_evaluations_ == len(passes) > 20
+    assert model.n_site_iterations_ == sum(passes)
 
 
 # Hyperparameters
