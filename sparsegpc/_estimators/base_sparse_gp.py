@@ -448,7 +448,7 @@ class BaseSparseGP(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
 
     def _observation_at(self, evaluation, model):
         """Return the likelihood, or the noise, with the parameters that it has in an evaluation."""
-        return self._likelihood.at(model.split(evaluation.theta)[1][0])
+        return model.likelihoods(evaluation.theta)[0]
 
     def _store_posterior(self, evaluation, model, offset):
         """Set the attributes that depend on the posterior, which `truncate` sets again."""

@@ -11,7 +11,6 @@ from sklearn.utils import check_array, check_scalar
 from sklearn.utils.validation import check_is_fitted
 
 from sparsegpc._core.bounds.upper_bounds import UPPER_BOUNDS
-from sparsegpc._core.learning.fit import solve_final
 from sparsegpc._core.models.fixed_sites import certificate_of, gains_of_rows, point_gains
 from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.rows.threads import single_threaded_blas
@@ -48,7 +47,7 @@ class ModelOfRows(NamedTuple):
         posterior = self.estimator._posterior if posterior is None else posterior
         states = self.model.states_from(self.estimator._theta, posterior)
         points = InducingPoints(posterior.Z, None, None)
-        return solve_final(self.model, theta, points, states, wrt_theta)
+        return self.model.solve(theta, points, states, wrt_theta=wrt_theta)
 
     def starts(self):
         """Return values from which to learn ``theta`` again, itself first, and limits (P, 2)."""

@@ -12,7 +12,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from sparsegpc import InducingPointSelector
-from sparsegpc._core.learning.fit import FINAL_TOL_SHARE
+from sparsegpc._core.models.model import FINAL_TOL_SHARE
 
 EPSILON = np.finfo(float).eps
 # Bounds are compared to this, relative to their size and to that of the data's log likelihood.

@@ -5,7 +5,7 @@ P / 2n nats a row. So few rows allow more inducing points, which gain more. All 
 posterior at the end of the search, where the sites need few passes, and no gradient.
 """
 
-from sparsegpc._core.learning.fit import MAX_FINAL_ITERATIONS, concluded
+from sparsegpc._core.learning.fit import concluded
 from sparsegpc._core.learning.growing_subsets import ENOUGH_ROWS_PER_POINT
 from sparsegpc._core.rows.sources import spaced_rows
 
@@ -31,13 +31,7 @@ def on_all_rows(model, result, progress):
         n_part = len(before.solutions[0].sites.precision)
         indices = spaced_rows(model.weight, n_part)[indices]
     points = before.points._replace(indices=indices, selection=None)
-    best = model.evaluate(
-        before.theta,
-        points,
-        model.states_from(before.theta, before.posterior),
-        tol=model.tol,
-        max_iter=MAX_FINAL_ITERATIONS,
-        wrt_theta=False,
-    )
+    states = model.states_from(before.theta, before.posterior)
+    best = model.solve(before.theta, points, states, tol=model.tol, wrt_theta=False)
     result = result._replace(lower_bounds=[best.elbo], search_end=result.optimum)
     return concluded(model, result, best, progress)

@@ -9,7 +9,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.linalg import LinAlgError
 
-from sparsegpc._core.learning.constant_function import floor
 from sparsegpc._core.learning.single_start import Climb, climb_further
 from sparsegpc._core.rows.sources import spaced_rows
 from sparsegpc._core.selection.selectors import FixedSelector, PivotedSelector
@@ -128,7 +127,7 @@ class FewRows:
 
     def beats_constant(self, climb):
         """Return whether a climb ended at a function that is better than a constant one."""
-        return climb.end is not None and climb.objective > floor(self._model)
+        return climb.end is not None and not self._model.is_trivial(climb.end)
 
     def contradict(self, theta, best):
         """Return whether these rows prefer the end of `best`, a `Climb`, to `theta` by far.

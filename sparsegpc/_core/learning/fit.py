@@ -17,7 +17,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.linalg import LinAlgError
 
-from sparsegpc._core.learning.constant_function import floor, is_worse_than_constant
 from sparsegpc._core.learning.curvature import measured_hessian
 from sparsegpc._core.learning.few_rows import (
     FewRows,
@@ -31,17 +30,16 @@ from sparsegpc._core.learning.hyperparameters import typical_hessian
 from sparsegpc._core.learning.moved_points import N_PAIRS, move, move_further
 from sparsegpc._core.learning.pruned_columns import bring_back
 from sparsegpc._core.learning.single_start import Climb, Start, fit_from, out_of_iterations
+from sparsegpc._core.models.model import MAX_FINAL_ITERATIONS
 from sparsegpc._core.optimisers.lbfgs import CorrectionPairs
 from sparsegpc._core.selection.selectors import InducingPoints
 
-# The last evaluation solves the sites to this fraction of the tolerance of the bound.
-FINAL_TOL_SHARE, MAX_FINAL_ITERATIONS = 1e-4, 500
 # Messages that state why a fit did not converge.
 STOPPED = "the callback asked to stop"
 TOO_CLOSE = "inducing points came too close to each other: use fewer points"
 SITES_UNSOLVED = (
-    "the sites did not converge in {} passes: limit the variance of the kernel, or divide large "
-    "weights by a common factor"
+    f"the sites did not converge in {MAX_FINAL_ITERATIONS} passes: limit the variance of the "
+    "kernel, or divide large weights by a common factor"
 )
 
 
@@ -111,18 +109,6 @@ def fit(
     return finished(model, steps.result, limits.progress)
 
 
-def solve_final(model, theta, points, states, wrt_theta=True):
-    """Return the `Evaluation` at `theta` and `points` with sites solved to the final tolerance."""
-    return model.evaluate(
-        theta,
-        points,
-        states,
-        tol=FINAL_TOL_SHARE * model.tol,
-        max_iter=MAX_FINAL_ITERATIONS,
-        wrt_theta=wrt_theta,
-    )
-
-
 def finished(model, result, progress):
     """Return a `FitResult` with sites solved to the final tolerance, and whether it is trivial.
 
@@ -130,7 +116,7 @@ def finished(model, result, progress):
     """
     best = result.best
     wrt_theta = best.grad_theta is not None
-    best = solve_final(model, best.theta, best.points, best.states, wrt_theta=wrt_theta)
+    best = model.solve(best.theta, best.points, best.states, wrt_theta=wrt_theta)
     return concluded(model, result, best, progress)
 
 
@@ -140,9 +126,9 @@ def concluded(model, result, best, progress):
     message = STOPPED if progress.stopped else result.message
     progress.evaluated(model, best)
     if not best.converged:
-        message = SITES_UNSOLVED.format(MAX_FINAL_ITERATIONS)
-    trivial = best.objective <= floor(model)
-    return result._replace(best=best, message=message, trivial=trivial, stopped=progress.stopped)
+        message = SITES_UNSOLVED
+    trivial, stopped = model.is_trivial(best), progress.stopped
+    return result._replace(best=best, message=message, trivial=trivial, stopped=stopped)
 
 
 class _Fit:
@@ -156,14 +142,14 @@ class _Fit:
         self.limits, self.progress = limits, limits.progress
         self.weak_prior, self.alternatives = weak_prior, alternatives
         self.report = report
-        self.floor, self.result, self.failure = floor(model), None, None
+        self.result = self.failure = None
 
     @property
     def are_done(self):
         """Whether a fit is better than a constant function, or the last one before a stop."""
         if self.result is None:
             return False
-        return self.progress.stopped or not self.is_trivial(self.result)
+        return self.progress.stopped or not self.model.is_trivial(self.result.best)
 
     def fit_subset(self):
         """Fit a part of the rows and move the points, and then move them on all rows.
@@ -212,7 +198,7 @@ class _Fit:
         first = self.starts.points
         for k, climb in enumerate([*needed, *others]):
             if self.result is not None:
-                is_enough = k >= len(needed) and not self.is_trivial(self.result)
+                is_enough = k >= len(needed) and not self.model.is_trivial(self.result.best)
                 if is_enough or self.progress.stopped:
                     break
             self.try_climb(climb, first, k < len(needed))
@@ -231,7 +217,7 @@ class _Fit:
             hessian = measured_hessian(self.model, climb, self.selector, limits) or start.hessian
             found = self.try_start(start._replace(hessian=hessian), first)
             is_last = not is_needed or limits.progress.stopped
-            if found is not None and (is_last or not self.is_trivial(found)):
+            if found is not None and (is_last or not self.model.is_trivial(found.best)):
                 return
         self.try_start(Start(climb.theta), first)
 
@@ -248,9 +234,6 @@ class _Fit:
         if self.result is None or found.best.objective > self.result.best.objective:
             self.result = found
         return found
-
-    def is_trivial(self, found):
-        return not found.best.objective > self.floor
 
     def try_pruned_columns(self):
         """Fit once more if columns that were pruned raise the objective."""
@@ -277,10 +260,11 @@ class _Fit:
         The start is near the best theta so far, or near `theta` if there is no fit yet. If every
         start failed, the last error is raised.
         """
+        model, found = self.model, self.result
         may_fit = self.limits.max_iter > 0 and not self.progress.stopped
-        if may_fit and is_worse_than_constant(self.model, self.result):
-            near = theta if self.result is None else self.result.best.theta
-            self.try_start(Start(self.model.constant_theta(near, self.limits.bounds)))
+        if may_fit and (found is None or not found.best.objective >= model.constant_bound()):
+            near = theta if found is None else found.best.theta
+            self.try_start(Start(model.constant_theta(near, self.limits.bounds)))
         if self.result is None:
             raise self.failure
 

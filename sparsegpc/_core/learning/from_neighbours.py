@@ -93,8 +93,7 @@ class _Objective:
 
     def __call__(self, theta):
         """Return the objective at theta (P,), in nats, and its gradient."""
-        kernel_theta, params = self.model.split(theta)
-        likelihoods = [self.model.likelihood.at(param) for param in params]
+        kernel_theta, likelihoods = self.model.kernel_theta(theta), self.model.likelihoods(theta)
         log_priors = [likelihood.log_prior() for likelihood in likelihoods]
         value, gradient = self._sum(kernel_theta, likelihoods, theta)
         value = self._scale * value + sum(log_prior for log_prior, _ in log_priors)

@@ -13,7 +13,6 @@ there are as many as for all rows.
 
 from numpy.linalg import LinAlgError
 
-from sparsegpc._core.learning.constant_function import floor
 from sparsegpc._core.learning.inducing_points import select_points
 from sparsegpc._core.learning.single_start import climb_further
 from sparsegpc._core.rows.sources import spaced_rows
@@ -101,7 +100,7 @@ def climb_subsets(model, first, selector, limits, weak_prior=None):
                 (climb_further(small, origin, part, limits) for origin in origins),
                 key=lambda climb: climb.objective,
             )
-            if climb.objective <= floor(small):
+            if small.is_trivial(climb.end):
                 climb = first
     except LinAlgError:
         # Subsets only save time. If the fit of all rows fails too, it raises this error.

@@ -22,8 +22,6 @@ from numpy.linalg import LinAlgError
 from scipy.special import ndtri
 from scipy.stats import qmc
 
-from sparsegpc._core.learning.fit import solve_final
-
 # A power of two, for which a Sobol sequence is balanced.
 N_DRAWS = 16
 # Step of the central differences, in units of theta, most of which are logarithms.
@@ -111,7 +109,7 @@ def _hessian(model, best, free):
         step = np.zeros(len(free))
         step[k] = STEP
         ends = [
-            solve_final(model, best.theta + side * step, best.points, best.states).grad_theta[free]
+            model.solve(best.theta + side * step, best.points, best.states).grad_theta[free]
             for side in (1.0, -1.0)
         ]
         rows.append((ends[1] - ends[0]) / (2.0 * STEP))
@@ -135,7 +133,7 @@ def _scales(model, best, axes):
 def _evaluated(model, best, theta):
     """Return the `Evaluation` at theta, or None if it fails."""
     try:
-        evaluation = solve_final(model, theta, best.points, best.states, wrt_theta=False)
+        evaluation = model.solve(theta, best.points, best.states, wrt_theta=False)
     except LinAlgError:
         return None
     return evaluation if np.isfinite(evaluation.objective) else None

@@ -2,7 +2,7 @@
 
 from numpy.linalg import LinAlgError
 
-from sparsegpc._core.learning.constant_function import trivial_gain
+from sparsegpc._core.models.model import trivial_gain
 from sparsegpc._core.selection.centroids import centroids
 
 
@@ -12,7 +12,7 @@ def select_points(model, selector, theta, states, last=None):
     The `states` determine the site precisions. `last` is the `Evaluation` that gave `theta` and
     `states`, if any: if its points are centroids, so are the new ones.
     """
-    kernel_theta, _ = model.split(theta)
+    kernel_theta = model.kernel_theta(theta)
     points = selector(model.kernel, kernel_theta, model.rows, model.precision(theta, states))
     points = with_noise_points(model, points, theta)
     if selector.or_centroids and last is not None and last.points.indices is None:
@@ -33,7 +33,7 @@ def with_noise_points(model, points, theta):
 
 
 def _centroids(model, points, evaluation):
-    kernel_theta, _ = model.split(evaluation.theta)
+    kernel_theta = model.kernel_theta(evaluation.theta)
     sites = [solution.sites for solution in evaluation.solutions]
     return centroids(points, model.kernel, kernel_theta, model.X, sites)
 

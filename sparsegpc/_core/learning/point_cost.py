@@ -10,7 +10,7 @@ and more noise would make up for the missing points.
 import numpy as np
 
 from sparsegpc._core.bounds.point_gains import removal_order
-from sparsegpc._core.learning.fit import MAX_FINAL_ITERATIONS, SITES_UNSOLVED, STOPPED, solve_final
+from sparsegpc._core.learning.fit import SITES_UNSOLVED, STOPPED
 from sparsegpc._core.models.fixed_sites import point_gains
 
 
@@ -39,7 +39,7 @@ def keep_worthwhile_points(model, result, cost, progress):
         best = _by_worth(model, best, progress)
     message = result.message
     if not best.converged:
-        message = SITES_UNSOLVED.format(MAX_FINAL_ITERATIONS)
+        message = SITES_UNSOLVED
     return result._replace(
         best=best,
         lower_bounds=lower_bounds,
@@ -47,11 +47,6 @@ def keep_worthwhile_points(model, result, cost, progress):
         stopped=progress.stopped,
         search_end=result.optimum,
     )
-
-
-def at_points_of(model, evaluation, points):
-    """Return the `Evaluation` at other `InducingPoints`, with the same hyperparameters."""
-    return solve_final(model, evaluation.theta, points, evaluation.states, wrt_theta=False)
 
 
 def _after_round(model, best, cost, progress):
@@ -79,6 +74,6 @@ def _at(model, best, kept, progress):
     points = best.points
     indices = None if points.indices is None else points.indices[kept]
     points = points._replace(Z=points.Z[kept], indices=indices, selection=None)
-    evaluation = at_points_of(model, best, points)
+    evaluation = model.solve(best.theta, points, best.states, wrt_theta=False)
     progress.evaluated(model, evaluation, has_new_points=True)
     return evaluation

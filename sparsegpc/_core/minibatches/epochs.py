@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from sparsegpc._core.learning.constant_function import trivial_gain
-from sparsegpc._core.models.model import VARIANCE_ROWS
+from sparsegpc._core.models.model import VARIANCE_ROWS, trivial_gain
 from sparsegpc._core.optimisers.adam import cosine_annealing
 from sparsegpc._core.rows.sources import spaced_rows
 

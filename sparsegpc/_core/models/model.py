@@ -23,6 +23,16 @@ SITE_TOL_SHARE, SEVERAL_TOL_SHARE, GAIN_SHARE = 0.03, 0.1, 0.001
 MAX_SITE_ITERATIONS = 50
 # Number of rows at which the prior variance of f is minimised over the hyperparameters.
 VARIANCE_ROWS = 100
+# At the end of a fit the sites are solved to this fraction of the tolerance of the bound, in at
+# most so many passes.
+FINAL_TOL_SHARE, MAX_FINAL_ITERATIONS = 1e-4, 500
+# Gains over a constant function that do not count, in nats per row and in total.
+TRIVIAL_PER_ROW, TRIVIAL_IN_TOTAL = 1e-3, 1.0
+
+
+def trivial_gain(total_weight):
+    """Return the gain over a constant function, in nats, that is too small to count."""
+    return min(TRIVIAL_IN_TOTAL, TRIVIAL_PER_ROW * total_weight)
 
 
 class SparseModel:
@@ -103,11 +113,15 @@ class SparseModel:
         """The prior mean as an argument of `collapse`: zero, or None if it is learned."""
         return None if self.fit_prior_mean else 0.0
 
-    def split(self, theta):
-        """Return the parameters of the kernel, and a list of those of the likelihood by output."""
+    def kernel_theta(self, theta):
+        """Return the parameters of the kernel."""
+        return theta[: self.kernel.n_params]
+
+    def likelihoods(self, theta):
+        """Return a list of the likelihoods of all outputs, with their parameters."""
         ends = self.kernel.n_params + self.likelihood.n_params * np.arange(len(self.targets) + 1)
-        kernel_theta, *params, _ = np.split(theta, ends)
-        return kernel_theta, params
+        _, *params, _ = np.split(theta, ends)
+        return [self.likelihood.at(param) for param in params]
 
     def initial_state(self):
         """Return the initial states of the sites, one for each function of each output."""
@@ -126,13 +140,12 @@ class SparseModel:
         """
         if self.likelihood.has_fixed_sites:
             return self.initial_state()
-        kernel_theta, params = self.split(theta)
         features = self.row_features(
-            self.kernel, kernel_theta, posterior.Z, jitter=posterior.jitter
+            self.kernel, self.kernel_theta(theta), posterior.Z, jitter=posterior.jitter
         )
         # `block` must not refer to self, or all rows would be sent to the workers with it.
         slack, functions = scales_for(self.likelihood, self.slack), posterior.functions
-        likelihoods = [self.likelihood.at(param) for param in params]
+        likelihoods = self.likelihoods(theta)
         costs = [q.mean_cost for q in functions]
 
         def block(V, residual, weight, *targets):
@@ -150,11 +163,11 @@ class SparseModel:
     def precision(self, theta, states):
         """Return the site precisions, summed over the functions of all outputs, shape (N,)."""
         total = 0.0
-        params = self.split(theta)[1]
+        likelihoods = self.likelihoods(theta)
         functions = by_output(states, self.likelihood.n_functions)
-        for y, param, parts in zip(self.targets, params, functions, strict=True):
+        for y, likelihood, parts in zip(self.targets, likelihoods, functions, strict=True):
             for state in parts:
-                total = total + self.likelihood.at(param).sites(state, y, self.weight).precision
+                total = total + likelihood.sites(state, y, self.weight).precision
         return total
 
     @property
@@ -171,6 +184,10 @@ class SparseModel:
                 for y in self.targets
             )
         return self._constant_bound
+
+    def is_trivial(self, evaluation):
+        """Return whether an `Evaluation` is no better than a constant function, or not a number."""
+        return not evaluation.objective > self.constant_bound() + trivial_gain(self.total_weight)
 
     def constant_theta(self, theta, bounds):
         """Return `theta` moved, within its bounds (P, 2), to where f is nearest to a constant.
@@ -229,11 +246,19 @@ class SparseModel:
         log_prior = found.log_prior + self.prior.log_density(theta)
         return found._replace(log_prior=log_prior, grad_theta=grad_theta)
 
+    def solve(self, theta, points, states, *, tol=None, wrt_theta=True):
+        """Return the `Evaluation` with sites that are solved as at the end of a fit.
+
+        By default their tolerance is far below that of the bound.
+        """
+        tol = FINAL_TOL_SHARE * self.tol if tol is None else tol
+        options = {"tol": tol, "max_iter": MAX_FINAL_ITERATIONS, "wrt_theta": wrt_theta}
+        return self.evaluate(theta, points, states, **options)
+
     def _evaluated(self, theta, points, states, options, wrt_theta, wrt_Z):
         """Return the `Evaluation` without the prior of theta, given options of `solve_sites`."""
-        kernel_theta, params = self.split(theta)
-        features = self.row_features(self.kernel, kernel_theta, points.Z)
-        likelihoods = [self.likelihood.at(param) for param in params]
+        features = self.row_features(self.kernel, self.kernel_theta(theta), points.Z)
+        likelihoods = self.likelihoods(theta)
         n_functions = self.likelihood.n_functions
         outputs = zip(likelihoods, self.targets, by_output(states, n_functions), strict=True)
         solutions = tuple(

@@ -68,7 +68,7 @@ def row_deviations(evaluation, X, places):
 
 def _nearest_rows(model, theta, X, chosen):
     """Return for each of the `chosen` rows of X another row with the highest prior correlation."""
-    kernel, theta = model.kernel, model.split(theta)[0]
+    kernel, theta = model.kernel, model.kernel_theta(theta)
     deviation = np.sqrt(np.maximum(kernel.diag(theta, X), TINY))
     nearest = []
     for start in range(0, len(chosen), BLOCK_ROWS):

@@ -236,7 +236,7 @@ class HeteroscedasticModel(SparseModel):
         size = (1.0 + self.kernel.n_arrays) * len(points.Z)
         noise_size = (1.0 + self.noise_kernel.n_arrays) * len(points.Z_noise)
         share = size / (size + noise_size)
-        kernel_theta, _ = self.split(theta)
+        kernel_theta = self.kernel_theta(theta)
         features = self.row_features(self.kernel, kernel_theta, points.Z, share=share)
         noise_features = self.row_features(
             self.noise_kernel, self.noise_theta(theta), points.Z_noise, share=1.0 - share

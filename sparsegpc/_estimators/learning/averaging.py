@@ -3,7 +3,6 @@
 from sklearn.utils import check_random_state
 
 from sparsegpc._core.learning.hyperparameter_draws import draw_hyperparameters, single_draw
-from sparsegpc._core.learning.point_cost import at_points_of
 from sparsegpc._estimators.predictions.mixtures import Component
 
 # What the parameter `hyperparameters` may be.
@@ -22,7 +21,9 @@ class HyperparameterDraws:
 
         def keep(evaluation):
             if result.search_end is not None:
-                evaluation = at_points_of(model, evaluation, result.best.points)
+                # Those that remain after points were removed.
+                theta, states = evaluation.theta, evaluation.states
+                evaluation = model.solve(theta, result.best.points, states, wrt_theta=False)
             kernel = problem.kernel.clone_with_theta(evaluation.posterior.theta)
             return [(evaluation.posterior, kernel)], self._observation_at(evaluation, model)
 

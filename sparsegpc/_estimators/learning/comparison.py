@@ -11,7 +11,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.linalg import LinAlgError
 
-from sparsegpc._core.learning.constant_function import floor
 from sparsegpc._core.learning.fit import Starts
 from sparsegpc._core.learning.single_start import Climb, FitResult, Start, fit_from
 from sparsegpc._estimators.learning.point_selection import point_selector
@@ -130,6 +129,6 @@ def climbed(candidate, starts, needed):
         found = climb(start, limits, found.best.points) or found
     # A comparison does not need sites of the final tolerance. A faster function was looked for in
     # the fit from which the starts come.
-    is_trivial = found.best.objective <= floor(problem.model)
+    is_trivial = problem.model.is_trivial(found.best)
     result = found._replace(trivial=is_trivial, stopped=progress.stopped, sought_faster=True)
     return candidate._replace(result=result)

@@ -32,13 +32,13 @@ PRECISION = np.array([[4.0, 1.0, 0.5], [1.0, 2.0, -0.3], [0.5, -0.3, 1.0]])
 def model_of(objective, gradient):
     """Return a model with this objective of theta."""
 
-    def evaluate(theta, points, states, **options):
+    def solve(theta, points, states, **options):
         value, slope = objective(theta), gradient(theta)
         return SimpleNamespace(
             theta=theta, objective=value, grad_theta=slope, points=points, states=states
         )
 
-    return SimpleNamespace(tol=1.0, evaluate=evaluate)
+    return SimpleNamespace(solve=solve)
 
 
 def quadratic(precision=PRECISION):
@@ -48,7 +48,7 @@ def quadratic(precision=PRECISION):
 
 
 def draws_of(model, maximum, bounds=WIDE, seed=0):
-    best = model.evaluate(np.array(maximum, dtype=float), None, None)
+    best = model.solve(np.array(maximum, dtype=float), None, None)
     bounds = np.broadcast_to(bounds, (len(maximum), 2))
     return draw_hyperparameters(model, best, bounds, np.random.RandomState(seed), lambda e: e.theta)
 
@@ -112,14 +112,14 @@ def test_directions_without_curvature_are_wide_but_finite():
 
 def test_failed_evaluations_have_no_weight():
     model = quadratic()
-    evaluate = model.evaluate
+    solve = model.solve
 
     def fails_above(theta, *args, **options):
         if theta[0] > 0.2:
             raise LinAlgError("not positive definite")
-        return evaluate(theta, *args, **options)
+        return solve(theta, *args, **options)
 
-    model.evaluate = fails_above
+    model.solve = fails_above
     draws = draws_of(model, np.zeros(3))
     assert_array_equal(draws.weights > 0.0, draws.theta[:, 0] <= 0.2)
 

@@ -115,7 +115,7 @@ def test_centroids_are_not_tried_where_they_could_gain_nothing():
     """With a long length scale five points explain nearly all variance."""
     model, theta = classification(), np.log([3.0, 2.0])
     rows, found, n_tried = tried(model, theta, M)
-    kernel_theta, _ = model.split(theta)
+    kernel_theta = model.kernel_theta(theta)
     features = model.row_features(model.kernel, kernel_theta, rows.points.Z)
     cost = 0.5 * (rows.solutions[0].sites.precision * features.residual).sum()
     assert_allclose(rows.posterior.residual_cost, cost, rtol=1e-9)

@@ -323,13 +323,13 @@ def test_outputs_add_up(noisy):
 
 def test_parameters_of_the_kernel_come_before_those_of_each_output():
     model, _ = outputs(0.5, 1.7, noisy=True)
-    kernel_theta, own = model.split(np.arange(6.0))
-    np.testing.assert_array_equal(kernel_theta, [0.0, 1.0])
-    np.testing.assert_array_equal(own, [[2.0, 3.0], [4.0, 5.0]])
-    model, _ = outputs(0.5, 1.7, -2.0)
-    kernel_theta, own = model.split(np.arange(2.0))
-    np.testing.assert_array_equal(kernel_theta, [0.0, 1.0])
-    assert [len(part) for part in own] == [0, 0, 0]
+    theta = np.arange(6.0)
+    np.testing.assert_array_equal(model.kernel_theta(theta), [0.0, 1.0])
+    coefficients = [likelihood._params for likelihood in model.likelihoods(theta)]
+    np.testing.assert_array_equal(coefficients, [[2.0, 3.0], [4.0, 5.0]])
+    model, theta = outputs(0.5, 1.7, -2.0)
+    np.testing.assert_array_equal(model.kernel_theta(theta), theta)
+    assert model.likelihoods(theta) == [model.likelihood] * 3
 
 
 def test_precisions_of_all_outputs_add_up():

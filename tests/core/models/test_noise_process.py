@@ -570,12 +570,11 @@ def test_precisions_of_the_noise_sites_are_a_half_on_average():
 
 def test_parameters_are_those_of_f_then_those_of_g():
     model = make_model(make_data(18))
-    ours, of_likelihoods = model.split(THETA)
-    assert_array_equal(ours, THETA[:2])
-    assert [part.shape for part in of_likelihoods] == [(0,)]
+    assert_array_equal(model.kernel_theta(THETA), THETA[:2])
+    assert [part.n_params for part in model.likelihoods(THETA)] == [0]
     assert_array_equal(model.noise_theta(THETA), THETA[2:])
     both = make_model(make_data(18), ys=[make_data(18).y] * 2, log_noise=[0.0, 0.0])
-    assert [part.shape for part in both.split(THETA)[1]] == [(0,), (0,)]
+    assert [part.n_params for part in both.likelihoods(THETA)] == [0, 0]
 
 
 @pytest.mark.parametrize("m", [1, 3, 7])

@@ -6,7 +6,6 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RBF
 
 from sparsegpc import SparseGPClassifier, SparseGPRegressor
-from sparsegpc._core.learning.fit import solve_final
 from sparsegpc._estimators import base_sparse_gp
 from sparsegpc._estimators.learning import fast_interactions
 from sparsegpc._estimators.learning.after_search import with_search_from
@@ -44,7 +43,7 @@ def fit_from_slow(monkeypatch, model, X, y):
         problem, theta = learned.problem, learned.result.best.theta.copy()
         theta[DAY] = SLOW
         best = learned.result.best
-        slow = solve_final(problem.model, theta, best.points, best.states)
+        slow = problem.model.solve(theta, best.points, best.states)
         reached.append(slow.objective)
         return with_fast_interactions(learned._replace(result=learned.result._replace(best=slow)))
 
