@@ -492,7 +492,7 @@ class BaseSparseGP(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
         """
         X = self._check_rows(X)
         with single_threaded_blas():
-            return by_row(*latent_moments([(self._posterior, self.kernel_)], X))
+            return by_row(*latent_moments([self._posterior], X))
 
     def certificate(self, X, y, sample_weight=None, method="auto", **params):
         """Return bounds on the distance to the posterior with an inducing point at every row.

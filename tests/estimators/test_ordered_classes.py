@@ -177,8 +177,7 @@ def test_averages_over_hyperparameters_have_cut_points_for_each_draw():
     assert_allclose(cuts[:, 1:], np.cumsum(np.exp(drawn[:, 2:]), axis=1), rtol=1e-12)
     expected = 0.0
     for component, theta in zip(components, drawn, strict=True):
-        (posterior, _), *_ = component.fitted
-        moments = posterior.moments(grid())
+        moments = component.posteriors[0].moments(grid())
         likelihood = OrdinalLogit().for_classes(5).at(theta[2:])
         expected += component.weight * np.exp(likelihood.log_probabilities(*moments))
     assert_allclose(model.predict_proba(grid()), expected, rtol=1e-9)

@@ -24,8 +24,7 @@ class HyperparameterDraws:
                 # Those that remain after points were removed.
                 theta, states = evaluation.theta, evaluation.states
                 evaluation = model.solve(theta, result.best.points, states, wrt_theta=False)
-            kernel = problem.kernel.clone_with_theta(evaluation.posterior.theta)
-            return [(evaluation.posterior, kernel)], self._observation_at(evaluation, model)
+            return [evaluation.posterior], self._observation_at(evaluation, model)
 
         rng = check_random_state(self.random_state)
         draws = draw_hyperparameters(model, result.optimum, problem.parameters.bounds, rng, keep)

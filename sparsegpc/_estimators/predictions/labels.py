@@ -45,8 +45,8 @@ class ClassPredictions(ClassifierMixin):
         """Return a list of `Component`: of the mixture, or of this model or the binary models."""
         if self._mixture is not None:
             return self._mixture
-        fitted = [(model._posterior, model.kernel_) for model in self._fitted_estimators]
-        return [Component(1.0, fitted, self._likelihood)]
+        posteriors = [model._posterior for model in self._fitted_estimators]
+        return [Component(1.0, posteriors, self._likelihood)]
 
     @property
     def _bounded_values(self):
@@ -254,7 +254,7 @@ class ClassPredictions(ClassifierMixin):
         rng = check_random_state(random_state)
 
         def sample(component, n):
-            return latent_samples(component.fitted, X, n, rng)
+            return latent_samples(component.posteriors, X, n, rng)
 
         with single_threaded_blas():
             samples = mixture_samples(self._components, n_samples, rng, sample)

@@ -19,12 +19,12 @@ MOST_NEWTON_STEPS = 60
 class Component(NamedTuple):
     """A component of a mixture: its weight, and a model at one draw of the hyperparameters.
 
-    ``fitted`` is a list of (Posterior, kernel), see `latent_moments`. ``observation`` tells how y
-    depends on f: a likelihood of labels, a `LearnedNoise`, or None if the noise is not known.
+    ``posteriors`` is a list of `Posterior`. ``observation`` tells how y depends on f: a likelihood
+    of labels, a `LearnedNoise`, or None if the noise is not known.
     """
 
     weight: float
-    fitted: list
+    posteriors: list
     observation: object = None
 
 
@@ -33,7 +33,7 @@ def component_moments(components, X):
 
     Each mean and each variance has the shape (K, N), see `latent_moments`.
     """
-    moments = [latent_moments(component.fitted, X) for component in components]
+    moments = [latent_moments(component.posteriors, X) for component in components]
     return [component.weight for component in components], *zip(*moments, strict=True)
 
 

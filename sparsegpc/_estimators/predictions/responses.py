@@ -255,7 +255,7 @@ class ResponsePredictions(RegressorMixin):
         """Return joint draws of f at validated rows, shape (n_samples, N)."""
         check_scalar(n_samples, "n_samples", numbers.Integral, min_val=1)
         with single_threaded_blas():
-            return latent_samples([(self._posterior, self.kernel_)], X, n_samples, rng)[0]
+            return latent_samples([self._posterior], X, n_samples, rng)[0]
 
     @available_if(_has_durations)
     def survival_function(self, X, times):
@@ -303,7 +303,7 @@ class ResponsePredictions(RegressorMixin):
     def _latent(self, X):
         """Return mean and variance of f at validated rows, (N,) each."""
         with single_threaded_blas():
-            mean, variance = latent_moments([(self._posterior, self.kernel_)], X)
+            mean, variance = latent_moments([self._posterior], X)
         return mean[0], variance[0]
 
     def _moments(self, X, exposure):

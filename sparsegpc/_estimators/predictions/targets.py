@@ -54,7 +54,7 @@ class GaussianPredictions(RegressorMixin):
         """Return a list of `Component`: of the mixture, or of this model alone."""
         if self._mixture is not None:
             return self._mixture
-        return [Component(1.0, [(self._posterior, self.kernel_)], self._noise)]
+        return [Component(1.0, [self._posterior], self._noise)]
 
     @property
     def _effect_scale(self):
@@ -353,7 +353,7 @@ class GaussianPredictions(RegressorMixin):
 
     def _covariance(self, component, X):
         """Return mean and covariance of f in units of y, (n_outputs, N) and (n_outputs, N, N)."""
-        mean, covariance = latent_covariance(*component.fitted[0], X)
+        mean, covariance = latent_covariance(component.posteriors[0], X)
         scale = self._y_scale[:, None]
         covariance *= scale[..., None] ** 2
         return self._y_centre[:, None] + scale * mean, covariance
@@ -386,7 +386,7 @@ class GaussianPredictions(RegressorMixin):
 
         They are those of a component, in units of y, of shape (n_outputs, N).
         """
-        moments = self._in_units_of_y(*latent_moments(component.fitted, X))
+        moments = self._in_units_of_y(*latent_moments(component.posteriors, X))
         if known_noise is not None:
             return *moments, LogNormalVariance(np.log(known_noise), np.zeros_like(known_noise))
         noise = component.observation.variance_at(X).multiplied(self._y_scale[:, None] ** 2)

@@ -144,7 +144,7 @@ def test_draws_of_the_hyperparameters_are_those_of_all_points(waves):
     assert_array_equal(found.hyperparameter_draws_, whole.hyperparameter_draws_)
     assert_array_equal(found.hyperparameter_weights_, whole.hyperparameter_weights_)
     for component in found._mixture:
-        assert_array_equal(component.fitted[0][0].Z, found.inducing_points_)
+        assert_array_equal(component.posteriors[0].Z, found.inducing_points_)
     assert_allclose(found.predict(X), whole.predict(X), atol=0.1)
 
 

@@ -6,6 +6,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import norm
 from sklearn import config_context
 from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import ConstantKernel, DotProduct
 
 from tests.estimators.regression import (
     KERNEL,
@@ -85,6 +86,14 @@ def test_draws_of_f_have_the_moments_of_f():
         # Draws of f are smooth: neighbours differ by less than those of y, which have noise.
         assert np.diff(f, axis=0).var() < np.diff(y, axis=0).var()
         assert_array_equal(f[..., :5], model.sample_f(grid(3), n, 1)[..., :5])
+
+
+def test_rows_where_the_kernel_overflows_are_refused():
+    model = fixed_model(kernel=ConstantKernel(1e3) * DotProduct()).fit(*waves())
+    refused = pytest.raises(ValueError, match=r"X holds a value of 1e\+154, .* kernel overflows")
+    for method in (model.latent_mean_and_variance, model.predict, model.sample_f, model.sample_y):
+        with refused:
+            method([[0.0, 1.0], [1e154, 1.0]])
 
 
 def test_draws_follow_the_random_state_and_leave_the_global_one_alone(learned):
