@@ -26,12 +26,14 @@ from sparsegpc._estimators.learning.after_search import (
     with_moved_points,
     with_worthwhile_points,
 )
-from sparsegpc._estimators.learning.fast_interactions import with_fast_interactions
+from sparsegpc._estimators.learning.effect_trials import (
+    with_fast_interactions,
+    with_separate_values,
+)
 from sparsegpc._estimators.learning.kernel_choice import decide_kernel
 from sparsegpc._estimators.learning.point_selection import AUTO, METHODS, check_auto
 from sparsegpc._estimators.learning.problem_builders import LikelihoodBuilder
 from sparsegpc._estimators.learning.rougher_kernel import with_rougher_kernel
-from sparsegpc._estimators.learning.separate_values import with_separate_values
 from sparsegpc._estimators.messages.callbacks import CALLBACK_SUPPORT, fit_task
 from sparsegpc._estimators.messages.fit_warnings import emit_warnings, fit_warnings, weight_warnings
 from sparsegpc._estimators.messages.progress import evaluation_progress

@@ -1,18 +1,27 @@
-"""Let the effect of a column differ from value to value where the search has not found that.
+"""Trials of shorter length scales, where columns have effects of their own, after the search.
 
 The effect of a day, a shop or another code may be independent for each value. A search comes from
 longer length scales, at which neighbouring values share their effects, and may end there: few
-points can hardly represent many separate effects. So after the search, with as many points as a fit
-uses, a length scale at which the values are independent is tried for each effect that varies almost
-as fast. The search goes on from there if that is better.
+points can hardly represent many separate effects. So a length scale at which the values are
+independent is tried for each effect that varies almost as fast.
+
+The effect of a date may also differ from day to day while its interaction with other columns
+changes over weeks or months. A search with few points prefers the slow interaction, which they can
+represent, and with more points it stays there: each selection suits the length scale so far. So
+shorter length scales of the interaction are tried, each with points that are selected for it.
+
+Both are tried with as many points as a fit uses. The search goes on from there if that is better.
 """
 
 import numpy as np
+from numpy.linalg import LinAlgError
 
 from sparsegpc._core.learning.pruned_columns import MOST_PASSES, shortened
 from sparsegpc._core.rows.sources import spaced_rows
-from sparsegpc._estimators.kernels.initialization import effect_lengths
+from sparsegpc._estimators.kernels.initialization import effect_lengths, own_lengths
 from sparsegpc._estimators.learning.after_search import with_search_from
+from sparsegpc._estimators.learning.point_selection import selector_of
+from sparsegpc._estimators.learning.problem_fit import evaluate_problem
 
 # An effect is tried if its length scale is less than FEW_VALUES times the typical distance between
 # neighbouring values. With INDEPENDENT times this distance their correlation is exp(-8).
@@ -20,34 +29,52 @@ FEW_VALUES, INDEPENDENT = 5.0, 0.25
 # MOST_ROWS distinct rows tell the values of a column. On average, at least FEWEST_SHARING rows must
 # share a value: an effect that differs from row to row is noise.
 MOST_ROWS, FEWEST_SHARING = 10_000, 2
+# Each trial of an interaction divides the length scale of a column by DIVISOR, as long as it
+# remains more than FASTER times that of the effect. It must be less than LONGEST times the standard
+# deviation of the column: beyond that the column hardly interacts.
+DIVISOR, FASTER, LONGEST = 4.0, 10.0, 10.0
 
 
 def with_separate_values(learned):
-    """Return what is `Learned` from shorter length scales of effects if that is better."""
+    """Return what is `Learned` from effects that differ from value to value, if that is better."""
+    return _with_trials(learned, _independent_lengths, _of_better_effects)
+
+
+def with_fast_interactions(learned):
+    """Return what is `Learned` from shorter length scales of the interaction if that is better."""
+    return _with_trials(learned, _shortest_lengths, _of_better_interactions)
+
+
+def _with_trials(learned, limits_of, better_theta):
+    """Return what is `Learned` by a search from shorter length scales if that is better.
+
+    ``limits_of(problem, theta)`` returns a dict from the index in theta of each length scale to try
+    to how short it may become. ``better_theta(learned, limits)`` returns theta with those shortened
+    that are better, or None.
+    """
     problem, result = learned.problem, learned.result
     if not problem.learns or result.trivial:
         return learned
-    model, best = problem.model, result.best
-    alternatives = _alternatives(problem, best.theta)
-    if not alternatives:
+    limits = limits_of(problem, result.best.theta)
+    if not limits:
         return learned
     if result.stopped:
         return learned.incomplete()
-    theta = shortened(
-        model, best.theta, best.points, best.states, alternatives, problem.progress, MOST_PASSES
-    )
-    if theta is not None:
-        return with_search_from(learned, theta)
-    return learned.evaluated_last()
+    try:
+        theta = better_theta(learned, limits)
+    except LinAlgError:
+        # Points may lie too close together for another kernel.
+        theta = None
+    return learned.evaluated_last() if theta is None else with_search_from(learned, theta)
 
 
-def _alternatives(problem, theta):
-    """Return a dict from the index in theta of each length scale to try to the value to try."""
+def _independent_lengths(problem, theta):
+    """Return the length scales of effects at which values are independent, by index in theta."""
     parameters, X = problem.parameters, problem.model.X
     effects = effect_lengths(parameters)
     if not effects:
         return {}
-    rows, alternatives = X[spaced_rows(X, MOST_ROWS)], {}
+    rows, lengths = X[spaced_rows(X, MOST_ROWS)], {}
     for k, column in effects.items():
         values = np.unique(rows[:, column])
         if not 2 < len(values) <= len(rows) / FEWEST_SHARING:
@@ -55,5 +82,41 @@ def _alternatives(problem, theta):
         gap = np.median(np.diff(values))
         value = max(np.log(INDEPENDENT * gap), parameters.bounds[k, 0])
         if value < theta[k] < np.log(FEW_VALUES * gap):
-            alternatives[k] = np.array([value])
-    return alternatives
+            lengths[k] = value
+    return lengths
+
+
+def _of_better_effects(learned, lengths):
+    """Return theta with the length scales that raise the objective at the same points, or None."""
+    problem, best = learned.problem, learned.result.best
+    alternatives = {k: np.array([value]) for k, value in lengths.items()}
+    start = best.theta, best.points, best.states
+    return shortened(problem.model, *start, alternatives, problem.progress, MOST_PASSES)
+
+
+def _shortest_lengths(problem, theta):
+    """Return the lower limits of the length scales of interactions to try, by index in theta."""
+    parameters, spread = problem.parameters, problem.spread
+    own, shortest = own_lengths(parameters, spread), {}
+    effects = {column: theta[k] for k, column in effect_lengths(parameters).items()}
+    for column, effect in effects.items():
+        longest = np.log(LONGEST * spread.units[column])
+        for k in own.get(column, []):
+            least = max(effect + np.log(FASTER), parameters.bounds[k, 0])
+            if least + np.log(DIVISOR) < theta[k] < longest:
+                shortest[k] = least
+    return shortest
+
+
+def _of_better_interactions(learned, shortest):
+    """Return theta with the length scales that raise the objective by enough, or None."""
+    problem, states = learned.problem, learned.result.best.states
+    selector = selector_of(problem, len(learned.result.best.points.Z))
+    first = best = evaluate_problem(problem, selector, learned.result.best.theta, states)
+    for k, least in sorted(shortest.items()):
+        theta = best.theta.copy()
+        while theta[k] - np.log(DIVISOR) > least and not problem.progress.stopped:
+            theta[k] -= np.log(DIVISOR)
+            found = evaluate_problem(problem, selector, theta.copy(), states)
+            best = max(best, found, key=lambda evaluation: evaluation.objective)
+    return best.theta if best.objective > first.objective + problem.needed_gain else None

@@ -7,7 +7,7 @@ from sklearn.gaussian_process.kernels import RBF
 
 from sparsegpc import SparseGPClassifier, SparseGPRegressor
 from sparsegpc._estimators import base_sparse_gp
-from sparsegpc._estimators.learning import fast_interactions
+from sparsegpc._estimators.learning import effect_trials
 from sparsegpc._estimators.learning.after_search import with_search_from
 from sparsegpc.kernels import MainEffects
 from tests.estimators.messages.watched_fits import StopAt
@@ -109,7 +109,7 @@ def test_only_length_scales_between_that_of_the_effect_and_the_range_are_tried(m
 
     def limit(length_scale):
         theta[DAY], theta[EFFECT] = np.log(length_scale), np.log(0.3)
-        return fast_interactions._shortest(problem, theta).get(DAY)
+        return effect_trials._shortest_lengths(problem, theta).get(DAY)
 
     # A quarter of 11 is less than ten times the length scale of the effect.
     assert limit(2.0) is limit(11.0) is limit(1000.0) is None
@@ -125,7 +125,7 @@ def test_a_constant_column_is_not_tried(monkeypatch):
     # Those of the day and the constant column.
     interactions, effects = [1, 3], [4, 6]
     theta[interactions], theta[effects] = SLOW, np.log(0.5)
-    assert list(fast_interactions._shortest(problem, theta)) == [DAY]
+    assert list(effect_trials._shortest_lengths(problem, theta)) == [DAY]
 
 
 def test_a_fit_that_is_stopped_before_the_trials_is_incomplete(monkeypatch):
@@ -163,6 +163,6 @@ def test_a_search_from_elsewhere_leaves_what_was_learned_unchanged(monkeypatch):
 
 @pytest.mark.parametrize("kernel", [KERNEL.k1, KERNEL.k2], ids=["interaction", "effects"])
 def test_a_kernel_without_both_parts_has_nothing_to_try(kernel, monkeypatch):
-    monkeypatch.setattr(fast_interactions, "_shortened", None)
+    monkeypatch.setattr(effect_trials, "_of_better_interactions", None)
     X, f, _ = rows(0)
     SparseGPRegressor(kernel, n_inducing=50).fit(X, f)
