@@ -19,21 +19,10 @@ from sparsegpc._estimators.input.settings import resolve_slack, row_options
 from sparsegpc._estimators.input.validation import present_rows, validated_targets
 from sparsegpc._estimators.kernels.named_kernels import KERNEL_CONSTRAINTS
 from sparsegpc._estimators.kernels.relevance import column_relevance
-from sparsegpc._estimators.learning.after_search import (
-    with_all_rows,
-    with_faster_function,
-    with_more_points,
-    with_moved_points,
-    with_worthwhile_points,
-)
-from sparsegpc._estimators.learning.effect_trials import (
-    with_fast_interactions,
-    with_separate_values,
-)
 from sparsegpc._estimators.learning.kernel_choice import decide_kernel
 from sparsegpc._estimators.learning.point_selection import AUTO, METHODS, check_auto
 from sparsegpc._estimators.learning.problem_builders import LikelihoodBuilder
-from sparsegpc._estimators.learning.rougher_kernel import with_rougher_kernel
+from sparsegpc._estimators.learning.steps import learn
 from sparsegpc._estimators.messages.callbacks import CALLBACK_SUPPORT, fit_task
 from sparsegpc._estimators.messages.fit_warnings import emit_warnings, fit_warnings, weight_warnings
 from sparsegpc._estimators.messages.progress import evaluation_progress
@@ -398,14 +387,7 @@ class BaseSparseGP(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
         `decision` is the `Decision` about the kernel, with what has been learned already, and
         `builder` is the `ProblemBuilder` of its problem.
         """
-        learned = decision.learn()
-        learned = with_faster_function(learned)
-        learned = with_more_points(learned)
-        learned = with_fast_interactions(with_separate_values(learned))
-        learned = with_rougher_kernel(builder, learned)
-        learned = with_moved_points(learned)
-        learned = with_all_rows(learned)
-        learned = with_worthwhile_points(learned)
+        learned = learn(builder, decision)
         self._store(learned)
         return fit_warnings(learned)
 

@@ -6,8 +6,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RBF
 
 from sparsegpc import SparseGPClassifier, SparseGPRegressor
-from sparsegpc._estimators import base_sparse_gp
-from sparsegpc._estimators.learning import effect_trials
+from sparsegpc._estimators.learning import effect_trials, steps
 from sparsegpc._estimators.learning.after_search import with_search_from
 from sparsegpc.kernels import MainEffects
 from tests.estimators.messages.watched_fits import StopAt
@@ -37,7 +36,7 @@ def objective(model):
 
 def fit_from_slow(monkeypatch, model, X, y):
     """Fit a model as if the search had ended at a slow interaction; return its objective there."""
-    with_fast_interactions, reached = base_sparse_gp.with_fast_interactions, []
+    with_fast_interactions, reached = steps.with_fast_interactions, []
 
     def from_slow(learned):
         problem, theta = learned.problem, learned.result.best.theta.copy()
@@ -48,7 +47,7 @@ def fit_from_slow(monkeypatch, model, X, y):
         return with_fast_interactions(learned._replace(result=learned.result._replace(best=slow)))
 
     with monkeypatch.context() as patch:
-        patch.setattr(base_sparse_gp, "with_fast_interactions", from_slow)
+        patch.setattr(steps, "with_fast_interactions", from_slow)
         model.fit(X, y)
     assert model.history_["lower_bound"][-1] == model.lower_bound_
     return reached[0]
@@ -82,7 +81,7 @@ def test_a_slow_interaction_stays_as_it_was_learned(monkeypatch):
     f = rng.standard_normal(DAYS)[X[:, 0].astype(int)] + np.sin(X[:, 0] / 60.0) * X[:, 1]
     y = f + 0.3 * rng.standard_normal(len(f))
     model = SparseGPRegressor(KERNEL, n_inducing=150).fit(X, y)
-    monkeypatch.setattr(base_sparse_gp, "with_fast_interactions", lambda learned: learned)
+    monkeypatch.setattr(steps, "with_fast_interactions", lambda learned: learned)
     without = SparseGPRegressor(KERNEL, n_inducing=150).fit(X, y)
     assert model.kernel_ == without.kernel_
     assert model.lower_bound_ == pytest.approx(without.lower_bound_, abs=1e-6)
@@ -90,7 +89,7 @@ def test_a_slow_interaction_stays_as_it_was_learned(monkeypatch):
 
 def end_of_search(monkeypatch, model, X, y):
     """Fit a model, and return its problem, theta and number of evaluations after the search."""
-    original, ends = base_sparse_gp.with_fast_interactions, []
+    original, ends = steps.with_fast_interactions, []
 
     def note(learned):
         n_evaluations = len(learned.problem.progress.history()["seconds"])
@@ -98,7 +97,7 @@ def end_of_search(monkeypatch, model, X, y):
         return original(learned)
 
     with monkeypatch.context() as patch:
-        patch.setattr(base_sparse_gp, "with_fast_interactions", note)
+        patch.setattr(steps, "with_fast_interactions", note)
         model.fit(X, y)
     return ends[0]
 
@@ -156,7 +155,7 @@ def test_a_search_from_elsewhere_leaves_what_was_learned_unchanged(monkeypatch):
         searched.append(theta)
         return learned.evaluated_last()
 
-    monkeypatch.setattr(base_sparse_gp, "with_fast_interactions", search_elsewhere)
+    monkeypatch.setattr(steps, "with_fast_interactions", search_elsewhere)
     SparseGPRegressor(KERNEL, n_inducing=50).fit(X, f)
     assert searched
 

@@ -8,7 +8,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from sparsegpc import SparseGPClassifier, SparseGPRegressor
-from sparsegpc._estimators import base_sparse_gp
+from sparsegpc._estimators.learning import steps
 from sparsegpc.kernels import MainEffects
 
 DAYS, ROWS_PER_DAY = 50, 12
@@ -38,7 +38,7 @@ def test_a_fit_is_better_for_it_and_never_worse(monkeypatch):
             warnings.simplefilter("ignore", ConvergenceWarning)
             reached = objective(model.fit(X, y))
             assert model.history_["lower_bound"][-1] == model.lower_bound_
-            patch.setattr(base_sparse_gp, "with_separate_values", lambda learned: learned)
+            patch.setattr(steps, "with_separate_values", lambda learned: learned)
             gains.append(reached - objective(model.fit(X, y)))
     assert min(gains) > -1e-6
     assert max(gains) > 5.0
@@ -52,7 +52,7 @@ def fitted(monkeypatch, seed, **params):
     with monkeypatch.context() as patch, warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         reached = objective(model.fit(X, y))
-        patch.setattr(base_sparse_gp, "with_separate_values", lambda learned: learned)
+        patch.setattr(steps, "with_separate_values", lambda learned: learned)
         return model, reached - objective(clone(model).fit(X, y))
 
 

@@ -1,0 +1,31 @@
+"""The steps of a fit after the decision about the kernel and the noise."""
+
+from sparsegpc._estimators.learning.after_search import (
+    with_all_rows,
+    with_faster_function,
+    with_more_points,
+    with_moved_points,
+    with_worthwhile_points,
+)
+from sparsegpc._estimators.learning.effect_trials import (
+    with_fast_interactions,
+    with_separate_values,
+)
+from sparsegpc._estimators.learning.rougher_kernel import with_rougher_kernel
+
+
+def learn(builder, decision):
+    """Return what is `Learned` in a whole fit.
+
+    `decision` is the `Decision` about the kernel, with what has been learned already, and `builder`
+    is the `ProblemBuilder` of its problem.
+    """
+    learned = decision.learn()
+    learned = with_faster_function(learned)
+    learned = with_more_points(learned)
+    learned = with_separate_values(learned)
+    learned = with_fast_interactions(learned)
+    learned = with_rougher_kernel(builder, learned)
+    learned = with_moved_points(learned)
+    learned = with_all_rows(learned)
+    return with_worthwhile_points(learned)
