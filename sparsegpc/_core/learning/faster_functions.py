@@ -33,7 +33,7 @@ def missed_correlation(model, result):
     It is zero if it is not significant, or if there are too few points, which has another remedy.
     Small deviations count less.
     """
-    if result.stopped or model.cost_per_row(result.best) >= NEGLIGIBLE_COST_PER_ROW:
+    if model.cost_per_row(result.best) >= NEGLIGIBLE_COST_PER_ROW:
         return 0.0
     correlation = neighbour_correlation(model, result.best)
     return correlation.value * min(correlation.size, 1.0) if correlation.is_significant else 0.0
@@ -50,7 +50,7 @@ def missed_group(model, result, columns, may_be_single):
     It is None, too, if there are too few points, or if the group is a single one of several
     columns and not `may_be_single`. Small deviations count less.
     """
-    if not columns or result.stopped or model.cost_per_row(result.best) > LEAST_COST_PER_ROW:
+    if not columns or model.cost_per_row(result.best) > LEAST_COST_PER_ROW:
         return None
     group = similar_group(model, result.best, columns)
     if group is None or group.correlation * min(group.size, 1.0) < LEAST_GROUP_CORRELATION:

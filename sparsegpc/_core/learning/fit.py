@@ -35,7 +35,6 @@ from sparsegpc._core.optimisers.lbfgs import CorrectionPairs
 from sparsegpc._core.selection.selectors import InducingPoints
 
 # Messages that state why a fit did not converge.
-STOPPED = "the callback asked to stop"
 TOO_CLOSE = "inducing points came too close to each other: use fewer points"
 SITES_UNSOLVED = (
     f"the sites did not converge in {MAX_FINAL_ITERATIONS} passes: limit the variance of the "
@@ -121,14 +120,10 @@ def finished(model, result, progress):
 
 
 def concluded(model, result, best, progress):
-    """Return a `FitResult` with its last evaluation, which is recorded, and how the fit ended."""
-    # A stop during the last evaluation leaves nothing out.
-    message = STOPPED if progress.stopped else result.message
+    """Record the last evaluation, and return the `FitResult` with it and whether it is trivial."""
     progress.evaluated(model, best)
-    if not best.converged:
-        message = SITES_UNSOLVED
-    trivial, stopped = model.is_trivial(best), progress.stopped
-    return result._replace(best=best, message=message, trivial=trivial, stopped=stopped)
+    message = result.message if best.converged else SITES_UNSOLVED
+    return result._replace(best=best, message=message, trivial=model.is_trivial(best))
 
 
 class _Fit:

@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sparsegpc._core.learning.fit import STOPPED
 from sparsegpc._core.learning.single_start import FitResult
 
 # Enough points for an easy problem, at negligible cost.
@@ -30,6 +29,7 @@ def grow(
     fit,
     gap,
     model,
+    progress,
     *,
     starts,
     tol,
@@ -67,8 +67,8 @@ def grow(
         gained = np.inf if best is None else found.objective - best.best.objective
         if gained > 0.0:
             best = result
-        if result.stopped:
-            return Growth(best._replace(message=STOPPED), history, "stopped")
+        if progress.stopped:
+            return Growth(best, history, "stopped")
         is_certified = gap_per_row <= tol
         if is_certified and not learns:
             return Growth(result, history, "certified")

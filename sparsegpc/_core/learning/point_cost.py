@@ -10,7 +10,7 @@ and more noise would make up for the missing points.
 import numpy as np
 
 from sparsegpc._core.bounds.point_gains import removal_order
-from sparsegpc._core.learning.fit import SITES_UNSOLVED, STOPPED
+from sparsegpc._core.learning.fit import SITES_UNSOLVED
 from sparsegpc._core.models.fixed_sites import point_gains
 
 
@@ -18,7 +18,7 @@ def keep_worthwhile_points(model, result, cost, progress):
     """Return the `FitResult` without the points that gain less than `cost` nats each.
 
     The points that are left are ordered by worth: if points are removed one by one, the last one
-    goes first. A result that the callback stopped is returned as it is.
+    goes first.
 
     The gains are those at fixed sites, and after a removal they are approximate (`PointGains`). So
     points are removed in rounds. The bound after a round is computed with new sites, and if its
@@ -26,8 +26,6 @@ def keep_worthwhile_points(model, result, cost, progress):
     every point gains at least the cost. Cost about 5 N M^2 for each round, with M at its beginning;
     a few rounds usually suffice.
     """
-    if result.stopped:
-        return result
     best, lower_bounds = result.best, list(result.lower_bounds)
     while not progress.stopped:
         smaller = _after_round(model, best, cost, progress)
@@ -37,16 +35,8 @@ def keep_worthwhile_points(model, result, cost, progress):
         lower_bounds.append(best.elbo)
     if not progress.stopped:
         best = _by_worth(model, best, progress)
-    message = result.message
-    if not best.converged:
-        message = SITES_UNSOLVED
-    return result._replace(
-        best=best,
-        lower_bounds=lower_bounds,
-        message=STOPPED if progress.stopped else message,
-        stopped=progress.stopped,
-        search_end=result.optimum,
-    )
+    message, end = result.message if best.converged else SITES_UNSOLVED, result.optimum
+    return result._replace(best=best, lower_bounds=lower_bounds, message=message, search_end=end)
 
 
 def _after_round(model, best, cost, progress):

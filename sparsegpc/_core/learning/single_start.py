@@ -91,16 +91,15 @@ class FitResult(NamedTuple):
     ``lower_bounds``
         The bound after each selection of points.
     ``message``
-        Why the fit did not converge; empty if it did.
+        Why the search did not converge; empty if it did. `Progress` tells whether it was stopped.
     ``hessian``
         What quasi-Newton steps learned, or None if there were none.
     ``has_moved``
         Whether the points were moved from where they were selected.
     ``sought_faster``
         Whether a faster function was looked for.
-    ``trivial``, ``stopped``
-        Whether the fit is no better than a constant function, and whether the callback stopped it;
-        both are false before the fit is finished.
+    ``trivial``
+        Whether the fit is no better than a constant function; false before the fit is finished.
     ``search_end``
         The evaluation at the end of the search if ``best``, which may have more rows or fewer
         points, is another one; else None.
@@ -113,7 +112,6 @@ class FitResult(NamedTuple):
     has_moved: bool = False
     sought_faster: bool = False
     trivial: bool = False
-    stopped: bool = False
     search_end: Evaluation | None = None
 
     @property

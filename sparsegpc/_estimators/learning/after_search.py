@@ -49,7 +49,7 @@ def _better_from(learned, starts):
         return better_with_enough_points(learned, starts)
     selector, limits = point_selector(problem), problem.limits
     faster = fit_faster(problem.model, learned.result, starts, selector, limits, problem.report)
-    if problem.moves_points and not (faster.trivial or faster.stopped):
+    if problem.moves_points and not (faster.trivial or problem.progress.stopped):
         faster = fit_moved(problem.model, faster, limits)
     return learned._replace(result=faster)
 
@@ -112,11 +112,8 @@ def with_more_points(learned):
     may_grow = problem.chooses_points and len(result.best.points.Z) < problem.most_points
     # In very many rows, a small gain in each is a large one.
     least = NEGLIGIBLE_COST_PER_ROW if problem.learns_from_part else LEAST_COST_PER_ROW
-    if not may_grow or not are_too_few(problem.model, result, least):
-        return learned
-    if result.stopped:
-        return learned.incomplete()
-    return with_most_points(learned)
+    is_needed = may_grow and are_too_few(problem.model, result, least)
+    return with_most_points(learned) if is_needed else learned
 
 
 def with_most_points(learned):
@@ -132,8 +129,6 @@ def with_moved_points(learned):
     problem, result = learned.problem, learned.result
     if not _may_move(problem) or not are_too_few(problem.model, result):
         return learned
-    if result.stopped:
-        return learned.incomplete()
     return learned._replace(result=fit_moved(problem.model, result, problem.limits))
 
 

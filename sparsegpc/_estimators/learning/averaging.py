@@ -15,7 +15,7 @@ class HyperparameterDraws:
     def _store(self, learned):
         super()._store(learned)
         problem, result = learned.problem, learned.result
-        if self.hyperparameters == "best" or not problem.learns or result.stopped:
+        if self.hyperparameters == "best" or not problem.learns or learned.stopped:
             return
         model = problem.model
 

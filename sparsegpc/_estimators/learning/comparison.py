@@ -130,5 +130,5 @@ def climbed(candidate, starts, needed):
     # A comparison does not need sites of the final tolerance. A faster function was looked for in
     # the fit from which the starts come.
     is_trivial = problem.model.is_trivial(found.best)
-    result = found._replace(trivial=is_trivial, stopped=progress.stopped, sought_faster=True)
+    result = found._replace(trivial=is_trivial, sought_faster=True)
     return candidate._replace(result=result)

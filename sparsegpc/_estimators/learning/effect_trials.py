@@ -58,8 +58,6 @@ def _with_trials(learned, limits_of, better_theta):
     limits = limits_of(problem, result.best.theta)
     if not limits:
         return learned
-    if result.stopped:
-        return learned.incomplete()
     try:
         theta = better_theta(learned, limits)
     except LinAlgError:

@@ -3,7 +3,7 @@
 from numpy.linalg import LinAlgError
 
 from sparsegpc._core.learning.few_rows import FewRows
-from sparsegpc._core.learning.fit import STOPPED, Starts
+from sparsegpc._core.learning.fit import Starts
 from sparsegpc._core.learning.more_points import FIRST_POINTS
 from sparsegpc._core.learning.number_of_points import FIRST_SIZE, grow
 from sparsegpc._core.learning.single_start import Climb
@@ -28,7 +28,7 @@ def fit_with_enough_points(problem, starts, warm):
     if problem.learns and not warm:
         values, is_contradicted = _learned_from_few_rows(problem, values)
     growth = _grown(problem, values, warm=warm, is_contradicted=is_contradicted)
-    if starts is not None and not (warm or growth.result.stopped):
+    if starts is not None and not (warm or problem.progress.stopped):
         growth = _with_missed(problem, starts.values[0], growth)
     for step in growth.history:
         step["lower_bound"] += problem.offset
@@ -48,6 +48,7 @@ def _grown(problem, starts, *, first_size=FIRST_SIZE, warm=False, is_contradicte
         fit_points,
         lambda evaluation: _gap(problem, evaluation),
         model,
+        problem.progress,
         starts=starts,
         tol=estimator.certificate_tol,
         max_points=min(estimator.max_inducing, len(model.weight)),
@@ -72,9 +73,6 @@ def _with_missed(problem, theta, growth):
     except LinAlgError:
         # More points may lie too close together; what was learned is usable.
         pass
-    if problem.progress.stopped:
-        result = growth.result._replace(message=STOPPED, stopped=True)
-        growth = growth._replace(result=result, end="stopped")
     return growth
 
 

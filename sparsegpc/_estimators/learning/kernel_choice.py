@@ -63,9 +63,9 @@ def decide_kernel(builder, sees_logarithms=True):
     if not has_trials or not problem.learns:
         return with_demanded_effects(plain)
     best = _learned(problem)
-    if may_tie and not best.result.stopped:
+    if may_tie and not builder.progress.stopped:
         best = _with_tied_lengths(builder, best)
-    if transform is not None and not best.result.stopped:
+    if transform is not None and not builder.progress.stopped:
         best = _with_transform(builder, transform, best)
     if may_add:
         found = _with_main_effects(builder, best, demands_effects)
@@ -79,7 +79,7 @@ def _learned(problem):
     """Return the learned `Candidate` of a problem."""
     candidate = Candidate.of(problem)
     # Comparisons say nothing about a model that misses what there is to learn.
-    learned = with_faster_function(search(candidate.part))
+    learned = search(candidate.part).then(with_faster_function)
     return candidate._replace(result=learned.result)
 
 
@@ -121,7 +121,7 @@ def _with_main_effects(builder, plain, is_demanded):
     one without them. Return None if they are demanded and cannot be learned so.
     """
     result = plain.result
-    if not is_demanded and result.stopped:
+    if not is_demanded and builder.progress.stopped:
         return plain
     if is_demanded and result.trivial:
         return None

@@ -63,15 +63,15 @@ def decide_noise(builder):
         if is_auto:
             return constant, decision, None
         return plan, Decision(builder.with_plan(plan).build(choice)), None
-    learned = with_faster_function(decision.learn())
+    learned = decision.learn().then(with_faster_function)
+    if is_auto and learned.stopped:
+        return constant, Decision(learned.problem, learned=learned), None
     n_kernel = learned.problem.model.kernel.n_params
     plan = plan.starting_at(learned.result.best.theta[n_kernel:])
     varying = builder.with_plan(plan).build(choice)
     starts = _starts(varying, plan, learned)
     if not is_auto:
         return plan, Decision(varying, starts), None
-    if learned.result.stopped:
-        return constant, Decision(learned.problem, learned=learned), None
     other, bounds = _learned_if_better(varying, starts, learned)
     if other is not None:
         return plan, Decision(varying, learned=other), bounds

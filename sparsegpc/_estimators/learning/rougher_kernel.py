@@ -29,7 +29,7 @@ from sparsegpc._estimators.learning.search import Learned, search
 LONGER = {"rbf": 1.0, "matern32": 1.6, "laplacian": 6.0}
 
 
-def with_rougher_kernel(builder, learned):
+def with_rougher_kernel(learned, builder):
     """Return what is `Learned` with a rougher kernel if that is better, else what is given.
 
     Rougher kernels are tried one after the other until one is not better, if the default kernel was
@@ -45,8 +45,8 @@ def with_rougher_kernel(builder, learned):
     kernels = ("rbf", *estimator._rougher_kernels)
     # A warm start may have begun with a rougher kernel.
     for name in kernels[kernels.index(first) + 1 :]:
-        if learned.result.stopped:
-            return learned.incomplete()
+        if learned.stopped:
+            break
         rougher = builder.build(choice._replace(kernel=name))
         before = learned.result.best
         needed = before.objective + FIRST_GAIN
@@ -114,4 +114,4 @@ def _continued(rougher, result):
     if has_more_points(rougher, len(result.best.points.Z)):
         return with_most_points(Learned(rougher, result))
     starts = Starts([result.best.theta], result.best.points)
-    return with_more_points(search(rougher, starts))
+    return search(rougher, starts).then(with_more_points)

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from sparsegpc._core.learning.fit import STOPPED, Starts, finished
+from sparsegpc._core.learning.fit import Starts, finished
 from sparsegpc._core.learning.number_of_points import Growth
 from sparsegpc._core.learning.single_start import FitResult
 from sparsegpc._estimators.learning.enough_points import fit_with_enough_points
@@ -10,6 +10,9 @@ from sparsegpc._estimators.learning.point_selection import point_selector
 from sparsegpc._estimators.learning.problem import Problem
 from sparsegpc._estimators.learning.problem_fit import fit_problem
 from sparsegpc._estimators.learning.warm_start import check_same_model, is_warm, last_points
+
+# The message of a fit that did not converge because the callback stopped it.
+STOPPED = "the callback asked to stop"
 
 
 class Learned(NamedTuple):
@@ -22,19 +25,27 @@ class Learned(NamedTuple):
     result: FitResult
     growth: Growth | None = None
 
+    @property
+    def stopped(self):
+        """Whether the callback stopped the fit."""
+        return self.problem.progress.stopped
+
+    def then(self, step, *arguments):
+        """Return what a further step, a function of `Learned`, learns unless the fit is stopped."""
+        return self if self.stopped else step(self, *arguments)
+
     def evaluated_last(self):
         """Return what was learned, evaluated again after other evaluations."""
-        growth, progress = self.growth, self.problem.progress
-        if progress.stopped and growth is not None:
-            # The number of points might have grown again.
-            growth = growth._replace(end="stopped")
-        result = finished(self.problem.model, self.result, progress)
-        return self._replace(result=result, growth=growth)
+        problem = self.problem
+        return self._replace(result=finished(problem.model, self.result, problem.progress))
 
     def incomplete(self):
-        """Return what was learned until the callback stopped the fit before a further step."""
-        growth = None if self.growth is None else self.growth._replace(end="stopped")
-        return self._replace(result=self.result._replace(message=STOPPED), growth=growth)
+        """Return what was learned until the callback stopped the fit, with this as the reason."""
+        result, growth = self.result, self.growth
+        if result.best.converged:
+            result = result._replace(message=STOPPED)
+        growth = None if growth is None else growth._replace(end="stopped")
+        return self._replace(result=result, growth=growth)
 
 
 def search(problem, starts=None):

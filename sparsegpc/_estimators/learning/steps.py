@@ -21,11 +21,13 @@ def learn(builder, decision):
     is the `ProblemBuilder` of its problem.
     """
     learned = decision.learn()
-    learned = with_faster_function(learned)
-    learned = with_more_points(learned)
-    learned = with_separate_values(learned)
-    learned = with_fast_interactions(learned)
-    learned = with_rougher_kernel(builder, learned)
-    learned = with_moved_points(learned)
+    learned = learned.then(with_faster_function)
+    learned = learned.then(with_more_points)
+    learned = learned.then(with_separate_values)
+    learned = learned.then(with_fast_interactions)
+    learned = learned.then(with_rougher_kernel, builder)
+    learned = learned.then(with_moved_points)
+    # A model has the posterior of all rows even if the callback stopped the fit.
     learned = with_all_rows(learned)
-    return with_worthwhile_points(learned)
+    learned = learned.then(with_worthwhile_points)
+    return learned.incomplete() if learned.stopped else learned

@@ -65,7 +65,7 @@ def fit_warnings(learned):
             f"the bound still rises where hyperparameters meet their limits: {limits}. Widen these "
             "limits if the values are not what you expect"
         )
-    elif problem.learns and not mismatch:
+    elif problem.learns and not (mismatch or learned.stopped):
         texts.append(_describe_rough(result, problem))
     texts.append(_describe_jitter(result.best))
     found += [FitWarning(ConvergenceWarning, text) for text in texts if text]

@@ -10,7 +10,6 @@ from sparsegpc._core.learning.faster_functions import (
     missed_group,
     misses_fast_function,
 )
-from sparsegpc._core.learning.fit import STOPPED
 from sparsegpc._core.learning.progress import Progress
 from sparsegpc._core.selection.selectors import PivotedSelector
 from tests.core.learning.fit_cases import BOUNDS, learn, limits_of, make_model
@@ -75,13 +74,10 @@ def test_a_start_that_fails_does_not_end_the_fit(monkeypatch):
     assert len(calls) == 2
 
 
-def test_nothing_is_missed_after_a_stop_or_where_points_are_too_few(monkeypatch):
+def test_nothing_is_missed_where_points_are_too_few(monkeypatch):
     model = waves()
     slow = slow_fit(model)
     assert missed_group(model, slow, [0], False).columns == [0]
-    stopped = slow._replace(stopped=True, message=STOPPED)
-    assert not misses_fast_function(model, stopped)
-    assert missed_group(model, stopped, [0], False) is None
     few = learn(waves(), [FAST], choose=PivotedSelector("argmax", 5))
     assert not misses_fast_function(model, few)
     monkeypatch.setattr(faster_functions, "LEAST_COST_PER_ROW", 1e-3)

@@ -13,10 +13,14 @@ CONSTANT = -1000.0
 
 
 class Scripted:
-    """Fits whose bound is a function of the number of points, of a model with `rank` rows."""
+    """Fits whose bound is a function of the number of points, of a model with `rank` rows.
 
-    def __init__(self, bound, rank=10**6, gap=lambda n: 1.0):
+    They are their own progress, which stops them after `most_calls`.
+    """
+
+    def __init__(self, bound, rank=10**6, gap=lambda n: 1.0, most_calls=np.inf):
         self._bound, self._rank, self._gap = bound, rank, gap
+        self._most_calls = most_calls
         self.calls, self.results = [], []
 
     def fit(self, n_points, starts):
@@ -31,6 +35,10 @@ class Scripted:
         self.results.append(FitResult(best, [best.objective]))
         return self.results[-1]
 
+    @property
+    def stopped(self):
+        return len(self.calls) >= self._most_calls
+
     def gap(self, evaluation):
         return self._gap(len(evaluation.points.Z))
 
@@ -40,6 +48,7 @@ class Scripted:
             self.fit,
             self.gap,
             model,
+            self,
             starts=starts,
             tol=tol,
             max_points=max_points,
@@ -61,6 +70,15 @@ def test_growth_doubles_up_to_the_cap():
     growth = fits.grow(max_points=8 * FIRST_SIZE)
     assert fits.sizes == [FIRST_SIZE, 2 * FIRST_SIZE, 4 * FIRST_SIZE, 8 * FIRST_SIZE]
     assert growth.end == "max_inducing"
+
+
+def test_a_stop_ends_growth_with_the_best_so_far():
+    fits = Scripted(lambda n_points: -abs(n_points - 2.0 * FIRST_SIZE), most_calls=3)
+    growth = fits.grow(max_points=16 * FIRST_SIZE)
+    assert growth.end == "stopped"
+    assert fits.sizes == [step["n_inducing"] for step in growth.history]
+    assert growth.result is fits.results[1]
+    assert len(fits.results) == 3
 
 
 @pytest.mark.parametrize("max_points", [1, 7, FIRST_SIZE - 1, FIRST_SIZE])

@@ -100,12 +100,17 @@ def test_after_a_stop_the_best_that_was_found_is_kept(name):
         assert model.lower_bound_ >= free.history_["lower_bound"][: at + 1].max() - 1e-3
 
 
-def test_a_stop_at_the_very_end_is_none():
+@quiet
+def test_a_stop_at_the_very_end_is_a_stop():
+    """The model is the same, but the callback might have ended what comes next."""
     free, y = fit_of("regressor", kernel=ConstantKernel() * RBF(), max_iter=10, max_reselections=2)
     n_all = free.fit(rows(), y).n_evaluations_
     model = clone(free).set_params(callback=StopAt(n_all - 1)).fit(rows(), y)
-    assert model.converged_
+    assert free.converged_
+    assert not model.converged_
     assert model.callback.n_calls == n_all
+    assert_array_equal(model.kernel_.theta, free.kernel_.theta)
+    assert model.lower_bound_ == free.lower_bound_
 
 
 def test_a_stop_before_further_points_leaves_a_fit_incomplete(rng):
