@@ -21,7 +21,7 @@ PART_ROWS = 1250
 STEP, LEAST_CURVATURE = 0.01, 1e-6
 
 
-def measured_hessian(model, climb, selector, limits):
+def measured_hessian(model, climb, selector, settings):
     """Return the `BFGSHessian` of the bound where a `Climb` stands, or None.
 
     Eigenvalues of the Hessian are replaced by their absolute values, so that steps lead away from a
@@ -32,13 +32,13 @@ def measured_hessian(model, climb, selector, limits):
     """
     n_rows, n_params = len(model.weight), len(climb.theta)
     pays = n_rows >= FEWEST_ROWS and 0 < n_params <= MOST_PARAMETERS
-    if not pays or limits.progress.stopped:
+    if not pays or settings.progress.stopped:
         return None
     part = model.at_most(PART_ROWS)
     try:
         selector = of_any_rows(model, selector, climb.theta)
         selector = for_fewer_rows(selector, PART_ROWS, n_rows)
-        slopes = _slopes(part, climb.continued_on(part), selector, limits)
+        slopes = _slopes(part, climb.continued_on(part), selector, settings)
         if slopes is None or not np.isfinite(slopes).all():
             return None
         values, vectors = np.linalg.eigh(0.5 * (slopes + slopes.T) / part.total_weight)
@@ -49,12 +49,12 @@ def measured_hessian(model, climb, selector, limits):
     return BFGSHessian.known(vectors * values @ vectors.T)
 
 
-def _slopes(part, start, selector, limits):
+def _slopes(part, start, selector, settings):
     """Return minus the derivatives of the bound's gradient, a row for each entry of theta.
 
     Return None if the fit is stopped.
     """
-    theta, states, progress = start.theta, start.states, limits.progress
+    theta, states, progress = start.theta, start.states, settings.progress
     states = part.initial_state() if states is None else states
     points = select_points(part, selector, theta, states)
 
@@ -66,7 +66,7 @@ def _slopes(part, start, selector, limits):
 
     here, states = gradient(theta, states)
     slopes = []
-    for k, high in enumerate(limits.bounds[:, 1]):
+    for k, high in enumerate(settings.bounds[:, 1]):
         if progress.stopped:
             return None
         # Bounds are further apart than STEP.

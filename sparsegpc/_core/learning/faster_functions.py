@@ -59,28 +59,28 @@ def missed_group(model, result, columns, may_be_single):
     return None if is_one_of_several and not may_be_single else group
 
 
-def fit_faster(model, result, starts, selector, limits, report=None):
+def fit_faster(model, result, starts, selector, settings):
     """Fit from `starts`, theta (P,) with short length scales, and return the better `FitResult`."""
     best = result
     if len(model.weight) >= FEWEST_ROWS:
-        starts = _found_in_part(model, result, starts, selector, limits)
+        starts = _found_in_part(model, result, starts, selector, settings)
     else:
         starts = [Climb(theta).continued_on(model) for theta in starts]
     for start in starts:
         try:
             reached = best.best.objective
-            found = fit_from(model, start, selector, limits, report=report, rival=reached)
+            found = fit_from(model, start, selector, settings, rival=reached)
         except LinAlgError:
             # Rows may lie too close together for another kernel.
             continue
         if found.best.objective > best.best.objective:
             best = result.followed_by(found)
-        if limits.progress.stopped:
+        if settings.progress.stopped:
             break
-    return finished(model, best, limits.progress)
+    return finished(model, best, settings.progress)
 
 
-def _found_in_part(model, result, starts, selector, limits):
+def _found_in_part(model, result, starts, selector, settings):
     """Return the `Start` for all rows at the best end of searches on a part of them.
 
     The list that holds it is empty if the search from the hyperparameters of `result` is the best.
@@ -89,11 +89,11 @@ def _found_in_part(model, result, starts, selector, limits):
     for k, theta in enumerate((result.best.theta, *starts)):
         rival = -np.inf if best is None else best.objective
         try:
-            climb = climb_further(part, Climb(theta), selector, limits, rival)
+            climb = climb_further(part, Climb(theta), selector, settings, rival)
         except LinAlgError:
             continue
         if climb.objective > rival:
             best, winner = climb, k
-        if limits.progress.stopped:
+        if settings.progress.stopped:
             return []
     return [best.continued_on(model)] if winner > 0 else []

@@ -39,7 +39,7 @@ def unranked(starts):
     return Ranking([first], others)
 
 
-def learn_starts(model, starts, n_points, limits, weak_prior=None):
+def learn_starts(model, starts, n_points, settings):
     """Return the `Ranking` of the climbs from all `starts`, theta of shape (P,).
 
     The bound with an inducing point at every row decides. If `n_points`, those of the fit of all
@@ -48,10 +48,10 @@ def learn_starts(model, starts, n_points, limits, weak_prior=None):
     A climb that ended at a constant function has no end, as its start may do better on all rows.
     """
     origins = list(map(Climb, starts))
-    few = FewRows(model, limits, weak_prior)
-    if n_points < few.n_rows and not limits.progress.stopped:
+    few = FewRows(model, settings)
+    if n_points < few.n_rows and not settings.progress.stopped:
         origins += by_objective(few.first_steps(origins))[:1]
-        few = FewRows(model, limits, weak_prior, n_points)
+        few = FewRows(model, settings, n_points)
     ranking = few.climbs(origins)
     if not few.beats_constant(ranking.needed[0]):
         return unranked(starts)
@@ -62,9 +62,9 @@ def learn_starts(model, starts, n_points, limits, weak_prior=None):
     return Ranking(*useful)
 
 
-def rank_starts(model, starts, limits, weak_prior=None):
+def rank_starts(model, starts, settings):
     """Return starts of shape (P,), the best first after a few iterations on few rows."""
-    climbs = FewRows(model, limits, weak_prior).first_steps(map(Climb, starts))
+    climbs = FewRows(model, settings).first_steps(map(Climb, starts))
     return [climb.theta for climb in by_objective(climbs)] or starts
 
 
@@ -76,17 +76,17 @@ def by_objective(climbs):
 class FewRows:
     """A model of a few evenly spaced rows, with a point at each unless `n_points` are fewer."""
 
-    def __init__(self, model, limits, weak_prior=None, n_points=FEW_ROWS):
+    def __init__(self, model, settings, n_points=FEW_ROWS):
         rows = spaced_rows(model.weight, FEW_ROWS)
         self.n_rows, self._are_all = len(rows), len(rows) == len(model.weight)
         # The prior makes up for rows that are left out.
-        self._model = model.subset(rows, None if self._are_all else weak_prior)
+        self._model = model.subset(rows, None if self._are_all else settings.weak_prior)
         self._model.tol = max(self._model.tol, LEAST_TOL * self._model.total_weight)
         # So few rows of a file fit into memory.
         self._selector = FixedSelector(self._model.X[:])
         if n_points < self.n_rows:
             self._selector = PivotedSelector("argmax", n_points)
-        self._limits, self._progress = limits, limits.progress
+        self._settings, self._progress = settings, settings.progress
 
     def climbs(self, origins):
         """Continue a list of climbs, and return their `Ranking`.
@@ -164,14 +164,14 @@ class FewRows:
             return climb.objective
         curvature = self._model.prior.curvature(end.theta) / scale
         slope = end.grad_theta / scale
-        _, gain = climb.hessian.step(end.theta, slope, self._limits.bounds, np.inf, curvature)
+        _, gain = climb.hessian.step(end.theta, slope, self._settings.bounds, np.inf, curvature)
         return climb.objective + scale * gain
 
     def _climb(self, climb, max_iter, rival=-np.inf):
         """Return the `Climb` after at most `max_iter` further iterations."""
-        max_iter = min(max_iter, self._limits.max_iter)
-        limits = self._limits._replace(max_iter=max_iter, max_reselections=0)
-        return climb_further(self._model, climb, self._selector, limits, rival)
+        max_iter = min(max_iter, self._settings.max_iter)
+        settings = self._settings._replace(max_iter=max_iter, max_reselections=0)
+        return climb_further(self._model, climb, self._selector, settings, rival)
 
     def _continued(self, climb, rival=-np.inf):
         if self._progress.stopped:

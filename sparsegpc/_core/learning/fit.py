@@ -71,41 +71,27 @@ class Starts(NamedTuple):
     simpler: list | tuple = ()
 
 
-def fit(
-    model,
-    starts,
-    selector,
-    limits,
-    *,
-    move_points=False,
-    weak_prior=None,
-    alternatives=None,
-    report=None,
-):
+def fit(model, starts, selector, settings, *, move_points=False):
     """Learn hyperparameters and inducing points, and return a `FitResult`.
 
     If `move_points`, the bound is maximised over the locations of the points and theta at the end.
     Unless the first points are given, this may happen on a quarter of the rows, with a few last
-    iterations on all rows. `weak_prior`, a `NormalPrior`, is a further prior of theta in fits of a
-    part of the rows, which may say little about some entries: where they prefer an infinite length
-    scale, its gradient vanishes, and more rows could not make it finite. `alternatives` holds
-    shorter length scales to try for columns that were pruned, see `bring_back`.
-    ``report(n_selections, n_points, bound)`` is called after each selection of points.
+    iterations on all rows.
 
     Raises `LinAlgError` if the fit fails from every start: the kernel matrix cannot be factored, or
     the bound cannot be computed.
     """
-    if limits.max_iter:
-        values = [np.clip(theta, *limits.bounds.T) for theta in starts.values]
+    if settings.max_iter:
+        values = [np.clip(theta, *settings.bounds.T) for theta in starts.values]
         starts = starts._replace(values=values)
-    steps = _Fit(model, starts, selector, limits, weak_prior, alternatives or {}, report)
-    if move_points and limits.max_iter and starts.points is None:
+    steps = _Fit(model, starts, selector, settings)
+    if move_points and settings.max_iter and starts.points is None:
         steps.fit_subset()
     if not steps.are_done:
         steps.fit()
         if move_points:
             steps.move_points()
-    return finished(model, steps.result, limits.progress)
+    return finished(model, steps.result, settings.progress)
 
 
 def finished(model, result, progress):
@@ -132,11 +118,9 @@ class _Fit:
     ``result`` is the best `FitResult` so far, or None, and ``failure`` the last error.
     """
 
-    def __init__(self, model, starts, selector, limits, weak_prior, alternatives, report=None):
+    def __init__(self, model, starts, selector, settings):
         self.model, self.starts, self.selector = model, starts, selector
-        self.limits, self.progress = limits, limits.progress
-        self.weak_prior, self.alternatives = weak_prior, alternatives
-        self.report = report
+        self.settings, self.progress = settings, settings.progress
         self.result = self.failure = None
 
     @property
@@ -151,11 +135,11 @@ class _Fit:
 
         Do nothing if there are too few rows for each point.
         """
-        small = subset_for_moves(self.model, self.selector.n_points, self.weak_prior)
+        small = subset_for_moves(self.model, self.selector.n_points, self.settings.weak_prior)
         if small is None:
             return
         selector = of_any_rows(self.model, self.selector, self.starts.values[0])
-        steps = _Fit(small, self.starts, selector, self.limits, self.weak_prior, self.alternatives)
+        steps = _Fit(small, self.starts, selector, self.settings._replace(report=None))
         pairs = CorrectionPairs(N_PAIRS)
         try:
             steps.fit()
@@ -183,9 +167,8 @@ class _Fit:
         if len(values) < 2 or self.progress.stopped:
             return unranked(values)
         if starts.points is not None:
-            return unranked(rank_starts(self.model, values, self.limits, self.weak_prior))
-        n_points = self.selector.n_points
-        return learn_starts(self.model, values, n_points, self.limits, self.weak_prior)
+            return unranked(rank_starts(self.model, values, self.settings))
+        return learn_starts(self.model, values, self.selector.n_points, self.settings)
 
     def try_climbs(self, needed, others):
         """Continue each `Climb` that is needed, and others until a fit is not trivial."""
@@ -204,14 +187,14 @@ class _Fit:
 
         Unless the climb `is_needed`, this follows only if it fails.
         """
-        limits = self.limits
-        if limits.max_iter and len(climb.theta):
+        settings = self.settings
+        if settings.max_iter and len(climb.theta):
             if first is None and climb is not self.starts.climb:
-                climb = climb_subsets(self.model, climb, self.selector, limits, self.weak_prior)
+                climb = climb_subsets(self.model, climb, self.selector, settings)
             start = climb.continued_on(self.model)
-            hessian = measured_hessian(self.model, climb, self.selector, limits) or start.hessian
+            hessian = measured_hessian(self.model, climb, self.selector, settings) or start.hessian
             found = self.try_start(start._replace(hessian=hessian), first)
-            is_last = not is_needed or limits.progress.stopped
+            is_last = not is_needed or settings.progress.stopped
             if found is not None and (is_last or not self.model.is_trivial(found.best)):
                 return
         self.try_start(Start(climb.theta), first)
@@ -220,9 +203,7 @@ class _Fit:
         """Return the `FitResult` from a start, or None if it fails. Keep the best one."""
         try:
             rival = -np.inf if self.result is None else self.result.best.objective
-            found = fit_from(
-                self.model, start, self.selector, self.limits, first, self.report, rival
-            )
+            found = fit_from(self.model, start, self.selector, self.settings, first, rival)
         except LinAlgError as error:
             self.failure = error.with_traceback(None)
             return None
@@ -232,19 +213,19 @@ class _Fit:
 
     def try_pruned_columns(self):
         """Fit once more if columns that were pruned raise the objective."""
-        if self.result is None or not self.limits.max_iter or self.progress.stopped:
+        if self.result is None or not self.settings.max_iter or self.progress.stopped:
             return
         best = self.result.best
-        theta = bring_back(self.model, best, self.alternatives, self.progress)
+        theta = bring_back(self.model, best, self.settings.alternatives or {}, self.progress)
         if theta is not None:
             self.try_start(Start(theta, best.states, typical_hessian(self.model, len(theta))))
 
     def try_simpler(self):
         """Fit from the best of the simpler starts if few rows prefer it to the best fit."""
         simpler = self.starts.simpler
-        if self.result is None or not simpler or not self.limits.max_iter:
+        if self.result is None or not simpler or not self.settings.max_iter:
             return
-        few = FewRows(self.model, self.limits, self.weak_prior)
+        few = FewRows(self.model, self.settings)
         climb = few.preferred(simpler, self.result.best.theta)
         if climb is not None and not self.progress.stopped:
             self.try_climb(climb, None, is_needed=True)
@@ -256,10 +237,10 @@ class _Fit:
         start failed, the last error is raised.
         """
         model, found = self.model, self.result
-        may_fit = self.limits.max_iter > 0 and not self.progress.stopped
+        may_fit = self.settings.max_iter > 0 and not self.progress.stopped
         if may_fit and (found is None or not found.best.objective >= model.constant_bound()):
             near = theta if found is None else found.best.theta
-            self.try_start(Start(model.constant_theta(near, self.limits.bounds)))
+            self.try_start(Start(model.constant_theta(near, self.settings.bounds)))
         if self.result is None:
             raise self.failure
 
@@ -268,12 +249,12 @@ class _Fit:
 
         `pairs` are `CorrectionPairs` to which those of the search are added.
         """
-        max_iter = self.limits.max_iter
+        max_iter = self.settings.max_iter
         if not max_iter or self.progress.stopped:
             return
         best, hessian = self.result.best, self.result.hessian
         start = best.theta, best.points, best.states
-        found = move(self.model, *start, self.limits, hessian=hessian, pairs=pairs)
+        found = move(self.model, *start, self.settings, hessian=hessian, pairs=pairs)
         message = TOO_CLOSE if found.failed else ""
         if not found.converged:
             message = out_of_iterations(max_iter)
@@ -283,9 +264,9 @@ class _Fit:
         """Continue the moves of the `_Fit` of a part of the rows, on all rows."""
         before = small.result
         found = move_further(
-            self.model, small.model, before.best, self.limits, pairs, before.hessian
+            self.model, small.model, before.best, self.settings, pairs, before.hessian
         )
         before = before._replace(lower_bounds=[found.start.elbo])
         self.result = before.moved(found.best, before.message)
-        if self.report is not None:
-            self.report(1, len(found.best.points.Z), found.best.elbo)
+        if self.settings.report is not None:
+            self.settings.report(1, len(found.best.points.Z), found.best.elbo)

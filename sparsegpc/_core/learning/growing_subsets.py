@@ -84,7 +84,7 @@ def _sizes(n_rows):
     return [size for size in sizes[::-1] if size <= LARGEST_SUBSET]
 
 
-def climb_subsets(model, first, selector, limits, weak_prior=None):
+def climb_subsets(model, first, selector, settings):
     """Fit growing subsets of the rows from the end of a `Climb`, and return the best `Climb`.
 
     A small subset may lead astray, so each is fitted from the first climb, too, and the better fit
@@ -92,12 +92,12 @@ def climb_subsets(model, first, selector, limits, weak_prior=None):
     """
     climb = first
     try:
-        for small, part in subsets(model, selector, first.theta, weak_prior):
-            if limits.progress.stopped:
+        for small, part in subsets(model, selector, first.theta, settings.weak_prior):
+            if settings.progress.stopped:
                 break
             origins = [first] if climb is first else [climb, first]
             climb = max(
-                (climb_further(small, origin, part, limits) for origin in origins),
+                (climb_further(small, origin, part, settings) for origin in origins),
                 key=lambda climb: climb.objective,
             )
             if small.is_trivial(climb.end):

@@ -54,7 +54,7 @@ def _share_of_entropy(model):
     return float(np.clip(entropy / LEAST_ENTROPY, LEAST_SHARE, 1.0))
 
 
-def maximize(model, start, limits, *, hessian=None, rival=-np.inf, share=0.0):
+def maximize(model, start, settings, *, hessian=None, rival=-np.inf, share=0.0):
     """Maximise the objective over theta, and return the `Maximum`; its best is an `Evaluation`.
 
     `start` is an `Evaluation` with its gradient. `hessian`, which is updated, is the `BFGSHessian`
@@ -63,7 +63,7 @@ def maximize(model, start, limits, *, hessian=None, rival=-np.inf, share=0.0):
     the next step is expected to gain less than `share` of what the search has gained. Raises
     `LinAlgError` if the gradient at `start` is not finite.
     """
-    progress = limits.progress
+    progress = settings.progress
 
     def point(evaluation):
         return Point(evaluation.theta, evaluation.objective, evaluation.grad_theta, evaluation)
@@ -82,8 +82,8 @@ def maximize(model, start, limits, *, hessian=None, rival=-np.inf, share=0.0):
         found = maximize_lbfgsb(
             function,
             point(start),
-            limits.bounds,
-            max_iter=limits.max_iter,
+            settings.bounds,
+            max_iter=settings.max_iter,
             tol=model.tol,
             patience=PATIENCE,
             is_stopped=is_stopped,
@@ -92,9 +92,9 @@ def maximize(model, start, limits, *, hessian=None, rival=-np.inf, share=0.0):
         found = maximize_bfgs(
             function,
             point(start),
-            limits.bounds,
+            settings.bounds,
             hessian,
-            max_iter=limits.max_iter,
+            max_iter=settings.max_iter,
             tol=model.tol,
             scale=model.total_weight,
             # On other rows the prior has another weight, or none, so the Hessian must not learn it.

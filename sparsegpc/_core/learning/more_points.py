@@ -50,51 +50,51 @@ def are_too_few(model, result, least_cost=LEAST_COST_PER_ROW):
     return correlation.is_significant and correlation.value > LEAST_CORRELATION
 
 
-def fit_further(model, result, selector, limits, report=None):
+def fit_further(model, result, selector, settings):
     """Continue a fit with other inducing points, and return the better `FitResult`.
 
     The search begins at the hyperparameters and sites of `result`, with its Hessian if that is not
     measured (`curvature`).
     """
     before, hessian = result.best, result.hessian
-    if limits.max_iter:
+    if settings.max_iter:
         end = Climb(before.theta, before)
-        hessian = measured_hessian(model, end, selector, limits) or hessian
+        hessian = measured_hessian(model, end, selector, settings) or hessian
     if hessian is None:
         hessian = typical_hessian(model, len(before.theta))
     best, start = result._replace(hessian=hessian), Start(before.theta, before.states, hessian)
     try:
-        found = fit_from(model, start, selector, limits, report=report)
+        found = fit_from(model, start, selector, settings)
         if found.best.objective > before.objective:
             best = result.followed_by(found)
     except LinAlgError:
         # Many points may lie too close together where fewer did not.
         pass
-    return finished(model, best, limits.progress)
+    return finished(model, best, settings.progress)
 
 
-def fit_moved(model, result, limits):
+def fit_moved(model, result, settings):
     """Move the inducing points of a fit for a few iterations, and return the better `FitResult`.
 
-    There are at most `MOST_MOVES` iterations instead of ``limits.max_iter``. If there are many rows
-    for each point, most of them are on a part of the rows.
+    There are at most `MOST_MOVES` iterations instead of ``settings.max_iter``. If there are many
+    rows for each point, most of them are on a part of the rows.
     """
     before, hessian = result.best, result.hessian
-    limits = limits._replace(max_iter=MOST_MOVES)
+    settings = settings._replace(max_iter=MOST_MOVES)
     tol = LEAST_GAIN_PER_ROW * model.total_weight
     small = subset_for_moves(model, len(before.points.Z))
     try:
         if small is None:
             start = before.theta, before.points, before.states
-            found = move(model, *start, limits, hessian=hessian, tol=tol)
+            found = move(model, *start, settings, hessian=hessian, tol=tol)
         else:
             pairs, small_tol = CorrectionPairs(N_PAIRS), LEAST_GAIN_PER_ROW * small.total_weight
             start = on_rows_of(small, before)
-            end = move(small, *start, limits, hessian=hessian, tol=small_tol, pairs=pairs).best
-            found = move_further(model, small, end, limits, pairs, hessian, tol)
+            end = move(small, *start, settings, hessian=hessian, tol=small_tol, pairs=pairs).best
+            found = move_further(model, small, end, settings, pairs, hessian, tol)
         if found.best.objective > before.objective:
             result = result.moved(found.best, result.message)
     except LinAlgError:
         # Where they are, the points are good enough to compute the bound.
         pass
-    return finished(model, result, limits.progress)
+    return finished(model, result, settings.progress)

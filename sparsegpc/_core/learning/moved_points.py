@@ -40,7 +40,7 @@ class Moved(NamedTuple):
     failed: bool
 
 
-def move(model, theta, points, states, limits, *, hessian, tol=None, pairs=None):
+def move(model, theta, points, states, settings, *, hessian, tol=None, pairs=None):
     """Maximise the objective over theta and the locations of the points; return a `Moved`.
 
     The search starts at `theta` and `points`, with sites that are solved for from `states`.
@@ -49,11 +49,11 @@ def move(model, theta, points, states, limits, *, hessian, tol=None, pairs=None)
     are those of a search on other rows, in the units of the objective on these rows; the search
     adds its own.
     """
-    max_iter, progress = limits.max_iter, limits.progress
+    max_iter, progress = settings.max_iter, settings.progress
     start = model.evaluate(theta, points, states, wrt_Z=True)
     progress.evaluated(model, start, has_new_points=True)
     pairs = CorrectionPairs(N_PAIRS) if pairs is None else pairs
-    search = Search(model, start, limits.bounds, hessian, pairs, progress)
+    search = Search(model, start, settings.bounds, hessian, pairs, progress)
     best, converged = maximize_lbfgs(
         search.evaluate,
         search.start,
@@ -69,15 +69,15 @@ def move(model, theta, points, states, limits, *, hessian, tol=None, pairs=None)
     return Moved(start, best.evaluation, has_ended, search.failed)
 
 
-def move_further(model, small, best, limits, pairs, hessian, tol=None):
+def move_further(model, small, best, settings, pairs, hessian, tol=None):
     """Continue on all rows what `move` began on a part of them, in fewer iterations.
 
     `model` has all rows and `small` the part, where the search ended at `best` with these `pairs`
-    and within these `limits`. Return what `move` does.
+    and within these `settings`. Return what `move` does.
     """
-    limits = limits._replace(max_iter=max(1, round(LAST_SHARE * limits.max_iter)))
+    settings = settings._replace(max_iter=max(1, round(LAST_SHARE * settings.max_iter)))
     pairs = pairs.scaled(model.total_weight / small.total_weight)
-    return move(model, *on_rows_of(model, best), limits, hessian=hessian, tol=tol, pairs=pairs)
+    return move(model, *on_rows_of(model, best), settings, hessian=hessian, tol=tol, pairs=pairs)
 
 
 def on_rows_of(model, evaluation):

@@ -7,6 +7,7 @@ kept, and only the search from there goes on to the tolerance. If the centroids 
 the first points have a higher bound, all points of the fit are centroids.
 """
 
+from collections.abc import Callable
 from copy import copy
 from typing import NamedTuple
 
@@ -21,6 +22,7 @@ from sparsegpc._core.learning.inducing_points import (
 )
 from sparsegpc._core.learning.progress import Progress
 from sparsegpc._core.models.evaluation import Evaluation
+from sparsegpc._core.models.prior import NormalPrior
 from sparsegpc._core.optimisers.bfgs import BFGSHessian
 
 # The fit ends after this many selections in a row that do not raise the bound. A single one may be
@@ -32,20 +34,29 @@ PATIENCE = 2
 MANY_ROWS, EARLY_SHARE, LEAST_GAIN = 5000, 0.03, 10.0
 
 
-class Limits(NamedTuple):
-    """Limits of a fit.
+class FitSettings(NamedTuple):
+    """Settings of a fit.
 
     ``bounds`` (P, 2) holds the lower and upper bounds of theta. ``max_iter`` limits the iterations
     of one search over theta; if it is 0, theta stays fixed. ``max_reselections`` limits the
     selections after the first. ``progress`` records all evaluations, including those on subsets.
     Once ``progress.stopped`` is true, the sites of the best evaluation are solved on all rows and
     the fit ends.
+
+    ``weak_prior``, a `NormalPrior`, is a further prior of theta in fits of a part of the rows,
+    which may say little about some entries: where they prefer an infinite length scale, its
+    gradient vanishes, and more rows could not make it finite. ``alternatives`` holds shorter length
+    scales to try for columns that were pruned, see `bring_back`. ``report(n_selections, n_points,
+    bound)`` is called after each selection of points. Each of these may be None.
     """
 
     bounds: np.ndarray
     max_iter: int
     max_reselections: int
     progress: Progress
+    weak_prior: NormalPrior | None = None
+    alternatives: dict | None = None
+    report: Callable | None = None
 
 
 class Start(NamedTuple):
@@ -133,61 +144,60 @@ class FitResult(NamedTuple):
         return self._replace(best=best, lower_bounds=lower_bounds, message=message, has_moved=True)
 
 
-def fit_from(model, start, selector, limits, first=None, report=None, rival=-np.inf):
+def fit_from(model, start, selector, settings, first=None, rival=-np.inf):
     """Select points and maximise the bound over theta in turns, and return a `FitResult`.
 
-    At least one selection and one evaluation are made, even if ``limits.progress`` is stopped.
-    `first` are the first `InducingPoints`; None selects them. ``report(n_selections, n_points,
-    bound)`` is called after each selection. `rival` is the objective that another fit has reached:
-    the search ends early if it is not expected to come near it.
+    At least one selection and one evaluation are made, even if ``settings.progress`` is stopped.
+    `first` are the first `InducingPoints`; None selects them. `rival` is the objective that another
+    fit has reached: the search ends early if it is not expected to come near it.
     """
     theta, states, hessian = start
     states = model.initial_state() if states is None else states
-    is_only = limits.max_reselections == 0 or is_fixed(model, selector)
+    is_only = settings.max_reselections == 0 or is_fixed(model, selector)
     ends_early = len(model.weight) >= MANY_ROWS and not is_only and hessian is not None
     share, least_gain = (EARLY_SHARE, LEAST_GAIN * model.tol) if ends_early else (0.0, model.tol)
     lower_bounds = []
 
     def record(evaluation):
         lower_bounds.append(evaluation.elbo)
-        if report is not None:
-            report(len(lower_bounds), len(evaluation.points.Z), evaluation.elbo)
+        if settings.report is not None:
+            settings.report(len(lower_bounds), len(evaluation.points.Z), evaluation.elbo)
 
     if first is None:
         points = select_points(model, selector, theta, states)
     else:
         points = with_noise_points(model, first, theta)
-    current = _evaluated(model, theta, points, states, limits)
-    current = try_centroids(model, selector, current, limits.progress)
-    current, message = _maximized(model, current, hessian, rival, limits, share)
+    current = _evaluated(model, theta, points, states, settings)
+    current = try_centroids(model, selector, current, settings.progress)
+    current, message = _maximized(model, current, hessian, rival, settings, share)
     record(current)
     best, best_at, n_worse = current, 0, 0
-    while not is_only and n_worse < PATIENCE and len(lower_bounds) <= limits.max_reselections:
-        if limits.progress.stopped:
+    while not is_only and n_worse < PATIENCE and len(lower_bounds) <= settings.max_reselections:
+        if settings.progress.stopped:
             break
         points = select_points(model, selector, current.theta, current.states, current)
         if points.equals(current.points):
             break
-        current = _evaluated(model, current.theta, points, current.states, limits)
+        current = _evaluated(model, current.theta, points, current.states, settings)
         to_beat = max(best.objective, rival)
-        current, end = _maximized(model, current, hessian, to_beat, limits, share)
+        current, end = _maximized(model, current, hessian, to_beat, settings, share)
         record(current)
         n_worse = 0 if current.objective > best.objective + least_gain else n_worse + 1
         if current.objective > best.objective:
             best, message, best_at = current, end, len(lower_bounds) - 1
     if ends_early and not message:
-        best, message = _maximized(model, best, hessian, rival, limits)
+        best, message = _maximized(model, best, hessian, rival, settings)
         lower_bounds[best_at] = best.elbo
     return FitResult(best, lower_bounds, message, hessian)
 
 
-def climb_further(model, climb, selector, limits, rival=-np.inf):
-    """Return the `Climb` that continues another on a model, which may have other rows.
+def climb_further(model, climb, selector, settings, rival=-np.inf):
+    """Return the `Climb` that continues another on a model of a part of the rows, without a report.
 
     For `rival` see `fit_from`.
     """
     start = climb.continued_on(model)
-    end = fit_from(model, start, selector, limits, rival=rival).best
+    end = fit_from(model, start, selector, settings._replace(report=None), rival=rival).best
     return Climb(climb.theta, end, start.hessian)
 
 
@@ -196,20 +206,20 @@ def out_of_iterations(max_iter):
     return f"the optimizer took all of max_iter={max_iter} iterations: raise it, or loosen tol"
 
 
-def _evaluated(model, theta, points, states, limits):
+def _evaluated(model, theta, points, states, settings):
     """Evaluate the model at newly selected points, record the evaluation and return it."""
-    evaluation = model.evaluate(theta, points, states, wrt_theta=limits.max_iter > 0)
-    limits.progress.evaluated(model, evaluation, has_new_points=True)
+    evaluation = model.evaluate(theta, points, states, wrt_theta=settings.max_iter > 0)
+    settings.progress.evaluated(model, evaluation, has_new_points=True)
     return evaluation
 
 
-def _maximized(model, start, hessian, rival, limits, share=0.0):
+def _maximized(model, start, hessian, rival, settings, share=0.0):
     """Return the evaluation at the maximum over theta, and the message if it did not converge.
 
     `rival` is the highest objective of earlier selections and other fits; for `share` see
     `maximize`.
     """
-    if not limits.max_iter or not len(start.theta) or limits.progress.stopped:
+    if not settings.max_iter or not len(start.theta) or settings.progress.stopped:
         return start, ""
-    found = maximize(model, start, limits, hessian=hessian, rival=rival, share=share)
-    return found.best, "" if found.converged else out_of_iterations(limits.max_iter)
+    found = maximize(model, start, settings, hessian=hessian, rival=rival, share=share)
+    return found.best, "" if found.converged else out_of_iterations(settings.max_iter)

@@ -47,10 +47,10 @@ def _better_from(learned, starts):
     problem = learned.problem
     if problem.estimator.n_inducing == "auto":
         return better_with_enough_points(learned, starts)
-    selector, limits = point_selector(problem), problem.limits
-    faster = fit_faster(problem.model, learned.result, starts, selector, limits, problem.report)
+    selector, settings = point_selector(problem), problem.settings
+    faster = fit_faster(problem.model, learned.result, starts, selector, settings)
     if problem.moves_points and not (faster.trivial or problem.progress.stopped):
-        faster = fit_moved(problem.model, faster, limits)
+        faster = fit_moved(problem.model, faster, settings)
     return learned._replace(result=faster)
 
 
@@ -72,7 +72,7 @@ def better_with_enough_points(learned, starts):
 def with_search_from(learned, theta):
     """Return the better of what is `Learned` and a search from `theta` with as many points."""
     problem, result, _ = learned
-    model, best, limits = problem.model, result.best, problem.limits
+    model, best, settings = problem.model, result.best, problem.settings
     if problem.estimator.n_inducing == "auto":
         # The certificate has to hold for what is learned in the end.
         return better_with_enough_points(learned, [theta])
@@ -80,11 +80,11 @@ def with_search_from(learned, theta):
     start, reached = Start(theta, best.states, copy(result.hessian)), best.objective
     selector = selector_of(problem, len(best.points.Z))
     try:
-        found = fit_from(model, start, selector, limits, report=problem.report, rival=reached)
+        found = fit_from(model, start, selector, settings, rival=reached)
         if found.best.objective > reached:
             result = result.followed_by(found)
             if problem.moves_points and not problem.progress.stopped:
-                result = fit_moved(model, result, limits)
+                result = fit_moved(model, result, settings)
     except LinAlgError:
         # What was learned is usable.
         pass
@@ -120,7 +120,7 @@ def with_most_points(learned):
     """Return what is `Learned` with the most points that a fit uses by default, if better."""
     problem, result = learned.problem, learned.result
     selector = selector_by_name(problem, problem.most_points)
-    result = fit_further(problem.model, result, selector, problem.limits, problem.report)
+    result = fit_further(problem.model, result, selector, problem.settings)
     return learned._replace(result=result)
 
 
@@ -129,7 +129,7 @@ def with_moved_points(learned):
     problem, result = learned.problem, learned.result
     if not _may_move(problem) or not are_too_few(problem.model, result):
         return learned
-    return learned._replace(result=fit_moved(problem.model, result, problem.limits))
+    return learned._replace(result=fit_moved(problem.model, result, problem.settings))
 
 
 def _may_move(problem):

@@ -103,17 +103,18 @@ def climbed(candidate, starts, needed):
     `InducingPoints` with which to begin, None to select them.
     """
     problem = candidate.part
-    selector, limits, progress = point_selector(problem), problem.limits, problem.progress
+    selector, progress = point_selector(problem), problem.progress
+    settings = problem.settings._replace(report=None)
 
-    def climb(start, limits, first=None, rival=-np.inf):
+    def climb(start, settings, first=None, rival=-np.inf):
         """Return the `FitResult` from a start, or None if it fails."""
         try:
-            return fit_from(problem.model, start, selector, limits, first, rival=rival)
+            return fit_from(problem.model, start, selector, settings, first, rival=rival)
         except LinAlgError:
             return None
 
-    max_iter = min(FIRST_ITERATIONS, limits.max_iter)
-    short = limits._replace(max_iter=max_iter, max_reselections=0)
+    max_iter = min(FIRST_ITERATIONS, settings.max_iter)
+    short = settings._replace(max_iter=max_iter, max_reselections=0)
     found = None
     for start, first in starts:
         rival = needed if found is None else max(needed, found.best.objective)
@@ -126,7 +127,7 @@ def climbed(candidate, starts, needed):
     if found.best.objective > needed and not progress.stopped:
         start = Start(found.best.theta, found.best.states, found.hessian)
         # Newly selected points may be worse by more than what the other iterations gain.
-        found = climb(start, limits, found.best.points) or found
+        found = climb(start, settings, found.best.points) or found
     # A comparison does not need sites of the final tolerance. A faster function was looked for in
     # the fit from which the starts come.
     is_trivial = problem.model.is_trivial(found.best)

@@ -8,7 +8,7 @@ from sparsegpc._core.learning.more_points import FIRST_POINTS
 from sparsegpc._core.learning.number_of_points import FIRST_SIZE, grow
 from sparsegpc._core.learning.single_start import Climb
 from sparsegpc._core.models.fixed_sites import gap_per_row
-from sparsegpc._estimators.kernels.initialization import start_values, weak_prior
+from sparsegpc._estimators.kernels.initialization import start_values
 from sparsegpc._estimators.learning.point_selection import selector_by_name
 from sparsegpc._estimators.learning.problem_fit import (
     evaluate_problem,
@@ -103,7 +103,7 @@ def _learned_from_few_rows(problem, values):
     """
     parameters, spread = problem.parameters, problem.spread
     given = start_values(parameters, spread) if values is None else values
-    few = FewRows(problem.model, problem.limits, weak_prior(parameters, spread))
+    few = FewRows(problem.model, problem.settings)
     needed, _ = few.climbs(list(map(Climb, given)))
     if not few.beats_constant(needed[0]):
         return values, None

@@ -91,7 +91,7 @@ def _starts(varying, plan, learned):
     values += _start_by_column(varying, plan, theta, best.points)
     if best.objective - model.constant_bound() < problem.needed_gain:
         # What f explains may be noise that varies.
-        constant_f = model.constant_theta(best.theta, problem.limits.bounds)[:n_kernel]
+        constant_f = model.constant_theta(best.theta, problem.parameters.bounds)[:n_kernel]
         values += [np.append(constant_f, start) for start in noise_starts]
     # Subsets of many rows choose their own points.
     return Starts(values, best.points if len(varying.model.weight) < FEWEST_ROWS else None)

@@ -13,11 +13,12 @@ from sparsegpc._core.learning.more_points import (
     affordable_points,
 )
 from sparsegpc._core.learning.progress import Progress
-from sparsegpc._core.learning.single_start import Limits
+from sparsegpc._core.learning.single_start import FitSettings
 from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.rows.sources import RowSource
 from sparsegpc._core.rows.unique_rows import UniqueRows
 from sparsegpc._estimators.kernels.adapted_kernel import AdaptedKernel
+from sparsegpc._estimators.kernels.initialization import shorter_lengths, weak_prior
 from sparsegpc._estimators.kernels.named_kernels import KernelChoice
 from sparsegpc._estimators.kernels.spread import Spread
 from sparsegpc._estimators.learning.point_selection import first_points
@@ -110,11 +111,18 @@ class Problem(NamedTuple):
         return np.log(self.model.total_weight)
 
     @property
-    def limits(self):
-        """The `Limits` of a fit."""
-        max_iter = self.estimator.max_iter if self.learns or self.moves_points else 0
-        reselections = self.estimator.max_reselections
-        return Limits(self.parameters.bounds, max_iter, reselections, self.progress)
+    def settings(self):
+        """The `FitSettings` of a fit."""
+        parameters, spread = self.parameters, self.spread
+        return FitSettings(
+            bounds=parameters.bounds,
+            max_iter=self.estimator.max_iter if self.learns or self.moves_points else 0,
+            max_reselections=self.estimator.max_reselections,
+            progress=self.progress,
+            weak_prior=weak_prior(parameters, spread),
+            alternatives=shorter_lengths(parameters, spread),
+            report=self.report,
+        )
 
     @property
     def most_points(self):

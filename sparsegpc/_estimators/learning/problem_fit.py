@@ -6,10 +6,8 @@ from sklearn.gaussian_process.kernels import Kernel
 from sparsegpc._core.learning.fit import Starts, fit
 from sparsegpc._core.learning.single_start import Start, fit_from
 from sparsegpc._estimators.kernels.initialization import (
-    shorter_lengths,
     start_values,
     summand_starts,
-    weak_prior,
 )
 from sparsegpc._estimators.kernels.sklearn_kernels import summand_places
 
@@ -19,34 +17,24 @@ def fit_problem(problem, selector, starts):
 
     If these are None, they are the values of the kernel and some derived from the data.
     """
-    parameters, spread = problem.parameters, problem.spread
+    parameters, settings = problem.parameters, problem.settings
     if problem.moves_points:
         try:
             problem.check_points_may_move()
         except NotImplementedError as error:
             raise ValueError(f"optimize_inducing=True is not possible: {error}") from error
-    values = start_values(parameters, spread) if problem.learns else [parameters.theta]
+    values = start_values(parameters, problem.spread) if problem.learns else [parameters.theta]
     restarts = _restarts(problem) if problem.learns else []
     if starts is None:
-        alternatives = shorter_lengths(parameters, spread)
         # Few rows may not tell how good the user's own start is.
         is_own = problem.learns and isinstance(problem.estimator.kernel, Kernel)
         simpler = simpler_starts(problem)
         starts = Starts(values, restarts=[*values[: int(is_own)], *restarts], simpler=simpler)
     else:
         # The fit from which they come has tried shorter length scales.
-        alternatives = None
+        settings = settings._replace(alternatives=None)
         starts = starts._replace(restarts=restarts, fallbacks=values if problem.learns else [])
-    return fit(
-        problem.model,
-        starts,
-        selector,
-        problem.limits,
-        move_points=problem.moves_points,
-        weak_prior=weak_prior(parameters, spread),
-        alternatives=alternatives,
-        report=problem.report,
-    )
+    return fit(problem.model, starts, selector, settings, move_points=problem.moves_points)
 
 
 def evaluate_problem(problem, selector, theta, states=None):
@@ -54,8 +42,8 @@ def evaluate_problem(problem, selector, theta, states=None):
 
     `states` are those from which to solve for the sites, None for those of a new model.
     """
-    limits = problem.limits._replace(max_iter=0, max_reselections=0)
-    return fit_from(problem.model, Start(theta, states), selector, limits).best
+    settings = problem.settings._replace(max_iter=0, max_reselections=0, report=None)
+    return fit_from(problem.model, Start(theta, states), selector, settings).best
 
 
 def _restarts(problem):

@@ -81,7 +81,8 @@ def _climbed(rougher, smooth, longer, n_points, needed):
             theta[k] += np.log(longer)
     theta = np.clip(theta, *parameters.bounds.T)
     hessian = copy(smooth.hessian) or typical_hessian(rougher.model, len(theta))
-    limits, first = rougher.limits._replace(max_reselections=0), smooth.best.points
+    settings = rougher.settings._replace(max_reselections=0, report=None)
+    first = smooth.best.points
     selector = _selector(rougher, n_points)
     if selector is None or selector.n_points <= len(first.Z):
         selector = FixedSelector(first.Z)
@@ -89,7 +90,7 @@ def _climbed(rougher, smooth, longer, n_points, needed):
         # Beyond the tolerance, further points gained nothing before, but may do so here.
         first = None
     start = Start(theta, smooth.best.states, hessian)
-    return fit_from(rougher.model, start, selector, limits, first, rival=needed)
+    return fit_from(rougher.model, start, selector, settings, first, rival=needed)
 
 
 def _selector(rougher, n_points):

@@ -13,7 +13,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from sparsegpc._core.learning.fit import Starts, fit
 from sparsegpc._core.learning.progress import Progress
-from sparsegpc._core.learning.single_start import Limits
+from sparsegpc._core.learning.single_start import FitSettings
 from sparsegpc._core.minibatches.epochs import epochs, solve_best
 from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.optimisers.adam import inverse_time_decay
@@ -78,15 +78,17 @@ class FirstModel(NamedTuple):
 def learn_theta(first, n_inducing):
     """Return the parameters learned from a `FirstModel`, for a model of `n_inducing` points."""
     parameters, spread = first.parameters, first.spread
-    result = fit(
-        first.model,
-        Starts(start_values(parameters, spread)),
-        PivotedSelector("argmax", min(n_inducing, START_POINTS)),
-        Limits(parameters.bounds, START_ITERATIONS, 1, Progress()),
+    starts = Starts(start_values(parameters, spread))
+    selector = PivotedSelector("argmax", min(n_inducing, START_POINTS))
+    settings = FitSettings(
+        bounds=parameters.bounds,
+        max_iter=START_ITERATIONS,
+        max_reselections=1,
+        progress=Progress(),
         weak_prior=weak_prior(parameters, spread),
         alternatives=shorter_lengths(parameters, spread),
     )
-    return result.best.theta
+    return fit(first.model, starts, selector, settings).best.theta
 
 
 @with_parameters

@@ -9,7 +9,7 @@ from sparsegpc._core.kernels.families import RBF, Constant
 from sparsegpc._core.learning import growing_subsets
 from sparsegpc._core.learning.fit import Starts, fit
 from sparsegpc._core.learning.progress import Progress
-from sparsegpc._core.learning.single_start import Limits
+from sparsegpc._core.learning.single_start import FitSettings
 from sparsegpc._core.likelihoods.binary import PolyaGammaLogit
 from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.selection.selectors import InducingPoints, PivotedSelector
@@ -65,16 +65,16 @@ def make_model(X=None, y=None, *, free=(True, True), model=RecordingModel, weigh
     return model(kernel, LIKELIHOOD, X, [y], weight, **{"slack": TIGHT, **options})
 
 
-def limits_of(bounds=BOUNDS, max_iter=100, max_reselections=0, progress=None):
-    return Limits(bounds, max_iter, max_reselections, Progress() if progress is None else progress)
+def settings_of(bounds=BOUNDS, max_iter=100, max_reselections=0, progress=None, **options):
+    progress = Progress() if progress is None else progress
+    return FitSettings(bounds, max_iter, max_reselections, progress, **options)
 
 
-def learn(model, starts=(START,), choose=None, *, bounds=BOUNDS, progress=None, **options):
+def learn(model, starts=(START,), choose=None, *, move_points=False, **options):
     choose = PivotedSelector("argmax", 8) if choose is None else choose
-    numbers = options.pop("max_iter", 30), options.pop("max_reselections", 4)
     more = {name: options.pop(name) for name in Starts._fields[1:] if name in options}
-    starts, limits = Starts(list(starts), **more), limits_of(bounds, *numbers, progress)
-    return fit(model, starts, choose, limits, **options)
+    settings = settings_of(**{"max_iter": 30, "max_reselections": 4, **options})
+    return fit(model, Starts(list(starts), **more), choose, settings, move_points=move_points)
 
 
 def constant_log_likelihood(y):

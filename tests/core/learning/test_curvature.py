@@ -18,10 +18,10 @@ from tests.core.learning.fit_cases import (
     DividedModel,
     RecordingModel,
     learn,
-    limits_of,
     make_data,
     make_divided,
     make_model,
+    settings_of,
 )
 
 SELECTOR = PivotedSelector("argmax", 16)
@@ -36,7 +36,7 @@ def few(monkeypatch):
 
 
 def measured(model, theta=THETA, selector=SELECTOR, bounds=BOUNDS, progress=None):
-    return measured_hessian(model, Climb(theta), selector, limits_of(bounds, progress=progress))
+    return measured_hessian(model, Climb(theta), selector, settings_of(bounds, progress=progress))
 
 
 def second_differences(model, theta, selector, step=0.02):

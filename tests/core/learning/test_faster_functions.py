@@ -12,7 +12,7 @@ from sparsegpc._core.learning.faster_functions import (
 )
 from sparsegpc._core.learning.progress import Progress
 from sparsegpc._core.selection.selectors import PivotedSelector
-from tests.core.learning.fit_cases import BOUNDS, learn, limits_of, make_model
+from tests.core.learning.fit_cases import BOUNDS, learn, make_model, settings_of
 
 SLOW, FAST = np.log([1.0, 3.0]), np.log([4.0, 0.4])
 FEW_SHORT = np.array([[-3.0, 8.0], np.log([1.0, 1e2])])
@@ -32,8 +32,8 @@ def slow_fit(model):
 
 
 def faster(model, result, starts=(FAST,), progress=None):
-    limits = limits_of(BOUNDS, 50, 2, progress)
-    return fit_faster(model, result, list(starts), PivotedSelector("argmax", 100), limits)
+    settings = settings_of(BOUNDS, 50, 2, progress)
+    return fit_faster(model, result, list(starts), PivotedSelector("argmax", 100), settings)
 
 
 def test_a_fast_function_is_missed_and_found():

@@ -26,10 +26,10 @@ from tests.core.learning.fit_cases import (
     RecordingModel,
     constant_log_likelihood,
     learn,
-    limits_of,
     make_data,
     make_divided,
     make_model,
+    settings_of,
 )
 
 
@@ -50,7 +50,7 @@ def as_given(model, starts, *rest):
 
 
 def few_rows(model, n_points=FEW_ROWS, weak_prior=None):
-    return FewRows(model, limits_of(), weak_prior, n_points)
+    return FewRows(model, settings_of(weak_prior=weak_prior), n_points)
 
 
 def test_starts_are_learned_on_few_rows(monkeypatch):
@@ -117,7 +117,7 @@ class TwoHills(FewRows):
     ],
 )
 def test_a_first_start_on_a_hill_about_as_high_matters(gap, starts, ends):
-    few = TwoHills(make_model(), limits_of())
+    few = TwoHills(make_model(), settings_of())
     few.gap = gap
     needed, others = few.climbs([Climb(np.array([start])) for start in starts])
     assert len(needed) + len(others) == len(starts)
@@ -140,7 +140,7 @@ class LateRise(FewRows):
 
 @pytest.mark.parametrize(("promise", "best"), [(100.0, 2.0), (3.0, 1.0)])
 def test_a_start_that_promises_more_than_the_others_reach_goes_on(promise, best):
-    few = LateRise(make_model(), limits_of())
+    few = LateRise(make_model(), settings_of())
     few.promise = promise
     needed, _ = few.climbs([Climb(np.array([start])) for start in (1.0, 1.0, 2.0)])
     assert needed[0].theta[0] == best
@@ -195,7 +195,7 @@ def test_rows_that_are_all_need_no_prior():
 
 def test_the_limit_of_iterations_holds_on_few_rows():
     progress = Progress()
-    FewRows(make_model(), limits_of(max_iter=1, progress=progress)).climbs(climbs_from([START]))
+    FewRows(make_model(), settings_of(max_iter=1, progress=progress)).climbs(climbs_from([START]))
     # A start and a step, and the same once more.
     assert len(progress.history()["lower_bound"]) <= 4
 
@@ -220,7 +220,7 @@ def test_a_rare_class_that_few_rows_hardly_show_is_found(seed):
     candidates = [np.log([1.0, length_scale]) for length_scale in (2.0, 1.4, 1.0)]
     bounds = np.log([[1e-4, 1e6], [1e-2, 1e3]])
     selector = PivotedSelector("argmax", 20)
-    result = fit(model, Starts(candidates), selector, limits_of(bounds, 20, 1))
+    result = fit(model, Starts(candidates), selector, settings_of(bounds, 20, 1))
     assert not result.trivial
     constant = model.likelihood.constant_bound(model.targets[0], model.weight)
     assert result.best.objective > constant + 10.0

@@ -25,10 +25,10 @@ from tests.core.learning.fit_cases import (
     START,
     DividedModel,
     learn,
-    limits_of,
     make_divided,
     make_model,
     rounding,
+    settings_of,
     without_subsets,
 )
 
@@ -256,6 +256,6 @@ def test_the_mode_of_a_small_subset_does_not_mislead(early):
     model = make_divided()
     result = learn(model, choose=choose)
     small, _ = model.parts
-    misled = fit_from(small, Start(START), choose, limits_of()).best
+    misled = fit_from(small, Start(START), choose, settings_of()).best
     assert misled.theta[1] < -0.5
     assert result.best.theta[1] > 0.0

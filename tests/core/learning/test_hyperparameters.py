@@ -17,7 +17,7 @@ from sparsegpc._core.learning.hyperparameters import (
 )
 from sparsegpc._core.models.prior import ProductPrior
 from sparsegpc._core.optimisers.bfgs import BFGSHessian
-from tests.core.learning.fit_cases import limits_of, make_model
+from tests.core.learning.fit_cases import make_model, settings_of
 
 WIDE = np.array([[-np.inf, np.inf]] * 2)
 
@@ -66,8 +66,8 @@ class Told:
 def climb(hill, start, hessian, bounds=WIDE, max_iter=50, rival=-np.inf, progress=None):
     """Maximise the bound of a `Hill` by quasi-Newton steps."""
     progress = Told() if progress is None else progress
-    limits = limits_of(bounds, max_iter, progress=progress)
-    return maximize(hill, start, limits, hessian=hessian, rival=rival)
+    settings = settings_of(bounds, max_iter, progress=progress)
+    return maximize(hill, start, settings, hessian=hessian, rival=rival)
 
 
 STEEP = np.array([[40.0, 15.0], [15.0, 9.0]])

@@ -18,7 +18,7 @@ from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.selection.centroids import centroids
 from sparsegpc._core.selection.selectors import FixedSelector, PivotedSelector
 from tests.core.helpers import read_only
-from tests.core.learning.fit_cases import limits_of
+from tests.core.learning.fit_cases import settings_of
 from tests.core.learning.moving_cases import (
     BOUNDS,
     START,
@@ -127,7 +127,7 @@ def test_centroids_are_not_tried_where_they_could_gain_nothing():
 def from_rows(or_centroids=True, start=LONG, points=None):
     selector = PivotedSelector("argmax", M, or_centroids=or_centroids)
     starts = Starts([start], points)
-    return fit(linear_labels(), starts, selector, limits_of(BOUNDS[:2], 20, 2)).best
+    return fit(linear_labels(), starts, selector, settings_of(BOUNDS[:2], 20, 2)).best
 
 
 def test_a_fit_goes_on_with_the_better_kind_of_points():

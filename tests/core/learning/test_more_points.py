@@ -18,13 +18,13 @@ from sparsegpc._core.models import neighbour_correlation as neighbours
 from sparsegpc._core.models.neighbour_correlation import neighbour_correlation
 from sparsegpc._core.rows.sources import spaced_rows
 from sparsegpc._core.selection.selectors import PivotedSelector
-from tests.core.learning.fit_cases import BOUNDS, learn, limits_of, make_divided, make_model
+from tests.core.learning.fit_cases import BOUNDS, learn, make_divided, make_model, settings_of
 
 
 def further(model, result, n_points, *, max_iter=30, progress=None, **options):
     selector = PivotedSelector("argmax", n_points)
-    limits = limits_of(BOUNDS, max_iter, 4, progress)
-    return fit_further(model, result, selector, limits, **options)
+    settings = settings_of(BOUNDS, max_iter, 4, progress, **options)
+    return fit_further(model, result, selector, settings)
 
 
 @pytest.mark.parametrize("n_functions", [1, 3])
@@ -166,7 +166,7 @@ def test_many_rows_are_represented_by_some(monkeypatch, n_candidates):
 
 
 def moved(model, result, progress=None):
-    return fit_moved(model, result, limits_of(progress=progress))
+    return fit_moved(model, result, settings_of(progress=progress))
 
 
 def test_points_that_are_too_few_move():

@@ -17,7 +17,7 @@ from sparsegpc._core.optimisers.bfgs import BFGSHessian
 from sparsegpc._core.optimisers.lbfgs import CorrectionPairs
 from sparsegpc._core.selection.selectors import FixedSelector, InducingPoints, PivotedSelector
 from tests.core.helpers import central_difference, read_only
-from tests.core.learning.fit_cases import limits_of
+from tests.core.learning.fit_cases import settings_of
 from tests.core.learning.moving_cases import (
     BOUNDS,
     START,
@@ -31,7 +31,7 @@ from tests.core.learning.moving_cases import (
 def learn(model, move_points=True, choose=None, start=START, bounds=BOUNDS, **options):
     choose = PivotedSelector("argmax", M) if choose is None else choose
     options = {"max_iter": 200, "max_reselections": 2, "bounds": bounds, **options}
-    return fit(model, Starts([start]), choose, limits_of(**options), move_points=move_points)
+    return fit(model, Starts([start]), choose, settings_of(**options), move_points=move_points)
 
 
 MODELS = {"regression": (regression, 3), "classification": (classification, 2)}
@@ -280,11 +280,11 @@ def test_a_search_ends_where_steps_promise_too_little():
     for tol in (1.0, 1e-4):
         start = model.X[::12], None, None
         args = START, InducingPoints(*start), model.initial_state()
-        limits = limits_of(BOUNDS)
-        end = move(model, *args, limits, hessian=None, tol=tol)
+        settings = settings_of(BOUNDS)
+        end = move(model, *args, settings, hessian=None, tol=tol)
         assert end.converged
         assert end.best.objective >= end.start.objective
-        ends.append((limits.progress.optimizer_iterations, end.best.objective))
+        ends.append((settings.progress.optimizer_iterations, end.best.objective))
     assert ends[0][0] < ends[1][0]
     assert ends[0][1] < ends[1][1]
 
@@ -295,10 +295,10 @@ def test_a_hessian_saves_evaluations():
     for is_known in (True, False):
         model = regression()
         selector = FixedSelector(model.X[::12])
-        result = fit(model, Starts([START]), selector, limits_of(BOUNDS, 30))
+        result = fit(model, Starts([START]), selector, settings_of(BOUNDS, 30))
         assert result.hessian is not None
         at = result.best.theta, result.best.points, result.best.states
         hessian = result.hessian if is_known else None
-        end = move(model, *at, limits_of(BOUNDS, 6), hessian=hessian)
+        end = move(model, *at, settings_of(BOUNDS, 6), hessian=hessian)
         found[is_known] = end.best.objective
     assert found[True] > found[False]

@@ -14,7 +14,7 @@ from sparsegpc._core.learning.pruned_columns import bring_back, shortened
 from sparsegpc._core.likelihoods.binary import PolyaGammaLogit
 from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.selection.selectors import PivotedSelector
-from tests.core.learning.fit_cases import limits_of
+from tests.core.learning.fit_cases import settings_of
 
 LONG, SHORT = np.log(200.0), np.log([1.0, 3.0])
 ALTERNATIVES = {1: SHORT, 2: SHORT, 3: SHORT}
@@ -130,9 +130,10 @@ def test_a_start_that_cannot_be_evaluated_is_left_for_values_that_can(monkeypatc
 def test_a_fit_that_starts_with_a_pruned_column_finds_it():
     model = make_model(fast_and_slow)
     start = np.array([np.log(4.0), LONG, SHORT[1], SHORT[1]])
-    limits = limits_of(BOUNDS, 60, 3)
-    without = fit(model, Starts([start]), SELECTOR, limits).best
-    found = fit(model, Starts([start]), SELECTOR, limits, alternatives=ALTERNATIVES).best
+    without, found = (
+        fit(model, Starts([start]), SELECTOR, settings_of(BOUNDS, 60, 3, alternatives=values)).best
+        for values in (None, ALTERNATIVES)
+    )
     assert without.theta[1] > np.log(10.0)
     assert found.theta[1] < np.log(3.0)
     assert found.objective > without.objective + 10.0

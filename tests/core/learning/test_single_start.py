@@ -16,9 +16,9 @@ from tests.core.learning.fit_cases import (
     START,
     ScriptedSelector,
     learn,
-    limits_of,
     make_model,
     rounding,
+    settings_of,
 )
 
 
@@ -51,7 +51,7 @@ def test_points_are_chosen_again_at_what_was_learned():
 def climbed(model, selector, max_reselections):
     """Fit by quasi-Newton steps."""
     start = Start(START, None, typical_hessian(model, len(START)))
-    return fit_from(model, start, selector, limits_of(BOUNDS, 50, max_reselections))
+    return fit_from(model, start, selector, settings_of(BOUNDS, 50, max_reselections))
 
 
 def test_with_many_rows_the_best_points_alone_are_searched_to_the_tolerance(monkeypatch):

@@ -19,7 +19,7 @@ from sparsegpc._core.kernels.algebra import FreeKernel, Scaled
 from sparsegpc._core.kernels.families import RBF, Constant
 from sparsegpc._core.learning.fit import Starts, fit
 from sparsegpc._core.learning.progress import Progress
-from sparsegpc._core.learning.single_start import Limits
+from sparsegpc._core.learning.single_start import FitSettings
 from sparsegpc._core.likelihoods.gaussian import (
     GaussianNoise,
     KnownNoise,
@@ -308,7 +308,7 @@ def test_noise_that_depends_on_the_row_is_learned():
         model,
         Starts([np.zeros(4)]),
         FixedSelector(np.linspace(-1.0, 1.0, 10)[:, None]),
-        Limits(np.array([[-7.0, 7.0]] * 4), 100, 0, Progress()),
+        FitSettings(np.array([[-7.0, 7.0]] * 4), 100, 0, Progress()),
     )
     assert result.converged
     # Four standard errors: sqrt(2 / 600) for the constant, sqrt(3) times that for the slope.
