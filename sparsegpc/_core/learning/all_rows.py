@@ -16,7 +16,7 @@ PART_ROWS = 100_000
 def learning_part(model, n_points):
     """Return the model of the rows to learn from with `n_points` points: all rows or a part."""
     n_rows = max(PART_ROWS, ENOUGH_ROWS_PER_POINT * n_points)
-    return model if len(model.weight) < 2 * n_rows else model.at_most(n_rows)
+    return model if len(model.weight) < 2 * n_rows else model.subsample(n_rows)
 
 
 def on_all_rows(model, result, progress):

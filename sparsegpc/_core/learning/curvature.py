@@ -34,7 +34,7 @@ def measured_hessian(model, climb, selector, settings):
     pays = n_rows >= FEWEST_ROWS and 0 < n_params <= MOST_PARAMETERS
     if not pays or settings.progress.stopped:
         return None
-    part = model.at_most(PART_ROWS)
+    part = model.subsample(PART_ROWS)
     try:
         selector = of_any_rows(model, selector, climb.theta)
         selector = for_fewer_rows(selector, PART_ROWS, n_rows)

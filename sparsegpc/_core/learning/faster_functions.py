@@ -85,7 +85,7 @@ def _found_in_part(model, result, starts, selector, settings):
 
     The list that holds it is empty if the search from the hyperparameters of `result` is the best.
     """
-    part, best, winner = model.at_most(PART_ROWS), None, 0
+    part, best, winner = model.subsample(PART_ROWS), None, 0
     for k, theta in enumerate((result.best.theta, *starts)):
         rival = -np.inf if best is None else best.objective
         try:

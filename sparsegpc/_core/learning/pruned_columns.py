@@ -46,7 +46,7 @@ def bring_back(model, best, alternatives, progress):
         slopes = model.prior.gradient(best.theta) - best.grad_theta
         steepness = {k: slopes[k] * np.exp(2.0 * relative[k]) for k in pruned}
         pruned = sorted(pruned, key=steepness.get, reverse=True)[:MOST_COLUMNS]
-    part = model.at_most(MOST_ROWS)
+    part = model.subsample(MOST_ROWS)
     states = part.states_from(best.theta, best.posterior)
     tried = {k: alternatives[k] for k in pruned}
     return shortened(part, best.theta, best.points, states, tried, progress, MOST_PASSES)

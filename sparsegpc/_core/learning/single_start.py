@@ -155,7 +155,8 @@ def fit_from(model, start, selector, settings, first=None, rival=-np.inf):
     states = model.initial_state() if states is None else states
     is_only = settings.max_reselections == 0 or is_fixed(model, selector)
     ends_early = len(model.weight) >= MANY_ROWS and not is_only and hessian is not None
-    share, least_gain = (EARLY_SHARE, LEAST_GAIN * model.tol) if ends_early else (0.0, model.tol)
+    relative_tol = EARLY_SHARE if ends_early else 0.0
+    least_gain = LEAST_GAIN * model.tol if ends_early else model.tol
     lower_bounds = []
 
     def record(evaluation):
@@ -169,7 +170,7 @@ def fit_from(model, start, selector, settings, first=None, rival=-np.inf):
         points = with_noise_points(model, first, theta)
     current = _evaluated(model, theta, points, states, settings)
     current = try_centroids(model, selector, current, settings.progress)
-    current, message = _maximized(model, current, hessian, rival, settings, share)
+    current, message = _maximized(model, current, hessian, rival, settings, relative_tol)
     record(current)
     best, best_at, n_worse = current, 0, 0
     while not is_only and n_worse < PATIENCE and len(lower_bounds) <= settings.max_reselections:
@@ -180,7 +181,7 @@ def fit_from(model, start, selector, settings, first=None, rival=-np.inf):
             break
         current = _evaluated(model, current.theta, points, current.states, settings)
         to_beat = max(best.objective, rival)
-        current, end = _maximized(model, current, hessian, to_beat, settings, share)
+        current, end = _maximized(model, current, hessian, to_beat, settings, relative_tol)
         record(current)
         n_worse = 0 if current.objective > best.objective + least_gain else n_worse + 1
         if current.objective > best.objective:
@@ -213,13 +214,15 @@ def _evaluated(model, theta, points, states, settings):
     return evaluation
 
 
-def _maximized(model, start, hessian, rival, settings, share=0.0):
+def _maximized(model, start, hessian, rival, settings, relative_tol=0.0):
     """Return the evaluation at the maximum over theta, and the message if it did not converge.
 
-    `rival` is the highest objective of earlier selections and other fits; for `share` see
+    `rival` is the highest objective of earlier selections and other fits; for `relative_tol` see
     `maximize`.
     """
     if not settings.max_iter or not len(start.theta) or settings.progress.stopped:
         return start, ""
-    found = maximize(model, start, settings, hessian=hessian, rival=rival, share=share)
+    found = maximize(
+        model, start, settings, hessian=hessian, rival=rival, relative_tol=relative_tol
+    )
     return found.best, "" if found.converged else out_of_iterations(settings.max_iter)

@@ -91,7 +91,7 @@ class SparseModel:
         other.tol = self.tol * other.total_weight / self.total_weight
         return other
 
-    def at_most(self, n_rows):
+    def subsample(self, n_rows):
         """Return the model of at most `n_rows` rows, evenly spaced if there are more."""
         if len(self.weight) <= n_rows:
             return self

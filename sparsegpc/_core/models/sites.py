@@ -140,7 +140,7 @@ class SitesPoint(NamedTuple):
 
     ``x`` (K, N) holds the log precisions, and ``image`` (K, N) those that the next pass sets.
     ``means`` (K, M + 1) holds the means of q(u) and of the prior, and ``mean`` (K, N) those of f.
-    ``slope`` (K, N) is the derivative of the expectation w.r.t. ``mean``. ``metric`` (K, N) weighs
+    ``slope`` (K, N) is the derivative of the expectation w.r.t. ``mean``. ``metric`` (K, N) weights
     changes of the log precisions, and ``next_gain`` is an upper estimate of the gain of the next
     pass.
     """

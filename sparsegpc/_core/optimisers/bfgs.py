@@ -157,7 +157,7 @@ def maximize_bfgs(
     scale=1.0,
     known=None,
     rival=-np.inf,
-    share=0.0,
+    relative_tol=0.0,
     is_stopped=lambda: False,
 ):
     """Maximise a function in a box by steps within a trust region, and return the `Maximum`.
@@ -172,9 +172,10 @@ def maximize_bfgs(
     ``curvature(x)`` (P, P), which is positive semi-definite.
 
     The search ends after `max_iter` evaluations, or when the expected gain of the next step is less
-    than `tol` or the `share` of the whole gain; once the Hessian is learned, also if it is not
-    expected to come near `rival`, a value reached elsewhere. ``is_stopped()`` is called after each
-    step and returns whether to stop. Raises LinAlgError if the gradient at the start is not finite.
+    than `tol` or than `relative_tol` of the whole gain; once the Hessian is learned, also if it is
+    not expected to come near `rival`, a value reached elsewhere. ``is_stopped()`` is called after
+    each step and returns whether to stop. Raises LinAlgError if the gradient at the start is not
+    finite.
     """
     if not np.isfinite(start.gradient).all():
         raise LinAlgError("the gradient of the bound is not finite")
@@ -194,7 +195,7 @@ def maximize_bfgs(
             current.x, current.gradient / scale, bounds, longest, curvature
         )
         expected *= scale
-        least = max(tol, share * (current.value - start.value))
+        least = max(tol, relative_tol * (current.value - start.value))
         if expected < least or is_hopeless(current, expected, curvature):
             return Maximum(current, True, n_iter)
         if n_iter == max_iter:

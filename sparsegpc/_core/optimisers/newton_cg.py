@@ -20,21 +20,21 @@ STEP_SHARE, TOL_SHARE = 0.01, 0.1
 MOST_GRADIENTS = 200
 
 
-def maximize_newton(evaluate, start, product, precondition, tol, share=0.0, max_iter=20):
+def maximize_newton(evaluate, start, product, precondition, tol, relative_tol=0.0, max_iter=20):
     """Maximise a concave function of an array of any shape, in at most `max_iter` steps.
 
     ``evaluate(x)`` returns the point at x, with ``x``, ``value``, and ``gradient`` of the shape of
     x; `start` is such a point. ``product(point, direction)`` returns minus the Hessian at a point
     times a direction. ``precondition(gradient)`` returns an approximation of the Newton step: the
     product of a symmetric positive definite matrix and the gradient. The search stops when a step
-    would gain less than `tol`, or than `share` of what the search has gained.
+    would gain less than `tol`, or than `relative_tol` of what the search has gained.
 
     Return the best point and what the next step would gain, infinite if the search has not
     converged.
     """
     best = start
     for _ in range(max_iter):
-        least = max(tol, share * (best.value - start.value))
+        least = max(tol, relative_tol * (best.value - start.value))
         step = _newton_step(best, product, precondition, least)
         left = 0.5 * float((best.gradient * step).sum())
         if not left > least:

@@ -36,7 +36,7 @@ class Selection(NamedTuple):
 class Factor:
     """The Cholesky factor of the covariance of the chosen rows, and the residuals of all rows.
 
-    The rules weigh residuals by `gain_weight` (N,), or by the precision if that is None. The
+    The rules weight residuals by `gain_weight` (N,), or by the precision if that is None. The
     selection stops once the cost, in nats per unit of weight, is at most `tol`; `total_weight` is
     the sum of the sample weights, by default N. For the other arguments see `select` and
     `RowBlocks`.

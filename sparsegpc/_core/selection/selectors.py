@@ -52,7 +52,7 @@ class PivotedSelector:
     """Choose at most `n_points` inducing points by partial pivoted Cholesky; see `pivots`.
 
     `rule`, `rng` and `order` are those of `select`. It stops once the cost, in nats per unit of
-    weight, is at most `tol`. Unless residuals are weighed `by_precision`, all weights are one
+    weight, is at most `tol`. Unless residuals are weighted `by_precision`, all weights are one
     (greedy variance). If `or_centroids`, a fit tries the `centroids` of the rows around the chosen
     ones.
     """

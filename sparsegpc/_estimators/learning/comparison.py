@@ -76,7 +76,7 @@ def _part(problem):
     simple.optimize_inducing, simple.n_restarts_optimizer = False, 0
     if simple.n_inducing == "auto":
         simple.n_inducing = min(MOST_POINTS, simple.max_inducing)
-    return problem._replace(estimator=simple, model=problem.model.at_most(n_rows))
+    return problem._replace(estimator=simple, model=problem.model.subsample(n_rows))
 
 
 def better(other, best, name):

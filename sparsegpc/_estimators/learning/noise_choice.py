@@ -147,7 +147,7 @@ def _start_by_column(problem, plan, theta, points):
     start, alternatives = plan.single_columns(problem.spread)
     if not 2 <= len(alternatives) <= MOST_COLUMNS or problem.progress.stopped:
         return []
-    part, n_before = problem.model.at_most(MOST_ROWS), len(theta)
+    part, n_before = problem.model.subsample(MOST_ROWS), len(theta)
     start = np.append(theta, start)
     alternatives = {n_before + k: values for k, values in alternatives.items()}
     # The points of the noise must suffice for each of the columns.

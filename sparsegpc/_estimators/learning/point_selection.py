@@ -10,7 +10,7 @@ from sparsegpc._core.rows.sources import RowSource, spaced_rows
 from sparsegpc._core.selection.selectors import FixedSelector, PivotedSelector
 from sparsegpc._estimators.input.validation import refuse_overflow
 
-# Public names of the methods: the selection rule, and whether it weighs residuals by precisions.
+# Public names of the methods: the selection rule, and whether it weights residuals by precisions.
 PIVOTED = {
     "hgv": ("argmax", True),
     "rpcholesky": ("sample", True),

@@ -24,7 +24,7 @@ def test_the_part_has_enough_rows_for_the_points(monkeypatch):
 
 def test_the_result_is_that_of_all_rows_at_what_the_part_has_learned():
     model = make_model()
-    part = model.at_most(len(model.weight) // 2)
+    part = model.subsample(len(model.weight) // 2)
     learned = learn(part, choose=PivotedSelector("argmax", 8))
     progress = Progress()
     found = on_all_rows(model, learned, progress)
@@ -41,7 +41,7 @@ def test_the_result_is_that_of_all_rows_at_what_the_part_has_learned():
 def test_sites_that_are_not_solved_are_reported(monkeypatch, limit):
     model = make_model()
     model.tol *= 1e-4
-    learned = learn(model.at_most(10), choose=PivotedSelector("argmax", 8))
+    learned = learn(model.subsample(10), choose=PivotedSelector("argmax", 8))
     monkeypatch.setattr(models, "MAX_FINAL_ITERATIONS", limit)
     found = on_all_rows(model, learned, Progress())
     assert found.converged == (limit > 1)

@@ -223,7 +223,7 @@ def test_a_search_may_end_when_a_step_gains_a_small_share():
     for share in (0.0, 0.01, 0.1):
         start, hessian = function(np.array([2.0])), BFGSHessian.known(np.array([[48.0]]))
         found = maximize_bfgs(
-            function, start, WIDE[:1], hessian, max_iter=100, tol=1e-9, share=share
+            function, start, WIDE[:1], hessian, max_iter=100, tol=1e-9, relative_tol=share
         )
         assert found.converged
         x, slope = found.best.x, found.best.gradient

@@ -59,7 +59,7 @@ def test_a_share_of_the_gain_may_be_left():
     problems = [Case(2, (2, 3), quartic=1.0) for _ in range(2)]
     gains, lefts = [], []
     for problem, share in zip(problems, (0.0, 0.1), strict=True):
-        best, left = problem.maximize(share=share)
+        best, left = problem.maximize(relative_tol=share)
         gains.append(best.value - problem.evaluate(np.zeros((2, 3))).value)
         lefts.append(left)
     assert gains[1] < gains[0] < 1.3 * gains[1]
