@@ -21,6 +21,7 @@ from numpy.linalg import LinAlgError
 
 from sparsegpc._core.bounds.left_out import left_out_density
 from sparsegpc._core.learning.hyperparameters import Point
+from sparsegpc._core.likelihoods.base import joint_log_prior
 from sparsegpc._core.optimisers.lbfgsb import maximize_lbfgsb
 from sparsegpc._core.selection.selectors import InducingPoints
 
@@ -94,11 +95,11 @@ class _Objective:
     def __call__(self, theta):
         """Return the objective at theta (P,), in nats, and its gradient."""
         kernel_theta, likelihoods = self.model.kernel_theta(theta), self.model.likelihoods(theta)
-        log_priors = [likelihood.log_prior() for likelihood in likelihoods]
+        log_prior, slope = joint_log_prior(likelihoods)
         value, gradient = self._sum(kernel_theta, likelihoods, theta)
-        value = self._scale * value + sum(log_prior for log_prior, _ in log_priors)
-        slopes = [slope for _, slope in log_priors]
-        return value, self._scale * gradient + np.concatenate([0.0 * kernel_theta, *slopes])
+        value, gradient = self._scale * value + log_prior, self._scale * gradient
+        gradient[len(kernel_theta) :] += slope
+        return value, gradient
 
 
 class LeftOut(_Objective):
@@ -153,6 +154,5 @@ class BlockBounds(_Objective):
             value += found.elbo
             gradient += found.grad_theta - part.prior.gradient(theta)
         # The gradient of each part includes that of the log prior of the likelihood.
-        slopes = [likelihood.log_prior()[1] for likelihood in likelihoods]
-        gradient[len(kernel_theta) :] -= len(self._parts) * np.concatenate([np.empty(0), *slopes])
+        gradient[len(kernel_theta) :] -= len(self._parts) * joint_log_prior(likelihoods)[1]
         return value, gradient

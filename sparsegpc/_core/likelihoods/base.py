@@ -352,6 +352,22 @@ def by_output(functions, n_functions):
     return [functions[k : k + n_functions] for k in range(0, len(functions), n_functions)]
 
 
+def joint_log_prior(likelihoods):
+    """Return the log prior of the parameters of all outputs, and its gradient (P,)."""
+    values, slopes = zip(*(likelihood.log_prior() for likelihood in likelihoods), strict=True)
+    return sum(values), np.concatenate(slopes)
+
+
+def joint_params_gradient(likelihoods, targets, weight, mean, variance):
+    """Return the `params_gradient` of all outputs, (P,), given the moments of f, (K, N) each."""
+    n_functions = likelihoods[0].n_functions
+    moments = by_output(mean, n_functions), by_output(variance, n_functions)
+    outputs = zip(likelihoods, targets, *moments, strict=True)
+    return np.concatenate(
+        [likelihood.params_gradient(y, weight, *parts) for likelihood, y, *parts in outputs]
+    )
+
+
 def best_constant_bound(likelihood, y, weight, fit_prior_mean):
     """Return the `constant_bound` of one output at its `constant_params`, plus the log prior."""
     likelihood = likelihood.at(likelihood.constant_params(y, weight, fit_prior_mean))

@@ -6,7 +6,6 @@ import numpy as np
 
 from sparsegpc._core.bounds.collapsed import RowSums, inducing_moments
 from sparsegpc._core.bounds.features import RowFeatures
-from sparsegpc._core.likelihoods.base import by_output
 from sparsegpc._core.models.sites import expect_outputs, site_parameters
 from sparsegpc._core.numerics.linalg import mirrored, weighted_gram
 from sparsegpc._core.rows.blocks import Table
@@ -19,10 +18,6 @@ class Batch(NamedTuple):
     likelihoods: list
     targets: list
     weight: np.ndarray
-
-    def by_output(self, functions):
-        """Return a list that groups the entries of all functions by output."""
-        return by_output(functions, self.likelihoods[0].n_functions)
 
 
 class Visit(NamedTuple):

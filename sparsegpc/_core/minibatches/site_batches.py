@@ -26,7 +26,11 @@ from numpy.linalg import LinAlgError
 
 from sparsegpc._core.bounds.collapsed import optimal_posterior
 from sparsegpc._core.bounds.slacks import STANDARD, scales_for
-from sparsegpc._core.likelihoods.base import best_constant_bound
+from sparsegpc._core.likelihoods.base import (
+    best_constant_bound,
+    joint_log_prior,
+    joint_params_gradient,
+)
 from sparsegpc._core.minibatches.batch_visits import Batch, Visit, initial_sums, visit_batch
 from sparsegpc._core.minibatches.explicit_posterior import expected_log_sites, kernel_gradient
 from sparsegpc._core.minibatches.running_sums import added, combined, no_rows
@@ -125,10 +129,8 @@ class SiteBatches(StochasticModel):
 
     def log_prior(self, theta):
         value, gradient = super().log_prior(theta)
-        priors = [likelihood.log_prior() for likelihood in self.likelihoods(theta)]
-        slopes = [slope for _, slope in priors]
-        value += sum(value for value, _ in priors)
-        return value, gradient + np.concatenate([np.zeros(self.kernel.n_params), *slopes])
+        of_likelihoods, slope = joint_log_prior(self.likelihoods(theta))
+        return value + of_likelihoods, gradient + np.append(np.zeros(self.kernel.n_params), slope)
 
     def _constant_params(self, y, weight):
         likelihood = self.likelihood
@@ -147,16 +149,8 @@ class SiteBatches(StochasticModel):
         by_kernel, by_Z = kernel_gradient(features, best.posteriors, *slopes, self.learn_Z)
         if not self.likelihood.n_params:
             return by_kernel, by_Z
-        by_params = [
-            likelihood.params_gradient(y, batch.weight, mean, variance)
-            for likelihood, y, mean, variance in zip(
-                batch.likelihoods,
-                batch.targets,
-                *map(batch.by_output, best.visit.moments),
-                strict=True,
-            )
-        ]
-        return np.concatenate([by_kernel, *by_params]), by_Z
+        outputs = batch.likelihoods, batch.targets, batch.weight
+        return np.append(by_kernel, joint_params_gradient(*outputs, *best.visit.moments)), by_Z
 
     def likelihoods(self, theta):
         """Return the likelihood of each output at its parameters."""

@@ -7,7 +7,13 @@ import numpy as np
 from sparsegpc._core.bounds.collapsed import gradient, inducing_moments
 from sparsegpc._core.bounds.features import RowFeatures
 from sparsegpc._core.bounds.slacks import scales_for
-from sparsegpc._core.likelihoods.base import SiteState, best_constant_bound, by_output
+from sparsegpc._core.likelihoods.base import (
+    SiteState,
+    best_constant_bound,
+    by_output,
+    joint_log_prior,
+    joint_params_gradient,
+)
 from sparsegpc._core.models.evaluation import Evaluation
 from sparsegpc._core.models.posterior import Posterior
 from sparsegpc._core.models.prior import ProductPrior
@@ -279,7 +285,7 @@ class SparseModel:
             features.jitter,
             grad_theta,
             grad_Z,
-            log_prior=sum(likelihood.log_prior()[0] for likelihood in likelihoods),
+            log_prior=joint_log_prior(likelihoods)[0],
         )
 
     def _gradient(self, features, likelihoods, solutions, wrt_Z):
@@ -291,17 +297,10 @@ class SparseModel:
         slopes = gradient(features, outputs, self.slack, wrt_Z=wrt_Z, moments=has_params)
         if not has_params:
             return slopes.theta, slopes.Z
-        by_params = []
-        for likelihood, y, functions in zip(
-            likelihoods,
-            self.targets,
-            by_output(slopes.moments, self.likelihood.n_functions),
-            strict=True,
-        ):
-            mean, variance = map(np.stack, zip(*functions, strict=True))
-            by_bound = likelihood.params_gradient(y, self.weight, mean, variance)
-            by_params.append(by_bound + likelihood.log_prior()[1])
-        return np.concatenate([slopes.theta, *by_params]), slopes.Z
+        moments = map(np.stack, zip(*slopes.moments, strict=True))
+        by_bound = joint_params_gradient(likelihoods, self.targets, self.weight, *moments)
+        by_params = by_bound + joint_log_prior(likelihoods)[1]
+        return np.append(slopes.theta, by_params), slopes.Z
 
 
 def posterior_of(features, functions):

@@ -27,6 +27,8 @@ from sparsegpc._core.likelihoods.base import (
     Likelihood,
     Sites,
     SiteState,
+    joint_log_prior,
+    joint_params_gradient,
     polya_gamma_mean,
 )
 from sparsegpc._core.likelihoods.counts import NegativeBinomial
@@ -611,6 +613,22 @@ def test_a_model_needs_no_more_than_expectations(likelihood, make_rows, own, sla
     assert_allclose(found.grad_theta, by_theta, rtol=1e-5, atol=1e-5)
     tolerances = {"rtol": 1e-5, "atol": 3e-5}
     assert_slopes(lambda z: evaluate(model, theta, z).objective, Z, found.grad_Z, **tolerances)
+
+
+def test_parameters_of_all_outputs_have_a_joint_gradient_and_prior():
+    """The functions of each output stand together, in the order of the outputs."""
+    y, weight = some_pairs(0, n=5)
+    likelihoods, targets = [Pairs(-0.6), Pairs(0.3)], [y, y[::-1]]
+    mean, variance = np.random.RandomState(0).uniform(0.1, 1.0, (2, 4, 5))
+    found = joint_params_gradient(likelihoods, targets, weight, mean, variance)
+    assert_array_equal(found[:1], Pairs(-0.6).params_gradient(y, weight, mean[:2], variance[:2]))
+    later = Pairs(0.3).params_gradient(y[::-1], weight, mean[2:], variance[2:])
+    assert_array_equal(found[1:], later)
+    sizes = [NegativeBinomial().at(np.array([log_size])) for log_size in (-1.0, 2.0)]
+    value, slope = joint_log_prior(sizes)
+    (first, its_slope), (second, other_slope) = (each.log_prior() for each in sizes)
+    assert value == first + second
+    assert_array_equal(slope, [*its_slope, *other_slope])
 
 
 @SLACK

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from numpy.linalg import inv
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose
 
 from sparsegpc._core.bounds.slacks import STANDARD, TIGHT
 from sparsegpc._core.likelihoods.binary import PolyaGammaLogit
@@ -84,11 +84,3 @@ def test_sites_to_begin_with_are_those_of_the_likelihood():
         assert_allclose(sums.Vb, V @ state.shift, rtol=1e-9, atol=1e-12)
         assert_allclose(sums.shift, state.shift.sum(), rtol=1e-12)
         assert sums.log_scale == sums.cost == sums.slack == 0.0
-
-
-def test_functions_are_handed_out_output_by_output():
-    batch = make_batch(PolyaGammaLogit(), 3)
-    parts = batch.by_output(np.arange(3))
-    assert len(parts) == 3
-    for k, part in enumerate(parts):
-        assert_array_equal(part, [k])
