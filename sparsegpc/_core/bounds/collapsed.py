@@ -38,24 +38,24 @@ class FunctionPosterior(NamedTuple):
     """The optimal q(u) of one function at given sites, and its bound.
 
     ``w`` (M,) and ``LB`` (M, M) are the mean and the Cholesky factor of the precision in whitened
-    coordinates; ``prior_mean`` is the constant mean of f; ``bound`` is in nats; ``mean_cost`` is
-    the mean of the cost, precision times residual, over the ``n_rows`` rows.
+    coordinates; ``prior_mean`` is the constant mean of f; ``bound`` is in nats; ``mean_ratio`` is
+    the mean of the residual ratio, precision times residual, over the ``n_rows`` rows.
     """
 
     w: np.ndarray
     LB: np.ndarray
     prior_mean: float
     bound: float = np.nan
-    mean_cost: float = np.nan
+    mean_ratio: float = np.nan
     n_rows: float = np.nan
 
     def truncated(self, n_points):
         """Return q(u) of the first `n_points` points at the same sites and prior mean.
 
         Luu is lower triangular, so the features of the first points are the first rows of V. B and
-        h of the smaller model are leading blocks of the larger ones, and the total cost grows by
-        the trace of the part of B - I that is dropped. The bound is NaN, because it needs the rows.
-        This takes O(M^2) operations.
+        h of the smaller model are leading blocks of the larger ones, and the sum of the residual
+        ratios grows by the trace of the part of B - I that is dropped. The bound is NaN, because it
+        needs the rows. This takes O(M^2) operations.
         """
         LB = np.asfortranarray(self.LB[:n_points, :n_points])
         h = self.LB[:n_points] @ (self.LB.T @ self.w)
@@ -64,7 +64,7 @@ class FunctionPosterior(NamedTuple):
             solve_cholesky(LB, h),
             LB,
             self.prior_mean,
-            mean_cost=self.mean_cost + dropped / self.n_rows,
+            mean_ratio=self.mean_ratio + dropped / self.n_rows,
             n_rows=self.n_rows,
         )
 
@@ -76,7 +76,7 @@ class RowSums(NamedTuple):
     """The sums over rows that determine q(u) and the bound.
 
     ``VpV`` (M, M) is V diag(p) V^T; ``Vp``, ``Vb`` (M,) are V p and V b; the other fields are the
-    sums of precisions, shifts, log scales, costs and the `row_term` of the slack.
+    sums of precisions, shifts, log scales, residual ratios and the `row_term` of the slack.
     """
 
     VpV: np.ndarray
@@ -85,7 +85,7 @@ class RowSums(NamedTuple):
     precision: float
     shift: float
     log_scale: float
-    cost: float
+    residual_ratio: float
     slack: float
 
 
@@ -93,8 +93,8 @@ def row_sums(features, sites, slack):
     """Return the `RowSums`. Cost N M^2."""
 
     def sums(V, residual, p, b, log_scale):
-        cost = p * residual
-        terms = p, b, log_scale, cost, slack.row_term(cost)
+        ratio = p * residual
+        terms = p, b, log_scale, ratio, slack.row_term(ratio)
         numbers = np.array([term.sum() for term in terms])
         return weighted_gram(V, p), V @ p, V @ b, numbers
 
@@ -117,14 +117,15 @@ class _Profile(NamedTuple):
     slope: float
     curvature: float
 
-    def posterior(self, slack_term, cost, n_rows, prior_mean):
+    def posterior(self, slack_term, sum_of_ratios, n_rows, prior_mean):
         """Return the `FunctionPosterior` at a prior mean; None maximises the bound over it."""
         x = self.slope / self.curvature if prior_mean is None else prior_mean - self.centre
         bound = self.value + self.slope * x - 0.5 * self.curvature * x * x
         bound += slack_term - 0.5 * log_det(self.LB)
         w = self.w_b - x * self.w_p
         prior_mean = self.centre + x if prior_mean is None else prior_mean
-        return FunctionPosterior(w, self.LB, float(prior_mean), float(bound), cost / n_rows, n_rows)
+        mean_ratio = sum_of_ratios / n_rows
+        return FunctionPosterior(w, self.LB, float(prior_mean), float(bound), mean_ratio, n_rows)
 
 
 def mean_curvature(precision, Vp, w_p):
@@ -158,7 +159,7 @@ def optimal_posterior(sums, n_rows, slack, prior_mean=None):
     precisions are large.
     """
     slack_term = slack.value(sums.slack, n_rows)
-    return _profile(sums).posterior(slack_term, sums.cost, n_rows, prior_mean)
+    return _profile(sums).posterior(slack_term, sums.residual_ratio, n_rows, prior_mean)
 
 
 def collapse(features, sites, slack, prior_mean=None, peaks=None):
@@ -197,7 +198,7 @@ def collapse(features, sites, slack, prior_mean=None, peaks=None):
         curvature=max(curvature + w_p @ w_p, TINY),
     )
     slack_term = slack.value(sums.slack, n_rows)
-    return profile.posterior(slack_term, sums.cost, n_rows, prior_mean)
+    return profile.posterior(slack_term, sums.residual_ratio, n_rows, prior_mean)
 
 
 def divergence(posterior):
@@ -262,10 +263,10 @@ def gradient(features, outputs, slack, *, wrt_Z=False, moments=False):
     n_rows = features.n_rows
     posteriors, inputs = [], []
     # With unit scales V diag(g) V^T is B - I, so it need not be computed.
-    needs_gram = not slack.has_unit_scale or any(cost is not None for *_, cost in outputs)
+    needs_gram = not slack.has_unit_scale or any(g is not None for *_, g in outputs)
     for sites, posterior, residual_cost in outputs:
-        cost = sites.precision * features.residual
-        v = np.broadcast_to(slack.scale(cost, posterior.mean_cost), (n_rows,))
+        ratio = sites.precision * features.residual
+        v = np.broadcast_to(slack.scale(ratio, posterior.mean_ratio), (n_rows,))
         g = sites.precision * v if residual_cost is None else residual_cost
         if needs_gram:
             # A residual of zero is at its minimum, so its derivatives are zero. A large g would

@@ -68,12 +68,12 @@ def residual_pass(features, outputs, vectors):
     strip = partial(_strip, features, factors, precision, vectors)
     inputs = Table(features.X), np.arange(features.n_rows), features.residual, precision
     (squares, projected_norms, projected), (products,) = _strips(features).visit(strip, *inputs)
-    cost = precision @ features.residual
+    traces = precision @ features.residual
     # tr(PK) is tr(PQ) = tr(VPV^T) = tr(B) - M, plus the trace of R.
-    prior_cost = cost + [(LB**2).sum() - len(LB) for LB in factors]
+    prior_traces = traces + [(LB**2).sum() - len(LB) for LB in factors]
     # E is zero for rows of precision zero.
     ranks = np.count_nonzero(precision, axis=1)
-    sums = cost, squares, projected_norms, projected, prior_cost, ranks
+    sums = traces, squares, projected_norms, projected, prior_traces, ranks
     all_moments = [eigenvalue_moments(*values) for values in zip(*sums, strict=True)]
     return products.T, all_moments
 

@@ -14,7 +14,7 @@ Let :math:`\lambda` be the eigenvalues of E, and :math:`t_1 = \sum \lambda`,
   chord, so :math:`\log|I + E| \le t_1 - s + \log(1 + s)`.
 - :math:`\log|I + E| \le n \log(1 + t_1 / n)`, where n is the number of rows with
   :math:`p_n > 0`, as E has at most n eigenvalues that are not zero, and the logarithm is concave.
-- :math:`\log|I + E| \le \sum_n \log(1 + p_n r_n)`, the cost of the tight slack.
+- :math:`\log|I + E| \le \sum_n \log(1 + p_n r_n)`, minus twice the tight slack.
 
 With :math:`C = L_B^{-1} V P^{1/2}` and :math:`L_B L_B^\top = B = I + V P V^\top`, Woodbury's
 identity is :math:`F^{-1} = I - C^\top C`. So, with Frobenius norms,
@@ -54,28 +54,28 @@ class LogDetBounds(NamedTuple):
     high: float
 
 
-def eigenvalue_moments(cost, cost_norm, projected_norm, projected, prior_cost, n_rows):
+def eigenvalue_moments(trace, norm, projected_norm, projected, prior_trace, n_rows):
     """Return the `Moments` of one output.
 
-    `cost` is the trace of R; `cost_norm` and `projected_norm` are the squared Frobenius norms of R
-    and of R C^T; `projected` (M, M) is C R C^T; `prior_cost` is the trace of P K, which rounding
-    errors are relative to; and `n_rows` is the number of rows whose precision is not zero.
+    `trace` is that of R; `norm` and `projected_norm` are the squared Frobenius norms of R and of
+    R C^T; `projected` (M, M) is C R C^T; `prior_trace` is the trace of P K, which rounding errors
+    are relative to; and `n_rows` is the number of rows whose precision is not zero.
     """
     # The Frobenius norm of the errors of R is at most this.
-    error = ROUNDING * (KERNEL_UNITS + np.sqrt(len(projected))) * prior_cost
+    error = ROUNDING * (KERNEL_UNITS + np.sqrt(len(projected))) * prior_trace
     return Moments(
-        cost - float(projected.trace()),
-        cost_norm - 2.0 * projected_norm + float((projected**2).sum()),
+        trace - float(projected.trace()),
+        norm - 2.0 * projected_norm + float((projected**2).sum()),
         error,
-        error * (2.0 * np.sqrt(cost_norm) + error) + SUM_UNITS * ROUNDING * cost_norm,
+        error * (2.0 * np.sqrt(norm) + error) + SUM_UNITS * ROUNDING * norm,
         n_rows,
     )
 
 
-def log_det_bounds(moments, tight_cost):
+def log_det_bounds(moments, tight_log_det):
     """Return the `LogDetBounds`, widened by the rounding errors of the moments.
 
-    `tight_cost` is the sum of log(1 + p r) over the rows.
+    `tight_log_det` is the sum of log(1 + p r) over the rows.
     """
     t1 = max(moments.trace - moments.trace_error, 0.0)
     # Without errors t_2 would be at most the square of t_1.
@@ -83,7 +83,7 @@ def log_det_bounds(moments, tight_cost):
     low = t1 * _mean_log(t2 / t1) if t1 > 0.0 else 0.0
     t1 = max(moments.trace, 0.0) + moments.trace_error
     s = np.sqrt(max(moments.squares - moments.squares_error, 0.0))
-    high = min(t1 - s + np.log1p(s), t1 * _mean_log(t1 / max(moments.n_rows, 1)), tight_cost)
+    high = min(t1 - s + np.log1p(s), t1 * _mean_log(t1 / max(moments.n_rows, 1)), tight_log_det)
     return LogDetBounds(float(min(low, high)), float(high))
 
 

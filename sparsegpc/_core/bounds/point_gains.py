@@ -97,8 +97,7 @@ class _FunctionGains:
 
     def __init__(self, features, whitener, prior, sites, posterior, slack, learns_mean):
         p, n_rows = sites.precision, features.n_rows
-        cost = p * features.residual
-        g = p * slack.scale(cost, posterior.mean_cost)
+        g = p * slack.scale(p * features.residual, posterior.mean_ratio)
         by_prior = 1.0 / prior.diagonal()
 
         def sums(V, residual, p, g):

@@ -1,7 +1,8 @@
 r"""The slack of the bound: the penalty for variance that the inducing points do not explain.
 
-With precision p and residual r the cost of a row is :math:`p_n r_n \ge 0`. At fixed Gaussian sites
-the slack is, for any :math:`v_n` in (0, 1],
+A row with precision p and residual r has the *residual ratio* :math:`p_n r_n \ge 0`, its residual
+variance in units of the noise variance. At fixed Gaussian sites the slack is, for any
+:math:`v_n \in (0, 1]`,
 
 .. math:: -\tfrac12 \textstyle\sum_n (v_n p_n r_n - \log v_n + v_n - 1).
 
@@ -12,8 +13,8 @@ of its functions: for all likelihoods that are log-concave, and all of the packa
 docs/theory.rst, "Labels"). If v is the same for all rows, no condition is necessary.
 
 The *scale* v is 1 (standard), the best number for all rows (spherical), or the best number for
-each row (tight). The slacks increase in this order. With t the sum of the costs the best scales and
-the slacks at fixed sites are
+each row (tight). The slacks increase in this order. With t the sum of the residual ratios the best
+scales and the slacks at fixed sites are
 
 ========= ====================== ====================================== ========================
 slack     scale                  value                                  reference
@@ -49,23 +50,23 @@ class Slack:
     is_sum_over_rows = True
     has_unit_scale = False
 
-    def row_term(self, cost):
+    def row_term(self, ratio):
         """Return the term of each row, shape (n,); `value` takes the sum over all rows."""
-        return cost
+        return ratio
 
     def value(self, total, n_rows):
         """Return the slack in nats from the sum of the `row_term` of `n_rows` rows."""
         return -0.5 * total
 
-    def scale(self, cost, mean_cost):
-        """Return v, a number or an array of shape (n,), from the costs (n,) of some rows.
+    def scale(self, ratio, mean_ratio):
+        """Return v, a number or an array of shape (n,), from the residual ratios (n,) of some rows.
 
-        `mean_cost` is the mean of the cost over all rows.
+        `mean_ratio` is the mean over all rows.
         """
         raise NotImplementedError
 
     def rescaled(self, total, factor):
-        """Return the sum of the `row_term` after all costs have been multiplied by a factor.
+        """Return the sum of the `row_term` after all ratios have been multiplied by a factor.
 
         If this needs the rows, the old sum is returned; only the value of the bound depends on it.
         """
@@ -77,7 +78,7 @@ class Standard(Slack):
 
     has_unit_scale = True
 
-    def scale(self, cost, mean_cost):
+    def scale(self, ratio, mean_ratio):
         return 1.0
 
 
@@ -89,18 +90,18 @@ class Spherical(Slack):
     def value(self, total, n_rows):
         return -0.5 * n_rows * np.log1p(total / n_rows)
 
-    def scale(self, cost, mean_cost):
-        return 1.0 / (1.0 + mean_cost)
+    def scale(self, ratio, mean_ratio):
+        return 1.0 / (1.0 + mean_ratio)
 
 
 class Tight(Slack):
     """The slack with the best scale of each row."""
 
-    def row_term(self, cost):
-        return np.log1p(cost)
+    def row_term(self, ratio):
+        return np.log1p(ratio)
 
-    def scale(self, cost, mean_cost):
-        return 1.0 / (1.0 + cost)
+    def scale(self, ratio, mean_ratio):
+        return 1.0 / (1.0 + ratio)
 
     def rescaled(self, total, factor):
         return total
@@ -111,7 +112,7 @@ STANDARD, SPHERICAL, TIGHT = Standard(), Spherical(), Tight()
 SLACKS = {"tight": TIGHT, "spherical": SPHERICAL, "standard": STANDARD}
 # A change of log v by this much changes the bound of a row by less than 1e-12 nats.
 SETTLED = 1e-6
-# This many steps of log v are enough unless the cost is huge; the bound holds at any scale.
+# This many steps of log v are enough unless the ratio is huge; the bound holds at any scale.
 N_STEPS = 8
 # The slope of the fixed-point map of log v is below 3/4, and far below zero only over short ranges.
 STEP_LENGTHS = (0.05, 4.0)
@@ -127,22 +128,22 @@ def scales_for(likelihood, slack):
     return STANDARD if likelihood.has_own_slack else slack
 
 
-def settle_scales(slack, expect, residual, mean_costs):
+def settle_scales(slack, expect, residual, mean_ratios):
     """Return an `Expectation` at scales v (K, n) that are consistent with its precisions, and v.
 
     The precisions depend on the scales. Fixed-point steps of log v are too short where the
     precision falls with the variance of f, and too long where it rises. So the secant method adapts
     the length of the step of each row. ``expect(v)`` returns the `Expectation` of K functions, and
-    `mean_costs` holds the mean cost of all rows for each function.
+    `mean_ratios` holds the mean residual ratio of all rows for each function.
     """
-    log_v = np.zeros((len(mean_costs), len(residual)))
+    log_v = np.zeros((len(mean_ratios), len(residual)))
     old_step = move = None
     for k in range(N_STEPS + 1):
         v = np.exp(log_v)
         expected = expect(v)
         target = np.empty_like(v)
-        for row, precision, mean_cost in zip(target, expected.precision, mean_costs, strict=True):
-            row[:] = slack.scale(precision * residual, mean_cost)
+        for row, precision, mean_ratio in zip(target, expected.precision, mean_ratios, strict=True):
+            row[:] = slack.scale(precision * residual, mean_ratio)
         step = np.log(target) - log_v
         if k == N_STEPS or np.abs(step).max() < SETTLED:
             break

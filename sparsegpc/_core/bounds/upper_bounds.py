@@ -109,9 +109,9 @@ def standard_bound(features, sites, posterior, slack):
 
     It is the bound of p(f|u) q(u), which predictions use.
     """
-    cost = sites.precision * features.residual
-    penalty = slack.value(slack.row_term(cost).sum(), features.n_rows)
-    return float(posterior.bound - penalty + STANDARD.value(cost.sum(), features.n_rows))
+    ratio = sites.precision * features.residual
+    penalty = slack.value(slack.row_term(ratio).sum(), features.n_rows)
+    return float(posterior.bound - penalty + STANDARD.value(ratio.sum(), features.n_rows))
 
 
 def _output_bounds(features, sites, posterior, slack, methods, dual, moments, residual_alpha, **cg):
@@ -120,11 +120,11 @@ def _output_bounds(features, sites, posterior, slack, methods, dual, moments, re
     `moments` and `residual_alpha`, the product of K - Q and alpha, are None if no method needs
     them. All bounds are computed as the bound of the fit plus a sum of non-negative terms.
     """
-    cost, n_rows = sites.precision * features.residual, features.n_rows
-    tight_cost = float(TIGHT.row_term(cost).sum())
-    # What the fit pays in place of log|I + E|; at least `tight_cost`, but for rounding.
-    paid = max(-2.0 * slack.value(float(slack.row_term(cost).sum()), n_rows), tight_cost)
-    log_det = LogDetBounds(0.0, tight_cost)
+    ratio, n_rows = sites.precision * features.residual, features.n_rows
+    tight_log_det = float(TIGHT.row_term(ratio).sum())
+    # What the fit pays in place of log|I + E|; at least `tight_log_det`, but for rounding.
+    paid = max(-2.0 * slack.value(float(slack.row_term(ratio).sum()), n_rows), tight_log_det)
+    log_det = LogDetBounds(0.0, tight_log_det)
     excess = {"cauchy-schwarz": _best_multiple(dual, dual.beta_bound)[0]}
     if "trace" in methods:
         excess["trace"] = _trace_excess(features, sites, posterior, dual.alpha)
@@ -142,7 +142,7 @@ def _output_bounds(features, sites, posterior, slack, methods, dual, moments, re
         increase, remaining = _conjugate_gradients(features, root, posterior.LB, start, **cg)
         excess["conjugate-gradient"] = max(excess["one-pass"] - increase, 0.0)
         if moments is not None:
-            log_det = log_det_bounds(moments, tight_cost)
+            log_det = log_det_bounds(moments, tight_log_det)
         # Artemev 2021: the lower bound of the same xi; that of the multiple zero is `posterior`.
         gained = max(excess["conjugate-gradient"] - remaining, 0.0)
         improved_lower += 0.5 * (paid - log_det.high + gained)

@@ -192,14 +192,14 @@ def evaluate(params, data):
         collapsed.covariance,
         data.pattern_of,
     )
-    cost = beta * np.maximum(signal - traces, 0.0)
+    ratio = beta * np.maximum(signal - traces, 0.0)
     n_values, squares = data.n_present.sum(), beta * (data.Y**2).sum()
     value = collapsed.value - 0.5 * (n_values * np.log(2.0 * np.pi * noise) + squares)
-    value -= 0.5 * data.n_present @ slack.row_term(cost)
+    value -= 0.5 * data.n_present @ slack.row_term(ratio)
     value -= divergence_from_prior(mean, variance).sum()
 
     # Minus twice the derivative w.r.t. the residual of each row.
-    g = beta * data.n_present * slack.scale(cost, None)
+    g = beta * data.n_present * slack.scale(ratio, None)
     by_psi2 = np.vstack([collapsed.by_psi2, 0.5 * trace_weights])
 
     def pull_back(mean, variance, psi, Y, patterns, g):
@@ -215,7 +215,7 @@ def evaluate(params, data):
     by_Kuu = collapsed.by_whitened_Kuu - 0.5 * _whitened(L, kernel.full(weighted_psi2))
     by_Z, by_widths, by_log_signal = kernel.pull_back_sums(sums, _unwhitened(L, by_Kuu))
     by_log_signal -= 0.5 * signal * g.sum()
-    by_log_beta = collapsed.by_log_beta + 0.5 * (n_values - squares - noise * (g @ cost))
+    by_log_beta = collapsed.by_log_beta + 0.5 * (n_values - squares - noise * (g @ ratio))
     gradient = [
         (by_mean.T - mean).ravel(),
         (by_variance.T * variance - 0.5 * (variance - 1.0)).ravel(),

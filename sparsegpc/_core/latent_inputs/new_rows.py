@@ -46,28 +46,28 @@ class RowBounds:
         self._constant -= 0.5 * self.n_present * np.log(2.0 * np.pi * posterior.noise)
 
     def _expectations(self, mean, variance):
-        """Return psi1 (n, M), psi2 (n, T) and the cost c (n,)."""
+        """Return psi1 (n, M), psi2 (n, T) and the residual ratios c (n,)."""
         psi1, psi2 = self._kernel.expectations(mean, variance)
         return psi1, psi2, self._beta * np.maximum(self._signal - psi2 @ self._trace_weights, 0.0)
 
     def of_candidates(self, mean, variance):
         """Return the bound of each row at each of m given q(x), shape (n, m)."""
-        psi1, psi2, cost = self._expectations(mean, variance)
+        psi1, psi2, ratio = self._expectations(mean, variance)
         own = (self._by_psi2 @ psi2.T)[self._pattern_of] + self._by_psi1 @ psi1.T
-        slack = -0.5 * np.outer(self.n_present, self._slack.row_term(cost))
+        slack = -0.5 * np.outer(self.n_present, self._slack.row_term(ratio))
         return self._constant[:, None] + own + slack - divergence_from_prior(mean, variance)
 
     def __call__(self, x, rows):
         """Return those of some rows, and the gradients w.r.t. x: means and log variances."""
         mean, log_variance = np.split(x, 2, axis=1)
         variance, n_present = np.exp(log_variance), self.n_present[rows]
-        psi1, psi2, cost = self._expectations(mean, variance)
+        psi1, psi2, ratio = self._expectations(mean, variance)
         by_log_psi1 = psi1 * self._by_psi1[rows]
         by_log_psi2 = psi2 * self._by_psi2[self._pattern_of[rows]]
         value = self._constant[rows] + by_log_psi1.sum(axis=1) + by_log_psi2.sum(axis=1)
-        value -= 0.5 * n_present * self._slack.row_term(cost)
+        value -= 0.5 * n_present * self._slack.row_term(ratio)
         value -= divergence_from_prior(mean, variance)
-        g = self._beta * n_present * self._slack.scale(cost, None)
+        g = self._beta * n_present * self._slack.scale(ratio, None)
         by_log_psi2 += psi2 * (0.5 * g[:, None] * self._trace_weights)
         gradient = self._kernel.pull_back(by_log_psi1, by_log_psi2, mean, variance)
         by_log_variance = gradient.variance * variance - 0.5 * (variance - 1.0)

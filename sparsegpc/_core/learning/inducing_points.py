@@ -47,7 +47,7 @@ def try_centroids(model, selector, evaluation, progress):
     theta, points, states = evaluation.theta, evaluation.points, evaluation.states
     if not selector.or_centroids or points.indices is None or progress.stopped:
         return evaluation
-    if evaluation.posterior.residual_cost <= trivial_gain(model.total_weight):
+    if evaluation.posterior.unexplained_cost <= trivial_gain(model.total_weight):
         return evaluation
     points = _centroids(model, points, evaluation)
     wrt_theta = evaluation.grad_theta is not None

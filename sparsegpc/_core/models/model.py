@@ -152,12 +152,12 @@ class SparseModel:
         # `block` must not refer to self, or all rows would be sent to the workers with it.
         slack, functions = scales_for(self.likelihood, self.slack), posterior.functions
         likelihoods = self.likelihoods(theta)
-        costs = [q.mean_cost for q in functions]
+        ratios = [q.mean_ratio for q in functions]
 
         def block(V, residual, weight, *targets):
             f = [inducing_moments(V, q) for q in functions]
             mean, inducing_variance = map(np.stack, zip(*f, strict=True))
-            inputs = likelihoods, targets, weight, mean, inducing_variance, residual, slack, costs
+            inputs = likelihoods, targets, weight, mean, inducing_variance, residual, slack, ratios
             expected = [part for part, _ in expect_outputs(*inputs)]
             return site_parameters(expected, mean)
 
@@ -212,7 +212,7 @@ class SparseModel:
 
     def cost_per_row(self, evaluation):
         """Return what the variance that the points leave unexplained costs, in nats per row."""
-        return evaluation.posterior.residual_cost / self.total_weight
+        return evaluation.posterior.unexplained_cost / self.total_weight
 
     def some_rows(self):
         """Return a few evenly spaced rows."""

@@ -125,7 +125,7 @@ class _Problem:
 
         def block(V, residual, p, y_mean, scatter):
             f_mean, inducing_variance = inducing_moments(V, posterior)
-            v = slack.scale(p * residual, posterior.mean_cost)
+            v = slack.scale(p * residual, posterior.mean_ratio)
             return (
                 0.5 * p * ((y_mean - f_mean) ** 2 + scatter + inducing_variance + v * residual),
             )

@@ -36,9 +36,9 @@ class Posterior(NamedTuple):
         return np.array([q.prior_mean for q in self.functions])
 
     @property
-    def residual_cost(self):
-        """Half the sum of precision times residual over the training rows, in nats."""
-        return 0.5 * sum(q.mean_cost * q.n_rows for q in self.functions)
+    def unexplained_cost(self):
+        """Half the sum of the residual ratios of the training rows (see `slacks`), in nats."""
+        return 0.5 * sum(q.mean_ratio * q.n_rows for q in self.functions)
 
     def moments(self, X, **row_options):
         """Return the mean and the variance of each f at N rows, shape (K, N) each.

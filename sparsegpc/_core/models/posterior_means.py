@@ -36,9 +36,9 @@ class Covariance:
 
     def posterior(self, mean):
         """Return the `FunctionPosterior` with a given mean, shape (M + 1,), without its bound."""
-        cost = self._sums.cost / self._n_rows
+        ratio = self._sums.residual_ratio / self._n_rows
         return FunctionPosterior(
-            mean[:-1], self.LB, float(mean[-1]), mean_cost=cost, n_rows=self._n_rows
+            mean[:-1], self.LB, float(mean[-1]), mean_ratio=ratio, n_rows=self._n_rows
         )
 
     def mean(self):

@@ -56,23 +56,24 @@ MEANS_SHARE = 0.003
 ROUNDING = 1e-12
 
 
-def expect_outputs(likelihoods, targets, weight, mean, inducing_variance, residual, slack, costs):
+def expect_outputs(likelihoods, targets, weight, mean, inducing_variance, residual, slack, ratios):
     """Return pairs of an `Expectation` and the scales of its residuals, one for each output.
 
     `likelihoods` and `targets` are lists with those of each output at n rows; `mean` and
     `inducing_variance` (K, n) are moments of the functions of all outputs. The `slack` determines
-    the scales; `costs` are the mean costs of all rows for each function, or None if it needs none.
+    the scales; `ratios` are the mean residual ratios of all rows for each function, or None if it
+    needs none.
     """
     n = likelihoods[0].n_functions
     outputs = zip(
         likelihoods,
         targets,
-        *(by_output(values, n) for values in (mean, inducing_variance, costs)),
+        *(by_output(values, n) for values in (mean, inducing_variance, ratios)),
         strict=True,
     )
     return [
-        settle_scales(slack, partial(likelihood.expect, y, weight, m, s, residual), residual, cost)
-        for likelihood, y, m, s, cost in outputs
+        settle_scales(slack, partial(likelihood.expect, y, weight, m, s, residual), residual, ratio)
+        for likelihood, y, m, s, ratio in outputs
     ]
 
 
@@ -328,8 +329,8 @@ class _Problem:
         """Return the scales of the residuals at site precisions, both of shape (K, N)."""
         v = np.empty(precision.shape)
         for row, p in zip(v, precision, strict=True):
-            cost = p * self._features.residual
-            row[:] = self._scales.scale(cost, cost.mean())
+            ratio = p * self._features.residual
+            row[:] = self._scales.scale(ratio, ratio.mean())
         return v
 
     def _evaluate_first(self, functions, means, v):
@@ -364,10 +365,10 @@ class _Problem:
             mean += prior_means
             part = likelihood.expect(y, weight, mean, inducing_variance, residual, v)
             slope = part.slope
-            cost = np.broadcast_to(part.residual_cost, slope.shape)
+            residual_cost = np.broadcast_to(part.residual_cost, slope.shape)
             by_w = slope @ V.T
             sums = part.value.sum(), np.append(by_w, slope.sum(axis=1)[:, None], axis=1)
-            return sums, (mean, part.value, slope, part.precision, cost)
+            return sums, (mean, part.value, slope, part.precision, residual_cost)
 
         return block
 

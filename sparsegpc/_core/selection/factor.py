@@ -151,7 +151,7 @@ class Factor:
     def visit_rows(self):
         """Recompute the residuals of all rows, and return whether the selection is complete."""
         blocks = row_blocks(self._X, self.size, **self._row_options)
-        (costs,), (residual,) = blocks.visit(
+        (decreases,), (residual,) = blocks.visit(
             partial(_block_residuals, self._covariance, self._Z, self._L),
             Table(self._X),
             self._kdiag,
@@ -162,7 +162,7 @@ class Factor:
         self.residual = residual
         trace = self._precision @ residual
         # Sum the decreases of the trace from the last point back, which loses no digits.
-        path = trace + np.append(np.cumsum(costs[: len(self.traces) - 1 : -1])[::-1], 0.0)
+        path = trace + np.append(np.cumsum(decreases[: len(self.traces) - 1 : -1])[::-1], 0.0)
         path = np.minimum(path, self.traces[-1])
         self.traces.extend(path[: self.size + 1 - len(self.traces)].tolist())
         # The trace may fall without new points, if candidates turned out to be spanned rows.

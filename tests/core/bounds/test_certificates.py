@@ -113,7 +113,7 @@ class _Dense:
         upper = self.converged() if quadratic is None else self.bound(quadratic)
         return upper - 0.5 * self.log_det_bounds()[0]
 
-    def tight_cost(self):
+    def tight_log_det(self):
         return np.log1p(self.missed.diagonal() / self.Lambda.diagonal()).sum()
 
     def log_det_bounds(self):
@@ -122,14 +122,14 @@ class _Dense:
         n, first, second = len(found), found.sum(), (found**2).sum()
         low = first**2 / second * np.log(1.0 + second / first)
         chord = first - np.sqrt(second) + np.log(1.0 + np.sqrt(second))
-        return low, min(chord, n * np.log(1.0 + first / n), self.tight_cost())
+        return low, min(chord, n * np.log(1.0 + first / n), self.tight_log_det())
 
     def improved_lower(self, x, *, of_moments):
         r = self.y - (self.K + self.Lambda) @ x
         quadratic = 2.0 * x @ self.y - x @ (self.K + self.Lambda) @ x
         quadratic += r @ np.linalg.solve(self.Q + self.Lambda, r)
         quadratic = min(quadratic, self.y @ self.solve(self.Q + self.Lambda))
-        log_det = self.log_det_bounds()[1] if of_moments else self.tight_cost()
+        log_det = self.log_det_bounds()[1] if of_moments else self.tight_log_det()
         return self.bound(quadratic) - 0.5 * log_det
 
 

@@ -166,10 +166,10 @@ def test_standard_is_the_nystrom_log_normaliser_less_the_trace_term(prior_mean, 
     assert_allclose(posterior.bound, expected, rtol=1e-9, atol=1e-8)
 
 
-def _dense_slack(slack, cost):
+def _dense_slack(slack, ratio):
     """Return what the scales imply; that of each slack by its formula is in `test_slacks`."""
-    v = np.broadcast_to(slack.scale(cost, cost.mean()), cost.shape)
-    return -0.5 * (v * cost - np.log(v) + v - 1.0).sum()
+    v = np.broadcast_to(slack.scale(ratio, ratio.mean()), ratio.shape)
+    return -0.5 * (v * ratio - np.log(v) + v - 1.0).sum()
 
 
 @SLACK
@@ -179,8 +179,8 @@ def test_bound_is_the_dense_one(slack, seed, n, m, prior_mean):
     problem = random_problem(seed, n=n, m=m, rows=False)
     Kuu, Kuf, Kff = problem.dense()
     nystrom = Kuf.T @ np.linalg.solve(Kuu, Kuf)
-    cost = problem.sites.precision * np.maximum((Kff - nystrom).diagonal(), 0.0)
-    expected = _log_normaliser(nystrom, problem.sites, prior_mean) + _dense_slack(slack, cost)
+    ratio = problem.sites.precision * np.maximum((Kff - nystrom).diagonal(), 0.0)
+    expected = _log_normaliser(nystrom, problem.sites, prior_mean) + _dense_slack(slack, ratio)
     bound = _bound(problem, slack, prior_mean, block_rows=4)
     assert_allclose(bound, expected, rtol=1e-6, atol=1e-6)
 
@@ -300,12 +300,12 @@ def test_sites_never_widen_the_prior(seed, exponents):
     assert (variance <= problem.kernel.diag(problem.theta, problem.X) * (1.0 + 1e-12)).all()
 
 
-def test_mean_cost_is_that_of_the_rows():
+def test_mean_ratio_is_that_of_the_rows():
     problem = random_problem(3)
     row_features = problem.features(block_rows=4)
     posterior = collapse(row_features, problem.sites, TIGHT)
-    cost = problem.sites.precision * row_features.residual
-    assert_allclose(posterior.mean_cost, cost.mean(), rtol=1e-13)
+    ratio = problem.sites.precision * row_features.residual
+    assert_allclose(posterior.mean_ratio, ratio.mean(), rtol=1e-13)
     assert posterior.n_rows == 15
 
 
@@ -365,8 +365,8 @@ def test_each_slack_is_that_of_its_scales(slack, seed):
     problem = _rough_problem(seed)
     row_features = problem.features()
     posterior = collapse(row_features, problem.sites, slack, 0.2)
-    cost = problem.sites.precision * row_features.residual
-    v = np.broadcast_to(slack.scale(cost, posterior.mean_cost), cost.shape)
+    ratio = problem.sites.precision * row_features.residual
+    v = np.broadcast_to(slack.scale(ratio, posterior.mean_ratio), ratio.shape)
     dense = _bound_with_scales(problem, v, 0.2)
     assert_allclose(posterior.bound, dense, rtol=1e-8, atol=1e-8)
 
@@ -375,8 +375,8 @@ def test_each_slack_is_that_of_its_scales(slack, seed):
 def test_any_other_scales_are_worse(seed, size):
     problem = _rough_problem(seed)
     row_features = problem.features()
-    cost = problem.sites.precision * row_features.residual
-    best = 1.0 / (1.0 + cost)
+    ratio = problem.sites.precision * row_features.residual
+    best = 1.0 / (1.0 + ratio)
     moved = best * np.exp(size * np.random.RandomState(seed).randn(len(best)))
     assert _bound_with_scales(problem, moved, 0.2) < _bound(problem, TIGHT, 0.2)
 
@@ -386,7 +386,7 @@ def test_any_other_common_scale_is_worse(seed, size, sign):
     problem = _rough_problem(seed)
     row_features = problem.features()
     posterior = collapse(row_features, problem.sites, SPHERICAL, 0.2)
-    best = SPHERICAL.scale(None, posterior.mean_cost)
+    best = SPHERICAL.scale(None, posterior.mean_ratio)
     moved = np.full(len(problem.X), best * np.exp(sign * size))
     assert _bound_with_scales(problem, moved, 0.2) < posterior.bound
 
@@ -470,7 +470,7 @@ def test_q_of_the_first_points_is_that_of_their_model(slack, prior_mean, rows):
         assert ours.w.shape == (m,)
         assert ours.prior_mean == whole.prior_mean
         assert ours.n_rows == theirs.n_rows == 18
-        assert_allclose(ours.mean_cost, theirs.mean_cost, rtol=1e-9)
+        assert_allclose(ours.mean_ratio, theirs.mean_ratio, rtol=1e-9)
         assert_allclose(ours.w, theirs.w, rtol=1e-7, atol=1e-9)
         assert_allclose(ours.LB, theirs.LB, rtol=1e-9, atol=1e-10)
 
@@ -501,7 +501,7 @@ def test_q_of_all_points_is_the_whole(slack, prior_mean):
     whole = collapse(problem.features(), problem.sites, slack, prior_mean)
     ours = whole.truncated(6)
     assert ours.prior_mean == whole.prior_mean
-    assert ours.mean_cost == whole.mean_cost
+    assert ours.mean_ratio == whole.mean_ratio
     assert_allclose(ours.w, whole.w, rtol=1e-12, atol=1e-14)
     assert_array_equal(ours.LB, whole.LB)
 
@@ -511,9 +511,9 @@ def test_cost_of_the_first_points_falls_with_each_and_is_not_negative(seed, expo
     kernel = Scaled(Constant(), Matern12(2))
     problem = random_problem(seed, n=18, m=6, kernel=kernel, log_precision=exponents)
     whole = collapse(problem.features(), problem.sites, TIGHT)
-    costs = np.array([whole.truncated(m).mean_cost for m in range(1, 7)])
-    assert (costs >= 0.0).all()
-    assert (np.diff(costs) <= 1e-14 * costs[0]).all()
+    ratios = np.array([whole.truncated(m).mean_ratio for m in range(1, 7)])
+    assert (ratios >= 0.0).all()
+    assert (np.diff(ratios) <= 1e-14 * ratios[0]).all()
 
 
 def test_truncating_twice_is_truncating_once():
@@ -524,7 +524,7 @@ def test_truncating_twice_is_truncating_once():
     assert_array_equal(twice.LB, once.LB)
     assert twice.prior_mean == once.prior_mean
     assert twice.n_rows == once.n_rows
-    assert_allclose(twice.mean_cost, once.mean_cost, rtol=1e-12)
+    assert_allclose(twice.mean_ratio, once.mean_ratio, rtol=1e-12)
 
 
 def test_a_truncated_q_has_no_bound_and_leaves_the_whole_alone():
@@ -702,7 +702,7 @@ def test_sums_over_rows_are_all_that_the_posterior_needs(slack, prior_mean):
     assert_allclose(ours.bound, theirs.bound, rtol=1e-10)
     assert_allclose(ours.w, theirs.w, rtol=1e-8, atol=1e-10)
     assert_allclose(ours.LB, theirs.LB, rtol=1e-10, atol=1e-11)
-    assert_allclose([ours.prior_mean, ours.mean_cost], [theirs.prior_mean, theirs.mean_cost])
+    assert_allclose([ours.prior_mean, ours.mean_ratio], [theirs.prior_mean, theirs.mean_ratio])
 
 
 @SLACK
@@ -710,14 +710,14 @@ def test_sums_over_rows_by_loops(slack):
     problem = random_problem(7)
     row_features, (precision, shift, log_scale) = problem.features(block_rows=4), problem.sites
     whole = problem.features()
-    V, cost = whole.V(0), precision * whole.residual
+    V, ratio = whole.V(0), precision * whole.residual
     sums = row_sums(row_features, problem.sites, slack)
     assert_allclose(sums.VpV, sum(p * np.outer(v, v) for p, v in zip(precision, V.T, strict=True)))
     assert_allclose(sums.Vp, sum(p * v for p, v in zip(precision, V.T, strict=True)))
     assert_allclose(sums.Vb, sum(b * v for b, v in zip(shift, V.T, strict=True)))
-    expected = [sum(precision), sum(shift), sum(log_scale), sum(cost)]
-    assert_allclose([sums.precision, sums.shift, sums.log_scale, sums.cost], expected)
-    assert_allclose(sums.slack, sum(slack.row_term(np.array([c]))[0] for c in cost))
+    expected = [sum(precision), sum(shift), sum(log_scale), sum(ratio)]
+    assert_allclose([sums.precision, sums.shift, sums.log_scale, sums.residual_ratio], expected)
+    assert_allclose(sums.slack, sum(slack.row_term(np.array([c]))[0] for c in ratio))
 
 
 # --------------------------------------------------------------------------------------------------

@@ -11,11 +11,11 @@ from sparsegpc._core.bounds.log_determinants import Moments, log_det_bounds
 SPECTRUM = st.lists(st.one_of(st.just(0.0), st.floats(1e-30, 1e12)), min_size=1, max_size=60)
 
 
-def _bounds(eigenvalues, tight_cost=np.inf, trace_error=0.0, squares_error=0.0):
+def _bounds(eigenvalues, tight_log_det=np.inf, trace_error=0.0, squares_error=0.0):
     eigenvalues = np.array(eigenvalues, dtype=float)
     trace, squares = eigenvalues.sum(), (eigenvalues**2).sum()
     moments = Moments(trace, squares, trace_error, squares_error, len(eigenvalues))
-    return log_det_bounds(moments, tight_cost)
+    return log_det_bounds(moments, tight_log_det)
 
 
 def _assert_between(eigenvalues):

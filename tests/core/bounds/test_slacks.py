@@ -25,26 +25,26 @@ def powers(low, high):
 
 
 # From rows that the points explain to rows that they know nothing of.
-COSTS = st.lists(st.just(0.0) | powers(-8.0, 6.0), min_size=1, max_size=12).map(np.array)
+RATIOS = st.lists(st.just(0.0) | powers(-8.0, 6.0), min_size=1, max_size=12).map(np.array)
 
 
-def value_of(slack, cost):
-    """Return the slack of rows of these costs."""
-    return slack.value(slack.row_term(cost).sum(), len(cost))
+def value_of(slack, ratio):
+    """Return the slack of rows of these ratios."""
+    return slack.value(slack.row_term(ratio).sum(), len(ratio))
 
 
-def scales_of(slack, cost):
+def scales_of(slack, ratio):
     """Return the scale of each of these rows, if they are all there are."""
-    return np.broadcast_to(slack.scale(cost, cost.mean()), cost.shape)
+    return np.broadcast_to(slack.scale(ratio, ratio.mean()), ratio.shape)
 
 
-def value_at(v, cost):
+def value_at(v, ratio):
     """Return what any scales pay, by the definition."""
-    return -0.5 * (v * cost - np.log(v) + v - 1.0).sum()
+    return -0.5 * (v * ratio - np.log(v) + v - 1.0).sum()
 
 
 def has_scale_of_row(slack):
-    """Return whether the scale of a row depends on its own cost."""
+    """Return whether the scale of a row depends on its own ratio."""
     one, other = np.broadcast_to(slack.scale(np.array([0.1, 3.0]), 2.0), 2)
     return one != other
 
@@ -69,19 +69,19 @@ def test_values_by_hand(name, expected):
 
 
 @SLACK
-@given(cost=COSTS)
-def test_value_is_what_its_scales_pay(slack, cost):
-    expected = value_at(scales_of(slack, cost), cost)
-    assert_allclose(value_of(slack, cost), expected, rtol=1e-12, atol=1e-14 * len(cost))
+@given(ratio=RATIOS)
+def test_value_is_what_its_scales_pay(slack, ratio):
+    expected = value_at(scales_of(slack, ratio), ratio)
+    assert_allclose(value_of(slack, ratio), expected, rtol=1e-12, atol=1e-14 * len(ratio))
 
 
 @SLACK
-@given(cost=COSTS)
-def test_scales_are_between_zero_and_one_and_the_value_is_not_positive(slack, cost):
-    v = scales_of(slack, cost)
+@given(ratio=RATIOS)
+def test_scales_are_between_zero_and_one_and_the_value_is_not_positive(slack, ratio):
+    v = scales_of(slack, ratio)
     assert (v > 0.0).all()
     assert (v <= 1.0).all()
-    assert value_of(slack, cost) <= 0.0
+    assert value_of(slack, ratio) <= 0.0
 
 
 @SLACK
@@ -91,44 +91,44 @@ def test_nothing_is_paid_where_nothing_is_missed(slack):
 
 
 @NOT_UNIT
-@given(cost=COSTS, size=st.floats(0.01, 2.0), sign=st.sampled_from([-1.0, 1.0]))
-def test_any_other_common_scale_is_worse(slack, cost, size, sign):
-    best = value_of(slack, cost)
-    assert value_at(scales_of(slack, cost) * np.exp(sign * size), cost) < best
+@given(ratio=RATIOS, size=st.floats(0.01, 2.0), sign=st.sampled_from([-1.0, 1.0]))
+def test_any_other_common_scale_is_worse(slack, ratio, size, sign):
+    best = value_of(slack, ratio)
+    assert value_at(scales_of(slack, ratio) * np.exp(sign * size), ratio) < best
 
 
 @OF_ROW
-@given(cost=COSTS, size=st.floats(0.01, 2.0), sign=st.sampled_from([-1.0, 1.0]))
-def test_any_other_scale_of_a_row_is_worse(slack, cost, size, sign):
-    best, v = value_of(slack, cost), scales_of(slack, cost)
-    for row in range(len(cost)):
+@given(ratio=RATIOS, size=st.floats(0.01, 2.0), sign=st.sampled_from([-1.0, 1.0]))
+def test_any_other_scale_of_a_row_is_worse(slack, ratio, size, sign):
+    best, v = value_of(slack, ratio), scales_of(slack, ratio)
+    for row in range(len(ratio)):
         other = v.copy()
         other[row] *= np.exp(sign * size)
-        assert value_at(other, cost) < best
+        assert value_at(other, ratio) < best
 
 
 @SLACK
 @given(seed=SEED, exponents=st.tuples(st.floats(-2.0, 3.0), st.floats(-2.0, 3.0)).map(sorted))
 def test_scales_are_minus_twice_the_slopes_of_the_value(slack, seed, exponents):
-    """W.r.t. the logarithms of the costs, which differ by orders of magnitude."""
-    cost = 10.0 ** np.random.RandomState(seed).uniform(*exponents, 6)
-    by_log_cost = central_difference(lambda logs: value_of(slack, np.exp(logs)), np.log(cost))
-    rounding = 1e-11 * (1.0 + abs(value_of(slack, cost)))
-    assert_allclose(scales_of(slack, cost) * cost, -2.0 * by_log_cost, rtol=1e-8, atol=rounding)
+    """W.r.t. the logarithms of the ratios, which differ by orders of magnitude."""
+    ratio = 10.0 ** np.random.RandomState(seed).uniform(*exponents, 6)
+    by_log_ratio = central_difference(lambda logs: value_of(slack, np.exp(logs)), np.log(ratio))
+    rounding = 1e-11 * (1.0 + abs(value_of(slack, ratio)))
+    assert_allclose(scales_of(slack, ratio) * ratio, -2.0 * by_log_ratio, rtol=1e-8, atol=rounding)
 
 
-@given(cost=COSTS)
-def test_the_tightest_come_first(cost):
-    values = [value_of(SLACKS[name], cost) for name in ("tight", "spherical", "standard")]
+@given(ratio=RATIOS)
+def test_the_tightest_come_first(ratio):
+    values = [value_of(SLACKS[name], ratio) for name in ("tight", "spherical", "standard")]
     for tighter, looser in pairwise(values):
         assert tighter >= looser - 1e-13 * abs(looser)
 
 
 @SLACK
-@given(cost=COSTS)
-def test_none_is_above_the_tight_one(slack, cost):
-    best = value_of(SLACKS["tight"], cost)
-    assert value_of(slack, cost) <= best + 1e-13 * abs(best)
+@given(ratio=RATIOS)
+def test_none_is_above_the_tight_one(slack, ratio):
+    best = value_of(SLACKS["tight"], ratio)
+    assert value_of(slack, ratio) <= best + 1e-13 * abs(best)
 
 
 def test_names_that_users_give_are_in_this_order():
@@ -144,9 +144,9 @@ def test_names_that_users_give_are_in_this_order():
 
 
 @UNIT
-@given(cost=COSTS)
-def test_unit_scales_are_one_at_all_costs(slack, cost):
-    assert_array_equal(scales_of(slack, cost), np.ones(len(cost)))
+@given(ratio=RATIOS)
+def test_unit_scales_are_one_at_all_ratios(slack, ratio):
+    assert_array_equal(scales_of(slack, ratio), np.ones(len(ratio)))
 
 
 @SLACK
@@ -155,31 +155,31 @@ def test_unit_scales_are_called_so(slack):
     assert slack.has_unit_scale == is_one.all()
 
 
-def values_of_each(slack, cost):
-    return sum(value_of(slack, cost[k : k + 1]) for k in range(len(cost)))
+def values_of_each(slack, ratio):
+    return sum(value_of(slack, ratio[k : k + 1]) for k in range(len(ratio)))
 
 
 @SUM_OVER_ROWS
-@given(cost=COSTS)
-def test_sums_over_rows_are_the_sums_of_those_of_each(slack, cost):
-    assert_allclose(value_of(slack, cost), values_of_each(slack, cost), rtol=1e-12)
+@given(ratio=RATIOS)
+def test_sums_over_rows_are_the_sums_of_those_of_each(slack, ratio):
+    assert_allclose(value_of(slack, ratio), values_of_each(slack, ratio), rtol=1e-12)
 
 
 @SLACK
 def test_sums_over_rows_are_called_so(slack):
-    cost = np.array([0.1, 3.0])
-    is_sum = abs(value_of(slack, cost) - values_of_each(slack, cost)) < 1e-12
+    ratio = np.array([0.1, 3.0])
+    is_sum = abs(value_of(slack, ratio) - values_of_each(slack, ratio)) < 1e-12
     assert slack.is_sum_over_rows == is_sum
 
 
 @SLACK
-@given(cost=COSTS, factor=powers(-4.0, 4.0))
-def test_rescaled_is_the_sum_of_rescaled_costs_where_the_sum_tells(slack, cost, factor):
-    """It does where the terms are in proportion to the costs; elsewhere it is left alone."""
-    total = slack.row_term(cost).sum()
+@given(ratio=RATIOS, factor=powers(-4.0, 4.0))
+def test_rescaled_is_the_sum_of_rescaled_ratios_where_the_sum_tells(slack, ratio, factor):
+    """It does where the terms are in proportion to the ratios; elsewhere it is left alone."""
+    total = slack.row_term(ratio).sum()
     probe = np.array([0.5, 2.0])
     if np.allclose(slack.row_term(3.0 * probe), 3.0 * slack.row_term(probe), rtol=1e-12):
-        expected = slack.row_term(factor * cost).sum()
+        expected = slack.row_term(factor * ratio).sum()
         assert_allclose(slack.rescaled(total, factor), expected, rtol=1e-12)
     else:
         assert slack.rescaled(total, factor) == total
@@ -187,14 +187,14 @@ def test_rescaled_is_the_sum_of_rescaled_costs_where_the_sum_tells(slack, cost, 
 
 @SLACK
 def test_costs_are_not_changed_and_terms_are_those_of_rows(slack, rng):
-    cost = rng.uniform(0.0, 4.0, 7)
-    cost.flags.writeable = False
-    terms = slack.row_term(cost)
+    ratio = rng.uniform(0.0, 4.0, 7)
+    ratio.flags.writeable = False
+    terms = slack.row_term(ratio)
     assert terms.shape == (7,)
-    assert_allclose(terms[2:4], slack.row_term(cost[2:4]), rtol=1e-15)
-    v = slack.scale(cost, cost.mean())
+    assert_allclose(terms[2:4], slack.row_term(ratio[2:4]), rtol=1e-15)
+    v = slack.scale(ratio, ratio.mean())
     assert np.shape(v) in ((), (7,))
-    assert_allclose(np.broadcast_to(v, 7)[2:4], slack.scale(cost[2:4], cost.mean()), rtol=1e-15)
+    assert_allclose(np.broadcast_to(v, 7)[2:4], slack.scale(ratio[2:4], ratio.mean()), rtol=1e-15)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -235,25 +235,25 @@ def logistic_softmax_rows(seed, largest_residual):
     return lambda v: likelihood.expect(y, weight, mean, inducing_variance, residual, v), residual
 
 
-def assert_fixed_point(slack, expected, v, residual, mean_costs, rtol):
+def assert_fixed_point(slack, expected, v, residual, mean_ratios, rtol):
     """Assert that these are the scales at the precisions that were found at them."""
-    for own, precision, mean_cost in zip(v, expected.precision, mean_costs, strict=True):
-        scale = np.broadcast_to(slack.scale(precision * residual, mean_cost), own.shape)
+    for own, precision, mean_ratio in zip(v, expected.precision, mean_ratios, strict=True):
+        scale = np.broadcast_to(slack.scale(precision * residual, mean_ratio), own.shape)
         assert_allclose(own, scale, rtol=rtol)
 
 
 @SLACK
 @pytest.mark.parametrize(
-    ("rows", "largest_residual", "mean_costs"),
+    ("rows", "largest_residual", "mean_ratios"),
     [(polya_gamma_rows, 10.0, [0.7]), (logistic_softmax_rows, 1.0, [0.3, 2.0, 0.0])],
     ids=["polya-gamma", "logistic-softmax"],
 )
 @given(seed=SEED)
-def test_settled_scales_are_a_fixed_point(slack, rows, largest_residual, mean_costs, seed):
+def test_settled_scales_are_a_fixed_point(slack, rows, largest_residual, mean_ratios, seed):
     expect, residual = rows(seed, largest_residual)
-    expected, v = settle_scales(slack, expect, residual, mean_costs)
-    assert v.shape == (len(mean_costs), len(residual))
-    assert_fixed_point(slack, expected, v, residual, mean_costs, 3e-6)
+    expected, v = settle_scales(slack, expect, residual, mean_ratios)
+    assert v.shape == (len(mean_ratios), len(residual))
+    assert_fixed_point(slack, expected, v, residual, mean_ratios, 3e-6)
     for part, again in zip(expected, expect(v), strict=True):
         assert_array_equal(part, again)
 
@@ -319,7 +319,7 @@ def test_scales_once_given_away_are_not_written_to(slack):
 
 @SLACK
 def test_rows_settle_alone(slack):
-    """Blocks of rows may be settled apart: the mean of the costs comes from outside."""
+    """Blocks of rows may be settled apart: the mean of the ratios comes from outside."""
     rng = np.random.RandomState(3)
     y, weight = rng.uniform(-1.0, 1.0, 8), rng.uniform(0.5, 2.0, 8)
     mean, inducing_variance, residual = rng.randn(1, 8), rng.uniform(0.1, 2.0, (1, 8)), rng.rand(8)

@@ -118,7 +118,7 @@ def test_centroids_are_not_tried_where_they_could_gain_nothing():
     kernel_theta = model.kernel_theta(theta)
     features = model.row_features(model.kernel, kernel_theta, rows.points.Z)
     cost = 0.5 * (rows.solutions[0].sites.precision * features.residual).sum()
-    assert_allclose(rows.posterior.residual_cost, cost, rtol=1e-9)
+    assert_allclose(rows.posterior.unexplained_cost, cost, rtol=1e-9)
     assert 0.0 < cost < 0.06
     assert found is rows
     assert n_tried == 0

@@ -92,7 +92,7 @@ def assert_same_posterior(ours, theirs, *, bound=True, rtol=1e-6, atol=1e-8):
     assert_allclose(ours.prior_mean, theirs.prior_mean, rtol=rtol, atol=atol)
     if bound:
         assert_allclose(ours.bound, theirs.bound, rtol=1e-9)
-        assert_allclose(ours.mean_cost, theirs.mean_cost, rtol=1e-9)
+        assert_allclose(ours.mean_ratio, theirs.mean_ratio, rtol=1e-9)
 
 
 def wave(n=400, seed=0):

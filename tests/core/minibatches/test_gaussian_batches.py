@@ -157,7 +157,7 @@ def test_sums_at_another_noise_variance(slack, new):
         return row_sums(data.features(), sites, slack)
 
     ours, theirs = with_noise(sums(LOG_NOISE), slack, LOG_NOISE, new), sums(new)
-    for name in ("VpV", "Vp", "Vb", "precision", "shift", "log_scale", "cost"):
+    for name in ("VpV", "Vp", "Vb", "precision", "shift", "log_scale", "residual_ratio"):
         assert_allclose(getattr(ours, name), getattr(theirs, name), rtol=1e-9, atol=1e-12)
     if slack is STANDARD:
         assert_allclose(ours.slack, theirs.slack, rtol=1e-9)

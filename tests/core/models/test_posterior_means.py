@@ -40,4 +40,4 @@ def test_the_covariance_is_that_of_the_precisions(prior_mean):
     mean = rng.randn(7)
     posterior = function.posterior(mean)
     assert_allclose(np.append(posterior.w, posterior.prior_mean), mean)
-    assert posterior.mean_cost == pytest.approx(np.mean(state.precision * problem.residual))
+    assert posterior.mean_ratio == pytest.approx(np.mean(state.precision * problem.residual))

@@ -257,11 +257,11 @@ def test_polya_gamma_is_the_collapsed_bound_of_its_sites(slack, prior_mean):
 
 
 @SOME_BOUNDS
-def test_mean_cost_is_that_of_the_sites(case, slack):
+def test_mean_ratio_is_that_of_the_sites(case, slack):
     problem = make_problem(8)
     solution = solve(case, slack, problem)
     expected = np.mean(solution.sites.precision * problem.residual)
-    assert solution.posterior.mean_cost == pytest.approx(expected, rel=1e-7)
+    assert solution.posterior.mean_ratio == pytest.approx(expected, rel=1e-7)
 
 
 @SOME_BOUNDS

@@ -77,9 +77,9 @@ def test_carried_states_count_what_the_points_miss_as_the_slack_does(slack):
     residual = missed(model.X)
     assert residual.max() > 0.5
     precision = np.full(90, 0.25)
-    mean_cost = np.mean(sites.precision * missed(small.X))
+    mean_ratio = np.mean(sites.precision * missed(small.X))
     for _ in range(500):
-        cost = precision * residual if slack == "tight" else mean_cost
+        cost = precision * residual if slack == "tight" else mean_ratio
         c = np.sqrt(mean**2 + variance - residual + residual / (1.0 + cost))
         precision = np.tanh(c / 2.0) / (2.0 * c)
     (state,) = carried(evaluation, model)
