@@ -14,7 +14,7 @@ from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.rows.threads import single_threaded_blas
 from sparsegpc._core.rows.unique_rows import unique_rows
 from sparsegpc._estimators.base_estimator import Estimator, with_parameters
-from sparsegpc._estimators.fitted_bounds import ModelOfRows, bound_at, certified, gains, truncated
+from sparsegpc._estimators.fitted_bounds import FittedBounds
 from sparsegpc._estimators.input.settings import resolve_slack, row_options
 from sparsegpc._estimators.input.validation import present_rows, validated_targets
 from sparsegpc._estimators.kernels.named_kernels import KERNEL_CONSTRAINTS
@@ -26,13 +26,14 @@ from sparsegpc._estimators.learning.steps import learn
 from sparsegpc._estimators.messages.callbacks import CALLBACK_SUPPORT, fit_task
 from sparsegpc._estimators.messages.fit_warnings import emit_warnings, fit_warnings, weight_warnings
 from sparsegpc._estimators.messages.progress import evaluation_progress
+from sparsegpc._estimators.model_of_rows import ModelOfRows
 from sparsegpc._estimators.predictions.effects import ColumnEffects
 from sparsegpc._estimators.predictions.latent import by_row, latent_moments
 from sparsegpc._estimators.selector import InducingPointSelector
 
 
 @with_parameters
-class BaseSparseGP(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
+class BaseSparseGP(*CALLBACK_SUPPORT, ColumnEffects, FittedBounds, Estimator):
     """Base class of estimators: a sparse Gaussian process with any likelihood.
 
     It has the parameters that all estimators share, and learns the hyperparameters, the inducing
@@ -477,162 +478,6 @@ class BaseSparseGP(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
         X = self._check_rows(X)
         with single_threaded_blas():
             return by_row(*latent_moments([self._posterior], X))
-
-    def certificate(self, X, y, sample_weight=None, method="auto", **params):
-        """Return bounds on the distance to the posterior with an inducing point at every row.
-
-        Parameters
-        ----------
-        X, y : array-like
-            The data given to `fit`, which are not kept.
-        sample_weight : array-like, float or None, default=None
-            As in `fit`.
-        method : str, default="auto"
-            The upper bound on the log marginal likelihood: "cauchy-schwarz" at O(N M), "trace"
-            (equation 3.4 of [1]_) at O(N M^2), "one-pass" at O(N^2 D), "two-moment" at O(N^2 M), or
-            "conjugate-gradient" at O(N^2 D) for each iteration in addition, the tightest. "auto"
-            takes the lowest one of the first two; up to 20 000 rows also of the next two. Where the
-            points suffice, the last two methods also narrow the interval of the log marginal
-            likelihood to about a tenth of a nat.
-        **params : dict
-            Other arguments of `fit`, as there.
-
-        Returns
-        -------
-        certificate : Certificate
-            The bounds in nats, and the largest errors of posterior means, variances and
-            probabilities that they allow; ``print`` gives a summary. With several outputs, or one
-            model per class, the bounds are sums. With Gaussian noise the bounds bracket the log
-            marginal likelihood of the exact Gaussian process; with ``noise="gp"``, that with the
-            learned noise.
-
-            Otherwise the certificate compares with the dense Gaussian process at the same
-            hyperparameters *and the same sites*. It bounds the error due to the inducing points,
-            not that of the Gaussian approximation of the likelihood, for which no useful bound is
-            known. With "polya-gamma" the upper bound applies to the dense Polya-Gamma bound at the
-            same tilts.
-
-        Raises
-        ------
-        ValueError
-            If the data are not those of `fit`, or `method` is unknown.
-
-        References
-        ----------
-        .. [1] Passerello, "Heteroscedastic inducing point selection for sparse Gaussian process
-           classification", 2021. "conjugate-gradient" is the method of Artemev, Burt, van der
-           Wilk, 2021, with the log determinant of "two-moment".
-        """
-        return certified(self, method, X, y, sample_weight, **params)
-
-    def lower_bound(
-        self, theta=None, X=None, y=None, sample_weight=None, eval_gradient=False, **params
-    ):
-        """Return the lower bound on the log marginal likelihood at the fitted inducing points.
-
-        Parameters
-        ----------
-        theta : array-like of shape (n_hyperparameters,) or None, default=None
-            Logarithms of the kernel's free hyperparameters. None means ``kernel_.theta``. The
-            parameters of the noise or the likelihood keep their learned values.
-        X, y : array-like or None, default=None
-            Data for which to compute the bound. If both are None, the method returns
-            `lower_bound_`; all other arguments must then have their defaults.
-        sample_weight : array-like, float or None, default=None
-            As in `fit`.
-        eval_gradient : bool, default=False
-            Whether to return the gradient w.r.t. `theta` too.
-        **params : dict
-            Other arguments of `fit`, as there.
-
-        Returns
-        -------
-        bound : float
-            In nats, for y in its original units, summed over outputs or the models of the classes.
-            Minus infinity if `theta` is so extreme that the kernel matrix of the points cannot be
-            factored.
-        gradient : ndarray of shape (n_hyperparameters,)
-            Only if `eval_gradient`.
-
-        Raises
-        ------
-        ValueError
-            If X or y is needed and missing, `theta` has a wrong length, or `y` holds an unknown
-            label.
-        """
-        return bound_at(self, theta, eval_gradient, X, y, sample_weight, params)
-
-    def truncate(self, n_inducing, X, y, sample_weight=None, **params):
-        """Return the model on the first inducing points only, without learning again.
-
-        Hyperparameters, noise and likelihood stay as they are; posterior and bound are those of the
-        smaller model.
-
-        Parameters
-        ----------
-        n_inducing : int
-            Between 1 and the number of points of this model.
-        X, y : array-like
-            The data given to `fit`, which are not kept.
-        sample_weight : array-like, float or None, default=None
-            As in `fit`.
-        **params : dict
-            Other arguments of `fit`, as there.
-
-        Returns
-        -------
-        model : estimator
-            Fitted. Its ``lower_bounds_``, ``history_``, ``growth_`` and counts are those of this
-            model.
-
-        Raises
-        ------
-        ValueError
-            If `n_inducing` is out of range, the number of distinct rows of X differs from that of
-            `fit`, or the classifier consists of a model for each class.
-
-        Notes
-        -----
-        Cost O(N m^2) for N rows and m points; with a likelihood other than the Gaussian several
-        times that, as the sites are solved for again.
-        """
-        return truncated(self, n_inducing, X, y, sample_weight, **params)
-
-    def point_gains(self, X, y, sample_weight=None, candidates=None, **params):
-        """Return what each inducing point adds to the bound, or what further points would add.
-
-        The gain of a point is the bound with it minus the bound without it, in nats, at the same
-        hyperparameters and sites. Gains do not add up: of two points that are close together, each
-        gains little.
-
-        Parameters
-        ----------
-        X, y : array-like
-            The data given to `fit`, which are not kept.
-        sample_weight : array-like, float or None, default=None
-            As in `fit`.
-        candidates : array-like of shape (n_candidates, n_features) or None, default=None
-            Rows to try as further inducing points, each by itself.
-        **params : dict
-            Other arguments of `fit`, as there.
-
-        Returns
-        -------
-        gains : ndarray of shape (n_points,) or (n_candidates,)
-            Those of `inducing_points_`, or of the candidates.
-
-        Raises
-        ------
-        ValueError
-            If the data are not those of `fit`, or the candidates have other columns, or the
-            classifier consists of a model for each class.
-
-        Notes
-        -----
-        Cost O(N M (M + C)) for N rows, M points and C candidates, about that of an evaluation of
-        the bound. With `point_cost` a fit removes the points that gain less.
-        """
-        return gains(self, candidates, X, y, sample_weight, **params)
 
     @property
     def _usual_variance(self):

@@ -7,7 +7,6 @@ from sparsegpc._core.likelihoods.gaussian import KnownNoise
 from sparsegpc._core.rows.unique_rows import unique_rows
 from sparsegpc._estimators.base_estimator import with_parameters
 from sparsegpc._estimators.base_sparse_gp import BaseSparseGP
-from sparsegpc._estimators.fitted_bounds import ModelOfRows
 from sparsegpc._estimators.input.targets import centred, centres, deviations, distinct_rows
 from sparsegpc._estimators.input.validation import validated_targets
 from sparsegpc._estimators.kernels.named_kernels import KernelChoice
@@ -16,6 +15,7 @@ from sparsegpc._estimators.learning.noise_choice import decide_noise
 from sparsegpc._estimators.learning.problem_builders import RegressionBuilder
 from sparsegpc._estimators.messages.fit_warnings import repetition_warnings
 from sparsegpc._estimators.messages.target_scale import describe_mismatch
+from sparsegpc._estimators.model_of_rows import ModelOfRows
 from sparsegpc._estimators.noise.base import NoiseSettings
 from sparsegpc._estimators.noise.registry import AUTO, DEFAULT, NOISES, resolve_noise
 from sparsegpc._estimators.predictions.targets import GaussianPredictions

@@ -12,8 +12,8 @@ from sparsegpc._core.models.neighbours import LocalPosterior
 from sparsegpc._core.rows.threads import single_threaded_blas
 from sparsegpc._core.rows.unique_rows import unique_rows
 from sparsegpc._estimators.base_sparse_gp import BaseSparseGP
-from sparsegpc._estimators.fitted_bounds import ModelOfRows
 from sparsegpc._estimators.kernels.relevance import inverse_length_scales
+from sparsegpc._estimators.model_of_rows import ModelOfRows
 
 # The share of the rows of a block that are drawn from all rows. Without them, a column in which
 # neighbours agree could get any length scale.
