@@ -84,9 +84,9 @@ CONSTRUCTORS = {
         "random_state": 0,
         "verbose": 0,
         "callback": None,
+        "hyperparameters": "best",
         "likelihood": "auto",
         "class_weight": None,
-        "hyperparameters": "best",
         "n_jobs": None,
     },
     SparseGPGeneralizedRegressor: {
@@ -137,9 +137,9 @@ CONSTRUCTORS = {
         "random_state": 0,
         "verbose": 0,
         "callback": None,
+        "hyperparameters": "best",
         "noise": "homoscedastic",
         "normalize_y": False,
-        "hyperparameters": "best",
     },
     StochasticSparseGPClassifier: {
         "kernel": None,

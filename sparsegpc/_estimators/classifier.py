@@ -15,7 +15,7 @@ from sparsegpc._estimators.input.labels import (
     validated_labels,
 )
 from sparsegpc._estimators.input.validation import present_rows
-from sparsegpc._estimators.learning.averaging import HYPERPARAMETERS, HyperparameterDraws
+from sparsegpc._estimators.learning.averaging import HyperparameterDraws
 from sparsegpc._estimators.messages.fit_warnings import latent_range
 from sparsegpc._estimators.one_vs_rest import fit_one_vs_rest
 from sparsegpc._estimators.predictions.labels import ClassPredictions
@@ -63,11 +63,6 @@ class SparseGPClassifier(ClassPredictions, HyperparameterDraws, BaseSparseGP):
         replaced by w_c p(c | x), divided by the sum over classes. "balanced" makes all classes
         equally frequent. Factors can also be costs: `predict` minimises the expected cost if
         missing a row of class c costs w_c.
-    hyperparameters : {"best", "average"}, default="best"
-        "best" predicts with the learned hyperparameters. "average" averages predictions over 16
-        draws from their approximate posterior, which matters if few rows leave the hyperparameters
-        uncertain, and takes 16 times the time and the memory: :ref:`user guide <averaging>`. With
-        one model per class it raises a ValueError.
     n_jobs : int or None, default=None
         Number of joblib's processes or threads when there is one model per class; they share the
         cores. A single model uses all cores by itself.
@@ -88,14 +83,6 @@ class SparseGPClassifier(ClassPredictions, HyperparameterDraws, BaseSparseGP):
     lower_bound_ : float
         Lower bound on the log marginal likelihood of the training data, in nats; with "dirichlet"
         that of the transformed labels. Use it to compare kernels and points, not likelihoods.
-    hyperparameter_draws_ : ndarray of shape (n_draws, n_parameters)
-        The draws over which predictions are averaged: logarithms of the free hyperparameters of
-        `kernel_` and of the gaps between cut points of "ordinal-logit". A single one, what was
-        learned, unless ``hyperparameters="average"``.
-    hyperparameter_weights_ : ndarray of shape (n_draws,)
-        Weights of the draws in predictions; they sum to one.
-    ess_ : float
-        Effective number of draws; below 4 all have the same weight.
 
     See Also
     --------
@@ -121,9 +108,10 @@ class SparseGPClassifier(ClassPredictions, HyperparameterDraws, BaseSparseGP):
     sums over the models; this sum of bounds is no bound for the original labels. ``jitter_`` and
     ``feature_relevance_`` are maxima, and ``converged_`` tells whether all models converged. The
     attributes of points, their growth, ``lower_bounds_``, the likelihood, the history and the draws
-    are lists with one entry per class. No column is transformed, and ``log_transform=True`` raises
-    a ValueError. If `callback` returns True, only the current class stops learning. With
-    `warm_start` a fit starts afresh if the last one had a single model, and the other way round.
+    are lists with one entry per class. No column is transformed; ``log_transform=True`` and
+    ``hyperparameters="average"`` raise a ValueError. If `callback` returns True, only the current
+    class stops learning. With `warm_start` a fit starts afresh if the last one had a single model,
+    and the other way round.
 
     For `bound`, "standard" is that of [1]_ and [3]_, "spherical" that of section 3.3 of [4]_, and
     "tight" has the best factor for each row.
@@ -164,13 +152,12 @@ class SparseGPClassifier(ClassPredictions, HyperparameterDraws, BaseSparseGP):
 
     likelihood: str | LabelLikelihood = "auto"
     class_weight: dict | str | None = None
-    hyperparameters: str = "best"
     n_jobs: int | None = None
 
     _parameter_constraints = {
         **BaseSparseGP._parameter_constraints,
+        **HyperparameterDraws._parameter_constraints,
         "likelihood": [StrOptions({"auto", *NAMES}), LabelLikelihood],
-        "hyperparameters": [StrOptions(HYPERPARAMETERS)],
         "class_weight": [dict, StrOptions({"balanced"}), None],
         "n_jobs": [
             Interval(numbers.Integral, 1, None, closed="left"),

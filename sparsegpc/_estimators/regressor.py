@@ -10,7 +10,7 @@ from sparsegpc._estimators.base_sparse_gp import BaseSparseGP
 from sparsegpc._estimators.input.targets import centred, centres, deviations, distinct_rows
 from sparsegpc._estimators.input.validation import validated_targets
 from sparsegpc._estimators.kernels.named_kernels import KernelChoice
-from sparsegpc._estimators.learning.averaging import HYPERPARAMETERS, HyperparameterDraws
+from sparsegpc._estimators.learning.averaging import HyperparameterDraws
 from sparsegpc._estimators.learning.noise_choice import decide_noise
 from sparsegpc._estimators.learning.problem_builders import RegressionBuilder
 from sparsegpc._estimators.messages.fit_warnings import repetition_warnings
@@ -56,13 +56,6 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
         by name, several outputs are always divided by their standard deviations. With Student-t
         noise the median and the median absolute deviation, times 1.4826, take the place of mean and
         standard deviation.
-    hyperparameters : {"best", "average"}, default="best"
-        "best" predicts with the learned hyperparameters. "average" averages predictions over 16
-        draws from their approximate posterior, so that intervals are wide enough if few rows leave
-        the hyperparameters uncertain. The inducing points are those of the learned hyperparameters.
-        With P hyperparameters this takes up to 4 P + 16 additional evaluations of the bound, and
-        predictions take 16 times the time and the model 16 times the memory. Other methods and the
-        attributes refer to the learned hyperparameters.
 
     Attributes
     ----------
@@ -81,16 +74,6 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
     lower_bound_ : float
         Lower bound on the log marginal likelihood of the training data, in nats, for targets in
         their original units; summed over outputs.
-    hyperparameter_draws_ : ndarray of shape (n_draws, n_parameters)
-        The draws over which predictions are averaged: logarithms of the free hyperparameters of
-        `kernel_`, then the parameters of the noise in the units in which they are learned (the
-        logarithm of the variance, if it is the same for all rows). A single one, what was learned,
-        unless ``hyperparameters="average"``.
-    hyperparameter_weights_ : ndarray of shape (n_draws,)
-        Weights of the draws in predictions; they sum to one.
-    ess_ : float
-        Effective number of draws by their importance weights. If it is below 4, all draws within
-        the bounds have the same weight.
 
     See Also
     --------
@@ -143,12 +126,11 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
 
     noise: str | NoiseSettings = DEFAULT
     normalize_y: bool = False
-    hyperparameters: str = "best"
 
     _parameter_constraints = {
         **BaseSparseGP._parameter_constraints,
+        **HyperparameterDraws._parameter_constraints,
         "noise": [StrOptions({AUTO, *NOISES}), *NOISES.values()],
-        "hyperparameters": [StrOptions(HYPERPARAMETERS)],
         "normalize_y": ["boolean"],
     }
 

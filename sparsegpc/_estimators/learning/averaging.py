@@ -1,16 +1,44 @@
 """Draws of the hyperparameters, over which predictions are averaged."""
 
 from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import StrOptions
 
 from sparsegpc._core.learning.hyperparameter_draws import draw_hyperparameters, single_draw
+from sparsegpc._estimators.base_estimator import with_parameters
 from sparsegpc._estimators.predictions.mixtures import Component
 
-# What the parameter `hyperparameters` may be.
-HYPERPARAMETERS = {"best", "average"}
 
-
+@with_parameters
 class HyperparameterDraws:
-    """The part of an estimator with the parameter `hyperparameters` that keeps draws of them."""
+    """The part of an estimator with the parameter `hyperparameters` that keeps draws of them.
+
+    Parameters
+    ----------
+    hyperparameters : {"best", "average"}, default="best"
+        "best" predicts with the learned hyperparameters. "average" averages predictions over 16
+        draws from their approximate posterior, which matters if few rows leave the hyperparameters
+        uncertain: :ref:`user guide <averaging>`. With P hyperparameters this takes up to 4 P + 16
+        additional evaluations of the bound; predictions take 16 times the time, and the model 16
+        times the memory. The inducing points, the other attributes and methods such as
+        `certificate` are those of the learned hyperparameters.
+
+    Attributes
+    ----------
+    hyperparameter_draws_ : ndarray of shape (n_draws, n_parameters)
+        The draws over which predictions are averaged: logarithms of the free hyperparameters of
+        `kernel_`, then the parameters of the noise or the likelihood, as they are learned: for
+        example the logarithm of a noise variance, or logarithms of the gaps between cut points. A
+        single one, what was learned, unless ``hyperparameters="average"``.
+    hyperparameter_weights_ : ndarray of shape (n_draws,)
+        Weights of the draws in predictions; they sum to one.
+    ess_ : float
+        Effective number of draws by their importance weights. If it is below 4, all draws within
+        the bounds have the same weight.
+    """
+
+    hyperparameters: str = "best"
+
+    _parameter_constraints = {"hyperparameters": [StrOptions({"best", "average"})]}
 
     def _store(self, learned):
         super()._store(learned)
