@@ -19,6 +19,8 @@ from sparsegpc._core.bounds.upper_bounds import UPPER_BOUNDS, standard_bound, up
 
 # The quantity that the bounds of a classifier bracket, up to one constant.
 OF_SITES = "log marginal likelihood of the sites"
+# From this value on, bounds on mean errors and variance ratios are not worth printing.
+USEFUL = 5.0
 
 
 def certify(features, outputs, slack, methods, *, total_weight, **cg_options):
@@ -240,13 +242,13 @@ class Certificate:
         return "\n".join(lines)
 
 
-def _describe_errors(mean_error, variance_ratio, coverage_error, largest=5.0):
-    """Return text with the bounds on errors, without bounds that are `largest` or more."""
+def _describe_errors(mean_error, variance_ratio, coverage_error):
+    """Return text with the bounds on errors that are useful."""
     low, high = variance_ratio
     lines = []
-    if mean_error < largest:
+    if mean_error < USEFUL:
         lines.append(f"means off by at most {_up(mean_error)} posterior standard deviations")
-    if high < largest:
+    if high < USEFUL:
         # Near 1 the difference from 1 is rounded to two digits.
         floor = 1.0 - _rounded(1.0 - low) if low > 0.9 else _rounded(low, ROUND_FLOOR)
         ceiling = 1.0 + _rounded(high - 1.0)

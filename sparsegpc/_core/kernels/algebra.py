@@ -6,6 +6,9 @@ from sparsegpc._core.kernels.families import Constant, Stationary
 
 # Change of a log parameter without a bound: it makes a variance negligible, exp(-20) times itself.
 UNBOUNDED_STEP = 20.0
+# Step of central differences in a log parameter: a compromise between the truncation error,
+# ``step**2``, and the rounding error, ``1e-16 / step``.
+DIFFERENCE_STEP = 1e-5
 
 
 class _Pair:
@@ -165,24 +168,23 @@ class FiniteDifferenceKernel:
     """A kernel whose derivatives w.r.t. parameters are computed by central differences.
 
     ``value(params, Z, X)`` returns K of shape (M, N), and ``diag(params, X)`` its diagonal, (N,).
-    `name` is that of the kernel in messages. The step in a log parameter is a compromise between
-    the truncation error, ``step**2``, and the rounding error, ``1e-16 / step``. A pullback
-    evaluates the kernel 2 P times. It gives no derivative w.r.t. the points.
+    `name` is that of the kernel in messages. A pullback evaluates the kernel 2 P times. It gives
+    no derivative w.r.t. the points.
     """
 
     n_arrays = 0
 
-    def __init__(self, value, diag, n_params, name, step=1e-5):
+    def __init__(self, value, diag, n_params, name):
         self.value, self.diag, self.n_params = value, diag, n_params
-        self.name, self.step = name, step
+        self.name = name
 
     def _differences(self, function, params, adjoint):
         gradient = np.empty(self.n_params)
         for k in range(self.n_params):
             shift = np.zeros(self.n_params)
-            shift[k] = self.step
+            shift[k] = DIFFERENCE_STEP
             difference = function(params + shift) - function(params - shift)
-            gradient[k] = np.vdot(adjoint, difference) / (2.0 * self.step)
+            gradient[k] = np.vdot(adjoint, difference) / (2.0 * DIFFERENCE_STEP)
         return gradient
 
     def evaluate(self, params, Z, X):

@@ -19,6 +19,9 @@ from sparsegpc._core.likelihoods.expectations import (
     expected_log_sigmoid,
 )
 
+# Steps to the best scale of the residual of `ConditionalPolyaGamma`.
+CLOSED_STEPS, SECANT_STEPS = 10, 4
+
 
 class _BinaryLikelihood(LabelLikelihood):
     """Base class of the likelihoods of two classes."""
@@ -155,12 +158,12 @@ class ConditionalPolyaGamma(_BinaryLikelihood):
         )
 
 
-def _best_scale(weight, mean, variance, residual, n_closed=10, n_secant=4):
+def _best_scale(weight, mean, variance, residual):
     """Return the best v = 1 / (1 + p(v) r), by the secant method in log v.
 
     The precision p depends on v. Where the residual is large, fixed-point steps at best halve the
-    error. After `n_closed` fixed-point steps with p in closed form and `n_secant` secant steps with
-    the expectation the relative error is below 1e-8.
+    error. After `CLOSED_STEPS` fixed-point steps with p in closed form and `SECANT_STEPS` secant
+    steps with the expectation the relative error is below 1e-8.
     """
 
     def step(log_v):
@@ -169,12 +172,12 @@ def _best_scale(weight, mean, variance, residual, n_closed=10, n_secant=4):
 
     log_v = -np.log1p(0.25 * weight * residual)
     second = mean**2 + variance
-    for _ in range(n_closed):
+    for _ in range(CLOSED_STEPS):
         c = np.sqrt(second + residual * np.exp(log_v) + 1e-16)
         log_v = -np.log1p(weight * polya_gamma_mean(c) * residual)
     old, old_step = log_v, step(log_v)
     log_v = old + old_step
-    for _ in range(n_secant - 1):
+    for _ in range(SECANT_STEPS - 1):
         new_step = step(log_v)
         change = old_step - new_step
         # The best length is between 1 and 4, as the slope of the fixed-point map is in (0, 3/4).

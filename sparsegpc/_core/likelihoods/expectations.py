@@ -138,7 +138,7 @@ def _log_sigmoid(z):
     return np.minimum(z, 0.0) + np.log(larger), np.where(z < 0.0, larger, smaller), smaller * larger
 
 
-def _logistic_mixture(n_nodes, shift, step=0.1):
+def _logistic_mixture(n_nodes, shift):
     r"""Return variances, (J, 1), and weights, (J,), of normal densities that make the logistic one.
 
     If :math:`\kappa` has Kolmogorov's distribution, and z given it is normal with the variance
@@ -146,6 +146,7 @@ def _logistic_mixture(n_nodes, shift, step=0.1):
     sum over :math:`\log\kappa` takes some thirty nodes to be exact to rounding. The Gauss rule for
     this sum, in :math:`\log(\mathrm{shift} + 4\kappa^2)`, takes fewer.
     """
+    step = 0.1
     kappa = np.exp(np.arange(-1.8, 1.6, step))
     j = np.arange(1.0, 32.0)[:, None]
     series = ((-1.0) ** (j + 1.0) * j**2 * np.exp(-2.0 * (j * kappa) ** 2)).sum(axis=0)
@@ -223,10 +224,10 @@ def _log_normal_cdf(z):
     return np.minimum(value, 0.0), ratio, _minus_ratio_slope(z, ratio)
 
 
-def _minus_ratio_slope(z, ratio, far=-30.0):
-    """Return lambda (lambda + z), by a series below `far`, where digits of lambda + z cancel."""
+def _minus_ratio_slope(z, ratio):
+    """Return lambda (lambda + z), by a series where digits of lambda + z would cancel."""
     slope = ratio * (ratio + z)
-    left = z < far
+    left = z < -30.0
     if left.any():
         # lambda = -z / (1 - q deficit), by the asymptotic series of Mills' ratio 1 / lambda.
         q = z[left] ** -2.0
@@ -235,8 +236,9 @@ def _minus_ratio_slope(z, ratio, far=-30.0):
     return slope
 
 
-def _sinh_trapezoid(low, high=1e12, scale=4.0, step=0.07):
+def _sinh_trapezoid(low):
     """Return nodes scale sinh(s), at equal steps of s from about low to about high, and weights."""
+    high, scale, step = 1e12, 4.0, 0.07
     first, last = np.round(np.arcsinh(np.array([low, high]) / scale) / step)
     s = step * np.arange(first, last + 1.0)
     return scale * np.sinh(s), scale * step * np.cosh(s)

@@ -173,9 +173,9 @@ def noisy_targets(y, weight, basis, rows):
     return _records(mean=mean, scatter=scatter, basis=basis)
 
 
-def limited_exp(log_variance, largest=600.0):
-    """Return exp(log_variance), at most exp(largest) to avoid overflow in later products."""
-    return np.exp(np.minimum(log_variance, largest))
+def limited_exp(log_variance):
+    """Return exp(log_variance), at most exp(600) so that later products do not overflow."""
+    return np.exp(np.minimum(log_variance, 600.0))
 
 
 def _records(**fields):

@@ -16,6 +16,8 @@ from sparsegpc._core.numerics.floats import LOG_2PI, TINY
 
 # Rows of a block in the quadrature over the noise, whose temporary arrays take 2 MB.
 DENSITY_ROWS = 1024
+# Nodes of this quadrature, and how often their interval is narrowed to the relevant part.
+DENSITY_NODES, ZOOMS = 200, 3
 # Largest step of the nodes of a mixture: the error of the rule is about exp(-9.9 / step).
 LARGEST_STEP = 0.35
 MOST_NODES = 1000
@@ -155,25 +157,25 @@ def _log_normal(squared_error, variance):
         return -0.5 * (LOG_2PI + np.log(variance) + squared_error / variance)
 
 
-def _log_mixture(squared_error, variance, noise, n_nodes=200, n_zooms=3):
+def _log_mixture(squared_error, variance, noise):
     """Integrate over the log noise variance by the trapezoidal rule around the integrand's peak.
 
     For targets far from their mean the peak is narrow and lies where the noise explains them, far
-    from where p(g) is large, so nodes around there would miss it. The interval of the `n_nodes`
-    nodes is narrowed `n_zooms` times to where the integrand is within 45 nats of its maximum.
+    from where p(g) is large, so nodes around there would miss it. The interval of the nodes is
+    narrowed `ZOOMS` times to where the integrand is within 45 nats of its maximum.
     """
     low, high = noise.limits(np.log(np.maximum(squared_error, TINY)))
-    steps = np.linspace(0.0, 1.0, n_nodes)
+    steps = np.linspace(0.0, 1.0, DENSITY_NODES)
 
     def integrand():
         g = low[:, None] + (high - low)[:, None] * steps
         likelihood = _log_normal(squared_error[:, None], variance[:, None] + limited_exp(g))
         return likelihood + noise.log_density(g)
 
-    for _ in range(n_zooms):
+    for _ in range(ZOOMS):
         values = integrand()
         is_relevant = values > values.max(axis=1, keepdims=True) - 45.0
         first = np.maximum(is_relevant.argmax(axis=1) - 1, 0)
-        last = np.minimum(n_nodes - is_relevant[:, ::-1].argmax(axis=1), n_nodes - 1)
+        last = np.minimum(DENSITY_NODES - is_relevant[:, ::-1].argmax(axis=1), DENSITY_NODES - 1)
         low, high = low + (high - low) * steps[first], low + (high - low) * steps[last]
     return logsumexp(integrand(), axis=1) + np.log((high - low) * steps[1])

@@ -19,12 +19,16 @@ from sparsegpc._core.numerics.floats import LOG_2PI
 REACH, WIDTHS = 9.0, 16.0
 # Nats below the maximum at which an integrand is negligible.
 NEGLIGIBLE = 45.0
+# How often an interval is narrowed to the relevant part, at most.
+MOST_ZOOMS = 20
 # Rows integrated at a time, so that the temporary arrays stay small.
 CHUNK = 256
 # Smallest deviation of f relative to its mean. Nodes that are closer would lose their digits.
 SMALLEST_DEVIATION = 1e-10
 # Largest probit in the search for quantiles.
 LARGEST_PROBIT = 40.0
+# Accuracy of the probit, and largest number of steps of this search.
+PROBIT_TOL, MOST_STEPS = 1e-10, 200
 
 # A function of f with a wider peak also changes on this scale somewhere.
 LARGEST_WIDTH = 1.4
@@ -67,7 +71,7 @@ def _peak_from(likelihood, y, mean):
     return place - mean, np.minimum(width, LARGEST_WIDTH)
 
 
-def log_predictive_density(likelihood, y, mean, variance, n_zooms=20):
+def log_predictive_density(likelihood, y, mean, variance):
     """Return log E[p(y | f)], in nats, for targets, means and variances of f of shape (n,).
 
     Notes
@@ -84,7 +88,7 @@ def log_predictive_density(likelihood, y, mean, variance, n_zooms=20):
         def log_integrand(z):
             return likelihood.log_density(y, mean + deviation * z) - 0.5 * z**2 - 0.5 * LOG_2PI
 
-        for _ in range(n_zooms):
+        for _ in range(MOST_ZOOMS):
             values = log_integrand(low + (high - low) * _GRID)
             is_relevant = values > values.max(axis=0) - NEGLIGIBLE
             first = np.maximum(is_relevant.argmax(axis=0) - 1, 0)
@@ -152,7 +156,7 @@ def _log_normal_guess(likelihood, target, mean, variance, exposure):
     return centre - 0.5 * variance_of_log + target * scale, scale
 
 
-def _roots(excess, first, scale, is_discrete, tol=1e-10, max_steps=200):
+def _roots(excess, first, scale, is_discrete):
     """Return the smallest y at which each of n increasing functions is not negative, shape (n,).
 
     ``excess(y, rows)`` are the values of the functions `rows` at y. They are nearly linear in x,
@@ -170,7 +174,7 @@ def _roots(excess, first, scale, is_discrete, tol=1e-10, max_steps=200):
         return np.log(np.maximum(y + shift, floor))
 
     rows = np.arange(n)
-    for step in range(max_steps):
+    for step in range(MOST_STEPS):
         y = np.exp(np.clip(x[rows], -LARGEST_LOG, LARGEST_LOG)) - shift
         if is_discrete:
             y = np.clip(np.rint(y), low[rows] + 1.0, high[rows] - 1.0)
@@ -189,7 +193,7 @@ def _roots(excess, first, scale, is_discrete, tol=1e-10, max_steps=200):
         if is_discrete:
             is_open &= high[rows] - low[rows] > 1.0
         else:
-            is_root = np.abs(value) < tol
+            is_root = np.abs(value) < PROBIT_TOL
             high[rows[is_root]] = y[is_root]
             is_open &= ~is_root
         with np.errstate(invalid="ignore"):

@@ -140,10 +140,10 @@ class StudentT(Likelihood):
         start = np.append(self.initial_params(y, weight), 0.0)
         return minimize(negative, start, jac=True, bounds=bounds).x[:2]
 
-    def _best_constants(self, y, weight, n_steps=200):
+    def _best_constants(self, y, weight):
         """Return the maximum of the likelihood near the median, by means with changing weights."""
         constant, deviation = _centre_and_deviation(y, weight)
-        for _ in range(n_steps):
+        for _ in range(200):
             precision = weight / (self._width() + (y - constant) ** 2)
             last, constant = constant, float(precision @ y / precision.sum())
             if abs(constant - last) <= 1e-9 * deviation:

@@ -45,6 +45,8 @@ from sparsegpc._core.rows.blocks import Table
 
 # A step of the precisions that lowers the bound is halved until it is shorter than this.
 SHORTEST_STEP = 1.0 / 1024.0
+# An extrapolation changes no log precision of the image by more than this.
+LONGEST_MOVE = 2.0
 # Lower limit of precisions, which keeps their logarithms finite.
 SMALLEST_PRECISION = 1e-100
 # Precisions this many times too large or too small are useless as curvatures.
@@ -175,12 +177,12 @@ class SitesPoint(NamedTuple):
         """Return a change of the log precisions as a vector, in the metric at this point."""
         return (np.sqrt(self.metric) * (image - x)).ravel()
 
-    def combined(self, gamma, images, largest=2.0):
-        """Return extrapolated log precisions, which differ from the image by at most `largest`."""
+    def combined(self, gamma, images):
+        """Return extrapolated log precisions, within `LONGEST_MOVE` of the image."""
         # A weighted sum of the images would lose digits where gamma is large, as the changes from
         # image to image are then small.
         moved = images[-1] - np.tensordot(gamma, np.diff(images, axis=0), 1)
-        return np.clip(moved, self.image - largest, self.image + largest)
+        return np.clip(moved, self.image - LONGEST_MOVE, self.image + LONGEST_MOVE)
 
     def solutions(self, bounds, n_iter, converged):
         """Return a list with the `SiteSolution` of each function."""

@@ -18,11 +18,15 @@ from sparsegpc._core.rows.blocks import BlockStore, RowBlocks, Table, row_backen
 from sparsegpc._core.rows.dask_client import Cluster, dask_array, groups
 from sparsegpc._core.rows.threads import single_threaded_blas
 
+# A table is cut into about this many parts.
+N_PARTS = 64
 # Limits on the rows of a part and the bytes of its X. Smaller tasks cost more to schedule than to
 # run; larger tasks are expensive to repeat when a worker dies.
 SMALLEST_PART, LARGEST_PART, PART_BYTES = 2**14, 2**17, 64 * 2**20
 # The client adds the sums of all parts if they take fewer bytes in total, which saves tasks.
 SMALL_SUMS = 2**22
+# Parts that a task on a worker adds up.
+FAN_IN = 8
 
 
 @contextmanager
@@ -100,13 +104,13 @@ def _cluster_blocks(cluster, X, n_columns, **options):
     return ClusterBlocks(cluster, X, n_columns, n_threads=options.get("n_threads", 1))
 
 
-def cut(X, n_parts=64):
-    """Return the slices that divide the rows of `X` into about `n_parts` parts.
+def cut(X):
+    """Return the slices that divide the rows of `X` into about `N_PARTS` parts.
 
     A part of a Dask array is a group of its chunks, or one of the equal pieces of a large chunk.
     """
     n_rows, row_bytes = X.shape[0], 8 * max(X.shape[1], 1)
-    size = min(max(n_rows // n_parts, SMALLEST_PART), LARGEST_PART, max(PART_BYTES // row_bytes, 1))
+    size = min(max(n_rows // N_PARTS, SMALLEST_PART), LARGEST_PART, max(PART_BYTES // row_bytes, 1))
     array = dask_array(X)
     if array is None:
         ends = _pieces(0, n_rows, -(-n_rows // size))
@@ -292,8 +296,8 @@ def _add(parts):
     return sums, ()
 
 
-def add_up(parts, add, fan_in=8):
-    """Return the sum of all parts by a tree, in which `add` adds lists of `fan_in` parts each."""
+def add_up(parts, add):
+    """Return the sum of all parts by a tree, in which `add` adds lists of `FAN_IN` parts each."""
     while len(parts) > 1:
-        parts = add(list(groups(parts, fan_in)))
+        parts = add(list(groups(parts, FAN_IN)))
     return parts[0]

@@ -11,6 +11,8 @@ from sparsegpc._core.rows.sources import RowSource
 
 # Share of the workers' memory for (M, N) arrays, and assumed bytes of a worker without a limit.
 MEMORY_SHARE, UNLIMITED = 0.4, 2**32
+# Largest size of a message to the scheduler.
+MESSAGE_BYTES = 32 * 2**20
 
 
 class Cluster:
@@ -32,18 +34,17 @@ class Cluster:
         # The scheduler can store bytes without unpickling them.
         return self.map("send", pickle.loads, [(dumps(value),)])[0]
 
-    def map(self, name, function, calls, n_bytes=0, message_bytes=32 * 2**20):
+    def map(self, name, function, calls, n_bytes=0):
         """Return the futures of ``function(*arguments)`` for each tuple of an iterable `calls`.
 
-        The arguments of one call take about `n_bytes`; a message to the scheduler takes at most
-        `message_bytes`.
+        The arguments of one call take about `n_bytes`.
         """
         from dask import config
 
         futures, prefix = [], f"sparsegpc-{name}-{uuid4().hex}"
         # Silence Dask's advice to scatter the data; scattered data are lost if their worker dies.
         with config.set({"distributed.admin.large-graph-warning-threshold": "1 TiB"}):
-            for batch in groups(calls, max(1, message_bytes // max(n_bytes, 1))):
+            for batch in groups(calls, max(1, MESSAGE_BYTES // max(n_bytes, 1))):
                 keys = [f"{prefix}-{len(futures) + k}" for k in range(len(batch))]
                 columns = zip(*batch, strict=True)
                 futures += self._client.map(function, *columns, key=keys, pure=False)

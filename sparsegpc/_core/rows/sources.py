@@ -14,6 +14,8 @@ from numpy.lib.stride_tricks import as_strided
 # Bytes of float64 to read at a time: efficient for any disk, and small compared with a fit's
 # arrays.
 READ_BYTES = 8 * 2**20
+# Rows that are no farther apart than this are read together.
+LARGEST_GAP = 32
 # numpy's kinds of dtype: booleans, integers, unsigned integers, floats.
 REAL_KINDS = "biuf"
 # An object with one of these attributes is in memory already.
@@ -234,12 +236,12 @@ def _rows_at_once(n_columns):
     return max(1, READ_BYTES // (8 * max(n_columns, 1)))
 
 
-def _runs(indices, size, largest_gap=32):
+def _runs(indices, size):
     """Yield slices of increasing `indices` for one read each, of at most `size` rows.
 
-    Rows at most `largest_gap` apart are read together.
+    Rows at most `LARGEST_GAP` apart are read together.
     """
-    apart = (np.diff(indices) > largest_gap) | (np.diff(indices // size) > 0)
+    apart = (np.diff(indices) > LARGEST_GAP) | (np.diff(indices // size) > 0)
     ends = [*(np.flatnonzero(apart) + 1), len(indices)]
     start = 0
     for end in ends:

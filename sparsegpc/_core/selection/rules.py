@@ -11,6 +11,8 @@ import numpy as np
 
 # Gains count as equal if their relative difference is less than this.
 TIE = 1e-12
+# A residual that is more than this many times its estimated rounding error is real.
+SAFETY = 10.0
 
 
 def sample(factor, rng, order, waste=0.25):
@@ -125,10 +127,10 @@ def _take_largest(factor, block, rivals):
         block.take(first)
 
 
-def in_order(factor, rng, order, digits=10.0):
+def in_order(factor, rng, order):
     """Take the rows in the given order, except those whose residual is rounding error.
 
-    Rows in any order may be nearly linearly dependent, so a residual must exceed `digits` times its
+    Rows in any order may be nearly linearly dependent, so a residual must exceed `SAFETY` times its
     estimated rounding error.
     """
     start, complete = 0, False
@@ -138,7 +140,7 @@ def in_order(factor, rng, order, digits=10.0):
             errors = factor.errors(block)
             for k in range(len(block.rows)):
                 residual = block.residual[k]
-                if residual > max(block.floor[k], digits * errors[k] ** 2) and not block.complete:
+                if residual > max(block.floor[k], SAFETY * errors[k] ** 2) and not block.complete:
                     block.take(k)
                     errors += np.abs(block.columns[-1]) / np.sqrt(residual) * errors[k]
             factor.append(block)
