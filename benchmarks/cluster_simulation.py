@@ -44,7 +44,7 @@ from sparsegpc._core.bounds.slacks import TIGHT
 from sparsegpc._core.kernels.algebra import FreeKernel, Scaled
 from sparsegpc._core.kernels.families import RBF, Constant
 from sparsegpc._core.models.model import SparseModel
-from sparsegpc._core.rows.unique_rows import unique_rows
+from sparsegpc._core.rows.merged_rows import merge_rows
 from sparsegpc._core.selection.selectors import InducingPoints
 from sparsegpc.likelihoods import BernoulliLogit
 
@@ -96,7 +96,7 @@ def measure_blocks(n_rows, n_points, n_columns):
     X = rng.randn(n_rows, n_columns)
     codes = (X[:, 0] + rng.randn(n_rows) > 0.0).astype(int)
     weight = np.ones(n_rows)
-    rows = unique_rows(X, weight)
+    rows = merge_rows(X, weight)
     kernel = Scaled(Constant(), RBF(1))
     free = FreeKernel(kernel, np.zeros(2), np.ones(2, dtype=bool))
     likelihood = BernoulliLogit()

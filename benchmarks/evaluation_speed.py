@@ -53,7 +53,7 @@ from sparsegpc._core.kernels.families import RBF, Constant
 from sparsegpc._core.likelihoods.gaussian import GaussianNoise, noisy_targets
 from sparsegpc._core.likelihoods.responses import observations
 from sparsegpc._core.models.model import SparseModel
-from sparsegpc._core.rows.unique_rows import unique_rows
+from sparsegpc._core.rows.merged_rows import merge_rows
 from sparsegpc._core.selection.selectors import InducingPoints
 from sparsegpc.likelihoods import BernoulliLogit, NegativeBinomial, Poisson
 
@@ -102,7 +102,7 @@ def load(name, task, n_rows, seed):
 def make_evaluation(X, y, seed, run, n_threads):
     """Return ``evaluate(i)``, which computes the bound and its gradient."""
     weight = np.ones(len(y))
-    rows = unique_rows(X, weight)
+    rows = merge_rows(X, weight)
     kernel = Scaled(Constant(), RBF(run.n_length_scales))
     free = FreeKernel(kernel, np.zeros(kernel.n_params), np.ones(kernel.n_params, dtype=bool))
     if run.task == "classification":
@@ -111,7 +111,7 @@ def make_evaluation(X, y, seed, run, n_threads):
     elif run.task in COUNTS:
         likelihood = COUNTS[run.task]
         params = [LOG_SIZE] * likelihood.n_params
-        rows = unique_rows(X, weight, targets=observations(y))
+        rows = merge_rows(X, weight, targets=observations(y))
         targets = likelihood.targets(y, weight, rows)
     else:
         likelihood, params = GaussianNoise(1), [np.log(NOISE)]

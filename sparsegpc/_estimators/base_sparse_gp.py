@@ -11,8 +11,8 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from sparsegpc._core.bounds.slacks import SLACKS
 from sparsegpc._core.models.model import SparseModel
+from sparsegpc._core.rows.merged_rows import merge_rows
 from sparsegpc._core.rows.threads import single_threaded_blas
-from sparsegpc._core.rows.unique_rows import unique_rows
 from sparsegpc._estimators.base_estimator import Estimator, with_parameters
 from sparsegpc._estimators.fitted_bounds import FittedBounds
 from sparsegpc._estimators.input.settings import resolve_slack, row_options
@@ -364,10 +364,10 @@ class BaseSparseGP(*CALLBACK_SUPPORT, ColumnEffects, FittedBounds, Estimator):
     def _merged(self, rows):
         """Return the merged rows of `PresentRows`."""
         targets = None if self._likelihood.merges_unequal_targets else rows.y
-        return unique_rows(rows.X, rows.weight, targets=targets)
+        return merge_rows(rows.X, rows.weight, targets=targets)
 
     def _sparse_model(self, kernel, rows, merged, **options):
-        """Return the core's model of `PresentRows`, given the merged `UniqueRows`."""
+        """Return the core's model of `PresentRows`, given the `MergedRows`."""
         likelihood = self._likelihood
         targets = likelihood.targets(rows.y, rows.weight, merged)
         options = {**self._model_options(likelihood), **options}

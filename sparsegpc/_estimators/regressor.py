@@ -4,10 +4,10 @@ import numpy as np
 from sklearn.utils._param_validation import StrOptions
 
 from sparsegpc._core.likelihoods.gaussian import KnownNoise
-from sparsegpc._core.rows.unique_rows import unique_rows
+from sparsegpc._core.rows.merged_rows import merge_rows
 from sparsegpc._estimators.base_estimator import with_parameters
 from sparsegpc._estimators.base_sparse_gp import BaseSparseGP
-from sparsegpc._estimators.input.targets import centred, centres, deviations, distinct_rows
+from sparsegpc._estimators.input.targets import centred, centres, deviations, merged_targets
 from sparsegpc._estimators.input.validation import validated_targets
 from sparsegpc._estimators.kernels.named_kernels import KernelChoice
 from sparsegpc._estimators.learning.averaging import HyperparameterDraws
@@ -185,7 +185,7 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
             self._one_output = y.ndim == 1
         else:
             self._check_outputs(y)
-        return distinct_rows(X, y, sample_weight, noise_variance)
+        return merged_targets(X, y, sample_weight, noise_variance)
 
     def _set_units(self, targets):
         """Set the centre and the scale of `Targets`."""
@@ -272,7 +272,7 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
                 "it out"
             )
         targets = self._scaled(targets)
-        merged = unique_rows(targets.X, targets.weight, is_sorted=True)
+        merged = merge_rows(targets.X, targets.weight, is_sorted=True)
         rows = self._plan.rows_of(targets, merged)
         options, kernel = self._model_options(KnownNoise()), self._posterior.kernel
         model, offset = self._plan.model_with_noise(kernel, targets, rows, options, self._noise)

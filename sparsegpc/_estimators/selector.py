@@ -14,8 +14,8 @@ from sparsegpc._core.bounds.slacks import TIGHT
 from sparsegpc._core.likelihoods.binary import PolyaGammaLogit
 from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.models.posterior import whitened_features
+from sparsegpc._core.rows.merged_rows import merge_rows
 from sparsegpc._core.rows.threads import single_threaded_blas
-from sparsegpc._core.rows.unique_rows import unique_rows
 from sparsegpc._core.selection.selectors import CandidateRows, PivotedSelector
 from sparsegpc._estimators.base_estimator import Estimator, all_or_nothing, with_parameters
 from sparsegpc._estimators.input.labels import validated_labels
@@ -205,7 +205,7 @@ class InducingPointSelector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, E
         if noise_variance is not None:
             noise = check_noise_variance(noise_variance, len(X), 1)[0]
         X, y, weight, places = present_rows(X, y, sample_weight)
-        rows = unique_rows(X, weight)
+        rows = merge_rows(X, weight)
         spread = measure_spread(rows.X, rows.weight)
         self.kernel_ = clone(KernelChoice(self.kernel, "common").resolve(spread))
         adapted = adapt_kernel(

@@ -20,7 +20,7 @@ from sparsegpc import (
 from sparsegpc._core.kernels.algebra import FreeKernel
 from sparsegpc._core.kernels.families import RBF
 from sparsegpc._core.models import model as core_model
-from sparsegpc._core.rows.unique_rows import unique_rows, unique_tables
+from sparsegpc._core.rows.merged_rows import merge_rows, merge_tables
 from sparsegpc._estimators import base_sparse_gp
 from sparsegpc._estimators.kernels import spread
 from tests.hardening.memory_grid import MIB, QUICK, formula, measure
@@ -61,11 +61,11 @@ def test_points_that_a_tolerance_may_limit(rows):
 
 def test_distinct_rows_that_are_sorted_already_are_not_copied():
     X, weight = np.arange(2000.0)[:, None] * np.ones(3), np.ones(2000)
-    assert unique_rows(X, weight, is_sorted=True).X is X
-    assert not np.shares_memory(unique_rows(X, weight).X, X)
-    # What `unique_tables` sorts is, equal rows included.
-    (two, _), total, _, _ = unique_tables([X[::-1] // 2.0, X], weight)
-    once, again = unique_rows(two, total, is_sorted=True), unique_rows(two, total)
+    assert merge_rows(X, weight, is_sorted=True).X is X
+    assert not np.shares_memory(merge_rows(X, weight).X, X)
+    # What `merge_tables` sorts is, equal rows included.
+    (two, _), total, _, _ = merge_tables([X[::-1] // 2.0, X], weight)
+    once, again = merge_rows(two, total, is_sorted=True), merge_rows(two, total)
     assert len(once.X) == 1000
     for one, other in zip(once, again, strict=True):
         np.testing.assert_array_equal(one, other)
@@ -74,7 +74,7 @@ def test_distinct_rows_that_are_sorted_already_are_not_copied():
 def test_merging_takes_one_copy_of_the_rows():
     X = np.random.RandomState(0).standard_normal((20_000, 50))
     X[:, 0] = 1.0
-    peak, rows = traced(lambda: unique_rows(X, np.ones(len(X))))
+    peak, rows = traced(lambda: merge_rows(X, np.ones(len(X))))
     assert peak < 1.3 * X.nbytes + 8 * 20 * len(X)
     np.testing.assert_array_equal(rows.X, X[np.lexsort(X.T[::-1])])
 

@@ -146,7 +146,7 @@ class Likelihood:
         y : ndarray of shape (N,)
             Targets of the user, with class labels encoded as 0, 1, ...
         weight : ndarray of shape (N,)
-        rows : UniqueRows
+        rows : MergedRows
             The merged rows: ``rows.mean(values, weight)`` averages over the copies of each row and
             ``rows.total(values)`` adds them up. Both take (N,) arrays and return (N',) arrays.
 

@@ -142,7 +142,7 @@ def constant_bound(mean, scatter, weight, fit_prior_mean):
 
 
 def known_noise_targets(y, weight, noise_variance, rows):
-    """Return the targets of `KnownNoise`, (N',), for the merged rows of a `UniqueRows`."""
+    """Return the targets of `KnownNoise`, (N',), at `MergedRows`."""
     precision = weight / noise_variance
     total = rows.total(precision)
     mean = rows.total(precision * y) / total
@@ -155,7 +155,7 @@ def learned_noise_targets(y, weight, log_noise, precision, rows):
     """Return the targets of `KnownNoise` for a learned noise process that is held fixed.
 
     `log_noise` and `precision` (N',) are the expected log variance and the expected precision of
-    the noise at each row of `rows`, a `UniqueRows`.
+    the noise at each row of `rows`, which are `MergedRows`.
     """
     targets = noisy_targets(y, weight, np.empty((len(rows.weight), 0)), rows)
     total = rows.weight * precision
@@ -164,7 +164,7 @@ def learned_noise_targets(y, weight, log_noise, precision, rows):
 
 
 def noisy_targets(y, weight, basis, rows):
-    """Return the targets of `GaussianNoise`, (N',), for the merged rows of a `UniqueRows`.
+    """Return the targets of `GaussianNoise`, (N',), at `MergedRows`.
 
     `basis` (N', P) holds the basis functions at each merged row.
     """

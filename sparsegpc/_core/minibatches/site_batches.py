@@ -39,7 +39,7 @@ from sparsegpc._core.models.sites import SHORTEST_STEP
 from sparsegpc._core.numerics.linalg import solve_cholesky, solve_lower
 from sparsegpc._core.optimisers.anderson import Anderson
 from sparsegpc._core.optimisers.ascent import ascend, refuse_infinite
-from sparsegpc._core.rows.unique_rows import SeparateRows
+from sparsegpc._core.rows.merged_rows import UnmergedRows
 
 # Tolerance for the sites of a batch, in nats per unit of weight, and maximum number of visits.
 BATCH_TOL, BATCH_VISITS = 1e-3, 20
@@ -160,7 +160,7 @@ class SiteBatches(StochasticModel):
 
     def _targets(self, y, weight):
         """Return a list of the targets of each output; equal rows are not merged."""
-        return self.likelihood.targets(y, weight, SeparateRows(None, weight))
+        return self.likelihood.targets(y, weight, UnmergedRows(None, weight))
 
     def _batch(self, state, features, y, weight):
         likelihoods = self.likelihoods(state.theta)

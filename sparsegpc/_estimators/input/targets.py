@@ -5,8 +5,8 @@ from typing import NamedTuple
 import numpy as np
 
 from sparsegpc._core.numerics.medians import robust_deviation, weighted_median
+from sparsegpc._core.rows.merged_rows import first_copies, merge_tables
 from sparsegpc._core.rows.sources import RowSource, take_rows
-from sparsegpc._core.rows.unique_rows import first_copies, unique_tables
 from sparsegpc._estimators.input.validation import (
     check_noise_variance,
     check_weights,
@@ -27,8 +27,8 @@ class Targets(NamedTuple):
     places: np.ndarray
 
 
-def distinct_rows(X, y, sample_weight, noise_variance):
-    """Return the `Targets` of the distinct rows of positive weight.
+def merged_targets(X, y, sample_weight, noise_variance):
+    """Return the `Targets` of the merged rows of positive weight.
 
     Rows that agree in X, y and noise are merged, their weights are added, and the rows are sorted.
     All results are therefore identical, to the last bit, for a weight of k and for k copies, and
@@ -43,7 +43,7 @@ def distinct_rows(X, y, sample_weight, noise_variance):
         tables.append(check_noise_variance(noise_variance, len(X), outputs.shape[1]).T)
     tables, weight = [take_rows(table, present) for table in tables], weight[present]
     if not isinstance(X, RowSource):
-        tables, weight, order, starts = unique_tables(tables, weight)
+        tables, weight, order, starts = merge_tables(tables, weight)
         present = present[first_copies(order, starts)]
     X, outputs, *noise = tables
     return Targets(X, outputs.T, weight, noise[0].T if noise else None, present)

@@ -15,8 +15,8 @@ from sparsegpc._core.learning.more_points import (
 from sparsegpc._core.learning.progress import Progress
 from sparsegpc._core.learning.single_start import FitSettings
 from sparsegpc._core.models.model import SparseModel
+from sparsegpc._core.rows.merged_rows import MergedRows
 from sparsegpc._core.rows.sources import RowSource
-from sparsegpc._core.rows.unique_rows import UniqueRows
 from sparsegpc._estimators.kernels.adapted_kernel import AdaptedKernel
 from sparsegpc._estimators.kernels.initialization import shorter_lengths, weak_prior
 from sparsegpc._estimators.kernels.named_kernels import KernelChoice
@@ -33,7 +33,7 @@ class Problem(NamedTuple):
     ``choice``
         The `KernelChoice`, without "auto".
     ``rows``, ``spread``
-        The `UniqueRows`, and the distances between them.
+        The `MergedRows`, and the distances between them.
     ``places``, ``untransformed_X``
         The indices (N,) of the user's rows from which the rows are merged, and these rows (N, D)
         without the transform of the choice.
@@ -50,7 +50,7 @@ class Problem(NamedTuple):
     estimator: BaseEstimator
     rng: np.random.RandomState
     choice: KernelChoice
-    rows: UniqueRows
+    rows: MergedRows
     places: np.ndarray
     untransformed_X: np.ndarray | RowSource
     spread: Spread

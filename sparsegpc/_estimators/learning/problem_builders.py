@@ -5,7 +5,7 @@ from copy import copy
 from sklearn.utils import check_random_state
 
 from sparsegpc._core.likelihoods.gaussian import KnownNoise
-from sparsegpc._core.rows.unique_rows import unique_rows
+from sparsegpc._core.rows.merged_rows import merge_rows
 from sparsegpc._estimators.input.targets import second_moments
 from sparsegpc._estimators.input.validation import column_names
 from sparsegpc._estimators.kernels.sklearn_kernels import NO_WHITE_NOISE, adapt_kernel
@@ -33,7 +33,7 @@ class ProblemBuilder:
         raise NotImplementedError
 
     def _merged(self, data, transform):
-        """Return the merged `UniqueRows` of data that have a transform, or None."""
+        """Return the `MergedRows` of data that have a transform, or None."""
         raise NotImplementedError
 
     def _rows_with(self, transform):
@@ -116,7 +116,7 @@ class RegressionBuilder(ProblemBuilder):
 
     def _merged(self, data, transform):
         # Rounding may make transformed rows equal.
-        return unique_rows(data.X, data.weight, is_sorted=transform is None)
+        return merge_rows(data.X, data.weight, is_sorted=transform is None)
 
     def build(self, choice):
         targets, merged, spread = self._rows_with(choice.transform)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from sparsegpc._core.rows.unique_rows import find_rows
+from sparsegpc._core.rows.merged_rows import find_rows
 from sparsegpc._core.selection.selectors import InducingPoints
 from sparsegpc._estimators.kernels.named_kernels import has_name
 from sparsegpc._estimators.kernels.sklearn_kernels import kernel_structure, walk

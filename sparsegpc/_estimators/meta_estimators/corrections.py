@@ -9,8 +9,8 @@ from sklearn.neighbors import NearestNeighbors
 
 from sparsegpc._core.learning.from_neighbours import learn_from_neighbours, number_of_blocks
 from sparsegpc._core.models.neighbours import LocalPosterior
+from sparsegpc._core.rows.merged_rows import merge_rows
 from sparsegpc._core.rows.threads import single_threaded_blas
-from sparsegpc._core.rows.unique_rows import unique_rows
 from sparsegpc._estimators.base_sparse_gp import BaseSparseGP
 from sparsegpc._estimators.kernels.relevance import inverse_length_scales
 from sparsegpc._estimators.model_of_rows import ModelOfRows
@@ -82,7 +82,7 @@ class Corrections(NamedTuple):
 
 
 class Part(NamedTuple):
-    """A model of a fitted estimator with its distinct training rows.
+    """A model of a fitted estimator with its merged training rows.
 
     ``fitted`` is a `ModelOfRows`; ``rows`` (N, D) are in memory, and ``sites`` holds the sites of
     each function at them.
@@ -97,7 +97,7 @@ class Part(NamedTuple):
         """Return the part with the sites at the learned posterior."""
         evaluation = fitted.solved()
         sites = [solution.sites for solution in evaluation.solutions]
-        return cls(fitted, *_distinct(fitted.model.X, sites))
+        return cls(fitted, *_merged(fitted.model.X, sites))
 
     def relearned(self, rng):
         """Return the part with hyperparameters learned from blocks of rows."""
@@ -122,7 +122,7 @@ class Part(NamedTuple):
 
 
 def _blocks(estimator, X, n_blocks, size, rng):
-    """Return the indices of the rows of each block, for distinct rows X: near and distant ones."""
+    """Return the indices of the rows of each block, for merged rows X: near and distant ones."""
     n_distant = int(DISTANT_SHARE * size)
     centres = X[rng.choice(len(X), n_blocks, replace=False)]
     near = NearestRows(estimator, X, size - n_distant, leaves_out=False)(centres)
@@ -162,12 +162,12 @@ class NearestRows:
         return (X - self._centre) * self._rates
 
 
-def _distinct(X, sites):
-    """Return the distinct ones of rows (N, D), in memory, and the sites of each function at them.
+def _merged(X, sites):
+    """Return the merged rows of X (N, D), in memory, and the sites of each function at them.
 
     Sites at equal rows refer to the same value of f, so their precisions and shifts add up.
     """
-    merged = unique_rows(X[:], np.ones(len(X)))
+    merged = merge_rows(X[:], np.ones(len(X)))
     return merged.X, [
         site._replace(precision=merged.total(site.precision), shift=merged.total(site.shift))
         for site in sites

@@ -17,8 +17,8 @@ from sparsegpc._core.learning.single_start import FitSettings
 from sparsegpc._core.minibatches.epochs import epochs, solve_best
 from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.optimisers.adam import inverse_time_decay
+from sparsegpc._core.rows.merged_rows import merge_rows, merge_with_targets
 from sparsegpc._core.rows.threads import single_threaded_blas
-from sparsegpc._core.rows.unique_rows import merged_rows, unique_rows
 from sparsegpc._core.selection.selectors import CandidateRows, PivotedSelector
 from sparsegpc._estimators.base_estimator import Estimator, all_or_nothing, with_parameters
 from sparsegpc._estimators.input.settings import row_options
@@ -93,7 +93,7 @@ def learn_theta(first, n_inducing):
 
 @with_parameters
 class BaseMinibatches(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
-    """Implement the steps of `fit` and `partial_fit`, given the core's models and distinct rows.
+    """Implement the steps of `fit` and `partial_fit`, given the core's models and merged rows.
 
     Parameters
     ----------
@@ -221,7 +221,7 @@ class BaseMinibatches(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
         n_epochs = self._n_learning_epochs
         task = fit_task(self, X, y, sample_weight, n_subtasks=n_epochs + 1)
         with task as context, single_threaded_blas():
-            rows = self._distinct_rows(X, y, sample_weight, *row_arguments, reset=True)
+            rows = self._merged_rows(X, y, sample_weight, *row_arguments, reset=True)
             found = self._learn_all(*rows, epoch_progress(self, n_epochs, context))
             emit_warnings(weight_warnings(sample_weight) + found)
         return self
@@ -231,13 +231,13 @@ class BaseMinibatches(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
         with all_or_nothing(self), single_threaded_blas():
             progress = Progress(past=getattr(self, "history_", None))
             is_first = not hasattr(self, "kernel_")
-            rows = self._distinct_rows(X, y, sample_weight, *row_arguments, reset=is_first)
+            rows = self._merged_rows(X, y, sample_weight, *row_arguments, reset=is_first)
             found = self._learn_block(*rows, progress)
             emit_warnings(weight_warnings(sample_weight) + found)
         return self
 
-    def _distinct_rows(self, X, y, sample_weight, *row_arguments, reset):
-        """Validate a user's input; return X, targets and weights of the distinct rows."""
+    def _merged_rows(self, X, y, sample_weight, *row_arguments, reset):
+        """Validate a user's input; return X, targets and weights of the merged rows."""
         raise NotImplementedError
 
     def _start(self, X, y, weight, rng):
@@ -297,7 +297,7 @@ class BaseMinibatches(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
         if not isinstance(self.selector, str):
             return check_inducing_points(self.selector, X.shape[1])
         n_rows = self._n_candidates
-        rows = unique_rows(X[:n_rows], weight[:n_rows])
+        rows = merge_rows(X[:n_rows], weight[:n_rows])
         choose = make_selector(self.selector, self.n_inducing, 0.0, rows.X, rows.weight, rng)
         candidates = CandidateRows(rows.X, float(rows.weight.sum()), row_options())
         return choose(kernel, theta, candidates, rows.weight).Z
@@ -382,7 +382,7 @@ class BaseMinibatches(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
         is_last = n_rows >= self._n_first_rows
         if is_last or n_rows >= 2 * rows.n_learned:
             rng = check_random_state(self.random_state)
-            X, y, weight = merged_rows(*rows[:3])
+            X, y, weight = merge_with_targets(*rows[:3])
             order = self._shuffled(y, rng)
             X, y, weight = X[order], y[order], weight[order]
             self._state, found = self._start(X, y, weight, rng)

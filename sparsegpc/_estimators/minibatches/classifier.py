@@ -6,7 +6,7 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.multiclass import _check_partial_fit_first_call
 
 from sparsegpc._core.likelihoods.base import LabelLikelihood
-from sparsegpc._core.rows.unique_rows import merged_rows
+from sparsegpc._core.rows.merged_rows import merge_with_targets
 from sparsegpc._estimators.base_estimator import with_parameters
 from sparsegpc._estimators.input.labels import (
     check_classes,
@@ -180,7 +180,7 @@ class StochasticSparseGPClassifier(ClassPredictions, SiteMinibatches):
         # With rows of one class the search would learn a constant f.
         return len(np.unique(codes)) > 1
 
-    def _distinct_rows(self, X, y, sample_weight, *classes, reset):
+    def _merged_rows(self, X, y, sample_weight, *classes, reset):
         # `classes` holds that argument of partial_fit, and nothing in fit.
         X, y = validated_labels(self, X, y, reset=reset)
         refuse_overflow(X, "X")
@@ -190,7 +190,9 @@ class StochasticSparseGPClassifier(ClassPredictions, SiteMinibatches):
         else:
             self.classes_ = np.unique(rows.y)
         check_classes(self.classes_)
-        X, codes, weight = merged_rows(rows.X, class_codes(rows.y, self.classes_), rows.weight)
+        X, codes, weight = merge_with_targets(
+            rows.X, class_codes(rows.y, self.classes_), rows.weight
+        )
         self.class_weight_ = class_factors(self.class_weight, self.classes_, codes, weight)
         return X, codes, weight
 

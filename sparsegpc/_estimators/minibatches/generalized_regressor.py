@@ -5,7 +5,7 @@ from sklearn.base import _fit_context
 from sklearn.utils._param_validation import StrOptions
 
 from sparsegpc._core.likelihoods.responses import ResponseLikelihood
-from sparsegpc._core.rows.unique_rows import merged_rows
+from sparsegpc._core.rows.merged_rows import merge_with_targets
 from sparsegpc._estimators.base_estimator import with_parameters
 from sparsegpc._estimators.input.responses import refuse_no_event, validated_observations
 from sparsegpc._estimators.input.validation import refuse_overflow
@@ -152,13 +152,13 @@ class StochasticSparseGPGeneralizedRegressor(ResponsePredictions, SiteMinibatche
         refuse_no_event(y)
         return super()._learn_all(X, y, weight, progress)
 
-    def _distinct_rows(self, X, y, sample_weight, exposure, event, *, reset):
+    def _merged_rows(self, X, y, sample_weight, exposure, event, *, reset):
         data = X, y, sample_weight, exposure, event
         likelihood, rows = validated_observations(self, *data, reset=reset)
         refuse_overflow(rows.X, "X")
         if reset:
             self._chosen_likelihood = likelihood
-        return merged_rows(rows.X, rows.y, rows.weight)
+        return merge_with_targets(rows.X, rows.y, rows.weight)
 
     def _suffice(self, y):
         return np.count_nonzero((y["y"] > 0.0) & (y["event"] > 0.0)) >= FEWEST

@@ -7,9 +7,9 @@ from sklearn.utils._param_validation import StrOptions
 from sparsegpc._core.bounds.slacks import SLACKS, sums_over_rows
 from sparsegpc._core.likelihoods.gaussian import GaussianNoise, noisy_targets
 from sparsegpc._core.minibatches.gaussian_batches import GaussianBatches
-from sparsegpc._core.rows.unique_rows import unique_rows
+from sparsegpc._core.rows.merged_rows import merge_rows
 from sparsegpc._estimators.base_estimator import with_parameters
-from sparsegpc._estimators.input.targets import centred, distinct_rows, second_moments
+from sparsegpc._estimators.input.targets import centred, merged_targets, second_moments
 from sparsegpc._estimators.input.validation import refuse_overflow, validated_targets
 from sparsegpc._estimators.kernels.named_kernels import KernelChoice
 from sparsegpc._estimators.kernels.sklearn_kernels import adapt_kernel
@@ -151,10 +151,10 @@ class StochasticSparseGPRegressor(GaussianPredictions, BaseMinibatches):
         """
         return self._partial_fit(X, y, sample_weight)
 
-    def _distinct_rows(self, X, y, sample_weight, *, reset):
+    def _merged_rows(self, X, y, sample_weight, *, reset):
         X, y = validated_targets(self, X, y, reset=reset)
         refuse_overflow(X, "X")
-        targets = distinct_rows(X, y, sample_weight, None)
+        targets = merged_targets(X, y, sample_weight, None)
         return targets.X, targets.y[0], targets.weight
 
     def _centred(self, y):
@@ -165,7 +165,7 @@ class StochasticSparseGPRegressor(GaussianPredictions, BaseMinibatches):
         centre = float(weight @ y / weight.sum()) if self.fit_prior_mean else 0.0
         self._y_centre, self._y_scale = np.array([centre]), np.ones(1)
         self._one_output = True
-        rows = unique_rows(X, weight[: len(X)])
+        rows = merge_rows(X, weight[: len(X)])
         spread = measure_spread(rows.X, rows.weight).of_first_rows()
         target = centred(y[None], self._y_centre)
         variance = second_moments(target, weight)

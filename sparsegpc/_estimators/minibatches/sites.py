@@ -5,7 +5,7 @@ from sklearn.utils._param_validation import StrOptions
 from sparsegpc._core.bounds.slacks import SLACKS, sums_over_rows
 from sparsegpc._core.likelihoods.base import Likelihood
 from sparsegpc._core.minibatches.site_batches import SiteBatches
-from sparsegpc._core.rows.unique_rows import unique_rows
+from sparsegpc._core.rows.merged_rows import merge_rows
 from sparsegpc._estimators.base_estimator import with_parameters
 from sparsegpc._estimators.input.settings import resolve_slack
 from sparsegpc._estimators.kernels.named_kernels import KernelChoice
@@ -46,7 +46,7 @@ class SiteMinibatches(BaseMinibatches):
         self._likelihood = self._initial_likelihood()
         y, weight = y[: len(X)], weight[: len(X)]
         targets = None if self._likelihood.merges_unequal_targets else y
-        rows = unique_rows(X, weight, targets=targets)
+        rows = merge_rows(X, weight, targets=targets)
         spread = measure_spread(rows.X, rows.weight).of_first_rows()
         choice = KernelChoice.of(self)
         kernel = choice.resolve(spread)

@@ -56,7 +56,7 @@ class NoisePlan(ABC):
     is_given = False
 
     def rows_of(self, targets, merged):
-        """Return the `UniqueRows` of `Targets` that the model has.
+        """Return the `MergedRows` of `Targets` that the model has.
 
         By default it has those that are `merged` from all rows with equal X.
         """
@@ -72,7 +72,7 @@ class NoisePlan(ABC):
 
     @abstractmethod
     def model(self, kernel, targets, rows, options):
-        """Return the core's model of `Targets` at `UniqueRows`.
+        """Return the core's model of `Targets` at `MergedRows`.
 
         `kernel` is a `FreeKernel`; `options` are those of `SparseModel`.
         """

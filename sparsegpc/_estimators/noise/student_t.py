@@ -9,7 +9,7 @@ from sparsegpc._core.likelihoods.noise_variance import InverseGammaVariance
 from sparsegpc._core.likelihoods.student_t import DF_RANGE, StudentT
 from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.numerics.floats import TINY
-from sparsegpc._core.rows.unique_rows import unique_rows
+from sparsegpc._core.rows.merged_rows import merge_rows
 from sparsegpc._estimators.noise.base import LearnedNoise, NoisePlan, NoiseSettings
 
 
@@ -59,7 +59,7 @@ class StudentTPlan(NoisePlan):
         self._df = df
 
     def rows_of(self, targets, merged):
-        return unique_rows(targets.X, targets.weight, targets=targets.y.T)
+        return merge_rows(targets.X, targets.weight, targets=targets.y.T)
 
     def extend(self, parameters, model):
         return parameters.with_likelihood(model)

@@ -23,7 +23,7 @@ from sparsegpc._core.likelihoods.binary import (
 )
 from sparsegpc._core.likelihoods.multiclass import Softmax
 from sparsegpc._core.models.model import SparseModel
-from sparsegpc._core.rows.unique_rows import SeparateRows, unique_rows
+from sparsegpc._core.rows.merged_rows import UnmergedRows, merge_rows
 from sparsegpc._core.selection.selectors import InducingPoints
 from tests.core.helpers import free
 from tests.core.likelihoods.own_counts import OwnPoisson
@@ -85,7 +85,7 @@ class Problem:
             likelihood = self.case.likelihood
         if hasattr(likelihood, "for_classes"):
             likelihood = likelihood.for_classes(self.case.largest + 1)
-        rows = SeparateRows(self.X, self.weight) if rows is None else rows
+        rows = UnmergedRows(self.X, self.weight) if rows is None else rows
         return SparseModel(
             free(Scaled(Constant(), RBF()), self.theta),
             likelihood,
@@ -192,7 +192,7 @@ def test_a_row_of_weight_three_is_three_copies(case):
         copies = copy(problem)
         copies.X, copies.y = problem.X[[1, 0, 1, 1]], problem.y[[1, 0, 1, 1]]
         copies.weight = np.ones(4)
-        Z, merged = problem.points[:1], unique_rows(copies.X, copies.weight)
+        Z, merged = problem.points[:1], merge_rows(copies.X, copies.weight)
         evaluation = problem.evaluate(Z)
         assert_allclose(copies.bound(Z, rows=merged), evaluation.elbo, rtol=1e-10)
         assert copies.bound(Z) < evaluation.elbo - 1e-4

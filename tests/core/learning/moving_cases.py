@@ -9,7 +9,7 @@ from sparsegpc._core.likelihoods.binary import PolyaGammaLogit
 from sparsegpc._core.likelihoods.gaussian import GaussianNoise, noisy_targets
 from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.models.noise_process import HeteroscedasticModel
-from sparsegpc._core.rows.unique_rows import unique_rows
+from sparsegpc._core.rows.merged_rows import merge_rows
 from tests.core.helpers import read_only
 
 START = np.log([1.0, 1.0, 0.1])
@@ -19,7 +19,7 @@ M = 5
 
 def make_rows(n=60, scale=1.0, constant=False):
     X = scale * np.random.RandomState(0).uniform(-3.0, 3.0, (n, 1))
-    return unique_rows(np.hstack([X, np.full((n, 1), 4.0)]) if constant else X, np.ones(n))
+    return merge_rows(np.hstack([X, np.full((n, 1), 4.0)]) if constant else X, np.ones(n))
 
 
 def regression(slack="tight", model=SparseModel, free=(True, True), scale=1.0, constant=False, **o):
@@ -28,7 +28,7 @@ def regression(slack="tight", model=SparseModel, free=(True, True), scale=1.0, c
     n = len(rows.X)
     y = np.sin(1.5 * rows.X[:, 0] / scale) + 0.2 * np.random.RandomState(1).randn(n)
     # The rows are sorted and distinct: they are their own merged rows.
-    target = noisy_targets(y, np.ones(n), np.ones((n, 1)), unique_rows(rows.X, np.ones(n)))
+    target = noisy_targets(y, np.ones(n), np.ones((n, 1)), merge_rows(rows.X, np.ones(n)))
     params = np.log([1.0, scale])
     kernel = FreeKernel(Scaled(Constant(), RBF()), params, np.array(free))
     return model(kernel, GaussianNoise(1), rows.X, [target], np.ones(n), slack=SLACKS[slack], **o)

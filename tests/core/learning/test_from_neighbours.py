@@ -18,7 +18,7 @@ from sparsegpc._core.learning.from_neighbours import (
 from sparsegpc._core.likelihoods.gaussian import GaussianNoise, noisy_targets
 from sparsegpc._core.likelihoods.student_t import StudentT
 from sparsegpc._core.models.model import SparseModel
-from sparsegpc._core.rows.unique_rows import unique_rows
+from sparsegpc._core.rows.merged_rows import merge_rows
 from tests.core.helpers import central_difference
 from tests.core.models.model_cases import dense_kernel, outputs
 
@@ -36,8 +36,8 @@ def copies(n=14, seed=0):
 
 
 def noisy_model(X, y, **options):
-    """Return the model of targets with homoscedastic noise, and its `UniqueRows`."""
-    rows = unique_rows(X, np.ones(len(X)))
+    """Return the model of targets with homoscedastic noise, and its `MergedRows`."""
+    rows = merge_rows(X, np.ones(len(X)))
     targets = noisy_targets(y, np.ones(len(X)), np.ones((len(rows.X), 1)), rows)
     kernel = FreeKernel(Scaled(Constant(), RBF()), np.zeros(2), np.ones(2, dtype=bool))
     options = {"slack": TIGHT, **options}
@@ -81,7 +81,7 @@ def test_the_bound_of_a_block_with_gaussian_noise_is_its_marginal_likelihood():
 
 def heavy_tails():
     X, y = copies()
-    rows = unique_rows(X, np.ones(len(X)), targets=y)
+    rows = merge_rows(X, np.ones(len(X)), targets=y)
     kernel = FreeKernel(Scaled(Constant(), RBF()), np.zeros(2), np.ones(2, dtype=bool))
     targets = StudentT().targets(y, np.ones(len(X)), rows)
     model = SparseModel(kernel, StudentT(), rows.X, targets, rows.weight, slack=TIGHT, tol=1e-10)

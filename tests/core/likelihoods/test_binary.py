@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import minimize_scalar
 
 import sparsegpc._core.likelihoods.binary as module
-from sparsegpc._core.rows.unique_rows import unique_rows
+from sparsegpc._core.rows.merged_rows import merge_rows
 from tests.core.helpers import central_difference, read_only
 from tests.core.likelihoods.binary_cases import (
     CASES,
@@ -98,7 +98,7 @@ def test_sites_are_their_state(case):
 def test_targets_are_weighted_means_of_signs(case):
     X, codes = np.array([[2.0], [1.0], [2.0], [2.0]]), np.array([1, 0, 0, 1])
     weight = np.array([3.0, 5.0, 1.0, 0.5])
-    (y,) = case.likelihood.targets(codes, weight, unique_rows(X, weight))
+    (y,) = case.likelihood.targets(codes, weight, merge_rows(X, weight))
     assert_allclose(y, [-1.0, 2.5 / 4.5], rtol=1e-14)
 
 

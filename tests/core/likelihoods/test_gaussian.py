@@ -27,7 +27,7 @@ from sparsegpc._core.likelihoods.gaussian import (
     noisy_targets,
 )
 from sparsegpc._core.models.model import SparseModel
-from sparsegpc._core.rows.unique_rows import unique_rows
+from sparsegpc._core.rows.merged_rows import merge_rows
 from sparsegpc._core.selection.selectors import FixedSelector, InducingPoints
 from tests.core.helpers import SLACK, central_difference, read_only
 
@@ -72,14 +72,14 @@ def model_of(likelihood, rows, targets, slack=TIGHT, **options):
 
 def known_model(data, slack=TIGHT, weight=None, **options):
     weight = data.weight if weight is None else weight
-    rows = unique_rows(data.X, weight)
+    rows = merge_rows(data.X, weight)
     target = known_noise_targets(data.y, weight, data.noise, rows)
     return model_of(KnownNoise(), rows, [target], slack, **options)
 
 
 def noisy_model(data, slack=TIGHT, weight=None, ys=None, **options):
     weight = data.weight if weight is None else weight
-    rows = unique_rows(data.X, weight)
+    rows = merge_rows(data.X, weight)
     ys = [data.y] if ys is None else ys
     targets = [noisy_targets(y, weight, basis_of(rows.X), rows) for y in ys]
     return model_of(GaussianNoise(3), rows, targets, slack, **options)
@@ -300,7 +300,7 @@ def test_noise_that_depends_on_the_row_is_learned():
     X = rng.uniform(-1.0, 1.0, (600, 1))
     true = np.array([-2.5, 1.5])
     y = np.sin(3.0 * X[:, 0]) + np.exp(0.5 * (true[0] + true[1] * X[:, 0])) * rng.randn(600)
-    rows = unique_rows(X, np.ones(600))
+    rows = merge_rows(X, np.ones(600))
     basis = np.stack([np.ones(600), rows.X[:, 0]], axis=1)
     target = noisy_targets(y, np.ones(600), basis, rows)
     model = model_of(GaussianNoise(2), rows, [target])
@@ -383,7 +383,7 @@ def test_noise_that_varies_and_is_next_to_none_at_a_row_is_refused():
 
 
 def test_constant_targets_have_a_finite_bound():
-    rows = unique_rows(np.arange(4.0)[:, None], np.ones(4))
+    rows = merge_rows(np.arange(4.0)[:, None], np.ones(4))
     target = noisy_targets(np.full(4, 2.5), np.ones(4), np.ones((4, 1)), rows)
     assert np.isfinite(GaussianNoise(1).constant_bound(target, np.ones(4)))
 
@@ -403,7 +403,7 @@ def test_constants_of_all_outputs_add_up():
 def test_targets_belong_to_their_rows(seed):
     """Mean and scatter by a plain loop over the distinct rows; the basis is that of the row."""
     data = make_data(seed)
-    rows = unique_rows(data.X, data.weight)
+    rows = merge_rows(data.X, data.weight)
     target = noisy_targets(data.y, data.weight, basis_of(rows.X), rows)
     known = known_noise_targets(data.y, data.weight, data.noise, rows)
     for k, x in enumerate(rows.X):
@@ -419,6 +419,6 @@ def test_targets_belong_to_their_rows(seed):
 
 
 def test_scatter_of_far_targets_is_not_lost_in_rounding():
-    rows = unique_rows(np.zeros((2, 1)), np.ones(2))
+    rows = merge_rows(np.zeros((2, 1)), np.ones(2))
     target = noisy_targets(1e8 + np.array([-1e-3, 1e-3]), np.ones(2), np.ones((1, 1)), rows)
     assert_allclose(target["scatter"], 1e-6, rtol=1e-4)

@@ -20,7 +20,7 @@ from sparsegpc._core.likelihoods.base import Likelihood
 from sparsegpc._core.likelihoods.binary import BernoulliLogit
 from sparsegpc._core.likelihoods.multiclass import DirichletTargets, LogisticSoftmax, Softmax
 from sparsegpc._core.models.model import SparseModel
-from sparsegpc._core.rows.unique_rows import unique_rows
+from sparsegpc._core.rows.merged_rows import merge_rows
 from sparsegpc._core.selection.selectors import InducingPoints
 from tests.core.helpers import assert_slopes, central_difference, free
 
@@ -357,7 +357,7 @@ def test_a_likelihood_says_what_it_is():
 def test_targets_are_the_shares_of_the_classes_among_copies(case):
     X = np.array([[1.0], [0.0], [1.0], [1.0], [2.0]])
     codes, weight = np.array([0, 1, 2, 2, 0]), np.array([1.0, 4.0, 2.0, 1.0, 0.5])
-    rows = unique_rows(X, weight)
+    rows = merge_rows(X, weight)
     (y,) = case.build().for_classes(4).targets(codes, weight, rows)
     assert_allclose(y, [[0, 1, 0, 0], [0.25, 0, 0.75, 0], [1, 0, 0, 0]])
 
@@ -567,7 +567,7 @@ def test_dirichlet_sites_are_the_published_ones(epsilon, rng):
     codes, weight = rng.randint(4, size=12), rng.uniform(0.5, 3.0, 12)
     X = np.arange(12.0)[:, None]
     likelihood = DirichletTargets(epsilon).for_classes(4)
-    outputs = likelihood.targets(codes, weight, unique_rows(X, weight))
+    outputs = likelihood.targets(codes, weight, merge_rows(X, weight))
     targets, noise = milios(codes, 4, epsilon)
     assert len(outputs) == 4
     for y, target, variance in zip(outputs, targets, noise, strict=True):
@@ -582,7 +582,7 @@ def test_dirichlet_sites_of_copies_multiply(rng):
     X, codes = np.zeros((4, 1)), np.array([0, 1, 1, 2])
     weight = np.array([1.0, 2.0, 0.5, 3.0])
     likelihood = DirichletTargets().for_classes(3)
-    outputs = likelihood.targets(codes, weight, unique_rows(X, weight))
+    outputs = likelihood.targets(codes, weight, merge_rows(X, weight))
     targets, noise = milios(codes, 3, 0.01)
     f = np.linspace(-6.0, 3.0, 7)
     for y, target, variance in zip(outputs, targets, noise, strict=True):
@@ -595,7 +595,7 @@ def test_dirichlet_sites_of_copies_multiply(rng):
 def test_dirichlet_with_all_rows_inducing_is_exact_regression(rng):
     X, codes = rng.randn(30, 2), rng.randint(3, size=30)
     weight, theta = np.ones(30), np.array([1.2, -0.2])
-    rows = unique_rows(X, weight)
+    rows = merge_rows(X, weight)
     likelihood = DirichletTargets().for_classes(3)
     kernel = free(Scaled(Constant(), RBF()), theta)
     targets = likelihood.targets(codes, weight, rows)

@@ -27,7 +27,7 @@ from sparsegpc._core.likelihoods.base import LabelLikelihood, Likelihood, SiteSt
 from sparsegpc._core.likelihoods.ordinal import OrdinalLogit
 from sparsegpc._core.likelihoods.responses import ResponseLikelihood, observations
 from sparsegpc._core.models.model import SparseModel
-from sparsegpc._core.rows.unique_rows import UniqueRows, unique_rows
+from sparsegpc._core.rows.merged_rows import MergedRows, merge_rows
 from sparsegpc._core.selection.selectors import InducingPoints
 from tests.core.helpers import assert_slopes, central_difference, free, integral, names, read_only
 from tests.core.likelihoods.ordered_classes import draw_classes, log_probability
@@ -238,7 +238,7 @@ def assemble(case, x, y, weight, rows=None):
     """Return numbers of copies, their merged rows and which each is one of, and the target."""
     if rows is None:
         apart = None if case.build().merges_unequal_targets else y
-        rows = unique_rows(x[:, None], weight, targets=apart)
+        rows = merge_rows(x[:, None], weight, targets=apart)
     (target,) = (case.targets or case.build().targets)(y, weight, rows)
     parts = {"x": x, "y": y, "weight": weight, "rows": rows, "target": read_only(target)}
     return SimpleNamespace(**parts, row=rows.repeated(np.arange(len(target))))
@@ -396,7 +396,7 @@ def test_a_weight_of_k_is_that_many_rows(case):
     merged = assemble(case, data.x, data.y, 1.0 * k)
     x, y, order = np.repeat(data.x, k), np.repeat(data.y, k), np.arange(k.sum())
     one = np.ones(len(x))
-    apart = assemble(case, x, y, one, UniqueRows(x[:, None], one, order, order))
+    apart = assemble(case, x, y, one, MergedRows(x[:, None], one, order, order))
     assert len(apart.target) > len(data.y) > len(merged.target)
     ours, theirs = model_of(case, merged), model_of(case, apart)
     assert_allclose(ours.constant_bound(), theirs.constant_bound(), rtol=1e-9)

@@ -14,7 +14,7 @@ from sparsegpc._core.kernels.families import RBF, Constant
 from sparsegpc._core.likelihoods.binary import BernoulliLogit
 from sparsegpc._core.likelihoods.ordinal import GAP_LIMITS, OrdinalLogit
 from sparsegpc._core.models.model import SparseModel
-from sparsegpc._core.rows.unique_rows import unique_rows
+from sparsegpc._core.rows.merged_rows import merge_rows
 from sparsegpc._core.selection.selectors import InducingPoints
 from tests.core.helpers import central_difference, free, read_only
 from tests.core.likelihoods.binary_cases import gaussian_mean
@@ -43,7 +43,7 @@ def random_moments(seed, n=9, deviation=1.0):
 
 
 def model_of(likelihood, codes, X, weight, slack="tight", **options):
-    rows = unique_rows(X, weight)
+    rows = merge_rows(X, weight)
     targets = likelihood.targets(codes, weight, rows)
     kernel = free(Scaled(Constant(), RBF()), THETA)
     options = {"slack": SLACKS[slack], **options}
@@ -243,7 +243,7 @@ def test_a_likelihood_that_is_given_is_not_changed():
 def test_targets_are_the_shares_of_the_classes_among_copies():
     X = np.array([[1.0], [0.0], [1.0], [1.0], [2.0]])
     codes, weight = np.array([0, 1, 2, 2, 0]), np.array([1.0, 4.0, 2.0, 1.0, 0.5])
-    (y,) = OrdinalLogit().for_classes(3).targets(codes, weight, unique_rows(X, weight))
+    (y,) = OrdinalLogit().for_classes(3).targets(codes, weight, merge_rows(X, weight))
     assert_allclose(y, [[0, 1, 0], [0.25, 0, 0.75], [1, 0, 0]])
 
 

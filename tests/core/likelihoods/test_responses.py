@@ -8,7 +8,7 @@ from scipy import stats
 from sparsegpc._core.likelihoods.counts import NegativeBinomial, Poisson
 from sparsegpc._core.likelihoods.positive import Gamma, Weibull
 from sparsegpc._core.likelihoods.responses import observations, tamed_exp
-from sparsegpc._core.rows.unique_rows import unique_rows
+from sparsegpc._core.rows.merged_rows import merge_rows
 from tests.core.helpers import central_difference
 
 COUNTS = [Poisson(), NegativeBinomial(-1.0), NegativeBinomial(1.0), NegativeBinomial(10.0)]
@@ -146,7 +146,7 @@ def test_only_rows_with_equal_counts_and_exposures_are_merged():
     X = np.zeros((5, 1))
     y = observations(np.array([2.0, 2.0, 2.0, 3.0, 2.0]), np.array([1.0, 1.0, 4.0, 1.0, 4.0]))
     weight = np.array([1.0, 2.0, 3.0, 4.0, 5.0])
-    rows = unique_rows(X, weight, targets=y)
+    rows = merge_rows(X, weight, targets=y)
     (targets,) = Poisson().targets(y, weight, rows)
     merged = sorted(zip(targets["y"], targets["exposure"], rows.weight, strict=True))
     assert merged == [(2.0, 1.0, 3.0), (2.0, 4.0, 8.0), (3.0, 1.0, 4.0)]

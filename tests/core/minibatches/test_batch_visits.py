@@ -9,7 +9,7 @@ from sparsegpc._core.bounds.slacks import STANDARD, TIGHT
 from sparsegpc._core.likelihoods.binary import PolyaGammaLogit
 from sparsegpc._core.likelihoods.gaussian import KnownNoise, known_noise_targets
 from sparsegpc._core.minibatches.batch_visits import Batch, initial_sums, visit_batch
-from sparsegpc._core.rows.unique_rows import SeparateRows
+from sparsegpc._core.rows.merged_rows import UnmergedRows
 from tests.core.helpers import random_problem
 from tests.core.minibatches.batch_cases import random_posterior
 
@@ -21,7 +21,7 @@ def make_batch(likelihood, outputs, seed=0):
     weight, targets = rng.uniform(0.5, 2.0, 15), []
     for _ in range(outputs):
         if likelihood.has_fixed_sites:
-            rows, noise = SeparateRows(None, weight), rng.uniform(0.2, 1.0, 15)
+            rows, noise = UnmergedRows(None, weight), rng.uniform(0.2, 1.0, 15)
             targets.append(known_noise_targets(rng.randn(15), weight, noise, rows))
         else:
             targets.append(np.where(rng.randn(15) > 0.0, 1.0, -1.0))

@@ -43,7 +43,7 @@ from sparsegpc._core.optimisers.adam import cosine_annealing
 from sparsegpc._core.optimisers.anderson import Anderson
 from sparsegpc._core.rows import blocks
 from sparsegpc._core.rows.blocks import RowBlocks
-from sparsegpc._core.rows.unique_rows import SeparateRows
+from sparsegpc._core.rows.merged_rows import UnmergedRows
 from sparsegpc._core.selection.selectors import InducingPoints
 from tests.core.helpers import central_difference, free, read_only
 from tests.core.likelihoods.binary_cases import POLYA_GAMMA, gaussian_mean, logit, probit
@@ -125,7 +125,7 @@ class Data:
             KERNEL,
             self.likelihood,
             self.X,
-            self.likelihood.targets(self.y, self.weight, SeparateRows(self.X, self.weight)),
+            self.likelihood.targets(self.y, self.weight, UnmergedRows(self.X, self.weight)),
             self.weight,
             slack=self.slack,
             fit_prior_mean=self.model.prior_mean is None,

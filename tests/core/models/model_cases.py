@@ -17,7 +17,7 @@ from sparsegpc._core.kernels.families import (
 from sparsegpc._core.likelihoods.binary import PolyaGammaLogit
 from sparsegpc._core.likelihoods.gaussian import GaussianNoise, noisy_targets
 from sparsegpc._core.models.model import SparseModel
-from sparsegpc._core.rows.unique_rows import unique_rows
+from sparsegpc._core.rows.merged_rows import merge_rows
 from sparsegpc._core.selection.selectors import InducingPoints
 
 KERNELS = {
@@ -76,7 +76,7 @@ def outputs(*factors, noisy=False):
         targets = [np.where(X @ [1.0, factor] > 0.3, 1.0, -1.0) for factor in factors]
         model = SparseModel(free_kernel, PolyaGammaLogit(), X, targets, weight, slack=TIGHT)
         return model, np.array(params)
-    rows = unique_rows(X, weight)
+    rows = merge_rows(X, weight)
     basis = np.stack([np.ones(len(rows.X)), rows.X[:, 0]], axis=1)
     ys = [np.sin(factor * X[:, 0]) + 0.3 * y for factor in factors]
     targets = [noisy_targets(column, weight, basis, rows) for column in ys]

@@ -29,7 +29,7 @@ from sparsegpc._core.models.noise_process import (
     solve_noise,
 )
 from sparsegpc._core.rows.blocks import RowBlocks
-from sparsegpc._core.rows.unique_rows import unique_rows
+from sparsegpc._core.rows.merged_rows import merge_rows
 from sparsegpc._core.selection.selectors import InducingPoints, PivotedSelector
 from tests.core.helpers import central_difference, read_only, slack_value
 
@@ -51,7 +51,7 @@ def make_data(seed=0, n=12, *, copies=False):
 
 
 def make_model(data, slack="tight", *, ys=None, log_noise=None, **options):
-    rows = unique_rows(data.X, data.weight)
+    rows = merge_rows(data.X, data.weight)
     ys = [data.y] if ys is None else ys
     ones = np.ones((len(rows.X), 1))
     kernels = [
@@ -496,7 +496,7 @@ def test_a_weight_of_k_is_k_copies(slack):
     # The dense oracle sees each copy on its own.
     solution = one.solutions[0]
     prior_mean = solution.noise_posterior.prior_mean
-    rows = unique_rows(data.X, weighted.weight)
+    rows = merge_rows(data.X, weighted.weight)
     noise = DenseNoise(THETA[2:], one.points.Z_noise, rows.X)
     q = noise.posterior(solution.state, prior_mean)
     expected = dense_bound(repeated, THETA, one.points, slack, *q, prior_mean)

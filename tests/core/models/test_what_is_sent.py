@@ -15,7 +15,7 @@ from sparsegpc._core.likelihoods.gaussian import GaussianNoise, noisy_targets
 from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.models.noise_process import HeteroscedasticModel
 from sparsegpc._core.rows.blocks import RowBlocks
-from sparsegpc._core.rows.unique_rows import unique_rows
+from sparsegpc._core.rows.merged_rows import merge_rows
 from sparsegpc._core.selection.selectors import InducingPoints
 from tests.core.helpers import free
 
@@ -38,7 +38,7 @@ def sizes(monkeypatch):
 
 def rows_and_values():
     rng = np.random.RandomState(0)
-    rows = unique_rows(rng.randn(N_ROWS, 2), np.ones(N_ROWS))
+    rows = merge_rows(rng.randn(N_ROWS, 2), np.ones(N_ROWS))
     return rows, np.sin(rows.X[:, 0]) + 0.3 * rng.randn(N_ROWS)
 
 

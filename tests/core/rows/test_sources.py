@@ -7,6 +7,7 @@ import pytest
 from scipy.sparse import csr_array
 
 from sparsegpc._core.rows import sources
+from sparsegpc._core.rows.merged_rows import find_rows, merge_rows
 from sparsegpc._core.rows.sources import (
     RowSource,
     column_deviations,
@@ -15,7 +16,6 @@ from sparsegpc._core.rows.sources import (
     spaced_rows,
     take_rows,
 )
-from sparsegpc._core.rows.unique_rows import find_rows, unique_rows
 
 
 class OnlySlices:
@@ -271,7 +271,7 @@ def test_rows_of_a_source_are_neither_sorted_nor_merged(rng):
     X = rng.standard_normal((6, 2))[[3, 1, 1, 0, 5, 3]]
     weight, values = rng.uniform(size=(2, 6))
     source = RowSource(OnlySlices(X))
-    rows = unique_rows(source, weight)
+    rows = merge_rows(source, weight)
     assert rows.X is source
     assert rows.weight is weight
     np.testing.assert_array_equal(rows.mean(values, weight), values)

@@ -15,12 +15,12 @@ from sparsegpc._core.rows.blocks import strips
 from sparsegpc._core.rows.sources import RowSource
 
 
-class UniqueRows(NamedTuple):
-    """Distinct rows in lexicographic order.
+class MergedRows(NamedTuple):
+    """Merged rows in lexicographic order.
 
     ``X`` (N', D); ``weight`` (N',), the total weight of each; ``order`` (N,), the permutation that
     sorts the original rows; ``starts`` (N',), the positions in ``order`` at which the copies of
-    each distinct row begin.
+    each merged row begin.
     """
 
     X: np.ndarray
@@ -36,22 +36,22 @@ class UniqueRows(NamedTuple):
 
     @property
     def first(self):
-        """Index of the first copy of each distinct row among the original rows, shape (N',)."""
+        """Index of the first copy of each merged row among the original rows, shape (N',)."""
         return first_copies(self.order, self.starts)
 
     def repeated(self, values):
-        """Return `values` (N',) of the distinct rows, repeated for their copies, shape (N,)."""
+        """Return `values` (N',) of the merged rows, repeated for their copies, shape (N,)."""
         copies = np.empty(len(self.order), dtype=np.asarray(values).dtype)
         copies[self.order] = np.repeat(values, np.diff(self.starts, append=len(self.order)))
         return copies
 
     def total(self, values):
-        """Return the sum of `values` (N,) over the copies of each distinct row, shape (N',)."""
+        """Return the sum of `values` (N,) over the copies of each merged row, shape (N',)."""
         return _sum_copies(np.asarray(values)[self.order], self.starts)
 
 
-class SeparateRows(NamedTuple):
-    """Rows of a `RowSource` with their ``weight`` (N,), with the interface of `UniqueRows`.
+class UnmergedRows(NamedTuple):
+    """Rows of a `RowSource` with their ``weight`` (N,), with the interface of `MergedRows`.
 
     Each row has one copy, so all methods return their `values`.
     """
@@ -75,36 +75,36 @@ class SeparateRows(NamedTuple):
     repeated = total
 
 
-def unique_rows(X, weight, is_sorted=False, targets=None):
+def merge_rows(X, weight, is_sorted=False, targets=None):
     """Sort the rows of `X` (N, D) and merge equal ones, adding their `weight` (N,).
 
     With `targets` (N,), numbers or records of numbers, only rows with equal targets are merged.
 
-    Returns `UniqueRows`, or `SeparateRows` for a `RowSource`. Cost N log N for continuous columns,
+    Returns `MergedRows`, or `UnmergedRows` for a `RowSource`. Cost N log N for continuous columns,
     up to D times as much if rows agree in many leading columns, and nothing for a source. With
-    `is_sorted`, X must be the first table that `unique_tables` returned. Only neighbours are then
+    `is_sorted`, X must be the first table that `merge_tables` returned. Only neighbours are then
     compared; if all rows differ, the result refers to X, which must not change.
     """
     if isinstance(X, RowSource):
-        return SeparateRows(X, weight)
+        return UnmergedRows(X, weight)
     if targets is not None:
-        (rows, _), *others = unique_tables([X, _fields(targets)], weight)
-        return UniqueRows(rows, *others)
+        (rows, _), *others = merge_tables([X, _fields(targets)], weight)
+        return MergedRows(rows, *others)
     if not is_sorted:
-        (rows,), *others = unique_tables([X], weight)
-        return UniqueRows(rows, *others)
+        (rows,), *others = merge_tables([X], weight)
+        return MergedRows(rows, *others)
     order = np.arange(len(X))
     starts = np.flatnonzero(_differs_from_last([X], order))
     rows = X if len(starts) == len(X) else _take(X, starts)
-    return UniqueRows(rows, _sum_copies(weight, starts), order, starts)
+    return MergedRows(rows, _sum_copies(weight, starts), order, starts)
 
 
-def merged_rows(X, y, weight):
+def merge_with_targets(X, y, weight):
     """Merge rows that agree in X (N, D) and y (N,), numbers or records of numbers.
 
-    Returns X, y and weight of the distinct rows.
+    Returns X, y and weight of the merged rows.
     """
-    rows = unique_rows(X, weight, targets=y)
+    rows = merge_rows(X, weight, targets=y)
     return rows.X, y[rows.first], rows.weight
 
 
@@ -115,11 +115,11 @@ def _fields(targets):
     return np.ascontiguousarray(targets).view(np.float64).reshape(len(targets), -1)
 
 
-def unique_tables(tables, weight):
+def merge_tables(tables, weight):
     """Sort the rows of tables of shape (N, D_k), joined side by side, and merge equal rows.
 
     Returns a list of tables of shape (N', D_k), and ``weight``, ``order`` and ``starts`` as in
-    `UniqueRows`.
+    `MergedRows`.
     """
     order, is_new = _lexicographic_order(tables)
     starts = np.flatnonzero(is_new)
