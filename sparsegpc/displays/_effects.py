@@ -9,7 +9,7 @@ from sparsegpc._estimators.predictions.effects import column_numbers
 from sparsegpc.displays._drawing import BLUE, GREY, add_legend, checked_axes, settings
 from sparsegpc.displays._inputs import (
     ANY_KIND,
-    column_names,
+    column_labels,
     fitted_model,
     gaussian_quantile,
     grid_size,
@@ -147,7 +147,7 @@ class EffectsDisplay:
         check_matplotlib_support(f"{cls.__name__}.from_estimator")
         fitted = fitted_model(estimator, ANY_KIND)
         gaussian_quantile(coverage)
-        rows, size, names = numeric_rows(X), grid_size(grid_resolution), column_names(X)
+        rows, size, names = numeric_rows(X), grid_size(grid_resolution), column_labels(X)
         reference = fitted.transform(X)
         columns = _columns(features, names, fitted.estimator, reference)
         grids = [_grid(rows[:, d], size) for d in columns]

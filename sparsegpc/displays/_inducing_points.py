@@ -14,7 +14,7 @@ from sparsegpc._estimators.minibatches.classifier import StochasticSparseGPClass
 from sparsegpc.displays._drawing import BLUE, VERMILION, add_legend, axes_or_new, settings
 from sparsegpc.displays._inputs import (
     along,
-    column_names,
+    column_labels,
     fitted_model,
     grid_size,
     like_rows,
@@ -204,7 +204,7 @@ class InducingPointsDisplay:
         values = probability
         if response != "probability":
             values = _uncertainty(response, *model.latent_mean_and_variance(rows_on_grid))
-        xlabel, ylabel = column_names(X)
+        xlabel, ylabel = column_labels(X)
         return cls(
             xx0=grid[0],
             xx1=grid[1],

@@ -91,7 +91,7 @@ def numeric_rows(X, n_columns=None):
     return rows
 
 
-def column_names(X):
+def column_labels(X):
     """Return the names of the columns of X: those of a frame, else x0, x1, ..."""
     names = getattr(X, "columns", None)
     return [f"x{k}" for k in range(np.shape(X)[1])] if names is None else [str(n) for n in names]

@@ -18,7 +18,7 @@ from sparsegpc._estimators.regressor import SparseGPRegressor
 from sparsegpc.displays._drawing import BLUE, GREY, SKY, add_legend, axes_or_new, settings
 from sparsegpc.displays._inputs import (
     along,
-    column_names,
+    column_labels,
     fitted_model,
     gaussian_quantile,
     grid_size,
@@ -176,7 +176,7 @@ class RegressionDisplay:
         fitted = fitted_model(estimator, KINDS)
         model = fitted.estimator
         gaussian_quantile(coverage)
-        rows, size, names = numeric_rows(X), grid_size(grid_resolution), column_names(X)
+        rows, size, names = numeric_rows(X), grid_size(grid_resolution), column_labels(X)
         targets = checked_targets(y)
         check_consistent_length(rows, targets)
         if targets.ndim > 1 or np.ndim(model.prior_mean_) > 0:

@@ -6,10 +6,9 @@ They combine the posterior of f at each row with the likelihood of y.
 import numbers
 
 import numpy as np
-from scipy.special import log_expit, log_softmax
+from scipy.special import log_softmax
 from sklearn.base import ClassifierMixin
 from sklearn.utils import check_random_state, check_scalar
-from sklearn.utils.validation import check_is_fitted
 
 from sparsegpc._core.likelihoods.binary_probabilities import N_NODES
 from sparsegpc._core.likelihoods.multiclass import DirichletTargets
@@ -24,6 +23,7 @@ from sparsegpc._estimators.predictions.mixtures import (
     mixture_moments,
     mixture_quantiles,
     mixture_samples,
+    normalized_pair,
 )
 
 # Number of draws of f whose quantiles are the intervals of probabilities of several classes.
@@ -132,7 +132,6 @@ class ClassPredictions(ClassifierMixin):
         -------
         y : ndarray of shape (n_samples,)
         """
-        check_is_fitted(self)
         decision = self.decision_function(X)
         codes = decision.argmax(axis=1) if decision.ndim == 2 else (decision > 0.0).astype(np.intp)
         return self.classes_[codes]
@@ -283,8 +282,4 @@ def reweighted_log(log_proba, factors):
     if (factors == factors[0]).all():
         return log_proba
     log_proba = log_proba + np.log(factors)
-    if len(factors) > 2:
-        return log_softmax(log_proba, axis=1)
-    # Unlike log_softmax this is accurate for a probability near one.
-    log_odds = log_proba[:, 1] - log_proba[:, 0]
-    return log_expit(np.stack([-log_odds, log_odds], axis=1))
+    return log_softmax(log_proba, axis=1) if len(factors) > 2 else normalized_pair(log_proba)

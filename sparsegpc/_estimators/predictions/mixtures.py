@@ -75,7 +75,14 @@ def mixture_log_probabilities(weights, log_probabilities):
     log_proba = mixture_log_density(weights, log_probabilities)
     if len(weights) == 1 or log_proba.shape[1] > 2:
         return log_proba
-    # Accurate for a probability near one, too.
+    return normalized_pair(log_proba)
+
+
+def normalized_pair(log_proba):
+    """Return log probabilities of two classes, (N, 2), normalised.
+
+    Unlike those of `log_softmax` they are accurate for a probability near one.
+    """
     log_odds = log_proba[:, 1] - log_proba[:, 0]
     return log_expit(np.stack([-log_odds, log_odds], axis=1))
 
