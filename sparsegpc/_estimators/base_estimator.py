@@ -54,7 +54,7 @@ class Estimator(BaseEstimator):
         return getattr(self, "estimators_", None) or [self]
 
     def _check_rows(self, X):
-        """Validate rows to predict at, and return an array or a `RowSource`."""
+        """Validate rows at which to predict, and return an array or a `RowSource`."""
         check_is_fitted(self)
         return validated_rows(self, X, reset=False)
 

@@ -183,7 +183,7 @@ class InducingPointSelector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, E
         return self
 
     def _checked_rows(self, X, y, noise_variance):
-        """Return validated rows, and validated labels or, if they do not count, zeros."""
+        """Return validated rows, and validated labels or, if labels are not used, zeros."""
         if self.weighting is None:
             X = validated_rows(self, X)
             return X, np.zeros(len(X))

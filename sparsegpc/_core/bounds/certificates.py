@@ -262,12 +262,12 @@ def _describe_errors(mean_error, variance_ratio, coverage_error):
 
 
 def _rounded(value, towards=ROUND_CEILING):
-    """Return a number rounded to two digits; one that has two up to rounding error keeps them."""
+    """Return a number rounded to two digits, ignoring rounding errors in later digits."""
     return float(Context(prec=2, rounding=towards).create_decimal(f"{value:.12g}"))
 
 
 def _decimals(value, towards):
-    """Return text with three decimals, so rounded that the bound still holds."""
+    """Return text with three decimals, rounded so that the bound still holds."""
     if math.isinf(value):
         return f"{value:g}"
     # Even the largest float has fewer digits than this.

@@ -167,7 +167,7 @@ def collapse(features, sites, slack, prior_mean=None, peaks=None):
 
     With a `prior_mean` of None the bound is maximised over the prior mean, in which it is
     quadratic. `peaks` holds the place of the maximum of each site, and its logarithm there, (N,)
-    each: large precisions cost the log scale the digits that these keep.
+    each: with large precisions the log scale loses digits that these keep.
 
     Cost N M^2 + M^3 / 3 + 4 N M. Where the data determine f well, the coefficients of `_Profile`
     are small differences of large sums, and digits cancel. The second pass over the rows computes

@@ -125,7 +125,7 @@ def _tiles(features):
 
 
 def _set_diagonal(tile, index, rows, residual):
-    """Replace entries between a row and itself by its residual, as the bounds know it.
+    """Replace the entries of rows with themselves by the residuals that the bounds use.
 
     The tile is between rows with these consecutive indices and a slice of rows.
     """

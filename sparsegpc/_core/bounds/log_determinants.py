@@ -1,10 +1,10 @@
-r"""Bounds on the log determinant that the inducing points miss, from two moments.
+r"""Bounds on the part of a log determinant that the inducing points miss, from two moments.
 
-With :math:`Q = V^\top V` in place of the kernel matrix K, log evidences miss half of the logarithm
-of :math:`|K + P^{-1}| / |Q + P^{-1}| = |I + E|`. Here :math:`E = F^{-1/2} R F^{-1/2}` is positive
-semi-definite, with :math:`F = I + P^{1/2} Q P^{1/2}` and
-:math:`R = P^{1/2} (K - Q) P^{1/2}`, the residual covariance in units of the noise of the sites.
-Let :math:`\lambda` be the eigenvalues of E, and :math:`t_1 = \sum \lambda`,
+With :math:`Q = V^\top V` in place of the kernel matrix K, the log evidence lacks half of the
+logarithm of :math:`|K + P^{-1}| / |Q + P^{-1}| = |I + E|`. Here :math:`E = F^{-1/2} R F^{-1/2}` is
+positive semi-definite, with :math:`F = I + P^{1/2} Q P^{1/2}` and
+:math:`R = P^{1/2} (K - Q) P^{1/2}`, the residual covariance in units of the noise of the sites. Let
+:math:`\lambda` be the eigenvalues of E, and :math:`t_1 = \sum \lambda`,
 :math:`t_2 = \sum \lambda^2`.
 
 - The function :math:`g(\lambda) = \log(1 + \lambda) / \lambda` is convex. By Jensen's inequality

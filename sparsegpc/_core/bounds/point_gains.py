@@ -77,7 +77,7 @@ class PointGains:
         return sum(function.gains(left, prior) for function in self._functions)
 
     def is_reliable(self):
-        """Return whether rounding errors spare the gains of the points that are ``left``."""
+        """Return which gains of the points ``left`` are not dominated by rounding errors."""
         left = self.left
         is_reliable = self._prior[left, left] >= SMALLEST_SHARE * self._first[left]
         return np.all([is_reliable, *(f.is_reliable(left) for f in self._functions)], axis=0)
@@ -132,7 +132,7 @@ class _FunctionGains:
         return 0.5 * np.log(s / prior) + fit + slack
 
     def is_reliable(self, left):
-        """Return whether rounding errors spare the variances `s` of points (n,)."""
+        """Return which variances `s` of points (n,) are not dominated by rounding errors."""
         return self._inverse[left, left] >= SMALLEST_SHARE * self._first[left]
 
     def remove(self, point, by_prior):
@@ -153,7 +153,7 @@ def removal_order(gains, cost=np.inf):
     """Remove points while the least gain is below a cost in nats, and return them in this order.
 
     At least one point is left. With an infinite cost the order ranks all points, except those whose
-    gains rounding errors would spoil.
+    gains are dominated by rounding errors.
     """
     removed = []
     while len(gains.left) > 1:

@@ -121,7 +121,7 @@ def divergence_from_prior(mean, variance):
 
 
 class _Collapsed(NamedTuple):
-    """What follows from the sums over rows: the bound without its terms of single rows, and so on.
+    """What follows from sums over rows: the bound without its terms of single rows, derivatives.
 
     ``alpha`` (M, D) and ``covariance`` (P, M, M) are those of `LatentPosterior`. The others are
     derivatives w.r.t. the sums of psi2 (P, T), w.r.t. the whitened Kuu (M, M), and w.r.t. log beta.

@@ -13,7 +13,8 @@ So one expectation is all that is needed:
    \exp\Bigl(-\frac{(m_{nq} - c_q)^2}{2 (s_{nq} + h_q)}\Bigr).
 
 In the literature the expectations of k are psi1, those of the products psi2 (Titsias and Lawrence
-2010). Derivatives are those w.r.t. the logarithm of a bump, which spare divisions by small numbers.
+2010). Derivatives are those w.r.t. the logarithm of a bump, which avoids divisions by small
+numbers.
 """
 
 from typing import NamedTuple
@@ -21,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 # The traces of the bound need the inverse of Kuu. The inducing variables are those of f plus a
-# little noise, of this share of the kernel's variance, for which the bound holds as well.
+# little noise, of this fraction of the kernel's variance, for which the bound holds as well.
 JITTER = 1e-6
 
 

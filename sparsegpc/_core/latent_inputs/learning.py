@@ -8,9 +8,9 @@ from sparsegpc._core.latent_inputs.collapsed_bound import LatentEvaluation, Late
 from sparsegpc._core.latent_inputs.new_rows import project
 from sparsegpc._core.optimisers.lbfgsb import maximize_lbfgsb
 
-# A row can be far from its best place, with no path uphill between. So the search is interrupted
-# after this many iterations, then after twice as many, and so on. Then each row moves to where any
-# row is that fits it better, and uphill from there.
+# A row can be far from its best place, with no uphill path to it. So the search is interrupted
+# after this many iterations, then after twice as many, and so on. Each row then moves to the place
+# of another row if that fits it better, and the search continues.
 FIRST_ROUND = 50
 # Largest and smallest variances of q(x), squared length scales, and variances of f and of noise, of
 # columns whose mean square is one.

@@ -58,7 +58,7 @@ class RowBounds:
         return self._constant[:, None] + own + slack - divergence_from_prior(mean, variance)
 
     def __call__(self, x, rows):
-        """Return those of some rows, and the gradients w.r.t. x: means and log variances."""
+        """Return the bounds of some rows, and gradients w.r.t. x: means and log variances."""
         mean, log_variance = np.split(x, 2, axis=1)
         variance, n_present = np.exp(log_variance), self.n_present[rows]
         psi1, psi2, ratio = self._expectations(mean, variance)
@@ -89,10 +89,10 @@ class Projection(NamedTuple):
 def project(Y, posterior, slack, candidates, *, own=(None, None), max_iter, tol, **options):
     """Return the `Projection` of rows Y (N, D), each of which starts at the best of the candidates.
 
-    NaN marks missing values. The candidates are the means and variances of q(x), (K, Q) each, of
-    which at most `MAX_CANDIDATES`, evenly spaced, are tried, and those that each row has of its
-    `own`, (N, Q) each, or None twice. The search of a row ends when the expected gain is below
-    `tol` nats. `options` are those of `RowBlocks`.
+    NaN marks missing values. `candidates` are the means and variances of q(x), (K, Q) each; at most
+    `MAX_CANDIDATES` of them, evenly spaced, are tried. Each row also tries its `own` mean and
+    variance, (N, Q) each, unless these are None. The search of a row ends when the expected gain is
+    below `tol` nats. `options` are those of `RowBlocks`.
 
     Cost N M^2 Q for each of `max_iter` steps, and N K D + P (K + D) M^2 to choose the starts, for P
     patterns of missing values.

@@ -1,8 +1,9 @@
 """Learn from a part of very many rows, and compute the posterior from all of them.
 
 A part determines the hyperparameters: P of them that are learned from n rows are expected to cost
-P / 2n nats a row. So few rows allow more inducing points, which gain more. All rows then enter the
-posterior at the end of the search, where the sites need few passes, and no gradient.
+P / 2n nats a row. Learning from few rows leaves time for more inducing points, which gain more. All
+rows then enter the posterior at the end of the search, where the sites need few passes, and no
+gradient.
 """
 
 from sparsegpc._core.learning.fit import concluded

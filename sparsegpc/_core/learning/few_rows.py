@@ -130,7 +130,7 @@ class FewRows:
         return climb.end is not None and not self._model.is_trivial(climb.end)
 
     def contradict(self, theta, best):
-        """Return whether these rows prefer the end of `best`, a `Climb`, to `theta` by far.
+        """Return whether these rows clearly prefer the end of `best`, a `Climb`, to `theta`.
 
         At the true theta, twice the loss in nats has about a chi-squared distribution with as many
         degrees of freedom as theta has entries, so half a nat for each entry is usual. The priors
@@ -150,7 +150,7 @@ class FewRows:
         return best if best.end is not None and self._loss(theta, best) > usual else None
 
     def _loss(self, theta, best):
-        """Return by how much the bound at `theta` is below that at the end of a `Climb`."""
+        """Return the bound at the end of a `Climb` minus the bound at `theta`."""
         found = self._evaluated(theta, best.end)
         return np.inf if found is None else best.end.elbo - found.elbo
 

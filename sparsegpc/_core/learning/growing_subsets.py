@@ -24,8 +24,8 @@ FEWEST_ROWS = 5000
 SMALLEST_SUBSET, ROWS_PER_POINT, FEWEST_POINTS = 400, 4, 50
 # A subset is this many times as large as the one before.
 GROWTH = 4
-# Larger subsets teach little: P hyperparameters learned from n rows are expected to cost P / 2n
-# nats a row.
+# Larger subsets add little: P hyperparameters learned from n rows are expected to cost P / 2n nats
+# a row.
 LARGEST_SUBSET = 200_000
 # With this many rows for each point, further ones would not change how long the length scales are.
 ENOUGH_ROWS_PER_POINT = 100
@@ -87,8 +87,8 @@ def _sizes(n_rows):
 def climb_subsets(model, first, selector, settings):
     """Fit growing subsets of the rows from the end of a `Climb`, and return the best `Climb`.
 
-    A small subset may lead astray, so each is fitted from the first climb, too, and the better fit
-    is passed on unless it is no better than a constant function.
+    A small subset may mislead, so each is fitted from the first climb, too, and the better fit is
+    passed on unless it is no better than a constant function.
     """
     climb = first
     try:

@@ -26,7 +26,8 @@ from scipy.stats import qmc
 N_DRAWS = 16
 # Step of the central differences, in units of theta, most of which are logarithms.
 STEP = 0.05
-# Least eigenvalue of the Hessian of -J. Smaller ones mean directions in which the data say nothing.
+# Least eigenvalue of the Hessian of -J. Smaller ones mean directions about which the data are
+# uninformative.
 SMALLEST_CURVATURE = 0.05
 # Limits of the scales s.
 SCALES = (0.1, 3.0)

@@ -18,8 +18,8 @@ from sparsegpc._core.optimisers.lbfgsb import maximize_lbfgsb
 # half or somewhat less at the maximum.
 KERNEL_CURVATURE, LIKELIHOOD_CURVATURE = 0.02, 0.5
 # Where labels have less entropy than this, in nats per row, as with a class that is rarer than one
-# in fifty, less depends on the kernel in proportion. With the typical curvature, steps would be so
-# short that the search ends too early.
+# in fifty, the bound depends less on the kernel, in proportion to the entropy. With the typical
+# curvature, steps would be so short that the search ends too early.
 LEAST_ENTROPY = 0.1
 # The Hessian must be positive even if a part of the rows has labels of one class only.
 LEAST_SHARE = 1e-3

@@ -20,10 +20,10 @@ from sparsegpc._core.optimisers.lbfgs import CorrectionPairs, maximize_lbfgs
 FIRST_MOVE = 0.1
 # Number of steps that L-BFGS remembers.
 N_PAIRS = 30
-# Sites are solved to this share of the model's tolerance: with so many parameters the search fails
-# if the gradient is inexact.
+# Sites are solved to this fraction of the model's tolerance: with so many parameters the search
+# fails if the gradient is inexact.
 SITE_TOL = 1e-3
-# After moves on a part of the rows, those on all rows take at most this share of the iterations.
+# After moves on a part of the rows, those on all rows take at most this fraction of the iterations.
 LAST_SHARE = 0.25
 
 
@@ -130,7 +130,7 @@ class Search:
         return self._near
 
     def newton_step(self, gradient):
-        """Return an approximation of the Newton step, without what the pairs tell."""
+        """Return an approximation of the Newton step that does not use the pairs."""
         self.n_steps += 1
         learned = slice(0 if self._factor is None else self._n_params, None)
         self._length = self._pairs.plain_length(learned) or self._length

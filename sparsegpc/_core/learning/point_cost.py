@@ -53,7 +53,7 @@ def _after_round(model, best, cost, progress):
 
 def _by_worth(model, best, progress):
     first_to_go = removal_order(point_gains(model, best))
-    # Points whose gains would be spoilt by rounding errors are not in this list.
+    # Points whose gains are dominated by rounding errors are not in this list.
     others = np.delete(np.arange(len(best.points.Z)), first_to_go)
     order = np.concatenate([others, np.array(first_to_go[::-1], dtype=np.intp)])
     return _at(model, best, order, progress)

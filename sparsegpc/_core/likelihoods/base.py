@@ -203,7 +203,7 @@ class Likelihood:
         """Return whether `curvature_product` is defined and exact at all rows.
 
         Then the search for the means of q(u) takes Newton steps for all functions together, which
-        pays if they depend on each other.
+        is worthwhile if they depend on each other.
         """
         return False
 

@@ -80,9 +80,9 @@ class OrdinalLogit(LabelLikelihood):
         return value, slope, precision
 
     def _cuts(self, y, weight, mean, variance):
-        """Yield for each cut point the rows of the two classes next to it, and expectations there.
+        """Yield, for each cut point, the rows of the two classes next to it and expectations there.
 
-        They are those of the observations on which side of the cut point f is.
+        A row observes on which side of the cut point f lies.
         """
         for k, cut in enumerate(self.cut_points):
             share = y[:, k] + y[:, k + 1]

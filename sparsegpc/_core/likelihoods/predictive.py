@@ -32,7 +32,7 @@ PROBIT_TOL, MOST_STEPS = 1e-10, 200
 
 # A function of f with a wider peak also changes on this scale somewhere.
 LARGEST_WIDTH = 1.4
-# Moving nodes suffice if the deviation of f is at most this share of the width.
+# Moving nodes suffice if the deviation of f is at most this fraction of the width.
 _NARROW = 0.5
 
 # Gauss-Legendre nodes and weights for the interval from 0 to 1.

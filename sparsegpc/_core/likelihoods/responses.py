@@ -197,7 +197,7 @@ def tamed_exp(x, limit):
     """Return exp(x) and its derivative, continued above `limit` by the second-order expansion.
 
     The continuation is convex, increasing and twice continuously differentiable, so that a search
-    that strays to absurd values meets neither overflow nor a flat function.
+    that strays to absurd values encounters neither overflow nor a flat function.
     """
     excess = np.maximum(x - limit, 0.0)
     value = np.exp(np.minimum(x, limit))

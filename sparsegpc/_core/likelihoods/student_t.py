@@ -23,12 +23,12 @@ from sparsegpc._core.numerics.medians import robust_deviation, weighted_median
 
 # Normal prior of the logarithm of the degrees of freedom: from 0.6 to 33 within two deviations.
 PRIOR_MEAN, PRIOR_DEVIATION = 1.5, 1.0
-# Limits of the degrees of freedom. At 1000 the distribution is hardly distinct from a Gaussian.
+# Limits of the degrees of freedom. At 1000 the distribution is practically Gaussian.
 DF_RANGE = (0.3, 1000.0)
 # Start and limits of the scale, relative to the deviation of the targets from their median. From a
 # large scale the search would take many outliers for noise.
 START, LIMITS = 0.1, (1e-4, 3.0)
-# The deviation counts as at least this share of the median. Targets with a smaller deviation are
+# The deviation counts as at least this fraction of the median. Targets with a smaller deviation are
 # equal up to rounding, and sites as precise as that hardly converge.
 LEAST_DEVIATION = 1e-9
 # The first states have targets moved to within this many deviations of the median.

@@ -1,4 +1,4 @@
-"""What holds at the sites of an `Evaluation`: certificates, and gains of points."""
+"""Certificates and gains of points, at the sites of an `Evaluation`."""
 
 from dataclasses import replace
 
@@ -26,7 +26,7 @@ def certificate_of(model, evaluation, method="auto"):
 
 
 def gap_per_row(model, evaluation, tol, before_pass):
-    """Return the gap of a certificate, in nats per row, at the least cost that decides about `tol`.
+    """Return the gap of a certificate in nats per row, as cheaply as comparing it to `tol` allows.
 
     The gap is that of "auto", but "two-moment" is left out if the gap without it is at most `tol`,
     or if the gap with it would exceed `tol` for any log determinant that the tight slack allows.

@@ -16,7 +16,7 @@ LEAST_ERRORS = 4.0
 class NeighbourCorrelation(NamedTuple):
     """The correlation of the deviations at neighbouring rows, and the number of pairs of rows.
 
-    ``size`` is that of the deviations, see `deviation_size`.
+    ``size`` is their `deviation_size`.
     """
 
     value: float

@@ -22,7 +22,7 @@ from sparsegpc._core.rows.blocks import RowBlocks, Table
 
 # Rows predicted at a time; the features of their neighbours are k times as many.
 BLOCK_ROWS = 128
-# Site precisions below this share of the largest tell nothing.
+# Sites whose precision is below this fraction of the largest carry no information.
 LEAST_PRECISION = 1e-12
 
 

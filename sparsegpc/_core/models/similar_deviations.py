@@ -1,6 +1,6 @@
 """The few columns in which deviations from the mean are correlated at rows near each other.
 
-A function of one, two or three of many columns may leave no other trace: rows that are near in all
+A function of one, two or three of many columns may show in no other way: rows that are near in all
 columns are far apart for it. In a single column its deviations are correlated at successive rows;
 in up to three, within the cells of a grid over these columns. The edges of the cells are quantiles,
 so the scales of the columns do not matter.
@@ -45,13 +45,13 @@ class SimilarGroup(NamedTuple):
 
 
 def similar_distances(model, evaluation):
-    """Return within which distance in a column, by itself, rows deviate from the mean alike, (D,).
+    """Return, for each column, the distance within which deviations are correlated, (D,).
 
-    It is where the correlation of the deviations, in the order of the column, falls below half of
-    that of successive rows, and infinite if these have no significant correlation. A fast function
-    of a single column shows in this way, although rows that are near in all columns may be far
-    apart for it. Rows with equal values are in random order, as otherwise they would be near in
-    other columns, too. Cost O(n D log n) for at most `ORDERED_ROWS` rows.
+    It is the distance at which the correlation of the deviations, in the order of the column, falls
+    below half of that of successive rows; it is infinite if successive rows have no significant
+    correlation. A fast function of a single column shows in this way, although rows that are near
+    in all columns may be far apart for it. Rows with equal values are in random order, as otherwise
+    they would be near in other columns, too. Cost O(n D log n) for at most `ORDERED_ROWS` rows.
     """
     X, deviations, _ = _deviating_rows(model, evaluation, ORDERED_ROWS)
     square = max(float((deviations**2).sum()), TINY)
@@ -64,9 +64,9 @@ def similar_distances(model, evaluation):
 
 
 def _similar_distance(x, deviations, square):
-    """Return within which distance deviations are alike, given sorted values x (n,) of a column.
+    """Return the distance within which deviations are correlated, given sorted values x (n,).
 
-    `square` is the sum of the squared deviations (K, n).
+    The values are those of a column; `square` is the sum of the squared deviations (K, n).
     """
     lag, first = 1, None
     while lag < len(x):
@@ -144,7 +144,7 @@ class _Grids:
         self._bins = {}
         self._squares = (deviations**2).sum(axis=0)
         self._mean_square = max(float(self._squares.mean()), TINY)
-        # Dependent functions say less than independent ones.
+        # Correlated functions carry less information than independent ones.
         covariance = deviations @ deviations.T
         self._error_share = float(np.linalg.norm(covariance)) / max(np.trace(covariance), TINY)
 

@@ -51,7 +51,7 @@ LONGEST_MOVE = 2.0
 SMALLEST_PRECISION = 1e-100
 # Precisions this many times too large or too small are useless as curvatures.
 ASTRAY = 1e3
-# The search for the means by Newton steps ends when a step would gain less than this share of
+# The search for the means by Newton steps ends when a step would gain less than this fraction of
 # what it has gained, since the next pass changes them by more.
 MEANS_SHARE = 0.003
 # A decrease of the bound by less than this, in nats per row, counts as rounding error.
@@ -221,7 +221,7 @@ class Beginning(NamedTuple):
     inducing_variance: np.ndarray
 
     def is_astray(self):
-        """Return whether the precisions say nothing about the curvature at the means.
+        """Return whether the precisions carry no information about the curvature at the means.
 
         Sites of other hyperparameters can do this where the log likelihood grows exponentially on
         one side, as that of counts does.
@@ -258,7 +258,7 @@ class _Problem:
         rest = 0.5 * float((precision * inducing_variance).sum() - (v - np.log(v) - 1.0).sum())
         rest -= 0.5 * sum(log_det(function.LB) for function in functions)
         target = np.maximum(expected.precision, SMALLEST_PRECISION)
-        # What is left to gain by the means counts, too.
+        # The remaining gain from the means counts, too.
         next_gain = left + self._next_gain(
             precision, expected.precision, target, inducing_variance, v
         )

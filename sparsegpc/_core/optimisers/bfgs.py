@@ -7,7 +7,7 @@ from numpy.linalg import LinAlgError
 
 # A guessed Hessian counts as learned after this many updates.
 FEW_UPDATES = 5
-# An update takes the curvature along a step to be at least this share of the old one.
+# An update takes the curvature along a step to be at least this fraction of the old one.
 LEAST_CURVATURE_SHARE = 0.2
 # A fall of the slope along a step counts as at most this multiple of the slope. After a step over
 # an edge it is far larger, and steps by a Hessian learned from it would be too short.
@@ -62,7 +62,7 @@ class BFGSHessian:
     def with_parameters(self, place, n_params, curvature):
         """Return the Hessian of a function that has `n_params` more parameters from index `place`.
 
-        They have the given curvature, a guess, and none together with the others.
+        They have the given curvature, a guess, and no curvature together with the others.
         """
         n_before = len(self.matrix)
         others = np.delete(np.arange(n_before + n_params), slice(place, place + n_params))

@@ -1,6 +1,6 @@
 """Maximisation in a box by SciPy's L-BFGS-B.
 
-Its line search copes with points where the function cannot be computed.
+Its line search tolerates points where the function cannot be computed.
 """
 
 import numpy as np

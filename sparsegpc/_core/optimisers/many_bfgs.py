@@ -1,14 +1,14 @@
 """Maximisation of many functions of few variables at once, by BFGS.
 
-Each row has a function of its own and a search of its own; only the evaluations are shared. So the
-result of a row does not depend on the other rows.
+Each row has its own function and its own search; only the evaluations are shared. So the result of
+a row does not depend on the other rows.
 """
 
 import numpy as np
 
-# A step is accepted if it gains this share of what the slope promises, up to rounding errors.
+# A step is accepted if it gains this fraction of what the slope promises, up to rounding errors.
 SUFFICIENT, ROUNDING = 1e-4, 1e-12
-# A search ends where steps have become shorter than this share of the quasi-Newton step.
+# A search ends where steps have become shorter than this fraction of the quasi-Newton step.
 SHORTEST = 1e-6
 # Largest change of a variable in one step.
 LONGEST = 1.0

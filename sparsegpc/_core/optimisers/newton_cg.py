@@ -13,8 +13,8 @@ import numpy as np
 from sparsegpc._core.numerics.floats import TINY
 from sparsegpc._core.optimisers.halving import longest_rise
 
-# Conjugate gradients end when a plain step would gain less than this share of what they gained,
-# or this share of the tolerance.
+# Conjugate gradients end when a plain step would gain less than this fraction of what they gained,
+# or this fraction of the tolerance.
 STEP_SHARE, TOL_SHARE = 0.01, 0.1
 # Largest number of conjugate gradients in a step.
 MOST_GRADIENTS = 200

@@ -35,7 +35,7 @@ def _is_per_thread(library):
 
 
 def limit_this_thread():
-    """Limit BLAS to one thread in the calling thread of a pool, for the life of that thread."""
+    """Limit BLAS to one thread in the calling thread of a pool, as long as that thread exists."""
     for library in _libraries():
         if _is_per_thread(library):
             _set_threads(library, 1)

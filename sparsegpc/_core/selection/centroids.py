@@ -8,7 +8,7 @@ weights :math:`p_n k(x_n, z)`, site precision times covariance.
 Rows and points are in groups, and rows belong to points of their own group only. The groups are the
 classes, or in regression the rows with centred targets above and below zero; with several outputs,
 the rows in which the same output is largest. A mean over rows whose targets differ would lie where
-f is close to its prior mean, and say little about f.
+f is close to its prior mean, and would carry little information about f.
 """
 
 import numpy as np

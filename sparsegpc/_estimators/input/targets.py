@@ -50,7 +50,7 @@ def merged_targets(X, y, sample_weight, noise_variance):
 
 
 def centred(y, centre):
-    """Return targets (n_outputs, N) minus centre (n_outputs,), zero where only rounding is left."""
+    """Return targets (n_outputs, N) minus centre (n_outputs,), zero where only rounding remains."""
     # The rounding error of the largest target, a few units in the last place.
     residue = 1e-14 * np.abs(y).max(axis=1, keepdims=True)
     y = y - centre[:, None]

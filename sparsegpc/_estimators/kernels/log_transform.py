@@ -1,9 +1,9 @@
 r"""The logarithmic transform of skewed columns.
 
-Kernels with one length scale for a column take equal differences for equally important anywhere in
-it. In a skewed column, or one with heavy tails, most rows are close together and a few are far
-away. The inverse hyperbolic sine :math:`z = a \operatorname{arsinh}((x - e) / c)` is linear within
-a distance of c from e and about logarithmic beyond; e is the least value of the column, the largest
+Kernels with one length scale for a column treat equal differences as equally important everywhere.
+In a skewed column, or one with heavy tails, most rows are close together and a few are far away.
+The inverse hyperbolic sine :math:`z = a \operatorname{arsinh}((x - e) / c)` is linear within a
+distance of c from e and about logarithmic beyond; e is the least value of the column, the largest
 if the tail is on the other side, and the median if there are tails on both sides. Unlike a
 logarithm it takes any value, and unlike negative powers it does not saturate, so predictions far
 from all rows stay uncertain. The factor a keeps the standard deviation of the column, so that a
@@ -17,7 +17,7 @@ from sparsegpc._core.rows.sources import RowSource, spaced_rows
 
 # This many evenly spaced rows determine the scales.
 MOST_ROWS = 2000
-# Scales to try: the distances from the centre within which there are these shares of the rows.
+# Scales to try: the distances from the centre within which there are these fractions of the rows.
 SHARES = (0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 0.95)
 # A column is skewed if the correlation with its transform is below this.
 NEARLY_LINEAR = 0.95

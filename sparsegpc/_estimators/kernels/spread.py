@@ -10,9 +10,11 @@ from sparsegpc._estimators.input.validation import refuse_overflow
 # If the standard deviation is this many times that implied by the quartiles, outliers cause it.
 # Skewed and sparse columns reach 50.
 EXTREME = 100.0
-# Of rows that are not in memory, this many evenly spaced ones tell quartiles and distinct values.
+# Quartiles and distinct values are those of this many evenly spaced rows if the rows are not in
+# memory.
 FEW_ROWS = 10_000
-# The deviation of a column that does not vary. Rows say nothing about its effect, so it has none.
+# The deviation of a column that does not vary. The rows carry no information about its effect, so
+# it has none.
 UNKNOWN = 1e10
 # Each step needs several arrays of this many values.
 VALUES_AT_A_TIME = 2**18

@@ -30,7 +30,7 @@ from sparsegpc._estimators.learning.search import search
 def with_faster_function(learned):
     """Return what is `Learned` from short length scales if a fast function was taken for noise.
 
-    What is given is returned if such a function was sought before.
+    If this was tried before, return `learned` unchanged.
     """
     result = learned.result
     is_settled = result.sought_faster or (result.has_moved and not result.trivial)

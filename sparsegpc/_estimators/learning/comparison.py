@@ -1,8 +1,8 @@
 """Comparison of models by the bound, on all rows or a part of them.
 
-Noisy data need many rows to show more than a smooth function, so of very many rows a larger part
-decides. What is added to a model has to raise the bound, with the prior of the hyperparameters, by
-more than `Problem.needed_gain`.
+Noisy data need many rows to show more than a smooth function, so when there are very many rows,
+more of them are used to decide. What is added to a model has to raise the bound, with the prior of
+the hyperparameters, by more than `Problem.needed_gain`.
 """
 
 from copy import copy

@@ -78,7 +78,7 @@ def decide_kernel(builder, sees_logarithms=True):
 def _learned(problem):
     """Return the learned `Candidate` of a problem."""
     candidate = Candidate.of(problem)
-    # Comparisons say nothing about a model that misses what there is to learn.
+    # Comparisons are meaningless until the base model fits the main signal.
     learned = search(candidate.part).then(with_faster_function)
     return candidate._replace(result=learned.result)
 

@@ -97,8 +97,8 @@ class MainEffectStarts:
     def _shortened(self, start, distances):
         """Return a `Start` where effects vary within the distances (D,) of similar deviations.
 
-        Where rows that are near in a single column deviate alike, f misses a function of it that
-        varies so fast.
+        Where deviations of rows that are near in a single column are correlated, f misses a
+        function of that column that varies on this scale.
         """
         theta = start.theta.copy()
         for k, column in self._effect_columns():
@@ -125,8 +125,8 @@ class MainEffectStarts:
     def _theta(self, interaction, lengths, share=1.0):
         """Return theta at a start.
 
-        The effects together have this share of the variance of f, and their length scales are those
-        in `lengths` (P,).
+        The effects together have this fraction of the variance of f, and their length scales are
+        those in `lengths` (P,).
         """
         effects = lengths[self._effects].copy()
         are_variances = [column is None for column in self._parameters.columns[self._effects]]

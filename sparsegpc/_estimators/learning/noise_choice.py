@@ -6,8 +6,8 @@ variance, and the length scale that all columns share. The prior accounts for th
 between the columns.
 
 Where many targets are equal, such as the zeros among insurance claims, the density grows without
-limit as the noise there vanishes. That says nothing about the other targets, so such noise is not
-taken.
+limit as the noise there vanishes. That is no evidence about the other targets, so such noise is
+rejected.
 """
 
 import numpy as np
@@ -27,11 +27,11 @@ from sparsegpc._estimators.noise.homoscedastic import HomoscedasticNoise
 from sparsegpc._estimators.noise.registry import AUTO, DEFAULT, VARYING
 
 # The noise of a target that others share vanishes if its standard deviation is less than VANISHING
-# times the distance to the nearest other target. Noise that vanishes at more than MOST_VANISHING of
-# the rows is not taken.
+# times the distance to the nearest other target. Noise that vanishes at more than the fraction
+# MOST_VANISHING of the rows is rejected.
 VANISHING, MOST_VANISHING = 0.05, 0.2
-# Passes that show whether the noise depends on a column. Columns that gain less than this share of
-# what the best one gains are left to the search.
+# Passes that show whether the noise depends on a column. Columns that gain less than this fraction
+# of what the best one gains are left to the search.
 MOST_PASSES, COLUMN_SHARE = 10, 0.25
 
 

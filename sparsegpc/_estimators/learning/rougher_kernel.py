@@ -2,7 +2,7 @@
 
 A function with an RBF has derivatives of any order, and its parts determine each other over long
 distances. If a Matérn kernel with nu = 3/2 has a higher bound, learning goes on with that kernel,
-and then a Laplacian kernel is tried. This is decided with as many points as a fit ends with:
+and then a Laplacian kernel is tried. The decision uses as many points as a fit ends with, because
 rougher functions need more of them.
 """
 

@@ -17,10 +17,11 @@ DOMINANT_SPREAD = 1e3
 SUSPICIOUS_JITTER = 1e-6
 # If jitter is this multiple of the noise variance, it costs up to half as many nats for each point.
 COSTLY_JITTER = 1e-2
-# If more than this share of the targets is equal, Student-t noise may take all others for outliers.
+# If more than this fraction of the targets is equal, Student-t noise may take all others for
+# outliers.
 LARGE_SHARE = 0.3
-# The correlation of deviations at neighbouring rows from which a fit warns.
-ALIKE = 0.3
+# A fit warns if the correlation of deviations at neighbouring rows is larger than this.
+CORRELATED = 0.3
 # What is learned from half or twice as many copies of the same rows differs little.
 FAR_FROM_ONE = 2.0
 
@@ -170,13 +171,13 @@ def _describe_trivial(estimator, best):
 def _describe_rough(result, problem):
     """Describe a function that was taken for noise, or return an empty string."""
     correlation = missed_correlation(problem.model, result)
-    if correlation <= ALIKE:
+    if correlation <= CORRELATED:
         return ""
     return (
-        "neighbouring rows deviate from the learned function alike, with the correlation "
-        f"{correlation:.2f}, so not all that is left is noise: a function that varies faster, or "
-        "of several columns together, is missing. Give a kernel with a shorter length scale, a "
-        "period or interactions, or use LocalCorrection"
+        f"residuals of neighbouring rows are correlated ({correlation:.2f}), so what remains is "
+        "not only noise: a function that varies faster, or of several columns together, is "
+        "missing. Give a kernel with a shorter length scale, a period or interactions, or use "
+        "LocalCorrection"
     )
 
 

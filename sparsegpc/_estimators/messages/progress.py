@@ -45,7 +45,7 @@ def _progress(estimator, task_name, describe, context, label=None):
             stop = context is not None and report_step(estimator, context, task_name)
             return bool(estimator.callback is not None and estimator.callback(step)) or stop
         except LinAlgError as error:
-            # The search takes a LinAlgError for a failed evaluation, and would go on.
+            # The search would treat a LinAlgError as a failed evaluation, and continue.
             raise RuntimeError(f"the callback raised a LinAlgError: {error}") from error
 
     return Progress(on_step, label)

@@ -4,9 +4,9 @@ import numpy as np
 
 from sparsegpc._estimators.kernels.adapted_kernel import SOME_ROWS
 
-# With less than this share of the targets' deviation, f cannot explain much of them.
+# With less than this fraction of the targets' deviation, f cannot explain much of them.
 SMALLEST_SHARE = 0.2
-# From this ratio of their deviations on, one kernel for two outputs visibly costs accuracy.
+# If the deviations of two outputs have at least this ratio, a common kernel visibly costs accuracy.
 UNLIKE = 10.0
 
 
@@ -14,8 +14,8 @@ def describe_mismatch(kernel, X, variance, remedy, constant=False):
     """Describe targets whose scale does not suit the limits of the kernel, or return "".
 
     `variance` (n_outputs,) holds the variances of the targets; `remedy` tells how to scale them. If
-    the learned function is no better than a `constant` one, limits count that are too large for the
-    targets, too.
+    the learned function is no better than a `constant` one, limits that are too large for the
+    targets count, too.
     """
     if len(variance) == 0:
         return ""

@@ -42,7 +42,7 @@ class BoundSearch(DelegatingEstimator):
     n_screening_rows : int, default=1000
         Number of rows to which all candidates are fitted if there are more. They are evenly spaced
         in the order of y, so that they hold the classes in their proportions, and each class at
-        least once. More rows make the choice surer and slower.
+        least once. More rows make the choice more reliable and slower.
     n_finalists : int, default=2
         Number of candidates that are fitted to all rows.
     tol : float, default=1.0

@@ -15,8 +15,8 @@ from sparsegpc._estimators.base_sparse_gp import BaseSparseGP
 from sparsegpc._estimators.kernels.relevance import inverse_length_scales
 from sparsegpc._estimators.model_of_rows import ModelOfRows
 
-# The share of the rows of a block that are drawn from all rows. Without them, a column in which
-# neighbours agree could get any length scale.
+# The share of the rows of a block that are drawn from all rows. Without them, the length scale of a
+# column in which neighbours agree would not be determined.
 DISTANT_SHARE = 0.25
 
 

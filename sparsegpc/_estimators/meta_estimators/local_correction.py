@@ -20,7 +20,7 @@ from sparsegpc._estimators.meta_estimators.delegation import DelegatingEstimator
 
 MODES = ("points", "both", "neighbors")
 RELEARNED = ", relearned"
-# A single row must not bring a gain. Densities of nearly exact targets differ by hundreds of nats.
+# A single row must not decide. Densities of nearly exact targets differ by hundreds of nats.
 LARGEST_GAIN = 10.0
 
 
@@ -198,7 +198,7 @@ class LocalCorrection(DelegatingEstimator):
         return self.relearn != "auto" and self.relearn
 
     def _check_parameters(self):
-        """Raise TypeError or ValueError for an estimator or parameters that do not suit."""
+        """Raise TypeError or ValueError for an unsuitable estimator or unsuitable parameters."""
         if not isinstance(self.estimator, BaseSparseGP):
             raise TypeError(
                 "estimator must be a SparseGPRegressor, a SparseGPClassifier or another estimator "

@@ -19,7 +19,7 @@ ESTIMATORS = {"classifier": SparseGPClassifier, "regressor": SparseGPRegressor}
 SEARCHED = (*ESTIMATORS.values(), SparseGPGeneralizedRegressor)
 # Levels of fewer rows share a column, as do the rarest ones beyond this number.
 FEWEST_ROWS, MOST_LEVELS = 5, 40
-# A label says less than a number, so comparing candidates takes more of them.
+# A label carries less information than a number, so comparing candidates takes more of them.
 SCREENED_LABELS, SCREENED_NUMBERS = 2000, 1000
 
 

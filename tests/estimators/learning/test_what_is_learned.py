@@ -43,7 +43,7 @@ def test_a_season_beside_a_trend_is_not_taken_for_noise(estimator, slope, rng):
     assert np.sqrt(np.mean((fitted.predict(X) - f - 10.0) ** 2)) < 0.15
 
 
-@pytest.mark.filterwarnings("ignore:neighbouring rows deviate")
+@pytest.mark.filterwarnings("ignore:residuals of neighbouring rows")
 def test_a_season_of_counts_or_labels_beside_a_trend_is_found(rng):
     """What is left is similar at neighbouring rows, although hardly any variance is unexplained."""
     X, f = season_and_trend(0.4, 1.0)
