@@ -83,8 +83,11 @@ def _block_sums(V, precision, shift):
 
 
 def _row_sums(sums):
-    """Return the `RowSums` of each function, from the sums of `_block_sums` over blocks."""
+    """Return the `RowSums` of each function, from the sums of `_block_sums` over blocks.
+
+    The log scale is zero at first, and will include the slack. Residual ratios are not computed.
+    """
     return tuple(
-        RowSums(mirrored(VpV), Vp, Vb, float(precision), float(shift), 0.0, 0.0, 0.0)
+        RowSums(mirrored(VpV), Vp, Vb, float(precision), float(shift), 0.0, np.nan, 0.0)
         for VpV, Vp, Vb, precision, shift in zip(*(sums[k::5] for k in range(5)), strict=True)
     )

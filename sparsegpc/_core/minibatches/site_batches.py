@@ -167,8 +167,7 @@ class SiteBatches(StochasticModel):
         return Batch(features, likelihoods, self._targets(y, weight), weight)
 
     def _posteriors(self, sums):
-        # The log scales include the slack.
-        return [optimal_posterior(part, 1, STANDARD, self.prior_mean) for part in sums]
+        return [_posterior(part, self.prior_mean) for part in sums]
 
     def _added_to(self, kept, best):
         """Return the kept sums plus those of a `BatchPoint`, with equal shares of the log scale."""
@@ -217,7 +216,7 @@ class SiteBatches(StochasticModel):
     def _refuse_invalid(self, sums):
         """Raise LinAlgError if extrapolated sums are not sums of sites of positive precision."""
         for part in sums:
-            q = optimal_posterior(part, 1, STANDARD, 0.0)
+            q = _posterior(part, 0.0)
             # The log evidence must be concave in the prior mean as well.
             if part.precision <= part.Vp @ solve_cholesky(q.LB, part.Vp):
                 raise LinAlgError("extrapolated sums are not those of sites")
@@ -225,3 +224,11 @@ class SiteBatches(StochasticModel):
     def _visit(self, batch, posteriors):
         """Return the `Visit` to a batch at any q(u). Cost 2 K N_b M^2."""
         return visit_batch(batch, posteriors, scales_for(self.likelihood, self.slack))
+
+
+def _posterior(sums, prior_mean):
+    """Return the optimal `FunctionPosterior` of sums whose log scale includes the slack.
+
+    Only a slack would depend on the number of rows.
+    """
+    return optimal_posterior(sums, np.nan, STANDARD, prior_mean)

@@ -175,6 +175,8 @@ def test_all_rows_end_at_the_optimum_of_the_sites(likelihood, slack, n_classes):
         assert_allclose(ours.w, theirs.w, atol=1e-2)
         assert_allclose(ours.prior_mean, theirs.prior_mean, atol=1e-2)
         assert_allclose(ours.LB, theirs.LB, rtol=1e-2, atol=1e-2)
+    # The sums do not hold the residual ratios.
+    assert np.isnan(data.model.posterior(state).unexplained_cost)
 
 
 @EVERY
