@@ -7,10 +7,10 @@ independent is tried for each effect that varies almost as fast.
 
 The effect of a date may also differ from day to day while its interaction with other columns
 changes over weeks or months. A search with few points prefers the slow interaction, which they can
-represent, and with more points it stays there: each selection suits the length scale so far. So
-shorter length scales of the interaction are tried, each with points that are selected for it.
+represent, and with more points it stays there, because each selection suits the current length
+scale. So shorter length scales of the interaction are tried, each with points selected for it.
 
-Both are tried with as many points as a fit uses. The search goes on from there if that is better.
+Both are tried with as many points as a fit uses. If that is better, the search continues from there.
 """
 
 import numpy as np
@@ -26,8 +26,8 @@ from sparsegpc._estimators.learning.problem_fit import evaluate_problem
 # An effect is tried if its length scale is less than FEW_VALUES times the typical distance between
 # neighbouring values. With INDEPENDENT times this distance their correlation is exp(-8).
 FEW_VALUES, INDEPENDENT = 5.0, 0.25
-# MOST_ROWS distinct rows tell the values of a column. On average, at least FEWEST_SHARING rows must
-# share a value: an effect that differs from row to row is noise.
+# The values of a column are taken from MOST_ROWS distinct rows. On average, at least FEWEST_SHARING
+# rows must share a value: an effect that differs from row to row is noise.
 MOST_ROWS, FEWEST_SHARING = 10_000, 2
 # Each trial of an interaction divides the length scale of a column by DIVISOR, as long as it
 # remains more than FASTER times that of the effect. It must be less than LONGEST times the standard
