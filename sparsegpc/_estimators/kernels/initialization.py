@@ -95,10 +95,13 @@ def faster_starts(parameters, spread, theta):
 def own_lengths(parameters, spread):
     """Return a dict from each varying column to the indices in theta of its own length scales.
 
-    Those of main effects, and columns without a length scale of their own, are left out.
+    Those of main effects, and columns without a length scale of their own, are left out. A common
+    length scale is that of a single column.
     """
     found = {}
     for k, column in enumerate(parameters.columns):
+        if column == "all" and len(spread.varies) == 1:
+            column = 0
         if isinstance(column, int) and spread.varies[column] and not parameters.effects[k]:
             found.setdefault(column, []).append(k)
     return found

@@ -10,7 +10,8 @@ changes over weeks or months. A search with few points prefers the slow interact
 represent, and with more points it stays there, because each selection suits the current length
 scale. So shorter length scales of the interaction are tried, each with points selected for it.
 
-Both are tried with as many points as a fit uses. If that is better, the search continues from there.
+Both are tried with as many points as a fit uses. If one is better, the search continues from
+there.
 """
 
 import numpy as np

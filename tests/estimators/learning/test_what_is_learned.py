@@ -58,12 +58,13 @@ def test_a_season_of_counts_or_labels_beside_a_trend_is_found(rng):
         assert fitted.lower_bound_ > given.lower_bound_ - 2.0
 
 
-def test_a_season_beside_a_trend_is_found_in_many_rows(rng):
-    """Growing subsets of many rows have too few points for it."""
+@pytest.mark.parametrize("n_periods", [60, 100])
+def test_a_season_beside_a_trend_is_found_in_many_rows(n_periods, rng):
+    """Growing subsets have too few points for 60 periods, and the first 200 points for 100."""
     X = rng.uniform(0.0, 10.0, (5001, 1))
-    f = 0.5 * X[:, 0] + 0.3 * np.sin(12.0 * np.pi * X[:, 0])
+    f = 0.5 * X[:, 0] + 0.3 * np.sin(0.2 * np.pi * n_periods * X[:, 0])
     fitted = SparseGPRegressor().fit(X, f + 0.2 * rng.randn(5001))
-    assert np.sqrt(np.mean((fitted.predict(X) - f) ** 2)) < 0.06
+    assert np.sqrt(np.mean((fitted.predict(X) - f) ** 2)) < 0.1
 
 
 def test_a_fast_season_beside_a_trend_in_one_of_several_columns_is_found(rng):
