@@ -37,6 +37,8 @@ MATERN = {
 MAY_VANISH = ("sigma_0",)
 # Kernels whose `length_scale` divides distances between rows, or those along each column.
 PER_COLUMN = (sk.RBF, sk.RationalQuadratic, Laplacian, OrthogonalAdditive)
+# Rows of the matrices from which the diagonal of a PairwiseKernel is taken.
+BLOCK_SIZE = 64
 # Kernels that are sums of functions of few columns each.
 ADDITIVE = (MainEffects, OrthogonalAdditive)
 
@@ -304,8 +306,9 @@ def _by_values(kernel, prefix, parameters):
 def _values(kernel, theta, *rows):
     """Return the values of a kernel at rows Z and X, shape (M, N), or its diagonal at rows X."""
     at_theta = kernel.clone_with_theta(theta)
+    values = at_theta(*rows) if len(rows) == 2 else _diagonal(at_theta, *rows)
     # Solves overwrite the result, and the kernel may return an array that it keeps.
-    values = np.array((at_theta if len(rows) == 2 else at_theta.diag)(*rows), dtype=np.float64)
+    values = np.array(values, dtype=np.float64)
     expected = tuple(map(len, rows))
     if values.shape != expected:
         raise ValueError(
@@ -313,3 +316,16 @@ def _values(kernel, theta, *rows):
             f"{' and '.join(map(str, expected))} rows, expected {expected}"
         )
     return values
+
+
+def _diagonal(kernel, X):
+    """Return the diagonal at rows X; if it holds a PairwiseKernel, from matrices of few rows.
+
+    scikit-learn evaluates the diagonal of a PairwiseKernel row by row, which is slow.
+    """
+    metrics = [part.metric for part in walk(kernel) if type(part) is sk.PairwiseKernel]
+    # A function is called for each pair of rows, so matrices would be slower.
+    if not metrics or any(map(callable, metrics)):
+        return kernel.diag(X)
+    blocks = [X[start : start + BLOCK_SIZE] for start in range(0, len(X), BLOCK_SIZE)]
+    return np.concatenate([np.diagonal(kernel(block)) for block in blocks])

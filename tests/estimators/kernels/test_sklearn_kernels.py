@@ -14,6 +14,7 @@ from sklearn.gaussian_process.kernels import (
     Exponentiation,
     ExpSineSquared,
     Matern,
+    PairwiseKernel,
     RationalQuadratic,
     WhiteKernel,
 )
@@ -298,6 +299,34 @@ def test_an_array_that_a_kernel_keeps_is_not_overwritten(rng):
             fresh = np.exp(-((left[:, None] - right) ** 2).sum(axis=2))
         assert_array_equal(kept, fresh)
     assert len(Hoarder.kept) == 3
+
+
+def test_the_diagonal_of_a_pairwise_kernel_takes_few_evaluations(rng, monkeypatch):
+    calls, call = [], PairwiseKernel.__call__
+
+    def counted(self, *args, **kwargs):
+        calls.append(args)
+        return call(self, *args, **kwargs)
+
+    monkeypatch.setattr(PairwiseKernel, "__call__", counted)
+    kernel, X = 2.3 * PairwiseKernel(0.8, metric="polynomial") ** 2 + RBF(0.5), rows(rng, 150)
+    adapted = adapt_kernel(kernel, D)
+    diagonal = adapted.kernel.diag(adapted.theta, X)
+    assert len(calls) == 3
+    assert_allclose(diagonal, 2.3 * (0.8 * (X**2).sum(axis=1) + 1.0) ** 6 + 1.0, rtol=1e-12)
+
+
+def test_a_metric_of_the_user_is_called_once_for_each_entry_of_the_diagonal(rng):
+    calls = []
+
+    def metric(x, y, gamma=None):
+        calls.append((x, y))
+        return np.exp(-np.abs(x - y).sum()) + x @ y
+
+    adapted, X = adapt_kernel(PairwiseKernel(metric=metric), D), rows(rng, 70)
+    diagonal = adapted.kernel.diag(adapted.theta, X)
+    assert len(calls) == 70
+    assert_allclose(diagonal, 1.0 + (X**2).sum(axis=1), rtol=1e-12)
 
 
 def test_values_of_the_wrong_shape_are_refused_with_both_shapes(rng):
