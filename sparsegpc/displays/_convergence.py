@@ -85,8 +85,8 @@ class ConvergenceDisplay:
 
         Parameters
         ----------
-        estimator : estimator with ``history_``, or Pipeline
-            A fitted estimator of this package, or a pipeline that ends in one.
+        estimator : estimator with ``history_``, Pipeline or BoundSearch
+            A fitted estimator of this package, a pipeline that ends in one, or a search among them.
         against : {"evaluations", "seconds"}, default="evaluations"
             Quantity on the horizontal axis.
         subsets : bool, default=True

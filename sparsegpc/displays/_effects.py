@@ -5,16 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.utils._optional_dependencies import check_matplotlib_support
 
-from sparsegpc._estimators.predictions.effects import column_numbers
 from sparsegpc.displays._drawing import BLUE, GREY, add_legend, checked_axes, settings
-from sparsegpc.displays._inputs import (
-    ANY_KIND,
-    column_labels,
-    fitted_model,
-    gaussian_quantile,
-    grid_size,
-    numeric_rows,
-)
+from sparsegpc.displays._inputs import ANY_KIND, fitted_model, gaussian_quantile, grid_size
+from sparsegpc.displays._transformed_table import TransformedTable
 
 # A column with at most this many distinct values is drawn at these values.
 MOST_LEVELS = 10
@@ -112,16 +105,20 @@ class EffectsDisplay:
 
         Parameters
         ----------
-        estimator : estimator of this package or Pipeline
+        estimator : estimator of this package, Pipeline or BoundSearch
             Fitted with a kernel that has :class:`sparsegpc.kernels.MainEffects` or
-            :class:`sparsegpc.kernels.OrthogonalAdditive` among its summands.
-            Pipeline steps before it must treat each column by itself, as scalers do.
+            :class:`sparsegpc.kernels.OrthogonalAdditive` among its summands. In a pipeline these
+            are effects of the transformed columns. If the steps before the estimator turn a column
+            of numbers into one other column, as scalers do, the effect is drawn against the column
+            of X. Otherwise it is drawn against the transformed column, named as by
+            ``get_feature_names_out``: for example, an effect for each level of a category.
         X : array-like of shape (n_samples, n_features)
             Rows over which each effect has mean zero, for example those of `fit`. The grids
             span their range.
         features : list of int or str, or None, default=None
-            Numbers or, in a data frame, names of the columns. None means all or, if there are more
-            than six, the six whose effects vary most over the rows.
+            Numbers or, in a data frame, names of the columns of X, or names of transformed columns.
+            None means all or, if there are more than six, the six whose effects vary most over the
+            rows.
         target : int, str or None, default=None
             With several functions, which of them: the label of a class or the number of an output.
             None is allowed if there is only one.
@@ -141,28 +138,28 @@ class EffectsDisplay:
         Raises
         ------
         ValueError
-            If the kernel has neither of the two among its summands, a step of the pipeline mixes
-            columns, or `features`, `target` or `coverage` is invalid.
+            If the kernel has neither of the two among its summands, or `features`, `target` or
+            `coverage` is invalid.
         """
         check_matplotlib_support(f"{cls.__name__}.from_estimator")
         fitted = fitted_model(estimator, ANY_KIND)
         gaussian_quantile(coverage)
-        rows, size, names = numeric_rows(X), grid_size(grid_resolution), column_labels(X)
-        reference = fitted.transform(X)
-        columns = _columns(features, names, fitted.estimator, reference)
-        grids = [_grid(rows[:, d], size) for d in columns]
-        place, ylabel = _function(fitted.estimator, target)
+        size, (place, ylabel) = grid_size(grid_resolution), _function(fitted.estimator, target)
+        table = TransformedTable(fitted, X)
+        columns = _columns(features, table, fitted.estimator)
+        values = [table.values(d) for d in columns]
+        grids = [_grid(of_column, size) for of_column in values]
         effects = []
         for d, grid in zip(columns, grids, strict=True):
-            points = _transformed(fitted, X, rows, d, grid)
-            moments = fitted.estimator.effects(points, [d], reference)
+            points = table.points(d, grid)
+            moments = fitted.estimator.effects(points, [d], table.reference)
             effects.append([part.reshape(len(grid), -1)[:, place] for part in moments])
         return cls(
             grids=grids,
             means=[mean for mean, _ in effects],
             stds=[std for _, std in effects],
-            deciles=[np.quantile(rows[:, d], np.arange(1, 10) / 10.0) for d in columns],
-            names=[names[d] for d in columns],
+            deciles=[np.quantile(of_column, np.arange(1, 10) / 10.0) for of_column in values],
+            names=[table.names[d] for d in columns],
             ylabel=ylabel,
         ).plot(
             ax,
@@ -239,13 +236,13 @@ class EffectsDisplay:
         return self
 
 
-def _columns(features, names, model, reference):
-    """Return the numbers of the columns to draw."""
+def _columns(features, table, model):
+    """Return the numbers of the columns to draw, among those that the estimator sees."""
     if features is not None:
-        return column_numbers(features, len(names), names)
-    columns = np.flatnonzero(np.ptp(np.asarray(reference), axis=0) > 0.0)
+        return table.chosen(features)
+    columns = np.flatnonzero(np.ptp(np.asarray(table.reference), axis=0) > 0.0)
     if len(columns) > MOST_PANELS:
-        variation = model.effects(reference, list(columns))[0].std(axis=0)
+        variation = model.effects(table.reference, list(columns))[0].std(axis=0)
         # The largest of several functions.
         variation = variation.reshape(len(columns), -1).max(axis=1)
         columns = columns[np.sort(variation.argsort()[-MOST_PANELS:])]
@@ -258,19 +255,6 @@ def _grid(values, size):
     if len(levels) <= MOST_LEVELS:
         return levels
     return np.linspace(levels[0], levels[-1], size)
-
-
-def _transformed(fitted, X, rows, column, grid):
-    """Return rows on the grid of a column as the estimator sees them."""
-    points = fitted.transform_along(X, np.median(rows, axis=0), column, grid)
-    others = np.delete(np.asarray(points), column, axis=1)
-    if np.shape(points) != (len(grid), rows.shape[1]) or not np.allclose(others, others[:1]):
-        raise ValueError(
-            "the effects are those of columns of X, so the steps of the pipeline before the "
-            "estimator must treat each column by itself: leave out steps that mix, add or select "
-            "columns, or give the estimator at the end of the pipeline and the transformed X"
-        )
-    return points
 
 
 def _function(model, target):

@@ -155,7 +155,7 @@ class InducingPointsDisplay:
 
         Parameters
         ----------
-        estimator : SparseGPClassifier, StochasticSparseGPClassifier or Pipeline
+        estimator : SparseGPClassifier, StochasticSparseGPClassifier, Pipeline or BoundSearch
             Fitted to two classes. Pipeline steps before the classifier need ``inverse_transform``,
             so that the inducing points can be drawn in the columns of X.
         X : array-like of shape (n_samples, 2)
@@ -187,6 +187,7 @@ class InducingPointsDisplay:
         fitted = fitted_model(estimator, (SparseGPClassifier, StochasticSparseGPClassifier))
         model = fitted.estimator
         _check_response(response, model)
+        inducing_points = fitted.inverse_transform(model.inducing_points_)
         rows, size = numeric_rows(X, n_columns=2), grid_size(grid_resolution)
         refuse_masked(y, "y")
         y = column_or_1d(y)
@@ -196,7 +197,6 @@ class InducingPointsDisplay:
                 f"y must hold labels of the classes {model.classes_} of the estimator, got "
                 f"{np.setdiff1d(y, model.classes_)}: leave these rows out"
             )
-        inducing_points = fitted.inverse_transform(model.inducing_points_)
         grid = np.meshgrid(*(along(column, size) for column in rows.T))
         points = np.column_stack([axis.ravel() for axis in grid])
         rows_on_grid = fitted.transform(like_rows(X, points))

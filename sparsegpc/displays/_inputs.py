@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from sparsegpc._estimators.base_sparse_gp import BaseSparseGP
 from sparsegpc._estimators.input.validation import central_levels, refuse_masked
+from sparsegpc._estimators.meta_estimators.bound_search import BoundSearch
 from sparsegpc._estimators.minibatches.base import BaseMinibatches
 
 ANY_KIND = BaseSparseGP, BaseMinibatches
@@ -42,7 +43,8 @@ class FittedModel(NamedTuple):
                     "the inducing points are drawn in the columns of X, so all steps before the "
                     f"last need inverse_transform, which step {name!r}, a "
                     f"{type(step).__name__}, has not: leave this step out, or give the estimator "
-                    "at the end of the pipeline and the transformed X"
+                    "at the end of the pipeline and the transformed X, as in "
+                    "from_estimator(pipeline[-1], pipeline[:-1].transform(X), y)"
                 )
             points = step.inverse_transform(points)
         return np.asarray(points, dtype=np.float64)
@@ -51,18 +53,23 @@ class FittedModel(NamedTuple):
 def fitted_model(estimator, kinds):
     """Return the `FittedModel` of an estimator of one of `kinds`, or a pipeline that ends in one.
 
-    Raises TypeError for any other estimator, and NotFittedError if it is not fitted.
+    That of a `BoundSearch` is that of its best estimator. Raises TypeError for any other estimator,
+    and NotFittedError if it is not fitted.
     """
     steps = []
-    while isinstance(estimator, Pipeline):
+    while isinstance(estimator, Pipeline | BoundSearch):
+        if isinstance(estimator, BoundSearch):
+            check_is_fitted(estimator)
+            estimator = estimator.best_estimator_
+            continue
         *before, (_, estimator) = estimator.steps
         steps += [(name, step) for name, step in before if step not in (None, "passthrough")]
     if not isinstance(estimator, kinds):
         names = " or ".join(kind.__name__ for kind in kinds)
         names = "estimator of sparsegpc" if kinds is ANY_KIND else names
         raise TypeError(
-            f"estimator must be a fitted {names}, or a Pipeline that ends in one, got a "
-            f"{type(estimator).__name__}: for a search or another wrapper, give the fitted "
+            f"estimator must be a fitted {names}, or a Pipeline that ends in one, or a BoundSearch "
+            f"among them, got a {type(estimator).__name__}: for another wrapper, give the fitted "
             "estimator that it contains"
         )
     check_is_fitted(estimator)

@@ -135,7 +135,7 @@ class RegressionDisplay:
 
         Parameters
         ----------
-        estimator : estimator or Pipeline
+        estimator : estimator, Pipeline or BoundSearch
             A SparseGPRegressor or SparseGPGeneralizedRegressor, or its stochastic version, fitted
             to one output. Pipeline steps before the regressor need ``inverse_transform``, so
             that the inducing points can be drawn in the columns of X.
@@ -176,6 +176,7 @@ class RegressionDisplay:
         fitted = fitted_model(estimator, KINDS)
         model = fitted.estimator
         gaussian_quantile(coverage)
+        inducing_points = fitted.inverse_transform(model.inducing_points_)
         rows, size, names = numeric_rows(X), grid_size(grid_resolution), column_labels(X)
         targets = checked_targets(y)
         check_consistent_length(rows, targets)
@@ -186,7 +187,6 @@ class RegressionDisplay:
                 "one of them"
             )
         column = which_column(feature, names)
-        inducing_points = fitted.inverse_transform(model.inducing_points_)[:, column]
         grid = along(rows[:, column], size)
         rows_on_grid = fitted.transform_along(X, _reference(reference, rows), column, grid)
         mean, f_interval, y_interval = _along_grid(model, rows_on_grid, noise_variance)
@@ -197,7 +197,7 @@ class RegressionDisplay:
             y_interval=y_interval,
             x=rows[:, column],
             y=targets,
-            inducing_points=inducing_points,
+            inducing_points=inducing_points[:, column],
             xlabel=names[column],
             ylabel=str(getattr(y, "name", None) or "y"),
         ).plot(

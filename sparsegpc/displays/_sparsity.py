@@ -110,9 +110,9 @@ class SparsityDisplay:
 
         Parameters
         ----------
-        estimator : estimator or Pipeline
-            A fitted SparseGPClassifier, SparseGPRegressor or SparseGPGeneralizedRegressor, or a
-            pipeline that ends in one.
+        estimator : estimator, Pipeline or BoundSearch
+            A fitted SparseGPClassifier, SparseGPRegressor or SparseGPGeneralizedRegressor, a
+            pipeline that ends in one, or a search among them.
         X, y : array-like
             The data given to `fit`, which are not kept.
         n_inducing : int, array-like of int or None, default=None

@@ -8,6 +8,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from sparsegpc import (
+    BoundSearch,
     SparseGPClassifier,
     SparseGPGeneralizedRegressor,
     SparseGPRegressor,
@@ -179,6 +180,13 @@ def test_a_pipeline_is_about_its_last_step(rng):
     model = make_pipeline(None, StandardScaler(), SparseGPRegressor(optimizer=None)).fit(X, y)
     display = ConvergenceDisplay.from_estimator(model)
     np.testing.assert_array_equal(display.seconds, model[-1].history_["seconds"])
+
+
+def test_a_search_is_about_its_best_estimator(rng):
+    X, y = rng.randn(30, 2), rng.randn(30)
+    search = BoundSearch(SparseGPRegressor(optimizer=None), {}).fit(X, y)
+    display = ConvergenceDisplay.from_estimator(search)
+    np.testing.assert_array_equal(display.seconds, search.best_estimator_.history_["seconds"])
 
 
 def test_other_estimators_are_refused(rng):

@@ -5,11 +5,20 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import norm
+from sklearn.compose import make_column_transformer
 from sklearn.decomposition import PCA
+from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import FunctionTransformer, PolynomialFeatures, StandardScaler
 
-from sparsegpc import SparseGPClassifier, SparseGPRegressor, StochasticSparseGPRegressor
+from sparsegpc import (
+    BoundSearch,
+    NormalScores,
+    SparseGPClassifier,
+    SparseGPRegressor,
+    StochasticSparseGPRegressor,
+    tabular_pipeline,
+)
 from sparsegpc.displays import EffectsDisplay
 from sparsegpc.kernels import MainEffects
 
@@ -70,6 +79,15 @@ def test_each_effect_has_mean_zero_over_the_rows(model, data):
     shares = np.bincount(X["group"].astype(int)[:40]) / 40
     shorter = EffectsDisplay.from_estimator(model, X[:40], features=["group"])
     assert_allclose(shares @ shorter.means[0], 0.0, atol=1e-10)
+
+
+def test_the_grid_of_whole_numbers_may_have_others(rng):
+    X = pd.DataFrame({"a": rng.randint(0, 30, 60), "b": rng.randint(0, 3, 60)})
+    model = SparseGPRegressor(MainEffects(), n_inducing=10, optimizer=None)
+    model.fit(X, np.sin(X["a"]))
+    display = EffectsDisplay.from_estimator(model, X)
+    points = pd.DataFrame({"a": np.linspace(X["a"].min(), X["a"].max(), 100), "b": 0.0})
+    assert_allclose(display.means[0], model.effects(points, ["a"], X)[0][:, 0])
 
 
 def test_deciles_and_labels(model, data):
@@ -148,13 +166,140 @@ def test_axes_and_settings_of_the_user(model, data):
         display.plot(axes[:2])
 
 
-def test_a_pipeline_that_mixes_columns_is_refused(data):
+# Pipelines that do not keep the columns of X
+
+
+@pytest.fixture(scope="module")
+def table():
+    """A table with a constant column, one of text, and numbers on different scales."""
+    rng = np.random.RandomState(1)
+    X = pd.DataFrame(
+        {
+            "same": 7.0,
+            "town": rng.choice(["Rome", "Oslo", "Bern"], 60),
+            "age": rng.uniform(20.0, 80.0, 60),
+            "rooms": rng.randint(1, 5, 60),
+        }
+    )
+    return X, np.sin(X["age"] / 10.0) + (X["town"] == "Oslo") + 0.1 * rng.randn(60)
+
+
+def tabular(table, search=False):
+    gp = SparseGPRegressor(MainEffects(), n_inducing=20, optimizer=None)
+    model = tabular_pipeline(gp, search=False)
+    if search:
+        model = BoundSearch(model, {"model__noise": ["homoscedastic"]})
+    return model.fit(*table)
+
+
+TOWNS = [f"categories__town_{town}" for town in ("Bern", "Oslo", "Rome")]
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars", "objects"])
+def test_effects_of_a_table_are_drawn_in_its_units_or_by_level(kind, table):
+    X, y = table
+    age, rooms, towns = X["age"].to_numpy(), X["rooms"].to_numpy(), TOWNS
+    names = ["age", "rooms"]
+    if kind == "polars":
+        X = pytest.importorskip("polars").from_pandas(X)
+    if kind == "objects":
+        X, names, towns = X.to_numpy(), ["x2", "x3"], [name.replace("town", "x1") for name in TOWNS]
+    model = tabular((X, y))
+    display = EffectsDisplay.from_estimator(model, X, grid_resolution=11)
+    assert display.names == names + towns
+    assert_allclose(display.grids[0], np.linspace(age.min(), age.max(), 11))
+    assert_array_equal(display.grids[1], [1.0, 2.0, 3.0, 4.0])
+    for grid in display.grids[2:]:
+        assert_array_equal(grid, [0.0, 1.0])
+    points = np.zeros((11, 5))
+    points[:, 0] = (display.grids[0] - age.mean()) / age.std()
+    points[:4, 1] = (display.grids[1] - rooms.mean()) / rooms.std()
+    points[1, 3] = 1.0
+    mean, std = model[-1].effects(points, None, model[:-1].transform(X))
+    assert_allclose(display.means[0], mean[:, 0], rtol=1e-9)
+    assert_allclose(display.means[1], mean[:4, 1], rtol=1e-9)
+    assert_allclose(display.means[3], mean[:2, 3], rtol=1e-9)
+    assert_allclose(display.stds[3], std[:2, 3], rtol=1e-9)
+    assert_allclose(display.deciles[0][4], np.median(age))
+
+
+def test_columns_of_a_table_are_chosen_by_number_or_name(table):
+    X, _ = table
+    model = tabular(table)
+    display = EffectsDisplay.from_estimator(model, X, features=[3, "age", TOWNS[1]])
+    assert display.names == ["rooms", "age", TOWNS[1]]
+    for feature in ("town", "same", 1):
+        with pytest.raises(ValueError, match=rf"'(town|same)'.*names of transformed.*{TOWNS[0]}"):
+            EffectsDisplay.from_estimator(model, X, features=[feature])
+    with pytest.raises(ValueError, match=r"features must be .*'town'.*'categories__town_Bern'"):
+        EffectsDisplay.from_estimator(model, X, features=["street"])
+
+
+def test_missing_values_of_a_table(table):
+    X, y = table
+    X = X.assign(age=X["age"].where(np.arange(60) > 5), town=X["town"].where(np.arange(60) < 50))
+    names = ["age", "numbers__missingindicator_age", "categories__town_None"]
+    display = EffectsDisplay.from_estimator(tabular((X, y)), X, features=names)
+    assert display.names == names
+    assert_allclose(display.grids[0][[0, -1]], [X["age"].min(), X["age"].max()])
+    assert_allclose(display.deciles[0][4], X["age"].median())
+    for grid, n_missing, effect in zip(display.grids[1:], (6, 10), display.means[1:], strict=True):
+        assert_allclose(effect @ [60 - n_missing, n_missing], 0.0, atol=1e-9)
+        assert len(grid) == 2
+
+
+def test_the_best_estimator_of_a_search_is_drawn(table):
+    X, _ = table
+    searched = EffectsDisplay.from_estimator(tabular(table, search=True), X, features=["age"])
+    alone = EffectsDisplay.from_estimator(tabular(table), X, features=["age"])
+    assert_allclose(searched.means[0], alone.means[0])
+    with pytest.raises(NotFittedError, match="BoundSearch"):
+        EffectsDisplay.from_estimator(BoundSearch(tabular(table), {}), X)
+
+
+def test_steps_may_reorder_columns(data):
     X, y = data
-    kernel = MainEffects()
-    for before in (PCA(), PCA(2)):
-        model = make_pipeline(before, SparseGPRegressor(kernel, optimizer=None)).fit(X, y)
-        with pytest.raises(ValueError, match="treat each column by itself"):
-            EffectsDisplay.from_estimator(model, X, features=[0])
+    scale = make_column_transformer((StandardScaler(), ["weight"]), (NormalScores(), ["dose"]))
+    gp = SparseGPRegressor(MainEffects(), n_inducing=10, optimizer=None)
+    model = make_pipeline(scale, gp).fit(X, y)
+    display = EffectsDisplay.from_estimator(model, X, features=["dose"])
+    assert display.names == ["dose"]
+    points = np.zeros((100, 2))
+    points[:, 1] = scale.named_transformers_["normalscores"].transform(
+        pd.DataFrame({"dose": display.grids[0]})
+    )[:, 0]
+    mean, _ = gp.effects(points, [1], scale.transform(X))
+    assert_allclose(display.means[0], mean[:, 0], rtol=1e-9)
+
+
+COLUMNS, PRODUCTS = ["dose", "weight", "group"], ["dose weight", "dose group", "weight group"]
+
+
+@pytest.mark.parametrize(
+    ("step", "names"),
+    [
+        (PCA(2), ["pca0", "pca1"]),
+        (
+            PolynomialFeatures(interaction_only=True, include_bias=False),
+            [f"{name} (transformed)" for name in COLUMNS] + PRODUCTS,
+        ),
+        (FunctionTransformer(lambda X: X[:, :2] @ np.ones((2, 2))), None),
+    ],
+    ids=["components", "products", "without-names"],
+)
+def test_mixtures_of_columns_are_drawn_as_the_model_sees_them(step, names, data):
+    X, y = data
+    gp = SparseGPRegressor(MainEffects(), n_inducing=10, optimizer=None)
+    model = make_pipeline(StandardScaler(), step, gp).fit(X, y)
+    display = EffectsDisplay.from_estimator(model, X)
+    assert display.names == (names or ["transformed x0", "transformed x1"])
+    transformed = model[:-1].transform(X)
+    for column, (grid, drawn) in enumerate(zip(display.grids, display.means, strict=True)):
+        values = transformed[:, column]
+        assert_allclose(grid[[0, -1]], [values.min(), values.max()])
+        points = np.zeros((len(grid), transformed.shape[1]))
+        points[:, column] = grid
+        assert_allclose(drawn, gp.effects(points, [column], transformed)[0][:, 0], rtol=1e-9)
 
 
 def test_a_kernel_without_effects_is_refused(data):

@@ -12,7 +12,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 from sklearn.svm import SVC
 
-from sparsegpc import SparseGPClassifier, StochasticSparseGPClassifier
+from sparsegpc import (
+    BoundSearch,
+    SparseGPClassifier,
+    StochasticSparseGPClassifier,
+    tabular_pipeline,
+)
 from sparsegpc.displays import InducingPointsDisplay
 
 plt = pytest.importorskip("matplotlib.pyplot")
@@ -149,6 +154,20 @@ def test_a_step_without_a_way_back_is_named(moons):
     ).fit(*moons)
     with pytest.raises(ValueError, match=r"step 'polynomialfeatures', a PolynomialFeatures, has"):
         InducingPointsDisplay.from_estimator(model, *moons)
+
+
+def test_the_model_of_a_table_of_categories_is_drawn_in_its_own_columns(moons):
+    X, y = pd.DataFrame(moons[0], columns=["a", "b"]), moons[1]
+    X["b"] = np.where(X["b"] > 0.5, "high", "low")
+    gp = SparseGPClassifier(n_inducing=8, optimizer=None)
+    model = BoundSearch(tabular_pipeline(gp, search=False), {}).fit(X, y)
+    with pytest.raises(ValueError, match=r"step 'table', a ColumnTransformer, .*\(pipeline\[-1\]"):
+        InducingPointsDisplay.from_estimator(model, X, y)
+    pipeline = model.best_estimator_.set_params(table__categories__encode__drop="if_binary")
+    pipeline.fit(X, y)
+    rows = pipeline[:-1].transform(X)
+    display = InducingPointsDisplay.from_estimator(pipeline[-1], rows, y, **SMALL)
+    assert_array_equal(display.X, rows)
 
 
 def test_learning_from_minibatches_is_drawn_too(moons):

@@ -12,10 +12,12 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVR
 
 from sparsegpc import (
+    BoundSearch,
     SparseGPGeneralizedRegressor,
     SparseGPRegressor,
     StochasticSparseGPGeneralizedRegressor,
     StochasticSparseGPRegressor,
+    tabular_pipeline,
 )
 from sparsegpc.displays import RegressionDisplay
 
@@ -107,6 +109,25 @@ def test_a_frame_names_the_axes(frame, rng):
     # By its number it is the same.
     again = RegressionDisplay.from_estimator(model, X, y, feature=1)
     assert_array_equal(again.mean, display.mean)
+
+
+def test_the_best_estimator_of_a_search_is_drawn(waves):
+    X, y = waves
+    model = make_pipeline(StandardScaler(), SparseGPRegressor(n_inducing=10, optimizer=None))
+    search = BoundSearch(model, {"sparsegpregressor__kernel": ["rbf", "matern32"]}).fit(X, y)
+    display = RegressionDisplay.from_estimator(search, X, y)
+    assert_allclose(display.mean, search.predict(display.grid[:, None]))
+
+
+def test_the_model_of_a_table_of_categories_is_drawn_in_its_own_columns(waves):
+    X, y = waves
+    table = pd.DataFrame({"x": X[:, 0], "side": np.where(X[:, 0] > 0.0, "right", "left")})
+    model = tabular_pipeline(SparseGPRegressor(n_inducing=10, optimizer=None), search=False)
+    model.fit(table, y)
+    with pytest.raises(ValueError, match=r"step 'table', a ColumnTransformer, .*\(pipeline\[-1\]"):
+        RegressionDisplay.from_estimator(model, table, y)
+    display = RegressionDisplay.from_estimator(model[-1], model[:-1].transform(table), y, feature=0)
+    assert_allclose(display.x, (X[:, 0] - X.mean()) / X.std())
 
 
 def test_learning_from_minibatches_is_drawn_too(waves):
