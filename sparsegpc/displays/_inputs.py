@@ -27,6 +27,9 @@ class FittedModel(NamedTuple):
         """Return the rows after the steps before the estimator."""
         for _, step in self.steps:
             X = step.transform(X)
+        # An estimator that was fitted to an array would warn of the names of a frame in each call.
+        if hasattr(X, "columns") and not hasattr(self.estimator, "feature_names_in_"):
+            return numeric_rows(X)
         return X
 
     def transform_along(self, X, origin, column, grid):

@@ -302,6 +302,13 @@ def test_mixtures_of_columns_are_drawn_as_the_model_sees_them(step, names, data)
         assert_allclose(drawn, gp.effects(points, [column], transformed)[0][:, 0], rtol=1e-9)
 
 
+def test_a_frame_names_the_columns_of_a_model_of_an_array(table):
+    X, _ = table
+    model = tabular(table)
+    rows = pd.DataFrame(model[:-1].transform(X), columns=model[:-1].get_feature_names_out())
+    assert EffectsDisplay.from_estimator(model[-1], rows).names == list(rows.columns)
+
+
 def test_a_kernel_without_effects_is_refused(data):
     X, y = data
     model = SparseGPRegressor(n_inducing=5, optimizer=None).fit(X, y)
