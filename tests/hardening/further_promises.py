@@ -162,7 +162,7 @@ class FurtherPromises(Promises):
                 if not hasattr(self.estimator, "corrected_estimator_"):
                     samples = model.sample_y(X[:20], n_samples=2)
                     self.require(np.isfinite(samples).all(), "samples of y are not finite")
-        if getattr(model.likelihood_, "row_argument", None) == "event":
+        if getattr(model.likelihood_, "has_survival", False):
             times = np.quantile(problem.y, [0.0, 0.3, 0.6, 1.0]) * [0.5, 1.0, 1.0, 2.0]
             survival = model.survival_function(X, times)
             inside = (survival >= 0.0) & (survival <= 1.0)

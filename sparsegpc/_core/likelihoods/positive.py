@@ -7,7 +7,7 @@ censored row contributes the probability of a longer duration.
 from copy import copy
 
 import numpy as np
-from scipy.special import digamma, gammainc, gammaln, log_ndtr, ndtr
+from scipy.special import digamma, gammainc, gammaincc, gammaln, log_ndtr, ndtr
 
 from sparsegpc._core.likelihoods.base import normal_log_prior
 from sparsegpc._core.likelihoods.expectations import expected_log_normal_cdf
@@ -69,6 +69,7 @@ class Gamma(_Positive):
         Logarithm of the shape a; None before it is learned.
     """
 
+    has_survival = True
     to_little_noise = np.log(100.0)
 
     def variance_coefficients(self):
@@ -95,8 +96,13 @@ class Gamma(_Positive):
 
     def log_density(self, y, f):
         log_ratio = np.log(y["y"]) - f
-        with np.errstate(over="ignore"):
-            return self._constant() - np.log(y["y"]) + self.shape * (log_ratio - np.exp(log_ratio))
+        with np.errstate(over="ignore", divide="ignore"):
+            ratio = np.exp(log_ratio)
+            observed = self._constant() - np.log(y["y"]) + self.shape * (log_ratio - ratio)
+            if (y["event"] == 1.0).all():
+                return observed
+            survival = gammaincc(self.shape, self.shape * ratio)
+            return np.where(y["event"] == 0.0, np.log(survival), observed)
 
     def cdf(self, y, f):
         with np.errstate(over="ignore"):

@@ -58,6 +58,9 @@ class ResponseLikelihood(Likelihood):
         was observed (1) or the target is only a lower limit of the duration (0).
     is_discrete : bool
         Whether targets are whole numbers.
+    has_survival : bool
+        Whether `log_density` takes events of 0, and returns the log probability of a number larger
+        than the target there. By default if the `row_argument` is "event".
     rule, remedy : str
         What `accepts` requires, and advice for other targets, in messages.
     at_limit : dict of str
@@ -86,6 +89,10 @@ class ResponseLikelihood(Likelihood):
     def accepts(self, y):
         """Return whether each number can be a target, shape (N,)."""
         return y > 0.0
+
+    @property
+    def has_survival(self):
+        return self.row_argument == "event"
 
     # Moments of a target
 

@@ -16,13 +16,13 @@ from sparsegpc._estimators.input.validation import central_levels, check_levels,
 from sparsegpc._estimators.predictions.latent import latent_moments, latent_samples
 
 
-def _has_durations(estimator):
-    """Return whether the likelihood of a fitted estimator is one of durations."""
-    if estimator._likelihood is None or estimator._likelihood.row_argument == "event":
+def _has_survival(estimator):
+    """Return whether the likelihood of a fitted estimator has a survival function."""
+    if estimator._likelihood is None or estimator._likelihood.has_survival:
         return True
     raise AttributeError(
-        f"survival_function needs a likelihood of durations, got {estimator._likelihood}: fit with "
-        "likelihood='weibull' or 'log-normal'"
+        "survival_function needs a likelihood of positive numbers or durations, got "
+        f"{estimator._likelihood}: fit with likelihood='gamma', 'weibull' or 'log-normal'"
     )
 
 
@@ -257,9 +257,11 @@ class ResponsePredictions(RegressorMixin):
         with single_threaded_blas():
             return latent_samples([self._posterior], X, n_samples, rng)[0]
 
-    @available_if(_has_durations)
+    @available_if(_has_survival)
     def survival_function(self, X, times):
-        """Return the probabilities that durations exceed given times.
+        """Return the probabilities that durations, or other positive numbers, exceed given times.
+
+        Counts have no such function.
 
         Parameters
         ----------

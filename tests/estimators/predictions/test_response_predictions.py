@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
+from scipy.special import logsumexp
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import (
     d2_tweedie_score,
@@ -101,15 +102,18 @@ def test_draws_of_f_have_the_moments_of_f(response):
     assert_allclose(draws.var(axis=1), variance, rtol=0.06)
 
 
-@pytest.mark.parametrize("response", WITH_EVENTS, ids=lambda response: response.likelihood)
+@pytest.mark.parametrize(
+    "response", [BY_NAME["gamma"], *WITH_EVENTS], ids=lambda response: response.likelihood
+)
 def test_survival_is_the_probability_of_a_longer_duration(response):
     model, times = fitted(response, censored=0.3), np.array([0.1, 2.0, 15.0])
     found = model.survival_function(grid(), times)
     for time, survival in zip(times, found.T, strict=True):
         expected = averaged(response, model, grid(), lambda law, time=time: law.sf(time))
         assert_allclose(survival, expected, atol=1e-8)
-        censored = model.log_predictive_density(grid(), np.full(9, time), event=np.zeros(9))
-        assert_allclose(censored, np.log(expected), atol=1e-7)
+        if response in WITH_EVENTS:
+            censored = model.log_predictive_density(grid(), np.full(9, time), event=np.zeros(9))
+            assert_allclose(censored, np.log(expected), atol=1e-7)
 
 
 def test_survival_has_all_digits_far_in_the_tail():
@@ -125,8 +129,33 @@ def test_survival_has_all_digits_far_in_the_tail():
     assert survival.max() <= 1.0
 
 
-def test_only_durations_have_a_survival_function():
-    assert not hasattr(fitted(BY_NAME["gamma"]), "survival_function")
+@pytest.mark.parametrize("shape", [0.02, 1.0, 4.0, 1e4])
+def test_survival_of_a_gamma_distribution_has_all_digits_far_in_the_tail(shape):
+    """Against a sum over a fine grid of f, on the logarithmic scale."""
+    model = fitted(BY_NAME["gamma"])
+    model.likelihood_.log_shape = np.log(shape)
+    mean, variance = model.latent_mean_and_variance(grid())
+    step = 4e-3
+    z = np.arange(-10.0, 36.0, step)[:, None]
+    f = mean + np.sqrt(variance) * z
+    times = np.exp([-20.0, 0.0, 3.0, 5.0])
+    survival = model.survival_function(grid(), times)
+    for time, found in zip(times, survival.T, strict=True):
+        log_survival = stats.gamma.logsf(time, shape, scale=np.exp(f) / shape)
+        log_expected = logsumexp(log_survival + stats.norm.logpdf(z), axis=0) + np.log(step)
+        assert_allclose(np.log(found), log_expected, rtol=1e-9, atol=1e-9)
+    assert survival.max() <= 1.0
+    assert survival.min() < (1e-30 if shape >= 1.0 else 1e-3)
+
+
+def test_counts_have_no_survival_function():
+    for name in ("poisson", "negative-binomial"):
+        with pytest.raises(AttributeError) as raised:
+            fitted(BY_NAME[name]).survival_function(grid(), [1.0])
+        assert "likelihood='gamma', 'weibull' or 'log-normal'" in str(raised.value.__cause__)
+
+
+def test_wrong_times_and_a_model_without_a_fit_are_refused():
     with pytest.raises(NotFittedError):
         SparseGPGeneralizedRegressor().survival_function(grid(), [1.0])
     model = fitted(BY_NAME["weibull"])
