@@ -54,7 +54,7 @@ class SparseGPClassifier(ClassPredictions, HyperparameterDraws, BaseSparseGP):
         For ordered classes, such as grades: "ordinal-logit" [8]_, one function f and learned cut
         points, at which f passes from one class to the next. With ``optimizer=None`` these are
         those that suit a constant f. The order is that of the sorted labels, so strings that sort
-        otherwise must be replaced by codes.
+        otherwise must be replaced by codes. Ordered categories in another order are refused.
 
         To change settings, pass an instance of a class in :mod:`sparsegpc.likelihoods`.
     class_weight : dict, "balanced" or None, default=None

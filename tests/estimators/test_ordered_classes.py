@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import ConvergenceWarning
@@ -210,10 +211,43 @@ def test_ordered_categories_are_not_taken_in_another_order(make):
     y = pd.Series(pd.Categorical.from_codes(codes, ["low", "mid", "top"], ordered=True))
     assert list(quietly(model, X, y).classes_) == ["low", "mid", "top"]
     y = pd.Series(pd.Categorical.from_codes(codes, ["low", "mid", "high"], ordered=True))
-    with pytest.raises(ValueError, match=r"ordered categories, \['low', 'mid', 'high'\], but"):
+    with pytest.raises(ValueError, match=r"\['low', 'mid', 'high'\], but .* y\.cat\.codes"):
         model.fit(X, y)
     quietly(model, X, y.cat.codes)
     quietly(model.set_params(likelihood="softmax"), X, y)
+
+
+@pytest.mark.parametrize("make", [SparseGPClassifier, StochasticSparseGPClassifier])
+def test_an_enum_is_not_taken_in_another_order(make):
+    X, codes = grades(60, n_classes=3)
+    for likelihood in ("ordinal-logit", OrdinalLogit()):
+        model = make(likelihood=likelihood, n_inducing=5)
+        levels = ["low", "mid", "high", "never"]
+        y = pl.Series([levels[code] for code in codes], dtype=pl.Enum(levels))
+        with pytest.raises(ValueError, match=r"\['low', 'mid', 'high'\], but") as raised:
+            model.fit(X, y)
+        assert "y.to_physical()" in str(raised.value)
+        assert f"np.array({levels})[model.predict(X)]" in str(raised.value)
+        quietly(model, X, y.to_physical())
+        assert_array_equal(model.classes_, [0, 1, 2])
+        in_order = pl.Series(y.to_list(), dtype=pl.Enum(["high", "low", "mid"]))
+        assert list(quietly(model, X, in_order).classes_) == ["high", "low", "mid"]
+
+
+def test_the_classes_of_a_stream_must_be_sorted_if_they_have_an_order():
+    X, codes = grades(60, n_classes=3)
+    labels = np.array(["low", "mid", "high"])
+    model = StochasticSparseGPClassifier(likelihood="ordinal-logit", n_inducing=5)
+    with pytest.raises(ValueError, match=r"classes has the order \['low', 'mid', 'high'\], but"):
+        model.partial_fit(X, labels[codes], classes=labels)
+    assert not hasattr(model, "classes_")
+    model.partial_fit(X, codes, classes=[0, 1, 2])
+    assert np.mean(labels[model.predict(X)] == labels[codes]) > 0.6
+    with pytest.raises(ValueError, match=r"classes has the order \[2, 0, 1\], but"):
+        model.partial_fit(X, codes, classes=[2, 0, 1])
+    other = StochasticSparseGPClassifier(likelihood="softmax", n_inducing=5)
+    other.partial_fit(X, labels[codes], classes=labels)
+    assert_array_equal(other.classes_, np.sort(labels))
 
 
 def test_searches_over_likelihoods():

@@ -16,16 +16,32 @@ def validated_labels(estimator, X, y, *, reset=True):
     return X, y
 
 
-def refuse_other_order(likelihood, y):
-    """Raise ValueError if an ordinal likelihood would take ordered categories in another order."""
-    is_ordinal = likelihood == "ordinal-logit" or isinstance(likelihood, OrdinalLogit)
-    if not is_ordinal or not getattr(getattr(y, "dtype", None), "ordered", False):
+def refuse_other_order(likelihood, y, classes=None):
+    """Raise ValueError if an ordinal likelihood would take the classes in another order than given.
+
+    The order is that of `classes` or, if they are None, of the categories of y.
+    """
+    # In another order than the sorted one, scikit-learn's scorers would take a column of
+    # probabilities for that of another class.
+    if likelihood != "ordinal-logit" and not isinstance(likelihood, OrdinalLogit):
         return
-    order = [level for level in y.dtype.categories if (y == level).any()]
+    if classes is not None:
+        name, levels, codes = "classes has", np.asarray(classes).tolist(), "0, 1, ... of the labels"
+        order = levels
+    else:
+        dtype = getattr(y, "dtype", None)
+        # Categories of pandas that are ordered, or of polars that always are.
+        is_enum = type(dtype).__name__ == "Enum"
+        if not is_enum and not getattr(dtype, "ordered", False):
+            return
+        name, levels = "y has ordered categories in", list(dtype.categories)
+        codes = "y.to_physical()" if is_enum else "y.cat.codes"
+        order = [level for level in levels if (y == level).any()]
     if order != sorted(order):
         raise ValueError(
-            f"y has ordered categories, {order}, but classes are taken in sorted order, "
-            f"{sorted(order)}: give the codes of the categories, such as y.cat.codes"
+            f"{name} the order {order}, but classes are taken in sorted order, {sorted(order)}, as "
+            f"scikit-learn's scorers assume: give the codes {codes} instead, and turn predicted "
+            f"codes into labels by np.array({levels})[model.predict(X)]"
         )
 
 

@@ -12,6 +12,7 @@ from sparsegpc._estimators.input.labels import (
     check_classes,
     class_codes,
     class_factors,
+    refuse_other_order,
     validated_labels,
 )
 from sparsegpc._estimators.input.validation import present_rows, refuse_overflow
@@ -153,6 +154,7 @@ class StochasticSparseGPClassifier(ClassPredictions, SiteMinibatches):
             Labels, among `classes`.
         classes : array-like of shape (n_classes,) or None, default=None
             All labels that can occur in the stream. Required in the first call, optional later.
+            With "ordinal-logit" they must be sorted, as this is the order of the classes.
         sample_weight : array-like of shape (n_samples,), float or None, default=None
             As in `fit`.
 
@@ -163,8 +165,9 @@ class StochasticSparseGPClassifier(ClassPredictions, SiteMinibatches):
         Raises
         ------
         ValueError
-            As in `fit`; if `classes` is missing in the first call or differs from it later, if `y`
-            holds another label, or if `class_weight` is "balanced".
+            As in `fit`; if `classes` is missing in the first call, differs from it later or, with
+            "ordinal-logit", is not sorted; if `y` holds another label, or if `class_weight` is
+            "balanced".
         """
         if self.class_weight == "balanced":
             raise ValueError(
@@ -194,6 +197,7 @@ class StochasticSparseGPClassifier(ClassPredictions, SiteMinibatches):
         rows = present_rows(X, y, sample_weight)
         if classes:
             _check_partial_fit_first_call(self, *classes)
+            refuse_other_order(self.likelihood, y, *classes)
         else:
             self.classes_ = np.unique(rows.y)
         check_classes(self.classes_)
