@@ -166,8 +166,8 @@ class ConvergenceDisplay:
         self.line_ = line(whole, line_kw, color=BLUE, label=f"all {n_rows} rows")
         self.subset_line_ = None
         if not (shown == whole).all():
-            sizes = self.n_samples[~whole]
-            label = f"fewer rows: {sizes.min()} to {sizes.max()}"
+            least, most = self.n_samples[~whole].min(), self.n_samples[~whole].max()
+            label = f"{least} rows" if least == most else f"fewer rows: {least} to {most}"
             self.subset_line_ = line(~whole, subset_kw, color=VERMILION, label=label)
         starts = [k for k in starts if shown[k] and shown[k - 1]]
         self.choice_lines_ = ax.vlines(

@@ -56,6 +56,12 @@ def test_bounds_are_per_row_and_apart_for_subsets():
     assert "nats per row" in display.ax_.get_ylabel()
 
 
+def test_subsets_of_one_size_are_labelled_with_this_size():
+    history = {name: values[2:] for name, values in HISTORY.items()}
+    labels = [text.get_text() for text in ConvergenceDisplay(**history).plot().legend_.get_texts()]
+    assert labels[:2] == ["all 40 rows", "20 rows"]
+
+
 def test_lines_are_not_joined_across_a_choice_of_points():
     display = ConvergenceDisplay(**HISTORY).plot()
     x, y = display.line_.get_data()
