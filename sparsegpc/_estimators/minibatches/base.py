@@ -18,7 +18,6 @@ from sparsegpc._core.minibatches.epochs import epochs, solve_best
 from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.optimisers.adam import inverse_time_decay
 from sparsegpc._core.rows.merged_rows import merge_rows, merge_with_targets
-from sparsegpc._core.rows.sources import spaced_rows
 from sparsegpc._core.rows.threads import single_threaded_blas
 from sparsegpc._core.selection.selectors import CandidateRows, PivotedSelector
 from sparsegpc._estimators.base_estimator import Estimator, all_or_nothing, with_parameters
@@ -42,23 +41,6 @@ from sparsegpc._estimators.predictions.effects import ColumnEffects
 START_ROWS, START_POINTS, START_ITERATIONS = 2000, 200, 30
 # `history_` keeps this many calls of partial_fit, to keep the model of an endless stream small.
 LONGEST_HISTORY = 1000
-# The largest number of rows at which a target is assumed that has not occurred yet.
-PSEUDO_ROWS = 20
-
-
-def with_unseen_targets(X, y, weight, unseen):
-    """Return rows X (N, D), y (N,) and weight (N,) after half an observation of each unseen target.
-
-    `unseen` is a list of targets (N,), one for each row. Half an observation, as in the prior of
-    Jeffreys, is spread evenly over at most `PSEUDO_ROWS` rows.
-    """
-    some = spaced_rows(X, PSEUDO_ROWS)
-    share = np.full(len(some), 0.5 / len(some))
-    return (
-        np.concatenate([*[X[some]] * len(unseen), X]),
-        np.concatenate([*[targets[some] for targets in unseen], y]),
-        np.concatenate([*[share] * len(unseen), weight]),
-    )
 
 
 class FirstRows(NamedTuple):
@@ -396,7 +378,7 @@ class BaseMinibatches(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
         are enough, they are no longer kept.
         """
         rows, found = self._first_rows.and_further(X, y, weight), []
-        n_rows, n_assumed = len(rows.y), 0
+        n_rows = len(rows.y)
         is_last = n_rows >= self._n_first_rows
         if is_last or n_rows >= 2 * rows.n_learned:
             rng = check_random_state(self.random_state)
@@ -404,25 +386,12 @@ class BaseMinibatches(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
             order = self._shuffled(y, rng)
             X, y, weight = X[order], y[order], weight[order]
             self._state, found = self._start(X, y, weight, rng)
-            n_merged = len(y)
-            X, y, weight = with_unseen_targets(X, y, weight, self._unseen_targets(y))
-            n_assumed = len(y) - n_merged
             rows = rows._replace(n_learned=n_rows)
         # Before that, the hyperparameters are soon learned anew, so steps would be wasted.
         learning_rate = self.learning_rate if is_last else 0.0
         self._learn_further(X, y, weight, np.arange(len(y)), learning_rate)
-        # Assumed targets do not count as rows of the stream.
-        n_window, n_seen = self._state.n_rows, self._state.n_seen - n_assumed
-        self._state = self._state._replace(n_rows=min(n_window, n_seen), n_seen=n_seen)
         self._first_rows = None if is_last else rows
         return found
-
-    def _unseen_targets(self, y):
-        """Return a list of targets like y (N,), which must occur, but are missing among y.
-
-        Without them the bound would rise forever with the prior mean, to probabilities of zero.
-        """
-        return []
 
     def _shuffled(self, y, rng):
         """Return a random order of rows."""

@@ -142,10 +142,7 @@ class StochasticSparseGPClassifier(ClassPredictions, SiteMinibatches):
         that is more, but at most about `memory`. Whenever their number has doubled, the inducing
         points and the hyperparameters are learned anew from all of them. Later rows are used once:
         the points stay, and the hyperparameters follow gradients. So the rows should come in random
-        order. Calls with fewer rows than points take as long as with that many. If one of the
-        `classes` is missing among the first rows, half an observation of it is assumed, as in the
-        prior of Jeffreys: after n rows of one of two classes the other one has the probability 0.5
-        / (n + 1), about.
+        order. Calls with fewer rows than points take as long as with that many.
 
         Parameters
         ----------
@@ -181,10 +178,6 @@ class StochasticSparseGPClassifier(ClassPredictions, SiteMinibatches):
         order = rng.permutation(len(codes))
         firsts = np.unique(codes[order], return_index=True)[1]
         return np.concatenate([order[np.sort(firsts)], np.delete(order, firsts)])
-
-    def _unseen_targets(self, codes):
-        unseen = np.setdiff1d(np.arange(len(self.classes_)), codes)
-        return [np.full_like(codes, code) for code in unseen]
 
     def _suffice(self, codes):
         # With rows of one class the search would learn a constant f.

@@ -120,8 +120,7 @@ class StochasticSparseGPGeneralizedRegressor(ResponsePredictions, SiteMinibatche
 
         They are used as in :meth:`StochasticSparseGPClassifier.partial_fit`, so they should come in
         random order. Hyperparameters are learned as soon as ten targets are observed and above
-        zero. As long as there is none, half an observation is assumed: of a count of one, or of the
-        end of a censored duration.
+        zero.
 
         Parameters
         ----------
@@ -133,7 +132,7 @@ class StochasticSparseGPGeneralizedRegressor(ResponsePredictions, SiteMinibatche
             As in `fit`.
         exposure : float, array-like of shape (n_samples,) or None, default=None
         event : array-like of shape (n_samples,) or None, default=None
-            As in `fit`.
+            As in `fit`. Until a duration is observed, predictions are extremely long.
 
         Returns
         -------
@@ -161,18 +160,5 @@ class StochasticSparseGPGeneralizedRegressor(ResponsePredictions, SiteMinibatche
             self._chosen_likelihood = likelihood
         return merge_with_targets(rows.X, rows.y, rows.weight)
 
-    def _unseen_targets(self, y):
-        if _n_events(y):
-            return []
-        unseen = y.copy()
-        unseen["y"] = np.where(y["y"] > 0.0, y["y"], 1.0)
-        unseen["event"] = 1.0
-        return [unseen]
-
     def _suffice(self, y):
-        return _n_events(y) >= FEWEST
-
-
-def _n_events(y):
-    """Return how many targets are above zero and observed."""
-    return np.count_nonzero((y["y"] > 0.0) & (y["event"] > 0.0))
+        return np.count_nonzero((y["y"] > 0.0) & (y["event"] > 0.0)) >= FEWEST

@@ -16,7 +16,6 @@ from sparsegpc import (
     HomoscedasticNoise,
     SparseGPRegressor,
     StochasticSparseGPClassifier,
-    StochasticSparseGPGeneralizedRegressor,
     StochasticSparseGPRegressor,
 )
 from sparsegpc._core.minibatches.stochastic_model import StochasticModel
@@ -233,58 +232,3 @@ def test_fewer_points_in_the_middle_of_the_start_may_end_it(kind):
     learn(model.set_params(n_inducing=2), X[80:], y[80:])
     assert len(model.inducing_points_) == 2
     assert model.history_["n_samples"].tolist() == [80, 120]
-
-
-@pytest.mark.parametrize("n", [1, 5, 30])
-@pytest.mark.parametrize(
-    ("likelihood", "n_classes"),
-    [
-        ("bernoulli-logit", 2),
-        ("bernoulli-probit", 2),
-        ("polya-gamma", 2),
-        ("softmax", 4),
-        ("ordinal-logit", 3),
-    ],
-)
-def test_classes_that_have_not_occurred_are_as_probable_as_by_jeffreys(
-    likelihood, n_classes, n, rng
-):
-    """The mean of a Dirichlet distribution after n counts; zero would be its maximum."""
-    X = rng.randn(n, 2)
-    model = StochasticSparseGPClassifier(n_inducing=5, likelihood=likelihood)
-    model.partial_fit(X, np.zeros(n), classes=range(n_classes))
-    unseen = 0.5 * (n_classes - 1)
-    expected = unseen / (n + unseen + 0.5)
-    found = model.predict_proba(NEW)[:, 1:].sum(axis=1)
-    assert np.all((found > 0.5 * expected) & (found < 2.0 * expected))
-    assert model.history_["n_samples"][-1] == model.n_samples_seen_ == n
-
-
-@pytest.mark.parametrize("likelihood", ["poisson", "negative-binomial"])
-@pytest.mark.parametrize("n", [1, 30])
-def test_the_rate_of_counts_that_have_not_occurred_is_above_zero(likelihood, n, rng):
-    model = StochasticSparseGPGeneralizedRegressor(n_inducing=5, likelihood=likelihood)
-    model.partial_fit(rng.randn(n, 2), np.zeros(n), exposure=np.full(n, 2.0))
-    rate = model.predict(NEW)
-    assert np.all((rate > 0.1 / n) & (rate < 0.5 / n))
-
-
-def test_durations_without_an_observed_end_are_predicted_longer(rng):
-    model = StochasticSparseGPGeneralizedRegressor(n_inducing=5, likelihood="weibull")
-    model.partial_fit(rng.randn(30, 2), np.full(30, 3.0), event=np.zeros(30))
-    median = model.predict_quantiles(NEW, 0.5)
-    assert np.all((median > 10.0) & (median < 1e4))
-
-
-def test_a_rare_class_costs_no_more_than_its_frequency_tells(rng):
-    """Predictions before each row, against the rule of succession by Krichevsky and Trofimov."""
-    X, y = rng.randn(120, 2), rng.uniform(size=120) < 0.05
-    model = StochasticSparseGPClassifier(n_inducing=10).partial_fit(X[:1], y[:1], classes=[0, 1])
-    losses, references = [], []
-    for k in range(1, len(y)):
-        losses.append(-np.log(model.predict_proba(X[k : k + 1])[0, int(y[k])]))
-        of_this = np.count_nonzero(y[:k] == y[k])
-        references.append(-np.log((of_this + 0.5) / (k + 1.0)))
-        model.partial_fit(X[k : k + 1], y[k : k + 1])
-    assert np.mean(losses) < np.mean(references) + 0.1
-    assert max(losses) < max(references) + 1.0
