@@ -10,8 +10,12 @@ from sparsegpc._estimators.base_estimator import Estimator
 from sparsegpc._estimators.input.validation import column_name
 from sparsegpc._estimators.messages.user_warnings import warn_user
 
-# numpy's kinds of dtypes: bool, integers and floats; strings and objects.
-NUMBER_KINDS, CATEGORY_KINDS = "biuf", "OSU"
+# numpy's kinds of dtypes: bool, integers and floats; strings.
+NUMBER_KINDS, TEXT_KINDS = "biuf", "SU"
+# decimal.Decimal is a Number, but no Real.
+NUMBERS, TEXTS = (numbers.Number, np.bool_), (str, bytes)
+# Levels of fewer rows share a column.
+FEWEST_ROWS = 5
 
 
 def number_columns(X):
@@ -30,17 +34,17 @@ def _columns(X):
     X is a data frame of pandas or polars, or an array (N, D).
     """
     if hasattr(X, "columns"):
-        kinds = {name: _kind_of_column(X[name]) for name in X.columns}
-    elif X.dtype == object:
-        kinds = {k: "numbers" if _are_numbers(X[:, k]) else "categories" for k in range(X.shape[1])}
+        columns = {name: X[name] for name in X.columns}
     else:
-        kinds = dict.fromkeys(range(X.shape[1]), _kind(X.dtype))
+        columns = dict(enumerate(X.T))
+    kinds = {name: _kind_of_column(column) for name, column in columns.items()}
     other = [name for name, kind in kinds.items() if kind is None]
     if other:
-        dtypes = ", ".join(f"{name!r} of {X[name].dtype}" for name in other[:3])
+        contents = ", ".join(f"{name!r} of {_contents(columns[name])}" for name in other[:3])
         raise ValueError(
-            f"X must have columns of numbers, booleans or categories, got {dtypes}: convert dates "
-            "to numbers, such as the year and the day of the year, or drop the columns"
+            f"X must have columns of numbers, booleans or categories, got {contents}: convert "
+            "dates to numbers, such as the year and the day of the year, convert other objects to "
+            "text or the dtype category, or drop the columns"
         )
     return {
         wanted: [name for name, kind in kinds.items() if kind == wanted]
@@ -49,37 +53,52 @@ def _columns(X):
 
 
 def _kind_of_column(column):
-    """Return what a column of a frame holds, or None; objects that are all numbers are numbers."""
-    # A column without any value might hold text in other rows.
-    if _is_object(column.dtype) and column.notna().any():
-        values = column[column.notna()]
-        return "numbers" if _are_numbers(values) else "categories"
-    return _kind(column.dtype)
-
-
-def _is_object(dtype):
-    """Return whether a dtype is numpy's for objects; pandas' own dtypes have that kind, too."""
-    return isinstance(dtype, np.dtype) and dtype.kind == "O"
+    """Return what a column of a table holds, "numbers" or "categories", or None for another."""
+    kind = _kind(column.dtype)
+    return _kind_of_objects(_present(column)) if kind == "objects" else kind
 
 
 def _kind(dtype):
-    """Return what a column of this dtype of numpy, pandas or polars holds, or None."""
+    """Return what a dtype of numpy, pandas or polars stands for, "objects" if values decide."""
     if hasattr(dtype, "is_numeric"):
         # A dtype of polars.
         if dtype.is_numeric() or str(dtype) == "Boolean":
             return "numbers"
-        is_text = str(dtype).split("(")[0] in ("String", "Categorical", "Enum", "Object", "Null")
+        if str(dtype) == "Object":
+            return "objects"
+        is_text = str(dtype).split("(")[0] in ("String", "Categorical", "Enum", "Null")
         return "categories" if is_text else None
-    # pandas' own dtypes of strings and categories have the kind of objects.
     if dtype.kind in NUMBER_KINDS:
         return "numbers"
-    return "categories" if dtype.kind in CATEGORY_KINDS else None
+    if dtype.kind in TEXT_KINDS or dtype.type is str or str(dtype) == "category":
+        return "categories"
+    # numpy's objects, and what pandas' own dtypes hold, such as periods.
+    return "objects" if dtype.kind == "O" else None
 
 
-def _are_numbers(column):
-    """Return whether an array of objects holds numbers only, with None or nan where missing."""
-    # decimal.Decimal is a Number, but no Real.
-    return all(value is None or isinstance(value, numbers.Number) for value in column)
+def _kind_of_objects(values):
+    """Return what objects are: numbers if all are, categories if they are numbers and text."""
+    if not all(isinstance(value, NUMBERS + TEXTS) for value in values):
+        return None
+    # A column without any value might hold text in other rows.
+    are_numbers = len(values) and all(isinstance(value, NUMBERS) for value in values)
+    return "numbers" if are_numbers else "categories"
+
+
+def _present(column):
+    """Return the values of a column of objects that are not missing; nan may be among them."""
+    # pandas' missing values are of many kinds.
+    if hasattr(column, "notna"):
+        return column[column.notna()]
+    return [value for value in column if value is not None]
+
+
+def _contents(column):
+    """Return the dtype of a column and, of objects, the type of the first that does not suit."""
+    if _kind(column.dtype) != "objects":
+        return str(column.dtype)
+    odd = next(value for value in _present(column) if not isinstance(value, NUMBERS + TEXTS))
+    return f"{column.dtype} with a {type(odd).__name__}"
 
 
 def _are_missing(X):
@@ -107,9 +126,28 @@ def _level(value):
     return str(int(value) if is_whole else value)
 
 
-def _as_float(value):
-    """Return an object as a float, nan for one that is missing or not a number, such as text."""
-    return float(value) if isinstance(value, numbers.Number) else np.nan
+class Levels(OneToOneFeatureMixin, TransformerMixin, Estimator):
+    """Convert columns of categories to text, with None for every missing value."""
+
+    def fit(self, X, y=None):
+        """Warn of columns all of whose levels are rare, as names and codes of rows are."""
+        validate_data(self, X, skip_check_array=True)
+        for k, column in enumerate(levels(X).T):
+            _, counts = np.unique(column.astype(str), return_counts=True)
+            if len(counts) > 1 and counts.max() < FEWEST_ROWS:
+                warn_user(
+                    f"{column_name(self, k)} is left out, as none of its {len(counts)} different "
+                    f"values is in {FEWEST_ROWS} rows or more: if it is text that stands for "
+                    "numbers or dates, convert it to numbers; otherwise merge its values into a "
+                    "few groups, or drop it",
+                    UserWarning,
+                )
+        return self
+
+    def transform(self, X):
+        """Return an array of text."""
+        check_is_fitted(self)
+        return levels(validate_data(self, X, skip_check_array=True, reset=False))
 
 
 class Numbers(OneToOneFeatureMixin, TransformerMixin, Estimator):
@@ -152,3 +190,13 @@ class Numbers(OneToOneFeatureMixin, TransformerMixin, Estimator):
         elif _is_object(getattr(X, "dtype", None)):
             X = np.vectorize(_as_float, otypes=[np.float64])(X)
         return validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan", reset=reset)
+
+
+def _is_object(dtype):
+    """Return whether a dtype is numpy's for objects; pandas' own dtypes have that kind, too."""
+    return isinstance(dtype, np.dtype) and dtype.kind == "O"
+
+
+def _as_float(value):
+    """Return an object as a float, nan for one that is missing or not a number, such as text."""
+    return float(value) if isinstance(value, NUMBERS) else np.nan

@@ -5,20 +5,26 @@ from sklearn.compose import ColumnTransformer
 from sklearn.feature_selection import VarianceThreshold
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from sparsegpc._estimators.classifier import SparseGPClassifier
 from sparsegpc._estimators.generalized_regressor import SparseGPGeneralizedRegressor
 from sparsegpc._estimators.meta_estimators.bound_search import BoundSearch
 from sparsegpc._estimators.noise.registry import DEFAULT
 from sparsegpc._estimators.regressor import SparseGPRegressor
-from sparsegpc._estimators.tables.columns import Numbers, category_columns, levels, number_columns
+from sparsegpc._estimators.tables.columns import (
+    FEWEST_ROWS,
+    Levels,
+    Numbers,
+    category_columns,
+    number_columns,
+)
 from sparsegpc._estimators.tables.normal_scores import NormalScores
 
 ESTIMATORS = {"classifier": SparseGPClassifier, "regressor": SparseGPRegressor}
 SEARCHED = (*ESTIMATORS.values(), SparseGPGeneralizedRegressor)
-# Levels of fewer rows share a column, as do the rarest ones beyond this number.
-FEWEST_ROWS, MOST_LEVELS = 5, 40
+# The rarest levels beyond this number share a column, as do those of few rows.
+MOST_LEVELS = 40
 # A label carries less information than a number, so comparing candidates takes more of them.
 SCREENED_LABELS, SCREENED_NUMBERS = 2000, 1000
 
@@ -73,9 +79,12 @@ def tabular_pipeline(estimator, *, search=True, n_jobs=None):
     -----
     X may be a data frame of pandas or polars, where dtypes tell numbers from categories (integers
     that are codes of categories should have the dtype category), or an array of floats with nan for
-    missing values. A column of objects is numeric if it holds only numbers, None and nan; otherwise
-    its values are compared as text. Dates, times and nested columns are refused by `fit`: convert
-    them to numbers first, such as the year, the day of the year, or the hours since an event.
+    missing values. A column of objects is numeric if it holds only numbers, None and nan; if it
+    holds text as well, its values are compared as text. Text that reads like a number is not
+    converted. A warning names columns of categories that are left out because none of their levels
+    has 5 rows. Dates, times, periods and objects other than numbers and text, such as lists, are
+    refused by `fit`: convert them to numbers first, such as the year, the day of the year, or the
+    hours since an event.
 
     Examples
     --------
@@ -126,8 +135,7 @@ def _table_to_numbers():
         max_categories=MOST_LEVELS,
         sparse_output=False,
     )
-    as_text = FunctionTransformer(levels, feature_names_out="one-to-one")
-    categories = Pipeline([("levels", as_text), ("encode", encoder)])
+    categories = Pipeline([("levels", Levels()), ("encode", encoder)])
     return ColumnTransformer(
         [("numbers", numbers, number_columns), ("categories", categories, category_columns)],
         sparse_threshold=0.0,

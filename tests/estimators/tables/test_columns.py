@@ -1,12 +1,14 @@
 """Which columns are numbers and which are categories."""
 
 import warnings
+from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 
 import numpy as np
 import pytest
 
 from sparsegpc._estimators.tables.columns import (
+    Levels,
     Numbers,
     category_columns,
     levels,
@@ -77,6 +79,69 @@ def test_dates_are_refused(library):
     frame = library.DataFrame({"a": [1.0, 2.0], "when": dates})
     with pytest.raises(ValueError, match=r"got 'when' of .*: convert dates to numbers"):
         number_columns(frame)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        date(2020, 1, 1),
+        datetime(2020, 1, 1),
+        time(12),
+        timedelta(1),
+        np.datetime64("2020-01-01"),
+        [1.0, 2.0],
+        (1.0, 2.0),
+        {"a": 1.0},
+        np.ones(2),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+@pytest.mark.parametrize("library", ["numpy", "pandas", "polars"])
+def test_objects_that_are_neither_numbers_nor_text_are_refused(library, value):
+    X = np.empty((3, 2), dtype=object)
+    X[:, 0], X[1, 1], X[2, 1] = 1.0, "text", value
+    name = "1"
+    if library == "pandas":
+        X, name = pytest.importorskip(library).DataFrame(X, columns=["a", "b"]), "'b'"
+    elif library == "polars":
+        polars = pytest.importorskip(library)
+        column, name = polars.Series("b", list(X[:, 1]), dtype=polars.Object), "'b'"
+        X = polars.DataFrame([polars.Series("a", [1.0, 1.0, 1.0]), column])
+    message = rf"got {name} of object with a {type(value).__name__}: convert dates to numbers"
+    with pytest.raises(ValueError, match=message.replace("object", "[Oo]bject")):
+        category_columns(X)
+
+
+def test_dtypes_of_pandas_that_are_neither_numbers_nor_categories_are_refused():
+    pandas = pytest.importorskip("pandas")
+    days = pandas.date_range("2020-01-01", periods=3)
+    columns = {
+        "period": days[:2].to_period("D"),
+        "interval": pandas.IntervalIndex.from_breaks(days),
+        "span": days[1:] - days[:2],
+        "timestamp": days[:2].astype(object),
+    }
+    for name, column in columns.items():
+        frame = pandas.DataFrame({"a": [1.0, 2.0], name: column})
+        with pytest.raises(ValueError, match=f"got '{name}' of "):
+            number_columns(frame)
+    intervals = pandas.cut(pandas.Series([1.0, 2.0]), 2)
+    assert category_columns(pandas.DataFrame({"cut": intervals})) == ["cut"]
+
+
+def test_columns_whose_levels_are_all_rare_are_reported():
+    """Numbers or dates that are stored as text, and names of rows."""
+    X = np.empty((12, 3), dtype=object)
+    X[:, 0] = [f"{k:.3f}" for k in range(12)]
+    X[:, 1] = ["a"] * 5 + ["b"] * 4 + [None] * 3
+    X[:, 2] = "same"
+    with pytest.warns(UserWarning, match="column 0 is left out, as none of its 12 diff") as caught:
+        Levels().fit(X)
+    assert len(caught) == 1
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"key": list("abcdefghijkl")})
+    with pytest.warns(UserWarning, match="column 'key' is left out, as none of its 12 different"):
+        Levels().fit(frame)
 
 
 def test_missing_values_are_one_level():

@@ -195,6 +195,18 @@ def test_dates_are_refused_by_fit():
         tabular_pipeline("regressor", search=False).fit(frame, [1.0, 2.0])
 
 
+def test_a_column_that_is_left_out_is_reported(rng):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"a": rng.normal(size=40), "key": [f"row {k}" for k in range(40)]})
+    estimator = SparseGPRegressor("rbf", optimizer=None, noise="polynomial")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model = tabular_pipeline(estimator).fit(frame, frame["a"])
+    messages = [str(warning.message) for warning in caught]
+    assert sum("column 'key' is left out" in message for message in messages) == 1
+    assert len(model.best_estimator_[:-1].get_feature_names_out()) == 1
+
+
 def test_columns_without_a_value_are_dropped_in_silence(rng):
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame({"a": rng.normal(size=40), "hole": np.nan, "none": [None] * 40})
