@@ -4,7 +4,7 @@ import numbers
 
 import numpy as np
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from sparsegpc._estimators.base_estimator import Estimator
 from sparsegpc._estimators.input.validation import column_name
@@ -182,19 +182,11 @@ class Numbers(OneToOneFeatureMixin, TransformerMixin, Estimator):
         return values
 
     def _floats(self, X, reset):
-        objects = [k for k, dtype in enumerate(getattr(X, "dtypes", [])) if _is_object(dtype)]
-        if objects:
-            X = X.copy()
-            for k in objects:
-                X.isetitem(k, [_as_float(value) for value in X.iloc[:, k]])
-        elif _is_object(getattr(X, "dtype", None)):
-            X = np.vectorize(_as_float, otypes=[np.float64])(X)
-        return validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan", reset=reset)
-
-
-def _is_object(dtype):
-    """Return whether a dtype is numpy's for objects; pandas' own dtypes have that kind, too."""
-    return isinstance(dtype, np.dtype) and dtype.kind == "O"
+        X = validate_data(self, X, skip_check_array=True, reset=reset)
+        dtypes = X.dtypes if hasattr(X, "columns") else [X.dtype]
+        if any(_kind(dtype) != "numbers" for dtype in dtypes):
+            X = np.vectorize(_as_float, otypes=[np.float64])(np.array(X, dtype=object))
+        return check_array(X, dtype=np.float64, ensure_all_finite="allow-nan", input_name="X")
 
 
 def _as_float(value):

@@ -82,9 +82,11 @@ def tabular_pipeline(estimator, *, search=True, n_jobs=None):
     missing values. A column of objects is numeric if it holds only numbers, None and nan; if it
     holds text as well, its values are compared as text. Text that reads like a number is not
     converted. A warning names columns of categories that are left out because none of their levels
-    has 5 rows. Dates, times, periods and objects other than numbers and text, such as lists, are
-    refused by `fit`: convert them to numbers first, such as the year, the day of the year, or the
-    hours since an event.
+    has 5 rows. In new rows, text in a column of numbers counts as missing.
+
+    Dates, times, periods and objects other than numbers and text, such as lists, are refused by
+    `fit`: convert them to numbers first, such as the year, the day of the year, or the hours since
+    an event.
 
     Examples
     --------

@@ -192,6 +192,35 @@ def test_numbers_become_floats():
     )
 
 
+def test_text_among_numbers_counts_as_missing_whatever_its_dtype():
+    pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    for numbers in ([1.0, 2.0], [True, False], [1, 2]):
+        known = np.array(numbers, dtype=float)
+        fitted = Numbers().fit(pandas.DataFrame({"a": known, "b": numbers}))
+        for dtype in (object, "str", "string", "category"):
+            new = pandas.DataFrame({"a": known, "b": pandas.Series(["a", "1"], dtype=dtype)})
+            before = new.copy()
+            with pytest.warns(UserWarning, match="numbers are missing in column 'b'"):
+                found = fitted.transform(new)
+            np.testing.assert_array_equal(found, np.column_stack([known, [np.nan, np.nan]]))
+            pandas.testing.assert_frame_equal(new, before)
+        fitted = Numbers().fit(polars.DataFrame({"a": known, "b": numbers}))
+        with pytest.warns(UserWarning, match="numbers are missing in column 'b'"):
+            found = fitted.transform(polars.DataFrame({"a": known, "b": ["a", None]}))
+        np.testing.assert_array_equal(found, np.column_stack([known, [np.nan, np.nan]]))
+    fitted = Numbers().fit(np.array([[1.0]], dtype=object))
+    with pytest.warns(UserWarning, match="numbers are missing in column 0"):
+        assert np.isnan(fitted.transform(np.array([["a"]]))).all()
+
+
+def test_numbers_are_checked():
+    fitted = Numbers().fit(np.ones((2, 2)))
+    with pytest.raises(ValueError, match="infinity"):
+        fitted.transform(np.array([[np.inf, 1.0]]))
+    with pytest.raises(ValueError, match="X has 1 features"):
+        fitted.transform(np.ones((2, 1)))
+
+
 def test_values_that_are_missing_only_in_new_rows_are_reported():
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame({"a": [1.0, 2.0], "b": [np.nan, 1.0]})
