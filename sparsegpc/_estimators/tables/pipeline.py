@@ -1,5 +1,6 @@
 """A pipeline for tables of mixed columns."""
 
+from sklearn import config_context
 from sklearn.base import clone, is_classifier
 from sklearn.compose import ColumnTransformer
 from sklearn.feature_selection import VarianceThreshold
@@ -88,6 +89,11 @@ def tabular_pipeline(estimator, *, search=True, n_jobs=None):
     `fit`: convert them to numbers first, such as the year, the day of the year, or the hours since
     an event.
 
+    The search takes sample weights as ``fit(X, y, sample_weight=w)``; without a search, pass
+    ``model__sample_weight=w``. Only the model uses them. If scikit-learn's metadata routing is
+    enabled, pass ``sample_weight=w`` to either, and let the estimator request it:
+    ``tabular_pipeline(SparseGPRegressor().set_fit_request(sample_weight=True))``.
+
     Examples
     --------
     >>> import numpy as np
@@ -128,7 +134,7 @@ def _table_to_numbers():
             ("floats", Numbers()),
             ("scores", "passthrough"),
             ("impute", imputer),
-            ("scale", StandardScaler()),
+            ("scale", _unweighted_scaler()),
         ]
     )
     encoder = OneHotEncoder(
@@ -142,6 +148,15 @@ def _table_to_numbers():
         [("numbers", numbers, number_columns), ("categories", categories, category_columns)],
         sparse_threshold=0.0,
     )
+
+
+def _unweighted_scaler():
+    """Return a `StandardScaler` that says that it wants no weights, if metadata is routed.
+
+    Otherwise `fit` of the pipeline would raise an error for weights that the model requests.
+    """
+    with config_context(enable_metadata_routing=True):
+        return StandardScaler().set_fit_request(sample_weight=False)
 
 
 def _candidates(model):

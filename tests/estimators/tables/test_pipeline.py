@@ -6,10 +6,12 @@ from decimal import Decimal
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn import config_context
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import mean_poisson_deviance
+from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import Pipeline
 
 from sparsegpc import (
@@ -249,3 +251,20 @@ def test_arguments_of_rows_reach_the_model_through_a_search(rng):
     plain = clone(model).fit(X, y, exposure=hours)
     named = clone(model).fit(X, y, model__exposure=hours)
     assert plain.lower_bound_ == named.lower_bound_ != clone(model).fit(X, y).lower_bound_
+
+
+@pytest.mark.parametrize("search", [True, False])
+def test_weights_are_routed_to_the_model_only(rng, search):
+    X, y = rng.normal(size=(60, 1)), rng.normal(size=60)
+    weight = rng.uniform(0.5, 2.0, 60)
+    estimator = SparseGPRegressor(RBF(1.0), noise="polynomial", optimizer=None)
+    name = "sample_weight" if search else "model__sample_weight"
+    model = tabular_pipeline(estimator, search=search)
+    expected = clone(model).fit(X, y, **{name: weight}).predict(X)
+    assert not np.array_equal(expected, clone(model).fit(X, y).predict(X))
+    with config_context(enable_metadata_routing=True):
+        estimator.set_fit_request(sample_weight=True).set_score_request(sample_weight=True)
+        routed = tabular_pipeline(estimator, search=search)
+        assert_array_equal(clone(routed).fit(X, y, sample_weight=weight).predict(X), expected)
+        params = {"params": {"sample_weight": weight}, "cv": 2, "error_score": "raise"}
+        assert np.isfinite(cross_val_score(routed, X, y, **params)).all()
