@@ -8,7 +8,7 @@ from sklearn.base import BaseEstimator, _fit_context, is_classifier
 from sklearn.pipeline import Pipeline
 from sklearn.utils import indexable
 from sklearn.utils._param_validation import HasMethods, Interval
-from sklearn.utils.metadata_routing import _routing_enabled
+from sklearn.utils.metadata_routing import UNUSED, _routing_enabled
 from sklearn.utils.validation import _check_method_params, _num_samples
 
 from sparsegpc._estimators.base_estimator import with_parameters
@@ -144,6 +144,8 @@ class BoundSearch(DelegatingEstimator):
     }
 
     _fitted_name = "best_estimator_"
+    # The requests of the nested estimator count, so there is no set_fit_request.
+    __metadata_request__fit = {"sample_weight": UNUSED}
 
     # Parameters of the nested estimator are validated by its own fit.
     @_fit_context(prefer_skip_nested_validation=False)
@@ -156,12 +158,14 @@ class BoundSearch(DelegatingEstimator):
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
             Labels or targets.
         sample_weight : array-like of shape (n_samples,), float or None, default=None
-            As in :meth:`SparseGPRegressor.fit`, passed to the last step of a pipeline only, unless
-            scikit-learn's metadata routing says otherwise. Rows of weight zero are not used for
-            screening.
+            As in :meth:`SparseGPRegressor.fit`, passed to the last step of a pipeline only. If
+            scikit-learn's metadata routing is enabled, the estimator, or steps of a pipeline, must
+            request it: ``BoundSearch(SparseGPRegressor().set_fit_request(sample_weight=True),
+            ...)``. Rows of weight zero are not used for screening.
         **params : dict
             Other arguments of the estimator's `fit`. In a pipeline the last step gets them; those
-            of other steps have the step's name before theirs, as in ``step__argument``. Of those
+            of other steps have the step's name before theirs, as in ``step__argument``. If metadata
+            routing is enabled, they must be requested in the same way as weights. Of those
             with an entry for each row, the entries of the screening rows are passed with these
             rows.
 

@@ -9,6 +9,7 @@ from sklearn.base import BaseEstimator, _fit_context, clone, is_classifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import _safe_indexing, check_random_state, indexable
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import _check_method_params
 
 from sparsegpc._estimators.base_estimator import all_or_nothing, with_parameters
@@ -140,6 +141,8 @@ class LocalCorrection(DelegatingEstimator):
     }
 
     _fitted_name = "corrected_estimator_"
+    # The requests of the nested estimator count, so there is no set_fit_request.
+    __metadata_request__fit = {"sample_weight": UNUSED}
 
     @_fit_context(prefer_skip_nested_validation=False)
     def fit(self, X, y, sample_weight=None, **params):
@@ -152,11 +155,12 @@ class LocalCorrection(DelegatingEstimator):
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
             Labels or targets.
         sample_weight : array-like of shape (n_samples,), float or None, default=None
-            As in the estimator's `fit`.
+            As in the estimator's `fit`. If scikit-learn's metadata routing is enabled, the
+            estimator must request it, as by
+            ``LocalCorrection(SparseGPRegressor().set_fit_request(sample_weight=True))``.
         **params : dict
             Other arguments of the estimator's `fit`, such as `exposure`, `event` or
-            `noise_variance`. If scikit-learn's metadata routing is enabled, it decides what the
-            estimator gets.
+            `noise_variance`. If metadata routing is enabled, the estimator must request them, too.
 
         Returns
         -------

@@ -369,6 +369,21 @@ def test_metadata_is_routed():
         assert_array_equal(fitted[3], -y)
 
 
+def test_requests_are_those_of_the_estimator():
+    X, y = hundred_rows()
+    with config_context(enable_metadata_routing=True):
+        model = SparseGPRegressor(RBF(1.0), optimizer=None).set_fit_request(sample_weight=True)
+        model.set_score_request(sample_weight=True)
+        search = BoundSearch(model, {})
+        assert not hasattr(search, "set_fit_request")
+        search.fit(X, y, sample_weight=y + 1)
+        params = {"params": {"sample_weight": y + 1}, "cv": 2}
+        assert_array_equal(
+            cross_val_score(search, X, y, **params), cross_val_score(model, X, y, **params)
+        )
+    assert search.lower_bound_ == model.fit(X, y, sample_weight=y + 1).lower_bound_
+
+
 def test_data_frames_keep_their_columns():
     pandas = pytest.importorskip("pandas")
     rng = np.random.RandomState(0)

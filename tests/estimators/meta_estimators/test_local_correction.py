@@ -13,7 +13,7 @@ from sklearn.datasets import load_digits, load_iris
 from sklearn.exceptions import ConvergenceWarning, UnsetMetadataPassedError
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, WhiteKernel
-from sklearn.model_selection import GridSearchCV
+from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -387,6 +387,11 @@ def test_metadata_routing_decides_what_the_estimator_gets():
         asked = few_points().set_fit_request(sample_weight=True)
         asked.set_score_request(sample_weight=True)
         model = LocalCorrection(asked, mode="points").fit(X, y, sample_weight=weight)
+        assert not hasattr(model, "set_fit_request")
+        params = {"params": {"sample_weight": weight}, "cv": 2}
+        assert_array_equal(
+            cross_val_score(model, X, y, **params), cross_val_score(asked, X, y, **params)
+        )
         score = model.score(X, y, sample_weight=weight)
         with pytest.raises(UnsetMetadataPassedError, match="sample_weight"):
             LocalCorrection(few_points(), mode="points").fit(X, y, sample_weight=weight)
