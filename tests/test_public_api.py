@@ -214,6 +214,7 @@ CONSTRUCTORS = {
         "n_finalists": 2,
         "tol": ANY,
         "n_jobs": None,
+        "verbose": 0,
     },
     LocalCorrection: {
         "estimator": REQUIRED,
@@ -594,6 +595,7 @@ def test_the_pipeline_of_tables_holds_its_contract():
         "estimator": REQUIRED,
         "search": True,
         "n_jobs": None,
+        "verbose": 0,
     }
     assert [name for name, p in actual.items() if p.kind is BY_EITHER] == ["estimator"]
 

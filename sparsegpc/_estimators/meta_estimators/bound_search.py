@@ -51,6 +51,9 @@ class BoundSearch(DelegatingEstimator):
         probabilities of the data, which is "not worth more than a bare mention" [2]_.
     n_jobs : int or None, default=None
         Number of candidates that are fitted at once, by joblib; they share cores and memory.
+    verbose : int, default=0
+        With 1 or more, prints a line after the fit of each candidate: its parameters, its bound
+        plus log prior, the number of rows, and the seconds.
 
     Attributes
     ----------
@@ -129,6 +132,7 @@ class BoundSearch(DelegatingEstimator):
     n_finalists: int = 2
     tol: float = 1.0
     n_jobs: int | None = None
+    verbose: int = 0
 
     _parameter_constraints = {
         "estimator": [HasMethods(["fit"])],
@@ -141,6 +145,7 @@ class BoundSearch(DelegatingEstimator):
             Interval(numbers.Integral, None, -1, closed="right"),
             None,
         ],
+        "verbose": ["verbose"],
     }
 
     _fitted_name = "best_estimator_"
@@ -188,9 +193,10 @@ class BoundSearch(DelegatingEstimator):
         FitFailedWarning
             If some candidates fail, see "error" in `results_`.
         Warning
-            Warnings of the chosen candidate's fit to all rows; those of others are not shown.
+            Warnings of the chosen candidate's fit to all rows, with its parameters before the text;
+            those of others are not shown.
         """
-        candidates = Candidates(self.estimator, self.param_grid, self.n_jobs)
+        candidates = Candidates(self.estimator, self.param_grid, self.n_jobs, self.verbose)
         X, y = indexable(X, y)
         data = {"X": X, "y": y, **self._fit_arguments(sample_weight, params)}
         finalists = range(len(candidates))
@@ -208,6 +214,8 @@ class BoundSearch(DelegatingEstimator):
         model = last_step(self.best_estimator_)
         self.lower_bound_, self.log_prior_ = model.lower_bound_, model.log_prior_
         for warning in fits[best].warnings:
+            # The user has not set the parameters of which it speaks.
+            warning.args = (f"{candidates.name(self.best_index_)}: {warning}",)
             warn_user(warning)
         return self
 

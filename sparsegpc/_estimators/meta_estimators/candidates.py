@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import FitFailedWarning
 from sklearn.model_selection import ParameterGrid
+from sklearn.utils.validation import _num_samples
 
 from sparsegpc._estimators.base_sparse_gp import BaseSparseGP
 from sparsegpc._estimators.concurrent_fits import fit_concurrently
@@ -35,10 +36,11 @@ class Candidates:
     """An estimator with each combination of parameters of a grid.
 
     The grid is that of `sklearn.model_selection.ParameterGrid`. With joblib's `n_jobs`, several are
-    fitted at once. For ``results`` see `BoundSearch.results_`.
+    fitted at once. If `verbose`, each prints a line after its fit. For ``results`` see
+    `BoundSearch.results_`.
     """
 
-    def __init__(self, estimator, param_grid, n_jobs):
+    def __init__(self, estimator, param_grid, n_jobs, verbose):
         grid = list(ParameterGrid(param_grid))
         if not grid:
             raise ValueError(
@@ -46,7 +48,7 @@ class Candidates:
                 "may be empty"
             )
         self._estimators = [_candidate(estimator, parameters) for parameters in grid]
-        self._n_jobs = n_jobs
+        self._n_jobs, self._verbose = n_jobs, verbose
         self.results = {
             "params": grid,
             "screening_bound": np.full(len(grid), np.nan),
@@ -58,6 +60,12 @@ class Candidates:
 
     def __len__(self):
         return len(self._estimators)
+
+    def name(self, k):
+        """Return the number of a candidate and its parameters, for a message."""
+        parameters = self.results["params"][k].items()
+        text = ", ".join(f"{key}={value!r}" for key, value in parameters)
+        return f"candidate {k} ({text})" if text else f"candidate {k}"
 
     def finalists(self, n_finalists):
         """Return the indices of those with the best bounds for the screening rows, in order."""
@@ -71,7 +79,10 @@ class Candidates:
 
         In the ``stage`` "screening_" the fitted estimators are not kept.
         """
-        jobs = [(clone(self._estimators[k]), data, not stage) for k in indices]
+        jobs = [
+            (clone(self._estimators[k]), data, not stage, self.name(k) if self._verbose else None)
+            for k in indices
+        ]
         fits = fit_concurrently(_fit_candidate, jobs, self._n_jobs)
         errors = [fit.error for fit in fits if fit.error is not None]
         if len(errors) == len(fits):
@@ -121,7 +132,18 @@ def _check_comparable(fits):
         )
 
 
-def _fit_candidate(candidate, data, keep):
+def _fit_candidate(candidate, data, keep, name):
+    """Return the `CandidateFit` of `_fitted`; print a line about it unless `name` is None."""
+    fit = _fitted(candidate, data, keep)
+    if name is not None:
+        outcome = f"bound {fit.bound:.2f}" if fit.error is None else f"failed ({fit.error})"
+        rows = f"{_num_samples(data['X'])} rows"
+        text = f"[BoundSearch] {name}: {outcome}, {rows}, {fit.seconds:.1f} s"
+        print(text)  # noqa: T201, asked for by verbose
+    return fit
+
+
+def _fitted(candidate, data, keep):
     """Fit a candidate to the arguments `data`, and return its `CandidateFit`."""
     start = perf_counter()
     with warnings.catch_warnings(record=True) as caught:

@@ -27,10 +27,10 @@ SEARCHED = (*ESTIMATORS.values(), SparseGPGeneralizedRegressor)
 # The rarest levels beyond this number share a column, as do those of few rows.
 MOST_LEVELS = 40
 # A label carries less information than a number, so comparing candidates takes more of them.
-SCREENED_LABELS, SCREENED_NUMBERS = 2000, 1000
+SCREENED_LABELS, SCREENED_NUMBERS = 2000, 500
 
 
-def tabular_pipeline(estimator, *, search=True, n_jobs=None):
+def tabular_pipeline(estimator, *, search=True, n_jobs=None, verbose=0):
     """Make a pipeline for a table of numbers and categories with missing values.
 
     Numbers and booleans are standardised; missing ones become the median of their column, and an
@@ -55,10 +55,12 @@ def tabular_pipeline(estimator, *, search=True, n_jobs=None):
         :class:`NormalScores`; the kernel "rbf", "matern32" or "laplacian"; in regression the noise
         "homoscedastic" or "gp". What the given estimator sets (a kernel, a noise) stays as it is.
         There are up to 6 candidates, or 12 with a noise to choose; those with "gp" noise take the
-        longest. If there are more than 1000 rows (2000 in classification), all are fitted to that
+        longest. If there are more than 500 rows (2000 in classification), all are fitted to that
         many rows, and the best two to all rows.
     n_jobs : int or None, default=None
         Number of candidates of the search that are fitted at once, see :class:`BoundSearch`.
+    verbose : int, default=0
+        With 1 or more, the search prints a line for each candidate, with its bound and seconds.
 
     Returns
     -------
@@ -121,8 +123,9 @@ def tabular_pipeline(estimator, *, search=True, n_jobs=None):
     )
     if not search:
         return pipeline
+    grid = _candidates(model)
     n_rows = SCREENED_LABELS if is_classifier(model) else SCREENED_NUMBERS
-    return BoundSearch(pipeline, _candidates(model), n_screening_rows=n_rows, n_jobs=n_jobs)
+    return BoundSearch(pipeline, grid, n_screening_rows=n_rows, n_jobs=n_jobs, verbose=verbose)
 
 
 def _table_to_numbers():

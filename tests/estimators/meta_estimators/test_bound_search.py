@@ -1,6 +1,7 @@
 """The search by the bound: which candidate it chooses, and what it passes on."""
 
 import pickle
+import re
 import warnings
 
 import numpy as np
@@ -253,8 +254,26 @@ def test_only_warnings_of_the_chosen_candidate_are_shown():
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         scripted_search(grid, n_screening_rows=40, n_finalists=1)
-    assert [str(warning.message) for warning in caught] == ["the better"]
-    assert caught[0].filename == __file__
+    [warning] = caught
+    assert str(warning.message) == "candidate 1 (bound=2.0, says='the better'): the better"
+    assert warning.category is UserWarning
+    assert warning.filename == __file__
+
+
+def test_verbose_prints_a_line_for_each_fit(capsys):
+    grid = [{"bound": [1.0, 2.0]}, {"fails_at": [(40,)]}]
+    options = {"n_screening_rows": 40, "n_finalists": 1}
+    with pytest.warns(FitFailedWarning):
+        scripted_search(grid, **options, verbose=1)
+    lines = [re.sub(r"\d+\.\d s$", "T s", line) for line in capsys.readouterr().out.splitlines()]
+    assert lines == [
+        "[BoundSearch] candidate 0 (bound=1.0): bound 1.00, 40 rows, T s",
+        "[BoundSearch] candidate 1 (bound=2.0): bound 2.00, 40 rows, T s",
+        "[BoundSearch] candidate 2 (fails_at=(40,)): failed (bound 0.0 with 40 rows), 40 rows, T s",
+        "[BoundSearch] candidate 1 (bound=2.0): bound 2.00, 100 rows, T s",
+    ]
+    scripted_search({})
+    assert capsys.readouterr().out == ""
 
 
 def test_a_failed_search_keeps_its_state():

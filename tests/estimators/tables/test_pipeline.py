@@ -154,11 +154,12 @@ def test_the_given_estimator_is_not_fitted():
 
 def test_more_labels_than_numbers_are_compared():
     assert tabular_pipeline("classifier").n_screening_rows == 2000
-    assert tabular_pipeline("regressor").n_screening_rows == 1000
+    assert tabular_pipeline("regressor").n_screening_rows == 500
 
 
-def test_the_number_of_jobs_is_that_of_the_search():
-    assert tabular_pipeline("classifier", n_jobs=2).n_jobs == 2
+def test_the_number_of_jobs_and_the_lines_printed_are_those_of_the_search():
+    model = tabular_pipeline("classifier", n_jobs=2, verbose=1)
+    assert (model.n_jobs, model.verbose) == (2, 1)
 
 
 def test_it_can_be_cloned_and_shown():
