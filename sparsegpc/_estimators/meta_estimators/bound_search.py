@@ -38,7 +38,8 @@ class BoundSearch(DelegatingEstimator):
         An estimator of this package, or a `sklearn.pipeline.Pipeline` that ends in one.
     param_grid : dict or list of dict
         Names of parameters, and lists of values, as for `sklearn.model_selection.ParameterGrid`.
-        Put the simplest value first, see `tol`.
+        Put the simplest value first, see `tol`. Values that are steps of a pipeline return what
+        ``set_output`` of the pipeline has asked for.
     n_screening_rows : int, default=1000
         Number of rows to which all candidates are fitted if there are more. They are evenly spaced
         in the order of y, so that they hold the classes in their proportions, and each class at

@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import FitFailedWarning
 from sklearn.model_selection import ParameterGrid
+from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import _num_samples
 
 from sparsegpc._estimators.base_sparse_gp import BaseSparseGP
@@ -15,6 +16,9 @@ from sparsegpc._estimators.concurrent_fits import fit_concurrently
 from sparsegpc._estimators.messages.user_warnings import warn_user
 from sparsegpc._estimators.meta_estimators.delegation import last_step
 from sparsegpc._estimators.minibatches.base import BaseMinibatches
+
+# Where scikit-learn's transformers keep the arguments of set_output.
+OUTPUT = "_sklearn_output_config"
 
 
 class CandidateFit(NamedTuple):
@@ -118,7 +122,9 @@ def _candidate(estimator, parameters):
             "estimator must be an estimator of sparsegpc, such as SparseGPRegressor, or a Pipeline "
             f"that ends in one, as only they have comparable bounds, got {last!r}"
         )
-    return candidate
+    # A step of the grid that replaces one for which the user has called set_output does the same.
+    output = isinstance(estimator, Pipeline) and getattr(estimator[0], OUTPUT, None)
+    return candidate.set_output(**output) if output else candidate
 
 
 def _check_comparable(fits):

@@ -8,6 +8,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn import config_context
 from sklearn.base import clone
+from sklearn.exceptions import FitFailedWarning
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import mean_poisson_deviance
@@ -16,6 +17,7 @@ from sklearn.pipeline import Pipeline
 
 from sparsegpc import (
     BoundSearch,
+    NormalScores,
     SparseGPClassifier,
     SparseGPGeneralizedRegressor,
     SparseGPRegressor,
@@ -143,6 +145,23 @@ def test_what_an_estimator_sets_is_not_searched():
         "model__kernel",
         "model__noise",
     }
+
+
+def test_the_steps_of_all_candidates_may_return_frames():
+    pandas = pytest.importorskip("pandas")
+    columns, y = table()
+    frame = pandas.DataFrame(columns)
+    model = tabular_pipeline(SparseGPRegressor(optimizer=None, noise="polynomial"))
+    expected = clone(model).fit(frame, y).results_["bound"]
+    model.estimator.set_output(transform="pandas")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", FitFailedWarning)
+        model.fit(frame, y)
+    assert_allclose(model.results_["bound"], expected)
+    for scores in ("passthrough", NormalScores()):
+        candidate = model.set_params(param_grid={"table__numbers__scores": [scores]}).fit(frame, y)
+        rows = candidate.best_estimator_[:-1].transform(frame)
+        assert "numbers__price" in rows.columns
 
 
 def test_the_given_estimator_is_not_fitted():
