@@ -1,9 +1,10 @@
-"""Which columns of a table hold numbers, and which hold categories; conversion of both."""
+"""Which columns of a table hold numbers or categories, and which vary; conversion of both."""
 
 import numbers
 
 import numpy as np
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
+from sklearn.feature_selection import SelectorMixin
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from sparsegpc._estimators.base_estimator import Estimator
@@ -192,3 +193,25 @@ class Numbers(OneToOneFeatureMixin, TransformerMixin, Estimator):
 def _as_float(value):
     """Return an object as a float, nan for one that is missing or not a number, such as text."""
     return float(value) if isinstance(value, NUMBERS) else np.nan
+
+
+class VaryingColumns(SelectorMixin, Estimator):
+    """Drop columns that are constant in the rows of `fit`; if all are, keep the first one.
+
+    Models need a column, and say themselves that it is constant.
+
+    Attributes
+    ----------
+    varies_ : ndarray of bool of shape (n_features,)
+        Which columns vary.
+    """
+
+    def fit(self, X, y=None):
+        """Learn which columns vary."""
+        X = validate_data(self, X, dtype=np.float64)
+        self.varies_ = X.max(axis=0) > X.min(axis=0)
+        return self
+
+    def _get_support_mask(self):
+        check_is_fitted(self)
+        return self.varies_ if self.varies_.any() else np.arange(len(self.varies_)) == 0

@@ -3,7 +3,6 @@
 from sklearn import config_context
 from sklearn.base import clone, is_classifier
 from sklearn.compose import ColumnTransformer
-from sklearn.feature_selection import VarianceThreshold
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
@@ -17,6 +16,7 @@ from sparsegpc._estimators.tables.columns import (
     FEWEST_ROWS,
     Levels,
     Numbers,
+    VaryingColumns,
     category_columns,
     number_columns,
 )
@@ -38,9 +38,9 @@ def tabular_pipeline(estimator, *, search=True, n_jobs=None, verbose=0):
     it into account, and a warning is issued. Categories become a column of zeros and ones for each
     level, one of which stands for a missing value. Levels with fewer than 5 rows, and all but the
     40 most frequent, share a column, which new levels get as well; without it, new levels are zero
-    in all columns. Columns that are constant in the training rows are dropped. With `search`, the
-    bound on the log evidence then chooses how numbers enter the kernel, the kernel, and in
-    regression the noise.
+    in all columns. Columns that are constant in the training rows are dropped; if all are, the
+    model gets one of them, predicts the mean and warns. With `search`, the bound on the log
+    evidence then chooses how numbers enter the kernel, the kernel, and in regression the noise.
 
     Parameters
     ----------
@@ -119,7 +119,7 @@ def tabular_pipeline(estimator, *, search=True, n_jobs=None, verbose=0):
     else:
         model = clone(estimator)
     pipeline = Pipeline(
-        [("table", _table_to_numbers()), ("varying", VarianceThreshold()), ("model", model)]
+        [("table", _table_to_numbers()), ("varying", VaryingColumns()), ("model", model)]
     )
     if not search:
         return pipeline

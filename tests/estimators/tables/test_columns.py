@@ -10,6 +10,7 @@ import pytest
 from sparsegpc._estimators.tables.columns import (
     Levels,
     Numbers,
+    VaryingColumns,
     category_columns,
     levels,
     number_columns,
@@ -230,3 +231,11 @@ def test_values_that_are_missing_only_in_new_rows_are_reported():
         numbers.transform(frame)
     with pytest.warns(UserWarning, match="numbers are missing in column 'a', but in no row of fit"):
         numbers.transform(frame * np.nan)
+
+
+def test_constant_columns_are_dropped_unless_all_are():
+    X = np.array([[1.0, 2.0, 3.0], [1.0, 4.0, 3.0]])
+    columns = VaryingColumns()
+    np.testing.assert_array_equal(columns.fit_transform(X), X[:, [1]])
+    assert list(columns.get_feature_names_out(["a", "b", "c"])) == ["b"]
+    np.testing.assert_array_equal(columns.fit(X[:, [0, 2]]).transform(X[:, 1:]), X[:, [1]])

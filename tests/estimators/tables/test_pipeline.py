@@ -229,6 +229,16 @@ def test_a_column_that_is_left_out_is_reported(rng):
     assert len(model.best_estimator_[:-1].get_feature_names_out()) == 1
 
 
+@pytest.mark.parametrize("search", [True, False])
+def test_a_table_of_constants_gives_the_mean(rng, search):
+    X = np.column_stack([np.ones(40), np.full(40, "same")]).astype(object)
+    y = rng.normal(size=40)
+    model = tabular_pipeline("regressor", search=search)
+    with pytest.warns(UserWarning, match="constant"):
+        model.fit(X, y)
+    assert_allclose(model.predict(X), y.mean(), atol=0.05)
+
+
 def test_columns_without_a_value_are_dropped_in_silence(rng):
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame({"a": rng.normal(size=40), "hole": np.nan, "none": [None] * 40})
