@@ -38,7 +38,11 @@ def _validated(estimator, X, y, reset, checks):
     # joblib makes memory maps to share arrays in memory between processes.
     is_shared = isinstance(X, np.memmap) and "joblib_memmapping_folder" in str(X.filename)
     if is_shared or not gives_slices(X):
-        return validate_data(estimator, X, y, dtype=np.float64, reset=reset, **checks)
+        try:
+            return validate_data(estimator, X, y, dtype=np.float64, reset=reset, **checks)
+        except (TypeError, ValueError) as error:
+            _refuse_categories(X, error)
+            raise
     source = RowSource(X)
     # An array of the same shape that takes no memory.
     stand_in = np.broadcast_to(np.int8(0), source.shape)
@@ -52,6 +56,23 @@ def _validated(estimator, X, y, reset, checks):
             "replace them, or leave these rows out"
         )
     return (source, checked[1]) if isinstance(checked, tuple) else source
+
+
+def _refuse_categories(X, error):
+    """Raise ValueError that names the first column of a data frame that cannot become floats.
+
+    scikit-learn's `error` does not name it.
+    """
+    for name in getattr(X, "columns", ()):
+        try:
+            # Dates become floats by themselves, but not beside other columns.
+            np.result_type(np.asarray(X[name]), np.float64)
+            check_array(X[[name]], dtype=np.float64, ensure_all_finite=False, ensure_min_samples=0)
+        except (TypeError, ValueError):
+            raise ValueError(
+                f"X must have columns of numbers, got {name!r} of {X[name].dtype}: convert this "
+                "column to numbers, or use tabular_pipeline, which encodes categories"
+            ) from error
 
 
 def refuse_masked(values, name):

@@ -261,3 +261,26 @@ def test_differences_too_small_to_square_are_refused():
     X, y = two_classes.moons(20)
     with pytest.raises(ValueError, match="square underflows: scale the columns"):
         SparseGPClassifier().fit(1e-200 * X, y)
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_columns_of_text_are_named(library):
+    library = pytest.importorskip(library)
+    text = library.DataFrame({"size": [1.0, 2.0], "kind": ["a", "b"]})
+    match = r"got 'kind' of \w+: .*, or use tabular_pipeline"
+    for model in (SparseGPClassifier(), SparseGPRegressor()):
+        with pytest.raises(ValueError, match=match):
+            model.fit(text, [0, 1])
+    numbers = library.DataFrame({"size": [1.0, 2.0], "kind": [0.0, 1.0]})
+    model = SparseGPRegressor(RBF(0.1), optimizer=None).fit(numbers, [-3, 3])
+    with pytest.raises(ValueError, match=match):
+        model.predict(text)
+    with pytest.raises(ValueError, match="NaN"):
+        model.fit(library.DataFrame({"size": [1.0, np.nan]}), [0, 1])
+
+
+def test_columns_of_dates_beside_numbers_are_named():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"size": [1.0, 2.0], "day": pandas.date_range("2020", periods=2)})
+    with pytest.raises(ValueError, match=r"got 'day' of datetime64.*: convert this column"):
+        SparseGPRegressor().fit(frame, [0, 1])
