@@ -5,11 +5,17 @@ import sys
 import warnings
 from pathlib import Path
 
+import joblib
 import sklearn
 
-# Calls from within these folders are passed over.
+# Calls from within these folders are passed over. Pipelines call the fit of their steps by joblib.
 LIBRARIES = tuple(
-    f"{folder}{os.sep}" for folder in (Path(__file__).parents[2], Path(sklearn.__file__).parent)
+    f"{folder}{os.sep}"
+    for folder in (
+        Path(__file__).parents[2],
+        Path(sklearn.__file__).parent,
+        Path(joblib.__file__).parent,
+    )
 )
 
 
