@@ -53,10 +53,10 @@ def tabular_pipeline(estimator, *, search=True, n_jobs=None, verbose=0):
     search : bool, default=True
         Whether to choose by the bound, with :class:`BoundSearch`: numbers as they are or as
         :class:`NormalScores`; the kernel "rbf", "matern32" or "laplacian"; in regression the noise
-        "homoscedastic" or "gp". What the given estimator sets (a kernel, a noise) stays as it is.
-        There are up to 6 candidates, or 12 with a noise to choose; those with "gp" noise take the
-        longest. If there are more than 500 rows (2000 in classification), all are fitted to that
-        many rows, and the best two to all rows.
+        "homoscedastic" or "gp". What the given estimator sets (a kernel, or a noise other than
+        "homoscedastic") stays as it is. There are up to 6 candidates, or 12 with a noise to choose;
+        those with "gp" noise take the longest. If there are more than 500 rows (2000 in
+        classification), all are fitted to that many rows, and the best two to all rows.
     n_jobs : int or None, default=None
         Number of candidates of the search that are fitted at once, see :class:`BoundSearch`.
     verbose : int, default=0
