@@ -183,6 +183,8 @@ class DirichletTargets(_SoftmaxLink, KnownNoise, LabelLikelihood):
     """
 
     takes_many_classes = True
+    # The targets are finite, and so are the best prior means.
+    stream_deviation = np.inf
 
     def __init__(self, concentration=0.01):
         self.concentration = concentration

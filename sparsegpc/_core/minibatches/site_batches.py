@@ -94,11 +94,15 @@ class SiteBatches(StochasticModel):
 
     After the parameters of the kernel, theta holds those of the likelihood for each output. A
     likelihood of labels must be the one for the given number of classes. `tol` is the tolerance of
-    the bound in `solve`, in nats per unit of weight.
+    the bound in `solve`, in nats per unit of weight. Learned prior means have a normal prior about
+    zero with the precision `mean_precision`; the bound then includes its log density, up to a
+    constant.
     """
 
-    def __init__(self, kernel, likelihood, *, tol=1e-6, fit_prior_mean=True, **options):
-        self.likelihood, self.tol = likelihood, tol
+    def __init__(
+        self, kernel, likelihood, *, tol=1e-6, fit_prior_mean=True, mean_precision=0.0, **options
+    ):
+        self.likelihood, self.tol, self.mean_precision = likelihood, tol, mean_precision
         # With several classes there is one output of several functions, or one output per class.
         self._n_outputs = len(self._targets(np.zeros(1, dtype=int), np.ones(1)))
         self.n_functions = self._n_outputs * likelihood.n_functions
@@ -167,6 +171,8 @@ class SiteBatches(StochasticModel):
         return Batch(features, likelihoods, self._targets(y, weight), weight)
 
     def _posteriors(self, sums):
+        # The prior of the prior mean acts as the site of a row far from all points, where V is 0.
+        sums = [part._replace(precision=part.precision + self.mean_precision) for part in sums]
         return [_posterior(part, self.prior_mean) for part in sums]
 
     def _added_to(self, kept, best):

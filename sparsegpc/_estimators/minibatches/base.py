@@ -272,10 +272,11 @@ class BaseMinibatches(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
             **row_options(),
         )
 
-    def _model(self):
+    def _model(self, of_stream=False):
         """Return the core's model for the current kernel."""
         return self._batches(
             adapt_kernel(self.kernel_, self.n_features_in_).kernel,
+            of_stream,
             slack=self._slack,
             fit_prior_mean=self.fit_prior_mean,
             learn_Z=self.optimize_inducing,
@@ -284,8 +285,8 @@ class BaseMinibatches(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
             **row_options(),
         )
 
-    def _batches(self, kernel, **options):
-        """Return the `StochasticModel` with these options."""
+    def _batches(self, kernel, of_stream, **options):
+        """Return the `StochasticModel` with these options, for a stream or for given rows."""
         raise NotImplementedError
 
     def _suffice(self, y):
@@ -410,8 +411,8 @@ class BaseMinibatches(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
         self.log_prior_ = model.log_prior(self._state.theta)[0]
 
     def _learn_further(self, X, y, weight, order, learning_rate):
-        """Learn from the rows `order`, in batches."""
-        model = self._model()
+        """Learn from the rows `order` of a stream, in batches."""
+        model = self._model(of_stream=True)
         for first in range(0, len(order), self.batch_size):
             rows = order[first : first + self.batch_size]
             self._state = model.step(

@@ -144,6 +144,11 @@ class StochasticSparseGPClassifier(ClassPredictions, SiteMinibatches):
         the points stay, and the hyperparameters follow gradients. So the rows should come in random
         order. Calls with fewer rows than points take as long as with that many.
 
+        If the likelihood is not "dirichlet", the constant mean of f has a normal prior in a stream,
+        with mean 0 and standard deviation 3, so that a class that has not occurred yet keeps a
+        positive probability. With two classes it is about 0.2 after one row of the other class and
+        0.02 after 20 rows.
+
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)

@@ -120,7 +120,8 @@ class StochasticSparseGPGeneralizedRegressor(ResponsePredictions, SiteMinibatche
 
         They are used as in :meth:`StochasticSparseGPClassifier.partial_fit`, so they should come in
         random order. Hyperparameters are learned as soon as ten targets are observed and above
-        zero.
+        zero. With counts, the constant mean of f has a normal prior with mean 0 and standard
+        deviation 3, so that the rate remains positive if all counts are zero.
 
         Parameters
         ----------

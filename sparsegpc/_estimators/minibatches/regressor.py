@@ -193,7 +193,7 @@ class StochasticSparseGPRegressor(GaussianPredictions, BaseMinibatches):
     def _slack(self):
         return SLACKS[self.bound]
 
-    def _batches(self, kernel, **options):
+    def _batches(self, kernel, of_stream, **options):
         return GaussianBatches(kernel, **options)
 
     def _store(self, model):

@@ -60,8 +60,9 @@ class SiteMinibatches(BaseMinibatches):
     def _slack(self):
         return resolve_slack(self.bound, self._likelihood, in_batches=True)
 
-    def _batches(self, kernel, **options):
-        return SiteBatches(kernel, self._likelihood, **options)
+    def _batches(self, kernel, of_stream, **options):
+        precision = self._likelihood.stream_deviation**-2 if of_stream else 0.0
+        return SiteBatches(kernel, self._likelihood, mean_precision=precision, **options)
 
     def _store(self, model):
         super()._store(model)

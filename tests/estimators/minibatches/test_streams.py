@@ -16,6 +16,7 @@ from sparsegpc import (
     HomoscedasticNoise,
     SparseGPRegressor,
     StochasticSparseGPClassifier,
+    StochasticSparseGPGeneralizedRegressor,
     StochasticSparseGPRegressor,
 )
 from sparsegpc._core.minibatches.stochastic_model import StochasticModel
@@ -232,3 +233,107 @@ def test_fewer_points_in_the_middle_of_the_start_may_end_it(kind):
     learn(model.set_params(n_inducing=2), X[80:], y[80:])
     assert len(model.inducing_points_) == 2
     assert model.history_["n_samples"].tolist() == [80, 120]
+
+
+def unseen_probability(X, *, n_classes=2, block=None, weight=1.0, **options):
+    """The probabilities of other classes after rows of class 0, from blocks of this many rows."""
+    model = StochasticSparseGPClassifier(n_inducing=5, **options)
+    for rows in np.split(X, range(block or len(X), len(X), block or len(X))):
+        y, weights = np.zeros(len(rows)), np.full(len(rows), weight)
+        model.partial_fit(rows, y, range(n_classes), weights)
+    return model.predict_proba(NEW)[:, 1:]
+
+
+@pytest.mark.parametrize("n", [1, 5, 30])
+@pytest.mark.parametrize(
+    ("likelihood", "n_classes"),
+    [
+        ("bernoulli-logit", 2),
+        ("bernoulli-probit", 2),
+        ("polya-gamma", 2),
+        ("softmax", 4),
+        ("ordinal-logit", 3),
+    ],
+)
+def test_classes_that_have_not_occurred_have_about_the_probability_by_jeffreys(
+    likelihood, n_classes, n, rng
+):
+    """The mean of a Dirichlet distribution after n counts; zero would be its maximum."""
+    unseen = 0.5 * (n_classes - 1)
+    expected = unseen / (n + unseen + 0.5)
+    found = unseen_probability(rng.randn(n, 2), n_classes=n_classes, likelihood=likelihood)
+    assert np.all(found.sum(axis=1) > 0.25 * expected)
+    assert np.all(found.sum(axis=1) < 4.0 * expected)
+
+
+@pytest.mark.parametrize(
+    ("n", "block", "options"),
+    [
+        (2000, None, {"batch_size": 10}),
+        (10, None, {"memory": 10, "batch_size": 10}),
+        (20, None, {"memory": 20, "batch_size": 10}),
+        (1000, 100, {"memory": 100}),
+        (300, 1, {}),
+    ],
+    ids=str,
+)
+def test_a_class_that_has_not_occurred_is_possible_whatever_the_batches(n, block, options, rng):
+    n_remembered = min(n, options.get("memory", n))
+    found = unseen_probability(rng.randn(n, 2), block=block, **options)
+    assert np.all((found > 0.1 / n_remembered) & (found < 10.0 / n_remembered))
+
+
+@pytest.mark.filterwarnings("ignore:sample_weight has the mean")
+@pytest.mark.parametrize("weight", [1e-6, 1e-3, 0.3, 1e6])
+def test_a_class_that_has_not_occurred_is_never_the_prediction(weight, rng):
+    found = unseen_probability(rng.randn(5, 2), weight=weight)
+    assert np.all((found > 0.0) & (found < 0.5))
+
+
+def test_of_many_classes_those_that_have_not_occurred_are_equally_probable(rng):
+    model = StochasticSparseGPClassifier(n_inducing=5, likelihood="softmax", memory=50)
+    model.partial_fit(rng.randn(50, 2), np.arange(50) % 2, classes=range(10))
+    found = model.predict_proba(NEW)
+    assert np.all(found[:, :2] > 0.4)
+    assert_allclose(found[:, 2:], found[:, 2:3] @ np.ones((1, 8)), rtol=1e-3)
+    assert np.all(found[:, 2:] > 1e-4)
+
+
+def test_a_class_that_comes_late_is_learned(rng):
+    model = StochasticSparseGPClassifier(n_inducing=5, batch_size=10)
+    model.partial_fit(rng.randn(1000, 2), np.zeros(1000), classes=[0, 1])
+    before = model.predict_proba(NEW)[:, 1]
+    model.partial_fit(rng.randn(50, 2), np.ones(50))
+    after = model.predict_proba(NEW)[:, 1]
+    assert np.all((before < 0.01) & (after > 0.1))
+
+
+@pytest.mark.parametrize("likelihood", ["poisson", "negative-binomial"])
+@pytest.mark.parametrize("n", [1, 30])
+def test_the_rate_of_counts_is_above_zero_after_zeros(likelihood, n, rng):
+    model = StochasticSparseGPGeneralizedRegressor(n_inducing=5, likelihood=likelihood)
+    model.partial_fit(rng.randn(n, 2), np.zeros(n), exposure=np.full(n, 2.0))
+    rate = model.predict(NEW)
+    assert np.all((rate > 0.1 / n) & (rate < 0.5 / n))
+
+
+@pytest.mark.parametrize("scale", [1e-9, 1e9])
+def test_positive_targets_have_no_scale_in_a_stream(scale, rng):
+    X, y = rng.randn(5, 2), np.exp(0.1 * rng.randn(5))
+    model = StochasticSparseGPGeneralizedRegressor(n_inducing=5, likelihood="gamma")
+    expected = clone(model).partial_fit(X, y).predict(NEW)
+    assert_allclose(model.partial_fit(X, scale * y).predict(NEW), scale * expected, rtol=1e-3)
+
+
+def test_a_rare_class_costs_no_more_than_its_frequency_tells(rng):
+    """Predictions before each row, against those of its frequency in the rows so far."""
+    X, y = rng.randn(120, 2), rng.uniform(size=120) < 0.05
+    model = StochasticSparseGPClassifier(n_inducing=10).partial_fit(X[:1], y[:1], classes=[0, 1])
+    losses, references = [], []
+    for k in range(1, len(y)):
+        losses.append(-np.log(model.predict_proba(X[k : k + 1])[0, int(y[k])]))
+        of_this = np.count_nonzero(y[:k] == y[k])
+        references.append(-np.log((of_this + 0.5) / (k + 1.0)))
+        model.partial_fit(X[k : k + 1], y[k : k + 1])
+    assert np.mean(losses) < np.mean(references) + 0.1
+    assert max(losses) < max(references) + 1.0
