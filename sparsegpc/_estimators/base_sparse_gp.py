@@ -204,7 +204,7 @@ class BaseSparseGP(*CALLBACK_SUPPORT, ColumnEffects, FittedBounds, Estimator):
         is at most `certificate_tol`, which the last entry of ``growth_`` confirmed unless no more
         points were possible), "plateau" (doubling hardly raised the bound), "max_inducing"
         (the number of points is at its maximum), "full_rank" (no further row is linearly
-        independent of the points) or "stopped" (`callback` returned True).
+        independent of the points) or "stopped" (`callback` returned True, then or later).
     n_iter_ : int
         Total number of optimiser steps.
     n_evaluations_ : int

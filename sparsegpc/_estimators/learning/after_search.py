@@ -56,9 +56,10 @@ def _better_from(learned, of_column, others):
     selector, settings = point_selector(problem), problem.settings
     faster = fit_faster(problem.model, result, starts, selector, settings)
     may_grow = problem.chooses_points and not problem.progress.stopped
+    may_grow = may_grow and len(problem.model.weight) > FIRST_POINTS
     if of_column and may_grow and np.array_equal(faster.best.theta, result.best.theta):
         # In a single column they resolve a function that is twice as fast.
-        selector = selector_by_name(problem, min(2 * FIRST_POINTS, problem.most_points))
+        selector = selector_by_name(problem, 2 * FIRST_POINTS)
         faster = fit_faster(problem.model, result, of_column, selector, settings)
     if problem.moves_points and not (faster.trivial or problem.progress.stopped):
         faster = fit_moved(problem.model, faster, settings)

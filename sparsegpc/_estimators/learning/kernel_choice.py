@@ -111,7 +111,11 @@ def _with_transform(builder, transform, best):
     values = [np.clip(theta, *parameters.bounds.T) for theta in values]
     starts = [(Climb(theta).continued_on(model), None) for theta in values]
     other = climbed(other, starts, best.result.best.objective + FIRST_GAIN)
-    return best if other is None else better(other, best, "transformed columns")
+    if other is None:
+        return best
+    # A faster function was looked for in the columns as they are only.
+    other = other._replace(result=other.result._replace(sought_faster=False))
+    return better(other, best, "transformed columns")
 
 
 def _with_main_effects(builder, plain, is_demanded):

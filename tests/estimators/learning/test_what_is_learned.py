@@ -58,12 +58,21 @@ def test_a_season_of_counts_or_labels_beside_a_trend_is_found(rng):
         assert fitted.lower_bound_ > given.lower_bound_ - 2.0
 
 
-@pytest.mark.parametrize("n_periods", [60, 100])
-def test_a_season_beside_a_trend_is_found_in_many_rows(n_periods, rng):
+@pytest.mark.parametrize(("n_periods", "most"), [(60, 0.06), (100, 0.08)])
+def test_a_season_beside_a_trend_is_found_in_many_rows(n_periods, most, rng):
     """Growing subsets have too few points for 60 periods, and the first 200 points for 100."""
     X = rng.uniform(0.0, 10.0, (5001, 1))
     f = 0.5 * X[:, 0] + 0.3 * np.sin(0.2 * np.pi * n_periods * X[:, 0])
     fitted = SparseGPRegressor().fit(X, f + 0.2 * rng.randn(5001))
+    assert np.sqrt(np.mean((fitted.predict(X) - f) ** 2)) < most
+
+
+def test_a_season_in_the_logarithm_of_a_column_is_found(rng):
+    """In the column as it is, the search for a faster function cannot find it."""
+    logarithm = rng.uniform(0.0, 5.0, 1000)
+    f = 0.5 * logarithm + 0.3 * np.sin(20.0 * np.pi * logarithm)
+    X, y = np.exp(logarithm)[:, None], f + 0.2 * rng.randn(1000)
+    fitted = SparseGPRegressor("rbf", log_transform="auto").fit(X, y)
     assert np.sqrt(np.mean((fitted.predict(X) - f) ** 2)) < 0.1
 
 
