@@ -139,7 +139,7 @@ class Problem(NamedTuple):
     def print_line(self, text):
         """Print a line about the fit if the estimator is verbose."""
         if self.estimator.verbose:
-            print_line(self.estimator, text, self.progress.label)
+            print_line(type(self.estimator).__name__, text, self.progress.label)
 
     def report(self, n_choices, n_points, bound):
         """Print a line about a choice of points if the estimator is verbose."""

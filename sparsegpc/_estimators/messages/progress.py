@@ -6,10 +6,10 @@ from sparsegpc._core.learning.progress import Progress
 from sparsegpc._estimators.messages.callbacks import report_step
 
 
-def print_line(estimator, text, label=None):
-    """Print a line about the fit of an estimator, or of its model for the class `label`."""
+def print_line(name, text, label=None):
+    """Print a line about the fit of an estimator of this name, or of its model for a class."""
     prefix = "" if label is None else f"class {label}, "
-    print(f"[{type(estimator).__name__}] {prefix}{text}")  # noqa: T201, asked for by verbose
+    print(f"[{name}] {prefix}{text}")  # noqa: T201, asked for by verbose
 
 
 def evaluation_progress(estimator, context=None, label=None):
@@ -40,7 +40,7 @@ def epoch_progress(estimator, n_epochs, context=None):
 def _progress(estimator, task_name, describe, context, label=None):
     def on_step(step):
         if describe is not None:
-            print_line(estimator, describe(step), label)
+            print_line(type(estimator).__name__, describe(step), label)
         try:
             stop = context is not None and report_step(estimator, context, task_name)
             return bool(estimator.callback is not None and estimator.callback(step)) or stop

@@ -13,6 +13,7 @@ from sklearn.utils.validation import _num_samples
 
 from sparsegpc._estimators.base_sparse_gp import BaseSparseGP
 from sparsegpc._estimators.concurrent_fits import fit_concurrently
+from sparsegpc._estimators.messages.progress import print_line
 from sparsegpc._estimators.messages.user_warnings import warn_user
 from sparsegpc._estimators.meta_estimators.delegation import last_step
 from sparsegpc._estimators.minibatches.base import BaseMinibatches
@@ -144,8 +145,7 @@ def _fit_candidate(candidate, data, keep, name):
     if name is not None:
         outcome = f"bound {fit.bound:.2f}" if fit.error is None else f"failed ({fit.error})"
         rows = f"{_num_samples(data['X'])} rows"
-        text = f"[BoundSearch] {name}: {outcome}, {rows}, {fit.seconds:.1f} s"
-        print(text)  # noqa: T201, asked for by verbose
+        print_line("BoundSearch", f"{name}: {outcome}, {rows}, {fit.seconds:.1f} s")
     return fit
 
 
