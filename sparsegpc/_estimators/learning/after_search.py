@@ -55,9 +55,9 @@ def _better_from(learned, of_column, others):
         return better_with_enough_points(learned, starts)
     selector, settings = point_selector(problem), problem.settings
     faster = fit_faster(problem.model, result, starts, selector, settings)
-    may_grow = problem.chooses_points and not problem.progress.stopped
-    may_grow = may_grow and len(problem.model.weight) > FIRST_POINTS
-    if of_column and may_grow and np.array_equal(faster.best.theta, result.best.theta):
+    is_found = not np.array_equal(faster.best.theta, result.best.theta)
+    may_grow = problem.chooses_points and len(problem.model.weight) > FIRST_POINTS
+    if of_column and may_grow and not (is_found or problem.progress.stopped):
         # In a single column they resolve a function that is twice as fast.
         selector = selector_by_name(problem, 2 * FIRST_POINTS)
         faster = fit_faster(problem.model, result, of_column, selector, settings)
