@@ -359,7 +359,7 @@ class BaseSparseGP(*CALLBACK_SUPPORT, ColumnEffects, FittedBounds, Estimator):
         `progress` records the evaluations; `context` is that of `fit_task`.
         """
         builder = LikelihoodBuilder(self, rows, progress)
-        return self._learn(builder, decide_kernel(builder))
+        return self._learn(decide_kernel(builder))
 
     def _merged(self, rows):
         """Return the merged rows of `PresentRows`."""
@@ -382,13 +382,12 @@ class BaseSparseGP(*CALLBACK_SUPPORT, ColumnEffects, FittedBounds, Estimator):
             **row_options(),
         }
 
-    def _learn(self, builder, decision):
+    def _learn(self, decision):
         """Learn the hyperparameters and the points, set the attributes, and return the warnings.
 
-        `decision` is the `Decision` about the kernel, with what has been learned already, and
-        `builder` is the `ProblemBuilder` of its problem.
+        `decision` is the `Decision` about the kernel, with what has been learned already.
         """
-        learned = learn(builder, decision)
+        learned = learn(decision)
         self._store(learned)
         return fit_warnings(learned)
 

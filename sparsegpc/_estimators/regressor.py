@@ -221,9 +221,10 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
         # constant.
         self._visible_range = 0.1 * float(np.sqrt(variance.mean()))
         self._target_variance = variance[targets.y.any(axis=1)]
-        self._plan, decision, self.noise_bounds_ = decide_noise(builder)
+        decision, self.noise_bounds_ = decide_noise(builder)
+        self._plan = decision.problem.plan
         self._normalized = self.normalize_y
-        found = self._learn(builder.with_plan(self._plan), decision)
+        found = self._learn(decision)
         if builder.has_outliers:
             found += repetition_warnings(targets.y, targets.weight)
         return found

@@ -64,11 +64,11 @@ def decide_kernel(builder, sees_logarithms=True):
         return with_demanded_effects(plain)
     best = _learned(problem)
     if may_tie and not builder.progress.stopped:
-        best = _with_tied_lengths(builder, best)
+        best = _with_tied_lengths(best)
     if transform is not None and not builder.progress.stopped:
-        best = _with_transform(builder, transform, best)
+        best = _with_transform(best, transform)
     if may_add:
-        found = _with_main_effects(builder, best, demands_effects)
+        found = _with_main_effects(best, demands_effects)
         if found is None:
             return with_demanded_effects(best.problem.choice)
         best = found
@@ -83,27 +83,27 @@ def _learned(problem):
     return candidate._replace(result=learned.result)
 
 
-def _with_tied_lengths(builder, best):
+def _with_tied_lengths(best):
     """Return the `Candidate` with tied length scales if it is better than the best one, else that.
 
     It is learned from the usual starts: from a common length scale, few of many columns would not
     be told from the others.
     """
     try:
-        other = _learned(builder.build(best.problem.choice._replace(length_scales="tied")))
+        other = _learned(best.problem.with_choice(length_scales="tied"))
     except LinAlgError:
         # The best one so far remains.
         return best
     return better(other, best, "tied length scales")
 
 
-def _with_transform(builder, transform, best):
+def _with_transform(best, transform):
     """Return the `Candidate` with transformed columns if it is better than the best one, else that.
 
     It is learned from two starts. One has the learned length scales of the columns as they are, in
     units of the transformed ones, and the other one those that a kernel by name has at first.
     """
-    other = Candidate.of(builder.build(best.problem.choice._replace(transform=transform)))
+    other = Candidate.of(best.problem.with_choice(transform=transform))
     parameters, model = other.part.parameters, other.part.model
     moved = typical_log_lengths(parameters, other.part.spread)
     moved -= typical_log_lengths(best.part.parameters, best.part.spread)
@@ -118,18 +118,18 @@ def _with_transform(builder, transform, best):
     return better(other, best, "transformed columns")
 
 
-def _with_main_effects(builder, plain, is_demanded):
+def _with_main_effects(plain, is_demanded):
     """Return the `Candidate` with main effects if it is better, or demanded, else the plain one.
 
     Demanded effects are learned in the same way, since a fit from other starts may end below the
     one without them. Return None if they are demanded and cannot be learned so.
     """
     result = plain.result
-    if not is_demanded and builder.progress.stopped:
+    if not is_demanded and plain.problem.progress.stopped:
         return plain
     if is_demanded and result.trivial:
         return None
-    other = Candidate.of(builder.build(plain.problem.choice._replace(main_effects=True)))
+    other = Candidate.of(plain.problem.with_choice(main_effects=True))
     needed = -np.inf if is_demanded else result.best.objective + FIRST_GAIN
     other = climbed(other, MainEffectStarts(other.part, result).all(), needed)
     if is_demanded:

@@ -18,6 +18,7 @@ from sparsegpc._core.learning.fit import Starts
 from sparsegpc._core.learning.growing_subsets import FEWEST_ROWS
 from sparsegpc._core.learning.inducing_points import with_noise_points
 from sparsegpc._core.learning.pruned_columns import MOST_COLUMNS, MOST_ROWS, shortened
+from sparsegpc._estimators.kernels.initialization import single_columns, start_values
 from sparsegpc._estimators.learning.after_search import with_faster_function
 from sparsegpc._estimators.learning.comparison import Decision
 from sparsegpc._estimators.learning.kernel_choice import decide_kernel
@@ -38,15 +39,15 @@ MOST_PASSES, COLUMN_SHARE = 10, 0.25
 def decide_noise(builder):
     """Decide about the noise and the kernel of a regressor, given its `RegressionBuilder`.
 
-    Return the `NoisePlan`; the `Decision` about the kernel, with the problem of this noise; and a
-    dict of the bound for each kind of noise, or None if none were compared.
+    Return the `Decision`, and a dict of the bound for each kind of noise, or None if none were
+    compared.
     """
     estimator, plan = builder.estimator, builder.plan
     if not plan.varies:
         decision = decide_kernel(builder)
         if is_warm(estimator):
             check_same_noise(builder)
-        return plan, decision, None
+        return decision, None
     is_auto, constant = estimator.noise == AUTO, builder.plan_for(noise=HomoscedasticNoise())
     # A kernel object for the noise sees the columns as they are, like one for f.
     is_open = not isinstance(getattr(estimator.noise, "kernel", None), Kernel)
@@ -58,37 +59,35 @@ def decide_noise(builder):
         plan = constant if is_auto and constant.is_like(estimator._plan) else plan
         check_same_noise(builder.with_plan(plan))
         plan = plan.going_on(estimator._noise)
-        return plan, Decision(builder.with_plan(plan).build(choice)), None
+        return Decision(builder.with_plan(plan).build(choice)), None
     if estimator.optimizer is None:
-        if is_auto:
-            return constant, decision, None
-        return plan, Decision(builder.with_plan(plan).build(choice)), None
+        return decision if is_auto else Decision(builder.with_plan(plan).build(choice)), None
     learned = decision.learn().then(with_faster_function)
     if is_auto and learned.stopped:
-        return constant, Decision(learned.problem, learned=learned), None
+        return Decision(learned.problem, learned=learned), None
     n_kernel = learned.problem.model.kernel.n_params
     plan = plan.starting_at(learned.result.best.theta[n_kernel:])
     varying = builder.with_plan(plan).build(choice)
-    starts = _starts(varying, plan, learned)
+    starts = _starts(varying, learned)
     if not is_auto:
-        return plan, Decision(varying, starts), None
+        return Decision(varying, starts), None
     other, bounds = _learned_if_better(varying, starts, learned)
     if other is not None:
-        return plan, Decision(varying, learned=other), bounds
-    return constant, Decision(learned.problem, learned=learned.evaluated_last()), bounds
+        return Decision(varying, learned=other), bounds
+    return Decision(learned.problem, learned=learned.evaluated_last()), bounds
 
 
-def _starts(varying, plan, learned):
-    """Return the `Starts` of the problem of noise that varies, from what was `Learned` without.
-
-    `plan` is the `NoisePlan` of the problem.
-    """
+def _starts(varying, learned):
+    """Return the `Starts` of the problem of noise that varies, from what was `Learned` without."""
     problem, best = learned.problem, learned.result.best
-    model, noise_starts = problem.model, plan.starts(varying.spread)
+    model, of_noise = problem.model, varying.plan.parameters
     n_kernel = model.kernel.n_params
+    noise_starts = [varying.parameters.theta[n_kernel:]]
+    if of_noise is not None:
+        noise_starts = start_values(of_noise, varying.spread)
     theta = best.theta[:n_kernel]
     values = [np.append(theta, start) for start in noise_starts]
-    values += _start_by_column(varying, plan, theta, best.points)
+    values += _start_by_column(varying, theta, best.points)
     if best.objective - model.constant_bound() < problem.needed_gain:
         # What f explains may be noise that varies.
         constant_f = model.constant_theta(best.theta, problem.parameters.bounds)[:n_kernel]
@@ -136,7 +135,7 @@ def _vanishing_share(y, weight, precision):
     return float(weight[vanishes].sum() / weight.sum())
 
 
-def _start_by_column(problem, plan, theta, points):
+def _start_by_column(problem, theta, points):
     """Return a list of the start at which the noise depends on the columns that explain most of it.
 
     It is empty if there is no choice of columns, or if none of them explains anything by itself.
@@ -144,7 +143,9 @@ def _start_by_column(problem, plan, theta, points):
     search may miss that few columns matter. `theta` and `points` are those of f with homoscedastic
     noise.
     """
-    start, alternatives = plan.single_columns(problem.spread)
+    if problem.plan.parameters is None:
+        return []
+    start, alternatives = single_columns(problem.plan.parameters, problem.spread)
     if not 2 <= len(alternatives) <= MOST_COLUMNS or problem.progress.stopped:
         return []
     part, n_before = problem.model.subsample(MOST_ROWS), len(theta)

@@ -1,5 +1,6 @@
 """A learning problem: rows, kernel and likelihood, and the estimator with its parameters."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -23,6 +24,7 @@ from sparsegpc._estimators.kernels.named_kernels import KernelChoice
 from sparsegpc._estimators.kernels.spread import Spread
 from sparsegpc._estimators.learning.point_selection import first_points
 from sparsegpc._estimators.messages.progress import print_line
+from sparsegpc._estimators.noise.base import NoisePlan
 
 
 class Problem(NamedTuple):
@@ -45,6 +47,10 @@ class Problem(NamedTuple):
         for the posterior in the end.
     ``progress``
         The record of the evaluations.
+    ``build``
+        The function that has built the problem, given a `KernelChoice`.
+    ``plan``
+        The `NoisePlan` of a regressor.
     """
 
     estimator: BaseEstimator
@@ -59,6 +65,12 @@ class Problem(NamedTuple):
     model: SparseModel
     whole: SparseModel
     progress: Progress
+    build: Callable
+    plan: NoisePlan | None = None
+
+    def with_choice(self, **changes):
+        """Return the problem with another kernel, given what changes in its `KernelChoice`."""
+        return self.build(self.choice._replace(**changes))
 
     @property
     def offset(self):

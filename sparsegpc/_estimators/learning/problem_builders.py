@@ -57,6 +57,7 @@ class ProblemBuilder:
             model=model,
             whole=model,
             progress=self.progress,
+            build=self.build,
             **parts,
         ).with_part()
 
@@ -75,9 +76,8 @@ class LikelihoodBuilder(ProblemBuilder):
         prior = choice.prior(parameters, spread)
         model = estimator._sparse_model(parameters.kernel, data, rows, prior=prior)
         parameters = parameters.with_likelihood(model)
-        return self._problem(
-            choice, model, rows=rows, spread=spread, kernel=kernel, parameters=parameters
-        )
+        parts = {"rows": rows, "spread": spread, "kernel": kernel, "parameters": parameters}
+        return self._problem(choice, model, **parts)
 
 
 class RegressionBuilder(ProblemBuilder):
@@ -133,6 +133,5 @@ class RegressionBuilder(ProblemBuilder):
         options = {**self.estimator._model_options(KnownNoise()), "prior": prior}
         model = self.plan.model(parameters.kernel, targets, rows, options)
         parameters = self.plan.extend(parameters, model)
-        return self._problem(
-            choice, model, rows=rows, spread=spread, kernel=kernel, parameters=parameters
-        )
+        parts = {"rows": rows, "spread": spread, "kernel": kernel, "parameters": parameters}
+        return self._problem(choice, model, plan=self.plan, **parts)

@@ -29,7 +29,7 @@ from sparsegpc._estimators.learning.search import Learned, search
 LONGER = {"rbf": 1.0, "matern32": 1.6, "laplacian": 6.0}
 
 
-def with_rougher_kernel(learned, builder):
+def with_rougher_kernel(learned):
     """Return what is `Learned` with a rougher kernel if that is better, else what is given.
 
     Rougher kernels are tried one after the other until one is not better, if the default kernel was
@@ -37,17 +37,17 @@ def with_rougher_kernel(learned, builder):
     these have a cost.
     """
     problem, smooth = learned.problem, learned.result
-    estimator, choice = problem.estimator, problem.choice
+    estimator = problem.estimator
     is_open = estimator.kernel is None and estimator.point_cost == 0.0
     if not is_open or not problem.learns or smooth.trivial:
         return learned
-    first = choice.kernel or "rbf"
+    first = problem.choice.kernel or "rbf"
     kernels = ("rbf", *estimator._rougher_kernels)
     # A warm start may have begun with a rougher kernel.
     for name in kernels[kernels.index(first) + 1 :]:
         if learned.stopped:
             break
-        rougher = builder.build(choice._replace(kernel=name))
+        rougher = problem.with_choice(kernel=name)
         before = learned.result.best
         needed = before.objective + FIRST_GAIN
         try:

@@ -30,9 +30,9 @@ class Learned(NamedTuple):
         """Whether the callback stopped the fit."""
         return self.problem.progress.stopped
 
-    def then(self, step, *arguments):
+    def then(self, step):
         """Return what a further step, a function of `Learned`, learns unless the fit is stopped."""
-        return self if self.stopped else step(self, *arguments)
+        return self if self.stopped else step(self)
 
     def evaluated_last(self):
         """Return what was learned, evaluated again after other evaluations."""

@@ -14,18 +14,14 @@ from sparsegpc._estimators.learning.effect_trials import (
 from sparsegpc._estimators.learning.rougher_kernel import with_rougher_kernel
 
 
-def learn(builder, decision):
-    """Return what is `Learned` in a whole fit.
-
-    `decision` is the `Decision` about the kernel, with what has been learned already, and `builder`
-    is the `ProblemBuilder` of its problem.
-    """
+def learn(decision):
+    """Return what is `Learned` in a whole fit, after the `Decision` about kernel and noise."""
     learned = decision.learn()
     learned = learned.then(with_faster_function)
     learned = learned.then(with_more_points)
     learned = learned.then(with_separate_values)
     learned = learned.then(with_fast_interactions)
-    learned = learned.then(with_rougher_kernel, builder)
+    learned = learned.then(with_rougher_kernel)
     learned = learned.then(with_moved_points)
     # A model has the posterior of all rows even if the callback stopped the fit.
     learned = with_all_rows(learned)

@@ -6,6 +6,7 @@ make a *plan*, which builds the core's model with this noise for given rows. A f
 """
 
 from abc import ABC, abstractmethod
+from copy import copy
 from typing import NamedTuple
 
 import numpy as np
@@ -47,13 +48,15 @@ class NoiseSettings(BaseEstimator):
 class NoisePlan(ABC):
     """Builds the core's model with one kind of noise.
 
-    If the noise ``varies`` with the row, learning starts from the optimum with homoscedastic noise;
-    from other starts it tends to explain variation of f as noise. If the user gives the variance at
-    each row (``is_given``), it is unknown at new rows.
+    If the noise ``varies`` with the row, learning starts from the optimum with homoscedastic noise,
+    whose log variances, shape (n_outputs,), become ``log_noise``; from other starts it tends to
+    explain variation of f as noise. ``parameters`` is the `AdaptedKernel` of a noise process, else
+    None. If the user gives the variance at each row (``is_given``), it is unknown at new rows.
     """
 
     varies = False
     is_given = False
+    parameters = None
 
     def rows_of(self, targets, merged):
         """Return the `MergedRows` of `Targets` that the model has.
@@ -87,22 +90,13 @@ class NoisePlan(ABC):
 
     def starting_at(self, log_noise):
         """Return the same plan with these start values of the log variances, shape (n_outputs,)."""
-        return self
+        plan = copy(self)
+        plan.log_noise = log_noise
+        return plan
 
     def going_on(self, learned):
         """Return the same plan with start values from an earlier fit's noise."""
         return self
-
-    def starts(self, spread):
-        """Return a list of start values of the plan's parameters."""
-        return []
-
-    def single_columns(self, spread):
-        """Return start values at which no column matters much, and values for single columns.
-
-        The latter are a dict from the index of a column's length scale to values to try.
-        """
-        return np.empty(0), {}
 
     def limit_meaning(self, name, side):
         """Return what a parameter at its "lower" or "upper" limit implies, for a warning.

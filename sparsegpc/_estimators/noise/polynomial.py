@@ -127,22 +127,11 @@ class PolynomialPlan(NoisePlan):
 
     def __init__(self, basis, names, log_noise, bounds):
         self.basis, self.names = basis, names
-        self._log_noise, self._bounds = log_noise, bounds
+        self.log_noise, self._bounds = log_noise, bounds
 
     @property
     def varies(self):
         return len(self.names) > 1
-
-    def starting_at(self, log_noise):
-        return PolynomialPlan(self.basis, self.names, log_noise, self._bounds)
-
-    def starts(self, spread):
-        return [self._start()]
-
-    def _start(self):
-        start = np.zeros((len(self._log_noise), len(self.names)))
-        start[:, 0] = self._log_noise
-        return start.ravel()
 
     def extend(self, parameters, model):
         n_others = len(self.names) - 1
@@ -153,9 +142,10 @@ class PolynomialPlan(NoisePlan):
             suffix = "" if len(self._bounds) == 1 else f" of output {k}"
             names.extend(name + suffix for name in self.names)
         bounds = [np.concatenate([bounds[None], limits]) for bounds in self._bounds]
-        step = np.zeros((len(self._log_noise), len(self.names)))
-        step[:, 0] = TO_LITTLE_NOISE
-        return parameters.extended(self._start(), np.concatenate(bounds), names, step.ravel())
+        start, step = np.zeros((2, len(self.log_noise), len(self.names)))
+        start[:, 0], step[:, 0] = self.log_noise, TO_LITTLE_NOISE
+        added = start.ravel(), np.concatenate(bounds), names
+        return parameters.extended(*added, to_little_noise=step.ravel())
 
     def model(self, kernel, targets, rows, options):
         basis = self.basis(rows.X)

@@ -1,7 +1,6 @@
 """Noise whose log variance is a second sparse Gaussian process."""
 
 import numbers
-from copy import copy
 
 import numpy as np
 from sklearn.utils._param_validation import Interval
@@ -17,7 +16,6 @@ from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.models.noise_process import HeteroscedasticModel, expected_precision
 from sparsegpc._core.models.posterior import draw
 from sparsegpc._estimators.input.settings import row_options
-from sparsegpc._estimators.kernels.initialization import single_columns, start_values
 from sparsegpc._estimators.kernels.named_kernels import KERNEL_CONSTRAINTS, KernelChoice
 from sparsegpc._estimators.kernels.sklearn_kernels import adapt_kernel
 from sparsegpc._estimators.noise.base import START, LogNormalNoise, NoisePlan, NoiseSettings
@@ -95,26 +93,15 @@ class ProcessPlan(NoisePlan):
     def __init__(self, choice, kernel, n_columns, n_points, tol, log_noise):
         # The kernel takes less room in a saved model than its `AdaptedKernel`.
         self._choice, self.kernel, self._n_columns = choice, kernel, n_columns
-        self._n_points, self._tol, self._log_noise = n_points, tol, log_noise
+        self._n_points, self._tol, self.log_noise = n_points, tol, log_noise
 
     @property
     def parameters(self):
-        """The kernel for the core, an `AdaptedKernel`."""
+        """The kernel of the log variance for the core, an `AdaptedKernel`."""
         return adapt_kernel(self.kernel, self._n_columns)
 
     def prior(self, spread):
         return self._choice.prior(self.parameters, spread)
-
-    def starting_at(self, log_noise):
-        plan = copy(self)
-        plan._log_noise = log_noise
-        return plan
-
-    def starts(self, spread):
-        return start_values(self.parameters, spread)
-
-    def single_columns(self, spread):
-        return single_columns(self.parameters, spread)
 
     def extend(self, parameters, model):
         added = self.parameters
@@ -134,7 +121,7 @@ class ProcessPlan(NoisePlan):
             noise_kernel=self.parameters.kernel,
             n_noise_points=min(self._n_points, len(rows.X)),
             noise_tol=self._tol,
-            log_noise=self._log_noise,
+            log_noise=self.log_noise,
             **options,
         )
 
