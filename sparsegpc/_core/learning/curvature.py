@@ -21,8 +21,8 @@ PART_ROWS = 1250
 STEP, LEAST_CURVATURE = 0.01, 1e-6
 
 
-def measured_hessian(model, climb, selector, settings):
-    """Return the `BFGSHessian` of the bound where a `Climb` stands, or None.
+def measured_hessian(model, run, selector, settings):
+    """Return the `BFGSHessian` of the bound where a `Run` stands, or None.
 
     Eigenvalues of the Hessian are replaced by their absolute values, so that steps lead away from a
     saddle point (Dauphin et al. 2014). The result is None if the measurement does not pay, if it
@@ -30,15 +30,15 @@ def measured_hessian(model, climb, selector, settings):
     `for_fewer_rows`. Cost a selection of points and P + 1 evaluations of the gradient, on
     `PART_ROWS` rows.
     """
-    n_rows, n_params = len(model.weight), len(climb.theta)
+    n_rows, n_params = len(model.weight), len(run.theta)
     pays = n_rows >= FEWEST_ROWS and 0 < n_params <= MOST_PARAMETERS
     if not pays or settings.progress.stopped:
         return None
     part = model.subsample(PART_ROWS)
     try:
-        selector = of_any_rows(model, selector, climb.theta)
+        selector = of_any_rows(model, selector, run.theta)
         selector = for_fewer_rows(selector, PART_ROWS, n_rows)
-        slopes = _slopes(part, climb.continued_on(part), selector, settings)
+        slopes = _slopes(part, run.continued_on(part), selector, settings)
         if slopes is None or not np.isfinite(slopes).all():
             return None
         values, vectors = np.linalg.eigh(0.5 * (slopes + slopes.T) / part.total_weight)

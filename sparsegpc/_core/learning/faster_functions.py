@@ -17,7 +17,7 @@ from sparsegpc._core.learning.more_points import (
     LEAST_COST_PER_ROW,
     NEGLIGIBLE_COST_PER_ROW,
 )
-from sparsegpc._core.learning.single_start import Climb, climb_further, fit_from
+from sparsegpc._core.learning.single_start import Run, fit_from, run_further
 from sparsegpc._core.models.neighbour_correlation import neighbour_correlation
 from sparsegpc._core.models.similar_deviations import similar_group
 
@@ -65,11 +65,11 @@ def fit_faster(model, result, starts, selector, settings):
     if len(model.weight) >= FEWEST_ROWS:
         starts = _found_in_part(model, result, starts, selector, settings)
     else:
-        starts = [Climb(theta).continued_on(model) for theta in starts]
+        starts = [Run(theta).continued_on(model) for theta in starts]
     for start in starts:
         try:
             reached = best.best.objective
-            found = fit_from(model, start, selector, settings, rival=reached)
+            found = fit_from(model, start, selector, settings, to_beat=reached)
         except LinAlgError:
             # Rows may lie too close together for another kernel.
             continue
@@ -87,13 +87,13 @@ def _found_in_part(model, result, starts, selector, settings):
     """
     part, best, winner = model.subsample(PART_ROWS), None, 0
     for k, theta in enumerate((result.best.theta, *starts)):
-        rival = -np.inf if best is None else best.objective
+        to_beat = -np.inf if best is None else best.objective
         try:
-            climb = climb_further(part, Climb(theta), selector, settings, rival)
+            run = run_further(part, Run(theta), selector, settings, to_beat)
         except LinAlgError:
             continue
-        if climb.objective > rival:
-            best, winner = climb, k
+        if run.objective > to_beat:
+            best, winner = run, k
         if settings.progress.stopped:
             return []
     return [best.continued_on(model)] if winner > 0 else []

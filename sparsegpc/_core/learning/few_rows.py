@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.linalg import LinAlgError
 
-from sparsegpc._core.learning.single_start import Climb, climb_further
+from sparsegpc._core.learning.single_start import Run, run_further
 from sparsegpc._core.rows.sources import spaced_rows
 from sparsegpc._core.selection.selectors import FixedSelector, PivotedSelector
 
@@ -23,7 +23,7 @@ LEAST_LOSS = 1.0
 
 
 class Ranking(NamedTuple):
-    """Lists of `Climb`, the best first.
+    """Lists of `Run`, the best first.
 
     Those in ``needed`` are to be continued on all rows, and those in ``others`` if all of these end
     at a constant function.
@@ -35,42 +35,41 @@ class Ranking(NamedTuple):
 
 def unranked(starts):
     """Return the `Ranking` of starts of shape (P,) in their order; only the first is needed."""
-    first, *others = map(Climb, starts)
+    first, *others = map(Run, starts)
     return Ranking([first], others)
 
 
 def learn_starts(model, starts, n_points, settings):
-    """Return the `Ranking` of the climbs from all `starts`, theta of shape (P,).
+    """Return the `Ranking` of the runs from all `starts`, theta of shape (P,).
 
     The bound with an inducing point at every row decides. If `n_points`, those of the fit of all
     rows, are fewer than the rows, the maximum of their bound may lie elsewhere. Then that bound
     decides, and the best theta after a few iterations with a point at every row is one more start.
-    A climb that ended at a constant function has no end, as its start may do better on all rows.
+    A run that ended at a constant function has no end, as its start may do better on all rows.
     """
-    origins = list(map(Climb, starts))
+    origins = list(map(Run, starts))
     few = FewRows(model, settings)
     if n_points < few.n_rows and not settings.progress.stopped:
         origins += by_objective(few.first_steps(origins))[:1]
         few = FewRows(model, settings, n_points)
-    ranking = few.climbs(origins)
+    ranking = few.ranking(origins)
     if not few.beats_constant(ranking.needed[0]):
         return unranked(starts)
     useful = [
-        [climb if few.beats_constant(climb) else Climb(climb.theta) for climb in climbs]
-        for climbs in ranking
+        [run if few.beats_constant(run) else Run(run.theta) for run in runs] for runs in ranking
     ]
     return Ranking(*useful)
 
 
 def rank_starts(model, starts, settings):
     """Return starts of shape (P,), the best first after a few iterations on few rows."""
-    climbs = FewRows(model, settings).first_steps(map(Climb, starts))
-    return [climb.theta for climb in by_objective(climbs)] or starts
+    runs = FewRows(model, settings).first_steps(map(Run, starts))
+    return [run.theta for run in by_objective(runs)] or starts
 
 
-def by_objective(climbs):
-    """Return a list of climbs in descending order of their objectives."""
-    return sorted(climbs, key=lambda climb: -climb.objective)
+def by_objective(runs):
+    """Return a list of runs in descending order of their objectives."""
+    return sorted(runs, key=lambda run: -run.objective)
 
 
 class FewRows:
@@ -88,49 +87,49 @@ class FewRows:
             self._selector = PivotedSelector("argmax", n_points)
         self._settings, self._progress = settings, settings.progress
 
-    def climbs(self, origins):
-        """Continue a list of climbs, and return their `Ranking`.
+    def ranking(self, origins):
+        """Continue a list of runs, and return their `Ranking`.
 
         Each is continued for a few iterations. Then three go on: the best one; the first one, which
         may be the user's own; and the one with the highest expected maximum, if this exceeds what
         the other two reach. Besides the best one, the first is needed if it ends at another maximum
         that is about as high. If none can be continued, they stay as they are.
         """
-        climbs = self.first_steps(origins)
-        if not climbs:
+        runs = self.first_steps(origins)
+        if not runs:
             return Ranking(origins[:1], origins[1:])
-        expected = list(map(self._expected_maximum, climbs))
-        highest = max(range(len(climbs)), key=lambda k: climbs[k].objective)
+        expected = list(map(self._expected_maximum, runs))
+        highest = max(range(len(runs)), key=lambda k: runs[k].objective)
         for k in {0, highest}:
-            climbs[k] = self._continued(climbs[k])
-        reached, most = by_objective(climbs)[0].objective, int(np.argmax(expected))
+            runs[k] = self._continued(runs[k])
+        reached, most = by_objective(runs)[0].objective, int(np.argmax(expected))
         if most not in (0, highest) and expected[most] > reached:
-            climbs[most] = self._continued(climbs[most], reached)
-        first = climbs[0]
-        best, *others = by_objective(climbs)
-        if not self._is_rival(first, best):
+            runs[most] = self._continued(runs[most], reached)
+        first = runs[0]
+        best, *others = by_objective(runs)
+        if not self._is_other_maximum(first, best):
             return Ranking([best], others)
-        return Ranking([best, first], [climb for climb in others if climb is not first])
+        return Ranking([best, first], [run for run in others if run is not first])
 
     def first_steps(self, origins):
-        """Return the climbs that can be continued after a few iterations."""
-        climbs = []
+        """Return the runs that can be continued after a few iterations."""
+        runs = []
         for origin in origins:
-            if climbs and self._progress.stopped:
+            if runs and self._progress.stopped:
                 break
             try:
-                climbs.append(self._climb(origin, RANKING_ITERATIONS))
+                runs.append(self._further(origin, RANKING_ITERATIONS))
             except LinAlgError:
                 # The fit of all rows, with points that are further apart, may still succeed.
                 continue
-        return climbs
+        return runs
 
-    def beats_constant(self, climb):
-        """Return whether a climb ended at a function that is better than a constant one."""
-        return climb.end is not None and not self._model.is_trivial(climb.end)
+    def beats_constant(self, run):
+        """Return whether a run ended at a function that is better than a constant one."""
+        return run.end is not None and not self._model.is_trivial(run.end)
 
     def contradict(self, theta, best):
-        """Return whether these rows clearly prefer the end of `best`, a `Climb`, to `theta`.
+        """Return whether these rows clearly prefer the end of `best`, a `Run`, to `theta`.
 
         At the true theta, twice the loss in nats has about a chi-squared distribution with as many
         degrees of freedom as theta has entries, so half a nat for each entry is usual. The priors
@@ -139,57 +138,57 @@ class FewRows:
         return self._loss(theta, best) > len(theta)
 
     def preferred(self, starts, theta):
-        """Return the best climb from some starts if these rows prefer its end to `theta`, or None.
+        """Return the best run from some starts if these rows prefer its end to `theta`, or None.
 
         If they are all rows, no loss is due to chance. There may be no starts.
         """
         if not starts or self._progress.stopped:
             return None
-        best = self.climbs(list(map(Climb, starts))).needed[0]
+        best = self.ranking(list(map(Run, starts))).needed[0]
         usual = LEAST_LOSS if self._are_all else len(theta)
         return best if best.end is not None and self._loss(theta, best) > usual else None
 
     def _loss(self, theta, best):
-        """Return the bound at the end of a `Climb` minus the bound at `theta`."""
+        """Return the bound at the end of a `Run` minus the bound at `theta`."""
         found = self._evaluated(theta, best.end)
         return np.inf if found is None else best.end.elbo - found.elbo
 
-    def _expected_maximum(self, climb):
-        """Return the maximum of the quadratic model of the objective at the end of a climb.
+    def _expected_maximum(self, run):
+        """Return the maximum of the quadratic model of the objective at the end of a run.
 
         It may be far away. That does no harm: a search that does not come near it ends early.
         """
-        end, scale = climb.end, self._model.total_weight
+        end, scale = run.end, self._model.total_weight
         if end.grad_theta is None:
-            return climb.objective
+            return run.objective
         curvature = self._model.prior.curvature(end.theta) / scale
         slope = end.grad_theta / scale
-        _, gain = climb.hessian.step(end.theta, slope, self._settings.bounds, np.inf, curvature)
-        return climb.objective + scale * gain
+        _, gain = run.hessian.step(end.theta, slope, self._settings.bounds, np.inf, curvature)
+        return run.objective + scale * gain
 
-    def _climb(self, climb, max_iter, rival=-np.inf):
-        """Return the `Climb` after at most `max_iter` further iterations."""
+    def _further(self, run, max_iter, to_beat=-np.inf):
+        """Return the `Run` after at most `max_iter` further iterations."""
         max_iter = min(max_iter, self._settings.max_iter)
         settings = self._settings._replace(max_iter=max_iter, max_reselections=0)
-        return climb_further(self._model, climb, self._selector, settings, rival)
+        return run_further(self._model, run, self._selector, settings, to_beat)
 
-    def _continued(self, climb, rival=-np.inf):
+    def _continued(self, run, to_beat=-np.inf):
         if self._progress.stopped:
-            return climb
+            return run
         try:
-            return self._climb(climb, MAX_ITERATIONS, rival)
+            return self._further(run, MAX_ITERATIONS, to_beat)
         except LinAlgError:
             # The bound of newly selected points may fail where that of the last ones did not.
-            return climb
+            return run
 
-    def _is_rival(self, climb, best):
-        """Return whether a climb ends about as high as the best, and beyond a valley."""
-        if climb is best or self._progress.stopped:
+    def _is_other_maximum(self, run, best):
+        """Return whether a run ends about as high as the best, and beyond a valley."""
+        if run is best or self._progress.stopped:
             return False
-        if best.objective - climb.objective > len(climb.theta):
+        if best.objective - run.objective > len(run.theta):
             return False
-        middle = self._evaluated(0.5 * (climb.end.theta + best.end.theta), best.end)
-        return middle is None or middle.objective < climb.objective - self._model.tol
+        middle = self._evaluated(0.5 * (run.end.theta + best.end.theta), best.end)
+        return middle is None or middle.objective < run.objective - self._model.tol
 
     def _evaluated(self, theta, near):
         """Return the `Evaluation` at the points of another, or None if it cannot be computed."""

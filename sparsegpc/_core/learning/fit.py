@@ -25,11 +25,11 @@ from sparsegpc._core.learning.few_rows import (
     rank_starts,
     unranked,
 )
-from sparsegpc._core.learning.growing_subsets import climb_subsets, of_any_rows, subset_for_moves
+from sparsegpc._core.learning.growing_subsets import of_any_rows, run_on_subsets, subset_for_moves
 from sparsegpc._core.learning.hyperparameters import typical_hessian
 from sparsegpc._core.learning.moved_points import N_PAIRS, move, move_further
 from sparsegpc._core.learning.pruned_columns import bring_back
-from sparsegpc._core.learning.single_start import Climb, Start, fit_from, out_of_iterations
+from sparsegpc._core.learning.single_start import Run, Start, fit_from, out_of_iterations
 from sparsegpc._core.models.model import MAX_FINAL_ITERATIONS
 from sparsegpc._core.optimisers.lbfgs import CorrectionPairs
 from sparsegpc._core.selection.selectors import InducingPoints
@@ -50,9 +50,9 @@ class Starts(NamedTuple):
         of a few rows decide from which of them to fit all rows.
     ``points``
         The first `InducingPoints`, or None to select them. If they are given, the fit begins at the
-        best value itself, not at the end of a climb on a part of the rows.
-    ``climb``
-        A climb from the only value that began on a part of the rows and goes on with all, or None.
+        best value itself, not at the end of a run on a part of the rows.
+    ``run``
+        A run from the only value that began on a part of the rows and goes on with all, or None.
     ``restarts``
         Further values; the model is fitted from each of them.
     ``fallbacks``
@@ -65,7 +65,7 @@ class Starts(NamedTuple):
 
     values: list
     points: InducingPoints | None = None
-    climb: Climb | None = None
+    run: Run | None = None
     restarts: list | tuple = ()
     fallbacks: list | tuple = ()
     simpler: list | tuple = ()
@@ -153,57 +153,57 @@ class _Fit:
     def fit(self):
         """Fit from the starts."""
         needed, others = self.ranking()
-        restarts, fallbacks = map(Climb, self.starts.restarts), map(Climb, self.starts.fallbacks)
-        self.try_climbs([*needed, *restarts], [*others, *fallbacks])
+        restarts, fallbacks = map(Run, self.starts.restarts), map(Run, self.starts.fallbacks)
+        self.try_runs([*needed, *restarts], [*others, *fallbacks])
         self.try_pruned_columns()
         self.try_simpler()
         self.try_constant(needed[0].theta)
 
     def ranking(self):
-        """Return the `Ranking` of the values; with first points, its climbs have not begun."""
+        """Return the `Ranking` of the values; with first points, its runs have not begun."""
         starts, values = self.starts, self.starts.values
-        if starts.climb is not None:
-            return Ranking([starts.climb], [])
+        if starts.run is not None:
+            return Ranking([starts.run], [])
         if len(values) < 2 or self.progress.stopped:
             return unranked(values)
         if starts.points is not None:
             return unranked(rank_starts(self.model, values, self.settings))
         return learn_starts(self.model, values, self.selector.n_points, self.settings)
 
-    def try_climbs(self, needed, others):
-        """Continue each `Climb` that is needed, and others until a fit is not trivial."""
-        # The first points belong to the first climb.
-        first = self.starts.points
-        for k, climb in enumerate([*needed, *others]):
+    def try_runs(self, needed, others):
+        """Continue each `Run` that is needed, and others until a fit is not trivial."""
+        # The first points belong to the first run.
+        points = self.starts.points
+        for k, run in enumerate([*needed, *others]):
             if self.result is not None:
                 is_enough = k >= len(needed) and not self.model.is_trivial(self.result.best)
                 if is_enough or self.progress.stopped:
                     break
-            self.try_climb(climb, first, k < len(needed))
-            first = None
+            self.try_run(run, points, k < len(needed))
+            points = None
 
-    def try_climb(self, climb, first, is_needed):
-        """Continue a `Climb`. If that finds a constant, fit from its start with L-BFGS-B.
+    def try_run(self, run, points, is_needed):
+        """Continue a `Run`. If that finds a constant, fit from its start with L-BFGS-B.
 
-        Unless the climb `is_needed`, this follows only if it fails.
+        Unless the run `is_needed`, this follows only if it fails.
         """
         settings = self.settings
-        if settings.max_iter and len(climb.theta):
-            if first is None and climb is not self.starts.climb:
-                climb = climb_subsets(self.model, climb, self.selector, settings)
-            start = climb.continued_on(self.model)
-            hessian = measured_hessian(self.model, climb, self.selector, settings) or start.hessian
-            found = self.try_start(start._replace(hessian=hessian), first)
+        if settings.max_iter and len(run.theta):
+            if points is None and run is not self.starts.run:
+                run = run_on_subsets(self.model, run, self.selector, settings)
+            start = run.continued_on(self.model)
+            hessian = measured_hessian(self.model, run, self.selector, settings) or start.hessian
+            found = self.try_start(start._replace(hessian=hessian, points=points))
             is_last = not is_needed or settings.progress.stopped
             if found is not None and (is_last or not self.model.is_trivial(found.best)):
                 return
-        self.try_start(Start(climb.theta), first)
+        self.try_start(Start(run.theta, points=points))
 
-    def try_start(self, start, first=None):
+    def try_start(self, start):
         """Return the `FitResult` from a start, or None if it fails. Keep the best one."""
         try:
-            rival = -np.inf if self.result is None else self.result.best.objective
-            found = fit_from(self.model, start, self.selector, self.settings, first, rival)
+            to_beat = -np.inf if self.result is None else self.result.best.objective
+            found = fit_from(self.model, start, self.selector, self.settings, to_beat)
         except LinAlgError as error:
             self.failure = error.with_traceback(None)
             return None
@@ -226,9 +226,9 @@ class _Fit:
         if self.result is None or not simpler or not self.settings.max_iter:
             return
         few = FewRows(self.model, self.settings)
-        climb = few.preferred(simpler, self.result.best.theta)
-        if climb is not None and not self.progress.stopped:
-            self.try_climb(climb, None, is_needed=True)
+        run = few.preferred(simpler, self.result.best.theta)
+        if run is not None and not self.progress.stopped:
+            self.try_run(run, None, is_needed=True)
 
     def try_constant(self, theta):
         """Fit from a nearly constant f if the best fit is worse than a constant function.

@@ -14,7 +14,7 @@ there are as many as for all rows.
 from numpy.linalg import LinAlgError
 
 from sparsegpc._core.learning.inducing_points import select_points
-from sparsegpc._core.learning.single_start import climb_further
+from sparsegpc._core.learning.single_start import run_further
 from sparsegpc._core.rows.sources import spaced_rows
 from sparsegpc._core.selection.selectors import FixedSelector
 
@@ -84,25 +84,25 @@ def _sizes(n_rows):
     return [size for size in sizes[::-1] if size <= LARGEST_SUBSET]
 
 
-def climb_subsets(model, first, selector, settings):
-    """Fit growing subsets of the rows from the end of a `Climb`, and return the best `Climb`.
+def run_on_subsets(model, first, selector, settings):
+    """Fit growing subsets of the rows from the end of a `Run`, and return the best `Run`.
 
-    A small subset may mislead, so each is fitted from the first climb, too, and the better fit is
+    A small subset may mislead, so each is fitted from the first run, too, and the better fit is
     passed on unless it is no better than a constant function.
     """
-    climb = first
+    run = first
     try:
         for small, part in subsets(model, selector, first.theta, settings.weak_prior):
             if settings.progress.stopped:
                 break
-            origins = [first] if climb is first else [climb, first]
-            climb = max(
-                (climb_further(small, origin, part, settings) for origin in origins),
-                key=lambda climb: climb.objective,
+            origins = [first] if run is first else [run, first]
+            run = max(
+                (run_further(small, origin, part, settings) for origin in origins),
+                key=lambda run: run.objective,
             )
-            if small.is_trivial(climb.end):
-                climb = first
+            if small.is_trivial(run.end):
+                run = first
     except LinAlgError:
         # Subsets only save time. If the fit of all rows fails too, it raises this error.
         return first
-    return climb
+    return run

@@ -54,12 +54,12 @@ def _share_of_entropy(model):
     return float(np.clip(entropy / LEAST_ENTROPY, LEAST_SHARE, 1.0))
 
 
-def maximize(model, start, settings, *, hessian=None, rival=-np.inf, relative_tol=0.0):
+def maximize(model, start, settings, *, hessian=None, to_beat=-np.inf, relative_tol=0.0):
     """Maximise the objective over theta, and return the `Maximum`; its best is an `Evaluation`.
 
     `start` is an `Evaluation` with its gradient. `hessian`, which is updated, is the `BFGSHessian`
     of the bound in nats per row; None uses the line search of L-BFGS-B. Quasi-Newton steps end
-    early if they are not expected to come near `rival`, the objective reached elsewhere, and when
+    early if they are not expected to come near `to_beat`, the objective reached elsewhere, and when
     the next step is expected to gain less than `relative_tol` of what the search has gained. Raises
     `LinAlgError` if the gradient at `start` is not finite.
     """
@@ -99,7 +99,7 @@ def maximize(model, start, settings, *, hessian=None, rival=-np.inf, relative_to
             scale=model.total_weight,
             # On other rows the prior has another weight, or none, so the Hessian must not learn it.
             known=model.prior,
-            rival=rival,
+            to_beat=to_beat,
             relative_tol=relative_tol,
             is_stopped=is_stopped,
         )

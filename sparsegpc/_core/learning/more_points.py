@@ -9,7 +9,7 @@ from sparsegpc._core.learning.fit import finished
 from sparsegpc._core.learning.growing_subsets import subset_for_moves
 from sparsegpc._core.learning.hyperparameters import typical_hessian
 from sparsegpc._core.learning.moved_points import N_PAIRS, move, move_further, on_rows_of
-from sparsegpc._core.learning.single_start import Climb, Start, fit_from
+from sparsegpc._core.learning.single_start import Run, Start, fit_from
 from sparsegpc._core.models.neighbour_correlation import neighbour_correlation
 from sparsegpc._core.optimisers.lbfgs import CorrectionPairs
 
@@ -58,7 +58,7 @@ def fit_further(model, result, selector, settings):
     """
     before, hessian = result.best, result.hessian
     if settings.max_iter:
-        end = Climb(before.theta, before)
+        end = Run(before.theta, before)
         hessian = measured_hessian(model, end, selector, settings) or hessian
     if hessian is None:
         hessian = typical_hessian(model, len(before.theta))

@@ -24,6 +24,7 @@ from sparsegpc._core.learning.progress import Progress
 from sparsegpc._core.models.evaluation import Evaluation
 from sparsegpc._core.models.prior import NormalPrior
 from sparsegpc._core.optimisers.bfgs import BFGSHessian
+from sparsegpc._core.selection.selectors import InducingPoints
 
 # The fit ends after this many selections in a row that do not raise the bound. A single one may be
 # bad luck.
@@ -60,19 +61,20 @@ class FitSettings(NamedTuple):
 
 
 class Start(NamedTuple):
-    """The start of a fit: hyperparameters ``theta``, and optionally site states and a Hessian.
+    """The start of a fit: hyperparameters ``theta``, and optionally more.
 
     If ``states`` is None, the fit starts from the model's initial states. If ``hessian`` is None,
-    it uses the line search of L-BFGS-B.
+    it uses the line search of L-BFGS-B. If ``points`` is None, it selects its first points.
     """
 
     theta: np.ndarray
     states: tuple | None = None
     hessian: BFGSHessian | None = None
+    points: InducingPoints | None = None
 
 
-class Climb(NamedTuple):
-    """A local search: theta at its start, its best evaluation, and the Hessian that it learned.
+class Run(NamedTuple):
+    """A run of the search: theta at its start, its best evaluation, and the Hessian it learned.
 
     The last two are None if it has not begun.
     """
@@ -144,14 +146,14 @@ class FitResult(NamedTuple):
         return self._replace(best=best, lower_bounds=lower_bounds, message=message, has_moved=True)
 
 
-def fit_from(model, start, selector, settings, first=None, rival=-np.inf):
+def fit_from(model, start, selector, settings, to_beat=-np.inf):
     """Select points and maximise the bound over theta in turns, and return a `FitResult`.
 
     At least one selection and one evaluation are made, even if ``settings.progress`` is stopped.
-    `first` are the first `InducingPoints`; None selects them. `rival` is the objective that another
-    fit has reached: the search ends early if it is not expected to come near it.
+    `to_beat` is the objective that another fit has reached: the search ends early if it is not
+    expected to come near it.
     """
-    theta, states, hessian = start
+    theta, states, hessian, first = start
     states = model.initial_state() if states is None else states
     is_only = settings.max_reselections == 0 or is_fixed(model, selector)
     ends_early = len(model.weight) >= MANY_ROWS and not is_only and hessian is not None
@@ -170,7 +172,7 @@ def fit_from(model, start, selector, settings, first=None, rival=-np.inf):
         points = with_noise_points(model, first, theta)
     current = _evaluated(model, theta, points, states, settings)
     current = try_centroids(model, selector, current, settings.progress)
-    current, message = _maximized(model, current, hessian, rival, settings, relative_tol)
+    current, message = _maximized(model, current, hessian, to_beat, settings, relative_tol)
     record(current)
     best, best_at, n_worse = current, 0, 0
     while not is_only and n_worse < PATIENCE and len(lower_bounds) <= settings.max_reselections:
@@ -180,26 +182,26 @@ def fit_from(model, start, selector, settings, first=None, rival=-np.inf):
         if points.equals(current.points):
             break
         current = _evaluated(model, current.theta, points, current.states, settings)
-        to_beat = max(best.objective, rival)
-        current, end = _maximized(model, current, hessian, to_beat, settings, relative_tol)
+        highest = max(best.objective, to_beat)
+        current, end = _maximized(model, current, hessian, highest, settings, relative_tol)
         record(current)
         n_worse = 0 if current.objective > best.objective + least_gain else n_worse + 1
         if current.objective > best.objective:
             best, message, best_at = current, end, len(lower_bounds) - 1
     if ends_early and not message:
-        best, message = _maximized(model, best, hessian, rival, settings)
+        best, message = _maximized(model, best, hessian, to_beat, settings)
         lower_bounds[best_at] = best.elbo
     return FitResult(best, lower_bounds, message, hessian)
 
 
-def climb_further(model, climb, selector, settings, rival=-np.inf):
-    """Return the `Climb` that continues another on a model of a part of the rows, without a report.
+def run_further(model, run, selector, settings, to_beat=-np.inf):
+    """Return the `Run` that continues another on a model of a part of the rows, without a report.
 
-    For `rival` see `fit_from`.
+    For `to_beat` see `fit_from`.
     """
-    start = climb.continued_on(model)
-    end = fit_from(model, start, selector, settings._replace(report=None), rival=rival).best
-    return Climb(climb.theta, end, start.hessian)
+    start = run.continued_on(model)
+    end = fit_from(model, start, selector, settings._replace(report=None), to_beat=to_beat).best
+    return Run(run.theta, end, start.hessian)
 
 
 def out_of_iterations(max_iter):
@@ -214,15 +216,15 @@ def _evaluated(model, theta, points, states, settings):
     return evaluation
 
 
-def _maximized(model, start, hessian, rival, settings, relative_tol=0.0):
+def _maximized(model, start, hessian, to_beat, settings, relative_tol=0.0):
     """Return the evaluation at the maximum over theta, and the message if it did not converge.
 
-    `rival` is the highest objective of earlier selections and other fits; for `relative_tol` see
+    `to_beat` is the highest objective of earlier selections and other fits; for `relative_tol` see
     `maximize`.
     """
     if not settings.max_iter or not len(start.theta) or settings.progress.stopped:
         return start, ""
     found = maximize(
-        model, start, settings, hessian=hessian, rival=rival, relative_tol=relative_tol
+        model, start, settings, hessian=hessian, to_beat=to_beat, relative_tol=relative_tol
     )
     return found.best, "" if found.converged else out_of_iterations(settings.max_iter)

@@ -156,7 +156,7 @@ def maximize_bfgs(
     tol,
     scale=1.0,
     known=None,
-    rival=-np.inf,
+    to_beat=-np.inf,
     relative_tol=0.0,
     is_stopped=lambda: False,
 ):
@@ -173,7 +173,7 @@ def maximize_bfgs(
 
     The search ends after `max_iter` evaluations, or when the expected gain of the next step is less
     than `tol` or than `relative_tol` of the whole gain; once the Hessian is learned, also if it is
-    not expected to come near `rival`, a value reached elsewhere. ``is_stopped()`` is called after
+    not expected to come near `to_beat`, a value reached elsewhere. ``is_stopped()`` is called after
     each step and returns whether to stop. Raises LinAlgError if the gradient at the start is not
     finite.
     """
@@ -182,12 +182,12 @@ def maximize_bfgs(
     current, longest, n_small = start, FIRST_LENGTH, 0
 
     def is_hopeless(current, expected, curvature):
-        if not hessian.is_learned or current.value + OPTIMISM * expected >= rival:
+        if not hessian.is_learned or current.value + OPTIMISM * expected >= to_beat:
             return False
         # The next step may only be short because of the trust region.
         slope = current.gradient / scale
         _, expected = hessian.step(current.x, slope, bounds, np.inf, curvature)
-        return current.value + OPTIMISM * scale * expected < rival
+        return current.value + OPTIMISM * scale * expected < to_beat
 
     for n_iter in range(max_iter + 1):
         curvature = 0.0 if known is None else known.curvature(current.x) / scale

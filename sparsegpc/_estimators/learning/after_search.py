@@ -92,7 +92,7 @@ def with_search_from(learned, theta):
     start, reached = Start(theta, best.states, copy(result.hessian)), best.objective
     selector = selector_of(problem, len(best.points.Z))
     try:
-        found = fit_from(model, start, selector, settings, rival=reached)
+        found = fit_from(model, start, selector, settings, to_beat=reached)
         if found.best.objective > reached:
             result = result.followed_by(found)
             if problem.moves_points and not problem.progress.stopped:

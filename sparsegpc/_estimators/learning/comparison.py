@@ -12,7 +12,7 @@ import numpy as np
 from numpy.linalg import LinAlgError
 
 from sparsegpc._core.learning.fit import Starts
-from sparsegpc._core.learning.single_start import Climb, FitResult, Start, fit_from
+from sparsegpc._core.learning.single_start import FitResult, Run, Start, fit_from
 from sparsegpc._estimators.learning.point_selection import point_selector
 from sparsegpc._estimators.learning.problem import Problem
 from sparsegpc._estimators.learning.search import Learned, search
@@ -58,12 +58,12 @@ class Candidate(NamedTuple):
         leaves_out = problem.moves_points or problem.estimator.n_restarts_optimizer
         if has_all_rows and problem.estimator.n_inducing != "auto" and not leaves_out:
             return Decision(problem, learned=Learned(problem, self.result).evaluated_last())
-        best, climb = self.result.best, None
+        best, run = self.result.best, None
         # Points that are some of the rows of a part might not suit all rows.
         points = best.points if has_all_rows else None
         if len(self.part.model.weight) > FEW_ROWS and self.result.hessian is not None:
-            climb = Climb(best.theta, best, self.result.hessian)
-        return Decision(problem, Starts([best.theta], points, climb))
+            run = Run(best.theta, best, self.result.hessian)
+        return Decision(problem, Starts([best.theta], points, run))
 
 
 def _part(problem):
@@ -95,39 +95,39 @@ def better(other, best, name):
     return other if gain > needed else best
 
 
-def climbed(candidate, starts, needed):
-    """Return a `Candidate` with the result of the best of several climbs, or None if all fail.
+def best_run(candidate, starts, needed):
+    """Return a `Candidate` with the result of the best of several runs, or None if all fail.
 
     Each may end at a far lower maximum than another. After a few iterations the best one goes on if
-    its objective is above `needed`. `starts` is a list of pairs of a `Start` and the
-    `InducingPoints` with which to begin, None to select them.
+    its objective is above `needed`. `starts` is a list of `Start`.
     """
     problem = candidate.part
     selector, progress = point_selector(problem), problem.progress
     settings = problem.settings._replace(report=None)
 
-    def climb(start, settings, first=None, rival=-np.inf):
+    def run(start, settings, to_beat=-np.inf):
         """Return the `FitResult` from a start, or None if it fails."""
         try:
-            return fit_from(problem.model, start, selector, settings, first, rival=rival)
+            return fit_from(problem.model, start, selector, settings, to_beat)
         except LinAlgError:
             return None
 
     max_iter = min(FIRST_ITERATIONS, settings.max_iter)
     short = settings._replace(max_iter=max_iter, max_reselections=0)
     found = None
-    for start, first in starts:
-        rival = needed if found is None else max(needed, found.best.objective)
-        other = climb(start, short, first, rival)
+    for start in starts:
+        to_beat = needed if found is None else max(needed, found.best.objective)
+        other = run(start, short, to_beat)
         found = max(filter(None, (found, other)), key=lambda fit: fit.best.objective, default=None)
         if progress.stopped:
             break
     if found is None:
         return None
     if found.best.objective > needed and not progress.stopped:
-        start = Start(found.best.theta, found.best.states, found.hessian)
+        best = found.best
         # Newly selected points may be worse by more than what the other iterations gain.
-        found = climb(start, settings, found.best.points) or found
+        start = Start(best.theta, best.states, found.hessian, best.points)
+        found = run(start, settings) or found
     # A comparison does not need sites of the final tolerance. A faster function was looked for in
     # the fit from which the starts come.
     is_trivial = problem.model.is_trivial(found.best)

@@ -6,7 +6,7 @@ from sparsegpc._core.learning.few_rows import FewRows
 from sparsegpc._core.learning.fit import Starts
 from sparsegpc._core.learning.more_points import FIRST_POINTS
 from sparsegpc._core.learning.number_of_points import FIRST_SIZE, grow
-from sparsegpc._core.learning.single_start import Climb
+from sparsegpc._core.learning.single_start import Run
 from sparsegpc._core.models.fixed_sites import gap_per_row
 from sparsegpc._estimators.kernels.initialization import start_values
 from sparsegpc._estimators.learning.point_selection import selector_by_name
@@ -104,14 +104,14 @@ def _learned_from_few_rows(problem, values):
     parameters, spread = problem.parameters, problem.spread
     given = start_values(parameters, spread) if values is None else values
     few = FewRows(problem.model, problem.settings)
-    needed, _ = few.climbs(list(map(Climb, given)))
+    needed, _ = few.ranking(list(map(Run, given)))
     if not few.beats_constant(needed[0]):
         return values, None
     simpler = few.preferred(simpler_starts(problem), needed[0].end.theta)
     if simpler is not None:
         needed = [simpler, *needed]
     best = needed[0]
-    return [climb.end.theta for climb in needed], lambda theta: few.contradict(theta, best)
+    return [run.end.theta for run in needed], lambda theta: few.contradict(theta, best)
 
 
 def _gap(problem, evaluation):

@@ -9,7 +9,7 @@ differences.
 import numpy as np
 from numpy.linalg import LinAlgError
 
-from sparsegpc._core.learning.single_start import Climb
+from sparsegpc._core.learning.single_start import Run
 from sparsegpc._estimators.kernels.initialization import typical_log_lengths
 from sparsegpc._estimators.kernels.log_transform import find_log_transform
 from sparsegpc._estimators.kernels.named_kernels import KernelChoice
@@ -18,8 +18,8 @@ from sparsegpc._estimators.learning.comparison import (
     FIRST_GAIN,
     Candidate,
     Decision,
+    best_run,
     better,
-    climbed,
 )
 from sparsegpc._estimators.learning.main_effect_starts import MainEffectStarts
 from sparsegpc._estimators.learning.search import search
@@ -109,8 +109,8 @@ def _with_transform(best, transform):
     moved -= typical_log_lengths(best.part.parameters, best.part.spread)
     values = [best.result.best.theta + moved, parameters.rescaled]
     values = [np.clip(theta, *parameters.bounds.T) for theta in values]
-    starts = [(Climb(theta).continued_on(model), None) for theta in values]
-    other = climbed(other, starts, best.result.best.objective + FIRST_GAIN)
+    starts = [Run(theta).continued_on(model) for theta in values]
+    other = best_run(other, starts, best.result.best.objective + FIRST_GAIN)
     if other is None:
         return best
     # A faster function was looked for in the columns as they are only.
@@ -131,7 +131,7 @@ def _with_main_effects(plain, is_demanded):
         return None
     other = Candidate.of(plain.problem.with_choice(main_effects=True))
     needed = -np.inf if is_demanded else result.best.objective + FIRST_GAIN
-    other = climbed(other, MainEffectStarts(other.part, result).all(), needed)
+    other = best_run(other, MainEffectStarts(other.part, result).all(), needed)
     if is_demanded:
         return other
     return plain if other is None else better(other, plain, "main effects")

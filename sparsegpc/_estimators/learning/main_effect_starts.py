@@ -48,24 +48,23 @@ class MainEffectStarts:
             self._likelihood = learned[first:]
 
     def all(self):
-        """Return a list of each `Start` and the points with which to begin, None to select them."""
+        """Return a list of each `Start`."""
         if self._plain.trivial:
-            starts, points = [self._additive(self._usual)], None
+            starts = [self._additive(self._usual)]
         else:
             own = self._own_lengths()
             starts = [self._nested(), self._additive(own), *self._without_slow_columns(own)]
-            points = self._plain.best.points
         starts.append(self._additive(self._usual + np.log(SHORT_LENGTH)))
         distances = similar_distances(self._problem.model, self._plain.best)
         if np.isfinite(distances).any():
             starts.append(self._shortened(starts[0], distances))
-        # The points of the fit without effects suit the first start only.
-        return [(starts[0], points), *((start, None) for start in starts[1:])]
+        return starts
 
     def _nested(self):
         """Return the `Start` at the fit without main effects, to which small ones are added."""
         theta = self._theta(self._interaction, self._usual, EFFECTS_SHARE)
-        return Start(theta, self._states, self._extended_hessian(len(theta)))
+        hessian = self._extended_hessian(len(theta))
+        return Start(theta, self._states, hessian, self._plain.best.points)
 
     def _additive(self, lengths):
         """Return the `Start` at a sum of effects, to which a weak interaction is added."""

@@ -52,7 +52,7 @@ def with_rougher_kernel(learned):
         needed = before.objective + FIRST_GAIN
         try:
             longer = LONGER[name] / LONGER[first]
-            other = _climbed(rougher, smooth, longer, len(before.points.Z), needed)
+            other = _refitted(rougher, smooth, longer, len(before.points.Z), needed)
             is_better = other.best.objective > needed
             bound, without = (best.elbo + problem.offset for best in (other.best, before))
             problem.print_line(
@@ -68,11 +68,11 @@ def with_rougher_kernel(learned):
     return learned
 
 
-def _climbed(rougher, smooth, longer, n_points, needed):
-    """Return the `FitResult` of a climb from the end of the fit with the first kernel, `smooth`.
+def _refitted(rougher, smooth, longer, n_points, needed):
+    """Return the `FitResult` of a run from the end of the fit with the first kernel, `smooth`.
 
     Length scales begin at `longer` times those learned there. `n_points` is the number of points of
-    the best fit so far. The climb ends early if it is not expected to come near the objective that
+    the best fit so far. The run ends early if it is not expected to come near the objective that
     is `needed`.
     """
     parameters, theta = rougher.parameters, smooth.best.theta.copy()
@@ -89,8 +89,8 @@ def _climbed(rougher, smooth, longer, n_points, needed):
     else:
         # Beyond the tolerance, further points gained nothing before, but may do so here.
         first = None
-    start = Start(theta, smooth.best.states, hessian)
-    return fit_from(rougher.model, start, selector, settings, first, rival=needed)
+    start = Start(theta, smooth.best.states, hessian, first)
+    return fit_from(rougher.model, start, selector, settings, to_beat=needed)
 
 
 def _selector(rougher, n_points):
@@ -111,7 +111,7 @@ def _selector(rougher, n_points):
 
 
 def _continued(rougher, result):
-    """Return what is `Learned` from the end of a climb, with points for the rougher kernel."""
+    """Return what is `Learned` from the end of a run, with points for the rougher kernel."""
     if has_more_points(rougher, len(result.best.points.Z)):
         return with_most_points(Learned(rougher, result))
     starts = Starts([result.best.theta], result.best.points)

@@ -8,7 +8,7 @@ from sparsegpc._core.learning import curvature, growing_subsets
 from sparsegpc._core.learning.curvature import measured_hessian
 from sparsegpc._core.learning.inducing_points import select_points
 from sparsegpc._core.learning.progress import Progress
-from sparsegpc._core.learning.single_start import Climb
+from sparsegpc._core.learning.single_start import Run
 from sparsegpc._core.models.prior import NormalPrior, ProductPrior
 from sparsegpc._core.rows.sources import spaced_rows
 from sparsegpc._core.selection.selectors import FixedSelector, PivotedSelector
@@ -36,7 +36,7 @@ def few(monkeypatch):
 
 
 def measured(model, theta=THETA, selector=SELECTOR, bounds=BOUNDS, progress=None):
-    return measured_hessian(model, Climb(theta), selector, settings_of(bounds, progress=progress))
+    return measured_hessian(model, Run(theta), selector, settings_of(bounds, progress=progress))
 
 
 def second_differences(model, theta, selector, step=0.02):

@@ -14,7 +14,7 @@ from sparsegpc._core.learning import fit as story
 from sparsegpc._core.learning.few_rows import FEW_ROWS, RANKING_ITERATIONS, FewRows, unranked
 from sparsegpc._core.learning.fit import Starts, fit
 from sparsegpc._core.learning.progress import Progress
-from sparsegpc._core.learning.single_start import Climb
+from sparsegpc._core.learning.single_start import Run
 from sparsegpc._core.likelihoods.binary import PolyaGammaLogit
 from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.models.prior import NormalPrior
@@ -41,8 +41,8 @@ def test_few_rows_pass_over_a_start_where_f_is_constant(bad):
     assert result.best.objective > good - 0.5
 
 
-def climbs_from(starts):
-    return [Climb(theta) for theta in starts]
+def runs_from(starts):
+    return [Run(theta) for theta in starts]
 
 
 def as_given(model, starts, *rest):
@@ -72,16 +72,16 @@ def test_starts_are_learned_on_few_rows(monkeypatch):
 
 def test_few_rows_have_a_point_each_unless_points_are_fewer():
     model = make_model()
-    needed, _ = few_rows(model).climbs(climbs_from([START]))
+    needed, _ = few_rows(model).ranking(runs_from([START]))
     assert len(needed[0].end.points.Z) == len(model.X)
-    needed, _ = few_rows(model, 8).climbs(climbs_from([START]))
+    needed, _ = few_rows(model, 8).ranking(runs_from([START]))
     assert len(needed[0].end.points.Z) == 8
 
 
-def test_the_best_climb_reaches_the_optimum_of_the_dense_model():
+def test_the_best_run_reaches_the_optimum_of_the_dense_model():
     model = make_model()
-    ranking = few_rows(model).climbs(climbs_from([HOPELESS[0], START, np.log([5.0, 5.0])]))
-    objectives = [climb.objective for climb in [*ranking.needed, *ranking.others]]
+    ranking = few_rows(model).ranking(runs_from([HOPELESS[0], START, np.log([5.0, 5.0])]))
+    objectives = [run.objective for run in [*ranking.needed, *ranking.others]]
     assert objectives[0] == max(objectives)
 
     def negative(theta):
@@ -93,12 +93,12 @@ def test_the_best_climb_reaches_the_optimum_of_the_dense_model():
 
 
 class TwoHills(FewRows):
-    """Climbs on a function with maxima at -1 and 1, the latter higher by `gap`."""
+    """Runs on a function with maxima at -1 and 1, the latter higher by `gap`."""
 
     gap = 0.5
 
-    def _climb(self, climb, max_iter, rival=-np.inf):
-        return Climb(climb.theta, self._evaluated(np.sign(climb.theta), None))
+    def _further(self, run, max_iter, to_beat=-np.inf):
+        return Run(run.theta, self._evaluated(np.sign(run.theta), None))
 
     def _evaluated(self, theta, near):
         objective = -10.0 * (abs(theta[0]) - 1.0) ** 2 - self.gap * (theta[0] < 0.0)
@@ -119,65 +119,65 @@ class TwoHills(FewRows):
 def test_a_first_start_on_a_hill_about_as_high_matters(gap, starts, ends):
     few = TwoHills(make_model(), settings_of())
     few.gap = gap
-    needed, others = few.climbs([Climb(np.array([start])) for start in starts])
+    needed, others = few.ranking([Run(np.array([start])) for start in starts])
     assert len(needed) + len(others) == len(starts)
-    assert [climb.end.theta[0] for climb in needed] == ends
+    assert [run.end.theta[0] for run in needed] == ends
 
 
 class LateRise(FewRows):
-    """Climbs from 2 reach less than others at first, and more than they in the end."""
+    """Runs from 2 reach less than others at first, and more than they in the end."""
 
     promise = 100.0
 
-    def _climb(self, climb, max_iter, rival=-np.inf):
-        is_late = climb.theta[0] == 2.0
+    def _further(self, run, max_iter, to_beat=-np.inf):
+        is_late = run.theta[0] == 2.0
         objective = -1.0 if not is_late else -5.0 if max_iter == RANKING_ITERATIONS else 10.0
-        return Climb(climb.theta, SimpleNamespace(theta=climb.theta, objective=objective))
+        return Run(run.theta, SimpleNamespace(theta=run.theta, objective=objective))
 
-    def _expected_maximum(self, climb):
-        return climb.objective + (self.promise if climb.theta[0] == 2.0 else 0.0)
+    def _expected_maximum(self, run):
+        return run.objective + (self.promise if run.theta[0] == 2.0 else 0.0)
 
 
 @pytest.mark.parametrize(("promise", "best"), [(100.0, 2.0), (3.0, 1.0)])
 def test_a_start_that_promises_more_than_the_others_reach_goes_on(promise, best):
     few = LateRise(make_model(), settings_of())
     few.promise = promise
-    needed, _ = few.climbs([Climb(np.array([start])) for start in (1.0, 1.0, 2.0)])
+    needed, _ = few.ranking([Run(np.array([start])) for start in (1.0, 1.0, 2.0)])
     assert needed[0].theta[0] == best
 
 
 def test_a_quadratic_model_promises_its_maximum():
     few = few_rows(make_model())
-    (climb,) = few.first_steps(climbs_from([START]))
-    end, scale = climb.end, float(len(make_data()[1]))
-    newton = np.linalg.solve(climb.hessian.matrix * scale, end.grad_theta)
+    (run,) = few.first_steps(runs_from([START]))
+    end, scale = run.end, float(len(make_data()[1]))
+    newton = np.linalg.solve(run.hessian.matrix * scale, end.grad_theta)
     expected = end.objective + 0.5 * end.grad_theta @ newton
-    assert few._expected_maximum(climb) == pytest.approx(expected, rel=1e-9)
+    assert few._expected_maximum(run) == pytest.approx(expected, rel=1e-9)
 
 
 def test_a_first_start_on_the_same_hill_does_not_matter():
-    needed, others = few_rows(make_model()).climbs(climbs_from([START, START + 0.2, START - 0.2]))
+    needed, others = few_rows(make_model()).ranking(runs_from([START, START + 0.2, START - 0.2]))
     assert (len(needed), len(others)) == (1, 2)
 
 
 def test_few_rows_contradict_a_theta_that_is_far_from_their_optimum():
     few = few_rows(make_model())
-    best = few.climbs(climbs_from([START]))[0][0]
+    best = few.ranking(runs_from([START]))[0][0]
     assert not few.contradict(best.end.theta, best)
     assert few.contradict(HOPELESS[0], best)
 
 
 def test_a_prior_contradicts_nothing(monkeypatch):
     monkeypatch.setattr(module, "FEW_ROWS", 50)
-    best = few_rows(make_model()).climbs(climbs_from([START]))[0][0].end.theta
+    best = few_rows(make_model()).ranking(runs_from([START]))[0][0].end.theta
     few = few_rows(make_model(), weak_prior=NormalPrior(best - 3.0, 0.5))
-    tied = few.climbs(climbs_from([best - 3.0]))[0][0]
+    tied = few.ranking(runs_from([best - 3.0]))[0][0]
     assert np.abs(tied.end.theta - best).max() > 1.0
     assert not few.contradict(best, tied)
 
 
 def learned(model, prior):
-    return few_rows(model, weak_prior=prior).climbs(climbs_from([START]))[0][0].end.theta
+    return few_rows(model, weak_prior=prior).ranking(runs_from([START]))[0][0].end.theta
 
 
 def test_a_prior_keeps_theta_finite_where_the_rows_say_nothing(monkeypatch):
@@ -195,7 +195,7 @@ def test_rows_that_are_all_need_no_prior():
 
 def test_the_limit_of_iterations_holds_on_few_rows():
     progress = Progress()
-    FewRows(make_model(), settings_of(max_iter=1, progress=progress)).climbs(climbs_from([START]))
+    FewRows(make_model(), settings_of(max_iter=1, progress=progress)).ranking(runs_from([START]))
     # A start and a step, and the same once more.
     assert len(progress.history()["lower_bound"]) <= 4
 
@@ -234,7 +234,7 @@ def test_starts_are_compared_on_few_rows(monkeypatch):
     assert len(model.seen) < len(model.passes)
 
 
-def test_a_climb_that_ends_trivially_is_repeated_from_the_other_starts(monkeypatch):
+def test_a_run_that_ends_trivially_is_repeated_from_the_other_starts(monkeypatch):
     """Inputs far apart in units of the smallest length scale: no gradient leads out."""
     X, y = make_data()
     bounds = np.log([[1e-3, 1e3], [1e-6, 1e2]])
@@ -247,14 +247,14 @@ def test_a_climb_that_ends_trivially_is_repeated_from_the_other_starts(monkeypat
     assert result.best.objective > constant_log_likelihood(y) + 5.0
 
 
-def test_other_starts_are_left_alone_when_the_first_climb_succeeds(monkeypatch):
+def test_other_starts_are_left_alone_when_the_first_run_succeeds(monkeypatch):
     monkeypatch.setattr(story, "learn_starts", as_given)
     model = make_model()
     learn(model, [START, np.log([7.0, 0.01])])
     assert not any(np.allclose(theta, np.log([7.0, 0.01])) for _, theta, _ in model.seen)
 
 
-def test_restarts_are_climbed_from_even_if_the_first_climb_succeeds():
+def test_restarts_are_run_from_even_if_the_first_run_succeeds():
     model = make_model()
     restart = np.log([7.0, 0.4])
     learn(model, restarts=[restart])
@@ -280,8 +280,8 @@ def test_a_worse_restart_does_not_win():
 def test_starts_are_preferred_only_if_they_lead_to_a_higher_bound():
     good = learn(make_model()).best.theta
     few = few_rows(make_model())
-    climb = few.preferred([HOPELESS[1], START], HOPELESS[1])
-    assert climb.objective > few.climbs(climbs_from([good])).needed[0].objective - 0.5
+    run = few.preferred([HOPELESS[1], START], HOPELESS[1])
+    assert run.objective > few.ranking(runs_from([good])).needed[0].objective - 0.5
     assert few.preferred([HOPELESS[1], START], good) is None
     assert few.preferred([], HOPELESS[1]) is None
 
@@ -292,7 +292,7 @@ def test_a_fit_goes_on_from_a_simpler_start_that_few_rows_prefer(monkeypatch):
 
     def preferred(few, starts, theta):
         seen.append(starts)
-        return Climb(START)
+        return Run(START)
 
     monkeypatch.setattr(FewRows, "preferred", preferred)
     poor = {"bounds": np.log([[1e-3, 1e3], [1e-2, 1e2]]), "max_iter": 1, "max_reselections": 0}

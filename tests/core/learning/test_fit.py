@@ -34,7 +34,7 @@ def test_nothing_better_than_the_result_was_ever_seen(rng, rule, slack):
     assert result.best.objective >= max(result.lower_bounds) - rounding(model)
 
 
-def test_result_is_no_worse_than_any_start_climbed_from():
+def test_result_is_no_worse_than_any_start_run_from():
     model = make_model()
     choose = PivotedSelector("argmax", 8)
     starts = [START, np.log([5.0, 0.3]), np.log([0.01, 0.05])]

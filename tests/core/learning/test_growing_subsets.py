@@ -15,7 +15,7 @@ from sparsegpc._core.learning.growing_subsets import (
     subsets,
 )
 from sparsegpc._core.learning.inducing_points import select_points
-from sparsegpc._core.learning.single_start import Climb, Start, fit_from
+from sparsegpc._core.learning.single_start import Run, Start, fit_from
 from sparsegpc._core.likelihoods.binary import BernoulliLogit
 from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.selection.selectors import FixedSelector, InducingPoints, PivotedSelector
@@ -155,12 +155,12 @@ def test_given_points_stay_put_on_subsets(early):
     assert result.best.objective > without_subsets(FixedSelector(Z))[1].best.objective - 0.1
 
 
-def test_a_climb_that_has_begun_needs_no_subsets(early):
+def test_a_run_that_has_begun_needs_no_subsets(early):
     part = make_divided(200)
     begun = learn(part)
-    climb = Climb(START, begun.best, begun.hessian)
+    run = Run(START, begun.best, begun.hessian)
     model = make_divided()
-    result = learn(model, starts=[begun.best.theta], climb=climb)
+    result = learn(model, starts=[begun.best.theta], run=run)
     assert model.sizes == []
     np.testing.assert_array_equal(model.seen[0][1], begun.best.theta)
     assert result.best.objective > 1.01 * without_subsets()[1].best.objective

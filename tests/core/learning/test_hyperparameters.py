@@ -63,11 +63,11 @@ class Told:
         self.seen.append(evaluation.theta)
 
 
-def climb(hill, start, hessian, bounds=WIDE, max_iter=50, rival=-np.inf, progress=None):
+def climb(hill, start, hessian, bounds=WIDE, max_iter=50, to_beat=-np.inf, progress=None):
     """Maximise the bound of a `Hill` by quasi-Newton steps."""
     progress = Told() if progress is None else progress
     settings = settings_of(bounds, max_iter, progress=progress)
-    return maximize(hill, start, settings, hessian=hessian, rival=rival)
+    return maximize(hill, start, settings, hessian=hessian, to_beat=to_beat)
 
 
 STEEP = np.array([[40.0, 15.0], [15.0, 9.0]])
@@ -100,10 +100,10 @@ def test_ascent_is_given_up_only_where_it_will_not_come_near():
     hill = Hill(STEEP, np.array([0.5, -0.3]))
     hessian = BFGSHessian.known(STEEP / 10.0)
     start = hill.start([0.6, 0.1])
-    given_up, ended, *_ = climb(hill, start, hessian, rival=100.0)
+    given_up, ended, *_ = climb(hill, start, hessian, to_beat=100.0)
     assert given_up is start
     assert ended
-    assert climb(hill, start, hessian, rival=0.0)[0].objective > -1e-4
+    assert climb(hill, start, hessian, to_beat=0.0)[0].objective > -1e-4
 
 
 def test_ascent_goes_on_where_it_may_still_come_near():
@@ -111,7 +111,7 @@ def test_ascent_goes_on_where_it_may_still_come_near():
     hessian = BFGSHessian.known(STEEP / 10.0)
     far = hill.start([1.0, 0.2])
     assert far.objective < -5.0
-    assert climb(hill, far, hessian, rival=-0.01)[0].objective > -1e-3
+    assert climb(hill, far, hessian, to_beat=-0.01)[0].objective > -1e-3
 
 
 def test_one_step_that_gains_nothing_does_not_end_an_ascent():

@@ -1,4 +1,4 @@
-"""Climbs: points chosen again keep what was best, and end when it no longer pays."""
+"""Runs: points chosen again keep what was best, and end when it no longer pays."""
 
 import numpy as np
 import pytest
@@ -101,7 +101,7 @@ def test_points_to_begin_with_are_used_before_any_are_chosen():
     assert again.best.points is first
 
 
-def test_points_to_begin_with_serve_the_first_climb_only():
+def test_points_to_begin_with_serve_the_first_run_only():
     choose = ScriptedSelector(BAD[0])
     learn(
         make_model(),

@@ -173,7 +173,7 @@ def test_a_guess_of_the_curvature_does_not_give_a_search_up():
     for known in (False, True):
         function, curvatures = Quadratic(A, A @ top), np.full(2, 200.0)
         hessian = BFGSHessian.known(np.diag(curvatures)) if known else BFGSHessian(curvatures)
-        start, options = function(np.zeros(2)), {"max_iter": 100, "tol": 1e-9, "rival": -1e-6}
+        start, options = function(np.zeros(2)), {"max_iter": 100, "tol": 1e-9, "to_beat": -1e-6}
         found = maximize_bfgs(function, start, WIDE, hessian, **options)
         assert (found.best is start) == known
         if not known:
@@ -185,7 +185,7 @@ def test_a_short_step_does_not_give_a_search_up():
     A = np.linalg.cholesky(STEEP).T
     top = np.array([9.0, -12.0])
     function, hessian = Quadratic(A, A @ top), BFGSHessian.known(STEEP)
-    start, options = function(np.zeros(2)), {"max_iter": 100, "tol": 1e-9, "rival": -1e-6}
+    start, options = function(np.zeros(2)), {"max_iter": 100, "tol": 1e-9, "to_beat": -1e-6}
     found = maximize_bfgs(function, start, 20.0 * WIDE, hessian, **options)
     np.testing.assert_allclose(found.best.x, top, atol=1e-3)
 

@@ -173,7 +173,7 @@ def test_a_search_that_fails_leaves_the_others(failures, kept, monkeypatch):
         assert model.lower_bound_ == without.lower_bound_
 
 
-def test_the_best_climb_goes_on_where_it_stopped(monkeypatch):
+def test_the_best_run_goes_on_where_it_stopped(monkeypatch):
     """Not at newly selected points, which may be poorer by more than it gains then."""
     fit_from, found = module.fit_from, []
 
