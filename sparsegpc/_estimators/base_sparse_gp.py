@@ -387,13 +387,13 @@ class BaseSparseGP(*CALLBACK_SUPPORT, ColumnEffects, FittedBounds, Estimator):
 
         `decision` is the `Decision` about the kernel, with what has been learned already.
         """
-        learned = learn(decision)
-        self._store(learned)
-        return fit_warnings(learned)
+        fitted = learn(decision)
+        self._store(fitted)
+        return fit_warnings(fitted)
 
-    def _store(self, learned):
-        """Set the attributes from what is `Learned`."""
-        problem, result, growth = learned.problem, learned.result, learned.growth
+    def _store(self, fitted):
+        """Set the attributes of a `FittedProblem`."""
+        problem, result, growth = fitted.problem, fitted.result, fitted.growth
         best, progress = result.best, problem.progress
         self._store_kernel(best, problem.kernel)
         self._store_observation(best, problem.model)

@@ -136,6 +136,18 @@ class FitResult(NamedTuple):
         """The evaluation where the hyperparameters maximise the objective."""
         return self.best if self.search_end is None else self.search_end
 
+    def start(self):
+        """Return the `Start` from the best evaluation."""
+        best = self.best
+        return Start(best.theta, best.states, self.hessian, best.points)
+
+    def start_on(self, model):
+        """Return the `Start` from the best evaluation on a model of other rows."""
+        states = model.states_from(self.best.theta, self.best.posterior)
+        # If the points did not move, they are rows of the other model.
+        points = self.best.points._replace(indices=None, selection=None)
+        return Start(self.best.theta, states, self.hessian, points)
+
     def followed_by(self, later):
         """Return a later result, with the lower bounds of this one before its own."""
         return later._replace(lower_bounds=[*self.lower_bounds, *later.lower_bounds])

@@ -1,4 +1,7 @@
-"""Steps after the search: a faster function, more or better points, all rows, costly points."""
+"""Steps after the search: a faster function, more or better points, all rows, costly points.
+
+Each takes a `FittedProblem` and returns one, by default that which it takes.
+"""
 
 from copy import copy
 
@@ -29,30 +32,30 @@ from sparsegpc._estimators.learning.point_selection import (
 from sparsegpc._estimators.learning.search import search
 
 
-def with_faster_function(learned):
-    """Return what is `Learned` from short length scales if a fast function was taken for noise.
+def with_faster_function(fitted):
+    """Search from short length scales if a fast function was taken for noise.
 
-    If this was tried before, return `learned` unchanged.
+    Return the better `FittedProblem`; the given one if this was tried before.
     """
-    result = learned.result
+    result = fitted.result
     is_settled = result.sought_faster or (result.has_moved and not result.trivial)
-    if is_settled or not learned.problem.learns:
-        return learned
-    of_column, others = _faster_starts(learned.problem, result)
+    if is_settled or not fitted.problem.learns:
+        return fitted
+    of_column, others = _faster_starts(fitted.problem, result)
     if of_column or others:
-        learned = _better_from(learned, of_column, others)
-    return learned._replace(result=learned.result._replace(sought_faster=True))
+        fitted = _better_from(fitted, of_column, others)
+    return fitted._replace(result=fitted.result._replace(sought_faster=True))
 
 
-def _better_from(learned, of_column, others):
-    """Return the better of what is `Learned` and fits from starts of short length scales.
+def _better_from(fitted, of_column, others):
+    """Return the better of a `FittedProblem` and fits from starts of short length scales.
 
     Those in `of_column` are for a function of a single column, for which twice as many points are
     tried, too.
     """
-    problem, result, starts = learned.problem, learned.result, [*of_column, *others]
+    problem, result, starts = fitted.problem, fitted.result, [*of_column, *others]
     if problem.estimator.n_inducing == "auto":
-        return better_with_enough_points(learned, starts)
+        return better_with_enough_points(fitted, starts)
     selector, settings = point_selector(problem), problem.settings
     faster = fit_faster(problem.model, result, starts, selector, settings)
     is_found = not np.array_equal(faster.best.theta, result.best.theta)
@@ -63,31 +66,31 @@ def _better_from(learned, of_column, others):
         faster = fit_faster(problem.model, result, of_column, selector, settings)
     if problem.moves_points and not (faster.trivial or problem.progress.stopped):
         faster = fit_moved(problem.model, faster, settings)
-    return learned._replace(result=faster)
+    return fitted._replace(result=faster)
 
 
-def better_with_enough_points(learned, starts):
-    """Return the better of what is `Learned` and what a search from other starts learns.
+def better_with_enough_points(fitted, starts):
+    """Return the better of a `FittedProblem` and what a search from other starts learns.
 
     With ``n_inducing="auto"`` other hyperparameters need another number of points.
     """
     try:
-        other = search(learned.problem, Starts(starts))
-        if other.result.best.objective > learned.result.best.objective:
+        other = search(fitted.problem, Starts(starts))
+        if other.result.best.objective > fitted.result.best.objective:
             return other.evaluated_last()
     except LinAlgError:
         # What was learned remains.
         pass
-    return learned.evaluated_last()
+    return fitted.evaluated_last()
 
 
-def with_search_from(learned, theta):
-    """Return the better of what is `Learned` and a search from `theta` with as many points."""
-    problem, result, _ = learned
+def with_search_from(fitted, theta):
+    """Return the better of a `FittedProblem` and a search from `theta` with as many points."""
+    problem, result, _ = fitted
     model, best, settings = problem.model, result.best, problem.settings
     if problem.estimator.n_inducing == "auto":
         # The certificate has to hold for what is learned in the end.
-        return better_with_enough_points(learned, [theta])
+        return better_with_enough_points(fitted, [theta])
     # A search updates its Hessian, and that of what is given may be needed again.
     start, reached = Start(theta, best.states, copy(result.hessian)), best.objective
     selector = selector_of(problem, len(best.points.Z))
@@ -100,7 +103,7 @@ def with_search_from(learned, theta):
     except LinAlgError:
         # What was learned is usable.
         pass
-    return learned._replace(result=result).evaluated_last()
+    return fitted._replace(result=result).evaluated_last()
 
 
 def _faster_starts(problem, result):
@@ -122,30 +125,30 @@ def _faster_starts(problem, result):
     return (of_group, others) if is_single else ([], of_group + others)
 
 
-def with_more_points(learned):
-    """Return what is `Learned` with more points if they are too few and the fit may choose."""
-    problem, result = learned.problem, learned.result
+def with_more_points(fitted):
+    """Fit with more points if they are too few and the fit may choose."""
+    problem, result = fitted.problem, fitted.result
     may_grow = problem.chooses_points and len(result.best.points.Z) < problem.most_points
     # In very many rows, a small gain in each is a large one.
     least = NEGLIGIBLE_COST_PER_ROW if problem.learns_from_part else LEAST_COST_PER_ROW
     is_needed = may_grow and are_too_few(problem.model, result, least)
-    return with_most_points(learned) if is_needed else learned
+    return with_most_points(fitted) if is_needed else fitted
 
 
-def with_most_points(learned):
-    """Return what is `Learned` with the most points that a fit uses by default, if better."""
-    problem, result = learned.problem, learned.result
+def with_most_points(fitted):
+    """Fit with the most points that a fit uses by default, and return the better result."""
+    problem, result = fitted.problem, fitted.result
     selector = selector_by_name(problem, problem.most_points)
     result = fit_further(problem.model, result, selector, problem.settings)
-    return learned._replace(result=result)
+    return fitted._replace(result=result)
 
 
-def with_moved_points(learned):
-    """Return what is `Learned` with moved points if they are too few and the fit may choose."""
-    problem, result = learned.problem, learned.result
+def with_moved_points(fitted):
+    """Move the points if they are too few and the fit may choose."""
+    problem, result = fitted.problem, fitted.result
     if not _may_move(problem) or not are_too_few(problem.model, result):
-        return learned
-    return learned._replace(result=fit_moved(problem.model, result, problem.settings))
+        return fitted
+    return fitted._replace(result=fit_moved(problem.model, result, problem.settings))
 
 
 def _may_move(problem):
@@ -161,28 +164,28 @@ def _may_move(problem):
     return True
 
 
-def with_all_rows(learned):
-    """Return what is `Learned` with the posterior of all rows, if only a part of them was used."""
-    problem, result = learned.problem, learned.result
+def with_all_rows(fitted):
+    """Compute the posterior of all rows, if only a part of them was used."""
+    problem, result = fitted.problem, fitted.result
     if not problem.learns_from_part:
-        return learned
+        return fitted
     result = on_all_rows(problem.whole, result, problem.progress)
     problem = problem._replace(model=problem.whole)
     bound, n_rows = result.best.elbo + problem.offset, len(problem.model.weight)
     problem.print_line(f"all {n_rows} rows: {len(result.best.points.Z)} points, bound {bound:.4f}")
-    return learned._replace(problem=problem, result=result)
+    return fitted._replace(problem=problem, result=result)
 
 
-def with_worthwhile_points(learned):
-    """Return what is `Learned` without the points that gain less than ``point_cost``."""
-    problem, result = learned.problem, learned.result
+def with_worthwhile_points(fitted):
+    """Remove the points that gain less than ``point_cost``."""
+    problem, result = fitted.problem, fitted.result
     cost = float(problem.estimator.point_cost)
     if cost == 0.0:
-        return learned
+        return fitted
     smaller = keep_worthwhile_points(problem.model, result, cost, problem.progress)
     sizes = [len(each.best.points.Z) for each in (smaller, result)]
     bound = smaller.best.elbo + problem.offset
     problem.print_line(
         f"{sizes[0]} of {sizes[1]} points gain at least {cost:g} nats, bound {bound:.4f}"
     )
-    return learned._replace(result=smaller)
+    return fitted._replace(result=smaller)

@@ -40,10 +40,10 @@ class HyperparameterDraws:
 
     _parameter_constraints = {"hyperparameters": [StrOptions({"best", "average"})]}
 
-    def _store(self, learned):
-        super()._store(learned)
-        problem, result = learned.problem, learned.result
-        if self.hyperparameters == "best" or not problem.learns or learned.stopped:
+    def _store(self, fitted):
+        super()._store(fitted)
+        problem, result = fitted.problem, fitted.result
+        if self.hyperparameters == "best" or not problem.learns or fitted.stopped:
             return
         model = problem.model
 

@@ -12,10 +12,10 @@ import numpy as np
 from numpy.linalg import LinAlgError
 
 from sparsegpc._core.learning.fit import Starts
-from sparsegpc._core.learning.single_start import FitResult, Run, Start, fit_from
+from sparsegpc._core.learning.single_start import FitResult, Run, fit_from
 from sparsegpc._estimators.learning.point_selection import point_selector
 from sparsegpc._estimators.learning.problem import Problem
-from sparsegpc._estimators.learning.search import Learned, search
+from sparsegpc._estimators.learning.search import FittedProblem, search
 
 # FEW_ROWS decide; from MANY_ROWS on it is a SHARE of them, but at most MOST_ROWS. With
 # ``n_inducing="auto"`` these fits have at most MOST_POINTS.
@@ -27,17 +27,17 @@ FIRST_ITERATIONS, FIRST_GAIN = 12, 1.0
 class Decision(NamedTuple):
     """The `Problem` that was chosen, and what was learned on the way.
 
-    ``starts`` are those of a `search` that goes on from there. ``learned`` is what a search
+    ``starts`` are those of a `search` that goes on from there. ``fitted`` is what a search
     returned, if that was for all rows and nothing remains to be learned, else None.
     """
 
     problem: Problem
     starts: Starts | None = None
-    learned: Learned | None = None
+    fitted: FittedProblem | None = None
 
     def learn(self):
-        """Return what is `Learned` for the problem, if need be by a search."""
-        return search(self.problem, self.starts) if self.learned is None else self.learned
+        """Return the `FittedProblem`, if need be by a search."""
+        return search(self.problem, self.starts) if self.fitted is None else self.fitted
 
 
 class Candidate(NamedTuple):
@@ -57,7 +57,7 @@ class Candidate(NamedTuple):
         problem, has_all_rows = self.problem, self.part.model is self.problem.model
         leaves_out = problem.moves_points or problem.estimator.n_restarts_optimizer
         if has_all_rows and problem.estimator.n_inducing != "auto" and not leaves_out:
-            return Decision(problem, learned=Learned(problem, self.result).evaluated_last())
+            return Decision(problem, fitted=FittedProblem(problem, self.result).evaluated_last())
         best, run = self.result.best, None
         # Points that are some of the rows of a part might not suit all rows.
         points = best.points if has_all_rows else None
@@ -124,10 +124,8 @@ def best_run(candidate, starts, needed):
     if found is None:
         return None
     if found.best.objective > needed and not progress.stopped:
-        best = found.best
         # Newly selected points may be worse by more than what the other iterations gain.
-        start = Start(best.theta, best.states, found.hessian, best.points)
-        found = run(start, settings) or found
+        found = run(found.start(), settings) or found
     # A comparison does not need sites of the final tolerance. A faster function was looked for in
     # the fit from which the starts come.
     is_trivial = problem.model.is_trivial(found.best)

@@ -36,35 +36,35 @@ MOST_ROWS, FEWEST_SHARING = 10_000, 2
 DIVISOR, FASTER, LONGEST = 4.0, 10.0, 10.0
 
 
-def with_separate_values(learned):
-    """Return what is `Learned` from effects that differ from value to value, if that is better."""
-    return _with_trials(learned, _independent_lengths, _of_better_effects)
+def with_separate_values(fitted):
+    """Search from effects that differ from value to value, if these are better."""
+    return _with_trials(fitted, _independent_lengths, _of_better_effects)
 
 
-def with_fast_interactions(learned):
-    """Return what is `Learned` from shorter length scales of the interaction if that is better."""
-    return _with_trials(learned, _shortest_lengths, _of_better_interactions)
+def with_fast_interactions(fitted):
+    """Search from shorter length scales of the interaction, if these are better."""
+    return _with_trials(fitted, _shortest_lengths, _of_better_interactions)
 
 
-def _with_trials(learned, limits_of, better_theta):
-    """Return what is `Learned` by a search from shorter length scales if that is better.
+def _with_trials(fitted, limits_of, better_theta):
+    """Return the `FittedProblem` of a search from shorter length scales, if these are better.
 
     ``limits_of(problem, theta)`` returns a dict from the index in theta of each length scale to try
     to how short it may become. ``better_theta(learned, limits)`` returns theta with those shortened
     that are better, or None.
     """
-    problem, result = learned.problem, learned.result
+    problem, result = fitted.problem, fitted.result
     if not problem.learns or result.trivial:
-        return learned
+        return fitted
     limits = limits_of(problem, result.best.theta)
     if not limits:
-        return learned
+        return fitted
     try:
-        theta = better_theta(learned, limits)
+        theta = better_theta(fitted, limits)
     except LinAlgError:
         # Points may lie too close together for another kernel.
         theta = None
-    return learned.evaluated_last() if theta is None else with_search_from(learned, theta)
+    return fitted.evaluated_last() if theta is None else with_search_from(fitted, theta)
 
 
 def _independent_lengths(problem, theta):
@@ -85,9 +85,9 @@ def _independent_lengths(problem, theta):
     return lengths
 
 
-def _of_better_effects(learned, lengths):
+def _of_better_effects(fitted, lengths):
     """Return theta with the length scales that raise the objective at the same points, or None."""
-    problem, best = learned.problem, learned.result.best
+    problem, best = fitted.problem, fitted.result.best
     alternatives = {k: np.array([value]) for k, value in lengths.items()}
     start = best.theta, best.points, best.states
     return shortened(problem.model, *start, alternatives, problem.progress, MOST_PASSES)
@@ -107,11 +107,11 @@ def _shortest_lengths(problem, theta):
     return shortest
 
 
-def _of_better_interactions(learned, shortest):
+def _of_better_interactions(fitted, shortest):
     """Return theta with the length scales that raise the objective by enough, or None."""
-    problem, states = learned.problem, learned.result.best.states
-    selector = selector_of(problem, len(learned.result.best.points.Z))
-    first = best = evaluate_problem(problem, selector, learned.result.best.theta, states)
+    problem, states = fitted.problem, fitted.result.best.states
+    selector = selector_of(problem, len(fitted.result.best.points.Z))
+    first = best = evaluate_problem(problem, selector, fitted.result.best.theta, states)
     for k, least in sorted(shortest.items()):
         theta = best.theta.copy()
         while theta[k] - np.log(DIVISOR) > least and not problem.progress.stopped:

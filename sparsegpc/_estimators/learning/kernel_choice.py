@@ -79,8 +79,8 @@ def _learned(problem):
     """Return the learned `Candidate` of a problem."""
     candidate = Candidate.of(problem)
     # Comparisons are meaningless until the base model fits the main signal.
-    learned = search(candidate.part).then(with_faster_function)
-    return candidate._replace(result=learned.result)
+    fitted = search(candidate.part).then(with_faster_function)
+    return candidate._replace(result=fitted.result)
 
 
 def _with_tied_lengths(best):

@@ -62,24 +62,24 @@ def decide_noise(builder):
         return Decision(builder.with_plan(plan).build(choice)), None
     if estimator.optimizer is None:
         return decision if is_auto else Decision(builder.with_plan(plan).build(choice)), None
-    learned = decision.learn().then(with_faster_function)
-    if is_auto and learned.stopped:
-        return Decision(learned.problem, learned=learned), None
-    n_kernel = learned.problem.model.kernel.n_params
-    plan = plan.starting_at(learned.result.best.theta[n_kernel:])
+    fitted = decision.learn().then(with_faster_function)
+    if is_auto and fitted.stopped:
+        return Decision(fitted.problem, fitted=fitted), None
+    n_kernel = fitted.problem.model.kernel.n_params
+    plan = plan.starting_at(fitted.result.best.theta[n_kernel:])
     varying = builder.with_plan(plan).build(choice)
-    starts = _starts(varying, learned)
+    starts = _starts(varying, fitted)
     if not is_auto:
         return Decision(varying, starts), None
-    other, bounds = _learned_if_better(varying, starts, learned)
+    other, bounds = _learned_if_better(varying, starts, fitted)
     if other is not None:
-        return Decision(varying, learned=other), bounds
-    return Decision(learned.problem, learned=learned.evaluated_last()), bounds
+        return Decision(varying, fitted=other), bounds
+    return Decision(fitted.problem, fitted=fitted.evaluated_last()), bounds
 
 
-def _starts(varying, learned):
-    """Return the `Starts` of the problem of noise that varies, from what was `Learned` without."""
-    problem, best = learned.problem, learned.result.best
+def _starts(varying, fitted):
+    """Return the `Starts` of a problem of noise that varies, from the `FittedProblem` without."""
+    problem, best = fitted.problem, fitted.result.best
     model, of_noise = problem.model, varying.plan.parameters
     n_kernel = model.kernel.n_params
     noise_starts = [varying.parameters.theta[n_kernel:]]
@@ -96,10 +96,10 @@ def _starts(varying, learned):
     return Starts(values, best.points if len(varying.model.weight) < FEWEST_ROWS else None)
 
 
-def _learned_if_better(varying, starts, learned):
-    """Return what is `Learned` with noise that varies, or None if that is not better, and bounds.
+def _learned_if_better(varying, starts, fitted):
+    """Return the `FittedProblem` with noise that varies, None if that is not better, and bounds.
 
-    `learned` is what was learned with homoscedastic noise. The bounds of both kinds of noise are
+    `fitted` is what was learned with homoscedastic noise. The bounds of both kinds of noise are
     None if noise that varies cannot be learned.
     """
     try:
@@ -107,7 +107,7 @@ def _learned_if_better(varying, starts, learned):
     except LinAlgError:
         # Homoscedastic noise remains.
         return None, None
-    before, after, problem = learned.result.best, other.result.best, learned.problem
+    before, after, problem = fitted.result.best, other.result.best, fitted.problem
     bounds = {
         DEFAULT: float(before.elbo + problem.offset),
         VARYING: float(after.elbo + problem.offset),

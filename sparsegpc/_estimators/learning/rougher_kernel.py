@@ -23,32 +23,32 @@ from sparsegpc._estimators.learning.point_selection import (
     has_more_points,
     selector_of,
 )
-from sparsegpc._estimators.learning.search import Learned, search
+from sparsegpc._estimators.learning.search import FittedProblem, search
 
 # Length scales of each kernel that suit the same function, in units of those of the RBF.
 LONGER = {"rbf": 1.0, "matern32": 1.6, "laplacian": 6.0}
 
 
-def with_rougher_kernel(learned):
-    """Return what is `Learned` with a rougher kernel if that is better, else what is given.
+def with_rougher_kernel(fitted):
+    """Return the `FittedProblem` with a rougher kernel if that is better, else the given one.
 
     Rougher kernels are tried one after the other until one is not better, if the default kernel was
     learned by an estimator that may replace it. They need more points, so they are not tried if
     these have a cost.
     """
-    problem, smooth = learned.problem, learned.result
+    problem, smooth = fitted.problem, fitted.result
     estimator = problem.estimator
     is_open = estimator.kernel is None and estimator.point_cost == 0.0
     if not is_open or not problem.learns or smooth.trivial:
-        return learned
+        return fitted
     first = problem.choice.kernel or "rbf"
     kernels = ("rbf", *estimator._rougher_kernels)
     # A warm start may have begun with a rougher kernel.
     for name in kernels[kernels.index(first) + 1 :]:
-        if learned.stopped:
+        if fitted.stopped:
             break
         rougher = problem.with_choice(kernel=name)
-        before = learned.result.best
+        before = fitted.result.best
         needed = before.objective + FIRST_GAIN
         try:
             longer = LONGER[name] / LONGER[first]
@@ -60,12 +60,12 @@ def with_rougher_kernel(learned):
                 f"{'kept' if is_better else 'left out'}"
             )
             if not is_better:
-                return learned.evaluated_last()
-            learned = _continued(rougher, other)
+                return fitted.evaluated_last()
+            fitted = _continued(rougher, other)
         except LinAlgError:
             # What was learned remains.
-            return learned.evaluated_last()
-    return learned
+            return fitted.evaluated_last()
+    return fitted
 
 
 def _refitted(rougher, smooth, longer, n_points, needed):
@@ -111,8 +111,8 @@ def _selector(rougher, n_points):
 
 
 def _continued(rougher, result):
-    """Return what is `Learned` from the end of a run, with points for the rougher kernel."""
+    """Return the `FittedProblem` from the end of a run, with points for the rougher kernel."""
     if has_more_points(rougher, len(result.best.points.Z)):
-        return with_most_points(Learned(rougher, result))
+        return with_most_points(FittedProblem(rougher, result))
     starts = Starts([result.best.theta], result.best.points)
     return search(rougher, starts).then(with_more_points)

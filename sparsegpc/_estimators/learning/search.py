@@ -15,8 +15,8 @@ from sparsegpc._estimators.learning.warm_start import check_same_model, is_warm,
 STOPPED = "the callback asked to stop"
 
 
-class Learned(NamedTuple):
-    """What was learned for a `Problem`.
+class FittedProblem(NamedTuple):
+    """A `Problem` and what was learned.
 
     ``growth`` tells how the number of points grew if ``n_inducing="auto"``.
     """
@@ -31,16 +31,16 @@ class Learned(NamedTuple):
         return self.problem.progress.stopped
 
     def then(self, step):
-        """Return what a further step, a function of `Learned`, learns unless the fit is stopped."""
+        """Return what a further step, a function of this, returns, unless the fit is stopped."""
         return self if self.stopped else step(self)
 
     def evaluated_last(self):
-        """Return what was learned, evaluated again after other evaluations."""
+        """Return the same, evaluated again, so that this evaluation is the last on record."""
         problem = self.problem
         return self._replace(result=finished(problem.model, self.result, problem.progress))
 
     def incomplete(self):
-        """Return what was learned until the callback stopped the fit, with this as the reason."""
+        """Return the same, with the reason that the callback stopped the fit."""
         result, growth = self.result, self.growth
         if result.best.converged:
             result = result._replace(message=STOPPED)
@@ -49,7 +49,7 @@ class Learned(NamedTuple):
 
 
 def search(problem, starts=None):
-    """Learn hyperparameters and points of a `Problem`, and return what is `Learned`.
+    """Learn hyperparameters and points of a `Problem`, and return the `FittedProblem`.
 
     `starts` are `Starts`. None means what the last fit learned, with its points, if the estimator
     goes on from there; else the values of the kernel and some derived from the data. With
@@ -61,8 +61,8 @@ def search(problem, starts=None):
         starts = Starts([problem.estimator._theta])
     if problem.estimator.n_inducing == "auto":
         growth = fit_with_enough_points(problem, starts, warm)
-        return Learned(problem, growth.result, growth)
+        return FittedProblem(problem, growth.result, growth)
     selector = point_selector(problem, warm)
     if warm:
         starts = starts._replace(points=last_points(problem, selector))
-    return Learned(problem, fit_problem(problem, selector, starts))
+    return FittedProblem(problem, fit_problem(problem, selector, starts))

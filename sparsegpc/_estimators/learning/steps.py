@@ -15,15 +15,15 @@ from sparsegpc._estimators.learning.rougher_kernel import with_rougher_kernel
 
 
 def learn(decision):
-    """Return what is `Learned` in a whole fit, after the `Decision` about kernel and noise."""
-    learned = decision.learn()
-    learned = learned.then(with_faster_function)
-    learned = learned.then(with_more_points)
-    learned = learned.then(with_separate_values)
-    learned = learned.then(with_fast_interactions)
-    learned = learned.then(with_rougher_kernel)
-    learned = learned.then(with_moved_points)
+    """Return the `FittedProblem` of a whole fit, given the `Decision` about kernel and noise."""
+    fitted = decision.learn()
+    fitted = fitted.then(with_faster_function)
+    fitted = fitted.then(with_more_points)
+    fitted = fitted.then(with_separate_values)
+    fitted = fitted.then(with_fast_interactions)
+    fitted = fitted.then(with_rougher_kernel)
+    fitted = fitted.then(with_moved_points)
     # A model has the posterior of all rows even if the callback stopped the fit.
-    learned = with_all_rows(learned)
-    learned = learned.then(with_worthwhile_points)
-    return learned.incomplete() if learned.stopped else learned
+    fitted = with_all_rows(fitted)
+    fitted = fitted.then(with_worthwhile_points)
+    return fitted.incomplete() if fitted.stopped else fitted

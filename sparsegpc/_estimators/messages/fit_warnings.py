@@ -43,9 +43,9 @@ def emit_warnings(found_warnings):
         warn_user(message, category)
 
 
-def fit_warnings(learned):
-    """Return a list with each `FitWarning` about what is `Learned`, the most serious first."""
-    problem, result = learned.problem, learned.result
+def fit_warnings(fitted):
+    """Return a list with each `FitWarning` about a `FittedProblem`, the most serious first."""
+    problem, result = fitted.problem, fitted.result
     estimator, found = problem.estimator, []
     if not result.converged:
         text = (
@@ -66,7 +66,7 @@ def fit_warnings(learned):
             f"the bound still rises where hyperparameters meet their limits: {limits}. Widen these "
             "limits if the values are not what you expect"
         )
-    elif problem.learns and not (mismatch or learned.stopped):
+    elif problem.learns and not (mismatch or fitted.stopped):
         texts.append(_describe_rough(result, problem))
     texts.append(_describe_jitter(result.best))
     found += [FitWarning(ConvergenceWarning, text) for text in texts if text]
