@@ -252,9 +252,7 @@ class _Fit:
         max_iter = self.settings.max_iter
         if not max_iter or self.progress.stopped:
             return
-        best, hessian = self.result.best, self.result.hessian
-        start = best.theta, best.points, best.states
-        found = move(self.model, *start, self.settings, hessian=hessian, pairs=pairs)
+        found = move(self.model, self.result.start(), self.settings, pairs=pairs)
         message = TOO_CLOSE if found.failed else ""
         if not found.converged:
             message = out_of_iterations(max_iter)
@@ -263,9 +261,7 @@ class _Fit:
     def move_points_further(self, small, pairs):
         """Continue the moves of the `_Fit` of a part of the rows, on all rows."""
         before = small.result
-        found = move_further(
-            self.model, small.model, before.best, self.settings, pairs, before.hessian
-        )
+        found = move_further(self.model, small.model, before, self.settings, pairs=pairs)
         before = before._replace(lower_bounds=[found.start.elbo])
         self.result = before.moved(found.best, before.message)
         if self.settings.report is not None:

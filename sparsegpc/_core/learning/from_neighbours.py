@@ -20,7 +20,7 @@ import numpy as np
 from numpy.linalg import LinAlgError
 
 from sparsegpc._core.bounds.left_out import left_out_density
-from sparsegpc._core.learning.hyperparameters import Point
+from sparsegpc._core.learning.hyperparameters import Iterate
 from sparsegpc._core.likelihoods.base import joint_log_prior
 from sparsegpc._core.optimisers.lbfgsb import maximize_lbfgsb
 from sparsegpc._core.selection.selectors import InducingPoints
@@ -62,7 +62,7 @@ def learn_from_neighbours(model, means, blocks, starts, limits):
         objective = LeftOut(model, means, blocks) if is_gaussian else BlockBounds(model, blocks)
 
         def evaluate(x, near=None):
-            return Point(x, *objective(x), None)
+            return Iterate(x, *objective(x), None)
 
         tol = TOL_PER_ROW * model.total_weight
         options = {"max_iter": max_iter, "tol": tol, "patience": 2}

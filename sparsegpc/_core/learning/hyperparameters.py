@@ -27,8 +27,11 @@ LEAST_SHARE = 1e-3
 PATIENCE = 2
 
 
-class Point(NamedTuple):
-    """An evaluation for the optimisers: ``x`` (P,), the objective there and its gradient (P,)."""
+class Iterate(NamedTuple):
+    """An evaluation for the optimisers: ``x`` (P,), the objective there and its gradient (P,).
+
+    `optimisers` call it a point; elsewhere points are inducing points.
+    """
 
     x: np.ndarray
     value: float
@@ -66,10 +69,10 @@ def maximize(model, start, settings, *, hessian=None, to_beat=-np.inf, relative_
     progress = settings.progress
 
     def point(evaluation):
-        return Point(evaluation.theta, evaluation.objective, evaluation.grad_theta, evaluation)
+        return Iterate(evaluation.theta, evaluation.objective, evaluation.grad_theta, evaluation)
 
     def function(x, near, expected=0.0):
-        """Return the `Point` at x, where sites are solved for from those of another one."""
+        """Return the `Iterate` at x, where sites are solved for from those of another one."""
         tol = model.site_tol(expected)
         evaluation = model.evaluate(x, start.points, near.evaluation.states, tol=tol)
         progress.evaluated(model, evaluation)

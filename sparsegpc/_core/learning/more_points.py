@@ -8,7 +8,7 @@ from sparsegpc._core.learning.curvature import measured_hessian
 from sparsegpc._core.learning.fit import finished
 from sparsegpc._core.learning.growing_subsets import subset_for_moves
 from sparsegpc._core.learning.hyperparameters import typical_hessian
-from sparsegpc._core.learning.moved_points import N_PAIRS, move, move_further, on_rows_of
+from sparsegpc._core.learning.moved_points import N_PAIRS, move, move_further
 from sparsegpc._core.learning.single_start import Run, Start, fit_from
 from sparsegpc._core.models.neighbour_correlation import neighbour_correlation
 from sparsegpc._core.optimisers.lbfgs import CorrectionPairs
@@ -79,20 +79,18 @@ def fit_moved(model, result, settings):
     There are at most `MOST_MOVES` iterations instead of ``settings.max_iter``. If there are many
     rows for each point, most of them are on a part of the rows.
     """
-    before, hessian = result.best, result.hessian
     settings = settings._replace(max_iter=MOST_MOVES)
     tol = LEAST_GAIN_PER_ROW * model.total_weight
-    small = subset_for_moves(model, len(before.points.Z))
+    small = subset_for_moves(model, len(result.best.points.Z))
     try:
         if small is None:
-            start = before.theta, before.points, before.states
-            found = move(model, *start, settings, hessian=hessian, tol=tol)
+            found = move(model, result.start(), settings, tol=tol)
         else:
             pairs, small_tol = CorrectionPairs(N_PAIRS), LEAST_GAIN_PER_ROW * small.total_weight
-            start = on_rows_of(small, before)
-            end = move(small, *start, settings, hessian=hessian, tol=small_tol, pairs=pairs).best
-            found = move_further(model, small, end, settings, pairs, hessian, tol)
-        if found.best.objective > before.objective:
+            end = move(small, result.start_on(small), settings, tol=small_tol, pairs=pairs).best
+            at_end = result._replace(best=end)
+            found = move_further(model, small, at_end, settings, tol=tol, pairs=pairs)
+        if found.best.objective > result.best.objective:
             result = result.moved(found.best, result.message)
     except LinAlgError:
         # Where they are, the points are good enough to compute the bound.

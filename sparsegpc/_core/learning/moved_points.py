@@ -11,7 +11,7 @@ import numpy as np
 from numpy.linalg import LinAlgError
 from scipy.linalg import cho_factor, cho_solve
 
-from sparsegpc._core.learning.hyperparameters import Point
+from sparsegpc._core.learning.hyperparameters import Iterate
 from sparsegpc._core.models.evaluation import Evaluation
 from sparsegpc._core.optimisers.bfgs import projected_gradient
 from sparsegpc._core.optimisers.lbfgs import CorrectionPairs, maximize_lbfgs
@@ -40,20 +40,18 @@ class Moved(NamedTuple):
     failed: bool
 
 
-def move(model, theta, points, states, settings, *, hessian, tol=None, pairs=None):
+def move(model, start, settings, *, tol=None, pairs=None):
     """Maximise the objective over theta and the locations of the points; return a `Moved`.
 
-    The search starts at `theta` and `points`, with sites that are solved for from `states`.
-    `hessian` is what a search over theta has learned about the bound in nats per row, or None. The
-    search ends when a step promises to gain less than `tol` nats, by default the model's. `pairs`
-    are those of a search on other rows, in the units of the objective on these rows; the search
-    adds its own.
+    The search begins at a `Start` with points. It ends when a step promises to gain less than `tol`
+    nats, by default the model's. `pairs` are those of a search on other rows, in the units of the
+    objective on these rows; the search adds its own.
     """
     max_iter, progress = settings.max_iter, settings.progress
-    start = model.evaluate(theta, points, states, wrt_Z=True)
-    progress.evaluated(model, start, has_new_points=True)
+    first = model.evaluate(start.theta, start.points, start.states, wrt_Z=True)
+    progress.evaluated(model, first, has_new_points=True)
     pairs = CorrectionPairs(N_PAIRS) if pairs is None else pairs
-    search = Search(model, start, settings.bounds, hessian, pairs, progress)
+    search = Search(model, first, settings.bounds, start.hessian, pairs, progress)
     best, converged = maximize_lbfgs(
         search.evaluate,
         search.start,
@@ -66,26 +64,18 @@ def move(model, theta, points, states, settings, *, hessian, tol=None, pairs=Non
     progress.optimizer_iterations += search.n_steps
     # A search that finds no higher value has ended, too.
     has_ended = converged or search.n_steps < max_iter
-    return Moved(start, best.evaluation, has_ended, search.failed)
+    return Moved(first, best.evaluation, has_ended, search.failed)
 
 
-def move_further(model, small, best, settings, pairs, hessian, tol=None):
+def move_further(model, small, result, settings, *, tol=None, pairs):
     """Continue on all rows what `move` began on a part of them, in fewer iterations.
 
-    `model` has all rows and `small` the part, where the search ended at `best` with these `pairs`
-    and within these `settings`. Return what `move` does.
+    `model` has all rows and `small` the part, with this `FitResult` and these `pairs`. Return what
+    `move` does.
     """
     settings = settings._replace(max_iter=max(1, round(LAST_SHARE * settings.max_iter)))
     pairs = pairs.scaled(model.total_weight / small.total_weight)
-    return move(model, *on_rows_of(model, best), settings, hessian=hessian, tol=tol, pairs=pairs)
-
-
-def on_rows_of(model, evaluation):
-    """Return theta, points and states, with which `move` goes on from a model of other rows."""
-    states = model.states_from(evaluation.theta, evaluation.posterior)
-    # If the points did not move, they are rows of the other model.
-    points = evaluation.points._replace(indices=None, selection=None)
-    return evaluation.theta, points, states
+    return move(model, result.start_on(model), settings, tol=tol, pairs=pairs)
 
 
 class Search:
@@ -100,20 +90,20 @@ class Search:
         self._units = np.where(deviations > 0.0, deviations, 1.0)
         self._points, self._n_params = start.points, len(start.theta)
         self._pairs, self._factor = pairs, _factor(model, start.theta, hessian)
-        self.start = self._near = self._point(start)
+        self.start = self._near = self._iterate(start)
         largest = np.abs(self.start.gradient[self._n_params :]).max(initial=0.0)
         self._length = FIRST_MOVE / largest if largest > 0.0 else 1.0
         self.n_steps, self.failed = 0, False
 
-    def _point(self, evaluation):
+    def _iterate(self, evaluation):
         theta, points = evaluation.theta, evaluation.points
         x = np.append(theta, points.Z / self._units)
         by_theta = projected_gradient(theta, evaluation.grad_theta, self._bounds)
         gradient = np.append(by_theta, evaluation.grad_Z * self._units)
-        return Point(x, evaluation.objective, gradient, evaluation)
+        return Iterate(x, evaluation.objective, gradient, evaluation)
 
     def evaluate(self, x):
-        """Return the `Point` at x, with theta within its bounds."""
+        """Return the `Iterate` at x, with theta within its bounds."""
         theta, places = np.split(x, [self._n_params])
         theta = np.clip(theta, *self._bounds.T)
         Z = places.reshape(self._points.Z.shape) * self._units
@@ -126,7 +116,7 @@ class Search:
             self.failed = True
             return self._near._replace(x=x, value=-np.inf)
         self._progress.evaluated(model, evaluation)
-        self._near = self._point(evaluation)
+        self._near = self._iterate(evaluation)
         return self._near
 
     def newton_step(self, gradient):

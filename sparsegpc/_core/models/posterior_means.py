@@ -61,7 +61,7 @@ class Covariance:
         return np.append(step - mu * self._w_p, mu)
 
 
-class MeansPoint(NamedTuple):
+class MeansIterate(NamedTuple):
     """The bound as a function of the means of q(u) and of the prior, ``x`` (K, M + 1).
 
     ``value`` is the part of the bound that depends on x, and ``gradient`` (K, M + 1) its gradient.

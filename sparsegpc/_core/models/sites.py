@@ -35,7 +35,7 @@ import numpy as np
 from sparsegpc._core.bounds.collapsed import FunctionPosterior, collapse
 from sparsegpc._core.bounds.slacks import scales_for, settle_scales
 from sparsegpc._core.likelihoods.base import Expectation, Sites, SiteState, by_output
-from sparsegpc._core.models.posterior_means import Covariance, MeansPoint
+from sparsegpc._core.models.posterior_means import Covariance, MeansIterate
 from sparsegpc._core.numerics.linalg import column_squares, log_det, solve_lower
 from sparsegpc._core.optimisers.anderson import Anderson
 from sparsegpc._core.optimisers.ascent import ascend, refuse_infinite
@@ -125,10 +125,10 @@ def solve_sites(features, likelihood, y, weight, slack, states, *, prior_mean=No
     rounding = ROUNDING * float(weight.sum())
     # Rounding errors would prevent convergence to a much smaller tolerance.
     tol = max(tol, 0.01 * rounding)
-    problem = _Problem(features, likelihood, y, weight, slack, prior_mean, tol)
+    bound = _BoundOfSites(features, likelihood, y, weight, slack, prior_mean, tol)
     found = ascend(
-        lambda log_precision, best: problem.evaluate(best.states_at(log_precision), best),
-        problem.evaluate(states),
+        lambda log_precision, best: bound.evaluate(best.states_at(log_precision), best),
+        bound.evaluate(states),
         tol=tol,
         max_iter=max_iter,
         shortest=SHORTEST_STEP,
@@ -138,7 +138,7 @@ def solve_sites(features, likelihood, y, weight, slack, states, *, prior_mean=No
     return found.best.solutions(found.bounds, found.n_iter, found.converged)
 
 
-class SitesPoint(NamedTuple):
+class SitesIterate(NamedTuple):
     """The bound at given site precisions, maximised over the means, with what the ascent needs.
 
     ``x`` (K, N) holds the log precisions, and ``image`` (K, N) those that the next pass sets.
@@ -211,13 +211,13 @@ class Beginning(NamedTuple):
     """Where the search for the means at given site precisions begins.
 
     ``functions`` are `Covariance` objects; ``precision`` and ``scales`` have the shape (K, N), as
-    has ``inducing_variance`` at the means of ``first``, a `MeansPoint`.
+    has ``inducing_variance`` at the means of ``first``, a `MeansIterate`.
     """
 
     functions: list
     precision: np.ndarray
     scales: np.ndarray
-    first: MeansPoint
+    first: MeansIterate
     inducing_variance: np.ndarray
 
     def is_astray(self):
@@ -230,7 +230,7 @@ class Beginning(NamedTuple):
         return new.max() > ASTRAY * old.max() or new.sum() < old.sum() / ASTRAY
 
 
-class _Problem:
+class _BoundOfSites:
     """The bound as a function of the site precisions."""
 
     def __init__(self, features, likelihood, y, weight, slack, prior_mean, tol):
@@ -240,9 +240,9 @@ class _Problem:
         self._takes_newton_steps = likelihood.knows_curvature(y)
 
     def evaluate(self, states, start=None):
-        """Return the `SitesPoint` at the precisions of the given states.
+        """Return the `SitesIterate` at the precisions of the given states.
 
-        The search for the mean of q(u) starts from that of `start`, a `SitesPoint`. If `start` is
+        The search for the mean of q(u) starts from that of `start`, a `SitesIterate`. If `start` is
         None, it starts from the mean that the shifts of the states give.
         """
         begin = self._begin(states, None if start is None else start.means)
@@ -262,7 +262,7 @@ class _Problem:
         next_gain = left + self._next_gain(
             precision, expected.precision, target, inducing_variance, v
         )
-        return SitesPoint(
+        return SitesIterate(
             np.log(precision),
             np.log(target),
             means,
@@ -286,7 +286,7 @@ class _Problem:
         return Beginning(functions, precision, v, *self._evaluate_first(functions, means, v))
 
     def _maximize_means(self, begin):
-        """Return the best `MeansPoint`, and what a further step would gain if it is known."""
+        """Return the best `MeansIterate`, and what a further step would gain if it is known."""
 
         def evaluate(means):
             return self._evaluate_means(means, begin.inducing_variance, begin.scales)
@@ -336,7 +336,7 @@ class _Problem:
         return v
 
     def _evaluate_first(self, functions, means, v):
-        """Return the `MeansPoint` at given means, and the inducing variances, shape (K, N)."""
+        """Return the `MeansIterate` at given means, and the inducing variances, shape (K, N)."""
         factors = [function.LB for function in functions]
         expect = self._expectation(means)
 
@@ -346,14 +346,14 @@ class _Problem:
             return sums, (*rows, inducing_variance)
 
         sums, (*rows, inducing_variance) = self._features.visit(block, *self._inputs(v))
-        return _means_point(means, sums, rows), inducing_variance
+        return _means_iterate(means, sums, rows), inducing_variance
 
     def _evaluate_means(self, means, inducing_variance, v):
-        """Return the `MeansPoint` at given means. Cost 4 N M for each function."""
+        """Return the `MeansIterate` at given means. Cost 4 N M for each function."""
         visited = self._features.visit(
             self._expectation(means), inducing_variance, *self._inputs(v)
         )
-        return _means_point(means, *visited)
+        return _means_iterate(means, *visited)
 
     def _inputs(self, v):
         return v, self._features.residual, Table(self._y), self._weight
@@ -375,7 +375,7 @@ class _Problem:
         return block
 
     def _curvature_product(self, point, direction):
-        """Return minus the Hessian at a `MeansPoint` times a direction, (K, M + 1) both.
+        """Return minus the Hessian at a `MeansIterate` times a direction, (K, M + 1) both.
 
         Cost 4 N M for each function.
         """
@@ -391,11 +391,11 @@ class _Problem:
         return product + np.pad(w, ((0, 0), (0, 1)))
 
 
-def _means_point(means, sums, rows):
+def _means_iterate(means, sums, rows):
     value, gradient = sums
     mean, *expected = rows
     w = means[:, :-1]
     value = float(value) - 0.5 * float((w**2).sum())
     gradient = gradient.copy()
     gradient[:, :-1] -= w
-    return MeansPoint(means, value, gradient, mean, Expectation(*expected))
+    return MeansIterate(means, value, gradient, mean, Expectation(*expected))

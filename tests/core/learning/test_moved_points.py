@@ -11,6 +11,7 @@ from sparsegpc._core.kernels.families import RBF, Constant
 from sparsegpc._core.learning.fit import Starts, fit
 from sparsegpc._core.learning.moved_points import FIRST_MOVE, Search, move
 from sparsegpc._core.learning.progress import Progress
+from sparsegpc._core.learning.single_start import Start
 from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.models.prior import NormalPrior
 from sparsegpc._core.optimisers.bfgs import BFGSHessian
@@ -278,10 +279,10 @@ def test_a_search_ends_where_steps_promise_too_little():
     model = regression()
     ends = []
     for tol in (1.0, 1e-4):
-        start = model.X[::12], None, None
-        args = START, InducingPoints(*start), model.initial_state()
+        points = InducingPoints(model.X[::12], None, None)
+        start = Start(START, model.initial_state(), None, points)
         settings = settings_of(BOUNDS)
-        end = move(model, *args, settings, hessian=None, tol=tol)
+        end = move(model, start, settings, tol=tol)
         assert end.converged
         assert end.best.objective >= end.start.objective
         ends.append((settings.progress.optimizer_iterations, end.best.objective))
@@ -297,8 +298,7 @@ def test_a_hessian_saves_evaluations():
         selector = FixedSelector(model.X[::12])
         result = fit(model, Starts([START]), selector, settings_of(BOUNDS, 30))
         assert result.hessian is not None
-        at = result.best.theta, result.best.points, result.best.states
-        hessian = result.hessian if is_known else None
-        end = move(model, *at, settings_of(BOUNDS, 6), hessian=hessian)
+        start = result.start() if is_known else result.start()._replace(hessian=None)
+        end = move(model, start, settings_of(BOUNDS, 6))
         found[is_known] = end.best.objective
     assert found[True] > found[False]

@@ -17,7 +17,7 @@ from sparsegpc._core.likelihoods.base import Sites, SiteState
 from sparsegpc._core.likelihoods.gaussian import GaussianNoise
 from sparsegpc._core.likelihoods.multiclass import Softmax
 from sparsegpc._core.models import sites as module
-from sparsegpc._core.models.sites import _Problem, solve_sites
+from sparsegpc._core.models.sites import _BoundOfSites, solve_sites
 from tests.core.helpers import central_difference, slack_value
 from tests.core.likelihoods.binary_cases import (
     BOUNDS,
@@ -269,7 +269,7 @@ def test_mean_ratio_is_that_of_the_sites(case, slack):
 def test_estimate_of_what_a_pass_gains_is_from_above_and_not_by_far(case, slack, n, m):
     problem = make_problem(0, n, m)
     parts = problem.features, case.likelihood, problem.y, problem.weight, SLACKS[slack]
-    search = _Problem(*parts, None, 1e-9)
+    search = _BoundOfSites(*parts, None, 1e-9)
     precision = solve(case, slack, problem, tol=1e-13).sites.precision
     for change in (np.ones(n), np.random.RandomState(0).randn(n)):
         near = search.evaluate([SiteState(precision * np.exp(0.01 * change), np.zeros(n))])
@@ -283,7 +283,7 @@ def test_estimate_of_what_a_pass_gains_is_from_above_and_not_by_far(case, slack,
 def test_the_estimate_is_close_if_one_row_of_little_precision_changes(case, slack):
     problem = make_problem(0, 300, 30)
     parts = problem.features, case.likelihood, problem.y, problem.weight, SLACKS[slack]
-    search = _Problem(*parts, None, 1e-9)
+    search = _BoundOfSites(*parts, None, 1e-9)
     precision = solve(case, slack, problem, tol=1e-13).sites.precision
     change = np.zeros(300)
     change[precision.argmin()] = 0.3
@@ -654,7 +654,7 @@ def test_what_the_means_may_still_gain_counts_as_gain_of_the_next_pass(monkeypat
     solutions = solve_sites(*parts, states, tol=1e-9, max_iter=100)
     states = [SiteState(each.sites.precision, np.zeros(150)) for each in solutions]
     monkeypatch.setattr(module, "MEANS_SHARE", 0.03)
-    point = _Problem(*parts, None, 1e-9).evaluate(states)
+    point = _BoundOfSites(*parts, None, 1e-9).evaluate(states)
     gain = 3 * solutions[0].bound - point.bound
     assert 0.1 < gain < 1.2 * point.next_gain
 
