@@ -216,7 +216,7 @@ class _Fit:
         if self.result is None or not self.settings.max_iter or self.progress.stopped:
             return
         best = self.result.best
-        theta = bring_back(self.model, best, self.settings.alternatives or {}, self.progress)
+        theta = bring_back(self.model, best, self.settings.shorter_lengths or {}, self.progress)
         if theta is not None:
             self.try_start(Start(theta, best.states, typical_hessian(self.model, len(theta))))
 

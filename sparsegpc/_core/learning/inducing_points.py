@@ -14,21 +14,9 @@ def select_points(model, selector, theta, states, last=None):
     """
     kernel_theta = model.kernel_theta(theta)
     points = selector(model.kernel, kernel_theta, model.rows, model.precision(theta, states))
-    points = with_noise_points(model, points, theta)
+    points = model.with_noise_points(points, theta)
     if selector.or_centroids and last is not None and last.points.indices is None:
         points = _centroids(model, points, last)
-    return points
-
-
-def with_noise_points(model, points, theta):
-    """Return `InducingPoints` with those of the noise process if they lack them."""
-    if model.noise_selector is not None and points.Z_noise is None:
-        # At the optimum the sites of the log noise variance have a mean precision of one half.
-        noise_theta = model.noise_theta(theta)
-        noise_points = model.noise_selector(
-            model.noise_kernel, noise_theta, model.rows, 0.5 * model.weight
-        )
-        points = points._replace(Z_noise=noise_points.Z)
     return points
 
 

@@ -10,6 +10,8 @@ scale. Such trials also provide a start for a search that might miss that few co
 import numpy as np
 from numpy.linalg import LinAlgError
 
+from sparsegpc._core.learning.single_start import Start
+
 # A column counts as pruned if its length scale is more than this many times the shortest one.
 PRUNED = 5.0
 # Largest number of columns that are tried.
@@ -48,16 +50,18 @@ def bring_back(model, best, alternatives, progress):
         pruned = sorted(pruned, key=steepness.get, reverse=True)[:MOST_COLUMNS]
     part = model.subsample(MOST_ROWS)
     states = part.states_from(best.theta, best.posterior)
+    start = Start(best.theta, states, points=best.points)
     tried = {k: alternatives[k] for k in pruned}
-    return shortened(part, best.theta, best.points, states, tried, progress, MOST_PASSES)
+    return shortened(part, start, tried, progress, MOST_PASSES)
 
 
-def shortened(model, theta, points, states, alternatives, progress, max_iter, share=0.0):
+def shortened(model, start, alternatives, progress, max_iter, share=0.0):
     """Return theta with those alternatives that raise the objective by themselves, or None.
 
-    `model` has few rows. `alternatives` maps the index of each length scale in theta to values to
-    try, one length scale at a time. The sites are solved for from `states`, in at most `max_iter`
-    passes. Length scales that gain less than `share` of what the best one gains are left out.
+    `model` has few rows, and the `Start` has points. `alternatives` maps the index of each length
+    scale in theta to values to try, one length scale at a time. The sites are solved for in at most
+    `max_iter` passes. Length scales that gain less than `share` of what the best one gains are left
+    out.
     """
     options = {"tol": SITES_TOL, "max_iter": max_iter, "wrt_theta": False}
 
@@ -65,14 +69,14 @@ def shortened(model, theta, points, states, alternatives, progress, max_iter, sh
         if progress.stopped:
             return -np.inf
         try:
-            found = model.evaluate(theta, points, states, **options)
+            found = model.evaluate(theta, start.points, start.states, **options)
         except LinAlgError:
             return -np.inf
         progress.evaluated(model, found)
         return found.objective
 
     def with_length(k, value):
-        other = theta.copy()
+        other = start.theta.copy()
         other[k] = value
         return other
 
@@ -86,14 +90,14 @@ def shortened(model, theta, points, states, alternatives, progress, max_iter, sh
         value = max(found, key=found.get)
         return found[value], value
 
-    before = objective(theta)
+    before = objective(start.theta)
     best = {k: best_of(k, values) for k, values in alternatives.items()}
     highest = max((reached for reached, _ in best.values()), default=-np.inf)
     if not highest > before + LEAST_GAIN:
         return None
     # If nothing is reached before, every value that can be evaluated is better.
     least = max(LEAST_GAIN, share * (highest - before)) if before > -np.inf else LEAST_GAIN
-    result = theta.copy()
+    result = start.theta.copy()
     for k, (reached, value) in best.items():
         if reached > before + least:
             result[k] = value

@@ -18,7 +18,6 @@ from sparsegpc._core.learning.inducing_points import (
     is_fixed,
     select_points,
     try_centroids,
-    with_noise_points,
 )
 from sparsegpc._core.learning.progress import Progress
 from sparsegpc._core.models.evaluation import Evaluation
@@ -46,9 +45,9 @@ class FitSettings(NamedTuple):
 
     ``weak_prior``, a `NormalPrior`, is a further prior of theta in fits of a part of the rows,
     which may say little about some entries: where they prefer an infinite length scale, its
-    gradient vanishes, and more rows could not make it finite. ``alternatives`` holds shorter length
-    scales to try for columns that were pruned, see `bring_back`. ``report(n_selections, n_points,
-    bound)`` is called after each selection of points. Each of these may be None.
+    gradient vanishes, and more rows could not make it finite. ``shorter_lengths`` are the
+    alternatives that `bring_back` tries for columns that were pruned. ``report(n_selections,
+    n_points, bound)`` is called after each selection of points. Each of these may be None.
     """
 
     bounds: np.ndarray
@@ -56,7 +55,7 @@ class FitSettings(NamedTuple):
     max_reselections: int
     progress: Progress
     weak_prior: NormalPrior | None = None
-    alternatives: dict | None = None
+    shorter_lengths: dict | None = None
     report: Callable | None = None
 
 
@@ -181,7 +180,7 @@ def fit_from(model, start, selector, settings, to_beat=-np.inf):
     if first is None:
         points = select_points(model, selector, theta, states)
     else:
-        points = with_noise_points(model, first, theta)
+        points = model.with_noise_points(first, theta)
     current = _evaluated(model, theta, points, states, settings)
     current = try_centroids(model, selector, current, settings.progress)
     current, message = _maximized(model, current, hessian, to_beat, settings, relative_tol)

@@ -181,6 +181,10 @@ class SparseModel:
         """The `CandidateRows` among which inducing points are chosen."""
         return CandidateRows(self.X, self.total_weight, self._row_options)
 
+    def with_noise_points(self, points, theta):
+        """Return `InducingPoints` with those of the noise process, if there is one."""
+        return points
+
     def constant_bound(self):
         """Return the bound, in nats, at the best constant functions."""
         if self._constant_bound is None:

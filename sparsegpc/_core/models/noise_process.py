@@ -67,7 +67,7 @@ def expected_precision(mean, variance):
     return limited_exp(-mean + 0.5 * variance)
 
 
-class NoisePoint(NamedTuple):
+class NoiseIterate(NamedTuple):
     """The solution at given sites of g, and its ``target``: the next precision and shift of g."""
 
     solution: NoisySolution
@@ -85,7 +85,7 @@ class NoisePoint(NamedTuple):
         return tuple((1.0 - length) * old + length * new for old, new in pairs)
 
 
-class _Problem:
+class _BoundOfSites:
     """The bound as a function of the sites of g."""
 
     def __init__(self, features, noise_features, y, weight, slack, prior_mean):
@@ -95,7 +95,7 @@ class _Problem:
         self._limit = largest_log_precision(y, weight)
 
     def evaluate(self, precision, shift):
-        """Return the `NoisePoint` at sites of g with this precision and shift."""
+        """Return the `NoiseIterate` at sites of g with this precision and shift."""
         noise_sites = Sites(precision, shift, np.zeros(len(self._weight)))
         noise_posterior = collapse(self._noise_features, noise_sites, STANDARD)
         mean, variance = self._noise_features.rows(
@@ -108,7 +108,7 @@ class _Problem:
         state = NoiseState(precision, shift, sites.precision)
         solution = NoisySolution(state, sites, posterior, noise_posterior, bound, 0, False)
         target = self._target_precision(sites.precision, posterior)
-        return NoisePoint(solution, (target, target * (1.0 + mean) - 0.5 * self._weight))
+        return NoiseIterate(solution, (target, target * (1.0 + mean) - 0.5 * self._weight))
 
     def _sites_of_f(self, mean, variance):
         """Return the `Sites` of f for a mean and a variance of g."""
@@ -148,10 +148,10 @@ def solve_noise(
     Raises `LinAlgError` if the bound cannot be computed at the start, or the noise variance there
     is nearly zero. Cost about 2 N (M^2 + M_g^2) per pass.
     """
-    problem = _Problem(features, noise_features, y, weight, slack, prior_mean)
+    bound = _BoundOfSites(features, noise_features, y, weight, slack, prior_mean)
     found = ascend(
-        lambda sites, best: problem.evaluate(*sites),
-        problem.evaluate(state.precision, state.shift),
+        lambda sites, best: bound.evaluate(*sites),
+        bound.evaluate(state.precision, state.shift),
         tol=tol,
         max_iter=max_iter,
         shortest=1.0 / 64.0,
@@ -183,6 +183,16 @@ class HeteroscedasticModel(SparseModel):
     def noise_theta(self, theta):
         """Return the parameters of the noise kernel."""
         return theta[self.kernel.n_params :]
+
+    def with_noise_points(self, points, theta):
+        if points.Z_noise is not None:
+            return points
+        # At the optimum the sites of g have a mean precision of one half.
+        precision = 0.5 * self.weight
+        chosen = self.noise_selector(
+            self.noise_kernel, self.noise_theta(theta), self.rows, precision
+        )
+        return points._replace(Z_noise=chosen.Z)
 
     def constant_theta(self, theta, bounds):
         rows, n_params = self.some_rows(), self.kernel.n_params

@@ -25,9 +25,9 @@ from sparsegpc._estimators.kernels.initialization import faster_starts, group_st
 from sparsegpc._estimators.kernels.named_kernels import KernelChoice
 from sparsegpc._estimators.learning.point_selection import (
     AUTO,
-    point_selector,
-    selector_by_name,
-    selector_of,
+    named_selector,
+    selector_in_use,
+    specified_selector,
 )
 from sparsegpc._estimators.learning.search import search
 
@@ -56,13 +56,13 @@ def _better_from(fitted, of_column, others):
     problem, result, starts = fitted.problem, fitted.result, [*of_column, *others]
     if problem.estimator.n_inducing == "auto":
         return better_with_enough_points(fitted, starts)
-    selector, settings = point_selector(problem), problem.settings
+    selector, settings = specified_selector(problem), problem.settings
     faster = fit_faster(problem.model, result, starts, selector, settings)
     is_found = not np.array_equal(faster.best.theta, result.best.theta)
     may_grow = problem.chooses_points and len(problem.model.weight) > FIRST_POINTS
     if of_column and may_grow and not (is_found or problem.progress.stopped):
         # In a single column they resolve a function that is twice as fast.
-        selector = selector_by_name(problem, 2 * FIRST_POINTS)
+        selector = named_selector(problem, 2 * FIRST_POINTS)
         faster = fit_faster(problem.model, result, of_column, selector, settings)
     if problem.moves_points and not (faster.trivial or problem.progress.stopped):
         faster = fit_moved(problem.model, faster, settings)
@@ -93,7 +93,7 @@ def with_search_from(fitted, theta):
         return better_with_enough_points(fitted, [theta])
     # A search updates its Hessian, and that of what is given may be needed again.
     start, reached = Start(theta, best.states, copy(result.hessian)), best.objective
-    selector = selector_of(problem, len(best.points.Z))
+    selector = selector_in_use(problem, len(best.points.Z))
     try:
         found = fit_from(model, start, selector, settings, to_beat=reached)
         if found.best.objective > reached:
@@ -138,7 +138,7 @@ def with_more_points(fitted):
 def with_most_points(fitted):
     """Fit with the most points that a fit uses by default, and return the better result."""
     problem, result = fitted.problem, fitted.result
-    selector = selector_by_name(problem, problem.most_points)
+    selector = named_selector(problem, problem.most_points)
     result = fit_further(problem.model, result, selector, problem.settings)
     return fitted._replace(result=result)
 

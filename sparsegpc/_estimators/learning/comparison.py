@@ -13,7 +13,7 @@ from numpy.linalg import LinAlgError
 
 from sparsegpc._core.learning.fit import Starts
 from sparsegpc._core.learning.single_start import FitResult, Run, fit_from
-from sparsegpc._estimators.learning.point_selection import point_selector
+from sparsegpc._estimators.learning.point_selection import specified_selector
 from sparsegpc._estimators.learning.problem import Problem
 from sparsegpc._estimators.learning.search import FittedProblem, search
 
@@ -102,7 +102,7 @@ def best_run(candidate, starts, needed):
     its objective is above `needed`. `starts` is a list of `Start`.
     """
     problem = candidate.part
-    selector, progress = point_selector(problem), problem.progress
+    selector, progress = specified_selector(problem), problem.progress
     settings = problem.settings._replace(report=None)
 
     def run(start, settings, to_beat=-np.inf):

@@ -21,7 +21,7 @@ from sparsegpc._core.learning.pruned_columns import MOST_PASSES, shortened
 from sparsegpc._core.rows.sources import spaced_rows
 from sparsegpc._estimators.kernels.initialization import effect_lengths, own_lengths
 from sparsegpc._estimators.learning.after_search import with_search_from
-from sparsegpc._estimators.learning.point_selection import selector_of
+from sparsegpc._estimators.learning.point_selection import selector_in_use
 from sparsegpc._estimators.learning.problem_fit import evaluate_problem
 
 # An effect is tried if its length scale is less than FEW_VALUES times the typical distance between
@@ -87,10 +87,9 @@ def _independent_lengths(problem, theta):
 
 def _of_better_effects(fitted, lengths):
     """Return theta with the length scales that raise the objective at the same points, or None."""
-    problem, best = fitted.problem, fitted.result.best
+    problem, start = fitted.problem, fitted.result.start()
     alternatives = {k: np.array([value]) for k, value in lengths.items()}
-    start = best.theta, best.points, best.states
-    return shortened(problem.model, *start, alternatives, problem.progress, MOST_PASSES)
+    return shortened(problem.model, start, alternatives, problem.progress, MOST_PASSES)
 
 
 def _shortest_lengths(problem, theta):
@@ -110,7 +109,7 @@ def _shortest_lengths(problem, theta):
 def _of_better_interactions(fitted, shortest):
     """Return theta with the length scales that raise the objective by enough, or None."""
     problem, states = fitted.problem, fitted.result.best.states
-    selector = selector_of(problem, len(fitted.result.best.points.Z))
+    selector = selector_in_use(problem, len(fitted.result.best.points.Z))
     first = best = evaluate_problem(problem, selector, fitted.result.best.theta, states)
     for k, least in sorted(shortest.items()):
         theta = best.theta.copy()

@@ -9,7 +9,7 @@ from sparsegpc._core.learning.number_of_points import FIRST_SIZE, grow
 from sparsegpc._core.learning.single_start import Run
 from sparsegpc._core.models.fixed_sites import gap_per_row
 from sparsegpc._estimators.kernels.initialization import start_values
-from sparsegpc._estimators.learning.point_selection import selector_by_name
+from sparsegpc._estimators.learning.point_selection import named_selector
 from sparsegpc._estimators.learning.problem_fit import (
     evaluate_problem,
     fit_problem,
@@ -40,7 +40,7 @@ def _grown(problem, starts, *, first_size=FIRST_SIZE, warm=False, is_contradicte
     estimator, model = problem.estimator, problem.model
 
     def fit_points(n_points, values):
-        selector = selector_by_name(problem, n_points, tol=0.0)
+        selector = named_selector(problem, n_points, tol=0.0)
         last = last_points(problem, selector) if warm and values is starts else None
         return fit_problem(problem, selector, None if values is None else Starts(values, last))
 
@@ -88,7 +88,7 @@ def _enough_points(problem, theta, best):
     tol = estimator.certificate_tol * model.total_weight
     needed = best.objective + max(problem.needed_gain, tol)
     while True:
-        selector = selector_by_name(problem, n_points, tol=0.0)
+        selector = named_selector(problem, n_points, tol=0.0)
         if evaluate_problem(problem, selector, theta).objective > needed:
             return n_points
         if n_points == n_most or problem.progress.stopped:

@@ -37,31 +37,25 @@ def decide_kernel(builder, sees_logarithms=True):
     choice, log_transform = KernelChoice.of(estimator), estimator.log_transform
     demands_effects = choice.main_effects not in ("auto", False)
     demands_transform = log_transform not in ("auto", False)
-    plain = choice._replace(main_effects=False)
-
-    def with_demanded_effects(choice):
-        return Decision(builder.build(choice._replace(main_effects=demands_effects)))
-
+    demanded = choice._replace(main_effects=demands_effects)
     if is_warm(estimator):
-        choice = choice._replace(main_effects=demands_effects)
-        return Decision(builder.build(last_choice(estimator, choice)))
+        return Decision(builder.build(last_choice(estimator, demanded)))
     may_transform = demands_transform or (
         log_transform == "auto" and choice.is_named and sees_logarithms
     )
     if not (choice.is_named or may_transform):
-        return with_demanded_effects(plain)
-    problem, transform = builder.build(plain), None
+        return Decision(builder.build(demanded))
+    problem, transform = builder.build(choice._replace(main_effects=False)), None
     if may_transform:
         rows, spread = problem.rows, problem.spread
         transform = find_log_transform(rows.X, rows.weight, spread.varies)
     if demands_transform and transform is not None:
-        plain, transform = plain._replace(transform=transform), None
-        problem = builder.build(plain)
+        problem, transform = problem.with_choice(transform=transform), None
     may_tie = choice.may_be_tied(problem.spread)
     may_add = choice.may_have_effects(problem.spread)
     has_trials = may_tie or may_add or transform is not None
     if not has_trials or not problem.learns:
-        return with_demanded_effects(plain)
+        return Decision(problem.with_choice(main_effects=demands_effects))
     best = _learned(problem)
     if may_tie and not builder.progress.stopped:
         best = _with_tied_lengths(best)
@@ -70,7 +64,7 @@ def decide_kernel(builder, sees_logarithms=True):
     if may_add:
         found = _with_main_effects(best, demands_effects)
         if found is None:
-            return with_demanded_effects(best.problem.choice)
+            return Decision(best.problem.with_choice(main_effects=True))
         best = found
     return best.decision()
 

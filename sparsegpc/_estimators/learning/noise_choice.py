@@ -16,8 +16,8 @@ from sklearn.gaussian_process.kernels import Kernel
 
 from sparsegpc._core.learning.fit import Starts
 from sparsegpc._core.learning.growing_subsets import FEWEST_ROWS
-from sparsegpc._core.learning.inducing_points import with_noise_points
 from sparsegpc._core.learning.pruned_columns import MOST_COLUMNS, MOST_ROWS, shortened
+from sparsegpc._core.learning.single_start import Start
 from sparsegpc._estimators.kernels.initialization import single_columns, start_values
 from sparsegpc._estimators.learning.after_search import with_faster_function
 from sparsegpc._estimators.learning.comparison import Decision
@@ -42,38 +42,39 @@ def decide_noise(builder):
     Return the `Decision`, and a dict of the bound for each kind of noise, or None if none were
     compared.
     """
-    estimator, plan = builder.estimator, builder.plan
-    if not plan.varies:
+    estimator = builder.estimator
+    if not builder.plan.varies:
         decision = decide_kernel(builder)
         if is_warm(estimator):
             check_same_noise(builder)
         return decision, None
-    is_auto, constant = estimator.noise == AUTO, builder.plan_for(noise=HomoscedasticNoise())
+    is_auto = estimator.noise == AUTO
+    homoscedastic = builder.with_plan(builder.plan_for(noise=HomoscedasticNoise()))
     # A kernel object for the noise sees the columns as they are, like one for f.
     is_open = not isinstance(getattr(estimator.noise, "kernel", None), Kernel)
-    plain = builder.with_plan(constant)
-    decision = decide_kernel(plain, is_open)
+    decision = decide_kernel(homoscedastic, is_open)
     choice = decision.problem.choice
-    plan = builder.plan_for(choice.transform)
+    varying = builder.with_plan(builder.plan_for(choice.transform))
     if is_warm(estimator):
-        plan = constant if is_auto and constant.is_like(estimator._plan) else plan
-        check_same_noise(builder.with_plan(plan))
-        plan = plan.going_on(estimator._noise)
-        return Decision(builder.with_plan(plan).build(choice)), None
+        was_constant = is_auto and homoscedastic.plan.is_like(estimator._plan)
+        same = homoscedastic if was_constant else varying
+        check_same_noise(same)
+        same = same.with_plan(same.plan.going_on(estimator._noise))
+        return Decision(same.build(choice)), None
     if estimator.optimizer is None:
-        return decision if is_auto else Decision(builder.with_plan(plan).build(choice)), None
+        return decision if is_auto else Decision(varying.build(choice)), None
     fitted = decision.learn().then(with_faster_function)
     if is_auto and fitted.stopped:
         return Decision(fitted.problem, fitted=fitted), None
     n_kernel = fitted.problem.model.kernel.n_params
-    plan = plan.starting_at(fitted.result.best.theta[n_kernel:])
-    varying = builder.with_plan(plan).build(choice)
-    starts = _starts(varying, fitted)
+    plan = varying.plan.starting_at(fitted.result.best.theta[n_kernel:])
+    problem = varying.with_plan(plan).build(choice)
+    starts = _starts(problem, fitted)
     if not is_auto:
-        return Decision(varying, starts), None
-    other, bounds = _learned_if_better(varying, starts, fitted)
+        return Decision(problem, starts), None
+    other, bounds = _learned_if_better(problem, starts, fitted)
     if other is not None:
-        return Decision(varying, fitted=other), bounds
+        return Decision(problem, fitted=other), bounds
     return Decision(fitted.problem, fitted=fitted.evaluated_last()), bounds
 
 
@@ -145,19 +146,17 @@ def _start_by_column(problem, theta, points):
     """
     if problem.plan.parameters is None:
         return []
-    start, alternatives = single_columns(problem.plan.parameters, problem.spread)
+    own, alternatives = single_columns(problem.plan.parameters, problem.spread)
     if not 2 <= len(alternatives) <= MOST_COLUMNS or problem.progress.stopped:
         return []
     part, n_before = problem.model.subsample(MOST_ROWS), len(theta)
-    start = np.append(theta, start)
+    theta = np.append(theta, own)
     alternatives = {n_before + k: values for k, values in alternatives.items()}
     # The points of the noise must suffice for each of the columns.
-    short = start.copy()
+    short = theta.copy()
     for k, values in alternatives.items():
         short[k] = values[0]
-    points = with_noise_points(part, points, short)
-    states, progress = part.initial_state(), problem.progress
-    found = shortened(
-        part, start, points, states, alternatives, progress, MOST_PASSES, COLUMN_SHARE
-    )
+    points = part.with_noise_points(points, short)
+    start = Start(theta, part.initial_state(), points=points)
+    found = shortened(part, start, alternatives, problem.progress, MOST_PASSES, COLUMN_SHARE)
     return [] if found is None else [found]

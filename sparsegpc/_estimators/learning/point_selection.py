@@ -50,7 +50,7 @@ def first_points(estimator):
     return len(np.atleast_2d(selector))
 
 
-def point_selector(problem, warm=False):
+def specified_selector(problem, warm=False):
     """Return the selector that the parameters `selector` and `n_inducing` of a `Problem` specify.
 
     If it is `warm`, the default number of points is at least that of the last fit, if affordable.
@@ -62,7 +62,7 @@ def point_selector(problem, warm=False):
         if n_points is None:
             n_last = len(estimator.inducing_points_) if warm else 0
             n_points = max(FIRST_POINTS, min(n_last, problem.most_points))
-        return selector_by_name(problem, n_points)
+        return named_selector(problem, n_points)
     if not isinstance(selector, BaseEstimator):
         points = check_inducing_points(selector, estimator.n_features_in_)
         return FixedSelector(points if transform is None else transform(points))
@@ -81,12 +81,12 @@ def point_selector(problem, warm=False):
     return make_selector(selector.method, n_points, tol, model.X, model.weight, rng)
 
 
-def selector_of(problem, n_points):
+def selector_in_use(problem, n_points):
     """Return the selector of `n_points` if the fit has found this number, else that of the user."""
     if problem.estimator.n_inducing == "auto":
-        return selector_by_name(problem, n_points, tol=0.0)
+        return named_selector(problem, n_points, tol=0.0)
     is_found = has_more_points(problem, n_points)
-    return selector_by_name(problem, n_points) if is_found else point_selector(problem)
+    return named_selector(problem, n_points) if is_found else specified_selector(problem)
 
 
 def has_more_points(problem, n_points):
@@ -94,7 +94,7 @@ def has_more_points(problem, n_points):
     return problem.chooses_points and n_points > FIRST_POINTS
 
 
-def selector_by_name(problem, n_points, tol=None):
+def named_selector(problem, n_points, tol=None):
     """Return the selector of `n_points` points by the method that a `Problem` names.
 
     If `tol` is None, the parameter `selection_tol` is used.

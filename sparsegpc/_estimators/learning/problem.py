@@ -132,7 +132,7 @@ class Problem(NamedTuple):
             max_reselections=self.estimator.max_reselections,
             progress=self.progress,
             weak_prior=weak_prior(parameters, spread),
-            alternatives=shorter_lengths(parameters, spread),
+            shorter_lengths=shorter_lengths(parameters, spread),
             report=self.report,
         )
 

@@ -32,7 +32,7 @@ def fit_problem(problem, selector, starts):
         starts = Starts(values, restarts=[*values[: int(is_own)], *restarts], simpler=simpler)
     else:
         # The fit from which they come has tried shorter length scales.
-        settings = settings._replace(alternatives=None)
+        settings = settings._replace(shorter_lengths=None)
         starts = starts._replace(restarts=restarts, fallbacks=values if problem.learns else [])
     return fit(problem.model, starts, selector, settings, move_points=problem.moves_points)
 

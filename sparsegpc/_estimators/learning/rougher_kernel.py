@@ -21,7 +21,7 @@ from sparsegpc._estimators.learning.point_selection import (
     AUTO,
     PIVOTED,
     has_more_points,
-    selector_of,
+    selector_in_use,
 )
 from sparsegpc._estimators.learning.search import FittedProblem, search
 
@@ -106,7 +106,7 @@ def _selector(rougher, n_points):
         n_points = min(2 * n_points, estimator.max_inducing, len(rougher.model.weight))
     elif has_more_points(rougher, n_points):
         n_points = rougher.most_points
-    selector = selector_of(rougher, n_points)
+    selector = selector_in_use(rougher, n_points)
     return None if isinstance(selector, FixedSelector) else selector
 
 

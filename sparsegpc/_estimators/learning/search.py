@@ -6,7 +6,7 @@ from sparsegpc._core.learning.fit import Starts, finished
 from sparsegpc._core.learning.number_of_points import Growth
 from sparsegpc._core.learning.single_start import FitResult
 from sparsegpc._estimators.learning.enough_points import fit_with_enough_points
-from sparsegpc._estimators.learning.point_selection import point_selector
+from sparsegpc._estimators.learning.point_selection import specified_selector
 from sparsegpc._estimators.learning.problem import Problem
 from sparsegpc._estimators.learning.problem_fit import fit_problem
 from sparsegpc._estimators.learning.warm_start import check_same_model, is_warm, last_points
@@ -62,7 +62,7 @@ def search(problem, starts=None):
     if problem.estimator.n_inducing == "auto":
         growth = fit_with_enough_points(problem, starts, warm)
         return FittedProblem(problem, growth.result, growth)
-    selector = point_selector(problem, warm)
+    selector = specified_selector(problem, warm)
     if warm:
         starts = starts._replace(points=last_points(problem, selector))
     return FittedProblem(problem, fit_problem(problem, selector, starts))

@@ -86,7 +86,7 @@ def learn_theta(first, n_inducing):
         max_reselections=1,
         progress=Progress(),
         weak_prior=weak_prior(parameters, spread),
-        alternatives=shorter_lengths(parameters, spread),
+        shorter_lengths=shorter_lengths(parameters, spread),
     )
     return fit(first.model, starts, selector, settings).best.theta
 

@@ -11,6 +11,7 @@ from sparsegpc._core.learning.fit import Starts, fit
 from sparsegpc._core.learning.inducing_points import select_points
 from sparsegpc._core.learning.progress import Progress
 from sparsegpc._core.learning.pruned_columns import bring_back, shortened
+from sparsegpc._core.learning.single_start import Start
 from sparsegpc._core.likelihoods.binary import PolyaGammaLogit
 from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.selection.selectors import PivotedSelector
@@ -66,7 +67,8 @@ def test_values_between_hopeless_ones_are_not_tried(monkeypatch, near, n_tried):
     theta, points = np.array([np.log(4.0), LONG, LONG, LONG]), evaluated(model, [LONG] * 3).points
     values = np.log([0.03, 0.06, 0.1, 3.0]), np.log([1.0, 2.0, 3.0, 6.0])
     alternatives = dict(zip((1, 2), values, strict=True))
-    shortened(model, theta, points, model.initial_state(), alternatives, progress, 10)
+    start = Start(theta, model.initial_state(), points=points)
+    shortened(model, start, alternatives, progress, 10)
     assert len(progress.history()["n_samples"]) == 1 + n_tried
 
 
@@ -102,7 +104,8 @@ def test_length_scales_that_gain_little_beside_the_best_one_stay_long(share, exp
     theta, states = np.array([np.log(4.0), LONG, LONG, LONG]), model.initial_state()
     points = evaluated(model, [SHORT[0]] * 3).points
     progress = Progress()
-    found = shortened(model, theta, points, states, ALTERNATIVES, progress, 10, share)
+    start = Start(theta, states, points=points)
+    found = shortened(model, start, ALTERNATIVES, progress, 10, share)
     assert [k for k in range(4) if found[k] != theta[k]] == expected
     assert np.isin(found[expected], SHORT).all()
     assert len(progress.history()["n_samples"]) == 1 + 3 * len(SHORT)
@@ -120,7 +123,8 @@ def test_a_start_that_cannot_be_evaluated_is_left_for_values_that_can(monkeypatc
             return evaluate(theta, *args, **options)
 
         monkeypatch.setattr(model, "evaluate", evaluate_or_fail)
-        return shortened(model, theta, points, states, ALTERNATIVES, Progress(), 10, 0.5)
+        start = Start(theta, states, points=points)
+        return shortened(model, start, ALTERNATIVES, Progress(), 10, 0.5)
 
     found = fails_at(lambda other: np.array_equal(other, theta))
     assert (found[1:] < LONG).all()
@@ -131,7 +135,9 @@ def test_a_fit_that_starts_with_a_pruned_column_finds_it():
     model = make_model(fast_and_slow)
     start = np.array([np.log(4.0), LONG, SHORT[1], SHORT[1]])
     without, found = (
-        fit(model, Starts([start]), SELECTOR, settings_of(BOUNDS, 60, 3, alternatives=values)).best
+        fit(
+            model, Starts([start]), SELECTOR, settings_of(BOUNDS, 60, 3, shorter_lengths=values)
+        ).best
         for values in (None, ALTERNATIVES)
     )
     assert without.theta[1] > np.log(10.0)
