@@ -50,7 +50,7 @@ def _with_trials(fitted, limits_of, better_theta):
     """Return the `FittedProblem` of a search from shorter length scales, if these are better.
 
     ``limits_of(problem, theta)`` returns a dict from the index in theta of each length scale to try
-    to how short it may become. ``better_theta(learned, limits)`` returns theta with those shortened
+    to how short it may become. ``better_theta(fitted, limits)`` returns theta with those shortened
     that are better, or None.
     """
     problem, result = fitted.problem, fitted.result
@@ -59,11 +59,7 @@ def _with_trials(fitted, limits_of, better_theta):
     limits = limits_of(problem, result.best.theta)
     if not limits:
         return fitted
-    try:
-        theta = better_theta(fitted, limits)
-    except LinAlgError:
-        # Points may lie too close together for another kernel.
-        theta = None
+    theta = better_theta(fitted, limits)
     return fitted.evaluated_last() if theta is None else with_search_from(fitted, theta)
 
 
@@ -108,13 +104,24 @@ def _shortest_lengths(problem, theta):
 
 def _of_better_interactions(fitted, shortest):
     """Return theta with the length scales that raise the objective by enough, or None."""
-    problem, states = fitted.problem, fitted.result.best.states
-    selector = selector_in_use(problem, len(fitted.result.best.points.Z))
-    first = best = evaluate_problem(problem, selector, fitted.result.best.theta, states)
+    problem, start = fitted.problem, fitted.result.best
+    selector = selector_in_use(problem, len(start.points.Z))
+
+    def objective(theta):
+        """Return the objective with points selected for theta, or -inf if this fails."""
+        try:
+            return evaluate_problem(problem, selector, theta, start.states).objective
+        except LinAlgError:
+            # Points may lie too close together for another kernel.
+            return -np.inf
+
+    best, first = start.theta, objective(start.theta)
+    highest = first
     for k, least in sorted(shortest.items()):
-        theta = best.theta.copy()
+        theta = best.copy()
         while theta[k] - np.log(DIVISOR) > least and not problem.progress.stopped:
             theta[k] -= np.log(DIVISOR)
-            found = evaluate_problem(problem, selector, theta.copy(), states)
-            best = max(best, found, key=lambda evaluation: evaluation.objective)
-    return best.theta if best.objective > first.objective + problem.needed_gain else None
+            found = objective(theta.copy())
+            if found > highest:
+                best, highest = theta.copy(), found
+    return best if highest > first + problem.needed_gain else None

@@ -67,6 +67,25 @@ def test_a_regression_leaves_a_slow_interaction(parameters, monkeypatch):
     assert model.kernel_.k1.k2.length_scale[0] < 20.0
 
 
+def test_a_trial_that_fails_leaves_the_others(monkeypatch):
+    """The first is at the slow interaction itself, the second at a quarter of its length scale."""
+    evaluate_problem, tried = effect_trials.evaluate_problem, []
+
+    def failing(problem, selector, theta, states):
+        tried.append(theta[DAY])
+        if len(tried) == 2:
+            raise np.linalg.LinAlgError("not positive definite")
+        return evaluate_problem(problem, selector, theta, states)
+
+    monkeypatch.setattr(effect_trials, "evaluate_problem", failing)
+    X, f, rng = rows(0)
+    y = f + 0.3 * rng.standard_normal(len(f))
+    model = SparseGPRegressor(KERNEL, n_inducing=150)
+    reached = fit_from_slow(monkeypatch, model, X, y)
+    np.testing.assert_allclose(tried[:3], SLOW - np.log([1.0, 4.0, 16.0]))
+    assert objective(model) > reached + 50.0
+
+
 def test_a_classification_leaves_a_slow_interaction(monkeypatch):
     X, f, rng = rows(1, 1000)
     y = rng.uniform(size=len(f)) < 1.0 / (1.0 + np.exp(-6.0 * f))
