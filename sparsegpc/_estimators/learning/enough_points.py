@@ -5,7 +5,7 @@ from numpy.linalg import LinAlgError
 from sparsegpc._core.learning.few_rows import FewRows
 from sparsegpc._core.learning.fit import Starts
 from sparsegpc._core.learning.more_points import FIRST_POINTS
-from sparsegpc._core.learning.number_of_points import FIRST_SIZE, grow
+from sparsegpc._core.learning.number_of_points import PointGrowth
 from sparsegpc._core.learning.single_start import Run
 from sparsegpc._core.models.fixed_sites import gap_per_row
 from sparsegpc._estimators.kernels.initialization import start_values
@@ -24,10 +24,10 @@ def fit_with_enough_points(problem, starts, warm):
     Of the `Starts`, or None, only the values count; for `warm` starts with the points of the last
     fit see `search`.
     """
-    values, is_contradicted = None if starts is None else starts.values, None
+    values, fits = None if starts is None else starts.values, _PointGrowth(problem, warm)
     if problem.learns and not warm:
-        values, is_contradicted = _learned_from_few_rows(problem, values)
-    growth = _grown(problem, values, warm=warm, is_contradicted=is_contradicted)
+        values = fits.learned_from_few_rows(values)
+    growth = fits.grow(values)
     if starts is not None and not (warm or problem.progress.stopped):
         growth = _with_missed(problem, starts.values[0], growth)
     for step in growth.history:
@@ -35,27 +35,57 @@ def fit_with_enough_points(problem, starts, warm):
     return growth
 
 
-def _grown(problem, starts, *, first_size=FIRST_SIZE, warm=False, is_contradicted=None):
-    """Return the `Growth` from a list of starts, or None; for the other arguments see `grow`."""
-    estimator, model = problem.estimator, problem.model
+class _PointGrowth(PointGrowth):
+    """The `PointGrowth` of a `Problem`; if it is `warm`, from the points of the last fit."""
 
-    def fit_points(n_points, values):
-        selector = named_selector(problem, n_points, tol=0.0)
-        last = last_points(problem, selector) if warm and values is starts else None
-        return fit_problem(problem, selector, None if values is None else Starts(values, last))
+    def __init__(self, problem, warm=False):
+        estimator, model = problem.estimator, problem.model
+        max_points = min(estimator.max_inducing, len(model.weight))
+        super().__init__(model, problem.progress, estimator.certificate_tol, max_points)
+        self._problem, self._warm, self.learns = problem, warm, problem.learns
+        self._few_rows = self._best = None
 
-    return grow(
-        fit_points,
-        lambda evaluation: _gap(problem, evaluation),
-        model,
-        problem.progress,
-        starts=starts,
-        tol=estimator.certificate_tol,
-        max_points=min(estimator.max_inducing, len(model.weight)),
-        first_size=first_size,
-        learns=problem.learns,
-        is_contradicted=is_contradicted,
-    )
+    def learned_from_few_rows(self, values):
+        """Return starts learned from a few rows, which may then contradict what a fit learns.
+
+        If all that is learned is a constant function, return the given `values`.
+        """
+        problem = self._problem
+        if values is None:
+            given = start_values(problem.parameters, problem.spread)
+        else:
+            given = values
+        few = FewRows(problem.model, problem.settings)
+        needed, _ = few.ranking(list(map(Run, given)))
+        if not few.beats_constant(needed[0]):
+            return values
+        simpler = few.preferred(simpler_starts(problem), needed[0].end.theta)
+        if simpler is not None:
+            needed = [simpler, *needed]
+        self._few_rows, self._best = few, needed[0]
+        return [run.end.theta for run in needed]
+
+    def is_contradicted(self, theta):
+        return self._few_rows is not None and self._few_rows.contradict(theta, self._best)
+
+    def fit(self, n_points, starts):
+        selector, points = named_selector(self._problem, n_points, tol=0.0), None
+        if self._warm:
+            points, self._warm = last_points(self._problem, selector), False
+        starts = None if starts is None else Starts(starts, points)
+        return fit_problem(self._problem, selector, starts)
+
+    def gap(self, evaluation):
+        """Return the gap of the certificate; report it if the estimator is verbose."""
+        print_line = self._problem.print_line
+        name = f"certificate of {len(evaluation.points.Z)} points"
+
+        def before_pass():
+            print_line(f"{name}: one pass over the kernel matrix with all points")
+
+        gap = gap_per_row(self.model, evaluation, self.tol, before_pass)
+        print_line(f"{name}: gap {gap:.3g} nats per row")
+        return gap
 
 
 def _with_missed(problem, theta, growth):
@@ -67,7 +97,7 @@ def _with_missed(problem, theta, growth):
     try:
         n_points = _enough_points(problem, theta, growth.result.best)
         if n_points is not None:
-            again = _grown(problem, [theta], first_size=n_points)
+            again = _PointGrowth(problem).grow([theta], first_size=n_points)
             if again.result.best.objective > growth.result.best.objective:
                 growth = again._replace(history=[*growth.history, *again.history])
     except LinAlgError:
@@ -94,35 +124,3 @@ def _enough_points(problem, theta, best):
         if n_points == n_most or problem.progress.stopped:
             return None
         n_points = min(2 * n_points, n_most)
-
-
-def _learned_from_few_rows(problem, values):
-    """Return starts learned from a few rows, and a function that tells if they contradict a theta.
-
-    If all that is learned is a constant function, return the given `values`, and None.
-    """
-    parameters, spread = problem.parameters, problem.spread
-    given = start_values(parameters, spread) if values is None else values
-    few = FewRows(problem.model, problem.settings)
-    needed, _ = few.ranking(list(map(Run, given)))
-    if not few.beats_constant(needed[0]):
-        return values, None
-    simpler = few.preferred(simpler_starts(problem), needed[0].end.theta)
-    if simpler is not None:
-        needed = [simpler, *needed]
-    best = needed[0]
-    return [run.end.theta for run in needed], lambda theta: few.contradict(theta, best)
-
-
-def _gap(problem, evaluation):
-    """Return the gap of the certificate in nats per row; report it if the estimator is verbose."""
-
-    def report(text):
-        problem.print_line(f"certificate of {len(evaluation.points.Z)} points: {text}")
-
-    def before_pass():
-        report("one pass over the kernel matrix with all points")
-
-    gap = gap_per_row(problem.model, evaluation, problem.estimator.certificate_tol, before_pass)
-    report(f"gap {gap:.3g} nats per row")
-    return gap

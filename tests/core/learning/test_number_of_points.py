@@ -5,11 +5,22 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from sparsegpc._core.learning.number_of_points import FIRST_SIZE, grow
+from sparsegpc._core.learning.number_of_points import FIRST_SIZE, PointGrowth
 from sparsegpc._core.learning.single_start import FitResult
 from sparsegpc._core.selection.selectors import InducingPoints
 
 CONSTANT = -1000.0
+
+
+class ScriptedGrowth(PointGrowth):
+    def fit(self, n_points, starts):
+        return self.script.fit(n_points, starts)
+
+    def gap(self, evaluation):
+        return self.script.gap(evaluation)
+
+    def is_contradicted(self, theta):
+        return self.contradicts is not None and self.contradicts(theta)
 
 
 class Scripted:
@@ -44,16 +55,9 @@ class Scripted:
 
     def grow(self, *, tol=1e-3, max_points=400, starts=None, is_contradicted=None):
         model = SimpleNamespace(constant_bound=lambda: CONSTANT, tol=1e-2, total_weight=1000.0)
-        return grow(
-            self.fit,
-            self.gap,
-            model,
-            self,
-            starts=starts,
-            tol=tol,
-            max_points=max_points,
-            is_contradicted=is_contradicted,
-        )
+        growth = ScriptedGrowth(model, self, tol, max_points)
+        growth.script, growth.contradicts = self, is_contradicted
+        return growth.grow(starts)
 
     @property
     def sizes(self):
