@@ -211,8 +211,8 @@ class InducingPointSelector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, E
         adapted = adapt_kernel(
             self.kernel_, self.n_features_in_, refuse_white="features of a row cannot be noisy"
         )
-        rng, n_points = check_random_state(self.random_state), self.n_components
-        choose = make_selector(self.method, n_points, self.tol, rows.X, rows.weight, rng)
+        rng = check_random_state(self.random_state)
+        choose = make_selector(self.method, self.n_components, self.tol, rows, rng)
         candidates = CandidateRows(rows.X, float(rows.weight.sum()), row_options())
         if self.weighting is None:
             precision = rows.total(weight / noise[places])

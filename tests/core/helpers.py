@@ -343,6 +343,11 @@ def symmetric(rng, n):
     return A + A.T
 
 
+def inputs_of(rule, rng, order):
+    """Return what a rule of selection takes beside the factor."""
+    return {"sample": (rng,), "order": (order,)}.get(rule, ())
+
+
 class Problem(NamedTuple):
     """Rows, inducing points, a kernel that is a function of `theta`, and sites."""
 

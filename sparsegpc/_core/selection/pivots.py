@@ -35,15 +35,15 @@ from sparsegpc._core.selection.factor import Factor
 from sparsegpc._core.selection.rules import RULES
 
 
-def select(covariance, X, kdiag, precision, n_points, *, rule, rng=None, order=None, **options):
+def select(covariance, X, kdiag, precision, n_points, *, rule, inputs=(), **options):
     """Choose inducing points among N rows and return the `Selection`.
 
     ``covariance(Z, X)`` returns the kernel between rows of two tables, (m, n), and `kdiag` (N,) is
     its diagonal. The rows `X` are read in blocks and one by one. `precision` (N,) is that of the
     sites. There are at least one point and at most `n_points`: fewer if the tolerance is reached,
     or if the chosen rows span all others up to rounding errors. `rule` is a key of `RULES`; see the
-    docstring of the module. "sample" draws from the RandomState `rng`, and "order" follows `order`,
-    an array of indices of rows. `options` are those of `Factor`.
+    docstring of the module. It takes the `inputs`: "sample" a RandomState, and "order" an array of
+    indices of rows. `options` are those of `Factor`.
 
     Raises `LinAlgError` if the kernel is zero at every row, turns out not to be positive
     semi-definite, or has values that are not finite.
@@ -61,7 +61,7 @@ def select(covariance, X, kdiag, precision, n_points, *, rule, rng=None, order=N
             "negative: the kernel is not positive semi-definite, or overflows"
         )
     factor = Factor(covariance, X, kdiag, precision, n_points, **options)
-    RULES[rule](factor, rng, order)
+    RULES[rule](factor, *inputs)
     if not factor.indices:
         raise LinAlgError(
             "no inducing point can be chosen: the kernel is zero at every row: "

@@ -1,8 +1,8 @@
 """Rules of selection, which choose the next pivot.
 
-A rule is called as ``rule(factor, rng, order)``. It appends candidates to the `Factor` until
-``factor.visit_rows()`` returns true, or no row is left. Its first m points must not depend on the
-number of points. To add a rule, write a function and add it to `RULES`.
+A rule is called as ``rule(factor, *inputs)``, with what it needs beside the `Factor`. It appends
+candidates to this until ``factor.visit_rows()`` returns true, or no row is left. Its first m points
+must not depend on the number of points. To add a rule, write a function and add it to `RULES`.
 """
 
 from typing import NamedTuple
@@ -15,8 +15,8 @@ TIE = 1e-12
 SAFETY = 10.0
 
 
-def sample(factor, rng, order, waste=0.25):
-    """Draw rows one after the other, with probability proportional to their gains.
+def sample(factor, rng, *, waste=0.25):
+    """Draw rows one after the other from `rng`, with probability proportional to their gains.
 
     All rows are visited as soon as the number of rejected candidates exceeds the fraction `waste`
     of the rows. The fraction is below one since a candidate costs more than a row in a pass.
@@ -48,7 +48,7 @@ def _thin(block, proposed, rng):
             block.take(k)
 
 
-def argmax(factor, rng, order, waste=0.125):
+def argmax(factor, *, waste=0.125):
     """Take the row with the largest gain, one after the other, and the first of equal ones.
 
     All rows are visited as soon as the number of rejected candidates exceeds the fraction `waste`
@@ -127,8 +127,8 @@ def _take_largest(factor, block, rivals):
         block.take(first)
 
 
-def in_order(factor, rng, order):
-    """Take the rows in the given order, except those whose residual is rounding error.
+def in_order(factor, order):
+    """Take the rows `order` in turn, except those whose residual is rounding error.
 
     Rows in any order may be nearly linearly dependent, so a residual must exceed `SAFETY` times its
     estimated rounding error.

@@ -22,8 +22,12 @@ METHODS = (*PIVOTED, "kmeans")
 AUTO, AUTO_METHOD = "auto", "rpcholesky"
 
 
-def make_selector(method, n_points, tol, X, weight, rng):
-    """Return a selector of points among merged rows `X`, given the public name of its method."""
+def make_selector(method, n_points, tol, rows, rng):
+    """Return a selector of points among rows, given the public name of its method.
+
+    The `rows` are `MergedRows`, or a model that has them.
+    """
+    X, weight = rows.X, rows.weight
     n_points = min(n_points, len(X))
     if method == "kmeans":
         kmeans = KMeans(n_points, n_init=1, random_state=rng)
@@ -34,9 +38,11 @@ def make_selector(method, n_points, tol, X, weight, rng):
             X, weight = X[few], weight[few]
         return FixedSelector(kmeans.fit(X, sample_weight=weight).cluster_centers_)
     rule, by_precision = PIVOTED[AUTO_METHOD if method == AUTO else method]
-    order = rng.permutation(len(X)) if rule == "order" else None
-    options = {"by_precision": by_precision, "rng": rng, "order": order}
-    return PivotedSelector(rule, n_points, tol, or_centroids=method == AUTO, **options)
+    inputs = (rng,) if rule == "sample" else ()
+    if rule == "order":
+        inputs = (rng.permutation(len(X)),)
+    options = {"by_precision": by_precision, "or_centroids": method == AUTO}
+    return PivotedSelector(rule, n_points, tol, inputs=inputs, **options)
 
 
 def first_points(estimator):
@@ -74,11 +80,11 @@ def specified_selector(problem, warm=False):
                 f"selector.{name} must be None within {type(estimator).__name__}, which uses its "
                 f"own, got {getattr(selector, name)!r}: leave it out"
             )
-    rng, model = problem.rng, problem.model
+    rng = problem.rng
     if selector.random_state is not None:
         rng = check_random_state(selector.random_state)
     n_points, tol = selector.n_components, selector.tol
-    return make_selector(selector.method, n_points, tol, model.X, model.weight, rng)
+    return make_selector(selector.method, n_points, tol, problem.model, rng)
 
 
 def selector_in_use(problem, n_points):
@@ -99,9 +105,9 @@ def named_selector(problem, n_points, tol=None):
 
     If `tol` is None, the parameter `selection_tol` is used.
     """
-    estimator, model = problem.estimator, problem.model
+    estimator = problem.estimator
     tol = estimator.selection_tol if tol is None else tol
-    return make_selector(estimator.selector, n_points, tol, model.X, model.weight, problem.rng)
+    return make_selector(estimator.selector, n_points, tol, problem.model, problem.rng)
 
 
 def check_auto(estimator):

@@ -299,7 +299,7 @@ class BaseMinibatches(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
             return check_inducing_points(self.selector, X.shape[1])
         n_rows = self._n_candidates
         rows = merge_rows(X[:n_rows], weight[:n_rows])
-        choose = make_selector(self.selector, self.n_inducing, 0.0, rows.X, rows.weight, rng)
+        choose = make_selector(self.selector, self.n_inducing, 0.0, rows, rng)
         candidates = CandidateRows(rows.X, float(rows.weight.sum()), row_options())
         return choose(kernel, theta, candidates, rows.weight).Z
 

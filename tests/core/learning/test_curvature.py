@@ -82,7 +82,7 @@ def test_the_points_are_those_of_a_selector_that_has_them():
 
 def test_points_in_a_given_order_of_all_rows_serve_the_part():
     model, order = make_divided(400), np.random.RandomState(0).permutation(400)
-    selector = PivotedSelector("order", 7, order=order)
+    selector = PivotedSelector("order", 7, inputs=(order,))
     chosen = select_points(model, selector, THETA, model.initial_state())
     ordered = measured(model, selector=selector)
     given = measured(model, selector=FixedSelector(chosen.Z))

@@ -9,7 +9,7 @@ from numpy.linalg import LinAlgError
 from sparsegpc._core.learning.inducing_points import select_points
 from sparsegpc._core.learning.progress import Progress
 from sparsegpc._core.selection.selectors import FixedSelector, PivotedSelector
-from tests.core.helpers import SLACK
+from tests.core.helpers import SLACK, inputs_of
 from tests.core.learning.fit_cases import (
     BOUNDS,
     GOOD,
@@ -27,7 +27,7 @@ from tests.core.learning.fit_cases import (
 @SLACK
 def test_nothing_better_than_the_result_was_ever_seen(rng, rule, slack):
     model = make_model(slack=slack)
-    choose = PivotedSelector(rule, 5, rng=rng, order=rng.permutation(60))
+    choose = PivotedSelector(rule, 5, inputs=inputs_of(rule, rng, rng.permutation(60)))
     restarts = [np.log([5.0, 0.3]), np.log([0.1, 3.0])]
     result = learn(model, [START, np.log([3.0, 0.5])], choose, restarts=restarts)
     assert result.best.objective >= model.best_seen(5) - rounding(model)

@@ -19,6 +19,7 @@ from sparsegpc._core.learning.single_start import Run, Start, fit_from
 from sparsegpc._core.likelihoods.binary import BernoulliLogit
 from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.selection.selectors import FixedSelector, InducingPoints, PivotedSelector
+from tests.core.helpers import inputs_of
 from tests.core.learning.fit_cases import (
     BOUNDS,
     GOOD,
@@ -99,7 +100,7 @@ def test_rows_of_a_subset_are_evenly_spread():
 def test_points_that_do_not_depend_on_the_kernel_are_the_same_on_all_subsets(given_points):
     n = 6660
     order = np.random.RandomState(0).permutation(n)
-    choose = PivotedSelector("order", 12, order=order)
+    choose = PivotedSelector("order", 12, inputs=(order,))
     expected = of_rows(n).X[order[:12]]
     if given_points:
         expected = np.linspace(-2.0, 2.0, 12)[:, None]
@@ -133,7 +134,8 @@ def test_many_rows_are_approached_on_growing_subsets(monkeypatch):
 def test_subsets_do_not_change_what_is_found(early, rule):
     def choose():
         rng = np.random.RandomState(0)
-        return PivotedSelector(rule, 10, rng=rng, order=np.random.RandomState(1).permutation(2000))
+        order = np.random.RandomState(1).permutation(2000)
+        return PivotedSelector(rule, 10, inputs=inputs_of(rule, rng, order))
 
     model = make_divided()
     result = learn(model, choose=choose())

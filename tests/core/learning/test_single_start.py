@@ -9,6 +9,7 @@ from sparsegpc._core.learning.progress import Progress
 from sparsegpc._core.learning.single_start import PATIENCE, Start, fit_from
 from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.selection.selectors import FixedSelector, InducingPoints, PivotedSelector
+from tests.core.helpers import inputs_of
 from tests.core.learning.fit_cases import (
     BAD,
     BOUNDS,
@@ -138,7 +139,7 @@ def test_choosing_stops_when_the_points_repeat():
 
 @pytest.mark.parametrize("max_reselections", [0, 1, 2])
 def test_points_are_chosen_again_no_more_often_than_allowed(rng, max_reselections):
-    choose = PivotedSelector("sample", 6, rng=rng)
+    choose = PivotedSelector("sample", 6, inputs=(rng,))
     result = learn(make_model(), choose=choose, max_reselections=max_reselections)
     assert len(result.lower_bounds) <= 1 + max_reselections
 
@@ -154,7 +155,7 @@ def test_given_points_stay_put():
 @pytest.mark.parametrize("rule", ["argmax", "order"])
 def test_a_kernel_without_free_parameters(rule):
     model, progress = make_model(free=(False, False)), Progress()
-    choose = PivotedSelector(rule, 8, order=np.arange(60))
+    choose = PivotedSelector(rule, 8, inputs=inputs_of(rule, None, np.arange(60)))
     result = learn(model, [np.empty(0)], choose, bounds=np.empty((0, 2)), progress=progress)
     assert result.converged
     assert progress.optimizer_iterations == 0

@@ -14,8 +14,8 @@ from scipy.stats import chi2
 
 from sparsegpc._core.rows.blocks import RowBlocks, row_blocks
 from sparsegpc._core.selection import factor as factors
-from sparsegpc._core.selection import rules
-from sparsegpc._core.selection.pivots import select
+from sparsegpc._core.selection import pivots, rules
+from tests.core.helpers import inputs_of
 
 seeds = st.integers(0, 10_000)
 RULES = list(rules.RULES)
@@ -50,6 +50,10 @@ def random_covariance(seed, n, rank):
     rng = np.random.RandomState(seed)
     A = rng.randn(n, rank) * rng.uniform(0.5, 2.0, size=(n, 1))
     return read_only(A @ A.T, rng.uniform(0.1, 3.0, size=n))
+
+
+def select(*args, rule, rng=None, order=None, **options):
+    return pivots.select(*args, rule=rule, inputs=inputs_of(rule, rng, order), **options)
 
 
 def run(K, precision=None, n_points=None, rule="argmax", **options):

@@ -99,7 +99,7 @@ def test_sampled_points_follow_the_generator():
     rows, precision = make_rows(), np.full(40, 0.2)
 
     def draw(seed):
-        choose = PivotedSelector("sample", 6, rng=np.random.RandomState(seed))
+        choose = PivotedSelector("sample", 6, inputs=(np.random.RandomState(seed),))
         return choose(KERNEL, THETA, rows, precision).indices
 
     np.testing.assert_array_equal(draw(1), draw(1))
@@ -122,7 +122,7 @@ def test_threads_and_memory_of_the_rows_serve_the_selection(monkeypatch):
 
 def test_given_order_is_followed():
     order = np.array([30, 2, 17, 9])
-    choose = PivotedSelector("order", 3, order=order)
+    choose = PivotedSelector("order", 3, inputs=(order,))
     chosen = choose(KERNEL, THETA, make_rows(), np.full(40, 0.2))
     np.testing.assert_array_equal(chosen.indices, order[:3])
 
