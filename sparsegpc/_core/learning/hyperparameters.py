@@ -57,54 +57,42 @@ def _share_of_entropy(model):
     return float(np.clip(entropy / LEAST_ENTROPY, LEAST_SHARE, 1.0))
 
 
-def maximize(model, start, settings, *, hessian=None, to_beat=-np.inf, relative_tol=0.0):
+def maximize(model, first, settings, *, hessian=None, to_beat=-np.inf, relative_tol=0.0):
     """Maximise the objective over theta, and return the `Maximum`; its best is an `Evaluation`.
 
-    `start` is an `Evaluation` with its gradient. `hessian`, which is updated, is the `BFGSHessian`
+    `first` is an `Evaluation` with its gradient. `hessian`, which is updated, is the `BFGSHessian`
     of the bound in nats per row; None uses the line search of L-BFGS-B. Quasi-Newton steps end
     early if they are not expected to come near `to_beat`, the objective reached elsewhere, and when
     the next step is expected to gain less than `relative_tol` of what the search has gained. Raises
-    `LinAlgError` if the gradient at `start` is not finite.
+    `LinAlgError` if the gradient at `first` is not finite.
     """
     progress = settings.progress
 
-    def point(evaluation):
+    def iterate(evaluation):
         return Iterate(evaluation.theta, evaluation.objective, evaluation.grad_theta, evaluation)
 
     def function(x, near, expected=0.0):
         """Return the `Iterate` at x, where sites are solved for from those of another one."""
         tol = model.site_tol(expected)
-        evaluation = model.evaluate(x, start.points, near.evaluation.states, tol=tol)
+        evaluation = model.evaluate(x, first.points, near.evaluation.states, tol=tol)
         progress.evaluated(model, evaluation)
-        return point(evaluation)
+        return iterate(evaluation)
 
-    def is_stopped():
-        return progress.stopped
-
+    problem = function, iterate(first), settings.bounds
+    limits = {"max_iter": settings.max_iter, "tol": model.tol}
+    limits["is_stopped"] = lambda: progress.stopped
     if hessian is None:
-        found = maximize_lbfgsb(
-            function,
-            point(start),
-            settings.bounds,
-            max_iter=settings.max_iter,
-            tol=model.tol,
-            patience=PATIENCE,
-            is_stopped=is_stopped,
-        )
+        found = maximize_lbfgsb(*problem, patience=PATIENCE, **limits)
     else:
         found = maximize_bfgs(
-            function,
-            point(start),
-            settings.bounds,
+            *problem,
             hessian,
-            max_iter=settings.max_iter,
-            tol=model.tol,
             scale=model.total_weight,
             # On other rows the prior has another weight, or none, so the Hessian must not learn it.
             known=model.prior,
             to_beat=to_beat,
             relative_tol=relative_tol,
-            is_stopped=is_stopped,
+            **limits,
         )
     progress.optimizer_iterations += found.n_iter
     return found._replace(best=found.best.evaluation)

@@ -51,7 +51,7 @@ def move(model, start, settings, *, tol=None, pairs=None):
     first = model.evaluate(start.theta, start.points, start.states, wrt_Z=True)
     progress.evaluated(model, first, has_new_points=True)
     pairs = CorrectionPairs(N_PAIRS) if pairs is None else pairs
-    search = Search(model, first, settings.bounds, start.hessian, pairs, progress)
+    search = Search(model, first, settings, start.hessian, pairs)
     best, converged = maximize_lbfgs(
         search.evaluate,
         search.start,
@@ -84,8 +84,8 @@ class Search:
     ``n_steps`` counts the steps, and ``failed`` tells if an evaluation failed.
     """
 
-    def __init__(self, model, start, bounds, hessian, pairs, progress):
-        self._model, self._bounds, self._progress = model, bounds, progress
+    def __init__(self, model, start, settings, hessian, pairs):
+        self._model, self._bounds, self._progress = model, settings.bounds, settings.progress
         deviations = model.X.std(axis=0)
         self._units = np.where(deviations > 0.0, deviations, 1.0)
         self._points, self._n_params = start.points, len(start.theta)

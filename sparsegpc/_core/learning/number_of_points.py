@@ -27,11 +27,12 @@ class Growth(NamedTuple):
 
 
 class PointGrowth(ABC):
-    """The growth of the number of points of a model, in nats per row certified up to `tol`.
+    """Fits a model with ever more points until these are enough.
 
-    The number doubles from one fit to the next, up to `max_points`. Growth stops when the gap is at
-    most `tol` and twice as many points gain no more. If the fits do not learn theta (``learns``),
-    the certificate needs no such confirmation. A subclass makes the fits.
+    The number of points doubles from one fit to the next, up to `max_points`. Growth stops when the
+    gap of the certificate is at most `tol`, in nats per row, and twice as many points gain no more.
+    If the fits do not learn theta (``learns``), the certificate needs no such confirmation. A
+    subclass makes the fits.
     """
 
     learns = True

@@ -227,15 +227,13 @@ def _evaluated(model, theta, points, states, settings):
     return evaluation
 
 
-def _maximized(model, start, hessian, to_beat, settings, relative_tol=0.0):
+def _maximized(model, first, hessian, to_beat, settings, relative_tol=0.0):
     """Return the evaluation at the maximum over theta, and the message if it did not converge.
 
-    `to_beat` is the highest objective of earlier selections and other fits; for `relative_tol` see
-    `maximize`.
+    `first` is the `Evaluation` with which to begin; for the other arguments see `maximize`.
     """
-    if not settings.max_iter or not len(start.theta) or settings.progress.stopped:
-        return start, ""
-    found = maximize(
-        model, start, settings, hessian=hessian, to_beat=to_beat, relative_tol=relative_tol
-    )
+    if not settings.max_iter or not len(first.theta) or settings.progress.stopped:
+        return first, ""
+    options = {"hessian": hessian, "to_beat": to_beat, "relative_tol": relative_tol}
+    found = maximize(model, first, settings, **options)
     return found.best, "" if found.converged else out_of_iterations(settings.max_iter)

@@ -188,10 +188,8 @@ class HeteroscedasticModel(SparseModel):
         if points.Z_noise is not None:
             return points
         # At the optimum the sites of g have a mean precision of one half.
-        precision = 0.5 * self.weight
-        chosen = self.noise_selector(
-            self.noise_kernel, self.noise_theta(theta), self.rows, precision
-        )
+        noise_theta, precision = self.noise_theta(theta), 0.5 * self.weight
+        chosen = self.noise_selector(self.noise_kernel, noise_theta, self.rows, precision)
         return points._replace(Z_noise=chosen.Z)
 
     def constant_theta(self, theta, bounds):

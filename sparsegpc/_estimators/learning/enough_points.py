@@ -51,10 +51,7 @@ class _PointGrowth(PointGrowth):
         If all that is learned is a constant function, return the given `values`.
         """
         problem = self._problem
-        if values is None:
-            given = start_values(problem.parameters, problem.spread)
-        else:
-            given = values
+        given = start_values(problem.parameters, problem.spread) if values is None else values
         few = FewRows(problem.model, problem.settings)
         needed, _ = few.ranking(list(map(Run, given)))
         if not few.beats_constant(needed[0]):
@@ -71,6 +68,7 @@ class _PointGrowth(PointGrowth):
     def fit(self, n_points, starts):
         selector, points = named_selector(self._problem, n_points, tol=0.0), None
         if self._warm:
+            # For the first fit only.
             points, self._warm = last_points(self._problem, selector), False
         starts = None if starts is None else Starts(starts, points)
         return fit_problem(self._problem, selector, starts)

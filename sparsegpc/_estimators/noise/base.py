@@ -51,12 +51,13 @@ class NoisePlan(ABC):
     If the noise ``varies`` with the row, learning starts from the optimum with homoscedastic noise,
     whose log variances, shape (n_outputs,), become ``log_noise``; from other starts it tends to
     explain variation of f as noise. ``parameters`` is the `AdaptedKernel` of a noise process, else
-    None. If the user gives the variance at each row (``is_given``), it is unknown at new rows.
+    None, and ``names`` describes the terms of a polynomial. If the user gives the variance at each
+    row (``is_given``), it is unknown at new rows.
     """
 
     varies = False
     is_given = False
-    parameters = None
+    parameters = names = None
 
     def rows_of(self, targets, merged):
         """Return the `MergedRows` of `Targets` that the model has.
@@ -107,7 +108,7 @@ class NoisePlan(ABC):
 
     def is_like(self, other):
         """Return whether a fit with this plan may start from a fit with the other."""
-        return type(self) is type(other)
+        return type(self) is type(other) and self.names == other.names
 
 
 class LearnedNoise(ABC):

@@ -162,9 +162,6 @@ class PolynomialPlan(NoisePlan):
         is_variance = name.partition(" of output")[0] == "noise variance"
         return "the targets look free of noise" if is_variance and side == "lower" else ""
 
-    def is_like(self, other):
-        return super().is_like(other) and self.names == other.names
-
 
 class LearnedPolynomial(LogNormalNoise):
     """Log noise variances that are linear in a basis, with ``coefficients`` (n_outputs, K)."""

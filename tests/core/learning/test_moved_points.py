@@ -10,7 +10,6 @@ from sparsegpc._core.kernels.algebra import FreeKernel, Scaled
 from sparsegpc._core.kernels.families import RBF, Constant
 from sparsegpc._core.learning.fit import Starts, fit
 from sparsegpc._core.learning.moved_points import FIRST_MOVE, Search, move
-from sparsegpc._core.learning.progress import Progress
 from sparsegpc._core.learning.single_start import Start
 from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.models.prior import NormalPrior
@@ -215,7 +214,7 @@ def search_of(model, bounds=FREE, hessian=None, pairs=None):
     points = InducingPoints(model.X[::12] + 0.1, None, None)
     start = model.evaluate(START, points, model.initial_state(), wrt_Z=True)
     pairs = CorrectionPairs() if pairs is None else pairs
-    return Search(model, start, bounds, hessian, pairs, Progress()), start
+    return Search(model, start, settings_of(bounds), hessian, pairs), start
 
 
 @pytest.mark.parametrize("wide", [True, False], ids=["two columns", "one column"])
