@@ -210,9 +210,9 @@ def run_further(model, run, selector, settings, to_beat=-np.inf):
 
     For `to_beat` see `fit_from`.
     """
-    start = run.continued_on(model)
-    end = fit_from(model, start, selector, settings._replace(report=None), to_beat=to_beat).best
-    return Run(run.theta, end, start.hessian)
+    start, settings = run.continued_on(model), settings._replace(report=None)
+    found = fit_from(model, start, selector, settings, to_beat)
+    return Run(run.theta, found.best, found.hessian)
 
 
 def out_of_iterations(max_iter):

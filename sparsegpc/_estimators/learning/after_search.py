@@ -1,6 +1,6 @@
 """Steps after the search: a faster function, more or better points, all rows, costly points.
 
-Each takes a `FittedProblem` and returns one, by default that which it takes.
+Each takes a `FittedProblem` and returns another, or the same if there is nothing to do.
 """
 
 from copy import copy

@@ -48,7 +48,7 @@ class MainEffectStarts:
             self._likelihood = learned[first:]
 
     def all(self):
-        """Return a list of each `Start`."""
+        """Return a list of `Start`."""
         if self._plain.trivial:
             starts = [self._additive(self._usual)]
         else:
