@@ -167,7 +167,9 @@ def _wide_log_sigmoid(variances, weights, mean, variance):
     deviation = np.sqrt(squared)
     t = mean / deviation
     slope = weights @ ndtr(-t)
-    t *= -0.5 * t
+    # The square of a ratio from about 1e154 on overflows, and its density is zero.
+    with np.errstate(over="ignore"):
+        t *= -0.5 * t
     density = np.exp(t, out=t)
     density /= deviation
     weights = weights / np.sqrt(2.0 * np.pi)

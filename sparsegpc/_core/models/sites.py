@@ -221,13 +221,14 @@ class Beginning(NamedTuple):
     inducing_variance: np.ndarray
 
     def is_astray(self):
-        """Return whether the precisions carry no information about the curvature at the means.
+        """Return whether the precisions of a function say nothing about the curvature at its mean.
 
         Sites of other hyperparameters can do this where the log likelihood grows exponentially on
-        one side, as that of counts does.
+        one side, as that of counts does, and those of other rows if these lack a class.
         """
         new, old = self.first.expected.precision, self.precision
-        return new.max() > ASTRAY * old.max() or new.sum() < old.sum() / ASTRAY
+        vanished = new.sum(axis=1) < old.sum(axis=1) / ASTRAY
+        return new.max() > ASTRAY * old.max() or bool(vanished.any())
 
 
 class _BoundOfSites:

@@ -225,6 +225,12 @@ def test_zero_variance_gives_the_functions(function, integrands, r):
         assert_allclose(result, expected, rtol=1e-12, atol=1e-13)
 
 
+@pytest.mark.parametrize("variance", [0.5, 5.0, 50.0])
+def test_log_sigmoid_of_a_mean_whose_square_overflows_is_the_limit(variance):
+    found = expected_log_sigmoid(np.array([-1e200, 1e200]), np.array([variance, variance]))
+    assert_allclose(found, [[-1e200, 0.0], [1.0, 0.0], [0.0, 0.0]], atol=1e-12)
+
+
 @pytest.mark.parametrize("mean", [-3.0, 0.0, 1e5])
 def test_log_sigmoid_of_infinite_variance_is_the_limit(mean):
     largest, infinite = (expected_log_sigmoid(np.array([mean]), v) for v in (1e300, np.inf))

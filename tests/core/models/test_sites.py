@@ -659,6 +659,24 @@ def test_what_the_means_may_still_gain_counts_as_gain_of_the_next_pass(monkeypat
     assert 0.1 < gain < 1.2 * point.next_gain
 
 
+def test_a_class_that_the_start_lacks_does_not_lead_astray():
+    """Where a class is absent, its precisions nearly vanish, and its slopes say nothing."""
+    rng = np.random.RandomState(5)
+    X, y = rng.randn(150, 2), np.eye(3)[np.append([2, 2], rng.randint(2, size=148))]
+    problem = assemble(X, y, np.ones(150), X[:25].copy())
+    likelihood = Softmax().for_classes(3)
+    parts = problem.features, likelihood, y, problem.weight, SLACKS["tight"]
+    states = likelihood.initial_states(y, problem.weight)
+    solutions = solve_sites(*parts, states, tol=1e-6, max_iter=100)
+    others = [each.state for each in solutions[:2]]
+    absent = SiteState(np.full(150, 1e-13), states[2].shift)
+    again = solve_sites(*parts, [*others, absent], tol=1e-6, max_iter=100)
+    assert all(each.converged for each in again)
+    assert again[0].bound == pytest.approx(solutions[0].bound, abs=1e-5)
+    # The search starts as if nothing were known.
+    assert again[0].bounds == solutions[0].bounds
+
+
 # --------------------------------------------------------------------------------------------------
 # Weights and copies
 
