@@ -63,8 +63,8 @@ def fit_warnings(fitted):
         texts.append(f"{_describe_trivial(estimator, result.best)}. {remedy}")
     elif limits:
         texts.append(
-            f"the bound still rises where hyperparameters meet their limits: {limits}. Widen these "
-            "limits if the values are not what you expect"
+            f"the bound still rises where hyperparameters meet their limits: {limits}. If the "
+            "values are not what you expect, give wider limits in a kernel object or a noise object"
         )
     elif problem.learns and not (mismatch or fitted.stopped):
         texts.append(_describe_rough(result, problem))
@@ -194,10 +194,13 @@ def _remedy(problem, limits, mismatch):
     now = f" (now {limits})" if limits else ""
     # A length scale for each column does not depend on the columns' scales.
     scale = "scale its columns, " if "all" in problem.parameters.columns else ""
-    return (
-        f"If X is informative, {scale}give a kernel with other start values or limits{now}, or "
-        "more rows or points"
+    # Start values and limits of kernels by name suit the data.
+    other = (
+        "another kernel"
+        if problem.choice.is_named
+        else "a kernel with other start values or limits"
     )
+    return f"If X is informative, {scale}give {other}{now}, or more rows or points"
 
 
 def _describe_limits(problem, best):
@@ -223,6 +226,9 @@ def _describe_limits(problem, best):
             continue
         if problem.choice.is_named and isinstance(column, int) and side == "upper":
             # Limits of kernels by name are so wide that the column is without effect there.
+            continue
+        if problem.choice.is_named and name.endswith("constant_value") and side == "lower":
+            # So is what the kernel describes: all of f, or what effects of columns leave.
             continue
         if isinstance(column, int) and side == "upper":
             meaning = f"{column_name(estimator, column)} looks irrelevant"

@@ -151,6 +151,34 @@ def test_the_default_kernel_warns_of_nothing_where_a_column_is_irrelevant(rng):
     assert model.feature_relevance_.argmin() == 2
 
 
+def test_effects_without_interactions_need_no_warning():
+    rng = np.random.RandomState(0)
+    X = rng.randn(150, 3)
+    y = np.sin(2.0 * X[:, 0]) + X[:, 1] ** 2 + 0.1 * rng.randn(150)
+    gp = SparseGPRegressor("laplacian", main_effects=True, log_transform=False, n_inducing=40)
+    assert warnings_of(gp, X, y) == []
+    interactions = gp.kernel_.k1.k1
+    assert interactions.constant_value == pytest.approx(interactions.constant_value_bounds[0])
+
+
+@pytest.mark.parametrize(
+    ("kernel", "remedy", "limits"),
+    [
+        ("rbf", "If X is informative, give another kernel, or more rows", False),
+        (
+            ConstantKernel(1.0, (0.01, 10.0)) * RBF([1.0, 1.0], "fixed"),
+            "give a kernel with other start values or limits (now",
+            True,
+        ),
+    ],
+)
+def test_a_constant_names_limits_only_of_a_kernel_object(kernel, remedy, limits, rng):
+    X, y = rng.randn(80, 2), rng.randn(80)
+    ((_, text, _),) = warnings_of(SparseGPRegressor(kernel, n_inducing=20), X, y)
+    assert remedy in text
+    assert ("constant_value" in text) == limits
+
+
 def test_a_function_that_varies_faster_than_its_lower_limit_is_said():
     kernel = ConstantKernel(10.0) * RBF([1.0, 1.0], (3.0, 50.0))
     ((_, text, _),) = warnings_of(two_classes.small_model(kernel=kernel), *two_classes.moons())
