@@ -1,12 +1,13 @@
 """Checks of the targets, exposures and events of a generalised regressor."""
 
 import numpy as np
-from sklearn.utils.validation import check_array, check_consistent_length, column_or_1d
+from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from sparsegpc._core.likelihoods.responses import observations
 from sparsegpc._estimators.input.validation import (
     LARGEST_VALUE,
     WEIGHT_RANGE,
+    checked_numbers,
     checked_targets,
     present_rows,
     refuse_masked,
@@ -107,7 +108,7 @@ def _checked_numbers(likelihood, name, values, n_samples):
     refuse_masked(values, name)
     if np.ndim(values) == 0:
         values = np.full(n_samples, values)
-    values = check_array(values, dtype=np.float64, ensure_2d=False, input_name=name)
+    values = checked_numbers(values, name)
     if values.ndim != 1:
         raise ValueError(
             f"{name} must have the shape ({n_samples},), got {values.shape}: give one number for "

@@ -4,6 +4,7 @@ import numbers
 from typing import NamedTuple
 
 import numpy as np
+from sklearn.utils import assert_all_finite
 from sklearn.utils.validation import _check_sample_weight, check_array, validate_data
 
 from sparsegpc._core.rows.sources import RowSource, gives_slices, take_rows
@@ -38,10 +39,12 @@ def _validated(estimator, X, y, reset, checks):
     # joblib makes memory maps to share arrays in memory between processes.
     is_shared = isinstance(X, np.memmap) and "joblib_memmapping_folder" in str(X.filename)
     if is_shared or not gives_slices(X):
+        if hasattr(X, "__array__") and np.ndim(X) > 0:
+            _refuse_times(np.asarray(X[:1]).dtype, "X")
         try:
             return validate_data(estimator, X, y, dtype=np.float64, reset=reset, **checks)
         except (TypeError, ValueError) as error:
-            _refuse_categories(X, error)
+            refuse_columns(X, error)
             raise
     source = RowSource(X)
     # An array of the same shape that takes no memory.
@@ -58,14 +61,21 @@ def _validated(estimator, X, y, reset, checks):
     return (source, checked[1]) if isinstance(checked, tuple) else source
 
 
-def _refuse_categories(X, error):
-    """Raise ValueError that names the first column of a data frame that cannot become floats.
+def refuse_columns(X, error):
+    """Raise ValueError that names the first column of a data frame that cannot be used.
 
-    scikit-learn's `error` does not name it.
+    Either another column has its name, or its values cannot become floats. scikit-learn's `error`
+    does not name it.
     """
-    for name in getattr(X, "columns", ()):
+    names = list(getattr(X, "columns", ()))
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(
+                f"X must have columns with different names, got {names.count(name)} columns "
+                f"{name!r}: rename them, or give an array, X.to_numpy()"
+            ) from error
         try:
-            # Dates become floats by themselves, but not beside other columns.
+            # Only beside other columns do dates not become floats.
             np.result_type(np.asarray(X[name]), np.float64)
             check_array(X[[name]], dtype=np.float64, ensure_all_finite=False, ensure_min_samples=0)
         except (TypeError, ValueError):
@@ -88,9 +98,54 @@ def checked_targets(y):
     """Validate targets, and return them as floats with one or two dimensions."""
     if y is None:
         raise ValueError("the method requires y to be passed, but the target y is None")
-    refuse_masked(y, "y")
-    # scikit-learn's own check of y accepts strings and None.
-    return check_array(y, dtype=np.float64, ensure_2d=False, input_name="y")
+    return checked_numbers(y, "y")
+
+
+def checked_numbers(values, name):
+    """Validate numbers of rows, and return them as floats with one or two dimensions.
+
+    Unlike scikit-learn's checks this refuses times, and names the argument if a value is not a
+    number.
+    """
+    refuse_masked(values, name)
+    try:
+        given = np.asarray(values).dtype
+        checked = check_array(
+            values, dtype=np.float64, ensure_2d=False, ensure_all_finite=False, input_name=name
+        )
+    except (TypeError, ValueError) as error:
+        _refuse_objects(values, name, error)
+        raise
+    _refuse_times(given, name)
+    assert_all_finite(checked, input_name=name)
+    return checked
+
+
+def _refuse_times(dtype, name):
+    """Raise ValueError for times and durations, whose unit as floats depends on how they came."""
+    if dtype.kind in "mM":
+        days = f"({name} - {name}.min())" if dtype.kind == "M" else name
+        raise ValueError(
+            f"{name} must hold numbers, got {dtype}: choose a unit, for example days, {days} / "
+            "numpy.timedelta64(1, 'D')"
+        )
+
+
+def _refuse_objects(values, name, error):
+    """Raise ValueError that names the first value that is not a number.
+
+    numpy's `error` does not say whose it is. If all are numbers, it has another cause.
+    """
+    items = np.asarray(values, dtype=object)
+    for place, item in enumerate(items.ravel() if items.ndim else ()):
+        try:
+            float(item)
+        except (TypeError, ValueError):
+            row = place // (items.size // len(items))
+            raise ValueError(
+                f"{name} must hold numbers, got {item!r} in row {row}: convert all values to "
+                "numbers"
+            ) from error
 
 
 def validated_targets(estimator, X, y, *, multi_output=False, reset=True):
@@ -106,6 +161,8 @@ def check_weights(sample_weight, n_samples):
     their number is wrong.
     """
     refuse_masked(sample_weight, "sample_weight")
+    if np.ndim(sample_weight) > 0:
+        sample_weight = checked_numbers(sample_weight, "sample_weight")
     rows = np.broadcast_to(0.0, n_samples)
     weight = _check_sample_weight(sample_weight, rows, dtype=np.float64, copy=True)
     if weight.min() < 0.0:
@@ -198,12 +255,7 @@ def check_noise_variance(noise_variance, n_samples, n_outputs):
     per target.
     """
     refuse_masked(noise_variance, "noise_variance")
-    variance = check_array(
-        np.atleast_1d(noise_variance),
-        dtype=np.float64,
-        ensure_2d=False,
-        input_name="noise_variance",
-    )
+    variance = checked_numbers(np.atleast_1d(noise_variance), "noise_variance")
     if np.ndim(noise_variance) == 0:
         variance = np.full(n_samples, variance[0])
     allowed = [(n_samples,), (n_samples, n_outputs)]

@@ -6,13 +6,18 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils import check_random_state, check_scalar
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_array, check_consistent_length
+from sklearn.utils.validation import check_consistent_length
 
 from sparsegpc._core.likelihoods.predictive import log_predictive_density, predictive_quantiles
 from sparsegpc._core.likelihoods.responses import observations
 from sparsegpc._core.rows.threads import single_threaded_blas
 from sparsegpc._estimators.input.responses import checked_exposure, checked_observations
-from sparsegpc._estimators.input.validation import central_levels, check_levels, check_weights
+from sparsegpc._estimators.input.validation import (
+    central_levels,
+    check_levels,
+    check_weights,
+    checked_numbers,
+)
 from sparsegpc._estimators.predictions.latent import latent_moments, latent_samples
 
 
@@ -281,8 +286,7 @@ class ResponsePredictions(RegressorMixin):
             If a time is negative.
         """
         X = self._check_rows(X)
-        given = np.atleast_1d(times)
-        given = check_array(given, dtype=np.float64, ensure_2d=False, input_name="times")
+        given = checked_numbers(np.atleast_1d(times), "times")
         if given.ndim > 1 or not (given >= 0.0).all():
             raise ValueError(
                 f"times must be a number or a list of numbers, zero or positive, got {times!r}: "

@@ -14,6 +14,7 @@ from sparsegpc import (
     SparseGPClassifier,
     SparseGPRegressor,
 )
+from sparsegpc._estimators.input.validation import refuse_columns
 from tests.estimators import regression, two_classes
 
 # Rows and labels
@@ -284,3 +285,64 @@ def test_columns_of_dates_beside_numbers_are_named():
     frame = pandas.DataFrame({"size": [1.0, 2.0], "day": pandas.date_range("2020", periods=2)})
     with pytest.raises(ValueError, match=r"got 'day' of datetime64.*: convert this column"):
         SparseGPRegressor().fit(frame, [0, 1])
+
+
+TIMES = {
+    "dates": (np.array(["2020-01-01", "2020-01-03"], "M8[D]"), r"datetime64\[D\].*\.min\(\)\) / "),
+    "durations": (np.array([3, 5], "m8[h]"), r"timedelta64\[h\]: .* / numpy.timedelta64\(1, 'D'\)"),
+}
+
+
+@pytest.mark.parametrize("kind", TIMES)
+def test_times_are_refused_since_their_unit_is_not_that_of_new_rows(kind):
+    times, match = TIMES[kind]
+    gp = SparseGPRegressor(RBF(), optimizer=None).fit([[0.0], [1.0]], [0.0, 1.0])
+    with pytest.raises(ValueError, match="X must hold numbers, got " + match):
+        gp.predict(times[:, None])
+    with pytest.raises(ValueError, match="X must hold numbers, got " + match):
+        gp.fit(times[:, None], [0.0, 1.0])
+    for name in ("y", "sample_weight", "noise_variance"):
+        given = {"X": [[0.0], [1.0]], "y": [0.0, 1.0], name: times}
+        with pytest.raises(ValueError, match=f"{name} must hold numbers, got {match}"):
+            gp.fit(**given)
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_frames_of_times_are_refused(library):
+    library = pytest.importorskip(library)
+    for times, match in TIMES.values():
+        frame = library.DataFrame({"time": times.astype("M8[us]" if "date" in match else "m8[us]")})
+        with pytest.raises(ValueError, match=r"X must hold numbers, got (datetime|timedelta)64"):
+            SparseGPRegressor().fit(frame, [0.0, 1.0])
+
+
+@pytest.mark.parametrize(
+    ("values", "got"),
+    [
+        (["3", "yes"], "'yes' in row 1"),
+        ([{}, 1.0], "{} in row 0"),
+        (
+            np.array([(1, 2.0), (0, 3.0)], [("event", "?"), ("time", "f8")]),
+            r"\(True, 2.0\) in row 0",
+        ),
+        (np.array([1j, 1.0]), "1j in row 0"),
+    ],
+    ids=["text", "object", "records", "complex"],
+)
+@pytest.mark.parametrize("name", ["y", "sample_weight", "noise_variance"])
+def test_arguments_that_hold_other_things_than_numbers_are_named(name, values, got):
+    given = {"X": [[0.0], [1.0]], "y": [0.0, 1.0], name: values}
+    with pytest.raises(ValueError, match=f"{name} must hold numbers, got {got}: convert"):
+        SparseGPRegressor().fit(**given)
+
+
+def test_the_row_of_an_output_that_is_not_a_number_is_named():
+    with pytest.raises(ValueError, match="y must hold numbers, got 'b' in row 1"):
+        SparseGPRegressor().fit([[0.0], [1.0]], [[0.0, 1.0], [1.0, "b"]])
+
+
+def test_columns_of_one_name_are_named_where_scikit_learn_refuses_them():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(np.arange(6.0).reshape(2, 3), columns=["a", "b", "a"])
+    with pytest.raises(ValueError, match="different names, got 2 columns 'a': rename them"):
+        refuse_columns(frame, ValueError("Expected unique column names"))
