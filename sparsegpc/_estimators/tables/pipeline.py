@@ -85,7 +85,9 @@ def tabular_pipeline(estimator, *, search=True, n_jobs=None, verbose=0):
     missing values. A column of objects is numeric if it holds only numbers, None and nan; if it
     holds text as well, its values are compared as text. Text that reads like a number is not
     converted. A warning names columns of categories that are left out because none of their levels
-    has 5 rows. In new rows, text in a column of numbers counts as missing.
+    has 5 rows. In new rows, text in a column of numbers counts as missing. To keep rare levels
+    apart, set the parameters ``table__categories__encode__min_frequency`` and
+    ``table__categories__encode__max_categories`` of the pipeline.
 
     Dates, times, periods and objects other than numbers and text, such as lists, are refused by
     `fit`: convert them to numbers first, such as the year, the day of the year, or the hours since
