@@ -192,9 +192,10 @@ def _remedy(problem, limits, mismatch):
     if mismatch:
         return mismatch[0].upper() + mismatch[1:]
     now = f" (now {limits})" if limits else ""
-    # A length scale for each column does not depend on the columns' scales.
-    scale = "scale its columns, " if "all" in problem.parameters.columns else ""
-    # Start values and limits of kernels by name suit the data.
+    # A length scale for each column does not depend on the columns' scales. Start values and limits
+    # of kernels by name suit the data.
+    suits = problem.choice.is_named and len(problem.spread.deviations) == 1
+    scale = "scale its columns, " if "all" in problem.parameters.columns and not suits else ""
     other = (
         "another kernel"
         if problem.choice.is_named

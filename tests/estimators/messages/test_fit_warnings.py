@@ -90,10 +90,20 @@ def test_a_folder_whose_name_begins_like_that_of_the_package_is_a_users():
     assert not str(folder.with_name("sparsegpc_study") / "one.py").startswith(LIBRARIES)
 
 
-@pytest.mark.parametrize(("length_scales", "is_named"), [("common", True), ("tied", False)])
-def test_columns_need_scaling_if_their_length_scale_is_common(length_scales, is_named, rng):
-    X, y = rng.randn(80, 2), rng.randint(0, 2, 80)
-    model = SparseGPClassifier(n_inducing=20, length_scales=length_scales)
+@pytest.mark.parametrize(
+    ("kernel", "length_scales", "n_columns", "is_named"),
+    [
+        ("rbf", "common", 2, True),
+        ("rbf", "tied", 2, False),
+        ("rbf", "auto", 1, False),
+        (ConstantKernel() * RBF(), "auto", 1, True),
+    ],
+)
+def test_columns_need_scaling_if_their_length_scale_is_common(
+    kernel, length_scales, n_columns, is_named, rng
+):
+    X, y = rng.randn(80, n_columns), rng.randint(0, 2, 80)
+    model = SparseGPClassifier(kernel, n_inducing=20, length_scales=length_scales)
     ((_, text, _),) = warnings_of(model, X, y)
     assert ("scale its columns" in text) == is_named
 
