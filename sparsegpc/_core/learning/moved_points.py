@@ -14,6 +14,7 @@ from scipy.linalg import cho_factor, cho_solve
 from sparsegpc._core.learning.hyperparameters import Iterate
 from sparsegpc._core.models.evaluation import Evaluation
 from sparsegpc._core.optimisers.bfgs import projected_gradient
+from sparsegpc._core.optimisers.interpolation import interpolated_rise
 from sparsegpc._core.optimisers.lbfgs import CorrectionPairs, maximize_lbfgs
 
 # The first step moves a coordinate by at most this many standard deviations of its column.
@@ -60,6 +61,7 @@ def move(model, start, settings, *, tol=None, pairs=None):
         max_iter,
         pairs=pairs,
         is_stopped=lambda: progress.stopped,
+        search_line=interpolated_rise,
     )
     progress.optimizer_iterations += search.n_steps
     # A search that finds no higher value has ended, too.

@@ -67,7 +67,14 @@ class CorrectionPairs:
 
 
 def maximize_lbfgs(
-    evaluate, start, newton_step, tol, max_iter=20, pairs=None, is_stopped=lambda: False
+    evaluate,
+    start,
+    newton_step,
+    tol,
+    max_iter=20,
+    pairs=None,
+    is_stopped=lambda: False,
+    search_line=longest_rise,
 ):
     """Maximise a function of an array of any shape.
 
@@ -75,11 +82,12 @@ def maximize_lbfgs(
     x; `start` is such a point. ``newton_step(gradient)`` returns the product of a matrix and the
     gradient. The matrix approximates the inverse of minus the Hessian, and must be symmetric and
     positive semi-definite. `pairs` are those of an earlier search, to which this one adds its own.
-    ``is_stopped()`` is called before each evaluation and returns whether to stop.
+    ``is_stopped()`` is called before each evaluation and returns whether to stop. `search_line`
+    shortens steps that are too long: `longest_rise` suits concave functions, which may be nearly
+    straight, and `interpolated_rise` others.
 
-    There are at most `max_iter` steps. A step takes one evaluation, and about ``2 log2(k) + 2``
-    more if it must be halved k times. Return the best point, and whether the next step would gain
-    less than `tol`.
+    There are at most `max_iter` steps. A step takes one evaluation, and others if it is too long.
+    Return the best point, and whether the next step would gain less than `tol`.
     """
     best, converged = start, False
     pairs = CorrectionPairs() if pairs is None else pairs
@@ -88,7 +96,7 @@ def maximize_lbfgs(
         converged = not 0.5 * float((best.gradient * step).sum()) > tol
         if converged:
             break
-        trial = longest_rise(evaluate, best, step, tol, is_stopped)
+        trial = search_line(evaluate, best, step, tol, is_stopped)
         if trial is None:
             break
         pairs.add(trial.x - best.x, best.gradient - trial.gradient)

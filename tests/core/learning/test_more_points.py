@@ -195,7 +195,7 @@ def test_points_move_on_a_part_of_many_rows_first(monkeypatch):
     assert model.sizes == [500]
     assert found.has_moved
     assert found.best.objective > few.best.objective + 1.0
-    # The first, a quarter of the iterations with some halvings, and the last.
+    # The first, a quarter of the iterations, whose steps may be shortened, and the last.
     assert len(model.seen) - n_before <= 1 + 2 * 8 + 1
 
 
