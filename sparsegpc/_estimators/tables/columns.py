@@ -15,8 +15,11 @@ from sparsegpc._estimators.messages.user_warnings import warn_user
 NUMBER_KINDS, TEXT_KINDS = "biuf", "SU"
 # decimal.Decimal is a Number, but no Real.
 NUMBERS, TEXTS = (numbers.Number, np.bool_), (str, bytes)
-# Levels of fewer rows share a column.
-FEWEST_ROWS = 5
+# Levels of fewer rows share a column. Others need not: where rows say little about a level, the
+# prior keeps its effect near that of others.
+FEWEST_ROWS = 2
+# A column is reported if more than this share of the rows have such levels.
+MOST_RARE = 0.5
 
 
 def number_columns(X):
@@ -131,16 +134,17 @@ class Levels(OneToOneFeatureMixin, TransformerMixin, Estimator):
     """Convert columns of categories to text, with None for every missing value."""
 
     def fit(self, X, y=None):
-        """Warn of columns all of whose levels are rare, as names and codes of rows are."""
+        """Warn of columns whose levels are mostly rare, as names and codes of rows are."""
         validate_data(self, X, skip_check_array=True)
         for k, column in enumerate(levels(X).T):
             _, counts = np.unique(column.astype(str), return_counts=True)
-            if len(counts) > 1 and counts.max() < FEWEST_ROWS:
+            share = np.count_nonzero(counts < FEWEST_ROWS) / len(column)
+            if len(counts) > 1 and share > MOST_RARE:
                 warn_user(
-                    f"{column_name(self, k)} is left out, as none of its {len(counts)} different "
-                    f"values is in {FEWEST_ROWS} rows or more: if it is text that stands for "
-                    "numbers or dates, convert it to numbers; otherwise merge its values into a "
-                    "few groups, or drop it",
+                    f"{share:.0%} of the rows have a value of {column_name(self, k)} that no other "
+                    "row has, and these values are not told apart: if it is text that stands for "
+                    "numbers or dates, convert it to numbers; otherwise merge its values into "
+                    "groups, or drop it",
                     UserWarning,
                 )
         return self

@@ -25,7 +25,7 @@ from sparsegpc._estimators.tables.normal_scores import NormalScores
 ESTIMATORS = {"classifier": SparseGPClassifier, "regressor": SparseGPRegressor}
 SEARCHED = (*ESTIMATORS.values(), SparseGPGeneralizedRegressor)
 # The rarest levels beyond this number share a column, as do those of few rows.
-MOST_LEVELS = 40
+MOST_LEVELS = 200
 # A label carries less information than a number, so comparing candidates takes more of them.
 SCREENED_LABELS, SCREENED_NUMBERS = 2000, 500
 
@@ -36,11 +36,11 @@ def tabular_pipeline(estimator, *, search=True, n_jobs=None, verbose=0):
     Numbers and booleans are standardised; missing ones become the median of their column, and an
     additional column marks them. If a column lacks values only in new rows, predictions do not take
     it into account, and a warning is issued. Categories become a column of zeros and ones for each
-    level, one of which stands for a missing value. Levels with fewer than 5 rows, and all but the
-    40 most frequent, share a column, which new levels get as well; without it, new levels are zero
-    in all columns. Columns that are constant in the training rows are dropped; if all are, the
-    model gets one of them, predicts the mean and warns. With `search`, the bound on the log
-    evidence then chooses how numbers enter the kernel, the kernel, and in regression the noise.
+    level, one of which stands for a missing value. Levels with a single row, and all but the 200
+    most frequent, share a column, which new levels get as well; without it, new levels are zero in
+    all columns. Columns that are constant in the training rows are dropped; if all are, the model
+    gets one of them, predicts the mean and warns. With `search`, the bound on the log evidence then
+    chooses how numbers enter the kernel, the kernel, and in regression the noise.
 
     Parameters
     ----------
@@ -84,10 +84,10 @@ def tabular_pipeline(estimator, *, search=True, n_jobs=None, verbose=0):
     that are codes of categories should have the dtype category), or an array of floats with nan for
     missing values. A column of objects is numeric if it holds only numbers, None and nan; if it
     holds text as well, its values are compared as text. Text that reads like a number is not
-    converted. A warning names columns of categories that are left out because none of their levels
-    has 5 rows. In new rows, text in a column of numbers counts as missing. To keep rare levels
-    apart, set the parameters ``table__categories__encode__min_frequency`` and
-    ``table__categories__encode__max_categories`` of the pipeline.
+    converted. A warning names columns of categories most of whose values are in a single row. In
+    new rows, text in a column of numbers counts as missing. The parameters
+    ``table__categories__encode__min_frequency`` and ``table__categories__encode__max_categories``
+    of the pipeline decide which levels share a column.
 
     Dates, times, periods and objects other than numbers and text, such as lists, are refused by
     `fit`: convert them to numbers first, such as the year, the day of the year, or the hours since

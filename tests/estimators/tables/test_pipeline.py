@@ -64,11 +64,11 @@ def test_numbers_are_imputed_marked_and_standardised():
 
 
 def test_levels_are_columns_and_missing_is_one_of_them():
-    X = np.array([["a"] * 6 + ["b"] * 5 + [None] * 5 + ["rare"] * 2], dtype=object).T
+    X = np.array([["a"] * 9 + ["b"] * 2 + [None] * 5 + ["single", "other"]], dtype=object).T
     rows = as_numbers(X, np.arange(18.0))
     assert rows.shape == (18, 4)
     assert_array_equal(rows.sum(axis=1), 1.0)
-    assert_array_equal(np.sort(rows.sum(axis=0)), [2, 5, 5, 6])
+    assert_array_equal(np.sort(rows.sum(axis=0)), [2, 2, 5, 9])
     # New levels count as rare ones, and missing values of any kind are the same level.
     new = as_numbers(X, np.arange(18.0), np.array([["new"], [np.nan]], dtype=object))
     assert_array_equal(new, rows[[16, 12]])
@@ -81,8 +81,19 @@ def test_without_a_rare_level_a_new_one_is_zero():
 
 
 def test_of_many_levels_the_most_frequent_have_columns():
-    X = np.repeat([f"level {k}" for k in range(60)], 5)[:, None]
-    assert as_numbers(X, np.arange(300.0)).shape == (300, 40)
+    X = np.repeat([f"level {k}" for k in range(250)], 2)[:, None]
+    assert as_numbers(X, np.arange(500.0)).shape == (500, 200)
+
+
+def test_levels_of_few_rows_learn_from_each_other():
+    """Sixty shops, each with five rows on average."""
+    rng = np.random.RandomState(0)
+    shop, effect = rng.randint(60, size=600), rng.normal(size=60)
+    y = effect[shop] + 0.3 * rng.normal(size=600)
+    X = np.array([f"shop {k}" for k in shop], dtype=object)[:, None]
+    model = tabular_pipeline("regressor", search=False).fit(X[:300], y[:300])
+    # The noise is 8 % of the variance.
+    assert model.score(X[300:], y[300:]) > 0.85
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars", "objects"])
@@ -217,14 +228,14 @@ def test_dates_are_refused_by_fit():
         tabular_pipeline("regressor", search=False).fit(frame, [1.0, 2.0])
 
 
-def test_a_column_that_is_left_out_is_reported(rng):
+def test_a_column_of_names_of_rows_is_reported_and_left_out(rng):
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame({"a": rng.normal(size=40), "key": [f"row {k}" for k in range(40)]})
     estimator = SparseGPRegressor("rbf", optimizer=None, noise="polynomial")
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         model = tabular_pipeline(estimator).fit(frame, frame["a"])
-    [warning] = [each for each in caught if "column 'key' is left out" in str(each.message)]
+    [warning] = [each for each in caught if "a value of column 'key' that" in str(each.message)]
     assert warning.filename == __file__
     assert len(model.best_estimator_[:-1].get_feature_names_out()) == 1
 
