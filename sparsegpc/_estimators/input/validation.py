@@ -1,6 +1,7 @@
 """Checks of rows, targets and weights that scikit-learn does not make."""
 
 import numbers
+from datetime import date, timedelta
 from typing import NamedTuple
 
 import numpy as np
@@ -15,6 +16,8 @@ WEIGHT_RANGE = (1e-100, 1e15)
 LARGEST_VALUE = 1e150
 # Products with the inverse of a smaller variance overflow; the largest is LARGEST_VALUE squared.
 NOISE_RANGE = (1e-100, 1e300)
+# Objects that are times or durations; those of pandas are some of these.
+MOMENTS, DURATIONS = (np.datetime64, date), (np.timedelta64, timedelta)
 
 
 def validated_rows(estimator, X, y="no_validation", *, reset=True, **checks):
@@ -39,8 +42,7 @@ def _validated(estimator, X, y, reset, checks):
     # joblib makes memory maps to share arrays in memory between processes.
     is_shared = isinstance(X, np.memmap) and "joblib_memmapping_folder" in str(X.filename)
     if is_shared or not gives_slices(X):
-        if hasattr(X, "__array__") and np.ndim(X) > 0:
-            _refuse_times(np.asarray(X[:1]).dtype, "X")
+        _refuse_rows_of_times(X)
         try:
             return validate_data(estimator, X, y, dtype=np.float64, reset=reset, **checks)
         except (TypeError, ValueError) as error:
@@ -67,7 +69,7 @@ def refuse_columns(X, error):
     Either another column has its name, or its values cannot become floats. scikit-learn's `error`
     does not name it.
     """
-    names = list(getattr(X, "columns", ()))
+    names = _column_names(X)
     for name in names:
         if names.count(name) > 1:
             raise ValueError(
@@ -83,6 +85,12 @@ def refuse_columns(X, error):
                 f"X must have columns of numbers, got {name!r} of {X[name].dtype}: convert this "
                 "column to numbers, or use tabular_pipeline, which encodes categories"
             ) from error
+
+
+def _column_names(X):
+    """Return the names of the columns of a data frame, an empty list for anything else."""
+    # The columns of a table of pyarrow are not names.
+    return list(X.columns) if hasattr(X, "columns") and hasattr(X, "dtypes") else []
 
 
 def refuse_masked(values, name):
@@ -109,7 +117,7 @@ def checked_numbers(values, name):
     """
     refuse_masked(values, name)
     try:
-        given = np.asarray(values).dtype
+        given = np.asarray(values)
         checked = check_array(
             values, dtype=np.float64, ensure_2d=False, ensure_all_finite=False, input_name=name
         )
@@ -121,13 +129,43 @@ def checked_numbers(values, name):
     return checked
 
 
-def _refuse_times(dtype, name):
-    """Raise ValueError for times and durations, whose unit as floats depends on how they came."""
-    if dtype.kind in "mM":
-        days = f"({name} - {name}.min())" if dtype.kind == "M" else name
+def _refuse_rows_of_times(X):
+    """Raise ValueError if the first row of `X` holds times or durations."""
+    is_array = hasattr(X, "__array__")
+    if is_array and hasattr(X, "head"):
+        # Slices of data frames may be by label, and those of Dask have none.
+        first = X.head(1)
+    elif isinstance(X, list | tuple) or (is_array and np.ndim(X) > 0):
+        first = X[:1]
+    else:
+        return
+    # Beside numbers, times may become floats as soon as a data frame becomes an array.
+    for name in _column_names(X):
+        _refuse_times(np.asarray(first[name]), "X", f" in column {name!r}")
+    try:
+        row = np.asarray(first)
+    except ValueError:
+        # Entries are arrays of different shapes, which scikit-learn's check refuses.
+        return
+    _refuse_times(row, "X")
+
+
+def _refuse_times(values, name, place=""):
+    """Raise ValueError for times and durations, whose unit as floats depends on how they came.
+
+    `place` says where in the argument `name` the array `values` is.
+    """
+    kind, got = values.dtype.kind, values.dtype
+    if kind == "O":
+        for item in values.ravel():
+            if isinstance(item, MOMENTS + DURATIONS):
+                kind, got = "M" if isinstance(item, MOMENTS) else "m", repr(item)
+                break
+    if kind in "mM":
+        days, start = (f"({name} - start)", " and a start") if kind == "M" else (name, "")
         raise ValueError(
-            f"{name} must hold numbers, got {dtype}: choose a unit, for example days, {days} / "
-            "numpy.timedelta64(1, 'D')"
+            f"{name} must hold numbers, got {got}{place}: choose a unit{start}, the same for "
+            f"training and new rows, for example days, {days} / numpy.timedelta64(1, 'D')"
         )
 
 

@@ -1,5 +1,7 @@
 """Input of any form: arrays, lists and frames give the same model, and stay as they are."""
 
+from datetime import datetime, timedelta
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -283,12 +285,15 @@ def test_columns_of_text_are_named(library):
 def test_columns_of_dates_beside_numbers_are_named():
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame({"size": [1.0, 2.0], "day": pandas.date_range("2020", periods=2)})
-    with pytest.raises(ValueError, match=r"got 'day' of datetime64.*: convert this column"):
+    with pytest.raises(ValueError, match=r"got datetime64.* in column 'day': choose a unit"):
         SparseGPRegressor().fit(frame, [0, 1])
 
 
 TIMES = {
-    "dates": (np.array(["2020-01-01", "2020-01-03"], "M8[D]"), r"datetime64\[D\].*\.min\(\)\) / "),
+    "dates": (
+        np.array(["2020-01-01", "2020-01-03"], "M8[D]"),
+        r"datetime64\[D\].* \(\w+ - start\) / ",
+    ),
     "durations": (np.array([3, 5], "m8[h]"), r"timedelta64\[h\]: .* / numpy.timedelta64\(1, 'D'\)"),
 }
 
@@ -308,12 +313,69 @@ def test_times_are_refused_since_their_unit_is_not_that_of_new_rows(kind):
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars"])
-def test_frames_of_times_are_refused(library):
+@pytest.mark.parametrize("others", [{}, {"size": [1.0, 2.0]}], ids=["alone", "beside numbers"])
+def test_frames_of_times_are_refused(library, others):
     library = pytest.importorskip(library)
     for times, match in TIMES.values():
-        frame = library.DataFrame({"time": times.astype("M8[us]" if "date" in match else "m8[us]")})
-        with pytest.raises(ValueError, match=r"X must hold numbers, got (datetime|timedelta)64"):
+        times = times.astype("M8[us]" if "date" in match else "m8[us]")
+        frame = library.DataFrame({**others, "time": times})
+        match = r"X must hold numbers, got (datetime|timedelta)64\[us\] in column 'time': choose"
+        with pytest.raises(ValueError, match=match):
             SparseGPRegressor().fit(frame, [0.0, 1.0])
+
+
+def test_times_with_a_zone_are_refused():
+    pandas = pytest.importorskip("pandas")
+    times = pandas.date_range("2020", periods=2, tz="UTC")
+    for frame in (
+        pandas.DataFrame({"time": times}),
+        pandas.DataFrame({"time": times, "size": 1.0}),
+    ):
+        with pytest.raises(
+            ValueError, match=r"got Timestamp\('2020.* in column 'time': choose a unit"
+        ):
+            SparseGPRegressor().fit(frame, [0.0, 1.0])
+    with pytest.raises(ValueError, match=r"y must hold numbers, got Timestamp.*: choose a unit"):
+        SparseGPRegressor().fit([[0.0], [1.0]], pandas.Series(times))
+
+
+@pytest.mark.parametrize(
+    ("times", "got"),
+    [
+        ([np.datetime64("2020-01-01"), np.datetime64("2020-01-03")], "np.datetime64"),
+        ([np.timedelta64(3, "h"), np.timedelta64(5, "h")], "np.timedelta64"),
+        ([datetime(2020, 1, 1), datetime(2020, 1, 3)], "datetime.datetime"),
+        ([timedelta(hours=3), timedelta(hours=5)], "datetime.timedelta"),
+    ],
+)
+def test_objects_that_are_times_are_refused(times, got):
+    objects = np.array(times, dtype=object)
+    with pytest.raises(ValueError, match=f"X must hold numbers, got {got}.*: choose a unit"):
+        SparseGPRegressor().fit(objects[:, None], [0.0, 1.0])
+    kind = got.rpartition(".")[2]
+    with pytest.raises(ValueError, match=f"X must hold numbers, got .*{kind}.*: choose a unit"):
+        SparseGPRegressor().fit([[time] for time in times], [0.0, 1.0])
+    for y in (objects, times):
+        with pytest.raises(
+            ValueError, match=f"y must hold numbers, got .*{kind}.*: (choose|convert)"
+        ):
+            SparseGPRegressor().fit([[0.0], [1.0]], y)
+
+
+def test_frames_whose_slices_are_by_label_are_fitted():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"size": [1.0, 2.0, 3.0]}, index=[5.0, 0.5, 3.0])
+    model = SparseGPRegressor(RBF(), optimizer=None).fit(frame, [0.0, 1.0, 2.0])
+    assert model.n_features_in_ == 1
+
+
+def test_frames_of_dask_are_fitted():
+    dataframe, pandas = pytest.importorskip("dask.dataframe"), pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"size": [1.0, 2.0, 3.0]})
+    model = SparseGPRegressor(RBF(), optimizer=None)
+    y = [0.0, 1.0, 2.0]
+    bound = model.fit(frame, y).lower_bound_
+    assert model.fit(dataframe.from_pandas(frame, npartitions=2), y).lower_bound_ == bound
 
 
 @pytest.mark.parametrize(
