@@ -77,8 +77,6 @@ def refuse_columns(X, error):
                 f"{name!r}: rename them, or give an array, X.to_numpy()"
             ) from error
         try:
-            # Only beside other columns do dates not become floats.
-            np.result_type(np.asarray(X[name]), np.float64)
             check_array(X[[name]], dtype=np.float64, ensure_all_finite=False, ensure_min_samples=0)
         except (TypeError, ValueError):
             raise ValueError(

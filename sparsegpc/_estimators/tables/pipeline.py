@@ -24,7 +24,7 @@ from sparsegpc._estimators.tables.normal_scores import NormalScores
 
 ESTIMATORS = {"classifier": SparseGPClassifier, "regressor": SparseGPRegressor}
 SEARCHED = (*ESTIMATORS.values(), SparseGPGeneralizedRegressor)
-# The rarest levels beyond this number share a column, as do those of few rows.
+# Most columns for the levels of a category; one of them may be shared by the rarest levels.
 MOST_LEVELS = 200
 # A label carries less information than a number, so comparing candidates takes more of them.
 SCREENED_LABELS, SCREENED_NUMBERS = 2000, 500
@@ -36,11 +36,12 @@ def tabular_pipeline(estimator, *, search=True, n_jobs=None, verbose=0):
     Numbers and booleans are standardised; missing ones become the median of their column, and an
     additional column marks them. If a column lacks values only in new rows, predictions do not take
     it into account, and a warning is issued. Categories become a column of zeros and ones for each
-    level, one of which stands for a missing value. Levels with a single row, and all but the 200
-    most frequent, share a column, which new levels get as well; without it, new levels are zero in
-    all columns. Columns that are constant in the training rows are dropped; if all are, the model
-    gets one of them, predicts the mean and warns. With `search`, the bound on the log evidence then
-    chooses how numbers enter the kernel, the kernel, and in regression the noise.
+    level, one of which stands for a missing value. Levels with a single row share a column,
+    as do the rarest ones if there would be more than 200 columns; new levels get this column as
+    well, or are zero in all columns if it does not exist. Columns that are constant in the training
+    rows are dropped; if all are, the model gets one of them, predicts the mean and warns. With
+    `search`, the bound on the log evidence then chooses how numbers enter the kernel, the kernel,
+    and in regression the noise.
 
     Parameters
     ----------
