@@ -49,7 +49,7 @@ def test_points_are_chosen_again_at_what_was_learned():
     np.testing.assert_array_equal(choose.asked[0][1], model.precision(START, model.initial_state()))
 
 
-def climbed(model, selector, max_reselections):
+def fitted(model, selector, max_reselections):
     """Fit by quasi-Newton steps."""
     start = Start(START, None, typical_hessian(model, len(START)))
     return fit_from(model, start, selector, settings_of(BOUNDS, 50, max_reselections))
@@ -58,8 +58,8 @@ def climbed(model, selector, max_reselections):
 def test_with_many_rows_the_best_points_alone_are_searched_to_the_tolerance(monkeypatch):
     monkeypatch.setattr(module, "MANY_ROWS", 0)
     choose, model = ScriptedSelector(GOOD, BAD[0]), make_model(tol=1e-6)
-    found = climbed(model, choose, 1)
-    top = climbed(make_model(tol=1e-6), FixedSelector(GOOD), 1).best.objective
+    found = fitted(model, choose, 1)
+    top = fitted(make_model(tol=1e-6), FixedSelector(GOOD), 1).best.objective
     np.testing.assert_array_equal(found.best.points.Z, GOOD)
     assert found.best.objective == pytest.approx(top, abs=1e-4)
     assert found.lower_bounds[0] == found.best.elbo > found.lower_bounds[1]
@@ -74,7 +74,7 @@ def test_with_many_rows_small_gains_do_not_pay_for_another_selection(monkeypatch
     monkeypatch.setattr(module, "LEAST_GAIN", 1e9)
     # Each set of points contains the one before, and is better.
     sets = [GOOD[:n] for n in range(6, 11)]
-    found = climbed(make_model(tol=1e-6), ScriptedSelector(*sets), len(sets) - 1)
+    found = fitted(make_model(tol=1e-6), ScriptedSelector(*sets), len(sets) - 1)
     assert (np.diff(found.lower_bounds) > 0.0).all()
     assert len(found.lower_bounds) == (1 + PATIENCE if many_rows == 0 else len(sets))
     # What is gained is kept.
@@ -87,7 +87,7 @@ def test_a_single_selection_is_searched_to_the_tolerance_at_once(monkeypatch):
         monkeypatch.setattr(module, "MANY_ROWS", many_rows)
         for selector, n_more in ((FixedSelector(GOOD), 3), (PivotedSelector("argmax", 8), 0)):
             model = make_model()
-            alike.append((climbed(model, selector, n_more).best.objective, len(model.seen)))
+            alike.append((fitted(model, selector, n_more).best.objective, len(model.seen)))
     assert alike[:2] == alike[2:]
 
 

@@ -38,13 +38,13 @@ def fit_from_slow(monkeypatch, model, X, y):
     """Fit a model as if the search had ended at a slow interaction; return its objective there."""
     with_fast_interactions, reached = steps.with_fast_interactions, []
 
-    def from_slow(learned):
-        problem, theta = learned.problem, learned.result.best.theta.copy()
+    def from_slow(fitted):
+        problem, theta = fitted.problem, fitted.result.best.theta.copy()
         theta[DAY] = SLOW
-        best = learned.result.best
+        best = fitted.result.best
         slow = problem.model.solve(theta, best.points, best.states)
         reached.append(slow.objective)
-        return with_fast_interactions(learned._replace(result=learned.result._replace(best=slow)))
+        return with_fast_interactions(fitted._replace(result=fitted.result._replace(best=slow)))
 
     with monkeypatch.context() as patch:
         patch.setattr(steps, "with_fast_interactions", from_slow)
@@ -100,7 +100,7 @@ def test_a_slow_interaction_stays_as_it_was_learned(monkeypatch):
     f = rng.standard_normal(DAYS)[X[:, 0].astype(int)] + np.sin(X[:, 0] / 60.0) * X[:, 1]
     y = f + 0.3 * rng.standard_normal(len(f))
     model = SparseGPRegressor(KERNEL, n_inducing=150).fit(X, y)
-    monkeypatch.setattr(steps, "with_fast_interactions", lambda learned: learned)
+    monkeypatch.setattr(steps, "with_fast_interactions", lambda fitted: fitted)
     without = SparseGPRegressor(KERNEL, n_inducing=150).fit(X, y)
     assert model.kernel_ == without.kernel_
     assert model.lower_bound_ == pytest.approx(without.lower_bound_, abs=1e-6)
@@ -110,10 +110,10 @@ def end_of_search(monkeypatch, model, X, y):
     """Fit a model, and return its problem, theta and number of evaluations after the search."""
     original, ends = steps.with_fast_interactions, []
 
-    def note(learned):
-        n_evaluations = len(learned.problem.progress.history()["seconds"])
-        ends.append((learned.problem, learned.result.best.theta, n_evaluations))
-        return original(learned)
+    def note(fitted):
+        n_evaluations = len(fitted.problem.progress.history()["seconds"])
+        ends.append((fitted.problem, fitted.result.best.theta, n_evaluations))
+        return original(fitted)
 
     with monkeypatch.context() as patch:
         patch.setattr(steps, "with_fast_interactions", note)
@@ -166,13 +166,13 @@ def test_a_search_from_elsewhere_leaves_what_was_learned_unchanged(monkeypatch):
     X, f, _ = rows(0, 150)
     searched = []
 
-    def search_elsewhere(learned):
-        before, theta = learned.result.hessian.matrix.copy(), learned.result.best.theta.copy()
+    def search_elsewhere(fitted):
+        before, theta = fitted.result.hessian.matrix.copy(), fitted.result.best.theta.copy()
         theta[DAY] -= 1.0
-        with_search_from(learned, theta)
-        np.testing.assert_array_equal(learned.result.hessian.matrix, before)
+        with_search_from(fitted, theta)
+        np.testing.assert_array_equal(fitted.result.hessian.matrix, before)
         searched.append(theta)
-        return learned.evaluated_last()
+        return fitted.evaluated_last()
 
     monkeypatch.setattr(steps, "with_fast_interactions", search_elsewhere)
     SparseGPRegressor(KERNEL, n_inducing=50).fit(X, f)
