@@ -17,7 +17,12 @@ from sparsegpc._core.latent_inputs.new_rows import columns_at, project
 from sparsegpc._core.rows.threads import single_threaded_blas
 from sparsegpc._estimators.base_estimator import Estimator, all_or_nothing, with_parameters
 from sparsegpc._estimators.input.settings import row_options
-from sparsegpc._estimators.input.validation import column_name, refuse_masked, refuse_overflow
+from sparsegpc._estimators.input.validation import (
+    column_name,
+    refuse_masked,
+    refuse_overflow,
+    refuse_rows_of_times,
+)
 from sparsegpc._estimators.messages.user_warnings import warn_user
 
 __all__ = ["BayesianGPLVM"]
@@ -197,6 +202,7 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator
 
     def _validated(self, X, **checks):
         refuse_masked(X, "X")
+        refuse_rows_of_times(X)
         return validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan", **checks)
 
     def _project(self, X):

@@ -42,7 +42,7 @@ def _validated(estimator, X, y, reset, checks):
     # joblib makes memory maps to share arrays in memory between processes.
     is_shared = isinstance(X, np.memmap) and "joblib_memmapping_folder" in str(X.filename)
     if is_shared or not gives_slices(X):
-        _refuse_rows_of_times(X)
+        refuse_rows_of_times(X)
         try:
             return validate_data(estimator, X, y, dtype=np.float64, reset=reset, **checks)
         except (TypeError, ValueError) as error:
@@ -127,7 +127,7 @@ def checked_numbers(values, name):
     return checked
 
 
-def _refuse_rows_of_times(X):
+def refuse_rows_of_times(X):
     """Raise ValueError if the first row of `X` holds times or durations."""
     is_array = hasattr(X, "__array__")
     if is_array and hasattr(X, "head"):

@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from sparsegpc._core.rows.sources import spaced_rows
 from sparsegpc._estimators.base_estimator import Estimator
+from sparsegpc._estimators.input.validation import refuse_rows_of_times
 
 
 class NormalScores(OneToOneFeatureMixin, TransformerMixin, Estimator):
@@ -144,6 +145,7 @@ class NormalScores(OneToOneFeatureMixin, TransformerMixin, Estimator):
         return _interpolated(X, self.scores_, self.values_)
 
     def _validated(self, X, reset):
+        refuse_rows_of_times(X)
         return validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan", reset=reset)
 
     def __sklearn_tags__(self):

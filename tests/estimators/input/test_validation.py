@@ -12,11 +12,14 @@ from sklearn.preprocessing import StandardScaler
 from sparsegpc import (
     GPNoise,
     HomoscedasticNoise,
+    InducingPointSelector,
+    NormalScores,
     PolynomialNoise,
     SparseGPClassifier,
     SparseGPRegressor,
 )
 from sparsegpc._estimators.input.validation import refuse_columns
+from sparsegpc.decomposition import BayesianGPLVM
 from tests.estimators import regression, two_classes
 
 # Rows and labels
@@ -310,6 +313,13 @@ def test_times_are_refused_since_their_unit_is_not_that_of_new_rows(kind):
         given = {"X": [[0.0], [1.0]], "y": [0.0, 1.0], name: times}
         with pytest.raises(ValueError, match=f"{name} must hold numbers, got {match}"):
             gp.fit(**given)
+
+
+@pytest.mark.parametrize("transformer", [BayesianGPLVM(), InducingPointSelector(), NormalScores()])
+def test_transformers_refuse_times(transformer):
+    for times, match in TIMES.values():
+        with pytest.raises(ValueError, match="X must hold numbers, got " + match):
+            clone(transformer).fit(times[:, None])
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars"])
