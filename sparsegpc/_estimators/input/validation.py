@@ -133,13 +133,14 @@ def refuse_rows_of_times(X):
     if is_array and hasattr(X, "head"):
         # Slices of data frames may be by label, and those of Dask have none.
         first = X.head(1)
-    elif isinstance(X, list | tuple) or (is_array and np.ndim(X) > 0):
+    elif isinstance(X, list | tuple) or (is_array and len(getattr(X, "shape", ())) > 0):
         first = X[:1]
     else:
         return
     # Beside numbers, times may become floats as soon as a data frame becomes an array.
-    for name in _column_names(X):
-        _refuse_times(np.asarray(first[name]), "X", f" in column {name!r}")
+    for name, dtype in zip(_column_names(X), getattr(X, "dtypes", ()), strict=False):
+        if getattr(dtype, "kind", "O") not in "biuf":
+            _refuse_times(np.asarray(first[name]), "X", f" in column {name!r}")
     try:
         row = np.asarray(first)
     except ValueError:
@@ -174,6 +175,9 @@ def _refuse_objects(values, name, error):
     """
     items = np.asarray(values, dtype=object)
     for place, item in enumerate(items.ravel() if items.ndim else ()):
+        if isinstance(item, complex):
+            # The error says so.
+            return
         try:
             float(item)
         except (TypeError, ValueError):
@@ -197,7 +201,7 @@ def check_weights(sample_weight, n_samples):
     their number is wrong.
     """
     refuse_masked(sample_weight, "sample_weight")
-    if np.ndim(sample_weight) > 0:
+    if np.asarray(sample_weight).ndim > 0:
         sample_weight = checked_numbers(sample_weight, "sample_weight")
     rows = np.broadcast_to(0.0, n_samples)
     weight = _check_sample_weight(sample_weight, rows, dtype=np.float64, copy=True)

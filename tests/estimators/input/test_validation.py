@@ -397,9 +397,8 @@ def test_frames_of_dask_are_fitted():
             np.array([(1, 2.0), (0, 3.0)], [("event", "?"), ("time", "f8")]),
             r"\(True, 2.0\) in row 0",
         ),
-        (np.array([1j, 1.0]), "1j in row 0"),
     ],
-    ids=["text", "object", "records", "complex"],
+    ids=["text", "object", "records"],
 )
 @pytest.mark.parametrize("name", ["y", "sample_weight", "noise_variance"])
 def test_arguments_that_hold_other_things_than_numbers_are_named(name, values, got):
