@@ -23,16 +23,16 @@ def interpolated_rise(evaluate, best, step, tol, is_stopped=lambda: False):
     a point when the slope at the start promises no more than `tol`. ``is_stopped()`` is called
     before each evaluation and returns whether to stop.
     """
-    slope, length = float((best.gradient * step).sum()), 1.0
+    slope, length = (best.gradient * step).sum(), 1.0
     while not is_stopped():
         trial = evaluate(best.x + length * step)
         gain, promised = trial.value - best.value, length * slope
         if gain >= max(LEAST_SHARE * promised, 0.0):
             return trial
-        # What cannot be computed there, or overflows, shortens the step by most.
+        # Where this overflows or is not a number, the step becomes as short as is allowed.
         with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
-            last_slope = length * float((trial.gradient * step).sum())
-            length *= _shortened(*(np.array([gain, last_slope]) / promised))
+            last_slope = length * (trial.gradient * step).sum()
+            length *= _shortened(gain / promised, last_slope / promised)
         if length < TINY or not length * slope > tol:
             break
     return None

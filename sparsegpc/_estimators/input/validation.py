@@ -16,6 +16,8 @@ WEIGHT_RANGE = (1e-100, 1e15)
 LARGEST_VALUE = 1e150
 # Products with the inverse of a smaller variance overflow; the largest is LARGEST_VALUE squared.
 NOISE_RANGE = (1e-100, 1e300)
+# numpy's kinds of dtypes: bool, integers and floats.
+NUMBER_KINDS = "biuf"
 # Objects that are times or durations; those of pandas are some of these.
 MOMENTS, DURATIONS = (np.datetime64, date), (np.timedelta64, timedelta)
 
@@ -69,7 +71,7 @@ def refuse_columns(X, error):
     Either another column has its name, or its values cannot become floats. scikit-learn's `error`
     does not name it.
     """
-    names = _column_names(X)
+    names = [name for name, _ in _columns(X)]
     for name in names:
         if names.count(name) > 1:
             raise ValueError(
@@ -85,10 +87,14 @@ def refuse_columns(X, error):
             ) from error
 
 
-def _column_names(X):
-    """Return the names of the columns of a data frame, an empty list for anything else."""
-    # The columns of a table of pyarrow are not names.
-    return list(X.columns) if hasattr(X, "columns") and hasattr(X, "dtypes") else []
+def _columns(X):
+    """Return the names and dtypes of the columns of a data frame, an empty list for anything else.
+
+    Names may occur twice.
+    """
+    # The columns of a table of pyarrow are not names, and it has no dtypes.
+    is_frame = hasattr(X, "columns") and hasattr(X, "dtypes")
+    return list(zip(X.columns, X.dtypes, strict=True)) if is_frame else []
 
 
 def refuse_masked(values, name):
@@ -138,8 +144,8 @@ def refuse_rows_of_times(X):
     else:
         return
     # Beside numbers, times may become floats as soon as a data frame becomes an array.
-    for name, dtype in zip(_column_names(X), getattr(X, "dtypes", ()), strict=False):
-        if getattr(dtype, "kind", "O") not in "biuf":
+    for name, dtype in _columns(X):
+        if getattr(dtype, "kind", "O") not in NUMBER_KINDS:
             _refuse_times(np.asarray(first[name]), "X", f" in column {name!r}")
     try:
         row = np.asarray(first)
@@ -176,7 +182,7 @@ def _refuse_objects(values, name, error):
     items = np.asarray(values, dtype=object)
     for place, item in enumerate(items.ravel() if items.ndim else ()):
         if isinstance(item, complex):
-            # The error says so.
+            # The `error` says that complex numbers are not supported.
             return
         try:
             float(item)
@@ -294,7 +300,6 @@ def check_noise_variance(noise_variance, n_samples, n_outputs):
     Raises ValueError if they are outside `NOISE_RANGE`, or are not one number, one per row or one
     per target.
     """
-    refuse_masked(noise_variance, "noise_variance")
     variance = checked_numbers(np.atleast_1d(noise_variance), "noise_variance")
     if np.ndim(noise_variance) == 0:
         variance = np.full(n_samples, variance[0])

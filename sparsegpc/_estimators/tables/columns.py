@@ -8,11 +8,11 @@ from sklearn.feature_selection import SelectorMixin
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from sparsegpc._estimators.base_estimator import Estimator
-from sparsegpc._estimators.input.validation import column_name
+from sparsegpc._estimators.input.validation import NUMBER_KINDS, column_name
 from sparsegpc._estimators.messages.user_warnings import warn_user
 
-# numpy's kinds of dtypes: bool, integers and floats; strings.
-NUMBER_KINDS, TEXT_KINDS = "biuf", "SU"
+# numpy's kinds of dtypes of strings.
+TEXT_KINDS = "SU"
 # decimal.Decimal is a Number, but no Real.
 NUMBERS, TEXTS = (numbers.Number, np.bool_), (str, bytes)
 # Levels of fewer rows share a column. Others need not: where rows say little about a level, the

@@ -36,12 +36,12 @@ def tabular_pipeline(estimator, *, search=True, n_jobs=None, verbose=0):
     Numbers and booleans are standardised; missing ones become the median of their column, and an
     additional column marks them. If a column lacks values only in new rows, predictions do not take
     it into account, and a warning is issued. Categories become a column of zeros and ones for each
-    level, one of which stands for a missing value. Levels with a single row share a column,
-    as do the rarest ones if there would be more than 200 columns; new levels get this column as
-    well, or are zero in all columns if it does not exist. Columns that are constant in the training
-    rows are dropped; if all are, the model gets one of them, predicts the mean and warns. With
-    `search`, the bound on the log evidence then chooses how numbers enter the kernel, the kernel,
-    and in regression the noise.
+    level, one of which stands for a missing value. Levels with a single row share a column, as do
+    the rarest ones if there would be more than 200 columns; new levels get this column as well, or
+    are zero in all columns if it does not exist. Columns that are constant in the training rows are
+    dropped; if all are, the model gets one of them, predicts the mean and warns. With `search`, the
+    bound on the log evidence then chooses how numbers enter the kernel, the kernel, and in
+    regression the noise.
 
     Parameters
     ----------

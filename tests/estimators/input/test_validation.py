@@ -334,6 +334,13 @@ def test_frames_of_times_are_refused(library, others):
             SparseGPRegressor().fit(frame, [0.0, 1.0])
 
 
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_a_series_as_rows_is_refused_as_one_dimensional(library):
+    series = pytest.importorskip(library).Series([0.0, 1.0])
+    with pytest.raises(ValueError, match=r"Expected.* 2"):
+        SparseGPRegressor().fit(series, [0.0, 1.0])
+
+
 def test_times_with_a_zone_are_refused():
     pandas = pytest.importorskip("pandas")
     times = pandas.date_range("2020", periods=2, tz="UTC")
