@@ -6,7 +6,7 @@ in up to three, within the cells of a grid over these columns. The edges of the 
 so the scales of the columns do not matter.
 """
 
-from itertools import combinations, product
+from itertools import combinations
 from math import comb
 from typing import NamedTuple
 
@@ -22,6 +22,9 @@ MOST_ROWS, ROWS_PER_CELL = 5000, 4
 LARGEST_GROUP, MOST_GROUPS = 3, 5000
 # If one of two columns has as many bins as possible, the other has this many.
 FEW_BINS = 3
+# The cells of several groups of columns are numbered together, in arrays of at most this size,
+# which stay in the cache.
+MOST_ELEMENTS = 2**16
 # The number of rows that are put in the order of a single column, and the standard errors from
 # which on a correlation of successive ones is significant.
 ORDERED_ROWS, LEAST_ORDERED_ERRORS = 2000, 4.0
@@ -94,10 +97,12 @@ def similar_group(model, evaluation, columns):
     for size in range(1, LARGEST_GROUP + 1):
         if comb(len(columns), size) > MOST_GROUPS:
             break
-        for group, n_bins in product(combinations(columns, size), grids.shapes(size)):
-            _, n_errors = grids.correlation(group, n_bins)
-            if n_errors > most_errors:
-                most_errors, best = n_errors, (list(group), n_bins)
+        groups = np.array(list(combinations(columns, size)), dtype=np.intp).reshape(-1, size)
+        for n_bins in grids.shapes(size):
+            _, n_errors = grids.correlations(groups, n_bins)
+            if n_errors.max(initial=0.0) > most_errors:
+                first = int(np.argmax(n_errors))
+                most_errors, best = n_errors[first], (groups[first].tolist(), n_bins)
         if best is not None:
             most_errors *= LARGER
     if best is None:
@@ -157,25 +162,47 @@ class _Grids:
         return shapes
 
     def correlation(self, columns, n_bins):
-        """Return the correlation of deviations of two rows in the same cell of a grid.
+        """Return the same as `correlations` for a single group of columns, as two numbers."""
+        correlation, n_errors = self.correlations(np.array([columns]), n_bins)
+        return float(correlation[0]), float(n_errors[0])
 
-        Also return how many standard errors it is away from zero.
+    def correlations(self, groups, n_bins):
+        """Return the correlations of deviations of two rows in the same cell of a grid, (G,).
+
+        `groups` (G, size) are groups of columns, whose grids have the same numbers of bins. Also
+        return how many standard errors each is away from zero, (G,).
         """
-        cells = np.zeros(len(self._X), dtype=np.intp)
-        for k, n in zip(columns, n_bins, strict=True):
-            cells = cells * n + self._bins_of(k, n)
-        counts = np.bincount(cells)
+        at_a_time = max(1, MOST_ELEMENTS // max(len(self._X), int(np.prod(n_bins))))
+        starts = range(0, len(groups), at_a_time)
+        parts = [self._correlations(groups[start : start + at_a_time], n_bins) for start in starts]
+        return np.concatenate(parts, axis=1) if parts else np.zeros((2, 0))
+
+    def _correlations(self, groups, n_bins):
+        cells = np.zeros((len(groups), len(self._X)), dtype=np.intp)
+        for position, n in enumerate(n_bins):
+            columns, places = np.unique(groups[:, position], return_inverse=True)
+            cells = cells * n + np.array([self._bins_of(k, n) for k in columns])[places]
+        # Each group has cells of its own.
+        shape = (len(groups), int(np.prod(n_bins)))
+        cells = (cells + shape[1] * np.arange(len(groups))[:, None]).ravel()
+
+        def totals(values):
+            """Return the sums over the rows in each cell, (G, n_cells), of values (n,)."""
+            values = np.broadcast_to(values, (len(groups), len(self._X))).ravel()
+            return np.bincount(cells, values, minlength=shape[0] * shape[1]).reshape(shape)
+
+        counts = totals(1.0)
         # Each pair counts twice.
-        n_pairs = float((counts * (counts - 1)).sum())
-        sums = [np.bincount(cells, each) for each in self._deviations]
-        products = float(np.square(sums).sum() - self._squares.sum())
+        n_pairs = (counts * (counts - 1.0)).sum(axis=1)
+        products = sum((totals(each) ** 2).sum(axis=1) for each in self._deviations)
+        products -= self._squares.sum()
         # The variance of this sum without any correlation, whatever the size of the deviations.
-        squares = np.bincount(cells, self._squares)
-        variance = 2.0 * float((squares**2).sum() - (self._squares**2).sum())
-        if n_pairs == 0.0 or variance <= 0.0:
-            return 0.0, 0.0
+        variance = 2.0 * ((totals(self._squares) ** 2).sum(axis=1) - (self._squares**2).sum())
+        known = (n_pairs > 0.0) & (variance > 0.0)
+        n_pairs, variance = np.where(known, n_pairs, 1.0), np.where(known, variance, 1.0)
+        correlations = products / (n_pairs * self._mean_square)
         n_errors = products / (max(self._error_share, TINY) * np.sqrt(variance))
-        return products / (n_pairs * self._mean_square), n_errors
+        return np.where(known, [correlations, n_errors], 0.0)
 
     def distances(self, columns, n_bins, correlation):
         """Return the distances in the largest cells that keep half of a correlation.
