@@ -65,8 +65,9 @@ def fit_further(model, result, selector, settings):
     best, start = result._replace(hessian=hessian), Start(before.theta, before.states, hessian)
     try:
         found = fit_from(model, start, selector, settings)
-        if found.best.objective > before.objective:
-            best = result.followed_by(found)
+        is_better = found.best.objective > before.objective
+        # Even a search that finds nothing better learns about the Hessian.
+        best = result.followed_by(found) if is_better else best._replace(hessian=found.hessian)
     except LinAlgError:
         # Many points may lie too close together where fewer did not.
         pass

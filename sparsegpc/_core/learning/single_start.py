@@ -91,8 +91,7 @@ class Run(NamedTuple):
         if self.end is None:
             return Start(self.theta, None, typical_hessian(model, len(self.theta)))
         states = model.states_from(self.end.theta, self.end.posterior)
-        # A search updates its Hessian, and another one may continue from here, too.
-        return Start(self.end.theta, states, copy(self.hessian))
+        return Start(self.end.theta, states, self.hessian)
 
 
 class FitResult(NamedTuple):
@@ -165,6 +164,8 @@ def fit_from(model, start, selector, settings, to_beat=-np.inf):
     expected to come near it.
     """
     theta, states, hessian, first = start
+    # A search updates its Hessian, and another fit may begin at the same start.
+    hessian = copy(hessian)
     states = model.initial_state() if states is None else states
     is_only = settings.max_reselections == 0 or is_fixed(model, selector)
     ends_early = len(model.weight) >= MANY_ROWS and not is_only and hessian is not None

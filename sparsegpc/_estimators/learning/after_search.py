@@ -3,8 +3,6 @@
 Each takes a `FittedProblem` and returns another, or the same if there is nothing to do.
 """
 
-from copy import copy
-
 import numpy as np
 from numpy.linalg import LinAlgError
 
@@ -91,8 +89,7 @@ def with_search_from(fitted, theta):
     if problem.estimator.n_inducing == "auto":
         # The certificate has to hold for what is learned in the end.
         return better_with_enough_points(fitted, [theta])
-    # A search updates its Hessian, and that of what is given may be needed again.
-    start, reached = Start(theta, best.states, copy(result.hessian)), best.objective
+    start, reached = Start(theta, best.states, result.hessian), best.objective
     selector = selector_in_use(problem, len(best.points.Z))
     try:
         found = fit_from(model, start, selector, settings, to_beat=reached)

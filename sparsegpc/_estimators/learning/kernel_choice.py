@@ -55,7 +55,7 @@ def decide_kernel(builder, sees_logarithms=True):
     may_add = choice.may_have_effects(problem.spread)
     has_trials = may_tie or may_add or transform is not None
     if not has_trials or not problem.learns:
-        return Decision(problem.with_choice(main_effects=demands_effects))
+        return Decision(problem.with_choice(main_effects=True) if demands_effects else problem)
     best = _learned(problem)
     if may_tie and not builder.progress.stopped:
         best = _with_tied_lengths(best)

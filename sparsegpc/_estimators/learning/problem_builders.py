@@ -46,19 +46,23 @@ class ProblemBuilder:
             self._rows[transform] = data, merged, measure_spread(merged.X, merged.weight)
         return self._rows[transform]
 
-    def _problem(self, choice, model, **parts):
-        """Return the `Problem` for a `KernelChoice`, given the parts that are not shared."""
+    def _problem(self, choice, rows, spread, kernel, parameters, model, plan=None):
+        """Return the `Problem` with these parts and those that all problems share."""
         return Problem(
             estimator=self.estimator,
             rng=self._rng,
             choice=choice,
+            rows=rows,
             places=self._data.places,
             untransformed_X=self._data.X,
+            spread=spread,
+            kernel=kernel,
+            parameters=parameters,
             model=model,
             whole=model,
             progress=self.progress,
             build=self.build,
-            **parts,
+            plan=plan,
         ).with_part()
 
 
@@ -76,8 +80,7 @@ class LikelihoodBuilder(ProblemBuilder):
         prior = choice.prior(parameters, spread)
         model = estimator._sparse_model(parameters.kernel, data, rows, prior=prior)
         parameters = parameters.with_likelihood(model)
-        parts = {"rows": rows, "spread": spread, "kernel": kernel, "parameters": parameters}
-        return self._problem(choice, model, **parts)
+        return self._problem(choice, rows, spread, kernel, parameters, model)
 
 
 class RegressionBuilder(ProblemBuilder):
@@ -133,5 +136,4 @@ class RegressionBuilder(ProblemBuilder):
         options = {**self.estimator._model_options(KnownNoise()), "prior": prior}
         model = self.plan.model(parameters.kernel, targets, rows, options)
         parameters = self.plan.extend(parameters, model)
-        parts = {"rows": rows, "spread": spread, "kernel": kernel, "parameters": parameters}
-        return self._problem(choice, model, plan=self.plan, **parts)
+        return self._problem(choice, rows, spread, kernel, parameters, model, self.plan)

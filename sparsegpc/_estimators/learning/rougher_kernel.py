@@ -6,8 +6,6 @@ and then a Laplacian kernel is tried. The decision uses as many points as a fit 
 rougher functions need more of them.
 """
 
-from copy import copy
-
 import numpy as np
 from numpy.linalg import LinAlgError
 
@@ -80,7 +78,7 @@ def _refitted(rougher, smooth, longer, n_points, needed):
         if column is not None and effect is None and k < rougher.model.kernel.n_params:
             theta[k] += np.log(longer)
     theta = np.clip(theta, *parameters.bounds.T)
-    hessian = copy(smooth.hessian) or typical_hessian(rougher.model, len(theta))
+    hessian = smooth.hessian or typical_hessian(rougher.model, len(theta))
     settings = rougher.settings._replace(max_reselections=0, report=None)
     first = smooth.best.points
     selector = _selector(rougher, n_points)
