@@ -7,11 +7,11 @@ import warnings
 from functools import partial
 
 import numpy as np
-from climbs import allowance, climbed
 from datasets import is_available, load_classification, permuted, split_classification
 from kernel_settings import ONE_LENGTH_SCALE
 from measure import timed
 from random_problems import REFERENCES, make_problem, reference
+from searches import allowance, fit_from_kernel
 from sklearn.base import clone
 from sklearn.datasets import make_blobs, make_classification, make_friedman1
 from sklearn.ensemble import AdaBoostClassifier
@@ -94,7 +94,7 @@ def certified_too_soon():
         full = full_model(ConstantKernel() * RBF(5.0), X[:800], y[:800])
         should = full.log_marginal_likelihood_value_
         if n_rows > len(full.y_train_):
-            full = climbed(SparseGPRegressor(full.kernel_.k1, n_inducing=800), X, y)
+            full = fit_from_kernel(SparseGPRegressor(full.kernel_.k1, n_inducing=800), X, y)
             should = full.lower_bound_
         name, case = "auto, one length scale", f"{n_rows} rows, seed {seed}"
         yield bounds(name, case, fit, should - auto.certificate_tol * n_rows, y)
@@ -111,11 +111,11 @@ def pruned_columns():
             X, y, X_test, y_test = friedman(n_rows, seed)
             start = SparseGPRegressor(ConstantKernel(5.0) * RBF(good), n_inducing=n_points)
             fit = Fit(clone(start).set_params(kernel=1.0 * RBF(np.ones(20))), X, y)
-            best = climbed(start, X, y)
+            best = fit_from_kernel(start, X, y)
             name = f"a length scale per column, {n_rows} rows"
             yield bounds(name, seed, fit, best.lower_bound_, y)
             if n_rows == 800:
-                best = climbed(start.set_params(n_inducing=n_rows), X, y)
+                best = fit_from_kernel(start.set_params(n_inducing=n_rows), X, y)
             scores = fit.model.score(X_test, y_test), best.score(X_test, y_test)
             yield record(name, seed, "R^2", *scores, SCORE, fit.cost)
 
@@ -211,7 +211,7 @@ def columns():
         one = Fit(SparseGPClassifier(**ONE_LENGTH_SCALE), X, y).model.kernel_
         same = one.k1 * RBF(np.full(X.shape[1], one.k2.length_scale))
         fit = Fit(SparseGPClassifier(1.0 * RBF(np.ones(X.shape[1]))), X, y)
-        should = climbed(SparseGPClassifier(same), X, y).lower_bound_
+        should = fit_from_kernel(SparseGPClassifier(same), X, y).lower_bound_
         yield bounds("per column, from one for all", name, fit, should, y)
 
 
@@ -235,7 +235,7 @@ def fast_functions():
             model = SparseGPClassifier(n_inducing=len(y), **ONE_LENGTH_SCALE)
             fit = Fit(model, columns, y)
             should = max(
-                climbed(model.set_params(kernel=10.0 * RBF(scale)), columns, y).lower_bound_
+                fit_from_kernel(model.set_params(kernel=10.0 * RBF(scale)), columns, y).lower_bound_
                 for scale in (0.1, 0.3, 1.0)
             )
             yield bounds(f"fast: {name}", seed, fit, should, y)
@@ -259,7 +259,7 @@ def functions_of_few_columns():
             for make, target in pairs:
                 fit = Fit(make(1.0 * RBF(np.ones(20)), n_inducing=200), X, target)
                 own = make(1.0 * RBF(lengths), n_inducing=200)
-                should = climbed(own, X, target).lower_bound_
+                should = fit_from_kernel(own, X, target).lower_bound_
                 case = f"{make.__name__[8:]}, seed {seed}"
                 yield bounds(f"of few columns: {name}", case, fit, should, target)
 
@@ -275,7 +275,9 @@ def trends():
             y = slope * t + season + noise
             fit = Fit(SparseGPRegressor(**ONE_LENGTH_SCALE), t[:, None], y)
             kernel = 10.0 * RBF(0.5)
-            should = climbed(fit.model.set_params(kernel=kernel), t[:, None], y).lower_bound_
+            should = fit_from_kernel(
+                fit.model.set_params(kernel=kernel), t[:, None], y
+            ).lower_bound_
             yield bounds(f"season, slope {slope}", seed, fit, should, y)
 
 
@@ -301,13 +303,13 @@ def few_points():
     draws = range(8)
 
     def best(estimator, targets):
-        """Return the best bound of climbs from three length scales, for each draw."""
+        """Return the best bound of searches from three length scales, for each draw."""
         starts = [
             estimator(3.0 * RBF(scale), n_inducing=10, random_state=seed)
             for scale in (0.5, 1.0, 2.0)
             for seed in draws
         ]
-        return max(climbed(start, X, targets).lower_bound_ for start in starts)
+        return max(fit_from_kernel(start, X, targets).lower_bound_ for start in starts)
 
     best_regressor, best_classifier = best(SparseGPRegressor, f), best(SparseGPClassifier, y)
     for seed in draws:
@@ -357,7 +359,7 @@ def rare_labels():
         y = (X[:, 0] + 0.3 * rng.standard_normal(n_rows) > 3.25).astype(int)
         fit = Fit(SparseGPClassifier(1.0 * RBF(np.ones(3)), n_inducing=100), X, y)
         should = max(
-            climbed(SparseGPClassifier(start, n_inducing=100), X, y).lower_bound_
+            fit_from_kernel(SparseGPClassifier(start, n_inducing=100), X, y).lower_bound_
             for start in (16.0 * RBF([2.0, 30.0, 30.0]), 100.0 * RBF([4.0, 30.0, 30.0]))
         )
         case = f"{y.sum()} of {n_rows}, seed {seed}"
@@ -406,7 +408,7 @@ def hostile_rows():
                 fit = Fit(model, X, y)
                 good = clone(model).set_params(kernel=variance * RBF(lengths))
                 case = f"{estimator.__name__}, seed {seed}"
-                yield bounds(name, case, fit, climbed(good, X, y).lower_bound_, y)
+                yield bounds(name, case, fit, fit_from_kernel(good, X, y).lower_bound_, y)
                 if seed == 0:
                     rows = rng.permutation(len(y))
                     again = Fit(clone(model), X[rows], y[rows])

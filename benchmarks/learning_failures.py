@@ -1,9 +1,9 @@
 """Does a fit find what the data ask for? One line for each way in which it may not.
 
 Each kind of failure has a few problems, over several seeds. What a fit reaches stands beside what
-it should reach, its reference: a climb of the same model from good start values (`climbed`), the
-same model with a point at every row, one summand of a sum alone, the same model with other
-settings, or scikit-learn's full regressor.
+it should reach, its reference: a search from good start values with the same model
+(`fit_from_kernel`), the same model with a point at every row, one summand of a sum alone, the same
+model with other settings, or scikit-learn's full regressor.
 
 A bound is short if it is more than a nat and more than 1 % below its reference; 1 % is that of the
 gain of the reference over a constant function. A score (R^2, accuracy, AUC, the share of columns

@@ -1,4 +1,4 @@
-"""Fits of random problems beside the best of 20 climbs from other start values.
+"""Fits of random problems beside the best of 20 searches from other start values.
 
 A problem has 30 to 2000 rows, most of them few, and 1 to 20 uniform columns, of which up to four
 matter. Targets are a slow or fast function, drawn from a Gaussian process, with noise; labels have
@@ -6,13 +6,14 @@ it as their log-odds. The kernel is RBF or Matern with one length scale or one p
 an object, or RBF with one length scale by name. Every fifth problem has `FEW_POINTS` points; of
 the others every row may be a point, or 200 of more than `MOST_DENSE` rows.
 
-The reference is the best of `N_CLIMBS` climbs, each to its end unless it is clearly worse than the
-best so far: one from the hyperparameters of the function that was drawn, the others from random
-ones. With more than `MOST_DENSE` rows these climb on `SUBSET_ROWS` rows, a point at each, and the
-best `N_KEPT` of them and the drawn ones then climb on all rows at the default number of points.
+The reference is the best of `N_SEARCHES` searches, each to its end unless it is clearly worse than
+the best so far: one from the hyperparameters of the function that was drawn, the others from random
+ones. With more than `MOST_DENSE` rows these use `SUBSET_ROWS` rows, a point at each; then all rows
+and the default number of points are used from the ends of the best `N_KEPT` and from the drawn
+hyperparameters.
 References are expensive; they have a file of their own, and each is computed once.
 
-A fit is short as in `climbs`: by more than a nat and more than 1 % of the gain over a constant.
+A fit is short as in `searches`: by more than a nat and more than 1 % of the gain over a constant.
 Each fit is one line of a file of results; fits that are there are not repeated. A ``--revision``
 labels the lines, so that two states of the package stand side by side. ::
 
@@ -27,24 +28,24 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from climbs import allowance, climbed, constant_bound, give_up_below
 from evidence import append, pending, read
 from kernel_settings import ONE_LENGTH_SCALE
 from measure import timed
 from records import print_table
+from searches import allowance, constant_bound, fit_from_kernel, give_up_below
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 from threadpoolctl import threadpool_limits
 
 from sparsegpc import SparseGPClassifier, SparseGPRegressor
 
-N_PROBLEMS, N_CLIMBS, N_KEPT = 200, 20, 3
+N_PROBLEMS, N_SEARCHES, N_KEPT = 200, 20, 3
 MOST_DENSE, SUBSET_ROWS, FEW_POINTS = 400, 200, 20
 ESTIMATORS = {"classification": SparseGPClassifier, "regression": SparseGPRegressor}
 # Ranges of log-uniform draws: rows, columns, length scales, deviation of the noise.
 ROWS, MANY_ROWS, COLUMNS = (30, 300), (401, 2000), (1, 20)
 LENGTHS, NOISE = (0.15, 3.0), (0.03, 1.0)
-# Ranges of the start values of climbs: variance and common length scale.
+# Ranges of the start values of searches: variance and common length scale.
 START_VARIANCES, START_LENGTHS, START_SPREAD = (0.3, 100.0), (0.05, 20.0), 0.5
 IRRELEVANT = 20.0
 RESULTS = Path(__file__).parent / "results"
@@ -128,10 +129,10 @@ def make_problem(number):
 
 
 def start_kernels(problem):
-    """Yield the kernels from which climbs start, that of the drawn function first."""
+    """Yield the kernels from which searches start, that of the drawn function first."""
     yield problem.drawn
     rng = np.random.RandomState(problem.number)
-    for _ in range(N_CLIMBS - 1):
+    for _ in range(N_SEARCHES - 1):
         theta = rng.normal(0.0, START_SPREAD, len(problem.drawn.theta))
         theta += np.log(log_uniform(rng, *START_LENGTHS))
         theta[0] = np.log(log_uniform(rng, *START_VARIANCES))
@@ -139,20 +140,20 @@ def start_kernels(problem):
 
 
 def ends(problem, X, y, kernels, n_inducing):
-    """Return (bound, kernel, number of the start) of each climb, the best first."""
+    """Return (bound, kernel, number of the start) of each search, the best first."""
     found, constant = [], constant_bound(y)
     for i, kernel in enumerate(kernels):
         model = clone(problem.model).set_params(
             kernel=kernel, n_inducing=n_inducing, random_state=i
         )
         callback = give_up_below(max(found)[0], constant) if found else None
-        model = climbed(model, X, y, callback)
+        model = fit_from_kernel(model, X, y, callback)
         found.append((model.lower_bound_, -i, model.kernel_))
     return [(bound, kernel, -i) for bound, i, kernel in sorted(found, reverse=True)]
 
 
 def best_end(problem):
-    """Return the bound of the best climb, and the number of its start."""
+    """Return the bound of the best search, and the number of its start."""
     X, y, n_inducing = problem.X, problem.y, problem.model.n_inducing
     starts = list(start_kernels(problem))
     if len(y) > MOST_DENSE:
@@ -164,7 +165,7 @@ def best_end(problem):
 
 
 def reference(problem, path):
-    """Return the bound of the best climb, from the file of references or to be added to it."""
+    """Return the bound of the best search, from the file of references or to be added to it."""
     for record in read(path):
         if record["number"] == str(problem.number):
             return float(record["bound"])

@@ -7,9 +7,9 @@ import learning_failures
 import numpy as np
 import pytest
 import random_problems
-from climbs import allowance, climbed, constant_bound, give_up_below
 from evidence import append, read
 from scipy.stats import norm
+from searches import allowance, constant_bound, fit_from_kernel, give_up_below
 from sklearn.gaussian_process.kernels import RBF
 
 from sparsegpc import SparseGPRegressor
@@ -26,7 +26,7 @@ def small_problems(monkeypatch):
     """Make problems small, and their references quick."""
     monkeypatch.setattr(random_problems, "ROWS", (12, 13))
     monkeypatch.setattr(random_problems, "MANY_ROWS", (14, 15))
-    monkeypatch.setattr(random_problems, "N_CLIMBS", 2)
+    monkeypatch.setattr(random_problems, "N_SEARCHES", 2)
 
 
 def test_constant_bound_is_the_highest_likelihood(rng):
@@ -42,17 +42,18 @@ def test_allowance_is_a_nat_or_a_share_of_the_gain():
     assert allowance(constant_bound(y) + 300.0, y) == pytest.approx(3.0)
 
 
-def test_climbs_keep_to_their_start(rng):
+def test_searches_keep_to_their_start(rng):
     X = np.linspace(0.0, 1.0, 30)[:, None]
     y = 2.0 * X[:, 0] + 0.3 * np.sin(40.0 * X[:, 0])
     slow, fast = (
-        climbed(SparseGPRegressor(1.0 * RBF(scale), n_inducing=30), X, y) for scale in (1.0, 0.05)
+        fit_from_kernel(SparseGPRegressor(1.0 * RBF(scale), n_inducing=30), X, y)
+        for scale in (1.0, 0.05)
     )
     assert slow.kernel_.k2.length_scale > 0.3 > 0.1 > fast.kernel_.k2.length_scale
     assert slow.lower_bound_ < fast.lower_bound_ - 5.0
 
 
-def test_climbs_are_given_up_far_below_the_best():
+def test_searches_are_given_up_far_below_the_best():
     step = Namespace(iteration=20, lower_bound=-76.0)
     assert give_up_below(-50.0, -100.0)(step)
     assert not give_up_below(-60.0, -100.0)(step)
@@ -85,12 +86,12 @@ def test_references_and_fits_are_kept_and_not_repeated(small_problems, tmp_path,
     assert [record["revision"] for record in read(results)] == ["here", "other"]
 
 
-def test_a_reference_is_the_best_of_its_climbs(small_problems):
+def test_a_reference_is_the_best_of_its_searches(small_problems):
     problem = random_problems.make_problem(1)
     bound, start = random_problems.best_end(problem)
     kernels = list(random_problems.start_kernels(problem))
     model = problem.model.set_params(kernel=kernels[start], random_state=start)
-    assert bound == pytest.approx(climbed(model, problem.X, problem.y).lower_bound_)
+    assert bound == pytest.approx(fit_from_kernel(model, problem.X, problem.y).lower_bound_)
     assert len(kernels) == 2
 
 

@@ -1,4 +1,4 @@
-"""References for what a fit learns: climbs of the same model from given start values."""
+"""References for what a fit learns: searches from given start values, with the same model."""
 
 import warnings
 
@@ -8,13 +8,13 @@ from sklearn.base import clone
 # A bound is short if it is more than a nat, and more than this share of what its reference gains
 # over a constant function, below its reference.
 NATS, SHARE = 1.0, 0.01
-# A climb is given up if after so many evaluations it has less than half of the gain that another
+# A search is given up if after so many evaluations it has less than half of the gain that another
 # one reached.
 PATIENCE = 12
 
 
-def climbed(model, X, y, callback=None):
-    """Return a copy of the estimator, climbed from the values of its kernel on all rows.
+def fit_from_kernel(model, X, y, callback=None):
+    """Return a copy of the estimator, fitted from the values of its kernel on all rows.
 
     With `warm_start` a fit goes on from the last one, which kept the kernel's values, and tries no
     other start unless it ends at a constant function. Its warnings are not shown.
@@ -26,7 +26,7 @@ def climbed(model, X, y, callback=None):
 
 
 def give_up_below(best, constant):
-    """Return a callback that ends a climb which is clearly worse than the bound `best`."""
+    """Return a callback that ends a search that is clearly worse than the bound `best`."""
     threshold = constant + 0.5 * (best - constant)
     return lambda step: step.iteration >= PATIENCE and step.lower_bound < threshold
 
