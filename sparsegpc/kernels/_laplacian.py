@@ -4,19 +4,13 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.spatial.distance import cdist
-from sklearn.gaussian_process.kernels import Kernel, NormalizedKernelMixin, StationaryKernelMixin
+from sklearn.gaussian_process.kernels import NormalizedKernelMixin, StationaryKernelMixin
 
-from sparsegpc.kernels._parameters import (
-    by_column,
-    checked_rows,
-    formatted,
-    numeric_hyperparameter,
-    stacked_gradient,
-)
+from sparsegpc.kernels._by_column import ByColumnKernel, by_column, formatted
 
 
 @dataclass(eq=False, repr=False)
-class Laplacian(StationaryKernelMixin, NormalizedKernelMixin, Kernel):
+class Laplacian(StationaryKernelMixin, NormalizedKernelMixin, ByColumnKernel):
     r"""Product of an exponential kernel of each column, for functions with thresholds in columns.
 
     .. math:: k(x, x') = \exp\left(-\sum_d \frac{|x_d - x'_d|}{\ell_d}\right)
@@ -68,44 +62,13 @@ class Laplacian(StationaryKernelMixin, NormalizedKernelMixin, Kernel):
     length_scale: float | np.ndarray = 1.0
     length_scale_bounds: tuple | np.ndarray | str = (1e-5, 1e5)
 
-    @property
-    def hyperparameter_length_scale(self):
-        return numeric_hyperparameter("length_scale", self.length_scale, self.length_scale_bounds)
-
-    def __call__(self, X, Y=None, eval_gradient=False):
-        """Return the kernel matrix and, optionally, its gradient.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples_X, n_features)
-        Y : array-like of shape (n_samples_Y, n_features) or None, default=None
-            None means X.
-        eval_gradient : bool, default=False
-            Whether to return the gradient w.r.t. the log hyperparameters too, if Y is None.
-
-        Returns
-        -------
-        K : ndarray of shape (n_samples_X, n_samples_Y)
-        K_gradient : ndarray of shape (n_samples_X, n_samples_X, n_dims)
-            Only if `eval_gradient`.
-
-        Raises
-        ------
-        ValueError
-            If `length_scale` is an array that does not suit the columns of X, or the gradient is
-            wanted and Y is given.
-        """
-        X, Y = checked_rows(X, Y, eval_gradient)
+    def _evaluated(self, X, Y, eval_gradient):
         length_scales = by_column(self, "length_scale", X.shape[1])
         X, Y = X / length_scales, Y / length_scales
         K = np.exp(-cdist(X, Y, "cityblock"))
         if not eval_gradient:
-            return K
-        by_length_scale = [
-            K * np.abs(np.subtract.outer(x, y)) for x, y in zip(X.T, Y.T, strict=True)
-        ]
-        parts = ((self.hyperparameter_length_scale, by_length_scale),)
-        return K, stacked_gradient(K.shape, parts)
+            return K, []
+        return K, [[K * np.abs(np.subtract.outer(x, y)) for x, y in zip(X.T, Y.T, strict=True)]]
 
     def __repr__(self):
         return f"Laplacian(length_scale={formatted(self.length_scale)})"

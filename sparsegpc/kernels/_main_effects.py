@@ -3,19 +3,18 @@
 from dataclasses import dataclass
 
 import numpy as np
-from sklearn.gaussian_process.kernels import Kernel, StationaryKernelMixin
+from sklearn.gaussian_process.kernels import StationaryKernelMixin
 
-from sparsegpc.kernels._parameters import (
+from sparsegpc.kernels._by_column import (
+    ByColumnKernel,
     by_column,
-    checked_rows,
     formatted,
     numeric_hyperparameter,
-    stacked_gradient,
 )
 
 
 @dataclass(eq=False, repr=False)
-class MainEffects(StationaryKernelMixin, Kernel):
+class MainEffects(StationaryKernelMixin, ByColumnKernel):
     r"""Covariance of a sum of functions of one column each.
 
     .. math:: k(x, x') = \sum_d c_d \exp\left(-\frac{(x_d - x'_d)^2}{2 \ell_d^2}\right)
@@ -78,37 +77,10 @@ class MainEffects(StationaryKernelMixin, Kernel):
     length_scale_bounds: tuple | np.ndarray | str = (1e-5, 1e5)
 
     @property
-    def hyperparameter_length_scale(self):
-        return numeric_hyperparameter("length_scale", self.length_scale, self.length_scale_bounds)
-
-    @property
     def hyperparameter_variance(self):
         return numeric_hyperparameter("variance", self.variance, self.variance_bounds)
 
-    def __call__(self, X, Y=None, eval_gradient=False):
-        """Return the kernel matrix and, optionally, its gradient.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples_X, n_features)
-        Y : array-like of shape (n_samples_Y, n_features) or None, default=None
-            None means X.
-        eval_gradient : bool, default=False
-            Whether to return the gradient w.r.t. the log hyperparameters too, if Y is None.
-
-        Returns
-        -------
-        K : ndarray of shape (n_samples_X, n_samples_Y)
-        K_gradient : ndarray of shape (n_samples_X, n_samples_X, n_dims)
-            Only if `eval_gradient`.
-
-        Raises
-        ------
-        ValueError
-            If `variance` or `length_scale` is an array that does not suit the columns of X, or the
-            gradient is wanted and Y is given.
-        """
-        X, Y = checked_rows(X, Y, eval_gradient)
+    def _evaluated(self, X, Y, eval_gradient):
         variances, length_scales = self._by_column(X.shape[1])
         K, by_length_scale, by_variance = np.zeros((len(X), len(Y))), [], []
         for d, (variance, length_scale) in enumerate(zip(variances, length_scales, strict=True)):
@@ -118,13 +90,7 @@ class MainEffects(StationaryKernelMixin, Kernel):
             if eval_gradient:
                 by_length_scale.append(effect * squared)
                 by_variance.append(effect)
-        if not eval_gradient:
-            return K
-        parts = (
-            (self.hyperparameter_length_scale, by_length_scale),
-            (self.hyperparameter_variance, by_variance),
-        )
-        return K, stacked_gradient(K.shape, parts)
+        return K, [by_length_scale, by_variance]
 
     def diag(self, X):
         """Return the diagonal of the kernel matrix: the sum of the variances, for each row.

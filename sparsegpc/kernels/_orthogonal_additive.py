@@ -3,20 +3,18 @@
 from dataclasses import dataclass
 
 import numpy as np
-from sklearn.gaussian_process.kernels import Kernel
 
 from sparsegpc._core.kernels.orthogonal_additive import slope, symmetric_sums
-from sparsegpc.kernels._parameters import (
+from sparsegpc.kernels._by_column import (
+    ByColumnKernel,
     by_column,
-    checked_rows,
     formatted,
     numeric_hyperparameter,
-    stacked_gradient,
 )
 
 
 @dataclass(eq=False, repr=False)
-class OrthogonalAdditive(Kernel):
+class OrthogonalAdditive(ByColumnKernel):
     r"""Covariance of a sum of effects of columns and of sets of columns, orthogonal to each other.
 
     .. math:: k(x, x') = \sum_{o=1}^q s_o \sum_{|u| = o}\, \prod_{d \in u} \tilde k_d(x_d, x'_d)
@@ -93,36 +91,10 @@ class OrthogonalAdditive(Kernel):
     variance_bounds: tuple | np.ndarray | str = (1e-5, 1e12)
 
     @property
-    def hyperparameter_length_scale(self):
-        return numeric_hyperparameter("length_scale", self.length_scale, self.length_scale_bounds)
-
-    @property
     def hyperparameter_variance(self):
         return numeric_hyperparameter("variance", self.variance, self.variance_bounds)
 
-    def __call__(self, X, Y=None, eval_gradient=False):
-        """Return the kernel matrix and, optionally, its gradient.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples_X, n_features)
-        Y : array-like of shape (n_samples_Y, n_features) or None, default=None
-            None means X.
-        eval_gradient : bool, default=False
-            Whether to return the gradient w.r.t. the log hyperparameters too, if Y is None.
-
-        Returns
-        -------
-        K : ndarray of shape (n_samples_X, n_samples_Y)
-        K_gradient : ndarray of shape (n_samples_X, n_samples_X, n_dims)
-            Only if `eval_gradient`.
-
-        Raises
-        ------
-        ValueError
-            If a parameter does not suit the columns of X, or the gradient is wanted and Y is given.
-        """
-        X, Y = checked_rows(X, Y, eval_gradient)
+    def _evaluated(self, X, Y, eval_gradient):
         order, variances = np.size(self.variance), np.ravel(self.variance)
         parts = [
             _constrained((X[:, [d]] - mean) / std, (Y[:, d] - mean) / std, scale / std)
@@ -132,14 +104,10 @@ class OrthogonalAdditive(Kernel):
         by_variance = [s * total for s, total in zip(variances, sums, strict=True)]
         K = sum(by_variance)
         if not eval_gradient:
-            return K
+            return K, []
         work = np.empty((2, *K.shape))
-        by_scale = [by_log * slope(variances, sums, value, *work) for value, by_log in parts]
-        parts = (
-            (self.hyperparameter_length_scale, by_scale),
-            (self.hyperparameter_variance, by_variance),
-        )
-        return K, stacked_gradient(K.shape, parts)
+        by_length_scale = [by_log * slope(variances, sums, value, *work) for value, by_log in parts]
+        return K, [by_length_scale, by_variance]
 
     def diag(self, X):
         """Return the diagonal of the kernel matrix.
