@@ -14,8 +14,8 @@ from scipy.linalg import cho_factor, cho_solve
 from sparsegpc._core.learning.hyperparameters import Iterate
 from sparsegpc._core.models.evaluation import Evaluation
 from sparsegpc._core.optimisers.bfgs import projected_gradient
-from sparsegpc._core.optimisers.interpolation import interpolated_rise
 from sparsegpc._core.optimisers.lbfgs import CorrectionPairs, maximize_lbfgs
+from sparsegpc._core.optimisers.line_searches import interpolated_rise
 
 # The first step moves a coordinate by at most this many standard deviations of its column.
 FIRST_MOVE = 0.1

@@ -12,7 +12,7 @@ from collections import deque
 import numpy as np
 
 from sparsegpc._core.numerics.floats import EPSILON
-from sparsegpc._core.optimisers.halving import longest_rise
+from sparsegpc._core.optimisers.line_searches import longest_rise
 
 
 class CorrectionPairs:

@@ -11,7 +11,7 @@ Newton steps of limited accuracy.
 import numpy as np
 
 from sparsegpc._core.numerics.floats import TINY
-from sparsegpc._core.optimisers.halving import longest_rise
+from sparsegpc._core.optimisers.line_searches import longest_rise
 
 # Conjugate gradients end when a plain step would gain less than this fraction of what they gained,
 # or this fraction of the tolerance.

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparsegpc._core.optimisers.interpolation import LEAST_SHARE, interpolated_rise
+from sparsegpc._core.optimisers.line_searches import LEAST_SHARE, interpolated_rise
 
 TOL = 1e-9
 
