@@ -483,9 +483,9 @@ class BaseSparseGP(*CALLBACK_SUPPORT, ColumnEffects, FittedBounds, Estimator):
         """A variance of f at which to begin, such as that of a kernel by name."""
         return 1.0
 
-    def _extended(self, parameters, model):
-        """Return an `AdaptedKernel` extended by the other learned parameters of a model."""
-        return parameters.with_likelihood(model)
+    def _extended(self, hyperparameters, model):
+        """Return `Hyperparameters` of the kernel followed by the others of a model."""
+        return hyperparameters.with_likelihood(model)
 
     def _models_of_rows(self, *data, **named_data):
         """Return a list with the `ModelOfRows` of the user's data, or with one for each class.

@@ -41,13 +41,14 @@ class ModelOfRows(NamedTuple):
     def starts(self):
         """Return values from which to learn ``theta`` again, itself first, and limits (P, 2)."""
         estimator, n_params = self.estimator, len(self.theta)
-        parameters = adapt_kernel(estimator.kernel_, estimator.n_features_in_)
+        hyperparameters = adapt_kernel(estimator.kernel_, estimator.n_features_in_)
         # Where a constant was learned, the objective is flat around it.
-        parameters = parameters.rescaled_to(estimator._usual_variance, self.model.X)
+        hyperparameters = hyperparameters.rescaled_to(estimator._usual_variance, self.model.X)
         # The model of rows passed again keeps a noise process, whose parameters come last.
-        parameters = estimator._extended(parameters, self.model)
-        _, *others = start_values(parameters, self.spread())
-        return [self.theta, *(start[:n_params] for start in others)], parameters.bounds[:n_params]
+        hyperparameters = estimator._extended(hyperparameters, self.model)
+        _, *others = start_values(hyperparameters, self.spread())
+        starts = [self.theta, *(start[:n_params] for start in others)]
+        return starts, hyperparameters.bounds[:n_params]
 
     def spread(self):
         """Return the `Spread` of the rows."""

@@ -259,16 +259,17 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
     def _usual_variance(self):
         return float(self._target_variance.mean()) if len(self._target_variance) else 1.0
 
-    def _extended(self, parameters, model):
-        return self._plan.extend(parameters, model)
+    def _extended(self, hyperparameters, model):
+        return self._plan.extend(hyperparameters, model)
 
     def _models_of_rows(self, X, y, sample_weight, noise_variance=None):
         targets = self._checked_rows(X, y, sample_weight, noise_variance, reset=False)
-        if self._plan.is_given != (noise_variance is not None):
+        is_given = self._noise is None
+        if is_given != (noise_variance is not None):
             raise ValueError(
                 "noise_variance is needed for these rows, because the model was fitted with known "
                 "noise, got None: give the data of fit"
-                if self._plan.is_given
+                if is_given
                 else "noise_variance must be None, because the model has learned its noise: leave "
                 "it out"
             )

@@ -208,7 +208,7 @@ class InducingPointSelector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, E
         rows = merge_rows(X, weight)
         spread = measure_spread(rows.X, rows.weight)
         self.kernel_ = clone(KernelChoice(self.kernel, "common").resolve(spread))
-        adapted = adapt_kernel(
+        kernel, theta, *_ = adapt_kernel(
             self.kernel_, self.n_features_in_, refuse_white="features of a row cannot be noisy"
         )
         rng = check_random_state(self.random_state)
@@ -218,9 +218,9 @@ class InducingPointSelector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, E
             precision = rows.total(weight / noise[places])
         else:
             targets = [rows.mean(target, weight) for target in _one_against_rest(y)]
-            precision = self._learned_precision(adapted, candidates, rows, targets)
-        chosen = choose(adapted.kernel, adapted.theta, candidates, precision)
-        factor, _ = factor_inducing(adapted.kernel, adapted.theta, chosen.Z)
+            precision = self._learned_precision(kernel, theta, candidates, rows, targets)
+        chosen = choose(kernel, theta, candidates, precision)
+        factor, _ = factor_inducing(kernel, theta, chosen.Z)
         self._Luu, self.jitter_ = factor
         self.inducing_points_ = chosen.Z
         self.n_components_ = self._n_features_out = len(chosen.Z)
@@ -229,9 +229,9 @@ class InducingPointSelector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, E
             self.inducing_indices_ = places[rows.first[chosen.indices]]
             self.traces_, self.costs_ = chosen.selection.traces, chosen.selection.costs
 
-    def _learned_precision(self, adapted, candidates, rows, targets):
+    def _learned_precision(self, kernel, theta, candidates, rows, targets):
         """Return the weight p of each merged row, summed over the classifiers of `targets`."""
-        total, kernel, theta = np.zeros(len(rows.weight)), adapted.kernel, adapted.theta
+        total = np.zeros(len(rows.weight))
         choose = PivotedSelector("argmax", self.n_components, self.tol)
         for target in targets:
             data = PolyaGammaLogit(), rows.X, [target], rows.weight
@@ -256,10 +256,10 @@ class InducingPointSelector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, E
             ``V @ V.T`` approximates ``kernel_(X)``; its diagonal is at most that of ``kernel_(X)``.
         """
         X = self._check_rows(X)
-        adapted = adapt_kernel(self.kernel_, self.n_features_in_)
+        kernel, theta, *_ = adapt_kernel(self.kernel_, self.n_features_in_)
         with single_threaded_blas():
             return whitened_features(
-                adapted.kernel, adapted.theta, self.inducing_points_, self._Luu, X, **row_options()
+                kernel, theta, self.inducing_points_, self._Luu, X, **row_options()
             )
 
     def __sklearn_tags__(self):

@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 
 from sparsegpc import SparseGPGeneralizedRegressor, distribute
 from sparsegpc._core.rows import dask_blocks
-from sparsegpc._estimators.kernels.sklearn_kernels import walk
+from sparsegpc._estimators.kernels.kernel_trees import walk
 from sparsegpc.kernels import MainEffects
 from sparsegpc.likelihoods import Gamma, NegativeBinomial, Poisson, ResponseLikelihood, Weibull
 from tests.estimators.responses import (

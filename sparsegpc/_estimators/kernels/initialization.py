@@ -17,29 +17,29 @@ SHORTER = (0.3, 0.5, 1.0, 3.0)
 LONG, ALONE = 4.0, (0.3, 1.0)
 
 
-def start_values(parameters, spread):
+def start_values(hyperparameters, spread):
     """Return start values of theta: the kernel's own, then some with data-based length scales.
 
     The bound is flat where variances or length scales are far off, so the other starts have the
-    variances of `AdaptedKernel.rescaled` and a range of length scales. The longest is the typical
+    variances of `Hyperparameters.rescaled` and a range of length scales. The longest is the typical
     distance of two rows; each further one is at most three times shorter. At the shortest, if the
     rows filled a cube, a row would have `CLOSEST` of the others within one length scale; it is at
     most about the unit of a column. The last start combines the shortest length scales with little
     noise: fast variation beside a trend is small, and from a start with much noise the search would
     take it for noise.
     """
-    starts = [np.clip(parameters.theta, *parameters.bounds.T)]
-    if len(parameters.theta) == 0:
+    starts = [np.clip(hyperparameters.theta, *hyperparameters.bounds.T)]
+    if len(hyperparameters.theta) == 0:
         return starts
-    lengths, _ = _typical_lengths(parameters, spread)
+    lengths, _ = _typical_lengths(hyperparameters, spread)
     n_varying = spread.n_varying
     shortest = min(CLOSEST ** (1.0 / n_varying), (2.0 * n_varying) ** -0.5)
     n_factors = 1 + int(-np.log(shortest) / np.log(3))
     factors = np.geomspace(1.0, shortest, 1 + n_factors) if lengths else [1.0]
-    candidates = [_with_lengths(parameters, spread, factor) for factor in factors]
+    candidates = [_with_lengths(hyperparameters, spread, factor) for factor in factors]
     if lengths:
-        candidates.append(candidates[-1] + parameters.to_little_noise)
-    return starts + _unlike(starts, candidates, parameters.bounds)
+        candidates.append(candidates[-1] + hyperparameters.to_little_noise)
+    return starts + _unlike(starts, candidates, hyperparameters.bounds)
 
 
 def _unlike(given, candidates, bounds):
@@ -52,26 +52,26 @@ def _unlike(given, candidates, bounds):
     return found
 
 
-def summand_starts(parameters, spread, model, places):
+def summand_starts(hyperparameters, spread, model, places):
     """Return start values of theta at which a single summand of the kernel matters.
 
     They are those of `start_values`, with the other summands at the smallest variance that their
     bounds admit. `model` is the `SparseModel`, and `places` holds a list for each summand with the
     indices of its hyperparameters.
     """
-    starts, found = start_values(parameters, spread), []
+    starts, found = start_values(hyperparameters, spread), []
     kernel, rows = model.kernel, model.some_rows()
-    bounds = parameters.bounds[: kernel.n_params]
+    bounds = hyperparameters.bounds[: kernel.n_params]
     for own in places:
         for start in starts:
             theta = start.copy()
             theta[: kernel.n_params] = kernel.least_variance(start[: kernel.n_params], bounds, rows)
             theta[own] = start[own]
             found.append(theta)
-    return _unlike([], found, parameters.bounds)
+    return _unlike([], found, hyperparameters.bounds)
 
 
-def faster_starts(parameters, spread, theta):
+def faster_starts(hyperparameters, spread, theta):
     """Return up to four starts for functions that vary faster than with the learned `theta`.
 
     The first is `theta` with its length scales limited to the shortest ones of `start_values`; the
@@ -79,9 +79,9 @@ def faster_starts(parameters, spread, theta):
     distance of the nearest rows, as if rows filled their range evenly. Starts near `theta` or near
     an earlier start are left out.
     """
-    shortest = start_values(parameters, spread)[-1]
-    lengths, typical = _typical_lengths(parameters, spread)
-    n_columns = [spread.n_varying if parameters.effects[k] is None else 1 for k in lengths]
+    shortest = start_values(hyperparameters, spread)[-1]
+    lengths, typical = _typical_lengths(hyperparameters, spread)
+    n_columns = [spread.n_varying if hyperparameters.effects[k] is None else 1 for k in lengths]
     nearest = np.log(typical) + np.log(min(1.0, NEAREST / spread.n_rows)) / np.array(n_columns)
     found = []
     for limit in (shortest[lengths], np.minimum(shortest[lengths], nearest)):
@@ -89,109 +89,110 @@ def faster_starts(parameters, spread, theta):
             start = other.copy()
             start[lengths] = np.minimum(other[lengths], limit)
             found.append(start)
-    return _unlike([theta], found, parameters.bounds)
+    return _unlike([theta], found, hyperparameters.bounds)
 
 
-def own_lengths(parameters, spread):
+def own_lengths(hyperparameters, spread):
     """Return a dict from each varying column to the indices in theta of its own length scales.
 
     Those of main effects, and columns without a length scale of their own, are left out. A common
     length scale is that of a single column.
     """
     found = {}
-    for k, column in enumerate(parameters.columns):
+    for k, column in enumerate(hyperparameters.columns):
         if column == "all" and len(spread.varies) == 1:
             column = 0
-        if isinstance(column, int) and spread.varies[column] and not parameters.effects[k]:
+        if isinstance(column, int) and spread.varies[column] and not hyperparameters.effects[k]:
             found.setdefault(column, []).append(k)
     return found
 
 
-def effect_lengths(parameters):
+def effect_lengths(hyperparameters):
     """Return a dict from the index in theta of each main effect's length scale to its column."""
     return {
         k: column
-        for k, column in enumerate(parameters.columns)
-        if parameters.effects[k] is MainEffects and isinstance(column, int)
+        for k, column in enumerate(hyperparameters.columns)
+        if hyperparameters.effects[k] is MainEffects and isinstance(column, int)
     }
 
 
-def group_starts(parameters, spread, theta, group):
+def group_starts(hyperparameters, spread, theta, group):
     """Return up to two starts for a function of a `SimilarGroup`.
 
     The length scales of its columns, which must be among `own_lengths`, are their distances. In the
     first start the other columns hardly matter; the second is otherwise the learned `theta`.
     """
-    own = own_lengths(parameters, spread)
-    alone, added = _with_lengths(parameters, spread, LONG), theta.copy()
+    own = own_lengths(hyperparameters, spread)
+    alone, added = _with_lengths(hyperparameters, spread, LONG), theta.copy()
     for column, distance in zip(group.columns, group.distances, strict=True):
         k, length = own[column], np.log(distance)
         alone[k], added[k] = length, np.minimum(added[k], length)
-    return _unlike([theta], [alone, added], parameters.bounds)
+    return _unlike([theta], [alone, added], hyperparameters.bounds)
 
 
-def weak_prior(parameters, spread):
+def weak_prior(hyperparameters, spread):
     """Return a `NormalPrior` of theta, for learning from a part of the rows.
 
     Length scales are expected near the typical distance of two rows, and other parameters near
     their start values.
     """
-    mean = np.clip(_with_lengths(parameters, spread), *parameters.bounds.T)
+    mean = np.clip(_with_lengths(hyperparameters, spread), *hyperparameters.bounds.T)
     return NormalPrior(mean, PRIOR_DEVIATION)
 
 
-def shorter_lengths(parameters, spread):
+def shorter_lengths(hyperparameters, spread):
     """Return a dict from the index in theta of a column's length scale to shorter values to try.
 
     They are the logarithms of `SHORTER` times the column's unit, clipped to the bounds. Constant
     columns are left out.
     """
-    return _lengths_of_columns(parameters, spread, SHORTER)
+    return _lengths_of_columns(hyperparameters, spread, SHORTER)
 
 
-def single_columns(parameters, spread):
+def single_columns(hyperparameters, spread):
     """Return a theta at which no column matters much, and a dict like that of `shorter_lengths`.
 
     The values to try are those at which the column matters by itself.
     """
-    theta = np.clip(_with_lengths(parameters, spread, LONG), *parameters.bounds.T)
-    return theta, _lengths_of_columns(parameters, spread, ALONE)
+    theta = np.clip(_with_lengths(hyperparameters, spread, LONG), *hyperparameters.bounds.T)
+    return theta, _lengths_of_columns(hyperparameters, spread, ALONE)
 
 
-def _lengths_of_columns(parameters, spread, multiples):
+def _lengths_of_columns(hyperparameters, spread, multiples):
     found = {}
-    for column, places in own_lengths(parameters, spread).items():
+    for column, places in own_lengths(hyperparameters, spread).items():
         values = np.log(np.multiply(multiples, spread.units[column]))
-        found |= {k: np.clip(values, *parameters.bounds[k]) for k in places}
+        found |= {k: np.clip(values, *hyperparameters.bounds[k]) for k in places}
     return found
 
 
-def typical_log_lengths(parameters, spread):
+def typical_log_lengths(hyperparameters, spread):
     """Return the logarithm of the typical distance for each length scale in theta, else 0, (P,)."""
-    found = np.zeros(len(parameters.theta))
-    lengths, typical = _typical_lengths(parameters, spread)
+    found = np.zeros(len(hyperparameters.theta))
+    lengths, typical = _typical_lengths(hyperparameters, spread)
     found[lengths] = np.log(typical)
     return found
 
 
-def _with_lengths(parameters, spread, factor=1.0):
-    """Return `AdaptedKernel.rescaled` with length scales `factor` times the typical ones."""
-    theta, (lengths, typical) = parameters.rescaled.copy(), _typical_lengths(parameters, spread)
+def _with_lengths(hyperparameters, spread, factor=1.0):
+    """Return `Hyperparameters.rescaled` with length scales `factor` times the typical ones."""
+    theta = hyperparameters.rescaled.copy()
+    lengths, typical = _typical_lengths(hyperparameters, spread)
     theta[lengths] = np.log(factor * typical)
     return theta
 
 
-def _typical_lengths(parameters, spread):
+def _typical_lengths(hyperparameters, spread):
     """Return the indices of length scales in theta, and a typical value of each.
 
     It is a typical distance of two rows in the columns that share the length scale, and for the
     main effect of a column its unit.
     """
-    lengths = [k for k, column in enumerate(parameters.columns) if column is not None]
-    columns = [parameters.columns[k] for k in lengths]
+    lengths = [k for k, column in enumerate(hyperparameters.columns) if column is not None]
+    columns = [hyperparameters.columns[k] for k in lengths]
     joint = spread.joint_scale
     typical = [_typical_length(column, spread, joint) for column in columns]
-    alone = [parameters.effects[k] is not None for k in lengths]
+    alone = [hyperparameters.effects[k] is not None for k in lengths]
     return lengths, np.array(typical) / np.where(alone, joint, 1.0)
 
 

@@ -117,18 +117,18 @@ class KernelChoice(NamedTuple):
             np.multiply.outer(lengths, LENGTH_SCALE_RANGE),
         )
 
-    def prior(self, adapted, spread):
-        """Return the prior of theta, given the `AdaptedKernel` of what `resolve` returned.
+    def prior(self, hyperparameters, spread):
+        """Return the prior of the `Hyperparameters` of what `resolve` returned.
 
         Raises ValueError if a kernel object is not what `length_scales` and `main_effects` demand.
         """
         if not self.is_named:
-            self._check_given(adapted, len(spread.deviations))
+            self._check_given(hyperparameters, len(spread.deviations))
         is_tied = self.length_scales == "tied" or (self.length_scales == "auto" and self.is_named)
-        groups = _groups(adapted, spread) if is_tied else []
+        groups = _groups(hyperparameters, spread) if is_tied else []
         return ProductPrior(tuple(starmap(TyingPrior, groups)))
 
-    def _check_given(self, adapted, n_columns):
+    def _check_given(self, hyperparameters, n_columns):
         if self.main_effects != "auto" and self.main_effects:
             raise ValueError(
                 f"main_effects=True needs kernel to be None or a name, got kernel {self.kernel}: "
@@ -137,7 +137,7 @@ class KernelChoice(NamedTuple):
         if n_columns == 1:
             # One length scale is one for each column, and one for all.
             return
-        has_column = any(isinstance(column, int) for column in adapted.columns)
+        has_column = any(isinstance(column, int) for column in hyperparameters.columns)
         if self.length_scales in ("tied", "free") and not has_column:
             raise ValueError(
                 f"length_scales={self.length_scales!r} needs a length scale for each column, but "
@@ -157,17 +157,17 @@ def _product(box, factors):
     return float(box[0] * factors[0]), float(box[1] * factors[1])
 
 
-def _groups(adapted, spread):
+def _groups(hyperparameters, spread):
     """Return groups of entries of theta to tie, as pairs of their indices and units.
 
     Each group holds the length scales, or the variances of main effects, of the varying columns in
     one part of the kernel.
     """
     groups = {}
-    for index, name in enumerate(adapted.names):
+    for index, name in enumerate(hyperparameters.names):
         part, _, label = name.partition("[")
-        is_length = adapted.columns[index] is not None
-        if not label or not (is_length or adapted.effects[index] is MainEffects):
+        is_length = hyperparameters.columns[index] is not None
+        if not label or not (is_length or hyperparameters.effects[index] is MainEffects):
             continue
         column = int(label.removesuffix("]"))
         if spread.varies[column]:

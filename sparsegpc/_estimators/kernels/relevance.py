@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from sparsegpc._estimators.kernels.sklearn_kernels import PER_COLUMN, walk_with_columns
+from sparsegpc._estimators.kernels.kernel_trees import walk_with_columns
+from sparsegpc._estimators.kernels.sklearn_kernels import PER_COLUMN
 from sparsegpc.kernels import MainEffects
 
 

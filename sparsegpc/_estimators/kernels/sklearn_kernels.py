@@ -19,7 +19,8 @@ from sparsegpc._core.kernels.algebra import (
 from sparsegpc._core.kernels.main_effects import MainEffects as MainEffectsNode
 from sparsegpc._core.kernels.orthogonal_additive import OrthogonalAdditive as OrthogonalNode
 from sparsegpc._core.numerics.floats import TINY
-from sparsegpc._estimators.kernels.adapted_kernel import AdaptedKernel
+from sparsegpc._estimators.kernels.hyperparameters import Hyperparameters
+from sparsegpc._estimators.kernels.kernel_trees import ADDITIVE, walk
 from sparsegpc.kernels import Columns, Laplacian, MainEffects, OrthogonalAdditive
 
 NO_WHITE_NOISE = (
@@ -39,12 +40,10 @@ MAY_VANISH = ("sigma_0",)
 PER_COLUMN = (sk.RBF, sk.RationalQuadratic, Laplacian, OrthogonalAdditive)
 # Rows of the matrices from which the diagonal of a PairwiseKernel is taken.
 BLOCK_SIZE = 64
-# Kernels that are sums of functions of few columns each.
-ADDITIVE = (MainEffects, OrthogonalAdditive)
 
 
 class _Parameters:
-    """The parameters of a kernel, collected from its parts."""
+    """The hyperparameters of a kernel, fixed ones included, collected from its parts."""
 
     def __init__(self):
         self.values, self.free, self.names, self.columns, self.effects = [], [], [], [], []
@@ -52,12 +51,12 @@ class _Parameters:
     def add(self, kernel, prefix, name, columns=(None,)):
         given = getattr(kernel, name)
         shape = () if len(columns) == 1 else (len(columns),)
-        hyperparameters = _as_numbers(given)
+        numbers = _as_numbers(given)
         bounds = getattr(kernel, f"{name}_bounds")
         fixed = isinstance(bounds, str) and bounds == "fixed"
         smallest = 0.0 if fixed and name in MAY_VANISH else TINY
-        right = hyperparameters.shape in (shape, shape or (1,))
-        if not right or not (np.isfinite(hyperparameters) & (hyperparameters >= smallest)).all():
+        right = numbers.shape in (shape, shape or (1,))
+        if not right or not (np.isfinite(numbers) & (numbers >= smallest)).all():
             form, example = "a positive, finite number", "1.0"
             if shape:
                 form, example = f"{len(columns)} positive, finite numbers", "1.0 for each"
@@ -65,9 +64,8 @@ class _Parameters:
                 f"kernel: {type(kernel).__name__} has {name}={given!r}, but it must be {form}: "
                 f"give for example {example}"
             )
-        hyperparameters = hyperparameters.ravel()
         with np.errstate(divide="ignore"):
-            values = np.log(hyperparameters)
+            values = np.log(numbers.ravel())
         for place, (value, column) in enumerate(zip(values, columns, strict=True)):
             self.values.append(value)
             self.free.append(not fixed)
@@ -80,7 +78,7 @@ class _Parameters:
 
 
 def adapt_kernel(kernel, n_features, *, refuse_white=None):
-    """Return the `AdaptedKernel` of a scikit-learn kernel for data of `n_features` columns.
+    """Return the `Hyperparameters` of a scikit-learn kernel for data of `n_features` columns.
 
     Kernels without a branch in `_translate` are evaluated by scikit-learn and differentiated by
     finite differences. `refuse_white` is why a WhiteKernel is not allowed, None allows it. Raises
@@ -106,8 +104,16 @@ def adapt_kernel(kernel, n_features, *, refuse_white=None):
     theta = np.array(kernel.theta, dtype=np.float64)
     with np.errstate(divide="ignore"):
         bounds = np.array(kernel.bounds, dtype=np.float64).reshape(-1, 2)
-    names, columns, effects = parameters.names, parameters.columns, parameters.effects
-    return AdaptedKernel(core, theta, bounds, names, columns, theta, effects, np.zeros(len(theta)))
+    return Hyperparameters(
+        core,
+        theta,
+        bounds,
+        parameters.names,
+        parameters.columns,
+        rescaled=theta,
+        effects=parameters.effects,
+        to_little_noise=np.zeros(len(theta)),
+    )
 
 
 def _as_numbers(given):
@@ -141,69 +147,6 @@ def _check_bounds(kernel):
             )
 
 
-def split_white(kernel):
-    """Split a kernel into a kernel without WhiteKernel summands, and a list of those summands.
-
-    The first is None if all summands are WhiteKernels. A WhiteKernel in a product is not split off.
-    """
-    if type(kernel) is sk.WhiteKernel:
-        return None, [kernel]
-    if type(kernel) is not sk.Sum:
-        return kernel, []
-    (left, whites), (right, more) = split_white(kernel.k1), split_white(kernel.k2)
-    if not whites and not more:
-        return kernel, []
-    rest = left + right if left is not None and right is not None else left or right
-    return rest, [*whites, *more]
-
-
-def kernel_structure(kernel):
-    """Return the structure that two kernels must share to exchange hyperparameters."""
-    parts = [type(part).__name__ for part in walk(kernel)]
-    free = [(h.name, h.n_elements) for h in kernel.hyperparameters if not h.fixed]
-    return parts, free
-
-
-def walk(kernel):
-    """Yield `kernel` and all kernels of which it consists."""
-    yield kernel
-    for value in kernel.get_params(deep=False).values():
-        if isinstance(value, sk.Kernel):
-            yield from walk(value)
-
-
-def summand_places(kernel, names):
-    """Return the indices of the hyperparameters of each summand, as lists.
-
-    `names` are those of the free hyperparameters of `kernel`. The list is empty if it is no sum.
-    """
-
-    def prefixes(part, prefix):
-        if not isinstance(part, sk.Sum):
-            return [prefix]
-        return prefixes(part.k1, f"{prefix}k1__") + prefixes(part.k2, f"{prefix}k2__")
-
-    if not isinstance(kernel, sk.Sum):
-        return []
-    found = prefixes(kernel, "")
-    return [[k for k, name in enumerate(names) if name.startswith(one)] for one in found]
-
-
-def walk_with_columns(kernel, columns):
-    """Yield (part, columns): as `walk`, each with the array of columns that it sees.
-
-    The parts of a user's own kernel are left out, since the columns that they see are unknown.
-    """
-    yield kernel, columns
-    if isinstance(kernel, Columns):
-        columns = columns[list(kernel.columns)]
-    elif not isinstance(kernel, sk.KernelOperator | sk.Exponentiation):
-        return
-    for value in kernel.get_params(deep=False).values():
-        if isinstance(value, sk.Kernel):
-            yield from walk_with_columns(value, columns)
-
-
 class Seen(NamedTuple):
     """The columns that a kernel sees, and whether they are all of them."""
 
@@ -216,7 +159,7 @@ class Seen(NamedTuple):
 
     @property
     def together(self):
-        """What a common length scale belongs to, see `AdaptedKernel.columns`."""
+        """What a common length scale belongs to, see `Hyperparameters.columns`."""
         if self.are_all:
             return "all"
         return self.columns if len(self.columns) > 1 else self.columns[0]
@@ -271,7 +214,7 @@ def _translate(kernel, prefix, seen, parameters):
 
 
 def _columns(kernel, name, seen):
-    """Return what the values of a hyperparameter belong to, see `AdaptedKernel.columns`."""
+    """Return what the values of a hyperparameter belong to, see `Hyperparameters.columns`."""
     n_features = len(seen.columns)
     n_values, plural = _as_numbers(getattr(kernel, name)).size, name.replace("_", " ") + "s"
     if n_values == 1:

@@ -108,16 +108,16 @@ def _faster_starts(problem, result):
 
     The first list holds those for a function of a single column.
     """
-    parameters, spread, theta = problem.parameters, problem.spread, result.best.theta
-    if all(column is None for column in parameters.columns):
+    hyperparameters, spread, theta = problem.hyperparameters, problem.spread, result.best.theta
+    if all(column is None for column in hyperparameters.columns):
         return [], []
-    columns = list(own_lengths(parameters, spread))
+    columns = list(own_lengths(hyperparameters, spread))
     # A function of a single column is better described by a main effect, if these were tried.
     has_effects = KernelChoice.of(problem.estimator).may_have_effects(spread)
     group = missed_group(problem.model, result, columns, may_be_single=not has_effects)
-    of_group = [] if group is None else group_starts(parameters, spread, theta, group)
+    of_group = [] if group is None else group_starts(hyperparameters, spread, theta, group)
     is_missed = misses_fast_function(problem.model, result)
-    others = faster_starts(parameters, spread, theta) if is_missed else []
+    others = faster_starts(hyperparameters, spread, theta) if is_missed else []
     is_single = group is not None and len(group.columns) == 1
     return (of_group, others) if is_single else ([], of_group + others)
 

@@ -55,7 +55,9 @@ class HyperparameterDraws:
             return [evaluation.posterior], self._observation_at(evaluation, model)
 
         rng = check_random_state(self.random_state)
-        draws = draw_hyperparameters(model, result.optimum, problem.parameters.bounds, rng, keep)
+        draws = draw_hyperparameters(
+            model, result.optimum, problem.hyperparameters.bounds, rng, keep
+        )
         parts = zip(draws.weights, draws.kept, strict=True)
         self._keep_draws(draws, [Component(weight, *kept) for weight, kept in parts if weight > 0])
 

@@ -65,8 +65,8 @@ def _with_trials(fitted, limits_of, better_theta):
 
 def _independent_lengths(problem, theta):
     """Return the length scales of effects at which values are independent, by index in theta."""
-    parameters, X = problem.parameters, problem.model.X
-    effects = effect_lengths(parameters)
+    hyperparameters, X = problem.hyperparameters, problem.model.X
+    effects = effect_lengths(hyperparameters)
     if not effects:
         return {}
     rows, lengths = X[spaced_rows(X, MOST_ROWS)], {}
@@ -75,7 +75,7 @@ def _independent_lengths(problem, theta):
         if not 2 < len(values) <= len(rows) / FEWEST_SHARING:
             continue
         gap = np.median(np.diff(values))
-        value = max(np.log(INDEPENDENT * gap), parameters.bounds[k, 0])
+        value = max(np.log(INDEPENDENT * gap), hyperparameters.bounds[k, 0])
         if value < theta[k] < np.log(FEW_VALUES * gap):
             lengths[k] = value
     return lengths
@@ -90,13 +90,13 @@ def _of_better_effects(fitted, lengths):
 
 def _shortest_lengths(problem, theta):
     """Return the lower limits of the length scales of interactions to try, by index in theta."""
-    parameters, spread = problem.parameters, problem.spread
-    own, shortest = own_lengths(parameters, spread), {}
-    effects = {column: theta[k] for k, column in effect_lengths(parameters).items()}
+    hyperparameters, spread = problem.hyperparameters, problem.spread
+    own, shortest = own_lengths(hyperparameters, spread), {}
+    effects = {column: theta[k] for k, column in effect_lengths(hyperparameters).items()}
     for column, effect in effects.items():
         longest = np.log(LONGEST * spread.units[column])
         for k in own.get(column, []):
-            least = max(effect + np.log(FASTER), parameters.bounds[k, 0])
+            least = max(effect + np.log(FASTER), hyperparameters.bounds[k, 0])
             if least + np.log(DIVISOR) < theta[k] < longest:
                 shortest[k] = least
     return shortest

@@ -51,7 +51,7 @@ class _PointGrowth(PointGrowth):
         If all that is learned is a constant function, return the given `values`.
         """
         problem = self._problem
-        given = start_values(problem.parameters, problem.spread) if values is None else values
+        given = start_values(problem.hyperparameters, problem.spread) if values is None else values
         few = FewRows(problem.model, problem.settings)
         needed, _ = few.ranking(list(map(Run, given)))
         if not few.beats_constant(needed[0]):

@@ -47,19 +47,20 @@ def decide_kernel(builder, sees_logarithms=True):
         return Decision(builder.build(demanded))
     problem, transform = builder.build(choice._replace(main_effects=False)), None
     if may_transform:
-        rows, spread = problem.rows, problem.spread
-        transform = find_log_transform(rows.X, rows.weight, spread.varies)
-    if demands_transform and transform is not None:
-        problem, transform = problem.with_choice(transform=transform), None
+        rows = problem.rows
+        transform = find_log_transform(rows.X, rows.weight, problem.spread.varies)
+    tries_transform = transform is not None and not demands_transform
+    if transform is not None and demands_transform:
+        problem = problem.with_choice(transform=transform)
     may_tie = choice.may_be_tied(problem.spread)
     may_add = choice.may_have_effects(problem.spread)
-    has_trials = may_tie or may_add or transform is not None
+    has_trials = may_tie or may_add or tries_transform
     if not has_trials or not problem.learns:
         return Decision(problem.with_choice(main_effects=True) if demands_effects else problem)
     best = _learned(problem)
     if may_tie and not builder.progress.stopped:
         best = _with_tied_lengths(best)
-    if transform is not None and not builder.progress.stopped:
+    if tries_transform and not builder.progress.stopped:
         best = _with_transform(best, transform)
     if may_add:
         found = _with_main_effects(best, demands_effects)
@@ -98,11 +99,11 @@ def _with_transform(best, transform):
     units of the transformed ones, and the other one those that a kernel by name has at first.
     """
     other = Candidate.of(best.problem.with_choice(transform=transform))
-    parameters, model = other.part.parameters, other.part.model
-    moved = typical_log_lengths(parameters, other.part.spread)
-    moved -= typical_log_lengths(best.part.parameters, best.part.spread)
-    values = [best.result.best.theta + moved, parameters.rescaled]
-    values = [np.clip(theta, *parameters.bounds.T) for theta in values]
+    hyperparameters, model = other.part.hyperparameters, other.part.model
+    moved = typical_log_lengths(hyperparameters, other.part.spread)
+    moved -= typical_log_lengths(best.part.hyperparameters, best.part.spread)
+    values = [best.result.best.theta + moved, hyperparameters.rescaled]
+    values = [np.clip(theta, *hyperparameters.bounds.T) for theta in values]
     starts = [Run(theta).continued_on(model) for theta in values]
     other = best_run(other, starts, best.result.best.objective + FIRST_GAIN)
     if other is None:

@@ -32,9 +32,9 @@ class MainEffectStarts:
 
     def __init__(self, problem, plain):
         self._problem, self._plain = problem, plain
-        self._parameters, self._spread = problem.parameters, problem.spread
-        self._usual, learned = self._parameters.rescaled, plain.best.theta
-        first = self._parameters.effects.index(MainEffects)
+        self._hyperparameters, self._spread = problem.hyperparameters, problem.spread
+        self._usual, learned = self._hyperparameters.rescaled, plain.best.theta
+        first = self._hyperparameters.effects.index(MainEffects)
         self._effects = slice(first, problem.model.kernel.n_params)
         self._interaction = learned[:first]
         if plain.trivial:
@@ -81,7 +81,7 @@ class MainEffectStarts:
         """
         relative = {
             k: self._interaction[k] - np.log(self._spread.units[column])
-            for column, places in own_lengths(self._parameters, self._spread).items()
+            for column, places in own_lengths(self._hyperparameters, self._spread).items()
             for k in places
         }
         limit = min(relative.values(), default=0.0) + np.log(SLOW)
@@ -103,12 +103,12 @@ class MainEffectStarts:
         for k, column in self._effect_columns():
             shortest = distances[column] if isinstance(column, int) else distances.min()
             theta[k] = min(theta[k], np.log(shortest))
-        return self._start(np.clip(theta, *self._parameters.bounds.T))
+        return self._start(np.clip(theta, *self._hyperparameters.bounds.T))
 
     def _own_lengths(self):
         """Return values (P,) with which effects vary as fast as the fit without them does."""
         theta = self._usual.copy()
-        columns = self._parameters.columns[: self._effects.start]
+        columns = self._hyperparameters.columns[: self._effects.start]
         own = dict(zip(columns, self._interaction, strict=True))
         for k, column in self._effect_columns():
             if isinstance(column, int):
@@ -118,7 +118,7 @@ class MainEffectStarts:
     def _effect_columns(self):
         """Return pairs of the index in theta of an effect's length scale and of its column."""
         places = range(self._effects.start, self._effects.stop)
-        columns = self._parameters.columns[self._effects]
+        columns = self._hyperparameters.columns[self._effects]
         return [(k, c) for k, c in zip(places, columns, strict=True) if c is not None]
 
     def _theta(self, interaction, lengths, share=1.0):
@@ -128,10 +128,10 @@ class MainEffectStarts:
         those in `lengths` (P,).
         """
         effects = lengths[self._effects].copy()
-        are_variances = [column is None for column in self._parameters.columns[self._effects]]
+        are_variances = [column is None for column in self._hyperparameters.columns[self._effects]]
         effects[are_variances] = np.log(share * self._variance / len(self._spread.deviations))
         theta = np.concatenate([interaction, effects, self._likelihood])
-        return np.clip(theta, *self._parameters.bounds.T)
+        return np.clip(theta, *self._hyperparameters.bounds.T)
 
     def _start(self, theta):
         return Start(theta, self._states, typical_hessian(self._problem.model, len(theta)))

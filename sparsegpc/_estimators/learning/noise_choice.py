@@ -59,7 +59,9 @@ def decide_noise(builder):
         was_constant = is_auto and homoscedastic.plan.is_like(estimator._plan)
         same = homoscedastic if was_constant else varying
         check_same_noise(same)
-        same = same.with_plan(same.plan.going_on(estimator._noise))
+        prior_means = estimator._noise.prior_means
+        if prior_means is not None:
+            same.plan.log_noise = prior_means
         return Decision(same.build(choice)), None
     if estimator.optimizer is None:
         return decision if is_auto else Decision(varying.build(choice)), None
@@ -67,8 +69,8 @@ def decide_noise(builder):
     if is_auto and fitted.stopped:
         return Decision(fitted.problem, fitted=fitted), None
     n_kernel = fitted.problem.model.kernel.n_params
-    plan = varying.plan.starting_at(fitted.result.best.theta[n_kernel:])
-    problem = varying.with_plan(plan).build(choice)
+    varying.plan.log_noise = fitted.result.best.theta[n_kernel:]
+    problem = varying.build(choice)
     starts = _starts(problem, fitted)
     if not is_auto:
         return Decision(problem, starts), None
@@ -81,9 +83,9 @@ def decide_noise(builder):
 def _starts(varying, fitted):
     """Return the `Starts` of a problem of noise that varies, from the `FittedProblem` without."""
     problem, best = fitted.problem, fitted.result.best
-    model, of_noise = problem.model, varying.plan.parameters
+    model, of_noise = problem.model, varying.plan.hyperparameters
     n_kernel = model.kernel.n_params
-    noise_starts = [varying.parameters.theta[n_kernel:]]
+    noise_starts = [varying.hyperparameters.theta[n_kernel:]]
     if of_noise is not None:
         noise_starts = start_values(of_noise, varying.spread)
     theta = best.theta[:n_kernel]
@@ -91,7 +93,7 @@ def _starts(varying, fitted):
     values += _start_by_column(varying, theta, best.points)
     if best.objective - model.constant_bound() < problem.needed_gain:
         # What f explains may be noise that varies.
-        constant_f = model.constant_theta(best.theta, problem.parameters.bounds)[:n_kernel]
+        constant_f = model.constant_theta(best.theta, problem.hyperparameters.bounds)[:n_kernel]
         values += [np.append(constant_f, start) for start in noise_starts]
     # Subsets of many rows choose their own points.
     return Starts(values, best.points if len(varying.model.weight) < FEWEST_ROWS else None)
@@ -144,9 +146,9 @@ def _start_by_column(problem, theta, points):
     search may miss that few columns matter. `theta` and `points` are those of f with homoscedastic
     noise.
     """
-    if problem.plan.parameters is None:
+    if problem.plan.hyperparameters is None:
         return []
-    own, alternatives = single_columns(problem.plan.parameters, problem.spread)
+    own, alternatives = single_columns(problem.plan.hyperparameters, problem.spread)
     if not 2 <= len(alternatives) <= MOST_COLUMNS or problem.progress.stopped:
         return []
     part, n_before = problem.model.subsample(MOST_ROWS), len(theta)

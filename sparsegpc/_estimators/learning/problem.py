@@ -18,7 +18,7 @@ from sparsegpc._core.learning.single_start import FitSettings
 from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.rows.merged_rows import MergedRows
 from sparsegpc._core.rows.sources import RowSource
-from sparsegpc._estimators.kernels.adapted_kernel import AdaptedKernel
+from sparsegpc._estimators.kernels.hyperparameters import Hyperparameters
 from sparsegpc._estimators.kernels.initialization import shorter_lengths, weak_prior
 from sparsegpc._estimators.kernels.named_kernels import KernelChoice
 from sparsegpc._estimators.kernels.spread import Spread
@@ -39,9 +39,8 @@ class Problem(NamedTuple):
     ``places``, ``untransformed_X``
         The indices (N,) of the user's rows from which the rows are merged, and these rows (N, D)
         without the transform of the choice.
-    ``kernel``, ``parameters``
-        scikit-learn's kernel of f, and the `AdaptedKernel`, extended by the parameters of the
-        likelihood.
+    ``kernel``, ``hyperparameters``
+        scikit-learn's kernel of f, and its `Hyperparameters`, followed by those of the likelihood.
     ``model``, ``whole``
         The core's model from which to learn, of all rows or a part of them, and that of all rows,
         for the posterior in the end.
@@ -61,7 +60,7 @@ class Problem(NamedTuple):
     untransformed_X: np.ndarray | RowSource
     spread: Spread
     kernel: Kernel
-    parameters: AdaptedKernel
+    hyperparameters: Hyperparameters
     model: SparseModel
     whole: SparseModel
     progress: Progress
@@ -80,7 +79,7 @@ class Problem(NamedTuple):
     @property
     def learns(self):
         """Whether hyperparameters are learned."""
-        return self.estimator.optimizer is not None and len(self.parameters.theta) > 0
+        return self.estimator.optimizer is not None and len(self.hyperparameters.theta) > 0
 
     @property
     def moves_points(self):
@@ -125,14 +124,14 @@ class Problem(NamedTuple):
     @property
     def settings(self):
         """The `FitSettings` of a fit."""
-        parameters, spread = self.parameters, self.spread
+        hyperparameters, spread = self.hyperparameters, self.spread
         return FitSettings(
-            bounds=parameters.bounds,
+            bounds=hyperparameters.bounds,
             max_iter=self.estimator.max_iter if self.learns or self.moves_points else 0,
             max_reselections=self.estimator.max_reselections,
             progress=self.progress,
-            weak_prior=weak_prior(parameters, spread),
-            shorter_lengths=shorter_lengths(parameters, spread),
+            weak_prior=weak_prior(hyperparameters, spread),
+            shorter_lengths=shorter_lengths(hyperparameters, spread),
             report=self.report,
         )
 
@@ -144,7 +143,7 @@ class Problem(NamedTuple):
 
     def check_points_may_move(self):
         """Raise NotImplementedError if the kernel has no derivatives w.r.t. the points."""
-        kernel, X = self.parameters.kernel, self.model.X
+        kernel, X = self.hyperparameters.kernel, self.model.X
         _, pullback = kernel.evaluate(np.zeros(kernel.n_params), X[:1], X[:1])
         pullback(np.ones((1, 1)), wrt_Z=True)
 

@@ -46,7 +46,7 @@ class ProblemBuilder:
             self._rows[transform] = data, merged, measure_spread(merged.X, merged.weight)
         return self._rows[transform]
 
-    def _problem(self, choice, rows, spread, kernel, parameters, model, plan=None):
+    def _problem(self, choice, rows, spread, kernel, hyperparameters, model, plan=None):
         """Return the `Problem` with these parts and those that all problems share."""
         return Problem(
             estimator=self.estimator,
@@ -57,7 +57,7 @@ class ProblemBuilder:
             untransformed_X=self._data.X,
             spread=spread,
             kernel=kernel,
-            parameters=parameters,
+            hyperparameters=hyperparameters,
             model=model,
             whole=model,
             progress=self.progress,
@@ -73,14 +73,13 @@ class LikelihoodBuilder(ProblemBuilder):
         return self.estimator._merged(data)
 
     def build(self, choice):
-        estimator = self.estimator
         data, rows, spread = self._rows_with(choice.transform)
-        kernel = choice.resolve(spread)
-        parameters = adapt_kernel(kernel, estimator.n_features_in_, refuse_white=NO_WHITE_NOISE)
-        prior = choice.prior(parameters, spread)
-        model = estimator._sparse_model(parameters.kernel, data, rows, prior=prior)
-        parameters = parameters.with_likelihood(model)
-        return self._problem(choice, rows, spread, kernel, parameters, model)
+        kernel, n_columns = choice.resolve(spread), self.estimator.n_features_in_
+        hyperparameters = adapt_kernel(kernel, n_columns, refuse_white=NO_WHITE_NOISE)
+        prior = choice.prior(hyperparameters, spread)
+        model = self.estimator._sparse_model(hyperparameters.kernel, data, rows, prior=prior)
+        hyperparameters = hyperparameters.with_likelihood(model)
+        return self._problem(choice, rows, spread, kernel, hyperparameters, model)
 
 
 class RegressionBuilder(ProblemBuilder):
@@ -128,12 +127,12 @@ class RegressionBuilder(ProblemBuilder):
             choice = choice._replace(kernel=self._kernel)
         kernel = choice.resolve(spread, self.variance)
         n_columns = self.estimator.n_features_in_
-        parameters = adapt_kernel(kernel, n_columns, refuse_white=WHITE_IN_PRODUCT)
+        hyperparameters = adapt_kernel(kernel, n_columns, refuse_white=WHITE_IN_PRODUCT)
         rows = self.plan.rows_of(targets, merged)
-        parameters = parameters.rescaled_to(float(self.variance.mean()), rows.X)
-        n_params = parameters.kernel.n_params
-        prior = choice.prior(parameters, spread).joined(self.plan.prior(spread), n_params)
+        hyperparameters = hyperparameters.rescaled_to(float(self.variance.mean()), rows.X)
+        n_params = hyperparameters.kernel.n_params
+        prior = choice.prior(hyperparameters, spread).joined(self.plan.prior(spread), n_params)
         options = {**self.estimator._model_options(KnownNoise()), "prior": prior}
-        model = self.plan.model(parameters.kernel, targets, rows, options)
-        parameters = self.plan.extend(parameters, model)
-        return self._problem(choice, rows, spread, kernel, parameters, model, self.plan)
+        model = self.plan.model(hyperparameters.kernel, targets, rows, options)
+        hyperparameters = self.plan.extend(hyperparameters, model)
+        return self._problem(choice, rows, spread, kernel, hyperparameters, model, self.plan)

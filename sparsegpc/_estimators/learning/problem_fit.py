@@ -9,7 +9,7 @@ from sparsegpc._estimators.kernels.initialization import (
     start_values,
     summand_starts,
 )
-from sparsegpc._estimators.kernels.sklearn_kernels import summand_places
+from sparsegpc._estimators.kernels.kernel_trees import summand_places
 
 
 def fit_problem(problem, selector, starts):
@@ -17,14 +17,15 @@ def fit_problem(problem, selector, starts):
 
     If these are None, they are the values of the kernel and some derived from the data.
     """
-    parameters, settings = problem.parameters, problem.settings
+    hyperparameters, settings = problem.hyperparameters, problem.settings
     if problem.moves_points:
         try:
             problem.check_points_may_move()
         except NotImplementedError as error:
             raise ValueError(f"optimize_inducing=True is not possible: {error}") from error
-    values = start_values(parameters, problem.spread) if problem.learns else [parameters.theta]
-    restarts = _restarts(problem) if problem.learns else []
+    values, restarts = [hyperparameters.theta], []
+    if problem.learns:
+        values, restarts = start_values(hyperparameters, problem.spread), _restarts(problem)
     if starts is None:
         # Few rows may not tell how good the user's own start is.
         is_own = problem.learns and isinstance(problem.estimator.kernel, Kernel)
@@ -48,7 +49,7 @@ def evaluate_problem(problem, selector, theta, states=None):
 
 def _restarts(problem):
     """Return starts drawn log-uniformly within the bounds."""
-    n_restarts, bounds = problem.estimator.n_restarts_optimizer, problem.parameters.bounds
+    n_restarts, bounds = problem.estimator.n_restarts_optimizer, problem.hyperparameters.bounds
     if n_restarts and not np.isfinite(bounds).all():
         raise ValueError(
             f"n_restarts_optimizer={n_restarts} draws hyperparameters between their bounds, so "
@@ -60,8 +61,8 @@ def _restarts(problem):
 
 def simpler_starts(problem):
     """Return starts at which a single summand of a kernel matters that the user gave."""
-    parameters, model = problem.parameters, problem.model
+    hyperparameters, model = problem.hyperparameters, problem.model
     if not problem.learns or not isinstance(problem.estimator.kernel, Kernel):
         return []
-    places = summand_places(problem.kernel, parameters.names[: model.kernel.n_params])
-    return summand_starts(parameters, problem.spread, model, places)
+    places = summand_places(problem.kernel, hyperparameters.names[: model.kernel.n_params])
+    return summand_starts(hyperparameters, problem.spread, model, places)

@@ -73,11 +73,11 @@ def _refitted(rougher, smooth, longer, n_points, needed):
     the best fit so far. The run ends early if it is not expected to come near the objective that
     is `needed`.
     """
-    parameters, theta = rougher.parameters, smooth.best.theta.copy()
-    for k, (column, effect) in enumerate(zip(parameters.columns, parameters.effects, strict=True)):
-        if column is not None and effect is None and k < rougher.model.kernel.n_params:
+    hyperparameters, theta = rougher.hyperparameters, smooth.best.theta.copy()
+    for k in range(rougher.model.kernel.n_params):
+        if hyperparameters.columns[k] is not None and hyperparameters.effects[k] is None:
             theta[k] += np.log(longer)
-    theta = np.clip(theta, *parameters.bounds.T)
+    theta = np.clip(theta, *hyperparameters.bounds.T)
     hessian = smooth.hessian or typical_hessian(rougher.model, len(theta))
     settings = rougher.settings._replace(max_reselections=0, report=None)
     first = smooth.best.points

@@ -4,8 +4,8 @@ import numpy as np
 
 from sparsegpc._core.rows.merged_rows import find_rows
 from sparsegpc._core.selection.selectors import InducingPoints
+from sparsegpc._estimators.kernels.kernel_trees import kernel_structure, walk
 from sparsegpc._estimators.kernels.named_kernels import has_name
-from sparsegpc._estimators.kernels.sklearn_kernels import kernel_structure, walk
 from sparsegpc.kernels import MainEffects
 
 
@@ -47,7 +47,8 @@ def check_same_model(problem):
             f"{_free(problem.kernel)} free; set warm_start=False to start afresh"
         )
     n_kernel = problem.model.kernel.n_params
-    before, now = len(problem.estimator._theta) - n_kernel, len(problem.parameters.theta) - n_kernel
+    before = len(problem.estimator._theta) - n_kernel
+    now = len(problem.hyperparameters.theta) - n_kernel
     if before != now:
         raise ValueError(
             "warm_start=True needs the parameters of the likelihood and the noise of the last fit: "

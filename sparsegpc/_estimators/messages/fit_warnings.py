@@ -195,7 +195,7 @@ def _remedy(problem, limits, mismatch):
     # A length scale for each column does not depend on the columns' scales. Start values and limits
     # of kernels by name suit the data.
     suits = problem.choice.is_named and len(problem.spread.deviations) == 1
-    scale = "scale its columns, " if "all" in problem.parameters.columns and not suits else ""
+    scale = "scale its columns, " if "all" in problem.hyperparameters.columns and not suits else ""
     other = (
         "another kernel"
         if problem.choice.is_named
@@ -206,14 +206,14 @@ def _remedy(problem, limits, mismatch):
 
 def _describe_limits(problem, best):
     """Describe the hyperparameters at their bounds, or return an empty string."""
-    parts, parameters, estimator = [], problem.parameters, problem.estimator
+    parts, hyperparameters, estimator = [], problem.hyperparameters, problem.estimator
     for value, slope, (low, high), name, column, effect in zip(
         best.theta,
         best.grad_theta,
-        parameters.bounds,
-        parameters.names,
-        parameters.columns,
-        parameters.effects,
+        hyperparameters.bounds,
+        hyperparameters.names,
+        hyperparameters.columns,
+        hyperparameters.effects,
         strict=True,
     ):
         if value - low < AT_BOUND and slope < 0.0:
@@ -252,7 +252,7 @@ def _describe_dominance(problem):
     widest = int(deviations.argmax())
     others = np.delete(deviations, widest)
     others = others[others > 0.0]
-    if "all" not in problem.parameters.columns or len(others) == 0:
+    if "all" not in problem.hyperparameters.columns or len(others) == 0:
         return ""
     ratio = deviations[widest] / np.median(others)
     if ratio <= DOMINANT_SPREAD:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from sparsegpc._estimators.kernels.adapted_kernel import SOME_ROWS
+from sparsegpc._estimators.kernels.hyperparameters import SOME_ROWS
 
 # With less than this fraction of the targets' deviation, f cannot explain much of them.
 SMALLEST_SHARE = 0.2

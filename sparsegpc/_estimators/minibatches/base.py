@@ -22,7 +22,7 @@ from sparsegpc._core.rows.threads import single_threaded_blas
 from sparsegpc._core.selection.selectors import CandidateRows, PivotedSelector
 from sparsegpc._estimators.base_estimator import Estimator, all_or_nothing, with_parameters
 from sparsegpc._estimators.input.settings import row_options
-from sparsegpc._estimators.kernels.adapted_kernel import AdaptedKernel
+from sparsegpc._estimators.kernels.hyperparameters import Hyperparameters
 from sparsegpc._estimators.kernels.initialization import shorter_lengths, start_values, weak_prior
 from sparsegpc._estimators.kernels.named_kernels import KERNEL_CONSTRAINTS
 from sparsegpc._estimators.kernels.sklearn_kernels import adapt_kernel
@@ -63,13 +63,13 @@ class FirstRows(NamedTuple):
 class FirstModel(NamedTuple):
     """A `SparseModel` of few rows, from which start values are learned.
 
-    ``kernel`` is scikit-learn's kernel of f; ``parameters`` is an `AdaptedKernel`, extended by the
-    parameters of the likelihood; ``spread`` holds the distances of the rows; ``warnings`` is a list
-    of `FitWarning`.
+    ``kernel`` is scikit-learn's kernel of f; ``hyperparameters`` are its `Hyperparameters`,
+    followed by those of the likelihood; ``spread`` holds the distances of the rows; ``warnings`` is
+    a list of `FitWarning`.
     """
 
     kernel: Kernel
-    parameters: AdaptedKernel
+    hyperparameters: Hyperparameters
     model: SparseModel
     spread: Spread
     warnings: list
@@ -77,16 +77,16 @@ class FirstModel(NamedTuple):
 
 def learn_theta(first, n_inducing):
     """Return the parameters learned from a `FirstModel`, for a model of `n_inducing` points."""
-    parameters, spread = first.parameters, first.spread
-    starts = Starts(start_values(parameters, spread))
+    hyperparameters, spread = first.hyperparameters, first.spread
+    starts = Starts(start_values(hyperparameters, spread))
     selector = PivotedSelector("argmax", min(n_inducing, START_POINTS))
     settings = FitSettings(
-        bounds=parameters.bounds,
+        bounds=hyperparameters.bounds,
         max_iter=START_ITERATIONS,
         max_reselections=1,
         progress=Progress(),
-        weak_prior=weak_prior(parameters, spread),
-        shorter_lengths=shorter_lengths(parameters, spread),
+        weak_prior=weak_prior(hyperparameters, spread),
+        shorter_lengths=shorter_lengths(hyperparameters, spread),
     )
     return fit(first.model, starts, selector, settings).best.theta
 
@@ -246,11 +246,11 @@ class BaseMinibatches(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
         There may be more targets and weights than rows `X`, of which `_n_candidates` suffice.
         """
         first = self._first_model(X[:START_ROWS], y, weight)
-        theta, kernel = first.parameters.theta, first.parameters.kernel
+        theta, kernel = first.hyperparameters.theta, first.hyperparameters.kernel
         if self.learning_rate > 0.0 and self._suffice(y[:START_ROWS]):
             theta = learn_theta(first, self.n_inducing)
         Z = self._choose_points(kernel, theta[: kernel.n_params], X, weight, rng)
-        self._bounds, self._prior = first.parameters.bounds, first.model.prior
+        self._bounds, self._prior = first.hyperparameters.bounds, first.model.prior
         self.kernel_ = first.kernel
         return self._model().start(theta, Z), first.warnings
 

@@ -171,9 +171,10 @@ class StochasticSparseGPRegressor(GaussianPredictions, BaseMinibatches):
         variance = second_moments(target, weight)
         choice = KernelChoice.of(self)
         kernel = choice.resolve(spread, float(variance[0]))
-        adapted = adapt_kernel(kernel, self.n_features_in_, refuse_white=WHITE_NOISE)
-        adapted = adapted.rescaled_to(float(variance[0]), rows.X)
-        parameters = adapted.extended(
+        hyperparameters = adapt_kernel(kernel, self.n_features_in_, refuse_white=WHITE_NOISE)
+        prior = choice.prior(hyperparameters, spread)
+        hyperparameters = hyperparameters.rescaled_to(float(variance[0]), rows.X)
+        hyperparameters = hyperparameters.extended(
             np.log(START * variance),
             np.log(variance[:, None] * LIMITS),
             ["noise variance"],
@@ -181,13 +182,12 @@ class StochasticSparseGPRegressor(GaussianPredictions, BaseMinibatches):
         )
         basis = np.ones((len(rows.X), 1))
         targets = noisy_targets(target[0, : len(X)], weight[: len(X)], basis, rows)
-        prior = choice.prior(adapted, spread)
-        model = self._sparse_model(parameters.kernel, GaussianNoise(1), rows, [targets], prior)
+        model = self._sparse_model(hyperparameters.kernel, GaussianNoise(1), rows, [targets], prior)
         found = []
         if self.learning_rate > 0.0:
             text = describe_mismatch(kernel, rows.X, variance[target.any(axis=1)], SCALE_THEM)
             found = [FitWarning(UserWarning, text)] if text else []
-        return FirstModel(kernel, parameters, model, spread, found)
+        return FirstModel(kernel, hyperparameters, model, spread, found)
 
     @property
     def _slack(self):

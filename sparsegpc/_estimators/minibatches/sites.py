@@ -50,11 +50,11 @@ class SiteMinibatches(BaseMinibatches):
         spread = measure_spread(rows.X, rows.weight).of_first_rows()
         choice = KernelChoice.of(self)
         kernel = choice.resolve(spread)
-        parameters = adapt_kernel(kernel, self.n_features_in_, refuse_white=NO_WHITE_NOISE)
+        hyperparameters = adapt_kernel(kernel, self.n_features_in_, refuse_white=NO_WHITE_NOISE)
         targets = self._likelihood.targets(y, weight, rows)
-        prior = choice.prior(parameters, spread)
-        model = self._sparse_model(parameters.kernel, self._likelihood, rows, targets, prior)
-        return FirstModel(kernel, parameters.with_likelihood(model), model, spread, [])
+        prior = choice.prior(hyperparameters, spread)
+        model = self._sparse_model(hyperparameters.kernel, self._likelihood, rows, targets, prior)
+        return FirstModel(kernel, hyperparameters.with_likelihood(model), model, spread, [])
 
     @property
     def _slack(self):

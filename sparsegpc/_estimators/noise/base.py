@@ -6,7 +6,6 @@ make a *plan*, which builds the core's model with this noise for given rows. A f
 """
 
 from abc import ABC, abstractmethod
-from copy import copy
 from typing import NamedTuple
 
 import numpy as np
@@ -50,14 +49,12 @@ class NoisePlan(ABC):
 
     If the noise ``varies`` with the row, learning starts from the optimum with homoscedastic noise,
     whose log variances, shape (n_outputs,), become ``log_noise``; from other starts it tends to
-    explain variation of f as noise. ``parameters`` is the `AdaptedKernel` of a noise process, else
-    None, and ``names`` describes the terms of a polynomial. If the user gives the variance at each
-    row (``is_given``), it is unknown at new rows.
+    explain variation of f as noise. ``hyperparameters`` are the `Hyperparameters` of a noise
+    process, else None, and ``names`` describes the terms of a polynomial.
     """
 
     varies = False
-    is_given = False
-    parameters = names = None
+    hyperparameters = names = None
 
     def rows_of(self, targets, merged):
         """Return the `MergedRows` of `Targets` that the model has.
@@ -66,12 +63,12 @@ class NoisePlan(ABC):
         """
         return merged
 
-    def extend(self, parameters, model):
-        """Return an `AdaptedKernel` extended by the parameters of the plan; `model` is its own."""
-        return parameters
+    def extend(self, hyperparameters, model):
+        """Return `Hyperparameters` followed by those of the noise; `model` is that of the plan."""
+        return hyperparameters
 
     def prior(self, spread):
-        """Return the `ProductPrior` of the parameters that `extend` adds, given the `Spread`."""
+        """Return the `ProductPrior` of what `extend` adds, given the `Spread` of the rows."""
         return ProductPrior()
 
     @abstractmethod
@@ -87,17 +84,7 @@ class NoisePlan(ABC):
 
     @abstractmethod
     def learned(self, evaluation):
-        """Return the `LearnedNoise` of an `Evaluation`, or None if variances are given."""
-
-    def starting_at(self, log_noise):
-        """Return the same plan with these start values of the log variances, shape (n_outputs,)."""
-        plan = copy(self)
-        plan.log_noise = log_noise
-        return plan
-
-    def going_on(self, learned):
-        """Return the same plan with start values from an earlier fit's noise."""
-        return self
+        """Return the `LearnedNoise` of an `Evaluation`, or None if the user gives the variances."""
 
     def limit_meaning(self, name, side):
         """Return what a parameter at its "lower" or "upper" limit implies, for a warning.
@@ -114,11 +101,12 @@ class NoisePlan(ABC):
 class LearnedNoise(ABC):
     """Noise that a fit has learned; it predicts the noise at any row.
 
-    ``points`` (m, D) are the inducing points of a noise process, else None; ``df`` and ``scale``
-    (n_outputs,) the degrees of freedom and the scale of Student-t noise.
+    ``points`` (m, D) are the inducing points of a noise process, and ``prior_means`` (n_outputs,)
+    its prior means; ``df`` and ``scale`` (n_outputs,) are the degrees of freedom and the scale of
+    Student-t noise. They are None for other noise.
     """
 
-    points = df = scale = None
+    points = prior_means = df = scale = None
 
     @property
     def constant(self):

@@ -14,10 +14,6 @@ class KnownPlan(NoisePlan):
     def __init__(self, constant=None):
         self.constant = constant
 
-    @property
-    def is_given(self):
-        return self.constant is None
-
     def model(self, kernel, targets, rows, options):
         likelihood, noise = KnownNoise(), targets.noise_variance
         if self.constant is not None:
@@ -29,6 +25,7 @@ class KnownPlan(NoisePlan):
         return SparseModel(kernel, likelihood, rows.X, y, rows.weight, **options)
 
     def learned(self, evaluation):
-        if self.is_given:
+        if self.constant is None:
+            # What the user gives for each row is unknown at others.
             return None
         return constant_noise(evaluation.points.Z, np.log(self.constant))

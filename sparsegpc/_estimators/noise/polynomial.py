@@ -133,7 +133,7 @@ class PolynomialPlan(NoisePlan):
     def varies(self):
         return len(self.names) > 1
 
-    def extend(self, parameters, model):
+    def extend(self, hyperparameters, model):
         n_others = len(self.names) - 1
         # Basis functions are between -1 and 1, so one term changes the variance by at most exp(20).
         limits = np.tile([-20.0, 20.0], (n_others, 1))
@@ -145,7 +145,7 @@ class PolynomialPlan(NoisePlan):
         start, step = np.zeros((2, len(self.log_noise), len(self.names)))
         start[:, 0], step[:, 0] = self.log_noise, TO_LITTLE_NOISE
         added = start.ravel(), np.concatenate(bounds), names
-        return parameters.extended(*added, to_little_noise=step.ravel())
+        return hyperparameters.extended(*added, to_little_noise=step.ravel())
 
     def model(self, kernel, targets, rows, options):
         basis = self.basis(rows.X)

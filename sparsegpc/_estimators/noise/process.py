@@ -68,13 +68,13 @@ class GPNoise(NoiseSettings):
         """Return the `NoisePlan` for a `NoiseData`."""
         choice, n_columns = KernelChoice(self.kernel, self.length_scales), data.X.shape[1]
         kernel = choice.resolve(data.spread)
-        parameters = adapt_kernel(
+        hyperparameters = adapt_kernel(
             kernel,
             n_columns,
             refuse_white="the log variance of the noise must be a function without noise",
         )
         # This refuses a kernel that lacks the length scales asked for, before anything is learned.
-        choice.prior(parameters, data.spread)
+        choice.prior(hyperparameters, data.spread)
         log_noise = np.log(START * data.variance)
         points = self.n_inducing, self.selection_tol
         return ProcessPlan(choice, kernel, n_columns, *points, log_noise)
@@ -91,22 +91,22 @@ class ProcessPlan(NoisePlan):
     varies = True
 
     def __init__(self, choice, kernel, n_columns, n_points, tol, log_noise):
-        # The kernel takes less room in a saved model than its `AdaptedKernel`.
-        self._choice, self.kernel, self._n_columns = choice, kernel, n_columns
+        # The kernel takes less room in a saved model than its `Hyperparameters` and their prior.
+        self._choice, self._kernel, self._n_columns = choice, kernel, n_columns
         self._n_points, self._tol, self.log_noise = n_points, tol, log_noise
 
     @property
-    def parameters(self):
-        """The kernel of the log variance for the core, an `AdaptedKernel`."""
-        return adapt_kernel(self.kernel, self._n_columns)
+    def hyperparameters(self):
+        """The `Hyperparameters` of the log variance."""
+        return adapt_kernel(self._kernel, self._n_columns)
 
     def prior(self, spread):
-        return self._choice.prior(self.parameters, spread)
+        return self._choice.prior(self.hyperparameters, spread)
 
-    def extend(self, parameters, model):
-        added = self.parameters
+    def extend(self, hyperparameters, model):
+        added = self.hyperparameters
         names = [f"noise {name}" for name in added.names]
-        return parameters.extended(added.theta, added.bounds, names)
+        return hyperparameters.extended(added.theta, added.bounds, names)
 
     def model(self, kernel, targets, rows, options):
         likelihood = GaussianNoise(0)
@@ -118,7 +118,7 @@ class ProcessPlan(NoisePlan):
             rows.X,
             y,
             rows.weight,
-            noise_kernel=self.parameters.kernel,
+            noise_kernel=self.hyperparameters.kernel,
             n_noise_points=min(self._n_points, len(rows.X)),
             noise_tol=self._tol,
             log_noise=self.log_noise,
@@ -150,9 +150,6 @@ class ProcessPlan(NoisePlan):
             return None
         return ""
 
-    def going_on(self, learned):
-        return self.starting_at(learned.posterior.prior_means)
-
 
 class LearnedProcess(LogNormalNoise):
     """Log noise variances that are sparse Gaussian processes, one for each output."""
@@ -163,6 +160,10 @@ class LearnedProcess(LogNormalNoise):
     @property
     def points(self):
         return self.posterior.Z
+
+    @property
+    def prior_means(self):
+        return self.posterior.prior_means
 
     def log_moments(self, X):
         return self.posterior.moments(X, **row_options())

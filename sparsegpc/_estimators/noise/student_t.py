@@ -61,8 +61,8 @@ class StudentTPlan(NoisePlan):
     def rows_of(self, targets, merged):
         return merge_rows(targets.X, targets.weight, targets=targets.y.T)
 
-    def extend(self, parameters, model):
-        return parameters.with_likelihood(model)
+    def extend(self, hyperparameters, model):
+        return hyperparameters.with_likelihood(model)
 
     def model(self, kernel, targets, rows, options):
         likelihood = StudentT(self._df)

@@ -1,6 +1,7 @@
 """WhiteKernel summands of a regressor's kernel, which stand for homoscedastic noise."""
 
-from sparsegpc._estimators.kernels.sklearn_kernels import check_white, split_white
+from sparsegpc._estimators.kernels.kernel_trees import split_white
+from sparsegpc._estimators.kernels.sklearn_kernels import check_white
 from sparsegpc._estimators.noise.homoscedastic import HomoscedasticNoise
 from sparsegpc._estimators.noise.registry import DEFAULT, resolve_noise
 

@@ -6,8 +6,7 @@ import numpy as np
 from sklearn.gaussian_process import kernels as sk
 
 from sparsegpc._core.kernels.effect_variances import effect_variances
-from sparsegpc._estimators.kernels.effect_summands import effect_summands
-from sparsegpc._estimators.kernels.sklearn_kernels import walk
+from sparsegpc._estimators.kernels.kernel_trees import effect_summands, walk
 from sparsegpc.kernels import OrthogonalAdditive
 
 

@@ -10,7 +10,7 @@ from sparsegpc._core.rows.blocks import RowBlocks, Table
 from sparsegpc._core.rows.threads import single_threaded_blas
 from sparsegpc._estimators.input.settings import row_options
 from sparsegpc._estimators.input.validation import validated_rows
-from sparsegpc._estimators.kernels.effect_summands import effect_summands
+from sparsegpc._estimators.kernels.kernel_trees import effect_summands
 from sparsegpc._estimators.predictions.effect_shares import shares_of_models
 from sparsegpc.kernels import MainEffects, OrthogonalAdditive
 

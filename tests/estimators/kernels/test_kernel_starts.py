@@ -23,9 +23,10 @@ from sparsegpc._estimators.kernels.initialization import (
     start_values,
     summand_starts,
 )
+from sparsegpc._estimators.kernels.kernel_trees import summand_places
 from sparsegpc._estimators.kernels.named_kernels import KernelChoice
 from sparsegpc._estimators.kernels.relevance import column_relevance
-from sparsegpc._estimators.kernels.sklearn_kernels import adapt_kernel, summand_places
+from sparsegpc._estimators.kernels.sklearn_kernels import adapt_kernel
 from sparsegpc._estimators.kernels.spread import measure_spread
 from sparsegpc.kernels import Columns, MainEffects
 from tests.estimators.kernels.kernel_cases import (
@@ -268,12 +269,12 @@ def test_each_start_of_a_summand_leaves_the_others_hardly_any_variance(rng):
     one, two = ConstantKernel(3.0) * RBF(0.3), ConstantKernel(0.2) * ExpSineSquared(1.0, 2.0)
     kernel = one + two + DotProduct(0.7, (1e-4, 1e4))
     X = rng.randn(30, D)
-    parameters, spread = adapt_kernel(kernel, D), measure_spread(X, np.ones(30))
-    places = summand_places(kernel, parameters.names)
+    hyperparameters, spread = adapt_kernel(kernel, D), measure_spread(X, np.ones(30))
+    places = summand_places(kernel, hyperparameters.names)
     assert places == [[0, 1], [2, 3, 4], [5]]
-    model = SimpleNamespace(kernel=parameters.kernel, some_rows=lambda: X)
-    starts = summand_starts(parameters, spread, model, places)
-    own = [start[:2] for start in start_values(parameters, spread)]
+    model = SimpleNamespace(kernel=hyperparameters.kernel, some_rows=lambda: X)
+    starts = summand_starts(hyperparameters, spread, model, places)
+    own = [start[:2] for start in start_values(hyperparameters, spread)]
     firsts = [start for start in starts if start[0] > np.log(1e-5)]
     assert_allclose([start[:2] for start in firsts], own)
     for start in starts:

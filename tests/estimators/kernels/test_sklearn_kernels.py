@@ -20,7 +20,8 @@ from sklearn.gaussian_process.kernels import (
 )
 
 from sparsegpc._core.bounds.features import factor_inducing, features
-from sparsegpc._estimators.kernels.sklearn_kernels import adapt_kernel, split_white
+from sparsegpc._estimators.kernels.kernel_trees import split_white
+from sparsegpc._estimators.kernels.sklearn_kernels import adapt_kernel
 from tests.estimators.kernels.kernel_cases import (
     CASES,
     EVERY_CASE,

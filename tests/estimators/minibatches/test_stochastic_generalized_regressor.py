@@ -103,7 +103,7 @@ def test_learning_comes_close_to_the_regressor_of_all_rows(name):
 
 def test_steps_learn_what_the_first_rows_do_not_tell(monkeypatch):
     # Without the search among the first rows, everything is learned from batches.
-    monkeypatch.setattr(minibatches, "learn_theta", lambda first, n: first.parameters.theta)
+    monkeypatch.setattr(minibatches, "learn_theta", lambda first, n: first.hyperparameters.theta)
     response = BY_NAME["negative-binomial"]
     X, y, row_arguments = simulated(response, n=900)
     model = model_of(response, kernel=KERNEL, selector=POINTS, batch_size=60)

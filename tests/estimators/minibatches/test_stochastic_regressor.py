@@ -275,7 +275,7 @@ def test_epochs_learn_what_the_first_rows_do_not_tell(monkeypatch):
     # Without the search among the first rows, everything is learned from batches.
     monkeypatch.setattr(
         "sparsegpc._estimators.minibatches.base.learn_theta",
-        lambda first, n_inducing: first.parameters.theta,
+        lambda first, n_inducing: first.hyperparameters.theta,
     )
     bounds = [
         model_of(kernel=ConstantKernel() * RBF(0.4), selector=X[:30], batch_size=60, n_epochs=n)

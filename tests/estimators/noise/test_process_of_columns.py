@@ -124,8 +124,8 @@ def test_the_units_of_the_columns_do_not_change_the_noise():
 def test_very_many_columns_have_a_common_length_scale(n_columns, expected):
     X = np.random.RandomState(0).standard_normal((200, n_columns))
     data = NoiseData(X, measure_spread(X, np.ones(len(X))), np.ones(1), [])
-    parameters = GPNoise()._plan(data).parameters
-    assert sum(column is not None for column in parameters.columns) == expected
+    hyperparameters = GPNoise()._plan(data).hyperparameters
+    assert sum(column is not None for column in hyperparameters.columns) == expected
 
 
 def test_a_kernel_object_is_used_as_it_is_unless_it_has_to_be_tied():

@@ -1,4 +1,4 @@
-"""A kernel for the core, with a description of its free parameters and those of a likelihood."""
+"""The hyperparameters of a model: start values, bounds, and what each of them belongs to."""
 
 from typing import NamedTuple
 
@@ -10,11 +10,11 @@ from sparsegpc._core.kernels.algebra import FreeKernel
 SOME_ROWS = 100
 
 
-class AdaptedKernel(NamedTuple):
-    """A kernel for the core, and a description of its free parameters.
+class Hyperparameters(NamedTuple):
+    """The core's kernel, and a description of the hyperparameters theta of it and the likelihood.
 
-    ``kernel`` : FreeKernel
-    ``theta`` (P,), ``bounds`` (P, 2) : logarithms, as in scikit-learn.
+    ``kernel`` : FreeKernel, to which the first entries of theta belong.
+    ``theta`` (P,), ``bounds`` (P, 2) : start values and limits, logarithms as in scikit-learn.
     ``names`` : name of each entry of theta, with the column in brackets if it has one.
     ``columns`` : for each entry of theta, the column that it is the length scale of, "all" for
     the common length scale of all columns, a tuple for that of some columns, None for anything
@@ -35,7 +35,7 @@ class AdaptedKernel(NamedTuple):
     to_little_noise: np.ndarray
 
     def rescaled_to(self, variance, X):
-        """Return these parameters with `rescaled` such that f has the given variance at rows X.
+        """Return a copy with `rescaled` such that f has the given variance at rows X.
 
         All variances, those of ConstantKernel and of `ADDITIVE`, are multiplied by the same factor.
         It suits a sum of kernels with one of these in each summand.
@@ -52,7 +52,7 @@ class AdaptedKernel(NamedTuple):
         return self._replace(rescaled=np.clip(moved, *self.bounds.T))
 
     def extended(self, theta, bounds, names, to_little_noise=0.0):
-        """Return these parameters followed by others, which belong to no column."""
+        """Return these hyperparameters followed by others, which belong to no column."""
         change = np.broadcast_to(to_little_noise, len(names))
         return self._replace(
             theta=np.concatenate([self.theta, theta]),
@@ -65,19 +65,19 @@ class AdaptedKernel(NamedTuple):
         )
 
     def with_likelihood(self, model):
-        """Return these parameters followed by those of a model's likelihood for each output.
+        """Return these hyperparameters followed by those of a model's likelihood for each output.
 
         Raises ValueError if the initial values of the likelihood are not within its bounds.
         """
-        parameters, likelihood, weight = self, model.likelihood, model.weight
+        joined, likelihood, weight = self, model.likelihood, model.weight
         for k, y in enumerate(model.targets):
             start = likelihood.initial_params(y, weight)
             bounds = likelihood.params_bounds(y, weight)
             _check_start(likelihood, start, bounds)
             suffix = "" if len(model.targets) == 1 else f" of output {k}"
             names = [name + suffix for name in likelihood.params_names()]
-            parameters = parameters.extended(start, bounds, names, likelihood.to_little_noise)
-        return parameters
+            joined = joined.extended(start, bounds, names, likelihood.to_little_noise)
+        return joined
 
 
 def _check_start(likelihood, start, bounds):
