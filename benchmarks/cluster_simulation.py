@@ -108,7 +108,7 @@ def measure_blocks(n_rows, n_points, n_columns):
         rows.weight,
         slack=TIGHT,
     )
-    points = InducingPoints(X[rng.choice(n_rows, n_points, replace=False)], None, None)
+    points = InducingPoints(X[rng.choice(n_rows, n_points, replace=False)])
     theta = np.array([0.0, np.log(LENGTH_SCALE * np.sqrt(n_columns))])
     states = model.evaluate(theta, points, model.initial_state()).states
 

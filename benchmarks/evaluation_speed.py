@@ -120,7 +120,7 @@ def make_evaluation(X, y, seed, run, n_threads):
         free, likelihood, rows.X, targets, rows.weight, slack=SLACKS[run.slack], n_threads=n_threads
     )
     Z = X[np.random.RandomState(seed).choice(len(X), run.n_points, replace=False)]
-    points = InducingPoints(Z, None, None)
+    points = InducingPoints(Z)
 
     def theta(i):
         log_length_scale = np.log(LENGTH_SCALE * (1.0 + NUDGE * i))

@@ -366,12 +366,13 @@ class BaseSparseGP(*CALLBACK_SUPPORT, ColumnEffects, FittedBounds, Estimator):
         targets = None if self._likelihood.merges_unequal_targets else rows.y
         return merge_rows(rows.X, rows.weight, targets=targets)
 
-    def _sparse_model(self, kernel, rows, merged, **options):
+    def _sparse_model(self, kernel, rows, merged, prior=None):
         """Return the core's model of `PresentRows`, given the `MergedRows`."""
         likelihood = self._likelihood
         targets = likelihood.targets(rows.y, rows.weight, merged)
-        options = {**self._model_options(likelihood), **options}
-        return SparseModel(kernel, likelihood, merged.X, targets, merged.weight, **options)
+        data = merged.X, targets, merged.weight
+        options = self._model_options(likelihood)
+        return SparseModel(kernel, likelihood, *data, prior=prior, **options)
 
     def _model_options(self, likelihood):
         """Return the options of `SparseModel` that the parameters imply."""

@@ -35,7 +35,7 @@ class ModelOfRows(NamedTuple):
         theta = self.theta if theta is None else theta
         posterior = self.estimator._posterior if posterior is None else posterior
         states = self.model.states_from(self.estimator._theta, posterior)
-        points = InducingPoints(posterior.Z, None, None)
+        points = InducingPoints(posterior.Z)
         return self.model.solve(theta, points, states, wrt_theta=wrt_theta)
 
     def starts(self):

@@ -16,7 +16,7 @@ from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.models.posterior import whitened_features
 from sparsegpc._core.rows.merged_rows import merge_rows
 from sparsegpc._core.rows.threads import single_threaded_blas
-from sparsegpc._core.selection.selectors import CandidateRows, PivotedSelector
+from sparsegpc._core.selection.selectors import CandidateRows, FixedSelector, PivotedSelector
 from sparsegpc._estimators.base_estimator import Estimator, all_or_nothing, with_parameters
 from sparsegpc._estimators.input.labels import validated_labels
 from sparsegpc._estimators.input.settings import row_options
@@ -219,15 +219,17 @@ class InducingPointSelector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, E
         else:
             targets = [rows.mean(target, weight) for target in _one_against_rest(y)]
             precision = self._learned_precision(kernel, theta, candidates, rows, targets)
-        chosen = choose(kernel, theta, candidates, precision)
-        factor, _ = factor_inducing(kernel, theta, chosen.Z)
-        self._Luu, self.jitter_ = factor
-        self.inducing_points_ = chosen.Z
-        self.n_components_ = self._n_features_out = len(chosen.Z)
         self.inducing_indices_ = self.traces_ = self.costs_ = None
-        if chosen.selection is not None:
+        if isinstance(choose, FixedSelector):
+            Z = choose(kernel, theta, candidates, precision).Z
+        else:
+            chosen = choose.selection(kernel, theta, candidates, precision)
+            Z = rows.X[chosen.indices]
             self.inducing_indices_ = places[rows.first[chosen.indices]]
-            self.traces_, self.costs_ = chosen.selection.traces, chosen.selection.costs
+            self.traces_, self.costs_ = chosen.traces, chosen.costs
+        (self._Luu, self.jitter_), _ = factor_inducing(kernel, theta, Z)
+        self.inducing_points_ = Z
+        self.n_components_ = self._n_features_out = len(Z)
 
     def _learned_precision(self, kernel, theta, candidates, rows, targets):
         """Return the weight p of each merged row, summed over the classifiers of `targets`."""

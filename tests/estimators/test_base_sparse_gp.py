@@ -401,7 +401,7 @@ def test_the_gradient_of_the_objective_by_the_parameter_of_the_likelihood(
         "negative binomial", bound=bound, fit_prior_mean=fit_prior_mean, n_inducing=6, tol=1e-9
     ).fit(X, y, weight)
     (part,) = estimator._models_of_rows(X, y, weight)
-    model, points = part.model, InducingPoints(estimator.inducing_points_, None, None)
+    model, points = part.model, InducingPoints(estimator.inducing_points_)
 
     def evaluation(theta):
         return model.evaluate(theta, points, model.initial_state())

@@ -31,7 +31,7 @@ def on_all_rows(model, result, progress):
     if indices is not None:
         n_part = len(before.solutions[0].sites.precision)
         indices = spaced_rows(model.weight, n_part)[indices]
-    points = before.points._replace(indices=indices, selection=None)
+    points = before.points._replace(indices=indices)
     states = model.states_from(before.theta, before.posterior)
     best = model.solve(before.theta, points, states, tol=model.tol, wrt_theta=False)
     result = result._replace(lower_bounds=[best.elbo], search_end=result.optimum)

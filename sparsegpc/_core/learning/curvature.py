@@ -38,7 +38,7 @@ def measured_hessian(model, run, selector, settings):
     try:
         selector = of_any_rows(model, selector, run.theta)
         selector = for_fewer_rows(selector, PART_ROWS, n_rows)
-        slopes = _slopes(part, run.continued_on(part), selector, settings)
+        slopes = _slopes(part, run.start_on(part), selector, settings)
         if slopes is None or not np.isfinite(slopes).all():
             return None
         values, vectors = np.linalg.eigh(0.5 * (slopes + slopes.T) / part.total_weight)

@@ -17,7 +17,7 @@ from sparsegpc._core.learning.more_points import (
     LEAST_COST_PER_ROW,
     NEGLIGIBLE_COST_PER_ROW,
 )
-from sparsegpc._core.learning.single_start import Run, fit_from, run_further
+from sparsegpc._core.learning.single_start import Run, continue_run, fit_from
 from sparsegpc._core.models.neighbour_correlation import neighbour_correlation
 from sparsegpc._core.models.similar_deviations import similar_group
 
@@ -65,7 +65,7 @@ def fit_faster(model, result, starts, selector, settings):
     if len(model.weight) >= FEWEST_ROWS:
         starts = _found_in_part(model, result, starts, selector, settings)
     else:
-        starts = [Run(theta).continued_on(model) for theta in starts]
+        starts = [Run(theta).start_on(model) for theta in starts]
     for start in starts:
         try:
             reached = best.best.objective
@@ -89,11 +89,11 @@ def _found_in_part(model, result, starts, selector, settings):
     for k, theta in enumerate((result.best.theta, *starts)):
         to_beat = -np.inf if best is None else best.objective
         try:
-            run = run_further(part, Run(theta), selector, settings, to_beat)
+            run = continue_run(part, Run(theta), selector, settings, to_beat)
         except LinAlgError:
             continue
         if run.objective > to_beat:
             best, winner = run, k
         if settings.progress.stopped:
             return []
-    return [best.continued_on(model)] if winner > 0 else []
+    return [best.start_on(model)] if winner > 0 else []

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.linalg import LinAlgError
 
-from sparsegpc._core.learning.single_start import Run, run_further
+from sparsegpc._core.learning.single_start import Run, continue_run
 from sparsegpc._core.rows.sources import spaced_rows
 from sparsegpc._core.selection.selectors import FixedSelector, PivotedSelector
 
@@ -170,7 +170,7 @@ class FewRows:
         """Return the `Run` after at most `max_iter` further iterations."""
         max_iter = min(max_iter, self._settings.max_iter)
         settings = self._settings._replace(max_iter=max_iter, max_reselections=0)
-        return run_further(self._model, run, self._selector, settings, to_beat)
+        return continue_run(self._model, run, self._selector, settings, to_beat)
 
     def _continued(self, run, to_beat=-np.inf):
         if self._progress.stopped:

@@ -27,7 +27,7 @@ from sparsegpc._core.learning.few_rows import (
 )
 from sparsegpc._core.learning.growing_subsets import of_any_rows, run_on_subsets, subset_for_moves
 from sparsegpc._core.learning.hyperparameters import typical_hessian
-from sparsegpc._core.learning.moved_points import N_PAIRS, move, move_further
+from sparsegpc._core.learning.moved_points import N_PAIRS, move, move_on_all_rows
 from sparsegpc._core.learning.pruned_columns import bring_back
 from sparsegpc._core.learning.single_start import Run, Start, fit_from, out_of_iterations
 from sparsegpc._core.models.model import MAX_FINAL_ITERATIONS
@@ -52,7 +52,7 @@ class Starts(NamedTuple):
         The first `InducingPoints`, or None to select them. If they are given, the fit begins at the
         best value itself, not at the end of a run on a part of the rows.
     ``run``
-        A run from the only value that began on a part of the rows and goes on with all, or None.
+        The `Run` from the only value if it has begun on a part of the rows, else None.
     ``restarts``
         Further values; the model is fitted from each of them.
     ``fallbacks``
@@ -145,7 +145,7 @@ class _Fit:
             steps.fit()
             if steps.are_done:
                 steps.move_points(pairs)
-                self.move_points_further(steps, pairs)
+                self.move_points_on_all_rows(steps, pairs)
         except LinAlgError:
             # Subsets only save time. If the fit of all rows fails too, it raises this error.
             return
@@ -191,7 +191,7 @@ class _Fit:
         if settings.max_iter and len(run.theta):
             if points is None and run is not self.starts.run:
                 run = run_on_subsets(self.model, run, self.selector, settings)
-            start = run.continued_on(self.model)
+            start = run.start_on(self.model)
             hessian = measured_hessian(self.model, run, self.selector, settings) or start.hessian
             found = self.try_start(start._replace(hessian=hessian, points=points))
             is_last = not is_needed or settings.progress.stopped
@@ -258,10 +258,10 @@ class _Fit:
             message = out_of_iterations(max_iter)
         self.result = self.result.moved(found.best, message)
 
-    def move_points_further(self, small, pairs):
+    def move_points_on_all_rows(self, small, pairs):
         """Continue the moves of the `_Fit` of a part of the rows, on all rows."""
         before = small.result
-        found = move_further(self.model, small.model, before, self.settings, pairs=pairs)
+        found = move_on_all_rows(self.model, small.model, before, self.settings, pairs=pairs)
         before = before._replace(lower_bounds=[found.start.elbo])
         self.result = before.moved(found.best, before.message)
         if self.settings.report is not None:

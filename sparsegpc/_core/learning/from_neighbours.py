@@ -143,7 +143,7 @@ class BlockBounds(_Objective):
     def __init__(self, model, blocks):
         super().__init__(model, blocks)
         self._parts = [model.subset(rows) for rows in blocks]
-        self._points = [InducingPoints(part.X[:], None, None) for part in self._parts]
+        self._points = [InducingPoints(part.X[:]) for part in self._parts]
         self._states = [part.initial_state() for part in self._parts]
 
     def _sum(self, kernel_theta, likelihoods, theta):

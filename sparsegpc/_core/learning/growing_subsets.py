@@ -14,7 +14,7 @@ there are as many as for all rows.
 from numpy.linalg import LinAlgError
 
 from sparsegpc._core.learning.inducing_points import select_points
-from sparsegpc._core.learning.single_start import run_further
+from sparsegpc._core.learning.single_start import continue_run
 from sparsegpc._core.rows.sources import spaced_rows
 from sparsegpc._core.selection.selectors import FixedSelector
 
@@ -97,7 +97,7 @@ def run_on_subsets(model, first, selector, settings):
                 break
             origins = [first] if run is first else [run, first]
             run = max(
-                (run_further(small, origin, part, settings) for origin in origins),
+                (continue_run(small, origin, part, settings) for origin in origins),
                 key=lambda run: run.objective,
             )
             if small.is_trivial(run.end):

@@ -8,7 +8,7 @@ from sparsegpc._core.learning.curvature import measured_hessian
 from sparsegpc._core.learning.fit import finished
 from sparsegpc._core.learning.growing_subsets import subset_for_moves
 from sparsegpc._core.learning.hyperparameters import typical_hessian
-from sparsegpc._core.learning.moved_points import N_PAIRS, move, move_further
+from sparsegpc._core.learning.moved_points import N_PAIRS, move, move_on_all_rows
 from sparsegpc._core.learning.single_start import Run, Start, fit_from
 from sparsegpc._core.models.neighbour_correlation import neighbour_correlation
 from sparsegpc._core.optimisers.lbfgs import CorrectionPairs
@@ -50,7 +50,7 @@ def are_too_few(model, result, least_cost=LEAST_COST_PER_ROW):
     return correlation.is_significant and correlation.value > LEAST_CORRELATION
 
 
-def fit_further(model, result, selector, settings):
+def fit_with_more_points(model, result, selector, settings):
     """Continue a fit with other inducing points, and return the better `FitResult`.
 
     The search begins at the hyperparameters and sites of `result`, with its Hessian if that is not
@@ -90,7 +90,7 @@ def fit_moved(model, result, settings):
             pairs, small_tol = CorrectionPairs(N_PAIRS), LEAST_GAIN_PER_ROW * small.total_weight
             end = move(small, result.start_on(small), settings, tol=small_tol, pairs=pairs).best
             at_end = result._replace(best=end)
-            found = move_further(model, small, at_end, settings, tol=tol, pairs=pairs)
+            found = move_on_all_rows(model, small, at_end, settings, tol=tol, pairs=pairs)
         if found.best.objective > result.best.objective:
             result = result.moved(found.best, result.message)
     except LinAlgError:

@@ -69,7 +69,7 @@ def move(model, start, settings, *, tol=None, pairs=None):
     return Moved(first, best.evaluation, has_ended, search.failed)
 
 
-def move_further(model, small, result, settings, *, tol=None, pairs):
+def move_on_all_rows(model, small, result, settings, *, tol=None, pairs):
     """Continue on all rows what `move` began on a part of them, in fewer iterations.
 
     `model` has all rows and `small` the part, with this `FitResult` and these `pairs`. Return what
@@ -109,7 +109,7 @@ class Search:
         theta, places = np.split(x, [self._n_params])
         theta = np.clip(theta, *self._bounds.T)
         Z = places.reshape(self._points.Z.shape) * self._units
-        points = self._points._replace(Z=Z, indices=None, selection=None)
+        points = self._points._replace(Z=Z, indices=None)
         model, states = self._model, self._near.evaluation.states
         try:
             evaluation = model.evaluate(theta, points, states, tol=SITE_TOL * model.tol, wrt_Z=True)

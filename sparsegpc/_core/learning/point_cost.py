@@ -63,7 +63,7 @@ def _at(model, best, kept, progress):
     """Return the `Evaluation` at the points of given indices, and record it."""
     points = best.points
     indices = None if points.indices is None else points.indices[kept]
-    points = points._replace(Z=points.Z[kept], indices=indices, selection=None)
+    points = points._replace(Z=points.Z[kept], indices=indices)
     evaluation = model.solve(best.theta, points, best.states, wrt_theta=False)
     progress.evaluated(model, evaluation, has_new_points=True)
     return evaluation

@@ -86,7 +86,7 @@ class Run(NamedTuple):
     def objective(self):
         return self.end.objective
 
-    def continued_on(self, model):
+    def start_on(self, model):
         """Return the `Start` of quasi-Newton steps from the end on a model of other rows."""
         if self.end is None:
             return Start(self.theta, None, typical_hessian(model, len(self.theta)))
@@ -107,8 +107,6 @@ class FitResult(NamedTuple):
         What quasi-Newton steps learned, or None if there were none.
     ``has_moved``
         Whether the points were moved from where they were selected.
-    ``sought_faster``
-        Whether a faster function was looked for.
     ``trivial``
         Whether the fit is no better than a constant function; false before the fit is finished.
     ``search_end``
@@ -121,7 +119,6 @@ class FitResult(NamedTuple):
     message: str = ""
     hessian: BFGSHessian | None = None
     has_moved: bool = False
-    sought_faster: bool = False
     trivial: bool = False
     search_end: Evaluation | None = None
 
@@ -143,7 +140,7 @@ class FitResult(NamedTuple):
         """Return the `Start` from the best evaluation on a model of other rows."""
         states = model.states_from(self.best.theta, self.best.posterior)
         # If the points did not move, they are rows of the other model.
-        points = self.best.points._replace(indices=None, selection=None)
+        points = self.best.points._replace(indices=None)
         return Start(self.best.theta, states, self.hessian, points)
 
     def followed_by(self, later):
@@ -206,12 +203,12 @@ def fit_from(model, start, selector, settings, to_beat=-np.inf):
     return FitResult(best, lower_bounds, message, hessian)
 
 
-def run_further(model, run, selector, settings, to_beat=-np.inf):
+def continue_run(model, run, selector, settings, to_beat=-np.inf):
     """Return the `Run` that continues another on a model of a part of the rows, without a report.
 
     For `to_beat` see `fit_from`.
     """
-    start, settings = run.continued_on(model), settings._replace(report=None)
+    start, settings = run.start_on(model), settings._replace(report=None)
     found = fit_from(model, start, selector, settings, to_beat)
     return Run(run.theta, found.best, found.hessian)
 

@@ -85,7 +85,7 @@ class NoiseIterate(NamedTuple):
         return tuple((1.0 - length) * old + length * new for old, new in pairs)
 
 
-class _BoundOfSites:
+class _BoundOfNoiseSites:
     """The bound as a function of the sites of g."""
 
     def __init__(self, features, noise_features, y, weight, slack, prior_mean):
@@ -148,7 +148,7 @@ def solve_noise(
     Raises `LinAlgError` if the bound cannot be computed at the start, or the noise variance there
     is nearly zero. Cost about 2 N (M^2 + M_g^2) per pass.
     """
-    bound = _BoundOfSites(features, noise_features, y, weight, slack, prior_mean)
+    bound = _BoundOfNoiseSites(features, noise_features, y, weight, slack, prior_mean)
     found = ascend(
         lambda sites, best: bound.evaluate(*sites),
         bound.evaluate(state.precision, state.shift),

@@ -25,8 +25,8 @@ def centroids(points, kernel, theta, X, sites):
     """Return `InducingPoints` at the centroids of the rows around `points`, in their order.
 
     `points` are chosen rows, and `sites` the `Sites` of each function at the rows X (N, D). The
-    centroids are not rows, so their ``indices`` and ``selection`` are None. Cost O(n M D) for n
-    rows, at most `ROWS_PER_POINT` for each of the M points.
+    centroids are not rows, so their ``indices`` are None. Cost O(n M D) for n rows, at most
+    `ROWS_PER_POINT` for each of the M points.
     """
     precision, groups = sum(site.precision for site in sites), _groups(sites)
     some = spaced_rows(X, ROWS_PER_POINT * len(points.Z))
@@ -37,7 +37,7 @@ def centroids(points, kernel, theta, X, sites):
         X_own, p_own = X[rows], precision[rows]
         for _ in range(N_PASSES):
             Z[own] = _means(kernel, theta, Z[own], X_own, p_own)
-    return points._replace(Z=Z, indices=None, selection=None)
+    return points._replace(Z=Z, indices=None)
 
 
 def _groups(sites):

@@ -13,7 +13,6 @@ from typing import NamedTuple
 import numpy as np
 
 from sparsegpc._core.rows.sources import map_rows
-from sparsegpc._core.selection.factor import Selection
 from sparsegpc._core.selection.pivots import select
 
 
@@ -30,15 +29,13 @@ class CandidateRows(NamedTuple):
 
 
 class InducingPoints(NamedTuple):
-    """Inducing points ``Z`` (M, D), and the indices and `Selection` of their rows.
+    """Inducing points ``Z`` (M, D), and the ``indices`` (M,) of their rows, None if they are none.
 
-    ``indices`` (M,) is None if the points are not rows, and ``selection`` if they were given.
     ``Z_noise`` holds the points of a noise process, or None if the model has none.
     """
 
     Z: np.ndarray
-    indices: np.ndarray | None
-    selection: Selection | None
+    indices: np.ndarray | None = None
     Z_noise: np.ndarray | None = None
 
     def equals(self, other):
@@ -70,8 +67,9 @@ class PivotedSelector:
         other.n_points = min(n_points, self.n_points)
         return other
 
-    def __call__(self, kernel, theta, rows, precision):
-        selection = select(
+    def selection(self, kernel, theta, rows, precision):
+        """Return the `Selection` of the rows."""
+        return select(
             partial(kernel.value, theta),
             rows.X,
             map_rows(partial(kernel.diag, theta), rows.X),
@@ -84,7 +82,10 @@ class PivotedSelector:
             total_weight=rows.total_weight,
             **rows.options,
         )
-        return InducingPoints(rows.X[selection.indices], selection.indices, selection)
+
+    def __call__(self, kernel, theta, rows, precision):
+        indices = self.selection(kernel, theta, rows, precision).indices
+        return InducingPoints(rows.X[indices], indices)
 
 
 class FixedSelector:
@@ -93,7 +94,7 @@ class FixedSelector:
     fixed, or_centroids = True, False
 
     def __init__(self, Z):
-        self._chosen = InducingPoints(Z, None, None)
+        self._chosen = InducingPoints(Z)
         self.n_points = len(Z)
 
     def __call__(self, kernel, theta, rows, precision):

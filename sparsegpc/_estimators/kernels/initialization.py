@@ -92,7 +92,7 @@ def faster_starts(hyperparameters, spread, theta):
     return _unlike([theta], found, hyperparameters.bounds)
 
 
-def own_lengths(hyperparameters, spread):
+def lengths_by_column(hyperparameters, spread):
     """Return a dict from each varying column to the indices in theta of its own length scales.
 
     Those of main effects, and columns without a length scale of their own, are left out. A common
@@ -119,10 +119,10 @@ def effect_lengths(hyperparameters):
 def group_starts(hyperparameters, spread, theta, group):
     """Return up to two starts for a function of a `SimilarGroup`.
 
-    The length scales of its columns, which must be among `own_lengths`, are their distances. In the
-    first start the other columns hardly matter; the second is otherwise the learned `theta`.
+    The length scales of its columns, which must be among `lengths_by_column`, are their distances.
+    In the first start the other columns hardly matter; the second is otherwise the learned `theta`.
     """
-    own = own_lengths(hyperparameters, spread)
+    own = lengths_by_column(hyperparameters, spread)
     alone, added = _with_lengths(hyperparameters, spread, LONG), theta.copy()
     for column, distance in zip(group.columns, group.distances, strict=True):
         k, length = own[column], np.log(distance)
@@ -160,7 +160,7 @@ def single_columns(hyperparameters, spread):
 
 def _lengths_of_columns(hyperparameters, spread, multiples):
     found = {}
-    for column, places in own_lengths(hyperparameters, spread).items():
+    for column, places in lengths_by_column(hyperparameters, spread).items():
         values = np.log(np.multiply(multiples, spread.units[column]))
         found |= {k: np.clip(values, *hyperparameters.bounds[k]) for k in places}
     return found

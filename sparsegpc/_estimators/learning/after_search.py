@@ -14,12 +14,16 @@ from sparsegpc._core.learning.more_points import (
     LEAST_COST_PER_ROW,
     NEGLIGIBLE_COST_PER_ROW,
     are_too_few,
-    fit_further,
     fit_moved,
+    fit_with_more_points,
 )
 from sparsegpc._core.learning.point_cost import keep_worthwhile_points
 from sparsegpc._core.learning.single_start import Start, fit_from
-from sparsegpc._estimators.kernels.initialization import faster_starts, group_starts, own_lengths
+from sparsegpc._estimators.kernels.initialization import (
+    faster_starts,
+    group_starts,
+    lengths_by_column,
+)
 from sparsegpc._estimators.kernels.named_kernels import KernelChoice
 from sparsegpc._estimators.learning.point_selection import (
     AUTO,
@@ -36,13 +40,13 @@ def with_faster_function(fitted):
     Return the better `FittedProblem`; the given one if this was tried before.
     """
     result = fitted.result
-    is_settled = result.sought_faster or (result.has_moved and not result.trivial)
+    is_settled = fitted.sought_faster or (result.has_moved and not result.trivial)
     if is_settled or not fitted.problem.learns:
         return fitted
     of_column, others = _faster_starts(fitted.problem, result)
     if of_column or others:
         fitted = _better_from(fitted, of_column, others)
-    return fitted._replace(result=fitted.result._replace(sought_faster=True))
+    return fitted._replace(sought_faster=True)
 
 
 def _better_from(fitted, of_column, others):
@@ -84,7 +88,7 @@ def better_with_enough_points(fitted, starts):
 
 def with_search_from(fitted, theta):
     """Return the better of a `FittedProblem` and a search from `theta` with as many points."""
-    problem, result, _ = fitted
+    problem, result = fitted.problem, fitted.result
     model, best, settings = problem.model, result.best, problem.settings
     if problem.estimator.n_inducing == "auto":
         # The certificate has to hold for what is learned in the end.
@@ -111,7 +115,7 @@ def _faster_starts(problem, result):
     hyperparameters, spread, theta = problem.hyperparameters, problem.spread, result.best.theta
     if all(column is None for column in hyperparameters.columns):
         return [], []
-    columns = list(own_lengths(hyperparameters, spread))
+    columns = list(lengths_by_column(hyperparameters, spread))
     # A function of a single column is better described by a main effect, if these were tried.
     has_effects = KernelChoice.of(problem.estimator).may_have_effects(spread)
     group = missed_group(problem.model, result, columns, may_be_single=not has_effects)
@@ -136,7 +140,7 @@ def with_most_points(fitted):
     """Fit with the most points that a fit uses by default, and return the better result."""
     problem, result = fitted.problem, fitted.result
     selector = named_selector(problem, problem.most_points)
-    result = fit_further(problem.model, result, selector, problem.settings)
+    result = fit_with_more_points(problem.model, result, selector, problem.settings)
     return fitted._replace(result=result)
 
 

@@ -41,11 +41,15 @@ class Decision(NamedTuple):
 
 
 class Candidate(NamedTuple):
-    """A `Problem` of all rows, the one of the rows that decide, and the result for these."""
+    """A `Problem` of all rows, the one of the rows that decide, and the result for these.
+
+    ``sought_faster`` tells whether a faster function was looked for in these rows.
+    """
 
     problem: Problem
     part: Problem
     result: FitResult | None = None
+    sought_faster: bool = False
 
     @classmethod
     def of(cls, problem):
@@ -57,7 +61,8 @@ class Candidate(NamedTuple):
         problem, has_all_rows = self.problem, self.part.model is self.problem.model
         leaves_out = problem.moves_points or problem.estimator.n_restarts_optimizer
         if has_all_rows and problem.estimator.n_inducing != "auto" and not leaves_out:
-            return Decision(problem, fitted=FittedProblem(problem, self.result).evaluated_last())
+            fitted = FittedProblem(problem, self.result, sought_faster=self.sought_faster)
+            return Decision(problem, fitted=fitted.evaluated_last())
         best, run = self.result.best, None
         # Points that are some of the rows of a part might not suit all rows.
         points = best.points if has_all_rows else None
@@ -128,6 +133,5 @@ def best_run(candidate, starts, needed):
         found = run(found.start(), settings) or found
     # A comparison does not need sites of the final tolerance. A faster function was looked for in
     # the fit from which the starts come.
-    is_trivial = problem.model.is_trivial(found.best)
-    result = found._replace(trivial=is_trivial, sought_faster=True)
-    return candidate._replace(result=result)
+    result = found._replace(trivial=problem.model.is_trivial(found.best))
+    return candidate._replace(result=result, sought_faster=True)

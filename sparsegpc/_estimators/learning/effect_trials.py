@@ -19,7 +19,7 @@ from numpy.linalg import LinAlgError
 
 from sparsegpc._core.learning.pruned_columns import MOST_PASSES, shortened
 from sparsegpc._core.rows.sources import spaced_rows
-from sparsegpc._estimators.kernels.initialization import effect_lengths, own_lengths
+from sparsegpc._estimators.kernels.initialization import effect_lengths, lengths_by_column
 from sparsegpc._estimators.learning.after_search import with_search_from
 from sparsegpc._estimators.learning.point_selection import selector_in_use
 from sparsegpc._estimators.learning.problem_fit import evaluate_problem
@@ -38,28 +38,26 @@ DIVISOR, FASTER, LONGEST = 4.0, 10.0, 10.0
 
 def with_separate_values(fitted):
     """Search from effects that differ from value to value, if these are better."""
-    return _with_trials(fitted, _independent_lengths, _of_better_effects)
+    if not _may_try(fitted):
+        return fitted
+    lengths = _independent_lengths(fitted.problem, fitted.result.best.theta)
+    return _continued(fitted, _with_better_effects(fitted, lengths)) if lengths else fitted
 
 
 def with_fast_interactions(fitted):
     """Search from shorter length scales of the interaction, if these are better."""
-    return _with_trials(fitted, _shortest_lengths, _of_better_interactions)
-
-
-def _with_trials(fitted, limits_of, better_theta):
-    """Return the `FittedProblem` of a search from shorter length scales, if these are better.
-
-    ``limits_of(problem, theta)`` returns a dict from the index in theta of each length scale to try
-    to how short it may become. ``better_theta(fitted, limits)`` returns theta with those shortened
-    that are better, or None.
-    """
-    problem, result = fitted.problem, fitted.result
-    if not problem.learns or result.trivial:
+    if not _may_try(fitted):
         return fitted
-    limits = limits_of(problem, result.best.theta)
-    if not limits:
-        return fitted
-    theta = better_theta(fitted, limits)
+    shortest = _shortest_lengths(fitted.problem, fitted.result.best.theta)
+    return _continued(fitted, _with_better_interactions(fitted, shortest)) if shortest else fitted
+
+
+def _may_try(fitted):
+    return fitted.problem.learns and not fitted.result.trivial
+
+
+def _continued(fitted, theta):
+    """Return the `FittedProblem` of a search from `theta`, None if no trial was better."""
     return fitted.evaluated_last() if theta is None else with_search_from(fitted, theta)
 
 
@@ -81,7 +79,7 @@ def _independent_lengths(problem, theta):
     return lengths
 
 
-def _of_better_effects(fitted, lengths):
+def _with_better_effects(fitted, lengths):
     """Return theta with the length scales that raise the objective at the same points, or None."""
     problem, start = fitted.problem, fitted.result.start()
     alternatives = {k: np.array([value]) for k, value in lengths.items()}
@@ -91,7 +89,7 @@ def _of_better_effects(fitted, lengths):
 def _shortest_lengths(problem, theta):
     """Return the lower limits of the length scales of interactions to try, by index in theta."""
     hyperparameters, spread = problem.hyperparameters, problem.spread
-    own, shortest = own_lengths(hyperparameters, spread), {}
+    own, shortest = lengths_by_column(hyperparameters, spread), {}
     effects = {column: theta[k] for k, column in effect_lengths(hyperparameters).items()}
     for column, effect in effects.items():
         longest = np.log(LONGEST * spread.units[column])
@@ -102,7 +100,7 @@ def _shortest_lengths(problem, theta):
     return shortest
 
 
-def _of_better_interactions(fitted, shortest):
+def _with_better_interactions(fitted, shortest):
     """Return theta with the length scales that raise the objective by enough, or None."""
     problem, start = fitted.problem, fitted.result.best
     selector = selector_in_use(problem, len(start.points.Z))

@@ -1,12 +1,20 @@
-"""As many points as a certificate demands: ``n_inducing="auto"``."""
+"""As many points as a certificate demands: ``n_inducing="auto"``.
 
+The number of points is doubled until they are enough. A certificate is about the hyperparameters
+that were learned, and with too few points these are others: long length scales, at which few points
+suffice. So learning with twice as many points must confirm it, and a few rows with a point at each
+must not contradict what was learned.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
 from numpy.linalg import LinAlgError
 
 from sparsegpc._core.learning.few_rows import FewRows
 from sparsegpc._core.learning.fit import Starts
 from sparsegpc._core.learning.more_points import FIRST_POINTS
-from sparsegpc._core.learning.number_of_points import PointGrowth
-from sparsegpc._core.learning.single_start import Run
+from sparsegpc._core.learning.single_start import FitResult, Run
 from sparsegpc._core.models.fixed_sites import gap_per_row
 from sparsegpc._estimators.kernels.initialization import start_values
 from sparsegpc._estimators.learning.point_selection import named_selector
@@ -17,6 +25,19 @@ from sparsegpc._estimators.learning.problem_fit import (
 )
 from sparsegpc._estimators.learning.warm_start import last_points
 
+# Enough points for an easy problem, at negligible cost.
+FIRST_SIZE = 50
+# Growth stops when doubling gains less than this fraction of the gain over a constant function.
+PLATEAU = 1e-3
+
+
+class Growth(NamedTuple):
+    """The best fit, a record of each size (a list of dicts), and the reason why growth ended."""
+
+    result: FitResult
+    history: list
+    end: str
+
 
 def fit_with_enough_points(problem, starts, warm):
     """Return the `Growth` of the number of points of a `Problem`.
@@ -24,7 +45,7 @@ def fit_with_enough_points(problem, starts, warm):
     Of the `Starts`, or None, only the values count; for `warm` starts with the points of the last
     fit see `search`.
     """
-    values, fits = None if starts is None else starts.values, _PointGrowth(problem, warm)
+    values, fits = None if starts is None else starts.values, PointGrowth(problem, warm)
     if problem.learns and not warm:
         values = fits.learned_from_few_rows(values)
     growth = fits.grow(values)
@@ -35,14 +56,17 @@ def fit_with_enough_points(problem, starts, warm):
     return growth
 
 
-class _PointGrowth(PointGrowth):
-    """The `PointGrowth` of a `Problem`; if it is `warm`, from the points of the last fit."""
+class PointGrowth:
+    """Fits a `Problem` with ever more points until these are enough.
+
+    The number of points doubles from one fit to the next, up to `max_inducing`. Growth stops when
+    the gap of the certificate is at most `certificate_tol`, in nats per row, and twice as many
+    points gain no more. If the fits do not learn theta, the certificate needs no such confirmation.
+    If `warm`, the first fit has the points of the last fit of the estimator.
+    """
 
     def __init__(self, problem, warm=False):
-        estimator, model = problem.estimator, problem.model
-        max_points = min(estimator.max_inducing, len(model.weight))
-        super().__init__(model, problem.progress, estimator.certificate_tol, max_points)
-        self._problem, self._warm, self.learns = problem, warm, problem.learns
+        self._problem, self._warm = problem, warm
         self._few_rows = self._best = None
 
     def learned_from_few_rows(self, values):
@@ -63,9 +87,11 @@ class _PointGrowth(PointGrowth):
         return [run.end.theta for run in needed]
 
     def is_contradicted(self, theta):
+        """Return whether a few rows contradict theta, so that growth has to go on."""
         return self._few_rows is not None and self._few_rows.contradict(theta, self._best)
 
     def fit(self, n_points, starts):
+        """Return the `FitResult` from a list of theta, or None for the usual starts."""
         selector, points = named_selector(self._problem, n_points, tol=0.0), None
         if self._warm:
             # For the first fit only.
@@ -74,16 +100,60 @@ class _PointGrowth(PointGrowth):
         return fit_problem(self._problem, selector, starts)
 
     def gap(self, evaluation):
-        """Return the gap of the certificate; report it if the estimator is verbose."""
+        """Return the gap of the certificate in nats per row; report it if verbose."""
+        model, tol = self._problem.model, self._problem.estimator.certificate_tol
         print_line = self._problem.print_line
         name = f"certificate of {len(evaluation.points.Z)} points"
 
         def before_pass():
             print_line(f"{name}: one pass over the kernel matrix with all points")
 
-        gap = gap_per_row(self.model, evaluation, self.tol, before_pass)
+        gap = gap_per_row(model, evaluation, tol, before_pass)
         print_line(f"{name}: gap {gap:.3g} nats per row")
         return gap
+
+    def grow(self, starts, first_size=FIRST_SIZE):
+        """Return the `Growth` from `starts`, which the first fit gets.
+
+        Each further fit starts from the theta of the best so far, or from the first `starts` again
+        if the last theta is contradicted.
+
+        The ``end`` is "certified", "full_rank" (the points span all rows), "max_inducing",
+        "plateau" or "stopped" (by the callback). If it is "certified", the last fit confirmed the
+        result, or is the result because nothing can confirm it.
+        """
+        problem, model = self._problem, self._problem.model
+        tol = problem.estimator.certificate_tol
+        max_points = min(problem.estimator.max_inducing, len(model.weight))
+        size, history, best, before = min(first_size, max_points), [], None, None
+        first = starts
+        while True:
+            result = self.fit(size, starts)
+            found = result.best
+            n_points, gap = len(found.points.Z), self.gap(found)
+            history.append({"n_inducing": n_points, "lower_bound": found.elbo, "gap_per_row": gap})
+            gained = np.inf if best is None else found.objective - best.best.objective
+            if gained > 0.0:
+                best = result
+            if problem.progress.stopped:
+                return Growth(best, history, "stopped")
+            is_certified = gap <= tol
+            if is_certified and not problem.learns:
+                return Growth(result, history, "certified")
+            contradicted = self.is_contradicted(found.theta)
+            is_confirmed = before is not None and not contradicted
+            gains_little = gained <= tol * model.total_weight
+            if is_confirmed and gains_little and history[-2]["gap_per_row"] <= tol:
+                return Growth(before, history, "certified")
+            if n_points < size or size == max_points:
+                end = "full_rank" if n_points < size else "max_inducing"
+                end = "certified" if is_certified and best is result else end
+                return Growth(best, history, end)
+            gain = found.objective - model.constant_bound()
+            if is_confirmed and gained <= max(PLATEAU * gain, model.tol):
+                return Growth(best, history, "plateau")
+            before, starts = (None, first) if contradicted else (result, [best.best.theta])
+            size = min(2 * size, max_points)
 
 
 def _with_missed(problem, theta, growth):
@@ -95,7 +165,7 @@ def _with_missed(problem, theta, growth):
     try:
         n_points = _enough_points(problem, theta, growth.result.best)
         if n_points is not None:
-            again = _PointGrowth(problem).grow([theta], first_size=n_points)
+            again = PointGrowth(problem).grow([theta], first_size=n_points)
             if again.result.best.objective > growth.result.best.objective:
                 growth = again._replace(history=[*growth.history, *again.history])
     except LinAlgError:

@@ -26,11 +26,11 @@ from sparsegpc._estimators.learning.search import search
 from sparsegpc._estimators.learning.warm_start import is_warm, last_choice
 
 
-def decide_kernel(builder, sees_logarithms=True):
+def decide_kernel(builder, allows_transform=True):
     """Return the `Decision` about the kernel of an estimator and the columns that it sees.
 
     Each addition that may help is tried in turn. Kernels that are objects stay as they are, and see
-    the columns as they are unless the user demands the transform. `sees_logarithms` tells whether
+    the columns as they are unless the user demands the transform. `allows_transform` tells whether
     columns may be transformed where the user does not demand it.
     """
     estimator = builder.estimator
@@ -41,7 +41,7 @@ def decide_kernel(builder, sees_logarithms=True):
     if is_warm(estimator):
         return Decision(builder.build(last_choice(estimator, demanded)))
     may_transform = demands_transform or (
-        log_transform == "auto" and choice.is_named and sees_logarithms
+        log_transform == "auto" and choice.is_named and allows_transform
     )
     if not (choice.is_named or may_transform):
         return Decision(builder.build(demanded))
@@ -75,7 +75,7 @@ def _learned(problem):
     candidate = Candidate.of(problem)
     # Comparisons are meaningless until the base model fits the main signal.
     fitted = search(candidate.part).then(with_faster_function)
-    return candidate._replace(result=fitted.result)
+    return candidate._replace(result=fitted.result, sought_faster=fitted.sought_faster)
 
 
 def _with_tied_lengths(best):
@@ -104,12 +104,12 @@ def _with_transform(best, transform):
     moved -= typical_log_lengths(best.part.hyperparameters, best.part.spread)
     values = [best.result.best.theta + moved, hyperparameters.rescaled]
     values = [np.clip(theta, *hyperparameters.bounds.T) for theta in values]
-    starts = [Run(theta).continued_on(model) for theta in values]
+    starts = [Run(theta).start_on(model) for theta in values]
     other = best_run(other, starts, best.result.best.objective + FIRST_GAIN)
     if other is None:
         return best
     # A faster function was looked for in the columns as they are only.
-    other = other._replace(result=other.result._replace(sought_faster=False))
+    other = other._replace(sought_faster=False)
     return better(other, best, "transformed columns")
 
 

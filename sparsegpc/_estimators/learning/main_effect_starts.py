@@ -6,7 +6,7 @@ from sparsegpc._core.learning.hyperparameters import typical_hessian
 from sparsegpc._core.learning.single_start import Start
 from sparsegpc._core.models.similar_deviations import similar_distances
 from sparsegpc._core.numerics.floats import TINY
-from sparsegpc._estimators.kernels.initialization import own_lengths
+from sparsegpc._estimators.kernels.initialization import lengths_by_column
 from sparsegpc._estimators.kernels.named_kernels import EFFECTS_SHARE
 from sparsegpc.kernels import MainEffects
 
@@ -81,7 +81,7 @@ class MainEffectStarts:
         """
         relative = {
             k: self._interaction[k] - np.log(self._spread.units[column])
-            for column, places in own_lengths(self._hyperparameters, self._spread).items()
+            for column, places in lengths_by_column(self._hyperparameters, self._spread).items()
             for k in places
         }
         limit = min(relative.values(), default=0.0) + np.log(SLOW)

@@ -49,19 +49,18 @@ def decide_noise(builder):
             check_same_noise(builder)
         return decision, None
     is_auto = estimator.noise == AUTO
-    homoscedastic = builder.with_plan(builder.plan_for(noise=HomoscedasticNoise()))
+    homoscedastic = builder.with_noise(HomoscedasticNoise())
     # A kernel object for the noise sees the columns as they are, like one for f.
-    is_open = not isinstance(getattr(estimator.noise, "kernel", None), Kernel)
-    decision = decide_kernel(homoscedastic, is_open)
+    allows_transform = not isinstance(getattr(estimator.noise, "kernel", None), Kernel)
+    decision = decide_kernel(homoscedastic, allows_transform)
     choice = decision.problem.choice
-    varying = builder.with_plan(builder.plan_for(choice.transform))
+    varying = builder.with_noise(transform=choice.transform)
     if is_warm(estimator):
         was_constant = is_auto and homoscedastic.plan.is_like(estimator._plan)
         same = homoscedastic if was_constant else varying
         check_same_noise(same)
-        prior_means = estimator._noise.prior_means
-        if prior_means is not None:
-            same.plan.log_noise = prior_means
+        if estimator._noise.prior_means is not None:
+            same.plan.log_noise = estimator._noise.prior_means
         return Decision(same.build(choice)), None
     if estimator.optimizer is None:
         return decision if is_auto else Decision(varying.build(choice)), None

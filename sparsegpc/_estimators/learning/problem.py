@@ -102,7 +102,7 @@ class Problem(NamedTuple):
         return self.model is not self.whole
 
     def with_part(self):
-        """Return the problem with the part of very many rows that suffices to learn.
+        """Return the problem, with a part of the rows to learn from if there are very many.
 
         All rows remain if nothing is learned, if a certificate for them decides about the points,
         or if their number determines how uncertain the hyperparameters are.

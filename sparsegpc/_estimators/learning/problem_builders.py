@@ -96,24 +96,24 @@ class RegressionBuilder(ProblemBuilder):
         self._kernel, self._noise = kernel_and_noise(estimator.kernel, estimator.noise, is_known)
         self.has_outliers = not is_known and self._noise.has_outliers
         self.variance = second_moments(targets.y, targets.weight, self.has_outliers)
-        self.plan = self.plan_for()
+        self.plan = self._plan_of(self._noise, None)
 
-    def plan_for(self, transform=None, noise=None):
-        """Return the `NoisePlan` for columns with a transform, or None.
-
-        It is that of the user's noise unless other `NoiseSettings` are given.
-        """
-        noise = self._noise if noise is None else noise
+    def _plan_of(self, noise, transform):
+        """Return the `NoisePlan` of settings for columns with a transform, or None."""
         if noise is None:
             return KnownPlan()
         _, merged, spread = self._rows_with(transform)
         names = column_names(self.estimator)
         return noise._plan(NoiseData(merged.X, spread, self.variance, names))
 
-    def with_plan(self, plan):
-        """Return the builder of problems with another `NoisePlan`."""
+    def with_noise(self, noise=None, transform=None):
+        """Return the builder of problems with other noise, or with the user's.
+
+        The arguments are `NoiseSettings`, None for those of the user, and the transform of the
+        columns on which the noise depends, or None.
+        """
         other = copy(self)
-        other.plan = plan
+        other.plan = self._plan_of(self._noise if noise is None else noise, transform)
         return other
 
     def _merged(self, data, transform):

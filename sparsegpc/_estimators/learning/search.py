@@ -3,9 +3,8 @@
 from typing import NamedTuple
 
 from sparsegpc._core.learning.fit import Starts, finished
-from sparsegpc._core.learning.number_of_points import Growth
 from sparsegpc._core.learning.single_start import FitResult
-from sparsegpc._estimators.learning.enough_points import fit_with_enough_points
+from sparsegpc._estimators.learning.enough_points import Growth, fit_with_enough_points
 from sparsegpc._estimators.learning.point_selection import specified_selector
 from sparsegpc._estimators.learning.problem import Problem
 from sparsegpc._estimators.learning.problem_fit import fit_problem
@@ -18,12 +17,14 @@ STOPPED = "the callback asked to stop"
 class FittedProblem(NamedTuple):
     """A `Problem` and what was learned.
 
-    ``growth`` tells how the number of points grew if ``n_inducing="auto"``.
+    ``growth`` tells how the number of points grew if ``n_inducing="auto"``, and ``sought_faster``
+    whether a faster function was looked for.
     """
 
     problem: Problem
     result: FitResult
     growth: Growth | None = None
+    sought_faster: bool = False
 
     @property
     def stopped(self):

@@ -80,7 +80,7 @@ def last_points(problem, selector):
     if selector.fixed or len(points) > selector.n_points or estimator.point_cost > 0.0:
         return None
     Z_noise = None if estimator._noise is None else estimator._noise.points
-    return InducingPoints(points, find_rows(points, problem.model.X), None, Z_noise)
+    return InducingPoints(points, find_rows(points, problem.model.X), Z_noise)
 
 
 def _check_same_columns(estimator):

@@ -101,7 +101,7 @@ class Problem:
         model = self.model(*args, **options)
         evaluation = model.evaluate(
             self.theta,
-            InducingPoints(Z, None, None),
+            InducingPoints(Z),
             model.initial_state(),
             tol=1e-8,
             max_iter=1000,

@@ -85,7 +85,7 @@ def test_the_best_run_reaches_the_optimum_of_the_dense_model():
     assert objectives[0] == max(objectives)
 
     def negative(theta):
-        points, states = InducingPoints(model.X, None, None), model.initial_state()
+        points, states = InducingPoints(model.X), model.initial_state()
         return -model.evaluate(theta, points, states, wrt_theta=False).objective
 
     best = minimize(negative, ranking.needed[0].end.theta, method="Nelder-Mead", bounds=BOUNDS)

@@ -175,7 +175,7 @@ def test_learning_from_subsets_twice_gives_the_same_model(early):
 
 
 def test_points_to_begin_with_make_subsets_needless(early):
-    first = InducingPoints(GOOD, None, None)
+    first = InducingPoints(GOOD)
     model = make_divided()
     result = learn(model, points=first)
     assert model.sizes == []

@@ -180,7 +180,7 @@ def test_the_hessian_is_that_of_the_objective():
     model = SparseModel(
         kernel, BernoulliLogit(), X, [y], np.ones(40), slack=TIGHT, prior=prior, tol=1e-8
     )
-    points = InducingPoints(X[::4], None, None)
+    points = InducingPoints(X[::4])
     theta = np.array([0.8, 0.1])
 
     def objective(theta):

@@ -9,8 +9,8 @@ from sparsegpc._core.learning import curvature, growing_subsets, more_points
 from sparsegpc._core.learning.more_points import (
     affordable_points,
     are_too_few,
-    fit_further,
     fit_moved,
+    fit_with_more_points,
 )
 from sparsegpc._core.learning.moved_points import move
 from sparsegpc._core.learning.progress import Progress
@@ -24,7 +24,7 @@ from tests.core.learning.fit_cases import BOUNDS, learn, make_divided, make_mode
 def further(model, result, n_points, *, max_iter=30, progress=None, **options):
     selector = PivotedSelector("argmax", n_points)
     settings = settings_of(BOUNDS, max_iter, 4, progress, **options)
-    return fit_further(model, result, selector, settings)
+    return fit_with_more_points(model, result, selector, settings)
 
 
 @pytest.mark.parametrize("n_functions", [1, 3])

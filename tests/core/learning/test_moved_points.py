@@ -76,7 +76,7 @@ def test_no_small_move_is_better(rng):
     for size in (0.01, 0.1):
         for _ in range(10):
             Z = best.points.Z + size * rng.randn(*best.points.Z.shape)
-            moved = model.evaluate(best.theta, InducingPoints(Z, None, None), best.states)
+            moved = model.evaluate(best.theta, InducingPoints(Z), best.states)
             assert moved.objective < best.objective + 1e-6
 
 
@@ -84,7 +84,6 @@ def test_points_are_no_rows_any_more():
     still, moved = (learn(regression(), move).best.points for move in (False, True))
     assert still.indices is not None
     assert moved.indices is None
-    assert moved.selection is None
     assert moved.Z.shape == still.Z.shape
     assert np.abs(moved.Z - still.Z).max() > 0.05
 
@@ -211,7 +210,7 @@ FREE = np.array([[-np.inf, np.inf]] * len(START))
 
 def search_of(model, bounds=FREE, hessian=None, pairs=None):
     """Return a `Search` from a few rows moved a little, and the evaluation there."""
-    points = InducingPoints(model.X[::12] + 0.1, None, None)
+    points = InducingPoints(model.X[::12] + 0.1)
     start = model.evaluate(START, points, model.initial_state(), wrt_Z=True)
     pairs = CorrectionPairs() if pairs is None else pairs
     return Search(model, start, settings_of(bounds), hessian, pairs), start
@@ -278,7 +277,7 @@ def test_a_search_ends_where_steps_promise_too_little():
     model = regression()
     ends = []
     for tol in (1.0, 1e-4):
-        points = InducingPoints(model.X[::12], None, None)
+        points = InducingPoints(model.X[::12])
         start = Start(START, model.initial_state(), None, points)
         settings = settings_of(BOUNDS)
         end = move(model, start, settings, tol=tol)

@@ -19,7 +19,7 @@ N_POINTS = 8
 def fitted(model, theta, indices=None):
     """The `FitResult` of a model at given parameters, with points at some rows."""
     indices = np.arange(N_POINTS) if indices is None else np.asarray(indices)
-    points = InducingPoints(model.X[indices], indices, None)
+    points = InducingPoints(model.X[indices], indices)
     evaluation = model.evaluate(theta, points, model.initial_state(), tol=1e-9, max_iter=500)
     return FitResult(evaluation, [evaluation.elbo])
 

@@ -64,7 +64,7 @@ def test_with_many_rows_the_best_points_alone_are_searched_to_the_tolerance(monk
     assert found.best.objective == pytest.approx(top, abs=1e-4)
     assert found.lower_bounds[0] == found.best.elbo > found.lower_bounds[1]
     theta, _ = choose.asked[1]
-    early = make_model().evaluate(theta, InducingPoints(GOOD, None, None), found.best.states)
+    early = make_model().evaluate(theta, InducingPoints(GOOD), found.best.states)
     assert early.objective < top - 1e-3
 
 
@@ -91,9 +91,18 @@ def test_a_single_selection_is_searched_to_the_tolerance_at_once(monkeypatch):
     assert alike[:2] == alike[2:]
 
 
+def test_a_fit_learns_about_the_hessian_and_leaves_its_start_unchanged():
+    model = make_model()
+    start = Start(START, None, typical_hessian(model, len(START)))
+    before = start.hessian.matrix.copy()
+    found = fit_from(model, start, FixedSelector(GOOD), settings_of(BOUNDS, 50, 0))
+    np.testing.assert_array_equal(start.hessian.matrix, before)
+    assert not np.array_equal(found.hessian.matrix, before)
+
+
 def test_points_to_begin_with_are_used_before_any_are_chosen():
     choose = ScriptedSelector(BAD[0])
-    first = InducingPoints(GOOD, None, None)
+    first = InducingPoints(GOOD)
     result = learn(make_model(), choose=choose, points=first, max_reselections=0)
     assert choose.calls == 0
     assert result.best.points is first
@@ -107,7 +116,7 @@ def test_points_to_begin_with_serve_the_first_run_only():
     learn(
         make_model(),
         choose=choose,
-        points=InducingPoints(GOOD, None, None),
+        points=InducingPoints(GOOD),
         max_reselections=0,
         restarts=[np.log([3.0, 0.5])],
     )

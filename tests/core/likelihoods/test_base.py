@@ -591,7 +591,7 @@ def model_of(likelihood, y, weight, *, n_inducing=4, slack=SPHERICAL, **options)
 
 def evaluate(model, theta, Z, **options):
     options = {"tol": 1e-12, "max_iter": 1000, **options}
-    return model.evaluate(theta, InducingPoints(Z, None, None), model.initial_state(), **options)
+    return model.evaluate(theta, InducingPoints(Z), model.initial_state(), **options)
 
 
 @SLACK

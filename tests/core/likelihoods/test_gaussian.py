@@ -86,7 +86,7 @@ def noisy_model(data, slack=TIGHT, weight=None, ys=None, **options):
 
 
 def evaluate(model, theta, Z, **options):
-    return model.evaluate(theta, InducingPoints(Z, None, None), model.initial_state(), **options)
+    return model.evaluate(theta, InducingPoints(Z), model.initial_state(), **options)
 
 
 def log_powers(y, noise, weight):

@@ -418,7 +418,7 @@ def make_model(case, slack, *, n=30, n_classes=3, n_inducing=4, fit_prior_mean=T
 def evaluate(model, theta, Z, states=None, **options):
     options = {"tol": 1e-12, "max_iter": 1000, **options}
     states = model.initial_state() if states is None else states
-    return model.evaluate(theta, InducingPoints(Z, None, None), states, **options)
+    return model.evaluate(theta, InducingPoints(Z), states, **options)
 
 
 @PAIRS

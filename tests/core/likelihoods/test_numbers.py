@@ -291,7 +291,7 @@ def model_of(case, data, slack="standard", fit_prior_mean=True):
 def evaluate(model, theta, Z, states=None, **options):
     options = {"tol": 1e-12, "max_iter": 1000, **options}
     states = model.initial_state() if states is None else states
-    return model.evaluate(theta, InducingPoints(Z, None, None), states, **options)
+    return model.evaluate(theta, InducingPoints(Z), states, **options)
 
 
 # Expectations
@@ -383,7 +383,7 @@ def test_a_flat_model_gets_from_its_first_states_to_the_best_constant(case, fit_
     log_prior = model.likelihood.at(params).log_prior()[0]
     assert_allclose(model.constant_bound(), best + log_prior, rtol=1e-7)
     theta = np.concatenate([[np.log(1e-12)], THETA[1:], params])
-    found = model.evaluate(theta, InducingPoints(model.X[:3], None, None), model.initial_state())
+    found = model.evaluate(theta, InducingPoints(model.X[:3]), model.initial_state())
     assert found.converged
     assert_allclose(found.elbo, best, atol=model.tol)
 
@@ -451,7 +451,7 @@ def test_bounds_are_below_the_integral_and_with_all_points_one_near_it(case, fit
 def test_states_of_absurd_precisions_lead_to_the_same_bound(case, precision):
     """As the sites of other hyperparameters may have them."""
     data, theta = make_data(case, n=8), np.append(THETA, case.params)
-    model, points = model_of(case, data), InducingPoints(make_data(case, n=8).rows.X, None, None)
+    model, points = model_of(case, data), InducingPoints(make_data(case, n=8).rows.X)
     expected = model.evaluate(theta, points, model.initial_state())
     n_rows = len(data.target)
     states = [None]

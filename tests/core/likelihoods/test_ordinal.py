@@ -51,7 +51,7 @@ def model_of(likelihood, codes, X, weight, slack="tight", **options):
 
 
 def evaluate(model, theta, Z):
-    points = InducingPoints(Z, None, None)
+    points = InducingPoints(Z)
     return model.evaluate(theta, points, model.initial_state(), tol=1e-12, max_iter=1000)
 
 

@@ -67,7 +67,7 @@ def test_with_all_points_it_is_the_best_gaussian_posterior():
     model = SparseModel(kernel, StudentT(), X, [y], np.ones(4), slack=TIGHT, fit_prior_mean=False)
     found = model.evaluate(
         np.append(THETA, params),
-        InducingPoints(X, None, None),
+        InducingPoints(X),
         model.initial_state(),
         tol=1e-12,
         max_iter=1000,

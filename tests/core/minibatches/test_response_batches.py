@@ -52,7 +52,7 @@ class Data:
         """Return the evaluation of the model of all rows at once."""
         return self.whole.evaluate(
             self.theta,
-            InducingPoints(self.Z, None, None),
+            InducingPoints(self.Z),
             self.whole.initial_state(),
             tol=1e-10 * N,
             max_iter=200,

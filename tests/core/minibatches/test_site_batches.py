@@ -132,7 +132,7 @@ class Data:
         )
         return model.evaluate(
             state.theta,
-            InducingPoints(state.Z, None, None),
+            InducingPoints(state.Z),
             model.initial_state(),
             tol=1e-10 * len(self.y),
             max_iter=200,

@@ -58,7 +58,7 @@ def evaluate(model, theta, Z, states=None, **options):
     """The evaluation with the sites solved as far as rounding lets them."""
     options = {"tol": 1e-12, "max_iter": 1000, **options}
     states = model.initial_state() if states is None else states
-    return model.evaluate(theta, InducingPoints(Z, None, None), states, **options)
+    return model.evaluate(theta, InducingPoints(Z), states, **options)
 
 
 def dense_kernel(X, variance, length_scale):

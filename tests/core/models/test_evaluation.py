@@ -15,7 +15,7 @@ def test_an_evaluation_has_converged_if_all_outputs_have():
     done = evaluate(model, theta, Z)
     assert done.converged
     start = (done.states[0], model.initial_state()[1])
-    half = model.evaluate(theta, InducingPoints(Z, None, None), start, tol=1e-6, max_iter=1)
+    half = model.evaluate(theta, InducingPoints(Z), start, tol=1e-6, max_iter=1)
     assert [solution.converged for solution in half.solutions] == [True, False]
     assert not half.converged
 

@@ -231,7 +231,7 @@ def test_equal_points_are_factored_with_jitter():
 def test_evaluation_carries_what_it_was_asked_for():
     model, theta = make_model()
     Z = make_data()[3]
-    points = InducingPoints(Z, None, None)
+    points = InducingPoints(Z)
     evaluation = model.evaluate(theta, points, model.initial_state())
     assert evaluation.points is points
     assert evaluation.objective == evaluation.solutions[0].bound
@@ -246,7 +246,7 @@ def test_evaluation_carries_what_it_was_asked_for():
 @pytest.mark.parametrize("tol", [1e-2, 1e-6])
 def test_sites_are_solved_to_a_share_of_the_tolerance_per_row(tol):
     model, theta = make_model(tol=tol)
-    loose = model.evaluate(theta, InducingPoints(make_data()[3], None, None), model.initial_state())
+    loose = model.evaluate(theta, InducingPoints(make_data()[3]), model.initial_state())
     exact = evaluate(model, theta, make_data()[3])
     assert loose.solutions[0].converged
     assert 0.0 <= exact.objective - loose.objective < tol * make_data()[2].sum()
@@ -257,7 +257,7 @@ def test_start_of_the_sites_does_not_matter():
     Z = make_data()[3]
     one = evaluate(model, theta, Z)
     start = SiteState(np.full(30, 50.0), np.linspace(-9.0, 9.0, 30))
-    other = model.evaluate(theta, InducingPoints(Z, None, None), (start,), tol=1e-12, max_iter=1000)
+    other = model.evaluate(theta, InducingPoints(Z), (start,), tol=1e-12, max_iter=1000)
     np.testing.assert_allclose(other.objective, one.objective, atol=1e-9)
     np.testing.assert_allclose(other.grad_theta, one.grad_theta, atol=1e-4)
 

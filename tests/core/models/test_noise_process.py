@@ -74,7 +74,7 @@ def chosen_of(model, m=5, m_noise=4):
     """Points that are no rows, spread over the range of the rows."""
     ends = model.X.min(), model.X.max()
     Z, Z_noise = (np.linspace(*ends, k + 2)[1:-1, None] for k in (m, m_noise))
-    return InducingPoints(Z, None, None, Z_noise)
+    return InducingPoints(Z, None, Z_noise)
 
 
 def noise_points(model, theta):
@@ -266,7 +266,7 @@ def test_bound_is_below_the_evidence(slack, fit_prior_mean, copies):
     data = make_data(0, 2, copies=copies)
     model = make_model(data, slack, fit_prior_mean=fit_prior_mean)
     for Z in (model.X, model.X[:1] + 0.3):
-        evaluation = evaluate(model, points=InducingPoints(Z, None, None, Z), tol=1e-8)
+        evaluation = evaluate(model, points=InducingPoints(Z, None, Z), tol=1e-8)
         solution = evaluation.solutions[0]
         means = solution.posterior.prior_mean, solution.noise_posterior.prior_mean
         exact = log_evidence(data, THETA, *means)
@@ -285,7 +285,7 @@ def test_bound_is_below_the_evidence_by_sampling():
     """Six rows: importance sampling of g from a wide prior, f integrated out exactly."""
     data = sorted_data(make_data(3, 6))
     model = make_model(data)
-    evaluation = evaluate(model, points=InducingPoints(model.X, None, None, model.X))
+    evaluation = evaluate(model, points=InducingPoints(model.X, None, model.X))
     solution = evaluation.solutions[0]
     rng, n = np.random.RandomState(0), 40_000
     L = np.linalg.cholesky(dense_kernel(THETA[2:], data.X, data.X))

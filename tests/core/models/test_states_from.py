@@ -47,7 +47,7 @@ def test_carried_states_are_those_that_the_moments_of_f_ask_for():
     Z = np.linspace(-2.8, 2.8, 7)[:, None]
     small = make_model(40, PolyaGammaLogit(), fit_prior_mean=False)
     model = make_model(90, PolyaGammaLogit(), fit_prior_mean=False)
-    points = InducingPoints(Z, None, None)
+    points = InducingPoints(Z)
     options = {"tol": 1e-13, "max_iter": 500}
     evaluation = small.evaluate(THETA, points, small.initial_state(), **options)
     mean, variance = dense_moments(small, Z, evaluation.solutions[0].sites, model.X)
@@ -63,9 +63,7 @@ def test_carried_states_count_what_the_points_miss_as_the_slack_does(slack):
     options = {"slack": slack, "fit_prior_mean": False}
     small, model = (make_model(n, PolyaGammaLogit(), **options) for n in (40, 90))
     solved = {"tol": 1e-13, "max_iter": 500}
-    evaluation = small.evaluate(
-        THETA, InducingPoints(Z, None, None), small.initial_state(), **solved
-    )
+    evaluation = small.evaluate(THETA, InducingPoints(Z), small.initial_state(), **solved)
     sites = evaluation.solutions[0].sites
     mean, variance = dense_moments(small, Z, sites, model.X)
 
@@ -89,7 +87,7 @@ def test_carried_states_count_what_the_points_miss_as_the_slack_does(slack):
 def test_carried_states_begin_nearer_and_lead_to_the_same_sites():
     Z = np.linspace(-2.8, 2.8, 20)[:, None]
     small, model = make_model(200), make_model(800)
-    points = InducingPoints(Z, None, None)
+    points = InducingPoints(Z)
     evaluation = small.evaluate(THETA, points, small.initial_state())
     options = {"tol": 1e-8, "max_iter": 100}
     cold = model.evaluate(THETA, points, model.initial_state(), **options)
@@ -103,7 +101,7 @@ def test_states_of_many_outputs_stay_in_their_order():
     small, model = make_model(40), make_model(90)
     for one in (small, model):
         one.targets = [one.targets[0], -one.targets[0], np.sign(one.X[:, 0] - 0.01)]
-    points = InducingPoints(np.linspace(-2.8, 2.8, 7)[:, None], None, None)
+    points = InducingPoints(np.linspace(-2.8, 2.8, 7)[:, None])
     states = carried(small.evaluate(THETA, points, small.initial_state()), model)
     assert len(states) == 3
     np.testing.assert_allclose(states[0].shift, -states[1].shift, atol=1e-3)

@@ -69,7 +69,7 @@ def of_noise():
 @pytest.mark.parametrize("build", [of_labels, of_noise])
 def test_no_function_holds_the_rows(build, sizes):
     model, theta, Z_noise = build()
-    points = InducingPoints(model.X[:M], None, None, Z_noise)
+    points = InducingPoints(model.X[:M], None, Z_noise)
     found = model.evaluate(theta, points, model.initial_state())
     model.states_from(theta, found.posterior)
     found.posterior.moments(model.X)

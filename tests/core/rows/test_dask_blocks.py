@@ -320,7 +320,7 @@ def model(request, rng):
 def evaluate(model, wrt_Z=True):
     theta = np.full(model.kernel.n_params + model.likelihood.n_params, -0.2)
     Z = model.X[:: len(model.X) // 8]
-    return model.evaluate(theta, InducingPoints(Z, None, None), model.initial_state(), wrt_Z=wrt_Z)
+    return model.evaluate(theta, InducingPoints(Z), model.initial_state(), wrt_Z=wrt_Z)
 
 
 def test_an_evaluation_is_that_of_one_machine(client, model):

@@ -25,7 +25,7 @@ def problem(n=40, n_points=6, n_functions=1, seed=0):
     X = read_only(rng.uniform(-2.0, 2.0, (n, 2)))
     sites = [Sites(rng.uniform(0.1, 1.0, n), rng.randn(n), np.zeros(n)) for _ in range(n_functions)]
     indices = rng.permutation(n)[:n_points]
-    return InducingPoints(X[indices], indices, "selection", X[:1]), X, sites
+    return InducingPoints(X[indices], indices, X[:1]), X, sites
 
 
 def value(x, z):
@@ -74,14 +74,13 @@ def test_centroids_are_no_rows_and_leave_the_chosen_rows_as_they_are():
     before = points.Z.copy()
     found = centroids(points, KERNEL, THETA, X, sites)
     assert found.indices is None
-    assert found.selection is None
     assert found.Z_noise is points.Z_noise
     assert_array_equal(points.Z, before)
 
 
 def test_a_point_at_every_row_stays():
     _, X, sites = problem(n=12)
-    points = InducingPoints(X, np.arange(12), None)
+    points = InducingPoints(X, np.arange(12))
     assert_allclose(centroids(points, KERNEL, THETA, X, sites).Z, X, atol=1e-12)
 
 
@@ -90,7 +89,7 @@ def test_a_point_stays_if_its_rows_have_no_covariance_with_it():
     X = np.array([[1.0], [2.0], [-3.0], [-1.0]])
     kernel = FreeKernel(DotProduct(), np.zeros(1), np.ones(1, dtype=bool))
     sites = [Sites(np.ones(4), np.ones(4), np.zeros(4))]
-    points = InducingPoints(X[:1], np.array([0]), None)
+    points = InducingPoints(X[:1], np.array([0]))
     found = centroids(points, kernel, np.array([-np.inf]), X[[0, 2, 3]], [Sites(*3 * [np.ones(3)])])
     assert_allclose(found.Z, X[:1])
     both = centroids(points, kernel, np.array([-np.inf]), X, sites)

@@ -18,7 +18,7 @@ from sklearn.gaussian_process.kernels import (
 from sparsegpc._core.models.similar_deviations import SimilarGroup
 from sparsegpc._estimators.kernels.initialization import (
     group_starts,
-    own_lengths,
+    lengths_by_column,
     single_columns,
     start_values,
     summand_starts,
@@ -249,7 +249,7 @@ def test_a_column_may_have_several_length_scales_of_its_own(rng):
     spread = measure_spread(np.column_stack([rng.randn(20, 2), np.ones(20)]), np.ones(20))
     kernel = RBF(np.ones(3)) + Columns(RBF(1.0), [0]) + MainEffects()
     adapted = adapt_kernel(kernel, 3)
-    assert own_lengths(adapted, spread) == {0: [0, 3], 1: [1]}
+    assert lengths_by_column(adapted, spread) == {0: [0, 3], 1: [1]}
     group = SimilarGroup([0, 1], np.array([0.2, 0.3]), 0.5, 1.0)
     alone, added = np.exp(group_starts(adapted, spread, adapted.theta, group))
     for start in (alone, added):
@@ -259,7 +259,7 @@ def test_a_column_may_have_several_length_scales_of_its_own(rng):
 @pytest.mark.parametrize("kernel", [RBF(1.0), DotProduct(1.0), RBF([1.0, 1.0], "fixed")])
 def test_other_kernels_have_no_length_scales_of_single_columns(kernel, rng):
     spread = measure_spread(rng.randn(20, 2), np.ones(20))
-    assert own_lengths(adapt_kernel(ConstantKernel(1.0) * kernel, 2), spread) == {}
+    assert lengths_by_column(adapt_kernel(ConstantKernel(1.0) * kernel, 2), spread) == {}
 
 
 # Summands

@@ -181,6 +181,6 @@ def test_a_search_from_elsewhere_leaves_what_was_learned_unchanged(monkeypatch):
 
 @pytest.mark.parametrize("kernel", [KERNEL.k1, KERNEL.k2], ids=["interaction", "effects"])
 def test_a_kernel_without_both_parts_has_nothing_to_try(kernel, monkeypatch):
-    monkeypatch.setattr(effect_trials, "_of_better_interactions", None)
+    monkeypatch.setattr(effect_trials, "_with_better_interactions", None)
     X, f, _ = rows(0)
     SparseGPRegressor(kernel, n_inducing=50).fit(X, f)

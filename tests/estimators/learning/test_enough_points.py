@@ -5,9 +5,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from sparsegpc._core.learning.number_of_points import FIRST_SIZE, PointGrowth
 from sparsegpc._core.learning.single_start import FitResult
 from sparsegpc._core.selection.selectors import InducingPoints
+from sparsegpc._estimators.learning.enough_points import FIRST_SIZE, PointGrowth
 
 CONSTANT = -1000.0
 
@@ -38,7 +38,7 @@ class Scripted:
         self.calls.append((n_points, starts))
         n_points = min(n_points, self._rank)
         best = SimpleNamespace(
-            points=InducingPoints(np.zeros((n_points, 1)), None, None),
+            points=InducingPoints(np.zeros((n_points, 1))),
             objective=self._bound(n_points),
             elbo=self._bound(n_points),
             theta=np.array([float(n_points)]),
@@ -54,8 +54,12 @@ class Scripted:
         return self._gap(len(evaluation.points.Z))
 
     def grow(self, *, tol=1e-3, max_points=400, starts=None, is_contradicted=None):
-        model = SimpleNamespace(constant_bound=lambda: CONSTANT, tol=1e-2, total_weight=1000.0)
-        growth = ScriptedGrowth(model, self, tol, max_points)
+        model = SimpleNamespace(
+            constant_bound=lambda: CONSTANT, tol=1e-2, total_weight=1000.0, weight=np.ones(1000)
+        )
+        estimator = SimpleNamespace(certificate_tol=tol, max_inducing=max_points)
+        problem = SimpleNamespace(model=model, estimator=estimator, progress=self, learns=True)
+        growth = ScriptedGrowth(problem)
         growth.script, growth.contradicts = self, is_contradicted
         return growth.grow(starts)
 
