@@ -17,6 +17,7 @@ Each row has its own neighbours, so the predictions of several rows have no join
 import numpy as np
 
 from sparsegpc._core.bounds.features import features
+from sparsegpc._core.models.leave_one_out import site_removal
 from sparsegpc._core.numerics.linalg import column_squares, solve_lower
 from sparsegpc._core.rows.blocks import RowBlocks, Table
 
@@ -31,12 +32,13 @@ class LocalPosterior:
 
     It takes the training rows `X` (N, D) and the `Sites` of each function there. ``nearest(X)``
     returns the indices (n, k) of the training rows to use at n rows. Unless `uses_points`, f is
-    predicted from these rows alone.
+    predicted from these rows alone. With `left_out`, a `LeaveOneOutPosterior`, q(u) has not seen
+    the site of a training row that equals the row to predict.
     """
 
-    def __init__(self, posterior, X, sites, nearest, uses_points=True):
+    def __init__(self, posterior, X, sites, nearest, uses_points=True, left_out=None):
         self._posterior, self._X, self._nearest = posterior, X, nearest
-        self._uses_points = uses_points
+        self._uses_points, self._left_out = uses_points, left_out
         precision = np.stack([site.precision for site in sites])
         shift = np.stack([site.shift for site in sites])
         is_silent = precision < LEAST_PRECISION * precision.max(axis=1, keepdims=True)
@@ -85,8 +87,13 @@ class LocalPosterior:
             by_row = np.ascontiguousarray(V_near.transpose(1, 2, 0))
             K -= by_row @ by_row.transpose(0, 2, 1)
             cross -= (by_row @ V.T[:, :, None])[..., 0]
+        left_out = [None] * len(posterior.functions)
+        if self._left_out is not None and self._uses_points:
+            left_out = self._left_out.own_sites(X)
         means, variances = [], []
-        for q, root, target in zip(posterior.functions, self._root, self._target, strict=True):
+        for q, root, target, site in zip(
+            posterior.functions, self._root, self._target, left_out, strict=True
+        ):
             root, target = root[index], target[index]
             scaled = root * cross
             A = K * root[:, :, None] * root[:, None, :]
@@ -96,6 +103,10 @@ class LocalPosterior:
             mean = q.prior_mean + q.w @ V + ((target - root * known) * solved).sum(axis=1)
             g = V - np.einsum("mnk,nk->mn", V_near, root * solved)
             left = np.maximum(variance - (scaled * solved).sum(axis=1), 0.0)
+            inducing = column_squares(solve_lower(q.LB, g))
+            if site is not None:
+                mean_change, inducing_change = site_removal(q, V, *site, g)
+                mean, inducing = mean + mean_change, inducing + inducing_change
             means.append(mean)
-            variances.append(left + column_squares(solve_lower(q.LB, g)))
+            variances.append(left + inducing)
         return np.stack(means), np.stack(variances)

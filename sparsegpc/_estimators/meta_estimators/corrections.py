@@ -8,6 +8,7 @@ from sklearn.gaussian_process.kernels import CompoundKernel
 from sklearn.neighbors import NearestNeighbors
 
 from sparsegpc._core.learning.from_neighbours import learn_from_neighbours, number_of_blocks
+from sparsegpc._core.models.leave_one_out import LeaveOneOutPosterior
 from sparsegpc._core.models.neighbours import LocalPosterior
 from sparsegpc._core.rows.merged_rows import merge_rows
 from sparsegpc._core.rows.threads import single_threaded_blas
@@ -64,11 +65,12 @@ class Corrections(NamedTuple):
     def corrected(self, mode, leaves_out=False):
         """Return a copy of the fitted estimator that predicts in this mode.
 
-        With `leaves_out`, training rows that equal the row to predict are no neighbours of it.
+        With `leaves_out`, training rows that equal the row to predict are no neighbours of it, and
+        the posterior has not seen them.
         """
-        if mode == "points":
+        if mode == "points" and not leaves_out:
             return self.estimator
-        options = self.n_neighbors, mode == "both", leaves_out
+        options = self.n_neighbors, mode, leaves_out
         return self._with_models([part.corrected(*options) for part in self.parts])
 
     def _with_models(self, models):
@@ -112,12 +114,16 @@ class Part(NamedTuple):
         estimator = self.fitted.estimator_at(theta)
         return Part.of(self.fitted._replace(estimator=estimator, theta=theta))
 
-    def corrected(self, n_neighbors, uses_points, leaves_out):
-        """Return a copy of the model's estimator that predicts from nearest rows, too."""
+    def corrected(self, n_neighbors, mode, leaves_out):
+        """Return a copy of the model's estimator that predicts in this mode."""
         model = copy(self.fitted.estimator)
-        nearest = NearestRows(model, self.rows, n_neighbors, leaves_out)
-        posterior = model._posterior
-        model._posterior = LocalPosterior(posterior, self.rows, self.sites, nearest, uses_points)
+        trained = model._posterior, self.rows, self.sites
+        left_out = LeaveOneOutPosterior(*trained) if leaves_out else None
+        if mode == "points":
+            model._posterior = left_out
+        else:
+            nearest = NearestRows(model, self.rows, n_neighbors, leaves_out)
+            model._posterior = LocalPosterior(*trained, nearest, mode == "both", left_out)
         return model
 
 

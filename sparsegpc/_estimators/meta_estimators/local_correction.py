@@ -57,10 +57,11 @@ class LocalCorrection(DelegatingEstimator):
         single function f; with many classes it takes as long as the fit.
     n_validation : int, default=500
         Number of training rows that decide where `mode` or `relearn` is "auto", by their mean log
-        density. Each is predicted without itself and its copies among the neighbours. The choices
-        are "points", "both" and "neighbors", and then "both" and "neighbors" with hyperparameters
-        learned once more. Each replaces the last one taken if it is better by more than one
-        standard error when the difference at each row is limited to ten nats.
+        density. Each is predicted without itself and its copies: they are no neighbours, and their
+        sites are removed from the posterior. The choices are "points", "both" and "neighbors", and
+        then "both" and "neighbors" with hyperparameters learned once more. Each replaces the last
+        one taken if it is better by more than one standard error when the difference at each row is
+        limited to ten nats.
     random_state : int, RandomState instance or None, default=0
         Seed for the choice of the blocks and of the rows that decide.
 

@@ -87,6 +87,41 @@ def test_the_mode_has_a_high_density_of_rows_left_out():
     assert inside > model.validation_scores_[model.mode_] + 0.1
 
 
+def test_rows_that_decide_are_predicted_by_the_exact_process_of_the_others():
+    """With a point at each row, against a fit of scikit-learn's regressor for each row."""
+    X, y = waves(30)
+    y = y - y.mean()
+    estimator = few_points(n_inducing=30, selection_tol=0.0, fit_prior_mean=False)
+    scores = LocalCorrection(estimator, n_neighbors=29).fit(X, y).validation_scores_
+    kernel = KERNEL + WhiteKernel(0.01)
+    densities = []
+    for n in range(30):
+        others = np.arange(30) != n
+        exact = GaussianProcessRegressor(kernel, optimizer=None, alpha=0.0)
+        exact.fit(X[others], y[others])
+        densities.append(norm.logpdf(y[n], *np.ravel(exact.predict(X[[n]], return_std=True))))
+    for score in scores.values():
+        assert_allclose(score, np.mean(densities), rtol=1e-4)
+
+
+@pytest.mark.parametrize("mode", ["points", "both"])
+def test_rows_that_decide_are_predicted_as_by_fits_without_them(mode):
+    """Sites of counts change little if a row is missing, while having seen it changes much."""
+    X, y, estimator = waves_of_counts(60)
+    estimator.set_params(n_inducing=None, selector=X[:15], fit_prior_mean=False)
+    model = LocalCorrection(estimator, n_neighbors=8).fit(X, y)
+    refitted = []
+    for n in range(60):
+        others = np.arange(60) != n
+        without = LocalCorrection(estimator, n_neighbors=8, mode=mode).fit(X[others], y[others])
+        refitted.append(without.log_predictive_density(X[[n]], y[[n]])[0])
+    seen = LocalCorrection(estimator, n_neighbors=8, mode=mode).fit(X, y)
+    optimism = seen.log_predictive_density(X, y).mean() - np.mean(refitted)
+    assert optimism > 0.1
+    error = model.validation_scores_[mode] - np.mean(refitted)
+    assert abs(error) < 0.05 * optimism
+
+
 @pytest.mark.parametrize(("gain", "is_clear"), [(0.0, False), (0.03, False), (0.15, True)])
 def test_a_gain_counts_from_one_standard_error(gain, is_clear):
     """The error of the mean of a hundred numbers with deviation one is .1."""
