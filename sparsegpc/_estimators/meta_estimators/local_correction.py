@@ -23,6 +23,9 @@ MODES = ("points", "both", "neighbors")
 RELEARNED = ", relearned"
 # A single row must not decide. Densities of nearly exact targets differ by hundreds of nats.
 LARGEST_GAIN = 10.0
+# A choice must be better than the first by this multiple of the standard error of the mean gain:
+# the best of several is easily better by one, and neighbours make predictions slow.
+CLEAR_ERRORS = 2.0
 
 
 @with_parameters
@@ -59,9 +62,9 @@ class LocalCorrection(DelegatingEstimator):
         Number of training rows that decide where `mode` or `relearn` is "auto", by their mean log
         density. Each is predicted without itself and its copies: they are no neighbours, and their
         sites are removed from the posterior. The choices are "points", "both" and "neighbors", and
-        then "both" and "neighbors" with hyperparameters learned once more. Each replaces the last
-        one taken if it is better by more than one standard error when the difference at each row is
-        limited to ten nats.
+        then "both" and "neighbors" with hyperparameters learned once more. The first of them is
+        taken unless others are better by more than two standard errors; then the best of these. The
+        difference at each row is limited to ten nats.
     random_state : int, RandomState instance or None, default=0
         Seed for the choice of the blocks and of the rows that decide.
 
@@ -266,23 +269,26 @@ class LocalCorrection(DelegatingEstimator):
             corrected = local.corrected(name.partition(RELEARNED)[0], leaves_out=True)
             density = _log_density(corrected, X, y, params)
             densities[name] = density.reshape(len(rows), -1).mean(axis=1)
-        chosen, *others = choices
+        first, *others = choices
+        chosen, largest = first, 0.0
         for name in others:
-            if _is_clearly_positive(densities[name] - densities[chosen], weight):
-                chosen = name
+            gain = _clear_gain(densities[name] - densities[first], weight)
+            if gain > largest:
+                chosen, largest = name, gain
         scores = {name: float(np.average(each, weights=weight)) for name, each in densities.items()}
         return scores, chosen
 
 
-def _is_clearly_positive(gains, weight):
-    """Return whether the mean of gains is positive and, without the largest, above its error.
+def _clear_gain(gains, weight):
+    """Return the mean of the limited gains of rows, or zero if it is not clearly positive.
 
-    For the standard error the gain of a row counts as at most `LARGEST_GAIN`.
+    Zero is also returned if only the limit makes the mean positive.
     """
     limited = np.clip(gains, -LARGEST_GAIN, LARGEST_GAIN)
     mean = np.average(limited, weights=weight)
     error = np.sqrt(weight**2 @ (limited - mean) ** 2) / weight.sum()
-    return mean > error and np.average(gains, weights=weight) > 0.0
+    is_clear = mean > CLEAR_ERRORS * error and np.average(gains, weights=weight) > 0.0
+    return mean if is_clear else 0.0
 
 
 def _log_density(estimator, X, y, params):

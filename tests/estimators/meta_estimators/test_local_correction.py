@@ -26,8 +26,8 @@ from sparsegpc import (
     SparseGPGeneralizedRegressor,
     SparseGPRegressor,
 )
-from sparsegpc._estimators.meta_estimators import corrections
-from sparsegpc._estimators.meta_estimators.local_correction import _is_clearly_positive
+from sparsegpc._estimators.meta_estimators import corrections, local_correction
+from sparsegpc._estimators.meta_estimators.local_correction import _clear_gain
 from sparsegpc.kernels import MainEffects
 from sparsegpc.likelihoods import Poisson
 
@@ -122,20 +122,42 @@ def test_rows_that_decide_are_predicted_as_by_fits_without_them(mode):
     assert abs(error) < 0.05 * optimism
 
 
-@pytest.mark.parametrize(("gain", "is_clear"), [(0.0, False), (0.03, False), (0.15, True)])
-def test_a_gain_counts_from_one_standard_error(gain, is_clear):
+@pytest.mark.parametrize(("gain", "is_clear"), [(0.0, False), (0.15, False), (0.25, True)])
+def test_a_gain_counts_from_two_standard_errors(gain, is_clear):
     """The error of the mean of a hundred numbers with deviation one is .1."""
     deviations = np.random.RandomState(0).randn(100)
     deviations -= deviations.mean()
     gains = gain + deviations / deviations.std()
-    assert _is_clearly_positive(gains, np.ones(100)) == is_clear
+    assert (_clear_gain(gains, np.ones(100)) > 0.0) == is_clear
     # One row can spoil a gain, but not bring it.
-    assert _is_clearly_positive(np.append(np.ones(99), -50.0), np.ones(100))
-    assert not _is_clearly_positive(np.append(np.ones(99), -200.0), np.ones(100))
-    assert not _is_clearly_positive(np.append(np.full(99, -0.2), 1e3), np.ones(100))
+    assert _clear_gain(np.append(np.ones(99), -50.0), np.ones(100)) == pytest.approx(0.89)
+    assert _clear_gain(np.append(np.ones(99), -200.0), np.ones(100)) == 0.0
+    assert _clear_gain(np.append(np.full(99, -0.2), 1e3), np.ones(100)) == 0.0
     # Rows of weight zero do not count.
     halved = np.concatenate([gains, 5.0 * gains])
-    assert _is_clearly_positive(halved, np.repeat([1.0, 0.0], 100)) == is_clear
+    assert (_clear_gain(halved, np.repeat([1.0, 0.0], 100)) > 0.0) == is_clear
+
+
+@UNFINISHED
+def test_the_best_of_several_clear_gains_is_taken(monkeypatch):
+    X, y = waves(60)
+    gains = {
+        "points": 0.0,
+        "both": 0.3,
+        "neighbors": 0.8,
+        "both, relearned": 0.5,
+        "neighbors, relearned": 0.9,
+    }
+    # The last one is no clear gain.
+    doubts = {"neighbors, relearned": 5.0}
+    rows = np.resize([-1.0, 1.0], 60)
+    density = iter(gains[name] + doubts.get(name, 0.1) * rows for name in gains)
+    monkeypatch.setattr(local_correction, "_log_density", lambda *arguments: next(density))
+    estimator = SparseGPRegressor(KERNEL, n_inducing=8, max_iter=1, max_reselections=0)
+    model = LocalCorrection(estimator).fit(X, y)
+    assert (model.mode_, model.relearned_) == ("neighbors", False)
+    for name, score in model.validation_scores_.items():
+        assert_allclose(score, gains[name], atol=1e-12)
 
 
 def test_points_that_suffice_are_kept_to():
