@@ -1,6 +1,7 @@
 """Checks of rows, targets and weights that scikit-learn does not make."""
 
 import numbers
+from collections import Counter
 from datetime import date, timedelta
 from typing import NamedTuple
 
@@ -47,6 +48,9 @@ def _validated(estimator, X, y, reset, checks):
         refuse_rows_of_times(X)
         try:
             return validate_data(estimator, X, y, dtype=np.float64, reset=reset, **checks)
+        except OverflowError as error:
+            _refuse_objects(X, "X", error)
+            raise
         except (TypeError, ValueError) as error:
             refuse_columns(X, error)
             raise
@@ -71,19 +75,24 @@ def refuse_columns(X, error):
     Either another column has its name, or its values cannot become floats. scikit-learn's `error`
     does not name it.
     """
-    names = [name for name, _ in _columns(X)]
-    for name in names:
-        if names.count(name) > 1:
-            raise ValueError(
-                f"X must have columns with different names, got {names.count(name)} columns "
-                f"{name!r}: rename them, or give an array, X.to_numpy()"
-            ) from error
+    refuse_repeated_names(X, error)
+    for name, _ in _columns(X):
         try:
             check_array(X[[name]], dtype=np.float64, ensure_all_finite=False, ensure_min_samples=0)
         except (TypeError, ValueError):
             raise ValueError(
                 f"X must have columns of numbers, got {name!r} of {X[name].dtype}: convert this "
                 "column to numbers, or use tabular_pipeline, which encodes categories"
+            ) from error
+
+
+def refuse_repeated_names(X, error=None):
+    """Raise ValueError if columns of a data frame have the same name, because of the `error`."""
+    for name, count in Counter(name for name, _ in _columns(X)).items():
+        if count > 1:
+            raise ValueError(
+                f"X must have columns with different names, got {count} columns {name!r}: rename "
+                "them, or give an array, X.to_numpy()"
             ) from error
 
 
@@ -122,10 +131,15 @@ def checked_numbers(values, name):
     refuse_masked(values, name)
     try:
         given = np.asarray(values)
+        # Lists are converted once.
         checked = check_array(
-            values, dtype=np.float64, ensure_2d=False, ensure_all_finite=False, input_name=name
+            given if isinstance(values, list | tuple) else values,
+            dtype=np.float64,
+            ensure_2d=False,
+            ensure_all_finite=False,
+            input_name=name,
         )
-    except (TypeError, ValueError) as error:
+    except (OverflowError, TypeError, ValueError) as error:
         _refuse_objects(values, name, error)
         raise
     _refuse_times(given, name)
@@ -184,10 +198,15 @@ def _refuse_objects(values, name, error):
         if isinstance(item, complex):
             # The `error` says that complex numbers are not supported.
             return
+        row = place // (items.size // len(items))
         try:
             float(item)
+        except OverflowError:
+            raise ValueError(
+                f"{name} must hold numbers up to {LARGEST_VALUE:.0e}, got a larger "
+                f"{type(item).__name__} in row {row}: choose a larger unit"
+            ) from error
         except (TypeError, ValueError):
-            row = place // (items.size // len(items))
             raise ValueError(
                 f"{name} must hold numbers, got {item!r} in row {row}: convert all values to "
                 "numbers"

@@ -18,7 +18,7 @@ from sparsegpc import (
     SparseGPClassifier,
     SparseGPRegressor,
 )
-from sparsegpc._estimators.input.validation import refuse_columns
+from sparsegpc._estimators.input.validation import checked_numbers, refuse_columns
 from sparsegpc.decomposition import BayesianGPLVM
 from tests.estimators import regression, two_classes
 
@@ -377,6 +377,35 @@ def test_objects_that_are_times_are_refused(times, got):
             ValueError, match=f"y must hold numbers, got .*{kind}.*: (choose|convert)"
         ):
             SparseGPRegressor().fit([[0.0], [1.0]], y)
+
+
+def test_integers_too_large_for_floats_are_refused_by_the_name_of_the_argument():
+    data = {"X": [[0.0], [1.0]], "y": [0.0, 1.0], "sample_weight": None, "noise_variance": None}
+    for name in data:
+        values = [1, 10**400]
+        given = {**data, name: [[value] for value in values] if name == "X" else values}
+        match = rf"^{name} must hold numbers up to 1e\+150, got a larger int in row 1: choose"
+        with pytest.raises(ValueError, match=match):
+            SparseGPRegressor().fit(**given)
+
+
+@pytest.mark.parametrize("kind", [list, tuple])
+def test_sequences_of_numbers_are_converted_once(kind):
+    class Number:
+        conversions = 0
+
+        def __array__(self, dtype=None, copy=None):
+            Number.conversions += 1
+            return np.array(1.0, dtype)
+
+        def __float__(self):
+            return 1.0
+
+    values = kind([Number(), Number()])
+    np.asarray(values)
+    once, Number.conversions = Number.conversions, 0
+    assert_array_equal(checked_numbers(values, "y"), [1.0, 1.0])
+    assert Number.conversions == once > 0
 
 
 def test_frames_whose_slices_are_by_label_are_fitted():
