@@ -161,7 +161,7 @@ def test_the_model_of_a_table_of_categories_is_drawn_in_its_own_columns(moons):
     X["b"] = np.where(X["b"] > 0.5, "high", "low")
     gp = SparseGPClassifier(n_inducing=8, optimizer=None)
     model = BoundSearch(tabular_pipeline(gp, search=False), {}).fit(X, y)
-    with pytest.raises(ValueError, match=r"step 'table', a ColumnTransformer, .*\(pipeline\[-1\]"):
+    with pytest.raises(ValueError, match=r"step 'table', a TableTransformer, .*\(pipeline\[-1\]"):
         InducingPointsDisplay.from_estimator(model, X, y)
     pipeline = model.best_estimator_.set_params(table__categories__encode__drop="if_binary")
     pipeline.fit(X, y)

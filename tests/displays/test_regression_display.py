@@ -124,7 +124,7 @@ def test_the_model_of_a_table_of_categories_is_drawn_in_its_own_columns(waves):
     table = pd.DataFrame({"x": X[:, 0], "side": np.where(X[:, 0] > 0.0, "right", "left")})
     model = tabular_pipeline(SparseGPRegressor(n_inducing=10, optimizer=None), search=False)
     model.fit(table, y)
-    with pytest.raises(ValueError, match=r"step 'table', a ColumnTransformer, .*\(pipeline\[-1\]"):
+    with pytest.raises(ValueError, match=r"step 'table', a TableTransformer, .*\(pipeline\[-1\]"):
         RegressionDisplay.from_estimator(model, table, y)
     display = RegressionDisplay.from_estimator(model[-1], model[:-1].transform(table), y, feature=0)
     assert_allclose(display.x, (X[:, 0] - X.mean()) / X.std())

@@ -9,6 +9,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from sparsegpc._estimators.classifier import SparseGPClassifier
 from sparsegpc._estimators.generalized_regressor import SparseGPGeneralizedRegressor
+from sparsegpc._estimators.input.validation import refuse_repeated_names
 from sparsegpc._estimators.meta_estimators.bound_search import BoundSearch
 from sparsegpc._estimators.noise.registry import DEFAULT
 from sparsegpc._estimators.regressor import SparseGPRegressor
@@ -131,6 +132,18 @@ def tabular_pipeline(estimator, *, search=True, n_jobs=None, verbose=0):
     return BoundSearch(pipeline, grid, n_screening_rows=n_rows, n_jobs=n_jobs, verbose=verbose)
 
 
+class TableTransformer(ColumnTransformer):
+    """A `ColumnTransformer` that refuses a table in which columns have the same name."""
+
+    def fit_transform(self, X, y=None, **params):
+        refuse_repeated_names(X)
+        return super().fit_transform(X, y, **params)
+
+    def transform(self, X, **params):
+        refuse_repeated_names(X)
+        return super().transform(X, **params)
+
+
 def _table_to_numbers():
     """Return the transformer of a table to numbers; its step "scores" is to be replaced."""
     # A column without values becomes constant, and is dropped.
@@ -150,7 +163,7 @@ def _table_to_numbers():
         sparse_output=False,
     )
     categories = Pipeline([("levels", Levels()), ("encode", encoder)])
-    return ColumnTransformer(
+    return TableTransformer(
         [("numbers", numbers, number_columns), ("categories", categories, category_columns)],
         sparse_threshold=0.0,
     )

@@ -309,3 +309,18 @@ def test_weights_are_routed_to_the_model_only(rng, search):
         assert_array_equal(clone(routed).fit(X, y, sample_weight=weight).predict(X), expected)
         params = {"params": {"sample_weight": weight}, "cv": 2, "error_score": "raise"}
         assert np.isfinite(cross_val_score(routed, X, y, **params)).all()
+
+
+@pytest.mark.parametrize("search", [False, True])
+def test_columns_of_the_same_name_are_named(search):
+    pandas = pytest.importorskip("pandas")
+    columns, y = table()
+    frame = pandas.DataFrame(columns)
+    twice = pandas.concat([frame, frame[["price"]]], axis=1)
+    model = tabular_pipeline(SparseGPRegressor(RBF(), **QUICK), search=search)
+    match = "X must have columns with different names, got 2 columns 'price': rename"
+    with pytest.raises(ValueError, match=match):
+        model.fit(twice, y)
+    model.fit(frame, y)
+    with pytest.raises(ValueError, match=match):
+        model.predict(twice)
