@@ -6,11 +6,15 @@ from dataclasses import dataclass
 
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import InconsistentVersionWarning
+from sklearn.utils._param_validation import InvalidParameterError, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from sparsegpc._estimators.docstrings import describe_inherited
 from sparsegpc._estimators.input.validation import validated_rows
 from sparsegpc._version import __version__
+
+# Parameters whose values users pass as the first argument, which is the kernel.
+NOT_THE_KERNEL = ("likelihood", "noise")
 
 
 def with_parameters(cls):
@@ -47,6 +51,26 @@ class Estimator(BaseEstimator):
                 stacklevel=2,
             )
         super().__setstate__(state)
+
+    def _validate_params(self):
+        """Validate as scikit-learn does; say so if the kernel is a value of another parameter."""
+        try:
+            super()._validate_params()
+        except InvalidParameterError as error:
+            kernel = getattr(self, "kernel", None)
+            for name in NOT_THE_KERNEL:
+                if isinstance(kernel, str) and kernel in self._names_for(name):
+                    raise InvalidParameterError(
+                        f"kernel must be a kernel or the name of one, got {kernel!r}, a value of "
+                        f"another parameter: pass {name}={kernel!r}"
+                    ) from error
+            raise
+
+    def _names_for(self, parameter):
+        """Return the strings that a parameter can be, except "auto", which several can be."""
+        constraints = self._parameter_constraints.get(parameter, ())
+        names = [rule.options for rule in constraints if isinstance(rule, StrOptions)]
+        return set().union(*names) - {"auto"}
 
     @property
     def _fitted_estimators(self):

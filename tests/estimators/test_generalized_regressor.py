@@ -15,7 +15,13 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from sparsegpc import SparseGPGeneralizedRegressor, distribute
+from sparsegpc import (
+    SparseGPClassifier,
+    SparseGPGeneralizedRegressor,
+    SparseGPRegressor,
+    StochasticSparseGPGeneralizedRegressor,
+    distribute,
+)
 from sparsegpc._core.rows import dask_blocks
 from sparsegpc._estimators.kernels.kernel_trees import walk
 from sparsegpc.kernels import MainEffects
@@ -397,6 +403,25 @@ def test_a_column_of_targets_is_taken_with_a_warning():
 
 
 # What is refused
+
+
+@pytest.mark.parametrize(
+    ("model", "parameter"),
+    [
+        (SparseGPGeneralizedRegressor("poisson"), "likelihood='poisson'"),
+        (SparseGPClassifier("softmax"), "likelihood='softmax'"),
+        (SparseGPRegressor("student-t"), "noise='student-t'"),
+        (StochasticSparseGPGeneralizedRegressor("gamma"), "likelihood='gamma'"),
+    ],
+)
+def test_a_likelihood_in_the_place_of_the_kernel_is_sent_to_its_own(model, parameter):
+    with pytest.raises(ValueError, match=f"^kernel must be .*: pass {parameter}$"):
+        model.fit([[0.0], [1.0]], [1, 2])
+    # Other strings are no value of another parameter.
+    for other in ("auto", "poison"):
+        with pytest.raises(ValueError, match=r"^The 'kernel' parameter of .* Got "):
+            model.set_params(kernel=other).fit([[0.0], [1.0]], [1, 2])
+
 
 Y = np.array([1.5, 2.0, 3.0])
 
