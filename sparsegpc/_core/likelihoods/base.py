@@ -5,6 +5,7 @@ moments of f at the rows. It depends on neither kernels nor inducing points. `Li
 all methods, with defaults where possible, and `LabelLikelihood` those of class labels.
 """
 
+import inspect
 from typing import NamedTuple
 
 import numpy as np
@@ -134,7 +135,17 @@ class Likelihood:
     merges_unequal_targets = True
 
     def __repr__(self):
-        return f"{type(self).__name__}()"
+        """Show the arguments of the constructor that differ from their defaults.
+
+        Learned parameters are attributes of the same names.
+        """
+        shown = []
+        for name, parameter in inspect.signature(type(self)).parameters.items():
+            value = getattr(self, name, parameter.default)
+            if repr(value) != repr(parameter.default):
+                text = f"{value:.3g}" if isinstance(value, float) else repr(value)
+                shown.append(f"{name}={text}")
+        return f"{type(self).__name__}({', '.join(shown)})"
 
     def _lacks(self, method):
         return NotImplementedError(

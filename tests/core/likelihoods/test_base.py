@@ -31,11 +31,11 @@ from sparsegpc._core.likelihoods.base import (
     joint_params_gradient,
     polya_gamma_mean,
 )
-from sparsegpc._core.likelihoods.counts import NegativeBinomial
+from sparsegpc._core.likelihoods.counts import NegativeBinomial, Poisson
 from sparsegpc._core.likelihoods.gaussian import GaussianNoise, KnownNoise
 from sparsegpc._core.likelihoods.multiclass import DirichletTargets, Softmax
 from sparsegpc._core.likelihoods.ordinal import OrdinalLogit
-from sparsegpc._core.likelihoods.positive import Gamma
+from sparsegpc._core.likelihoods.positive import Gamma, Weibull
 from sparsegpc._core.likelihoods.student_t import StudentT
 from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.selection.selectors import InducingPoints
@@ -188,6 +188,28 @@ def test_the_likelihood_is_called_as_it_shows_itself():
 
     with pytest.raises(NotImplementedError, match=re.escape("likelihood Shown(width=3) must")):
         Shown().targets(*ROW, None)
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "shown"),
+    [
+        (Poisson(), "Poisson()"),
+        (NegativeBinomial(), "NegativeBinomial()"),
+        (NegativeBinomial(2.0).at([1.23456]), "NegativeBinomial(log_size=1.23)"),
+        (Weibull(-0.5), "Weibull(log_shape=-0.5)"),
+        (StudentT().at(np.log([4.0, 2.0])), "StudentT(df=4)"),
+    ],
+)
+def test_it_shows_what_it_has_learned(likelihood, shown):
+    assert repr(likelihood) == shown
+
+
+def test_arguments_that_are_kept_nowhere_are_not_shown():
+    class Own(Bare):
+        def __init__(self, width, *names, depth=3):
+            self.depth = 2 * depth
+
+    assert repr(Own(1, "a")) == "Own(depth=6)"
 
 
 # --------------------------------------------------------------------------------------------------
