@@ -24,12 +24,14 @@ DISTANT_SHARE = 0.25
 class Corrections(NamedTuple):
     """A fitted estimator with its training rows, and copies of it that use them.
 
-    ``parts`` holds a `Part` for each model, one or one for each class.
+    ``parts`` holds a `Part` for each model, one or one for each class. ``n_relearned`` is the
+    number of hyperparameters that were learned from blocks of rows.
     """
 
     estimator: BaseSparseGP
     parts: list
     n_neighbors: int
+    n_relearned: int = 0
 
     @classmethod
     def of(cls, estimator, X, y, n_neighbors, sample_weight=None, **params):
@@ -60,7 +62,9 @@ class Corrections(NamedTuple):
         with single_threaded_blas():
             parts = [part.relearned(rng) for part in self.parts]
         models = [part.fitted.estimator for part in parts]
-        return self._replace(estimator=self._with_models(models), parts=parts)
+        n_relearned = sum(len(part.fitted.theta) for part in parts)
+        estimator = self._with_models(models)
+        return self._replace(estimator=estimator, parts=parts, n_relearned=n_relearned)
 
     def corrected(self, mode, leaves_out=False):
         """Return a copy of the fitted estimator that predicts in this mode.

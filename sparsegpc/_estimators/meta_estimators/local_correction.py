@@ -23,9 +23,9 @@ MODES = ("points", "both", "neighbors")
 RELEARNED = ", relearned"
 # A single row must not decide. Densities of nearly exact targets differ by hundreds of nats.
 LARGEST_GAIN = 10.0
-# A choice must be better than the first by this multiple of the standard error of the mean gain:
-# the best of several is easily better by one, and neighbours make predictions slow.
-CLEAR_ERRORS = 2.0
+# A choice must be better than the first by this multiple of the standard error of the mean gain, as
+# the best of several is easily better by one, and by so many nats, as neighbours are slow.
+CLEAR_ERRORS, LEAST_GAIN = 2.0, 1e-3
 
 
 @with_parameters
@@ -63,8 +63,10 @@ class LocalCorrection(DelegatingEstimator):
         density. Each is predicted without itself and its copies: they are no neighbours, and their
         sites are removed from the posterior. The choices are "points", "both" and "neighbors", and
         then "both" and "neighbors" with hyperparameters learned once more. The first of them is
-        taken unless others are better by more than two standard errors; then the best of these. The
-        difference at each row is limited to ten nats.
+        taken unless others are better by more than two standard errors and .001 nats; then the best
+        of these. The difference at each row is limited to ten nats. If P hyperparameters were
+        learned once more from N rows, P / N nats count for what a row gains because they have seen
+        it.
     random_state : int, RandomState instance or None, default=0
         Seed for the choice of the blocks and of the rows that decide.
 
@@ -259,20 +261,23 @@ class LocalCorrection(DelegatingEstimator):
         Each row is predicted without itself.
         """
         weight = check_weights(sample_weight, len(y))
-        present = np.flatnonzero(weight)
+        total_weight, present = weight.sum(), np.flatnonzero(weight)
         n_rows = min(self.n_validation, len(present))
         rows = np.sort(rng.choice(present, n_rows, replace=False))
         params = _check_method_params(X, params, rows)
         X, y, weight = _safe_indexing(X, rows), _safe_indexing(y, rows), weight[rows]
-        densities = {}
+        densities, optimism = {}, {}
         for name, local in choices.items():
             corrected = local.corrected(name.partition(RELEARNED)[0], leaves_out=True)
-            density = _log_density(corrected, X, y, params)
-            densities[name] = density.reshape(len(rows), -1).mean(axis=1)
+            density = _log_density(corrected, X, y, params).reshape(len(rows), -1)
+            densities[name] = density.mean(axis=1)
+            # The expected gain of rows from parameters that maximise their density (Akaike 1974).
+            optimism[name] = local.n_relearned / (total_weight * density.shape[1])
         first, *others = choices
         chosen, largest = first, 0.0
         for name in others:
-            gain = _clear_gain(densities[name] - densities[first], weight)
+            gains = densities[name] - densities[first] - (optimism[name] - optimism[first])
+            gain = _clear_gain(gains, weight)
             if gain > largest:
                 chosen, largest = name, gain
         scores = {name: float(np.average(each, weights=weight)) for name, each in densities.items()}
@@ -287,7 +292,8 @@ def _clear_gain(gains, weight):
     limited = np.clip(gains, -LARGEST_GAIN, LARGEST_GAIN)
     mean = np.average(limited, weights=weight)
     error = np.sqrt(weight**2 @ (limited - mean) ** 2) / weight.sum()
-    is_clear = mean > CLEAR_ERRORS * error and np.average(gains, weights=weight) > 0.0
+    is_clear = mean > max(CLEAR_ERRORS * error, LEAST_GAIN)
+    is_clear &= np.average(gains, weights=weight) > 0.0
     return mean if is_clear else 0.0
 
 
