@@ -221,7 +221,7 @@ CONSTRUCTORS = {
         "n_neighbors": 40,
         "mode": "auto",
         "relearn": "auto",
-        "n_validation": 500,
+        "n_validation": 1000,
         "random_state": 0,
     },
     NormalScores: {"max_values": ANY},

@@ -23,9 +23,9 @@ MODES = ("points", "both", "neighbors")
 RELEARNED = ", relearned"
 # A single row must not decide. Densities of nearly exact targets differ by hundreds of nats.
 LARGEST_GAIN = 10.0
-# A choice must be better than the first by this multiple of the standard error of the mean gain, as
-# the best of several is easily better by one, and by so many nats, as neighbours are slow.
-CLEAR_ERRORS, LEAST_GAIN = 2.0, 1e-3
+# A choice must be better than the first by a standard error of the mean gain, and by so many nats,
+# as neighbours are slow.
+LEAST_GAIN = 1e-3
 
 
 @with_parameters
@@ -58,12 +58,12 @@ class LocalCorrection(DelegatingEstimator):
         to one of them, and a few others [2]_. Each hyperparameter changes by at most a factor of
         55. "auto" tries it if the estimator learns hyperparameters and has Gaussian noise or a
         single function f; with many classes it takes as long as the fit.
-    n_validation : int, default=500
+    n_validation : int, default=1000
         Number of training rows that decide where `mode` or `relearn` is "auto", by their mean log
         density. Each is predicted without itself and its copies: they are no neighbours, and their
         sites are removed from the posterior. The choices are "points", "both" and "neighbors", and
         then "both" and "neighbors" with hyperparameters learned once more. The first of them is
-        taken unless others are better by more than two standard errors and .001 nats; then the best
+        taken unless others are better by more than one standard error and .001 nats; then the best
         of these. The difference at each row is limited to ten nats. If P hyperparameters were
         learned once more from N rows, P / N nats count for what a row gains because they have seen
         it.
@@ -134,7 +134,7 @@ class LocalCorrection(DelegatingEstimator):
     n_neighbors: int = 40
     mode: str = "auto"
     relearn: bool | str = "auto"
-    n_validation: int = 500
+    n_validation: int = 1000
     random_state: int | np.random.RandomState | None = 0
 
     _parameter_constraints = {
@@ -292,7 +292,7 @@ def _clear_gain(gains, weight):
     limited = np.clip(gains, -LARGEST_GAIN, LARGEST_GAIN)
     mean = np.average(limited, weights=weight)
     error = np.sqrt(weight**2 @ (limited - mean) ** 2) / weight.sum()
-    is_clear = mean > max(CLEAR_ERRORS * error, LEAST_GAIN)
+    is_clear = mean > max(error, LEAST_GAIN)
     is_clear &= np.average(gains, weights=weight) > 0.0
     return mean if is_clear else 0.0
 
