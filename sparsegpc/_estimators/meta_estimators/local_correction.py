@@ -23,8 +23,7 @@ MODES = ("points", "both", "neighbors")
 RELEARNED = ", relearned"
 # A single row must not decide. Densities of nearly exact targets differ by hundreds of nats.
 LARGEST_GAIN = 10.0
-# A choice must be better than the first by a standard error of the mean gain, and by so many nats,
-# as neighbours are slow.
+# Predictions from neighbours are slow, so a smaller mean gain in nats is not worth it.
 LEAST_GAIN = 1e-3
 
 
@@ -65,8 +64,7 @@ class LocalCorrection(DelegatingEstimator):
         then "both" and "neighbors" with hyperparameters learned once more. The first of them is
         taken unless others are better by more than one standard error and .001 nats; then the best
         of these. The difference at each row is limited to ten nats. If P hyperparameters were
-        learned once more from N rows, P / N nats count for what a row gains because they have seen
-        it.
+        learned once more from N rows, which they have therefore seen, P / N nats are subtracted.
     random_state : int, RandomState instance or None, default=0
         Seed for the choice of the blocks and of the rows that decide.
 
