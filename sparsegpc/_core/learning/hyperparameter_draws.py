@@ -55,12 +55,13 @@ class Draws(NamedTuple):
 def draw_hyperparameters(model, best, bounds, rng, keep):
     """Return `Draws` of theta around `best`, the `Evaluation` at the maximum of the objective.
 
-    Draws outside the bounds (P, 2) have weight zero. ``keep(evaluation)`` is what is kept of the
-    evaluation at a draw. Cost at most 4 P + `N_DRAWS` evaluations of the bound, 2 P of them with
-    the gradient.
+    Draws outside the bounds (P, 2) have weight zero. If the sites of `best` did not converge, its
+    theta is the only draw. ``keep(evaluation)`` is what is kept of the evaluation at a draw. Cost
+    at most 4 P + `N_DRAWS` evaluations of the bound, 2 P of them with the gradient.
     """
     free = (best.theta > bounds[:, 0] + AT_BOUND) & (best.theta < bounds[:, 1] - AT_BOUND)
-    if not free.any():
+    # Where sites do not converge, differences of gradients say nothing about the curvature.
+    if not free.any() or not best.converged:
         return single_draw(best.theta, keep(best))
     try:
         values, vectors = np.linalg.eigh(_hessian(model, best, free))

@@ -35,7 +35,12 @@ def model_of(objective, gradient):
     def solve(theta, points, states, **options):
         value, slope = objective(theta), gradient(theta)
         return SimpleNamespace(
-            theta=theta, objective=value, grad_theta=slope, points=points, states=states
+            theta=theta,
+            objective=value,
+            grad_theta=slope,
+            points=points,
+            states=states,
+            converged=True,
         )
 
     return SimpleNamespace(solve=solve)
@@ -103,6 +108,16 @@ def test_without_free_parameters_there_is_one_draw():
     assert_array_equal(draws.theta, np.zeros((1, 3)))
     assert_array_equal(draws.weights, [1.0])
     assert_array_equal(draws.kept, np.zeros((1, 3)))
+
+
+def test_sites_that_did_not_converge_leave_one_draw():
+    model = quadratic()
+    best = model.solve(np.zeros(3), None, None)
+    best.converged = False
+    bounds = np.broadcast_to(WIDE, (3, 2))
+    draws = draw_hyperparameters(model, best, bounds, np.random.RandomState(0), lambda e: e.theta)
+    assert_array_equal(draws.theta, np.zeros((1, 3)))
+    assert_array_equal(draws.weights, [1.0])
 
 
 def test_directions_without_curvature_are_wide_but_finite():
