@@ -13,23 +13,22 @@ of the row. With :math:`r = 1 - p v^\top B^{-1} v` and the slope
 
 import numpy as np
 
-from sparsegpc._core.bounds.collapsed import marginals
 from sparsegpc._core.bounds.features import features
 from sparsegpc._core.numerics.linalg import column_squares, solve_lower
 from sparsegpc._core.rows.blocks import RowBlocks, Table
 
 
-def site_removal(q, V, precision, shift, g):
+def site_removal(q, V, half_V, half_g, precision, shift):
     """Return the changes of the means and variances of g[:, n]' a if a site each is removed.
 
     a are the whitened values at the inducing points, with the `FunctionPosterior` q. Site n has the
-    features V[:, n]; one of precision and shift zero changes nothing. `V` and `g` have the shape
-    (M, N), the others (N,). Cost N M^2.
+    features V[:, n]; one of precision and shift zero changes nothing. `half_V` and `half_g` are the
+    solutions of LB h = V and LB h = g. They and `V` have the shape (M, N), the others (N,). Cost
+    N M.
     """
-    half = solve_lower(q.LB, V)
-    cross = (half * (half if g is V else solve_lower(q.LB, g))).sum(axis=0)
+    cross = (half_V * half_g).sum(axis=0)
     # The share r is 1 / (1 + p v' C v), where C, the inverse of B without the site, is at most I.
-    share = 1.0 - precision * column_squares(half)
+    share = 1.0 - precision * column_squares(half_V)
     share = np.maximum(share, 1.0 / (1.0 + precision * column_squares(V)))
     slope = shift - precision * (q.prior_mean + q.w @ V)
     return -slope / share * cross, precision / share * cross**2
@@ -64,10 +63,10 @@ class LeaveOneOutPosterior:
             V, residual = features(posterior.kernel, posterior.theta, posterior.Z, posterior.Luu, X)
             means, variances = [], []
             for q, site in zip(posterior.functions, self.own_sites(X), strict=True):
-                mean, variance = marginals(V, residual, q)
-                mean_change, variance_change = site_removal(q, V, *site, V)
-                means.append(mean + mean_change)
-                variances.append(variance + variance_change)
+                half = solve_lower(q.LB, V)
+                mean_change, variance_change = site_removal(q, V, half, half, *site)
+                means.append(q.prior_mean + q.w @ V + mean_change)
+                variances.append(column_squares(half) + residual + variance_change)
             return (), (np.stack(means), np.stack(variances))
 
         blocks = RowBlocks(len(X), len(posterior.Z), n_read=X.shape[1], **row_options)

@@ -103,9 +103,11 @@ class LocalPosterior:
             mean = q.prior_mean + q.w @ V + ((target - root * known) * solved).sum(axis=1)
             g = V - np.einsum("mnk,nk->mn", V_near, root * solved)
             left = np.maximum(variance - (scaled * solved).sum(axis=1), 0.0)
-            inducing = column_squares(solve_lower(q.LB, g))
+            half_g = solve_lower(q.LB, g)
+            inducing = column_squares(half_g)
             if site is not None:
-                mean_change, inducing_change = site_removal(q, V, *site, g)
+                half_V = solve_lower(q.LB, V)
+                mean_change, inducing_change = site_removal(q, V, half_V, half_g, *site)
                 mean, inducing = mean + mean_change, inducing + inducing_change
             means.append(mean)
             variances.append(left + inducing)

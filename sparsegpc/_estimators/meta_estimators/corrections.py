@@ -122,12 +122,14 @@ class Part(NamedTuple):
         """Return a copy of the model's estimator that predicts in this mode."""
         model = copy(self.fitted.estimator)
         trained = model._posterior, self.rows, self.sites
-        left_out = LeaveOneOutPosterior(*trained) if leaves_out else None
+        # Neighbours alone do not use q(u).
+        uses_posterior = mode != "neighbors"
+        left_out = LeaveOneOutPosterior(*trained) if leaves_out and uses_posterior else None
         if mode == "points":
             model._posterior = left_out
         else:
             nearest = NearestRows(model, self.rows, n_neighbors, leaves_out)
-            model._posterior = LocalPosterior(*trained, nearest, mode == "both", left_out)
+            model._posterior = LocalPosterior(*trained, nearest, uses_posterior, left_out)
         return model
 
 
