@@ -95,13 +95,13 @@ def similar_group(model, evaluation, columns):
     columns = [k for k in columns if grids.varies[k]]
     most_errors, best = LEAST_ERRORS, None
     for size in range(1, LARGEST_GROUP + 1):
-        if comb(len(columns), size) > MOST_GROUPS:
+        if not 0 < comb(len(columns), size) <= MOST_GROUPS:
             break
-        groups = np.array(list(combinations(columns, size)), dtype=np.intp).reshape(-1, size)
+        groups = np.array(list(combinations(columns, size)))
         for n_bins in grids.shapes(size):
             _, n_errors = grids.correlations(groups, n_bins)
-            if n_errors.max(initial=0.0) > most_errors:
-                first = int(np.argmax(n_errors))
+            first = int(np.argmax(n_errors))
+            if n_errors[first] > most_errors:
                 most_errors, best = n_errors[first], (groups[first].tolist(), n_bins)
         if best is not None:
             most_errors *= LARGER
@@ -175,9 +175,10 @@ class _Grids:
         at_a_time = max(1, MOST_ELEMENTS // max(len(self._X), int(np.prod(n_bins))))
         starts = range(0, len(groups), at_a_time)
         parts = [self._correlations(groups[start : start + at_a_time], n_bins) for start in starts]
-        return np.concatenate(parts, axis=1) if parts else np.zeros((2, 0))
+        return np.concatenate(parts, axis=1)
 
     def _correlations(self, groups, n_bins):
+        """Return what `correlations` does, for groups whose cells are numbered together."""
         cells = np.zeros((len(groups), len(self._X)), dtype=np.intp)
         for position, n in enumerate(n_bins):
             columns, places = np.unique(groups[:, position], return_inverse=True)
