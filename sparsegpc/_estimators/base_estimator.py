@@ -53,7 +53,7 @@ class Estimator(BaseEstimator):
         super().__setstate__(state)
 
     def _validate_params(self):
-        """Validate as scikit-learn does; say so if the kernel is a value of another parameter."""
+        """Validate the parameters, and name the right one for a value passed as the kernel."""
         try:
             super()._validate_params()
         except InvalidParameterError as error:

@@ -29,8 +29,9 @@ class CandidateRows(NamedTuple):
 
 
 class InducingPoints(NamedTuple):
-    """Inducing points ``Z`` (M, D), and the ``indices`` (M,) of their rows, None if they are none.
+    """Inducing points ``Z`` (M, D).
 
+    ``indices`` (M,) are those of the rows that the points are, or None if the points are not rows.
     ``Z_noise`` holds the points of a noise process, or None if the model has none.
     """
 
