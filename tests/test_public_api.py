@@ -264,6 +264,7 @@ ROWS = {"X": REQUIRED, "y": REQUIRED, "sample_weight": None}
 ROW_ARGUMENTS = {"exposure": None, "event": None}
 METHODS = {
     BaseSparseGP.latent_mean_and_variance: {"X": REQUIRED},
+    BaseSparseGP.sample_f: {"X": REQUIRED, "n_samples": 1, "random_state": 0},
     BaseSparseGP.effects: {"X": REQUIRED, "features": None, "reference": None},
     BaseSparseGP.lower_bound: {
         "theta": None,

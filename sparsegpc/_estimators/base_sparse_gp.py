@@ -28,12 +28,12 @@ from sparsegpc._estimators.messages.fit_warnings import emit_warnings, fit_warni
 from sparsegpc._estimators.messages.progress import evaluation_progress
 from sparsegpc._estimators.model_of_rows import ModelOfRows
 from sparsegpc._estimators.predictions.effects import ColumnEffects
-from sparsegpc._estimators.predictions.latent import by_row, latent_moments
+from sparsegpc._estimators.predictions.latent import LatentPredictions
 from sparsegpc._estimators.selector import InducingPointSelector
 
 
 @with_parameters
-class BaseSparseGP(*CALLBACK_SUPPORT, ColumnEffects, FittedBounds, Estimator):
+class BaseSparseGP(*CALLBACK_SUPPORT, LatentPredictions, ColumnEffects, FittedBounds, Estimator):
     """Base class of estimators: a sparse Gaussian process with any likelihood.
 
     It has the parameters that all estimators share, and learns the hyperparameters, the inducing
@@ -461,23 +461,7 @@ class BaseSparseGP(*CALLBACK_SUPPORT, ColumnEffects, FittedBounds, Estimator):
         """
         return ""
 
-    # Methods of a fitted model: the posterior of f, and bounds for data that the user passes again.
-
-    def latent_mean_and_variance(self, X):
-        """Return the posterior mean and variance of f.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-
-        Returns
-        -------
-        mean : ndarray of shape (n_samples,) or (n_samples, n_functions)
-        variance : ndarray of the shape of `mean`
-        """
-        X = self._check_rows(X)
-        with single_threaded_blas():
-            return by_row(*latent_moments([self._posterior], X))
+    # Bounds of a fitted model for data that the user passes again.
 
     @property
     def _usual_variance(self):

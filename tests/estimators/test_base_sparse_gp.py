@@ -284,6 +284,10 @@ def test_a_likelihood_may_tie_several_functions_together():
     assert mean.shape == variance.shape == (15, 2)
     # Nothing tells one from the other.
     assert_allclose(mean[:, 0], mean[:, 1], atol=1e-5)
+    draws = model.sample_f(grid(), n_samples=2000)
+    assert draws.shape == (15, 2, 2000)
+    assert_allclose(draws.mean(axis=2), mean, atol=0.1)
+    assert_allclose(draws.var(axis=2), variance, rtol=0.15)
     assert_array_equal(model.prior_mean_, [0.0, 0.0])
     assert_allclose(model.lower_bound(X=X, y=y), model.lower_bound_, rtol=1e-9)
     assert_allclose(model.certificate(X, y).lower_bound, model.lower_bound_, rtol=1e-9)

@@ -3,26 +3,20 @@
 They combine the posterior of f at each row with the likelihood of y.
 """
 
-import numbers
-
 import numpy as np
 from scipy.special import log_softmax
 from sklearn.base import ClassifierMixin
-from sklearn.utils import check_random_state, check_scalar
+from sklearn.utils import check_random_state
 
 from sparsegpc._core.likelihoods.binary_probabilities import N_NODES
 from sparsegpc._core.likelihoods.multiclass import DirichletTargets
 from sparsegpc._core.rows.blocks import RowBlocks
 from sparsegpc._core.rows.threads import available_threads, single_threaded_blas
 from sparsegpc._estimators.input.validation import central_levels
-from sparsegpc._estimators.predictions.latent import by_row, latent_samples
+from sparsegpc._estimators.predictions.latent import LatentPredictions, component_moments
 from sparsegpc._estimators.predictions.mixtures import (
-    Component,
-    component_moments,
     mixture_log_probabilities,
-    mixture_moments,
     mixture_quantiles,
-    mixture_samples,
     normalized_pair,
 )
 
@@ -30,23 +24,12 @@ from sparsegpc._estimators.predictions.mixtures import (
 INTERVAL_DRAWS = 1000
 
 
-class ClassPredictions(ClassifierMixin):
+class ClassPredictions(LatentPredictions, ClassifierMixin):
     """Predictions of a fitted classifier.
 
     The classifier has a ``_posterior``, or binary models in ``estimators_``; a ``_likelihood``,
     which turns f into probabilities; and factors ``class_weight_``, by which these are multiplied.
-    ``_mixture`` is a list of `Component` if it averages over hyperparameters, else None.
     """
-
-    _mixture = None
-
-    @property
-    def _components(self):
-        """Return a list of `Component`: of the mixture, or of this model or the binary models."""
-        if self._mixture is not None:
-            return self._mixture
-        posteriors = [model._posterior for model in self._fitted_estimators]
-        return [Component(1.0, posteriors, self._likelihood)]
 
     @property
     def _bounded_values(self):
@@ -203,62 +186,6 @@ class ClassPredictions(ClassifierMixin):
         """Return the class probabilities (n, C) of a likelihood at given f, shape (K, n)."""
         weighted = self.class_weight_ * likelihood.probabilities(f)
         return weighted / weighted.sum(axis=1, keepdims=True)
-
-    def latent_mean_and_variance(self, X):
-        """Return the posterior mean and variance of f.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-
-        Returns
-        -------
-        mean : ndarray of shape (n_samples,) or (n_samples, n_classes)
-            With two classes and a binary likelihood, that of the single function: the log-odds of
-            ``classes_[1]`` (with the probit, the normal quantile of its probability). With
-            "ordinal-logit", too, that of the single function; `likelihood_` holds the cut points.
-            With more classes, and always with "softmax", "logistic-softmax" and "dirichlet", that
-            of one function per class. f does not depend on `class_weight`.
-        variance : ndarray of the shape of `mean`
-            Variance of f at each row; far from the data it approaches that of the prior.
-        """
-        return by_row(*mixture_moments(*self._moments(self._check_rows(X))))
-
-    def sample_f(self, X, n_samples=1, random_state=0):
-        """Return joint draws of f at all rows from its posterior.
-
-        The functions of several classes are independent in the posterior. They do not depend on
-        `class_weight`.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples_X, n_features)
-        n_samples : int, default=1
-            Number of draws.
-        random_state : int, RandomState instance or None, default=0
-
-        Returns
-        -------
-        f_samples : ndarray of shape (n_samples_X, n_samples) or (n_samples_X, n_classes, n_samples)
-            The second shape is that with one function per class. It takes O(n_samples_X^2) memory
-            and O(n_samples_X^3) time.
-
-        Raises
-        ------
-        ValueError
-            If `n_samples` is not positive, `random_state` is not a seed, or the kernel overflows.
-        """
-        X = self._check_rows(X)
-        n_samples = check_scalar(n_samples, "n_samples", numbers.Integral, min_val=1)
-        rng = check_random_state(random_state)
-
-        def sample(component, n):
-            return latent_samples(component.posteriors, X, n, rng)
-
-        with single_threaded_blas():
-            samples = mixture_samples(self._components, n_samples, rng, sample)
-        samples = np.moveaxis(samples, -1, 0)
-        return samples[:, 0] if samples.shape[1] == 1 else samples
 
 
 def _log_probabilities(likelihood, mean, variance):

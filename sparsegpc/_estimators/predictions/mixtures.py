@@ -10,7 +10,6 @@ from scipy.special import log_expit, logsumexp, ndtr, ndtri
 
 from sparsegpc._core.likelihoods.gaussian import limited_exp
 from sparsegpc._core.numerics.floats import EPSILON, TINY
-from sparsegpc._estimators.predictions.latent import latent_moments
 
 # Steps for a quantile: Newton's method usually takes four to ten.
 MOST_NEWTON_STEPS = 60
@@ -26,15 +25,6 @@ class Component(NamedTuple):
     weight: float
     posteriors: list
     observation: object = None
-
-
-def component_moments(components, X):
-    """Return the weights of components, and sequences of their means and variances at rows `X`.
-
-    Each mean and each variance has the shape (K, N), see `latent_moments`.
-    """
-    moments = [latent_moments(component.posteriors, X) for component in components]
-    return [component.weight for component in components], *zip(*moments, strict=True)
 
 
 def mixture_moments(weights, means, variances):

@@ -1,10 +1,8 @@
 """Predictions of fitted generalised regressors: of y and its distribution."""
 
-import numbers
-
 import numpy as np
 from sklearn.base import RegressorMixin
-from sklearn.utils import check_random_state, check_scalar
+from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_consistent_length
 
@@ -18,7 +16,7 @@ from sparsegpc._estimators.input.validation import (
     check_weights,
     checked_numbers,
 )
-from sparsegpc._estimators.predictions.latent import latent_moments, latent_samples
+from sparsegpc._estimators.predictions.latent import LatentPredictions
 
 
 def _has_survival(estimator):
@@ -31,7 +29,7 @@ def _has_survival(estimator):
     )
 
 
-class ResponsePredictions(RegressorMixin):
+class ResponsePredictions(LatentPredictions, RegressorMixin):
     """Predictions of a fitted regressor with a `ResponseLikelihood` in ``_likelihood``."""
 
     # Before `fit` there is none.
@@ -41,21 +39,6 @@ class ResponsePredictions(RegressorMixin):
     def _bounded_values(self):
         """The values whose density, or for counts probability, `lower_bound_` bounds."""
         return "counts" if self._likelihood.is_discrete else "targets"
-
-    def latent_mean_and_variance(self, X):
-        """Return the posterior mean and variance of f.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-
-        Returns
-        -------
-        mean : ndarray of shape (n_samples,)
-            f is the logarithm of the mean of y at exposure 1, up to a constant of the likelihood.
-        variance : ndarray of shape (n_samples,)
-        """
-        return self._latent(self._check_rows(X))
 
     def predict(self, X, exposure=None, return_std=False):
         """Return the predictive mean of y and, optionally, its standard deviation.
@@ -205,29 +188,6 @@ class ResponsePredictions(RegressorMixin):
             return float(lack < 1e-9 * weight.sum())
         return float(1.0 - lack / lack_of_constant)
 
-    def sample_f(self, X, n_samples=1, random_state=0):
-        """Return joint draws of f at all rows from its posterior, on the log scale.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples_X, n_features)
-        n_samples : int, default=1
-            Number of draws.
-        random_state : int, RandomState instance or None, default=0
-
-        Returns
-        -------
-        f_samples : ndarray of shape (n_samples_X, n_samples)
-            They take O(n_samples_X^2) memory and O(n_samples_X^3) time.
-
-        Raises
-        ------
-        ValueError
-            If `n_samples` is not positive, `random_state` is not a seed, or the kernel overflows.
-        """
-        X = self._check_rows(X)
-        return self._samples_of_f(X, n_samples, check_random_state(random_state)).T
-
     def sample_y(self, X, n_samples=1, random_state=0, exposure=None):
         """Return joint draws of y at all rows.
 
@@ -253,14 +213,11 @@ class ResponsePredictions(RegressorMixin):
         X = self._check_rows(X)
         exposure = checked_exposure(self._likelihood, exposure, len(X))
         rng = check_random_state(random_state)
-        f = self._samples_of_f(X, n_samples, rng)
-        return self._likelihood.sample(f, exposure, rng).T
 
-    def _samples_of_f(self, X, n_samples, rng):
-        """Return joint draws of f at validated rows, shape (n_samples, N)."""
-        check_scalar(n_samples, "n_samples", numbers.Integral, min_val=1)
-        with single_threaded_blas():
-            return latent_samples([self._posterior], X, n_samples, rng)[0]
+        def sample(component, n):
+            return self._likelihood.sample(self._draws_of_f(component, X, n, rng), exposure, rng)
+
+        return self._joint_draws(n_samples, rng, sample)
 
     @available_if(_has_survival)
     def survival_function(self, X, times):
@@ -309,7 +266,7 @@ class ResponsePredictions(RegressorMixin):
     def _latent(self, X):
         """Return mean and variance of f at validated rows, (N,) each."""
         with single_threaded_blas():
-            mean, variance = latent_moments([self._posterior], X)
+            mean, variance = self._latent_moments(X)
         return mean[0], variance[0]
 
     def _moments(self, X, exposure):

@@ -4,11 +4,9 @@ They combine the posterior of f at each row with the noise of y, which is Gaussi
 uncertain variance. Student-t noise is such noise, too.
 """
 
-import numbers
-
 import numpy as np
 from sklearn.base import RegressorMixin
-from sklearn.utils import check_random_state, check_scalar
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_consistent_length
 
 from sparsegpc._core.likelihoods.noise_variance import (
@@ -16,7 +14,6 @@ from sparsegpc._core.likelihoods.noise_variance import (
     LogNormalVariance,
     log_noisy_density,
 )
-from sparsegpc._core.models.posterior import draw
 from sparsegpc._core.rows.threads import single_threaded_blas
 from sparsegpc._estimators.input.validation import (
     central_levels,
@@ -24,60 +21,31 @@ from sparsegpc._estimators.input.validation import (
     check_noise_variance,
     checked_targets,
 )
-from sparsegpc._estimators.predictions.latent import latent_covariance, latent_moments
+from sparsegpc._estimators.predictions.latent import LatentPredictions, latent_moments
 from sparsegpc._estimators.predictions.mixtures import (
-    Component,
-    component_moments,
     gaussians_at,
     mixture_covariance,
     mixture_log_density,
-    mixture_moments,
     mixture_quantiles,
-    mixture_samples,
 )
 
 
-class GaussianPredictions(RegressorMixin):
+class GaussianPredictions(LatentPredictions, RegressorMixin):
     """Predictions of a fitted regressor whose noise is Gaussian, given its variance.
 
     The regressor has a ``_posterior`` with one function per output, and ``_noise``, a
     `LearnedNoise`, or None if `fit` got the noise. Both refer to scaled targets, from which
     ``_y_centre`` is subtracted and which are divided by ``_y_scale``, both of shape (n_outputs,).
-    ``_one_output`` is true if y had one dimension. ``_mixture`` is a list of `Component` if it
-    averages over hyperparameters, else None.
+    ``_one_output`` is true if y had one dimension.
     """
 
-    _mixture = None
-
     @property
-    def _components(self):
-        """Return a list of `Component`: of the mixture, or of this model alone."""
-        if self._mixture is not None:
-            return self._mixture
-        return [Component(1.0, [self._posterior], self._noise)]
+    def _observation(self):
+        return self._noise
 
     @property
     def _effect_scale(self):
         return self._y_scale
-
-    def latent_mean_and_variance(self, X):
-        """Return the posterior mean and variance of f, the function without its noise.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-
-        Returns
-        -------
-        mean : ndarray of shape (n_samples,) or (n_samples, n_outputs)
-        variance : ndarray of shape (n_samples,) or (n_samples, n_outputs)
-            Variance of f, in squared units of y. The standard deviation that `predict` returns
-            includes the noise.
-        """
-        X = self._check_rows(X)
-        with single_threaded_blas():
-            mean, variance = self._latent(X)
-        return self._shaped(mean), self._shaped(variance)
 
     def predict(self, X, return_std=False, return_cov=False, noise_variance=None):
         """Return the predictive mean of y and, optionally, its standard deviation or covariance.
@@ -116,7 +84,7 @@ class GaussianPredictions(RegressorMixin):
             if return_cov:
                 noise = self._noise_variances(X, noise_variance)
                 mean, covariance = mixture_covariance(
-                    (component.weight, *self._covariance(component, X))
+                    (component.weight, *self._latent_covariance(component.posteriors[0], X))
                     for component in self._components
                 )
                 np.einsum("knn->kn", covariance)[...] += noise
@@ -124,12 +92,12 @@ class GaussianPredictions(RegressorMixin):
                 return self._shaped(mean), covariance[..., 0] if self._one_output else covariance
             if return_std:
                 noise = self._noise_variances(X, noise_variance)
-                mean, variance = self._latent(X)
+                mean, variance = self._latent_moments(X)
                 return self._shaped(mean), self._shaped(np.sqrt(variance + noise))
             if noise_variance is not None:
                 # The mean does not depend on it, but a mistake should not go unnoticed.
                 self._known_noise(X, noise_variance)
-            return self._shaped(self._latent(X)[0])
+            return self._shaped(self._latent_moments(X)[0])
 
     def predict_noise_std(self, X):
         """Return the standard deviation of the noise, the part of y that is not f.
@@ -215,7 +183,7 @@ class GaussianPredictions(RegressorMixin):
         levels = check_levels(q)
         X = self._check_rows(X)
         weights = [component.weight for component in self._components]
-        found = np.empty((levels.size, len(self._y_scale), len(X)))
+        found = np.empty((len(self._y_scale), levels.size, len(X)))
         with single_threaded_blas():
             known = self._known_noise(X, noise_variance)
             parts = [self._parts_of_y(component, X, known) for component in self._components]
@@ -223,10 +191,8 @@ class GaussianPredictions(RegressorMixin):
                 rows = (slice(None), slice(start, start + DENSITY_ROWS))
                 mixture = gaussians_at(rows, weights, parts)
                 for k, level in enumerate(levels.ravel()):
-                    found[k][rows] = mixture_quantiles(*mixture, level)
-        # The outputs precede the levels.
-        quantiles = np.moveaxis(found, 0, -1)
-        quantiles = quantiles[0] if self._one_output else np.swapaxes(quantiles, 0, 1)
+                    found[:, k][rows] = mixture_quantiles(*mixture, level)
+        quantiles = self._shaped(found)
         return quantiles if levels.ndim else quantiles[..., 0]
 
     def predict_interval(self, X, coverage=0.9, noise_variance=None):
@@ -253,35 +219,6 @@ class GaussianPredictions(RegressorMixin):
         levels = central_levels(coverage)
         ends = self.predict_quantiles(X, levels, noise_variance)
         return ends[..., 0], ends[..., 1]
-
-    def sample_f(self, X, n_samples=1, random_state=0):
-        """Return joint draws of f at all rows from its posterior, in units of y.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples_X, n_features)
-        n_samples : int, default=1
-            Number of draws.
-        random_state : int, RandomState instance or None, default=0
-
-        Returns
-        -------
-        f_samples : ndarray of shape (n_samples_X, n_samples) or (n_samples_X, n_outputs, n_samples)
-            They take O(n_samples_X^2) memory and O(n_samples_X^3) time.
-
-        Raises
-        ------
-        ValueError
-            If `n_samples` is not positive, `random_state` is not a seed, or the kernel overflows.
-        """
-        X = self._check_rows(X)
-        rng = check_random_state(random_state)
-
-        def sample(component, n):
-            return draw(*self._covariance(component, X), n, rng)
-
-        with single_threaded_blas():
-            return self._joint_draws(n_samples, rng, sample)
 
     def sample_y(self, X, n_samples=1, random_state=0, noise_variance=None):
         """Return joint draws of y at all rows.
@@ -312,8 +249,7 @@ class GaussianPredictions(RegressorMixin):
             known = self._known_noise(X, noise_variance)
 
             def sample(component, n):
-                # Unnamed covariances are freed before the noise needs as much memory.
-                samples = draw(*self._covariance(component, X), n, rng)
+                samples = self._draws_of_f(component, X, n, rng)
                 if known is None:
                     log_variance = component.observation.log_samples(X[:], n, rng)
                     std = np.exp(0.5 * log_variance) * self._y_scale[:, None, None]
@@ -323,13 +259,6 @@ class GaussianPredictions(RegressorMixin):
                 return samples
 
             return self._joint_draws(n_samples, rng, sample)
-
-    def _joint_draws(self, n_samples, rng, sample):
-        """Return draws of all components; for `sample` see `mixture_samples`."""
-        n_samples = check_scalar(n_samples, "n_samples", numbers.Integral, min_val=1)
-        samples = mixture_samples(self._components, n_samples, rng, sample)
-        samples = np.moveaxis(samples, -1, 0)
-        return samples[:, 0] if self._one_output else samples
 
     def _check_outputs(self, y):
         """Raise ValueError for targets whose shape differs from that in `fit`."""
@@ -342,18 +271,15 @@ class GaussianPredictions(RegressorMixin):
                 "give the targets of all outputs, and no others"
             )
 
-    def _latent(self, X):
-        """Return mean and variance of f in units of y, shape (n_outputs, N) each."""
-        moments = mixture_moments(*component_moments(self._components, X))
-        return self._in_units_of_y(*moments)
+    def _latent_moments(self, X):
+        return self._in_units_of_y(*super()._latent_moments(X))
 
     def _in_units_of_y(self, mean, variance):
         scale = self._y_scale[:, None]
         return self._y_centre[:, None] + scale * mean, scale**2 * variance
 
-    def _covariance(self, component, X):
-        """Return mean and covariance of f in units of y, (n_outputs, N) and (n_outputs, N, N)."""
-        mean, covariance = latent_covariance(component.posteriors[0], X)
+    def _latent_covariance(self, posterior, X):
+        mean, covariance = super()._latent_covariance(posterior, X)
         scale = self._y_scale[:, None]
         covariance *= scale[..., None] ** 2
         return self._y_centre[:, None] + scale * mean, covariance
@@ -392,9 +318,8 @@ class GaussianPredictions(RegressorMixin):
         noise = component.observation.variance_at(X).multiplied(self._y_scale[:, None] ** 2)
         return *moments, noise
 
-    def _shaped(self, values):
-        """Return values of shape (n_outputs, N) in the shape of y."""
-        return values[0] if self._one_output else values.T
+    def _is_flat(self, n_functions):
+        return self._one_output
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
