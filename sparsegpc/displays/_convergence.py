@@ -69,32 +69,15 @@ class ConvergenceDisplay:
     seconds: np.ndarray
 
     @classmethod
-    def from_estimator(
-        cls,
-        estimator,
-        *,
-        against="evaluations",
-        subsets=True,
-        ax=None,
-        line_kw=None,
-        subset_kw=None,
-        choice_kw=None,
-        legend_kw=None,
-    ):
+    def from_estimator(cls, estimator, **plot_kw):
         """Draw the lower bound during a fit.
 
         Parameters
         ----------
         estimator : estimator with ``history_``, Pipeline or BoundSearch
             A fitted estimator of this package, a pipeline that ends in one, or a search among them.
-        against : {"evaluations", "seconds"}, default="evaluations"
-            Quantity on the horizontal axis.
-        subsets : bool, default=True
-            Whether to draw the evaluations on subsets of the rows, too.
-        ax : matplotlib Axes or None, default=None
-            Where to draw; None makes a figure.
-        line_kw, subset_kw, choice_kw, legend_kw : dict or None, default=None
-            As in `plot`.
+        **plot_kw : dict
+            Arguments of `plot`, such as `against` and `ax`.
 
         Returns
         -------
@@ -103,15 +86,8 @@ class ConvergenceDisplay:
         check_matplotlib_support(f"{cls.__name__}.from_estimator")
         model = fitted_model(estimator, ANY_KIND).estimator
         refuse_one_vs_rest(model, cls.__name__)
-        return cls(**{name: np.asarray(values) for name, values in model.history_.items()}).plot(
-            ax,
-            against=against,
-            subsets=subsets,
-            line_kw=line_kw,
-            subset_kw=subset_kw,
-            choice_kw=choice_kw,
-            legend_kw=legend_kw,
-        )
+        history = {name: np.asarray(values) for name, values in model.history_.items()}
+        return cls(**history).plot(**plot_kw)
 
     def plot(
         self,

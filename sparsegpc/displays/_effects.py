@@ -87,19 +87,7 @@ class EffectsDisplay:
 
     @classmethod
     def from_estimator(
-        cls,
-        estimator,
-        X,
-        *,
-        features=None,
-        target=None,
-        coverage=0.95,
-        grid_resolution=100,
-        ax=None,
-        line_kw=None,
-        band_kw=None,
-        decile_kw=None,
-        legend_kw=None,
+        cls, estimator, X, *, features=None, target=None, grid_resolution=100, **plot_kw
     ):
         """Compute the effects of single columns, and draw them.
 
@@ -122,14 +110,10 @@ class EffectsDisplay:
         target : int, str or None, default=None
             With several functions, which of them: the label of a class or the number of an output.
             None is allowed if there is only one.
-        coverage : float, default=0.95
-            Probability of the band at each value of the column, between 0 and 1.
         grid_resolution : int, default=100
             Number of grid points along a column of more than 10 distinct values.
-        ax : matplotlib Axes, array of them or None, default=None
-            As many axes as effects; None makes a figure.
-        line_kw, band_kw, decile_kw, legend_kw : dict or None, default=None
-            As in `plot`.
+        **plot_kw : dict
+            Arguments of `plot`, such as `coverage` and `ax`.
 
         Returns
         -------
@@ -138,12 +122,11 @@ class EffectsDisplay:
         Raises
         ------
         ValueError
-            If the kernel has neither of the two among its summands, or `features`, `target` or
-            `coverage` is invalid.
+            If the kernel has neither of the two among its summands, or `features`, `target` or an
+            argument of `plot` is invalid.
         """
         check_matplotlib_support(f"{cls.__name__}.from_estimator")
         fitted = fitted_model(estimator, ANY_KIND)
-        gaussian_quantile(coverage)
         size, (place, ylabel) = grid_size(grid_resolution), _function(fitted.estimator, target)
         table = TransformedTable(fitted, X)
         columns = _columns(features, table, fitted.estimator)
@@ -161,14 +144,7 @@ class EffectsDisplay:
             deciles=[np.quantile(of_column, np.arange(1, 10) / 10.0) for of_column in values],
             names=[table.names[d] for d in columns],
             ylabel=ylabel,
-        ).plot(
-            ax,
-            coverage=coverage,
-            line_kw=line_kw,
-            band_kw=band_kw,
-            decile_kw=decile_kw,
-            legend_kw=legend_kw,
-        )
+        ).plot(**plot_kw)
 
     def plot(
         self, ax=None, *, coverage=0.95, line_kw=None, band_kw=None, decile_kw=None, legend_kw=None
@@ -194,7 +170,7 @@ class EffectsDisplay:
         Raises
         ------
         ValueError
-            If the number of axes is not that of the effects.
+            If `coverage` is invalid, or the number of axes is not that of the effects.
         """
         check_matplotlib_support(f"{type(self).__name__}.plot")
         half_width = gaussian_quantile(coverage)

@@ -136,20 +136,7 @@ class InducingPointsDisplay:
 
     @classmethod
     def from_estimator(
-        cls,
-        estimator,
-        X,
-        y,
-        *,
-        response="probability",
-        grid_resolution=150,
-        ax=None,
-        surface_kw=None,
-        boundary_kw=None,
-        scatter_kw=None,
-        inducing_kw=None,
-        colorbar_kw=None,
-        legend_kw=None,
+        cls, estimator, X, y, *, response="probability", grid_resolution=150, **plot_kw
     ):
         """Compute the shading of a fitted classifier, and draw it with rows and inducing points.
 
@@ -167,11 +154,8 @@ class InducingPointsDisplay:
             "latent_std" any likelihood for two classes.
         grid_resolution : int, default=150
             Number of grid points along each axis.
-        ax : matplotlib Axes or None, default=None
-            Where to draw; None makes a figure.
-        surface_kw, boundary_kw, scatter_kw : dict or None, default=None
-        inducing_kw, colorbar_kw, legend_kw : dict or None, default=None
-            All of these as in `plot`.
+        **plot_kw : dict
+            Arguments of `plot`, such as `ax`.
 
         Returns
         -------
@@ -217,15 +201,7 @@ class InducingPointsDisplay:
             inducing_points=inducing_points,
             xlabel=xlabel,
             ylabel=ylabel,
-        ).plot(
-            ax,
-            surface_kw=surface_kw,
-            boundary_kw=boundary_kw,
-            scatter_kw=scatter_kw,
-            inducing_kw=inducing_kw,
-            colorbar_kw=colorbar_kw,
-            legend_kw=legend_kw,
-        )
+        ).plot(**plot_kw)
 
     def plot(
         self,

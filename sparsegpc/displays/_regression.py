@@ -120,16 +120,9 @@ class RegressionDisplay:
         *,
         feature=None,
         reference=None,
-        coverage=0.95,
         grid_resolution=200,
         noise_variance=None,
-        ax=None,
-        line_kw=None,
-        f_band_kw=None,
-        y_band_kw=None,
-        scatter_kw=None,
-        inducing_kw=None,
-        legend_kw=None,
+        **plot_kw,
     ):
         """Predict along one column, and draw the bands with rows and inducing points.
 
@@ -149,18 +142,13 @@ class RegressionDisplay:
             one column.
         reference : array-like of shape (n_features,) or None, default=None
             Values of all columns; that of `feature` is ignored. None means the medians.
-        coverage : float, default=0.95
-            Probability of each band at each value of the column, between 0 and 1.
         grid_resolution : int, default=200
             Number of grid points along the column.
         noise_variance : float or None, default=None
             Variance of the noise along the column, for a model that was fitted with known noise. If
             it is None, such a model has no band of y.
-        ax : matplotlib Axes or None, default=None
-            Where to draw; None makes a figure.
-        line_kw, f_band_kw, y_band_kw : dict or None, default=None
-        scatter_kw, inducing_kw, legend_kw : dict or None, default=None
-            As in `plot`.
+        **plot_kw : dict
+            Arguments of `plot`, such as `coverage` and `ax`.
 
         Returns
         -------
@@ -169,13 +157,12 @@ class RegressionDisplay:
         Raises
         ------
         ValueError
-            If there is more than one output, or if `feature`, `reference` or `coverage` is
-            invalid.
+            If there is more than one output, or if `feature`, `reference` or an argument of `plot`
+            is invalid.
         """
         check_matplotlib_support(f"{cls.__name__}.from_estimator")
         fitted = fitted_model(estimator, KINDS)
         model = fitted.estimator
-        gaussian_quantile(coverage)
         inducing_points = fitted.inverse_transform(model.inducing_points_)
         rows, size, names = numeric_rows(X), grid_size(grid_resolution), column_labels(X)
         targets = checked_targets(y)
@@ -200,16 +187,7 @@ class RegressionDisplay:
             inducing_points=inducing_points[:, column],
             xlabel=names[column],
             ylabel=str(getattr(y, "name", None) or "y"),
-        ).plot(
-            ax,
-            coverage=coverage,
-            line_kw=line_kw,
-            f_band_kw=f_band_kw,
-            y_band_kw=y_band_kw,
-            scatter_kw=scatter_kw,
-            inducing_kw=inducing_kw,
-            legend_kw=legend_kw,
-        )
+        ).plot(**plot_kw)
 
     def plot(
         self,

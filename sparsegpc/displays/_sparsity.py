@@ -100,11 +100,7 @@ class SparsityDisplay:
         noise_variance=None,
         exposure=None,
         event=None,
-        ax=None,
-        bound_kw=None,
-        cost_kw=None,
-        gap_kw=None,
-        legend_kw=None,
+        **plot_kw,
     ):
         """Compute the bounds and the cost of a fitted model with its first points, and draw them.
 
@@ -120,10 +116,8 @@ class SparsityDisplay:
             number of points of the model.
         sample_weight, noise_variance, exposure, event : array-like, float or None, default=None
             As in `fit` of the estimators that take them.
-        ax : array-like of two matplotlib Axes or None, default=None
-            Where to draw; None makes a figure.
-        bound_kw, cost_kw, gap_kw, legend_kw : dict or None, default=None
-            As in `plot`.
+        **plot_kw : dict
+            Arguments of `plot`, such as `ax`.
 
         Returns
         -------
@@ -162,7 +156,7 @@ class SparsityDisplay:
             lower_bound=np.array([smaller.lower_bound_ for smaller in models]),
             cost_per_row=np.array([smaller.cost_per_row_ for smaller in models]),
             gap_per_row=np.array([certificate.gap_per_row for certificate in certificates]),
-        ).plot(ax, bound_kw=bound_kw, cost_kw=cost_kw, gap_kw=gap_kw, legend_kw=legend_kw)
+        ).plot(**plot_kw)
 
     def plot(self, ax=None, *, bound_kw=None, cost_kw=None, gap_kw=None, legend_kw=None):
         """Draw the display.
