@@ -80,14 +80,28 @@ class Docstring:
 
 
 def own_methods(cls):
-    """Return the public functions that the package itself defines for a class, by name."""
+    """Return the public functions that the package itself defines and describes, by name."""
     found = {}
     for parent in reversed(cls.__mro__):
         if parent.__module__.startswith("sparsegpc."):
             # A class method holds its function.
             members = {n: getattr(f, "__func__", f) for n, f in vars(parent).items()}.items()
-            found |= {n: f for n, f in members if inspect.isfunction(f) and not n.startswith("_")}
+            found |= {
+                n: f
+                for n, f in members
+                if inspect.isfunction(f)
+                and not n.startswith("_")
+                and not inherits_docstring(cls, n, f)
+            }
     return found
+
+
+def inherits_docstring(cls, name, function):
+    """Return whether a method does what scikit-learn's docstring of the same method says."""
+    others = [base for base in cls.__mro__ if not base.__module__.startswith("sparsegpc.")]
+    return function.__doc__ is None and any(
+        getattr(vars(base).get(name), "__doc__", None) for base in others
+    )
 
 
 def parameters(function):

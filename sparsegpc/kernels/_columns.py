@@ -51,17 +51,6 @@ class Columns(Kernel):
         self.columns = columns
 
     def get_params(self, deep=True):
-        """Return the parameters of this kernel.
-
-        Parameters
-        ----------
-        deep : bool, default=True
-            Whether to include those of the nested kernel, with the prefix ``kernel__``.
-
-        Returns
-        -------
-        params : dict
-        """
         params = {"kernel": self.kernel, "columns": self.columns}
         if deep:
             nested = self.kernel.get_params()
@@ -96,44 +85,12 @@ class Columns(Kernel):
         return self.kernel == other.kernel and np.array_equal(self.columns, other.columns)
 
     def __call__(self, X, Y=None, eval_gradient=False):
-        """Return the kernel matrix and, optionally, its gradient.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples_X, n_features)
-        Y : array-like of shape (n_samples_Y, n_features) or None, default=None
-            None means X.
-        eval_gradient : bool, default=False
-            Whether to return the gradient w.r.t. the log hyperparameters too, if Y is None.
-
-        Returns
-        -------
-        K : ndarray of shape (n_samples_X, n_samples_Y)
-        K_gradient : ndarray of shape (n_samples_X, n_samples_X, n_dims)
-            Only if `eval_gradient`.
-        """
         return self.kernel(self._part(X), None if Y is None else self._part(Y), eval_gradient)
 
     def diag(self, X):
-        """Return the diagonal of the kernel matrix.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-
-        Returns
-        -------
-        diagonal : ndarray of shape (n_samples,)
-        """
         return self.kernel.diag(self._part(X))
 
     def is_stationary(self):
-        """Return whether the nested kernel is stationary.
-
-        Returns
-        -------
-        is_stationary : bool
-        """
         return self.kernel.is_stationary()
 
     def _checked_columns(self, n_features):

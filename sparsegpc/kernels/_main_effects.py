@@ -93,16 +93,6 @@ class MainEffects(StationaryKernelMixin, ByColumnKernel):
         return K, [by_length_scale, by_variance]
 
     def diag(self, X):
-        """Return the diagonal of the kernel matrix: the sum of the variances, for each row.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-
-        Returns
-        -------
-        diagonal : ndarray of shape (n_samples,)
-        """
         X = np.atleast_2d(X)
         return np.full(len(X), self._by_column(X.shape[1])[0].sum())
 

@@ -110,16 +110,6 @@ class OrthogonalAdditive(ByColumnKernel):
         return K, [by_length_scale, by_variance]
 
     def diag(self, X):
-        """Return the diagonal of the kernel matrix.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-
-        Returns
-        -------
-        diagonal : ndarray of shape (n_samples,)
-        """
         X, order = np.atleast_2d(X), np.size(self.variance)
         parts = [
             1.0 - _removed((x - mean) / std, (x - mean) / std, scale / std)
@@ -129,12 +119,7 @@ class OrthogonalAdditive(ByColumnKernel):
         return np.ravel(self.variance) @ sums
 
     def is_stationary(self):
-        """Return False, as the covariance depends on where in the density two rows are.
-
-        Returns
-        -------
-        is_stationary : bool
-        """
+        # The covariance depends on where in the density two rows are.
         return False
 
     def _checked_settings(self, n_features):

@@ -263,12 +263,7 @@ class DelegatingEstimator(MetaEstimatorMixin, Estimator):
         return tags
 
     def get_metadata_routing(self):
-        """Return where metadata goes: to the methods of the estimator with the same names.
-
-        Returns
-        -------
-        router : MetadataRouter
-        """
+        # Metadata goes to the methods of the estimator with the same names.
         mapping = MethodMapping().add(caller="fit", callee="fit")
         for method in DELEGATED:
             mapping.add(caller=method, callee=method)
