@@ -36,6 +36,7 @@ from sparsegpc._core.bounds.collapsed import FunctionPosterior, collapse
 from sparsegpc._core.bounds.slacks import scales_for, settle_scales
 from sparsegpc._core.likelihoods.base import Expectation, Sites, SiteState, by_output
 from sparsegpc._core.models.posterior_means import Covariance, MeansIterate
+from sparsegpc._core.models.site_gains import gain_of_precisions, gain_of_scales, metric
 from sparsegpc._core.numerics.linalg import column_squares, log_det, solve_lower
 from sparsegpc._core.optimisers.anderson import Anderson
 from sparsegpc._core.optimisers.ascent import ascend, refuse_infinite
@@ -98,7 +99,6 @@ class SiteSolution(NamedTuple):
     state: SiteState | None
     sites: Sites
     posterior: FunctionPosterior
-    bounds: list
     n_iter: int
     converged: bool
     residual_cost: np.ndarray | None = None
@@ -113,15 +113,14 @@ def solve_sites(features, likelihood, y, weight, slack, states, *, prior_mean=No
 
     The search starts at `states`, a `SiteState` for each function of the likelihood, and ends when
     another pass would gain less than `tol` nats, or after `max_iter` passes. A `prior_mean` of None
-    is learned along with q(u). The ``bounds`` of a solution are those of the likelihood after each
-    accepted pass. Raises LinAlgError if the bound cannot be computed at the start. Cost about
-    2 N M^2 per pass and function.
+    is learned along with q(u). Raises LinAlgError if the bound cannot be computed at the start.
+    Cost about 2 N M^2 per pass and function.
     """
     if likelihood.has_fixed_sites:
         sites = likelihood.sites(None, y, weight)
         posterior = collapse(features, sites, slack, prior_mean, likelihood.peaks(y, weight))
         refuse_infinite(posterior.bound)
-        return [SiteSolution(None, sites, posterior, [posterior.bound], 1, True)]
+        return [SiteSolution(None, sites, posterior, 1, True)]
     rounding = ROUNDING * float(weight.sum())
     # Rounding errors would prevent convergence to a much smaller tolerance.
     tol = max(tol, 0.01 * rounding)
@@ -135,7 +134,7 @@ def solve_sites(features, likelihood, y, weight, slack, states, *, prior_mean=No
         rounding=rounding,
         accelerator=Anderson(),
     )
-    return found.best.solutions(found.bounds, found.n_iter, found.converged)
+    return found.best.solutions(found.n_iter, found.converged)
 
 
 class SitesIterate(NamedTuple):
@@ -184,26 +183,14 @@ class SitesIterate(NamedTuple):
         moved = images[-1] - np.tensordot(gamma, np.diff(images, axis=0), 1)
         return np.clip(moved, self.image - LONGEST_MOVE, self.image + LONGEST_MOVE)
 
-    def solutions(self, bounds, n_iter, converged):
+    def solutions(self, n_iter, converged):
         """Return a list with the `SiteSolution` of each function."""
         share = self.bound / len(self.posteriors)
+        targets, states = self.states_at(self.image), self.states_at(self.x)
+        functions = zip(targets, states, self.posteriors, self.residual_costs, strict=True)
         return [
-            SiteSolution(
-                target,
-                state.sites(),
-                posterior._replace(bound=share),
-                bounds,
-                n_iter,
-                converged,
-                residual_cost,
-            )
-            for target, state, posterior, residual_cost in zip(
-                self.states_at(self.image),
-                self.states_at(self.x),
-                self.posteriors,
-                self.residual_costs,
-                strict=True,
-            )
+            SiteSolution(target, state.sites(), q._replace(bound=share), n_iter, converged, cost)
+            for target, state, q, cost in functions
         ]
 
 
@@ -259,10 +246,8 @@ class _BoundOfSites:
         rest = 0.5 * float((precision * inducing_variance).sum() - (v - np.log(v) - 1.0).sum())
         rest -= 0.5 * sum(log_det(function.LB) for function in functions)
         target = np.maximum(expected.precision, SMALLEST_PRECISION)
-        # The remaining gain from the means counts, too.
-        next_gain = left + self._next_gain(
-            precision, expected.precision, target, inducing_variance, v
-        )
+        gain = gain_of_precisions(precision, expected.precision, inducing_variance)
+        gain += gain_of_scales(v, self._scales_at(target))
         return SitesIterate(
             np.log(precision),
             np.log(target),
@@ -271,9 +256,10 @@ class _BoundOfSites:
             expected.slope,
             [function.posterior(m) for function, m in zip(functions, means, strict=True)],
             expected.residual_cost,
-            self._metric(target, inducing_variance, v),
+            metric(target, inducing_variance, v, self._scales.is_sum_over_rows),
             rest + best.value,
-            next_gain,
+            # The remaining gain from the means counts, too.
+            left + gain,
         )
 
     def _begin(self, states, means=None):
@@ -303,30 +289,6 @@ class _BoundOfSites:
         return maximize_newton(
             evaluate, begin.first, self._curvature_product, newton_step, tol, MEANS_SHARE
         )
-
-    def _metric(self, target, inducing_variance, v):
-        """Return four times the second-order gain of a row by unit changes of its log precision."""
-        metric = (target * inducing_variance) ** 2
-        if self._scales.is_sum_over_rows:
-            # The log scale of the row changes by 1 - v.
-            metric += (1.0 - v) ** 2
-        return metric
-
-    def _next_gain(self, precision, new, target, inducing_variance, v):
-        """Return an upper estimate of the gain of a pass from `precision` to `new`.
-
-        `target` is `new` with its lower limit.
-        """
-        # To second order the gain is 1/4 of the sum over pairs of rows of the product of their
-        # changes and their squared covariance. That is at most the product of the variances, and
-        # its sum over one row, each term times a precision, is at most the variance of the other.
-        change = np.abs(new - precision)
-        by_pairs = (change * inducing_variance).sum(axis=1) ** 2
-        by_rows = (change**2 / precision * inducing_variance).sum(axis=1)
-        gain = 0.25 * float(np.minimum(by_pairs, by_rows).sum())
-        # New scales of the residuals add to the gain.
-        ratio = v / self._scales_at(target)
-        return gain + 0.5 * float((ratio - 1.0 - np.log(ratio)).sum())
 
     def _scales_at(self, precision):
         """Return the scales of the residuals at site precisions, both of shape (K, N)."""

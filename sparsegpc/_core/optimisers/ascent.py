@@ -4,28 +4,16 @@ An extrapolated step that would lower the bound is replaced by a plain step. A p
 until it does not lower the bound.
 """
 
-from typing import NamedTuple
-
 import numpy as np
 from numpy.linalg import LinAlgError
 
-
-class Ascent(NamedTuple):
-    """The best point of an ascent, and the bound after each accepted step.
-
-    ``n_iter`` counts the evaluations, including the start.
-    """
-
-    best: object
-    bounds: list
-    n_iter: int
-    converged: bool
+from sparsegpc._core.optimisers.bfgs import Maximum
 
 
 def ascend(
     evaluate, start, *, tol, max_iter, shortest, rounding=0.0, growth=np.inf, accelerator=None
 ):
-    """Maximise a bound by fixed-point steps and return the `Ascent`.
+    """Maximise a bound by fixed-point steps, and return the `Maximum`.
 
     ``evaluate(x, best)`` returns the point at x, given the best point so far; `start` is such a
     point. A point has its ``bound`` and a method ``towards_target(length)``, which returns the x at
@@ -43,7 +31,7 @@ def ascend(
     bound are rejected.
     """
     refuse_infinite(start.bound)
-    best, bounds, n_iter = start, [start.bound], 1
+    best, n_iter = start, 1
     length, is_plain, converged = 1.0, accelerator is None, _is_done(start, False, tol)
     while n_iter < max_iter and not converged:
         x = best.towards_target(length) if is_plain else accelerator.next(best)
@@ -53,7 +41,6 @@ def ascend(
         is_small = abs(gain) < tol * length
         if gain >= -rounding:
             best, is_plain = trial, accelerator is None
-            bounds.append(best.bound)
             converged = _is_done(best, is_small, tol)
             length = min(1.0, growth * length)
             continue
@@ -65,7 +52,7 @@ def ascend(
         length, is_plain = 1.0 if extrapolated else 0.5 * length, True
         if length < shortest:
             break
-    return Ascent(best, bounds, n_iter, converged)
+    return Maximum(best, converged, n_iter)
 
 
 def refuse_infinite(bound):

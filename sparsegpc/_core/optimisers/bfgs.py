@@ -26,8 +26,7 @@ OPTIMISM = 3.0
 class Maximum(NamedTuple):
     """The best point that a maximisation found, and how the search ended.
 
-    ``converged`` is False if the limit of iterations ended the search. ``n_iter`` counts the
-    iterations.
+    ``converged`` is False if a limit ended the search. ``n_iter`` counts the iterations.
     """
 
     best: object

@@ -72,6 +72,11 @@ def solve(case, slack, problem, state=None, *, prior_mean=None, tol=1e-9, max_it
     return solution
 
 
+def bounds_by_passes(*problem, **options):
+    """Return the bounds that `solve` reaches in at most 1, 2, ... passes."""
+    return [solve(*problem, max_iter=n, **options).bound for n in (1, 2, 3, 4, 6, 9, 14)]
+
+
 def random_state(rng, n, low=-6.0, high=4.0):
     """Sites of any kind, precisions and shifts many orders of magnitude apart."""
     precision = 10.0 ** rng.uniform(low, high, size=n)
@@ -417,11 +422,12 @@ def test_bound_is_close_to_the_log_marginal_likelihood(case, slack):
 def test_bound_over_accepted_passes_never_falls(case, slack, seed, log_variance, noise, prior_mean):
     problem = make_problem(seed, 20, 5, variance=np.exp(log_variance), noise=noise)
     state = random_state(np.random.RandomState(seed), 20)
-    solution = solve(case, slack, problem, state, tol=1e-7, prior_mean=prior_mean)
-    assert np.all(np.isfinite(solution.bounds))
-    assert np.all(np.diff(solution.bounds) >= -1e-11 * problem.weight.sum())
-    assert solution.bound == solution.posterior.bound == solution.bounds[-1]
-    assert solution.n_iter >= len(solution.bounds)
+    options = {"tol": 1e-7, "prior_mean": prior_mean}
+    bounds = bounds_by_passes(case, slack, problem, state, **options)
+    assert np.all(np.isfinite(bounds))
+    assert np.all(np.diff(bounds) >= -1e-11 * problem.weight.sum())
+    solution = solve(case, slack, problem, state, **options)
+    assert solution.bound == solution.posterior.bound
 
 
 @SOME_BOUNDS
@@ -503,7 +509,8 @@ def test_tiny_and_huge_weights(case, slack, prior_mean, scale):
     tol = 1e-8 * problem.weight.sum()
     solution = solve(case, slack, problem, prior_mean=prior_mean, tol=tol, max_iter=200)
     assert solution.converged
-    assert np.all(np.diff(solution.bounds) >= -1e-11 * problem.weight.sum())
+    bounds = bounds_by_passes(case, slack, problem, prior_mean=prior_mean, tol=tol)
+    assert np.all(np.diff(bounds) >= -1e-11 * problem.weight.sum())
     w, factor, mu, v = explicit(case, slack, problem, solution)
     at_end = explicit_bound(case, problem, w, factor, mu, v)
     assert solution.bound == pytest.approx(at_end, rel=1e-7)
@@ -554,7 +561,6 @@ def test_iteration_limit_is_respected_and_reported(case, slack, max_iter):
     solution = solve(case, slack, problem, max_iter=max_iter, tol=1e-12)
     assert solution.n_iter == max_iter
     assert not solution.converged
-    assert len(solution.bounds) <= max_iter
     w, factor, mu, v = explicit(case, slack, problem, solution)
     at_end = explicit_bound(case, problem, w, factor, mu, v)
     assert solution.bound == pytest.approx(at_end, rel=1e-6)
@@ -584,7 +590,7 @@ def test_all_labels_alike_is_solved(case, slack):
     solution = solve(case, slack, problem, tol=1e-3, max_iter=100)
     assert -30.0 < solution.bound < 0.0
     assert solution.posterior.prior_mean > 0.0
-    assert np.all(np.diff(solution.bounds) >= -1e-10)
+    assert np.all(np.diff(bounds_by_passes(case, slack, problem, tol=1e-3)) >= -1e-10)
 
 
 @SOME_BOUNDS
@@ -674,7 +680,11 @@ def test_a_class_that_the_start_lacks_does_not_lead_astray():
     assert all(each.converged for each in again)
     assert again[0].bound == pytest.approx(solutions[0].bound, abs=1e-5)
     # The search starts as if nothing were known.
-    assert again[0].bounds == solutions[0].bounds
+    first, first_again = (
+        solve_sites(*parts, start, tol=1e-6, max_iter=1)[0].bound
+        for start in (states, [*others, absent])
+    )
+    assert first == first_again
 
 
 # --------------------------------------------------------------------------------------------------
@@ -751,7 +761,6 @@ def test_sites_that_do_not_depend_on_f_take_one_pass(slack, prior_mean, max_iter
     solution = solve_noisy(problem, slack, prior_mean=prior_mean, max_iter=max_iter)
     assert solution.converged
     assert solution.n_iter == 1
-    assert solution.bounds == [solution.bound]
     assert solution.residual_cost is None
     expected = collapse(problem.features, solution.sites, SLACKS[slack], prior_mean)
     assert_allclose(solution.bound, expected.bound, rtol=1e-12)
