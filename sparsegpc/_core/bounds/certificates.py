@@ -13,7 +13,9 @@ divergences. The inequalities of `Certificate` are sharper and hold for every di
 
 import math
 from dataclasses import dataclass, replace
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context
+
+import numpy as np
 
 from sparsegpc._core.bounds.upper_bounds import UPPER_BOUNDS, standard_bound, upper_bounds
 
@@ -232,11 +234,11 @@ class Certificate:
             f"within {_up(self.kl)} nats of the {self._reference} "
             f"({_up(self.kl / self.total_weight)} per row)",
             _describe_errors(self.mean_error, self.variance_ratio, self.coverage_error),
-            f"{self.of} between {_decimals(low, ROUND_FLOOR)} and {_decimals(high, ROUND_CEILING)}",
+            f"{self.of} between {_decimals(low, np.floor)} and {_decimals(high, np.ceil)}",
             "upper bounds by method:",
         ]
         lines += [
-            f"{_decimals(bound, ROUND_CEILING):>14}  {name}: {UPPER_BOUNDS[name]}"
+            f"{_decimals(bound, np.ceil):>14}  {name}: {UPPER_BOUNDS[name]}"
             for name, bound in sorted(self.upper_bounds.items(), key=lambda item: item[1])
         ]
         return "\n".join(lines)
@@ -268,11 +270,7 @@ def _rounded(value, towards=ROUND_CEILING):
 
 def _decimals(value, towards):
     """Return text with three decimals, rounded so that the bound still holds."""
-    if math.isinf(value):
-        return f"{value:g}"
-    # Even the largest float has fewer digits than this.
-    context = Context(prec=320, rounding=towards)
-    return f"{Decimal(f'{value:.9f}').quantize(Decimal('0.001'), context=context):z.3f}"
+    return f"{towards(round(1e3 * value, 6)) / 1e3:z.3f}"
 
 
 def _up(value):
