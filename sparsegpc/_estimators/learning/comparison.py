@@ -12,7 +12,7 @@ import numpy as np
 from numpy.linalg import LinAlgError
 
 from sparsegpc._core.learning.fit import Starts
-from sparsegpc._core.learning.single_start import FitResult, Run, fit_from
+from sparsegpc._core.learning.single_start import Run, fit_from
 from sparsegpc._estimators.learning.point_selection import specified_selector
 from sparsegpc._estimators.learning.problem import Problem
 from sparsegpc._estimators.learning.search import FittedProblem, search
@@ -41,37 +41,33 @@ class Decision(NamedTuple):
 
 
 class Candidate(NamedTuple):
-    """A `Problem` of all rows, the one of the rows that decide, and the result for these.
-
-    ``sought_faster`` tells whether a faster function was looked for in these rows.
-    """
+    """A `Problem`, and the `FittedProblem` of the rows that decide."""
 
     problem: Problem
-    part: Problem
-    result: FitResult | None = None
-    sought_faster: bool = False
+    fitted: FittedProblem
 
-    @classmethod
-    def of(cls, problem):
-        """Return the candidate of a problem that is not learned yet."""
-        return cls(problem, _part(problem))
+    @property
+    def end(self):
+        """The `Evaluation` at the end of the fit."""
+        return self.fitted.result.best
 
     def decision(self):
         """Return the `Decision` for this candidate, with what is learned."""
-        problem, has_all_rows = self.problem, self.part.model is self.problem.model
+        problem, part, result = self.problem, self.fitted.problem, self.fitted.result
+        has_all_rows = part.model is problem.model
         leaves_out = problem.moves_points or problem.estimator.n_restarts_optimizer
         if has_all_rows and problem.estimator.n_inducing != "auto" and not leaves_out:
-            fitted = FittedProblem(problem, self.result, sought_faster=self.sought_faster)
+            fitted = self.fitted._replace(problem=problem)
             return Decision(problem, fitted=fitted.evaluated_last())
-        best, run = self.result.best, None
+        best, run = result.best, None
         # Points that are some of the rows of a part might not suit all rows.
         points = best.points if has_all_rows else None
-        if len(self.part.model.weight) > FEW_ROWS and self.result.hessian is not None:
-            run = Run(best.theta, best, self.result.hessian)
+        if len(part.model.weight) > FEW_ROWS and result.hessian is not None:
+            run = Run(best.theta, best, result.hessian)
         return Decision(problem, Starts([best.theta], points, run))
 
 
-def _part(problem):
+def deciding_part(problem):
     """Return the `Problem` of the rows that decide, with a simplified estimator."""
     n_rows = len(problem.model.weight)
     # What is learned from a part of very many rows is decided on all of this part.
@@ -89,24 +85,23 @@ def better(other, best, name):
 
     Print the comparison if the estimator is verbose; `name` states what the other one adds.
     """
-    gain = other.result.best.objective - best.result.best.objective
-    needed = max(best.part.needed_gain, FIRST_GAIN)
-    bound, without = (each.result.best.elbo + each.part.offset for each in (other, best))
-    best.part.print_line(
-        f"{name}: {len(best.part.model.weight)} rows, bound {bound:.4f} with them, "
+    gain, part = other.end.objective - best.end.objective, best.fitted.problem
+    needed = max(part.needed_gain, FIRST_GAIN)
+    bound, without = (each.end.elbo + each.fitted.problem.offset for each in (other, best))
+    part.print_line(
+        f"{name}: {len(part.model.weight)} rows, bound {bound:.4f} with them, "
         f"{without:.4f} without, gain with their prior {gain:.4f} of {needed:.4f} needed: "
         f"{'kept' if gain > needed else 'left out'}"
     )
     return other if gain > needed else best
 
 
-def best_run(candidate, starts, needed):
-    """Return a `Candidate` with the result of the best of several runs, or None if all fail.
+def best_run(problem, starts, needed):
+    """Return the `FittedProblem` of the best of several runs, or None if all fail.
 
     Each may end at a far lower maximum than another. After a few iterations the best one goes on if
     its objective is above `needed`. `starts` is a list of `Start`.
     """
-    problem = candidate.part
     selector, progress = specified_selector(problem), problem.progress
     settings = problem.settings._replace(report=None)
 
@@ -134,4 +129,4 @@ def best_run(candidate, starts, needed):
     # A comparison does not need sites of the final tolerance. A faster function was looked for in
     # the fit from which the starts come.
     result = found._replace(trivial=problem.model.is_trivial(found.best))
-    return candidate._replace(result=result, sought_faster=True)
+    return FittedProblem(problem, result, sought_faster=True)

@@ -20,6 +20,7 @@ from sparsegpc._estimators.learning.comparison import (
     Decision,
     best_run,
     better,
+    deciding_part,
 )
 from sparsegpc._estimators.learning.main_effect_starts import MainEffectStarts
 from sparsegpc._estimators.learning.search import search
@@ -71,11 +72,9 @@ def decide_kernel(builder, allows_transform=True):
 
 
 def _learned(problem):
-    """Return the learned `Candidate` of a problem."""
-    candidate = Candidate.of(problem)
+    """Return the `Candidate` of a problem."""
     # Comparisons are meaningless until the base model fits the main signal.
-    fitted = search(candidate.part).then(with_faster_function)
-    return candidate._replace(result=fitted.result, sought_faster=fitted.sought_faster)
+    return Candidate(problem, search(deciding_part(problem)).then(with_faster_function))
 
 
 def _with_tied_lengths(best):
@@ -98,18 +97,18 @@ def _with_transform(best, transform):
     It is learned from two starts. One has the learned length scales of the columns as they are, in
     units of the transformed ones, and the other one those that a kernel by name has at first.
     """
-    other = Candidate.of(best.problem.with_choice(transform=transform))
-    hyperparameters, model = other.part.hyperparameters, other.part.model
-    moved = typical_log_lengths(hyperparameters, other.part.spread)
-    moved -= typical_log_lengths(best.part.hyperparameters, best.part.spread)
-    values = [best.result.best.theta + moved, hyperparameters.rescaled]
+    before, problem = best.problem, best.problem.with_choice(transform=transform)
+    hyperparameters, part = problem.hyperparameters, deciding_part(problem)
+    moved = typical_log_lengths(hyperparameters, problem.spread)
+    moved -= typical_log_lengths(before.hyperparameters, before.spread)
+    values = [best.end.theta + moved, hyperparameters.rescaled]
     values = [np.clip(theta, *hyperparameters.bounds.T) for theta in values]
-    starts = [Run(theta).start_on(model) for theta in values]
-    other = best_run(other, starts, best.result.best.objective + FIRST_GAIN)
-    if other is None:
+    starts = [Run(theta).start_on(part.model) for theta in values]
+    found = best_run(part, starts, best.end.objective + FIRST_GAIN)
+    if found is None:
         return best
     # A faster function was looked for in the columns as they are only.
-    other = other._replace(sought_faster=False)
+    other = Candidate(problem, found._replace(sought_faster=False))
     return better(other, best, "transformed columns")
 
 
@@ -119,14 +118,16 @@ def _with_main_effects(plain, is_demanded):
     Demanded effects are learned in the same way, since a fit from other starts may end below the
     one without them. Return None if they are demanded and cannot be learned so.
     """
-    result = plain.result
+    result = plain.fitted.result
     if not is_demanded and plain.problem.progress.stopped:
         return plain
     if is_demanded and result.trivial:
         return None
-    other = Candidate.of(plain.problem.with_choice(main_effects=True))
-    needed = -np.inf if is_demanded else result.best.objective + FIRST_GAIN
-    other = best_run(other, MainEffectStarts(other.part, result).all(), needed)
-    if is_demanded:
-        return other
-    return plain if other is None else better(other, plain, "main effects")
+    problem = plain.problem.with_choice(main_effects=True)
+    part = deciding_part(problem)
+    needed = -np.inf if is_demanded else plain.end.objective + FIRST_GAIN
+    found = best_run(part, MainEffectStarts(part, result).all(), needed)
+    if found is None:
+        return None if is_demanded else plain
+    other = Candidate(problem, found)
+    return other if is_demanded else better(other, plain, "main effects")
