@@ -44,6 +44,32 @@ def _residual(kernel, theta, X, V):
     return residual
 
 
+def _stores(blocks, kernel, theta, Z, Luu, X):
+    """Return a store of V, and one of V with the pullback of the adjoint of Kuf.
+
+    Both are kept if there is memory for them, or V alone, or else none. They do not refer to the
+    `RowFeatures`: in a cycle arrays would stay in memory until the garbage collector runs.
+    """
+    rows = Table(X)
+
+    def evaluate(X):
+        K, pullback = kernel.evaluate(theta, Z, X)
+        return solve_lower(Luu, K), pullback
+
+    # A pullback keeps a scaled copy of the rows, and the block that a `RowSource` has read.
+    n_copies = kernel.n_arrays + isinstance(X, RowSource)
+    n_arrays = 1 + kernel.n_arrays + n_copies * X.shape[1] / len(Z)
+    both = blocks.store(evaluate, rows, n_arrays=n_arrays)
+    if both.kept:
+        return blocks.store(lambda values: values[0], both, n_arrays=0), both
+    V = blocks.store(lambda X: _whiten(kernel, theta, Z, Luu, X), rows, n_arrays=1, is_array=True)
+    if V.kept:
+        both = blocks.store(
+            lambda V, X: (V, kernel.evaluate(theta, Z, X)[1]), V, rows, n_arrays=np.inf
+        )
+    return V, both
+
+
 class RowFeatures:
     """The features of the training rows, and gradients of functions of them.
 
@@ -53,37 +79,12 @@ class RowFeatures:
     """
 
     def __init__(self, blocks, kernel, theta, Z, X, *, jitter=None):
-        self.blocks, self.kernel, self.theta, self.Z = blocks, kernel, theta, Z
+        self.blocks, self.kernel, self.theta, self.Z, self.X = blocks, kernel, theta, Z, X
         (self.Luu, self.jitter), self._pull_back_Kuu = factor_inducing(kernel, theta, Z, jitter)
-
-        Luu = self.Luu
-
-        # These are not methods, because a store with a reference to this object would make a cycle,
-        # and its (M, N) arrays would stay in memory until the garbage collector runs.
-        def evaluate(X):
-            K, pullback = kernel.evaluate(theta, Z, X)
-            return solve_lower(Luu, K), pullback
-
-        def whiten(X):
-            return _whiten(kernel, theta, Z, Luu, X)
-
-        # Memory decides whether V and the pullbacks of all blocks are kept, V alone, or nothing.
-        rows = Table(X)
-        # A pullback keeps a scaled copy of the rows, and the block that a `RowSource` has read.
-        n_copies = kernel.n_arrays + isinstance(X, RowSource)
-        n_kept = 1 + kernel.n_arrays + n_copies * X.shape[1] / len(Z)
-        self._with_pullback = blocks.store(evaluate, rows, n_arrays=n_kept)
-        if self._with_pullback.kept:
-            self._V = blocks.store(lambda values: values[0], self._with_pullback, n_arrays=0)
-        else:
-            self._V = blocks.store(whiten, rows, n_arrays=1, is_array=True)
-        if self._V.kept and not self._with_pullback.kept:
-            self._with_pullback = blocks.store(
-                lambda V, X: (V, kernel.evaluate(theta, Z, X)[1]), self._V, rows, n_arrays=np.inf
-            )
-        self.X, self._rows = X, rows
+        self._rows = Table(X)
+        self._V, self._with_pullback = _stores(blocks, kernel, theta, Z, self.Luu, X)
         _, (self.residual,) = blocks.visit(
-            lambda V, X: ((), (_residual(kernel, theta, X, V),)), self._V, rows
+            lambda V, X: ((), (_residual(kernel, theta, X, V),)), self._V, self._rows
         )
 
     @property
