@@ -6,20 +6,17 @@ import numpy as np
 from sklearn.gaussian_process.kernels import Hyperparameter, Kernel
 
 
-def numeric_hyperparameter(name, value, bounds):
-    """Return the `Hyperparameter` of a number, or of an array of numbers."""
-    n_elements = np.size(value)
-    if n_elements > 1:
-        return Hyperparameter(name, "numeric", bounds, n_elements)
-    return Hyperparameter(name, "numeric", bounds)
-
-
 class ByColumnKernel(Kernel):
     """Base of the kernels with a `length_scale` that is a number, or has one for each column."""
 
     @property
     def hyperparameter_length_scale(self):
-        return numeric_hyperparameter("length_scale", self.length_scale, self.length_scale_bounds)
+        return self._numeric("length_scale")
+
+    def _numeric(self, name):
+        """Return the `Hyperparameter` of a number, or of an array of numbers."""
+        bounds, n_elements = getattr(self, f"{name}_bounds"), np.size(getattr(self, name))
+        return Hyperparameter(name, "numeric", bounds, n_elements)
 
     def __call__(self, X, Y=None, eval_gradient=False):
         """Return the kernel matrix and, optionally, its gradient.

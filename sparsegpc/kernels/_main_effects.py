@@ -5,12 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.gaussian_process.kernels import StationaryKernelMixin
 
-from sparsegpc.kernels._by_column import (
-    ByColumnKernel,
-    by_column,
-    formatted,
-    numeric_hyperparameter,
-)
+from sparsegpc.kernels._by_column import ByColumnKernel, by_column, formatted
 
 
 @dataclass(eq=False, repr=False)
@@ -78,7 +73,7 @@ class MainEffects(StationaryKernelMixin, ByColumnKernel):
 
     @property
     def hyperparameter_variance(self):
-        return numeric_hyperparameter("variance", self.variance, self.variance_bounds)
+        return self._numeric("variance")
 
     def _evaluated(self, X, Y, eval_gradient):
         variances, length_scales = self._by_column(X.shape[1])

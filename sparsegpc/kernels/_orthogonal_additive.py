@@ -5,12 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sparsegpc._core.kernels.orthogonal_additive import slope, symmetric_sums
-from sparsegpc.kernels._by_column import (
-    ByColumnKernel,
-    by_column,
-    formatted,
-    numeric_hyperparameter,
-)
+from sparsegpc.kernels._by_column import ByColumnKernel, by_column, formatted
 
 
 @dataclass(eq=False, repr=False)
@@ -92,7 +87,7 @@ class OrthogonalAdditive(ByColumnKernel):
 
     @property
     def hyperparameter_variance(self):
-        return numeric_hyperparameter("variance", self.variance, self.variance_bounds)
+        return self._numeric("variance")
 
     def _evaluated(self, X, Y, eval_gradient):
         order, variances = np.size(self.variance), np.ravel(self.variance)
