@@ -10,45 +10,62 @@ from sparsegpc._core.kernels.algebra import FreeKernel
 SOME_ROWS = 100
 
 
+class Entry(NamedTuple):
+    """What an entry of theta is.
+
+    ``name`` is for messages, with the column in brackets if it has one. ``column`` is the column
+    that it is the length scale of, "all" for the common length scale of all columns, a tuple for
+    that of some columns, None for anything else. ``effect`` is the class of `ADDITIVE` that it is a
+    length scale or variance of, None for anything else.
+    """
+
+    name: str
+    column: int | str | tuple | None = None
+    effect: type | None = None
+
+    @property
+    def is_variance(self):
+        """Whether it is the variance of a ConstantKernel or of a kernel of `ADDITIVE`."""
+        is_of_effect = self.effect is not None and self.column is None
+        return is_of_effect or self.name.endswith("constant_value")
+
+
 class Hyperparameters(NamedTuple):
     """The core's kernel, and a description of the hyperparameters theta of it and the likelihood.
 
     ``kernel`` : FreeKernel, to which the first entries of theta belong.
     ``theta`` (P,), ``bounds`` (P, 2) : start values and limits, logarithms as in scikit-learn.
-    ``names`` : name of each entry of theta, with the column in brackets if it has one.
-    ``columns`` : for each entry of theta, the column that it is the length scale of, "all" for
-    the common length scale of all columns, a tuple for that of some columns, None for anything
-    else.
+    ``entries`` : an `Entry` for each entry of theta.
     ``rescaled`` (P,) : theta, with variances that suit the targets if their scale is known.
-    ``effects`` : for each entry of theta, the class of `ADDITIVE` that it is a length scale or
-    variance of, None for anything else.
     ``to_little_noise`` (P,) : change of theta to where there is little noise.
     """
 
     kernel: FreeKernel
     theta: np.ndarray
     bounds: np.ndarray
-    names: list
-    columns: list
+    entries: list
     rescaled: np.ndarray
-    effects: list
     to_little_noise: np.ndarray
+
+    @property
+    def names(self):
+        return [entry.name for entry in self.entries]
+
+    @property
+    def columns(self):
+        return [entry.column for entry in self.entries]
 
     def rescaled_to(self, variance, X):
         """Return a copy with `rescaled` such that f has the given variance at rows X.
 
-        All variances, those of ConstantKernel and of `ADDITIVE`, are multiplied by the same factor.
-        It suits a sum of kernels with one of these in each summand.
+        All variances are multiplied by the same factor, which suits a sum of kernels with one of
+        them in each summand.
         """
         before = float(np.mean(self.kernel.diag(self.theta, X[:SOME_ROWS])))
         if not 0.0 < before < np.inf:
             return self
         step = np.log(variance) - np.log(before)
-        is_variance = [
-            name.endswith("constant_value") or (effect is not None and column is None)
-            for name, column, effect in zip(self.names, self.columns, self.effects, strict=True)
-        ]
-        moved = self.theta + step * np.array(is_variance, dtype=np.float64)
+        moved = self.theta + step * np.array([float(entry.is_variance) for entry in self.entries])
         return self._replace(rescaled=np.clip(moved, *self.bounds.T))
 
     def extended(self, theta, bounds, names, to_little_noise=0.0):
@@ -58,9 +75,7 @@ class Hyperparameters(NamedTuple):
             theta=np.concatenate([self.theta, theta]),
             rescaled=np.concatenate([self.rescaled, theta]),
             bounds=np.concatenate([self.bounds, bounds]),
-            names=[*self.names, *names],
-            columns=[*self.columns, *[None] * len(names)],
-            effects=[*self.effects, *[None] * len(names)],
+            entries=[*self.entries, *map(Entry, names)],
             to_little_noise=np.concatenate([self.to_little_noise, change]),
         )
 

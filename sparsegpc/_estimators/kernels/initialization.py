@@ -81,7 +81,8 @@ def faster_starts(hyperparameters, spread, theta):
     """
     shortest = start_values(hyperparameters, spread)[-1]
     lengths, typical = _typical_lengths(hyperparameters, spread)
-    n_columns = [spread.n_varying if hyperparameters.effects[k] is None else 1 for k in lengths]
+    entries = [hyperparameters.entries[k] for k in lengths]
+    n_columns = [spread.n_varying if entry.effect is None else 1 for entry in entries]
     nearest = np.log(typical) + np.log(min(1.0, NEAREST / spread.n_rows)) / np.array(n_columns)
     found = []
     for limit in (shortest[lengths], np.minimum(shortest[lengths], nearest)):
@@ -99,10 +100,10 @@ def lengths_by_column(hyperparameters, spread):
     length scale is that of a single column.
     """
     found = {}
-    for k, column in enumerate(hyperparameters.columns):
+    for k, (_, column, effect) in enumerate(hyperparameters.entries):
         if column == "all" and len(spread.varies) == 1:
             column = 0
-        if isinstance(column, int) and spread.varies[column] and not hyperparameters.effects[k]:
+        if isinstance(column, int) and spread.varies[column] and not effect:
             found.setdefault(column, []).append(k)
     return found
 
@@ -111,8 +112,8 @@ def effect_lengths(hyperparameters):
     """Return a dict from the index in theta of each main effect's length scale to its column."""
     return {
         k: column
-        for k, column in enumerate(hyperparameters.columns)
-        if hyperparameters.effects[k] is MainEffects and isinstance(column, int)
+        for k, (_, column, effect) in enumerate(hyperparameters.entries)
+        if effect is MainEffects and isinstance(column, int)
     }
 
 
@@ -189,10 +190,10 @@ def _typical_lengths(hyperparameters, spread):
     main effect of a column its unit.
     """
     lengths = [k for k, column in enumerate(hyperparameters.columns) if column is not None]
-    columns = [hyperparameters.columns[k] for k in lengths]
+    entries = [hyperparameters.entries[k] for k in lengths]
     joint = spread.joint_scale
-    typical = [_typical_length(column, spread, joint) for column in columns]
-    alone = [hyperparameters.effects[k] is not None for k in lengths]
+    typical = [_typical_length(entry.column, spread, joint) for entry in entries]
+    alone = [entry.effect is not None for entry in entries]
     return lengths, np.array(typical) / np.where(alone, joint, 1.0)
 
 

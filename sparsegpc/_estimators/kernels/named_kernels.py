@@ -164,10 +164,10 @@ def _groups(hyperparameters, spread):
     one part of the kernel.
     """
     groups = {}
-    for index, name in enumerate(hyperparameters.names):
+    for index, (name, own_column, effect) in enumerate(hyperparameters.entries):
         part, _, label = name.partition("[")
-        is_length = hyperparameters.columns[index] is not None
-        if not label or not (is_length or hyperparameters.effects[index] is MainEffects):
+        is_length = own_column is not None
+        if not label or not (is_length or effect is MainEffects):
             continue
         column = int(label.removesuffix("]"))
         if spread.varies[column]:

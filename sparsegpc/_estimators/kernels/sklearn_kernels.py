@@ -19,7 +19,7 @@ from sparsegpc._core.kernels.algebra import (
 from sparsegpc._core.kernels.main_effects import MainEffects as MainEffectsNode
 from sparsegpc._core.kernels.orthogonal_additive import OrthogonalAdditive as OrthogonalNode
 from sparsegpc._core.numerics.floats import TINY
-from sparsegpc._estimators.kernels.hyperparameters import Hyperparameters
+from sparsegpc._estimators.kernels.hyperparameters import Entry, Hyperparameters
 from sparsegpc._estimators.kernels.kernel_trees import ADDITIVE, walk
 from sparsegpc.kernels import Columns, Laplacian, MainEffects, OrthogonalAdditive
 
@@ -46,7 +46,7 @@ class _Parameters:
     """The hyperparameters of a kernel, fixed ones included, collected from its parts."""
 
     def __init__(self):
-        self.values, self.free, self.names, self.columns, self.effects = [], [], [], [], []
+        self.values, self.free, self.entries = [], [], []
 
     def add(self, kernel, prefix, name, columns=(None,)):
         given = getattr(kernel, name)
@@ -72,9 +72,9 @@ class _Parameters:
             if not fixed:
                 numbered = isinstance(column, int)
                 label = f"[{column if numbered else place}]" if numbered or shape else ""
-                self.names.append(f"{prefix}{name}{label}")
-                self.columns.append(column if name == "length_scale" else None)
-                self.effects.append(type(kernel) if type(kernel) in ADDITIVE else None)
+                column = column if name == "length_scale" else None
+                effect = type(kernel) if type(kernel) in ADDITIVE else None
+                self.entries.append(Entry(f"{prefix}{name}{label}", column, effect))
 
 
 def adapt_kernel(kernel, n_features, *, refuse_white=None):
@@ -104,16 +104,8 @@ def adapt_kernel(kernel, n_features, *, refuse_white=None):
     theta = np.array(kernel.theta, dtype=np.float64)
     with np.errstate(divide="ignore"):
         bounds = np.array(kernel.bounds, dtype=np.float64).reshape(-1, 2)
-    return Hyperparameters(
-        core,
-        theta,
-        bounds,
-        parameters.names,
-        parameters.columns,
-        rescaled=theta,
-        effects=parameters.effects,
-        to_little_noise=np.zeros(len(theta)),
-    )
+    no_change = np.zeros(len(theta))
+    return Hyperparameters(core, theta, bounds, parameters.entries, theta, no_change)
 
 
 def _as_numbers(given):
@@ -159,7 +151,7 @@ class Seen(NamedTuple):
 
     @property
     def together(self):
-        """What a common length scale belongs to, see `Hyperparameters.columns`."""
+        """What a common length scale belongs to, see `Entry`."""
         if self.are_all:
             return "all"
         return self.columns if len(self.columns) > 1 else self.columns[0]
@@ -214,7 +206,7 @@ def _translate(kernel, prefix, seen, parameters):
 
 
 def _columns(kernel, name, seen):
-    """Return what the values of a hyperparameter belong to, see `Hyperparameters.columns`."""
+    """Return what the values of a hyperparameter belong to, see `Entry`."""
     n_features = len(seen.columns)
     n_values, plural = _as_numbers(getattr(kernel, name)).size, name.replace("_", " ") + "s"
     if n_values == 1:
@@ -239,9 +231,8 @@ def _by_values(kernel, prefix, parameters):
         if not hyperparameter.fixed:
             n = hyperparameter.n_elements
             labels = [""] if n == 1 else [f"[{k}]" for k in range(n)]
-            parameters.names.extend(f"{prefix}{hyperparameter.name}{label}" for label in labels)
-            parameters.columns.extend([None] * n)
-            parameters.effects.extend([None] * n)
+            names = [f"{prefix}{hyperparameter.name}{label}" for label in labels]
+            parameters.entries.extend(map(Entry, names))
     values = partial(_values, kernel)
     return FiniteDifferenceKernel(values, values, len(theta), str(kernel))
 

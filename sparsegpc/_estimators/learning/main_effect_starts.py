@@ -34,7 +34,8 @@ class MainEffectStarts:
         self._problem, self._plain = problem, plain
         self._hyperparameters, self._spread = problem.hyperparameters, problem.spread
         self._usual, learned = self._hyperparameters.rescaled, plain.best.theta
-        first = self._hyperparameters.effects.index(MainEffects)
+        entries = self._hyperparameters.entries
+        first = [entry.effect for entry in entries].index(MainEffects)
         self._effects = slice(first, problem.model.kernel.n_params)
         self._interaction = learned[:first]
         if plain.trivial:

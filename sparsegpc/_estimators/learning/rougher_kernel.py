@@ -74,8 +74,8 @@ def _refitted(rougher, smooth, longer, n_points, needed):
     is `needed`.
     """
     hyperparameters, theta = rougher.hyperparameters, smooth.best.theta.copy()
-    for k in range(rougher.model.kernel.n_params):
-        if hyperparameters.columns[k] is not None and hyperparameters.effects[k] is None:
+    for k, (_, column, effect) in enumerate(hyperparameters.entries):
+        if column is not None and effect is None:
             theta[k] += np.log(longer)
     theta = np.clip(theta, *hyperparameters.bounds.T)
     hessian = smooth.hessian or typical_hessian(rougher.model, len(theta))

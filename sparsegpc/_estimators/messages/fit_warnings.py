@@ -207,14 +207,8 @@ def _remedy(problem, limits, mismatch):
 def _describe_limits(problem, best):
     """Describe the hyperparameters at their bounds, or return an empty string."""
     parts, hyperparameters, estimator = [], problem.hyperparameters, problem.estimator
-    for value, slope, (low, high), name, column, effect in zip(
-        best.theta,
-        best.grad_theta,
-        hyperparameters.bounds,
-        hyperparameters.names,
-        hyperparameters.columns,
-        hyperparameters.effects,
-        strict=True,
+    for value, slope, (low, high), (name, column, effect) in zip(
+        best.theta, best.grad_theta, hyperparameters.bounds, hyperparameters.entries, strict=True
     ):
         if value - low < AT_BOUND and slope < 0.0:
             side = "lower"

@@ -109,7 +109,7 @@ def test_names_of_parameters():
     adapted = adapt_kernel(2.0 * RBF() + MainEffects(VARIANCES, SCALES), 3)
     each = [f"k2__{name}[{d}]" for name in ("length_scale", "variance") for d in range(3)]
     assert adapted.names == ["k1__k1__constant_value", "k1__k2__length_scale", *each]
-    assert adapted.effects == [None, None, *[MainEffects] * 6]
+    assert [entry.effect for entry in adapted.entries] == [None, None, *[MainEffects] * 6]
     assert adapt_kernel(MainEffects(), 3).names == ["length_scale", "variance"]
 
 

@@ -507,7 +507,7 @@ def test_further_parameters_stand_behind_those_of_the_kernel():
     assert more.names == [*adapted.names, "noise", "slope"]
     assert more.columns == [*adapted.columns, None, None]
     assert more.kernel.n_params == len(adapted.theta)
-    for old, new in zip(before, adapted[1:4], strict=True):
+    for old, new in zip(before, (adapted.theta, adapted.bounds, adapted.names), strict=True):
         assert_array_equal(old, new)
 
 
