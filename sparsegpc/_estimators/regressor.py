@@ -16,7 +16,7 @@ from sparsegpc._estimators.learning.problem_builders import RegressionBuilder
 from sparsegpc._estimators.messages.fit_warnings import repetition_warnings
 from sparsegpc._estimators.messages.target_scale import describe_mismatch
 from sparsegpc._estimators.model_of_rows import ModelOfRows
-from sparsegpc._estimators.noise.base import NoiseSettings
+from sparsegpc._estimators.noise.base import FREE_OF_NOISE, NoiseSettings
 from sparsegpc._estimators.noise.registry import AUTO, DEFAULT, NOISES, resolve_noise
 from sparsegpc._estimators.predictions.targets import GaussianPredictions
 
@@ -221,6 +221,7 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
         # constant.
         self._visible_range = 0.1 * float(np.sqrt(variance.mean()))
         self._target_variance = variance[targets.y.any(axis=1)]
+        self._n_repeated = int(np.count_nonzero(targets.weight > 1.0))
         decision, self.noise_bounds_ = decide_noise(builder)
         self._plan = decision.problem.plan
         self._normalized = self.normalize_y
@@ -253,7 +254,14 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
         return describe_mismatch(problem.kernel, problem.rows.X, variance, remedy, constant)
 
     def _limit_meaning(self, name, side, best):
-        return self._plan.limit_meaning(name, side)
+        meaning = self._plan.limit_meaning(name, side)
+        if meaning == FREE_OF_NOISE and self._n_repeated:
+            # Without noise the density of a target that is repeated exactly has no limit.
+            meaning += (
+                f", perhaps because {self._n_repeated} rows repeat others exactly or have weights "
+                "above 1: leave out copies of records"
+            )
+        return meaning
 
     @property
     def _usual_variance(self):

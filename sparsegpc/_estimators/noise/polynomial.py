@@ -13,6 +13,7 @@ from sparsegpc._core.rows.blocks import RowBlocks, Table
 from sparsegpc._core.rows.sources import map_rows
 from sparsegpc._estimators.input.settings import row_options
 from sparsegpc._estimators.noise.base import (
+    FREE_OF_NOISE,
     LIMITS,
     START,
     TO_LITTLE_NOISE,
@@ -160,7 +161,7 @@ class PolynomialPlan(NoisePlan):
 
     def limit_meaning(self, name, side):
         is_variance = name.partition(" of output")[0] == "noise variance"
-        return "the targets look free of noise" if is_variance and side == "lower" else ""
+        return FREE_OF_NOISE if is_variance and side == "lower" else ""
 
 
 class LearnedPolynomial(LogNormalNoise):

@@ -10,7 +10,7 @@ from sparsegpc._core.likelihoods.student_t import DF_RANGE, StudentT
 from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.numerics.floats import TINY
 from sparsegpc._core.rows.merged_rows import merge_rows
-from sparsegpc._estimators.noise.base import LearnedNoise, NoisePlan, NoiseSettings
+from sparsegpc._estimators.noise.base import FREE_OF_NOISE, LearnedNoise, NoisePlan, NoiseSettings
 
 
 class StudentTNoise(NoiseSettings):
@@ -80,7 +80,7 @@ class StudentTPlan(NoisePlan):
             is_expected = side == "upper" or self._df is not None
             return None if is_expected else "nearly all targets look like outliers"
         is_scale = name.startswith("noise scale")
-        return "the targets look free of noise" if is_scale and side == "lower" else ""
+        return FREE_OF_NOISE if is_scale and side == "lower" else ""
 
 
 class LearnedStudentT(LearnedNoise):
