@@ -25,6 +25,7 @@ PROGRAMS = (
     "scaling",
     "large_sets",
     "interval_coverage",
+    "few_rows",
 )
 
 

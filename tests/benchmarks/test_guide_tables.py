@@ -1,5 +1,6 @@
 """Tables of measured times, memory and coverage."""
 
+import few_rows
 import fit_times
 import interval_coverage
 import large_sets
@@ -21,7 +22,7 @@ def test_cells_hold_regressor_and_classifier():
 
 
 def test_files_of_results_hold_each_fit_once():
-    for program in (fit_times, interval_coverage, large_sets, scaling):
+    for program in (few_rows, fit_times, interval_coverage, large_sets, scaling):
         records = program.read(program.RESULTS)
         keys = [tuple(record[name] for name in program.KEY) for record in records]
         assert len(set(keys)) == len(keys) > 0

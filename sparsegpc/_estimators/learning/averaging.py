@@ -1,11 +1,15 @@
 """Draws of the hyperparameters, over which predictions are averaged."""
 
+from sklearn.base import is_regressor
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
 
 from sparsegpc._core.learning.hyperparameter_draws import draw_hyperparameters, single_draw
 from sparsegpc._estimators.base_estimator import with_parameters
 from sparsegpc._estimators.predictions.mixtures import Component
+
+# Rows, counted by their weights, up to which "auto" averages.
+FEW_ROWS = 100
 
 
 @with_parameters
@@ -14,10 +18,11 @@ class HyperparameterDraws:
 
     Parameters
     ----------
-    hyperparameters : {"best", "average"}, default="best"
+    hyperparameters : {"auto", "best", "average"}, default="auto"
         "best" predicts with the learned hyperparameters. "average" averages predictions over 16
         draws from their approximate posterior, which matters if few rows leave the hyperparameters
-        uncertain: :ref:`user guide <averaging>`. With P hyperparameters this takes up to 4 P + 16
+        uncertain: :ref:`user guide <averaging>`. "auto" averages in regressions with at most 100
+        rows, counted by their weights. With P hyperparameters averaging takes up to 4 P + 16
         additional evaluations of the bound; predictions take 16 times the time, and the model 16
         times the memory. The inducing points, the other attributes and methods such as
         `certificate` are those of the learned hyperparameters.
@@ -28,7 +33,7 @@ class HyperparameterDraws:
         The draws over which predictions are averaged: logarithms of the free hyperparameters of
         `kernel_`, then the parameters of the noise or the likelihood, as they are learned: for
         example the logarithm of a noise variance, or logarithms of the gaps between cut points. A
-        single one, what was learned, unless ``hyperparameters="average"``.
+        single one, what was learned, if there is no average.
     hyperparameter_weights_ : ndarray of shape (n_draws,)
         Weights of the draws in predictions; they sum to one.
     ess_ : float
@@ -36,16 +41,16 @@ class HyperparameterDraws:
         the bounds have the same weight.
     """
 
-    hyperparameters: str = "best"
+    hyperparameters: str = "auto"
 
-    _parameter_constraints = {"hyperparameters": [StrOptions({"best", "average"})]}
+    _parameter_constraints = {"hyperparameters": [StrOptions({"auto", "best", "average"})]}
 
     def _store(self, fitted):
         super()._store(fitted)
         problem, result = fitted.problem, fitted.result
-        if self.hyperparameters == "best" or not problem.learns or fitted.stopped:
-            return
         model = problem.model
+        if not self._averages(model.total_weight) or not problem.learns or fitted.stopped:
+            return
 
         def keep(evaluation):
             if result.search_end is not None:
@@ -60,6 +65,11 @@ class HyperparameterDraws:
         )
         parts = zip(draws.weights, draws.kept, strict=True)
         self._keep_draws(draws, [Component(weight, *kept) for weight, kept in parts if weight > 0])
+
+    def _averages(self, total_weight):
+        if self.hyperparameters == "auto":
+            return is_regressor(self) and total_weight <= FEW_ROWS
+        return self.hyperparameters == "average"
 
     def _store_posterior(self, evaluation, model, offset):
         super()._store_posterior(evaluation, model, offset)

@@ -108,7 +108,7 @@ class Problem(NamedTuple):
         or if their number determines how uncertain the hyperparameters are.
         """
         estimator = self.estimator
-        is_averaged = getattr(estimator, "hyperparameters", "best") != "best"
+        is_averaged = getattr(estimator, "hyperparameters", None) == "average"
         if estimator.n_inducing == "auto" or is_averaged or not self.learns:
             return self
         return self._replace(model=learning_part(self.whole, first_points(estimator)))

@@ -40,7 +40,8 @@ class LocalCorrection(DelegatingEstimator):
     Parameters
     ----------
     estimator : SparseGPRegressor, SparseGPClassifier or another with all rows in `fit`
-        It is cloned, and its parameters can be set as ``estimator__kernel``.
+        It is cloned, and its parameters can be set as ``estimator__kernel``. Hyperparameters are
+        not averaged.
     n_neighbors : int, default=40
         Number of nearest distinct rows, by distance in units of the length scales, or of the
         columns if the kernel has no length scales.
@@ -175,8 +176,8 @@ class LocalCorrection(DelegatingEstimator):
         TypeError
             If the estimator is not one of this package.
         ValueError
-            If the estimator averages over hyperparameters, if ``relearn=True`` with an estimator
-            that learns none or with ``mode="points"``, or as in its `fit`.
+            If the estimator has ``hyperparameters="average"``, if ``relearn=True`` with an
+            estimator that learns none or with ``mode="points"``, or as in its `fit`.
 
         Warns
         -----
@@ -189,7 +190,11 @@ class LocalCorrection(DelegatingEstimator):
             if sample_weight is not None:
                 params = {"sample_weight": sample_weight, **params}
             data = self._routed("fit", params)
-            self.estimator_ = clone(self.estimator).fit(X, y, **data)
+            estimator = clone(self.estimator)
+            if getattr(estimator, "hyperparameters", None) == "auto":
+                # Neighbours correct a single posterior, also with few rows.
+                estimator.set_params(hyperparameters="best")
+            self.estimator_ = estimator.fit(X, y, **data)
             rng = check_random_state(self.random_state)
             local = Corrections.of(self.estimator_, X, y, self.n_neighbors, **data)
             choices = self._choices(local, rng)
@@ -214,7 +219,7 @@ class LocalCorrection(DelegatingEstimator):
                 f"{type(self.estimator).__name__}: make "
                 "LocalCorrection of such an estimator the last step of a pipeline"
             )
-        if getattr(self.estimator, "hyperparameters", "best") == "average":
+        if getattr(self.estimator, "hyperparameters", None) == "average":
             raise ValueError(
                 "hyperparameters='average' has no neighbours: set it to 'best' in the estimator"
             )

@@ -46,7 +46,7 @@ def one_of_five_log_std(X):
 
 
 def model_of(noise, **parameters):
-    default = {"noise": noise, "n_inducing": 20, "selector": "hgv"}
+    default = {"noise": noise, "n_inducing": 20, "selector": "hgv", "hyperparameters": "best"}
     return SparseGPRegressor(**{**default, **simple_kernel(parameters)})
 
 

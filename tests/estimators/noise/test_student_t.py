@@ -14,7 +14,7 @@ from sparsegpc.likelihoods import StudentT
 from tests.estimators.noise.noise_cases import KERNEL, quiet
 from tests.estimators.simple_kernel import simple_kernel
 
-SMALL = {"n_inducing": 20, "selector": "hgv"}
+SMALL = {"n_inducing": 20, "selector": "hgv", "hyperparameters": "best"}
 
 
 def model_of(**parameters):

@@ -10,10 +10,11 @@ from scipy.optimize import brentq
 from scipy.special import expit, logsumexp
 from scipy.stats import norm
 from sklearn.base import clone
+from sklearn.datasets import make_friedman1
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
-from sparsegpc import HomoscedasticNoise, SparseGPClassifier
+from sparsegpc import HomoscedasticNoise, SparseGPClassifier, SparseGPRegressor
 from sparsegpc._core.learning import hyperparameter_draws
 from sparsegpc._estimators.predictions.mixtures import (
     Component,
@@ -193,6 +194,38 @@ def test_a_model_that_is_fitted_again_forgets_its_mixture():
     assert_array_equal(
         model.predict(grid(), return_std=True), plain.predict(grid(), return_std=True)
     )
+
+
+# By default
+
+
+@pytest.mark.parametrize(("n_rows", "weight", "n_draws"), [(100, 1, 16), (101, 1, 1), (51, 2, 1)])
+def test_regressions_with_at_most_a_hundred_rows_are_averaged(n_rows, weight, n_draws):
+    X, y = waves(n_rows)
+    model = model_of(hyperparameters="auto", **QUICK)
+    model.fit(X, y, sample_weight=np.full(n_rows, weight))
+    assert len(model.hyperparameter_draws_) == n_draws
+
+
+def test_labels_are_not_averaged():
+    X, y = waves(30)
+    assert len(SparseGPClassifier(**SIMPLE).fit(X, y > 0.0).hyperparameter_draws_) == 1
+
+
+@quiet
+def test_with_few_rows_and_many_columns_intervals_contain_more_of_the_targets():
+    X, y = make_friedman1(1000, n_features=8, noise=1.0, random_state=0)
+    shares, densities = np.zeros(2), np.zeros(2)
+    for start in range(0, 240, 30):
+        rows = slice(start, start + 30)
+        for k, choice in enumerate(("best", "auto")):
+            model = SparseGPRegressor(main_effects=False, hyperparameters=choice)
+            model.fit(X[rows], y[rows])
+            lower, upper = model.predict_interval(X[300:])
+            shares[k] += np.mean((lower <= y[300:]) & (y[300:] <= upper)) / 8
+            densities[k] += model.log_predictive_density(X[300:], y[300:]).mean() / 8
+    assert shares[0] + 0.03 < shares[1] < 0.95
+    assert densities[0] < densities[1]
 
 
 # Regression: predictions of a mixture agree with those of its components and with each other
