@@ -30,7 +30,8 @@ class ColumnEffects:
         If the kernel is a sum with :class:`sparsegpc.kernels.MainEffects` or
         :class:`sparsegpc.kernels.OrthogonalAdditive` among its summands, f is a sum, too: each
         column d contributes a function f_d of its own. The effects, and what interactions and other
-        summands contribute, add up to f minus its prior mean. Within a
+        summands contribute, add up to f minus its prior mean, with the learned hyperparameters:
+        effects are not averaged, unlike predictions from few rows (`hyperparameters`). Within a
         :class:`sparsegpc.kernels.Columns` only its columns have effects; those of columns outside
         all of these kernels are zero.
 

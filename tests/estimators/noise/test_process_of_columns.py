@@ -17,7 +17,7 @@ from tests.estimators.noise.noise_cases import one_of_five, one_of_five_log_std,
 def model_of(noise, **parameters):
     """Return a regressor with a length scale for each column."""
     default = {"noise": noise, "n_inducing": 20, "selector": "hgv", "main_effects": False}
-    return SparseGPRegressor(**{**default, **parameters})
+    return SparseGPRegressor(**{**default, "hyperparameters": "best", **parameters})
 
 
 def objective(model):

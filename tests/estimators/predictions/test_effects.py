@@ -93,7 +93,7 @@ def test_centred_effects_with_a_point_at_each_row_are_exact(data):
 
 def test_effects_and_the_prior_mean_add_up(data):
     X, y = data
-    model = SparseGPRegressor(EFFECTS, n_inducing=12).fit(X, y)
+    model = SparseGPRegressor(EFFECTS, n_inducing=12, hyperparameters="best").fit(X, y)
     total = model.effects(X)[0].sum(axis=1) + model.prior_mean_
     assert_allclose(total, model.predict(X), rtol=1e-9)
 
