@@ -127,7 +127,17 @@ def test_cases_count_evaluations_and_seconds():
     assert first["excess"] < 1.0
 
 
-def test_fits_of_rare_labels_are_not_short():
+def test_fits_of_rare_labels_are_not_short(monkeypatch):
+    starts = []
+
+    def reached_before(model, X, y):
+        """Return what two searches reach in ten seconds."""
+        starts.append(model.kernel)
+        return Namespace(lower_bound_=-6.35)
+
+    monkeypatch.setattr(learning_cases, "fit_from_kernel", reached_before)
     first = next(learning_cases.rare_labels())
     assert first["case"] == "3 of 4000, seed 0"
+    assert first["should"] == -6.35
     assert first["excess"] < 1.0
+    assert len(starts) == 2
