@@ -86,8 +86,8 @@ def test_relevance_is_that_of_the_length_scales(rng):
 def steps():
     """Targets that change sign where one of two columns exceeds a threshold."""
     rng = np.random.RandomState(1)
-    X = rng.uniform(size=(600, 3))
-    return X, np.sign(X[:, 0] - 0.4) * np.sign(X[:, 1] - 0.6) + 0.1 * rng.standard_normal(600)
+    X = rng.uniform(size=(400, 3))
+    return X, np.sign(X[:, 0] - 0.4) * np.sign(X[:, 1] - 0.6) + 0.1 * rng.standard_normal(400)
 
 
 def test_gradient_of_the_bound(steps):
@@ -103,12 +103,12 @@ def test_gradient_of_the_bound(steps):
 def test_thresholds_of_columns_are_learned_better_than_with_other_kernels(steps):
     X, y = steps
     laplacian, *others = (
-        SparseGPRegressor(name, main_effects=False).fit(X[:400], y[:400])
+        SparseGPRegressor(name, main_effects=False, tol=1e-4).fit(X[:250], y[:250])
         for name in ("laplacian", "rbf", "matern32", "matern12")
     )
     for other in others:
         assert laplacian.lower_bound_ > other.lower_bound_ + 10.0
-        assert laplacian.score(X[400:], y[400:]) > other.score(X[400:], y[400:])
+        assert laplacian.score(X[250:], y[250:]) > other.score(X[250:], y[250:])
 
 
 def test_points_may_be_moved(steps):
@@ -123,6 +123,6 @@ def test_points_may_be_moved(steps):
 def test_it_may_stand_beside_others(steps):
     X, y = steps
     kernel = 1.0 * Laplacian(1.0) + 1.0 * RBF([1.0] * 3)
-    model = SparseGPRegressor(kernel, n_inducing=60).fit(X, y)
+    model = SparseGPRegressor(kernel, n_inducing=40, tol=1e-3).fit(X, y)
     assert isinstance(model.kernel_.k1.k2, Laplacian)
     assert model.certificate(X, y).gap >= 0.0

@@ -10,7 +10,7 @@ from sparsegpc import SparseGPClassifier, SparseGPRegressor
 GROWN = {"n_inducing": "auto"}
 
 
-def draw(kernel, n=200, n_columns=1, seed=0):
+def draw(kernel, n=120, n_columns=1, seed=0):
     """Return inputs, and targets from a Gaussian process with little noise."""
     rng = np.random.RandomState(seed)
     X = rng.uniform(0.0, 8.0, (n, n_columns))
@@ -19,10 +19,10 @@ def draw(kernel, n=200, n_columns=1, seed=0):
 
 
 def thresholds():
-    """Return inputs, and targets that change sign where one of two columns exceeds a threshold."""
+    """Return inputs, and targets that change sign where a column exceeds a threshold."""
     rng = np.random.RandomState(1)
-    X = rng.uniform(size=(400, 3))
-    y = np.sign(X[:, 0] - 0.4) * np.sign(X[:, 1] - 0.6) + 0.1 * rng.standard_normal(400)
+    X = rng.uniform(size=(200, 2))
+    y = np.sign(X[:, 0] - 0.4) * np.sign(X[:, 1] - 0.6) + 0.1 * rng.standard_normal(200)
     return X, y
 
 
@@ -37,7 +37,7 @@ def is_rough(model):
 @pytest.mark.parametrize(
     ("parameters", "difference"),
     # With "auto" the points may end at another number.
-    [({}, 0.2), ({"n_inducing": 150}, 0.2), ({"selector": "uniform"}, 0.2), (GROWN, 5.0)],
+    [({}, 0.2), ({"n_inducing": 100}, 0.2), ({"selector": "uniform"}, 0.2), (GROWN, 5.0)],
     ids=["default", "number", "uniform", "auto"],
 )
 def test_a_rough_function_has_a_matern_kernel(parameters, difference):
@@ -76,7 +76,7 @@ def test_a_function_with_thresholds_of_columns_has_a_laplacian_kernel():
     model = SparseGPRegressor().fit(X, y)
     assert "Laplacian" in str(model.kernel_)
     for name in ("rbf", "matern32"):
-        assert objective(model) > objective(SparseGPRegressor(name).fit(X, y)) + 10.0
+        assert objective(model) > objective(SparseGPRegressor(name).fit(X, y)) + 3.0
     before = objective(model)
     model.set_params(warm_start=True).fit(X, y)
     assert "Laplacian" in str(model.kernel_)
@@ -84,7 +84,7 @@ def test_a_function_with_thresholds_of_columns_has_a_laplacian_kernel():
 
 
 def test_main_effects_stay_beside_it():
-    X, y = draw(Matern([1.0, 2.0], nu=1.5), 300, 2)
+    X, y = draw(Matern([1.0, 2.0], nu=1.5), 200, 2)
     model = SparseGPRegressor(main_effects=True).fit(X, y)
     assert is_rough(model)
     assert "MainEffects" in str(model.kernel_)
@@ -96,7 +96,7 @@ def test_several_outputs_share_it():
 
 
 def test_the_number_of_points_grows_for_it():
-    X, y = draw(Matern(1.5, nu=1.5))
+    X, y = draw(Matern(1.5, nu=1.5), 200)
     model = SparseGPRegressor(n_inducing="auto", certificate_tol=1e-3).fit(X, y)
     assert is_rough(model)
     assert model.growth_[-1]["n_inducing"] == len(model.inducing_points_)

@@ -16,7 +16,7 @@ from sparsegpc import (
 )
 
 
-def skewed_case(n=250, seed=0):
+def skewed_case(n=150, seed=0):
     """Return rows with a log-normal column, a function of its logarithm, and noisy targets."""
     rng = np.random.RandomState(seed)
     X = np.column_stack([rng.lognormal(sigma=1.5, size=n), rng.randn(n)])
@@ -44,9 +44,11 @@ kinds = pytest.mark.parametrize("kind", KINDS)
 @kinds
 def test_a_function_of_the_logarithm_of_a_column_is_learned(kind):
     make, y = KINDS[kind]
-    rows, y = X[:100], y[:100]
+    rows, y = X[:80], y[:80]
     plain, fitted = (
-        make(log_transform=transform, n_inducing=40, main_effects=False).fit(rows, y)
+        make(
+            kernel="rbf", log_transform=transform, n_inducing=30, main_effects=False, tol=1e-3
+        ).fit(rows, y)
         for transform in (False, "auto")
     )
     assert fitted.lower_bound_ > plain.lower_bound_ + 5.0
@@ -74,7 +76,7 @@ def test_the_test_error_falls():
 
 
 def test_columns_stay_where_the_function_is_smooth_in_them():
-    noise = np.random.RandomState(1).randn(250)
+    noise = np.random.RandomState(1).randn(150)
     fitted = SparseGPRegressor().fit(X, 0.2 * X[:, 0] + noise)
     assert not np.isfinite(fitted.log_scales_).any()
 
@@ -213,7 +215,7 @@ def test_a_kernel_of_the_noise_that_is_an_object_sees_the_columns_as_they_are():
 
 @pytest.mark.filterwarnings("error::RuntimeWarning", "ignore:residuals of neighbouring rows")
 def test_extreme_values_raise_no_warnings_of_numpy(rng):
-    tail = np.exp(200.0 * rng.normal(size=250)).clip(None, 1e149)
+    tail = np.exp(200.0 * rng.normal(size=150)).clip(None, 1e149)
     model = SparseGPRegressor(n_inducing=20, log_transform=True, main_effects=False)
     for column in (1e-300 * X[:, 0], tail, 1e9 + X[:, 0]):
         rows = np.column_stack([column, X[:, 1]])
