@@ -639,7 +639,7 @@ def test_gradient_of_several_outputs_is_the_sum(slack, prior_mean, way):
 @pytest.mark.parametrize("way", [{}, {"block_rows": 4, "memory": 0, "n_threads": 2}])
 def test_moments_of_a_gradient_are_those_that_the_bound_sees(slack, way):
     """Half their second moment is the slope of the bound in minus the precision."""
-    problem = _rough_problem(3, n=12, m=4)
+    problem = _rough_problem(3, n=8, m=4)
     row_features = problem.features(**way)
     outputs = [
         (sites, collapse(row_features, sites, slack, 0.3), None)

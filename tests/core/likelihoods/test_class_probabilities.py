@@ -330,8 +330,8 @@ def test_tiny_probability_keeps_its_logarithm(variance):
 @BOTH
 @pytest.mark.parametrize("n_classes", [2, 100])
 def test_extreme_inputs_give_finite_probabilities(rng, expected, n_classes):
-    mean = rng.choice([-100.0, 0.0, 100.0], (n_classes, 50))
-    variance = rng.choice([0.0, 1e-12, 0.16, 64.0, 1e4], (n_classes, 50))
+    mean = rng.choice([-100.0, 0.0, 100.0], (n_classes, 20))
+    variance = rng.choice([0.0, 1e-12, 0.16, 64.0, 1e4], (n_classes, 20))
     integrals = class_probabilities._integrals(mean, variance, LINKS[expected])
     assert np.isfinite(integrals).all()
     assert_allclose(integrals.sum(axis=1), 1.0, rtol=0.0, atol=1e-10)

@@ -1,13 +1,10 @@
 """The Student-t likelihood: its bound is one, it decreases, and its parameters are recovered."""
 
-from itertools import pairwise
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
-from scipy.integrate import quad
 from scipy.optimize import minimize
 from scipy.stats import norm, t
 
@@ -36,11 +33,12 @@ PARAMS = {"log_df": st.floats(-1.2, 6.9), "log_scale": st.floats(-3.0, 3.0)}
 def test_it_is_below_the_expected_log_density(error, log_variance, log_df, log_scale):
     width = np.exp(0.5 * log_variance)
 
-    def integrand(z):
-        return norm.pdf(z) * t.logpdf(error - width * z, np.exp(log_df), 0.0, np.exp(log_scale))
-
-    edges = np.linspace(-9.0, 9.0, 19)
-    expected = sum(quad(integrand, *ends)[0] for ends in pairwise(edges))
+    # Intervals of z that are far shorter than the t density is wide.
+    nodes, weight = np.polynomial.legendre.leggauss(16)
+    centres = np.linspace(-9.0, 9.0, 8001)[1::2]
+    z = centres[:, None] + 0.00225 * nodes
+    density = norm.pdf(z) * t.logpdf(error - width * z, np.exp(log_df), 0.0, np.exp(log_scale))
+    expected = 0.00225 * (density @ weight).sum()
     found = value(error, 0.0, width**2, log_df, log_scale)
     assert found <= expected + 1e-8
     # With no variance the two are one.

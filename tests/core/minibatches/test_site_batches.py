@@ -211,7 +211,7 @@ def test_no_other_posterior_has_a_higher_bound(likelihood, slack, n_classes):
 def test_no_start_is_too_bad(likelihood, slack, n_classes):
     """Full steps from nothing would diverge; the bound never falls."""
     theta = np.array([10.0, -0.5])
-    data = Data(likelihood, slack, n_classes, theta=theta, m=15)
+    data = Data(likelihood, slack, n_classes, theta=theta, m=10)
     bounds = []
 
     class Watched(SiteBatches):
@@ -521,7 +521,7 @@ def test_carried_sums_are_sites_on_the_function_at_the_points(case):
 
 @pytest.mark.parametrize("case", [CASES[0], CASES[2]], ids=["logit", "polya-gamma"])
 def test_learning_comes_close_to_the_best_bound(case):
-    data = Data(*case, n=400, m=12, theta=np.array([0.0, -1.0]), tol=1e-5)
+    data = Data(*case, n=200, m=12, theta=np.array([0.0, -1.0]), tol=1e-5)
     rng = np.random.RandomState(0)
     *_, state = epochs(
         data.model, data.start, data.X, data.y, data.weight, n_epochs=15, batch_size=40, rng=rng
@@ -534,8 +534,8 @@ def test_learning_comes_close_to_the_best_bound(case):
 
     best = -minimize(loss, [1.0, 0.0], method="Nelder-Mead", options={"fatol": 0.05}).fun
     # The rows of the last batches count for a little more than those of the first.
-    assert best - 0.015 * 400 < data.bound(learned) <= best + 0.1
-    assert data.bound(data.solved()) < best - 0.05 * 400
+    assert best - 0.015 * 200 < data.bound(learned) <= best + 0.1
+    assert data.bound(data.solved()) < best - 0.05 * 200
 
 
 def test_a_stream_is_learned_as_it_comes():

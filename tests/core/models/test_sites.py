@@ -163,7 +163,7 @@ def test_residual_cost_is_the_derivative_of_the_bound(case, slack):
 
 @BOUNDS
 def test_end_is_the_best_bound_that_an_optimizer_finds(case, slack):
-    """Over mean and Cholesky factor of q(u), prior mean and scales, from two starts."""
+    """Over mean and Cholesky factor of q(u), prior mean and scales."""
     problem, prior_mean = make_problem(3, n=8, m=3), -0.7 if slack == "spherical" else None
     n_v = {"tight": 8, "spherical": 1, "standard": 0}[slack]
     lower = np.tril_indices(3)
@@ -177,9 +177,7 @@ def test_end_is_the_best_bound_that_an_optimizer_finds(case, slack):
         v = np.exp(log_v) if n_v else 1.0
         return -explicit_bound(case, problem, mean, factor, mu, v)
 
-    rng = np.random.RandomState(0)
-    starts = np.zeros(10 + n_v), 0.5 * rng.randn(10 + n_v)
-    best = -min(minimize(loss, start, method="BFGS", tol=1e-7).fun for start in starts)
+    best = -minimize(loss, np.zeros(10 + n_v), method="BFGS", tol=1e-7).fun
     solution = solve(case, slack, problem, prior_mean=prior_mean, tol=1e-12)
     assert solution.bound == pytest.approx(best, abs=1e-6)
 
@@ -312,6 +310,7 @@ def random_problem(seed, log_variance, n=16, m=4):
     return assemble(X, y, weight, rng.randn(m, 2), np.exp(log_variance), length_scale)
 
 
+@settings(max_examples=6)
 @given(st.integers(0, 10_000), st.floats(-3.0, 6.0), st.sampled_from([None, 0.0]))
 def test_bounds_are_in_their_order(seed, log_variance, prior_mean):
     problem = random_problem(seed, log_variance)
@@ -431,7 +430,7 @@ def test_bound_over_accepted_passes_never_falls(case, slack, seed, log_variance,
 
 
 @SOME_BOUNDS
-@settings(max_examples=12)
+@settings(max_examples=6)
 @given(seed=st.integers(0, 10_000), log_variance=st.floats(-3.0, 6.0))
 def test_any_sites_are_a_fair_start(case, slack, seed, log_variance):
     problem = make_problem(seed, 20, 5, variance=np.exp(log_variance))
@@ -470,7 +469,7 @@ def test_an_absurd_start_is_not_mistaken_for_a_solution(case, slack, precision, 
 @SOME_BOUNDS
 @PRIOR_MEAN
 def test_separable_labels_under_a_large_variance(case, slack, prior_mean):
-    problem = make_problem(9, 40, 10, variance=1e6, noise=0.0)
+    problem = make_problem(9, 20, 6, variance=1e6, noise=0.0)
     solution = solve(case, slack, problem, prior_mean=prior_mean, tol=1e-5, max_iter=300)
     assert solution.converged
     longer = solve(case, slack, problem, solution.state, prior_mean=prior_mean, max_iter=20)
@@ -481,8 +480,8 @@ def test_separable_labels_under_a_large_variance(case, slack, prior_mean):
 @SOME_BOUNDS
 def test_ascent_does_not_get_stuck(case, slack):
     """From sites so far off that steps are halved many times: the bound rises along short ones."""
-    problem = make_problem(9, 40, 10, variance=1e6, noise=0.0)
-    state = random_state(np.random.RandomState(1), 40, -3.0, 1.0)
+    problem = make_problem(9, 20, 6, variance=1e6, noise=0.0)
+    state = random_state(np.random.RandomState(1), 20, -3.0, 1.0)
     solution = solve(case, slack, problem, state, tol=1e-5, max_iter=100)
     best = solve(case, slack, problem, tol=1e-5, max_iter=100).bound
     assert solution.bound == pytest.approx(best, abs=0.01)

@@ -137,7 +137,7 @@ def test_memory_is_a_share_of_that_of_the_workers(client, cluster):
 @SUMS
 def test_results_do_not_depend_on_the_workers(cluster, rng, monkeypatch, small_sums):
     monkeypatch.setattr(dask_blocks, "SMALL_SUMS", small_sums)
-    X = rng.randn(2000, 3) * 10.0 ** rng.uniform(-8, 8, (2000, 1))
+    X = rng.randn(800, 3) * 10.0 ** rng.uniform(-8, 8, (800, 1))
 
     def sums(cluster):
         blocks = ClusterBlocks(cluster, X, 3)
@@ -298,7 +298,7 @@ def test_what_is_no_client_is_refused(wrong):
         pass
 
 
-def make_model(kind, rng, n=900):
+def make_model(kind, rng, n=480):
     X = rng.randn(n, 2)
     f = np.sin(2.0 * X[:, 0]) + X[:, 1]
     kernel = FreeKernel(Scaled(Constant(), RBF(2)), np.zeros(3), np.ones(3, dtype=bool))
@@ -359,5 +359,5 @@ def test_nothing_of_all_rows_is_sent_with_the_functions(client, model, monkeypat
     with distribute(client):
         evaluate(model)
     assert len(sizes) > 5
-    # M is 9: matrices take 648 bytes, an array of all rows 7200.
+    # M is 9: matrices take 648 bytes, an array of all rows 3840.
     assert max(sizes) < 8 * len(model.weight)
