@@ -263,7 +263,12 @@ class DelegatingEstimator(MetaEstimatorMixin, Estimator):
         return tags
 
     def get_metadata_routing(self):
-        # Metadata goes to the methods of the estimator with the same names.
+        """Return where metadata goes: to the methods of the estimator with the same names.
+
+        Returns
+        -------
+        router : MetadataRouter
+        """
         mapping = MethodMapping().add(caller="fit", callee="fit")
         for method in DELEGATED:
             mapping.add(caller=method, callee=method)
