@@ -11,7 +11,7 @@ from tests.estimators import many_classes, regression, two_classes
 
 PUBLIC = [getattr(sparsegpc, name) for name in sparsegpc.__all__]
 CLASSES = [cls for cls in PUBLIC if isinstance(cls, type) and issubclass(cls, BaseEstimator)]
-MOST_PARENTS = 6
+MOST_PARENTS = 7
 
 
 @pytest.fixture(scope="module")
