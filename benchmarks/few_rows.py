@@ -98,30 +98,32 @@ def pairs(records, task, n_train):
 
 def table(records, task):
     """Return a table with a line for each number of rows: scores, and how often they differ."""
-    is_label = task == "classification"
+    means = {"score": "Log density"}
+    if task == "regression":
+        means = {"coverage": "Coverage", "rmse": "RMSE", **means}
     rows = []
     for n_train in N_TRAIN:
         found = pairs(records, task, n_train).values()
         if not found:
             continue
-
-        def both(field, found=found):
-            """Return the values of a field with either choice, shape (fits, 2)."""
-            return np.array([[float(pair[choice][field]) for choice in CHOICES] for pair in found])
-
-        scores = both("score")
-        gains = scores[:, 1] - scores[:, 0]
-        cells = [str(n_train), str(len(gains))]
-        fields = () if is_label else ("coverage", "rmse")
-        for means in (both(field).mean(axis=0) for field in fields):
-            cells += [f"{means[0]:.3f} / {means[1]:.3f}"]
-        means = scores.mean(axis=0)
-        cells += [f"{means[0]:.3f} / {means[1]:.3f}", f"{np.median(gains):.3f}"]
-        cells += [f"{np.sum(gains > CLEAR)} / {np.sum(gains < -CLEAR)}"]
-        seconds = both("cpu_seconds").mean(axis=0)
-        rows.append([*cells, f"{seconds[1] / seconds[0]:.1f}"])
-    scores = ["Coverage", "RMSE"] if not is_label else []
-    header = ["Rows", "Fits", *scores, "Log density", "Median gain", "Better / worse", "Time"]
+        # Values of each field with either choice, shape (fits, 2).
+        both = {
+            field: np.array([[float(pair[choice][field]) for choice in CHOICES] for pair in found])
+            for field in (*means, "cpu_seconds")
+        }
+        gains = np.diff(both["score"])
+        seconds = both["cpu_seconds"].mean(axis=0)
+        rows.append(
+            [
+                str(n_train),
+                str(len(gains)),
+                *("{:.3f} / {:.3f}".format(*both[field].mean(axis=0)) for field in means),
+                f"{np.median(gains):.3f}",
+                f"{np.sum(gains > CLEAR)} / {np.sum(gains < -CLEAR)}",
+                f"{seconds[1] / seconds[0]:.1f}",
+            ]
+        )
+    header = ["Rows", "Fits", *means.values(), "Median gain", "Better / worse", "Time"]
     return csv_table(header, rows)
 
 
