@@ -19,12 +19,17 @@ from sparsegpc._estimators.input.settings import resolve_slack, row_options
 from sparsegpc._estimators.input.validation import present_rows, validated_targets
 from sparsegpc._estimators.kernels.named_kernels import KERNEL_CONSTRAINTS
 from sparsegpc._estimators.kernels.relevance import column_relevance
+from sparsegpc._estimators.learning.copies import learn_rows
 from sparsegpc._estimators.learning.kernel_choice import decide_kernel
 from sparsegpc._estimators.learning.point_selection import AUTO, METHODS, check_auto
 from sparsegpc._estimators.learning.problem_builders import LikelihoodBuilder
-from sparsegpc._estimators.learning.steps import learn
 from sparsegpc._estimators.messages.callbacks import CALLBACK_SUPPORT, fit_task
-from sparsegpc._estimators.messages.fit_warnings import emit_warnings, fit_warnings, weight_warnings
+from sparsegpc._estimators.messages.fit_warnings import (
+    copy_warnings,
+    emit_warnings,
+    fit_warnings,
+    weight_warnings,
+)
 from sparsegpc._estimators.messages.progress import evaluation_progress
 from sparsegpc._estimators.model_of_rows import ModelOfRows
 from sparsegpc._estimators.predictions.effects import ColumnEffects
@@ -312,6 +317,8 @@ class BaseSparseGP(*CALLBACK_SUPPORT, LatentPredictions, ColumnEffects, FittedBo
     _rougher_kernels = ()
     # If the mean of f ranges over less than this, f looks constant.
     _visible_range = 0.2
+    # Whether the fit left out copies of rows because they hid the noise.
+    _without_copies = False
     # The learned noise, which regressors set, and the likelihood, which other estimators set.
     _noise = _likelihood = None
 
@@ -359,7 +366,7 @@ class BaseSparseGP(*CALLBACK_SUPPORT, LatentPredictions, ColumnEffects, FittedBo
         `progress` records the evaluations; `context` is that of `fit_task`.
         """
         builder = LikelihoodBuilder(self, rows, progress)
-        return self._learn(decide_kernel(builder))
+        return self._keep(learn_rows(builder, decide_kernel))
 
     def _merged(self, rows):
         """Return the merged rows of `PresentRows`."""
@@ -383,14 +390,11 @@ class BaseSparseGP(*CALLBACK_SUPPORT, LatentPredictions, ColumnEffects, FittedBo
             **row_options(),
         }
 
-    def _learn(self, decision):
-        """Learn the hyperparameters and the points, set the attributes, and return the warnings.
-
-        `decision` is the `Decision` about the kernel, with what has been learned already.
-        """
-        fitted = learn(decision)
-        self._store(fitted)
-        return fit_warnings(fitted)
+    def _keep(self, learned):
+        """Set the attributes of the `LearnedRows` of a fit, and return the warnings."""
+        self._store(learned.fitted)
+        self._without_copies = learned.n_left_out > 0.0
+        return fit_warnings(learned.fitted) + copy_warnings(learned.n_left_out)
 
     def _store(self, fitted):
         """Set the attributes of a `FittedProblem`."""
@@ -447,10 +451,10 @@ class BaseSparseGP(*CALLBACK_SUPPORT, LatentPredictions, ColumnEffects, FittedBo
         """Return the attribute `prior_mean_` from the prior means of the functions, shape (K,)."""
         return float(means[0]) if len(means) == 1 else means
 
-    def _limit_meaning(self, name, side, best):
-        """Return what a hyperparameter at its limit implies, for a warning; empty if unknown.
+    def _limit_meaning(self, problem, name, side, best):
+        """Return what a hyperparameter of a `Problem` at its limit implies, for a warning.
 
-        None suppresses the warning.
+        Empty if unknown; None suppresses the warning.
         """
         return ""
 
@@ -477,7 +481,12 @@ class BaseSparseGP(*CALLBACK_SUPPORT, LatentPredictions, ColumnEffects, FittedBo
 
         The arguments are those of `_checked_rows`.
         """
-        return [self._model_of_rows(self._checked_rows(*data, **named_data, reset=False))]
+        return [self._model_of_rows(self._rows_again(*data, **named_data))]
+
+    def _rows_again(self, *data, **named_data):
+        """Return what `_checked_rows` returns, without copies if the fit has left them out."""
+        rows = self._checked_rows(*data, **named_data, reset=False)
+        return rows.without_copies() if self._without_copies else rows
 
     def _model_of_rows(self, rows):
         """Return the `ModelOfRows` of `PresentRows`."""

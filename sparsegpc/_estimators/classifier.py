@@ -245,7 +245,7 @@ class SparseGPClassifier(ClassPredictions, HyperparameterDraws, BaseSparseGP):
             for k, model in enumerate(self.estimators_)
         ]
 
-    def _limit_meaning(self, name, side, best):
+    def _limit_meaning(self, problem, name, side, best):
         is_scale = name.endswith("constant_value") or name.startswith("gap between cut points")
         if is_scale and side == "upper" and latent_range(best) > self._certain_range:
             return "the classes look separable, probabilities approach 0 and 1"

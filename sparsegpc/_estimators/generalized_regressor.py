@@ -87,7 +87,8 @@ class SparseGPGeneralizedRegressor(ResponsePredictions, BaseSparseGP):
             Targets: counts, positive numbers or durations.
         sample_weight : array-like of shape (n_samples,), float or None, default=None
             Each row's log-likelihood is multiplied by its weight: a weight of k has the effect of k
-            copies of the row, and a row of weight zero is ignored.
+            copies of the row, and a row of weight zero is ignored. If copies alone make the noise
+            of positive targets vanish, no row counts more than once: :ref:`FAQ <faq-copies>`.
         exposure : float, array-like of shape (n_samples,) or None, default=None
             For likelihoods of counts: the time, area or population to which each count refers. The
             mean of y is proportional to it; pass the exponential of an offset. None means 1.
@@ -126,6 +127,7 @@ class SparseGPGeneralizedRegressor(ResponsePredictions, BaseSparseGP):
             self._likelihood = likelihood
         return rows
 
-    def _limit_meaning(self, name, side, best):
-        own = name in self._likelihood.params_names()
-        return self._likelihood.at_limit.get(side, "") if own else ""
+    def _limit_meaning(self, problem, name, side, best):
+        likelihood = problem.model.likelihood
+        own = name in likelihood.params_names()
+        return likelihood.at_limit.get(side, "") if own else ""

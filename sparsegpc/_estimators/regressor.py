@@ -11,12 +11,13 @@ from sparsegpc._estimators.input.targets import centred, centres, deviations, me
 from sparsegpc._estimators.input.validation import validated_targets
 from sparsegpc._estimators.kernels.named_kernels import KernelChoice
 from sparsegpc._estimators.learning.averaging import HyperparameterDraws
+from sparsegpc._estimators.learning.copies import learn_rows
 from sparsegpc._estimators.learning.noise_choice import decide_noise
 from sparsegpc._estimators.learning.problem_builders import RegressionBuilder
 from sparsegpc._estimators.messages.fit_warnings import repetition_warnings
 from sparsegpc._estimators.messages.target_scale import describe_mismatch
 from sparsegpc._estimators.model_of_rows import ModelOfRows
-from sparsegpc._estimators.noise.base import FREE_OF_NOISE, NoiseSettings
+from sparsegpc._estimators.noise.base import NoiseSettings
 from sparsegpc._estimators.noise.registry import AUTO, DEFAULT, NOISES, resolve_noise
 from sparsegpc._estimators.predictions.targets import GaussianPredictions
 
@@ -147,7 +148,8 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
         sample_weight : array-like of shape (n_samples,), float or None, default=None
             Each row's log-likelihood is multiplied by its weight: a weight of k has the effect of k
             copies of the row, and a row of weight zero is ignored. Divide weights that are not
-            counts by their mean.
+            counts by their mean. If copies alone make the noise vanish, no row counts more than
+            once: :ref:`FAQ <faq-copies>`.
         noise_variance : float, array-like of shape (n_samples,) or of that of y, default=None
             Variance of the noise at each row, in squared units of y, if it is known. The noise is
             then not learned, and `noise` is ignored.
@@ -173,8 +175,9 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
         UserWarning
             If one column hides the others, with a common length scale; if the limits of the kernel
             keep f far below the scale of the targets, or outputs of different scales share a
-            kernel; if more than 30 % of the targets are equal, with Student-t noise; or if the
-            weights do not look like counts: not whole numbers, with a mean below a half or above 2.
+            kernel; if more than 30 % of the targets are equal, with Student-t noise; if rows that
+            repeat others hid the noise and were counted once; or if the weights do not look like
+            counts: not whole numbers, with a mean below a half or above 2.
         """
         return self._fit_likelihood(None, X, y, sample_weight, noise_variance)
 
@@ -221,11 +224,10 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
         # constant.
         self._visible_range = 0.1 * float(np.sqrt(variance.mean()))
         self._target_variance = variance[targets.y.any(axis=1)]
-        self._n_repeated = int(np.count_nonzero(targets.weight > 1.0))
-        decision, self.noise_bounds_ = decide_noise(builder)
-        self._plan = decision.problem.plan
+        learned = learn_rows(builder, decide_noise)
+        self._plan, self.noise_bounds_ = learned.fitted.problem.plan, learned.noise_bounds
         self._normalized = self.normalize_y
-        found = self._learn(decision)
+        found = self._keep(learned)
         if builder.has_outliers:
             found += repetition_warnings(targets.y, targets.weight)
         return found
@@ -253,15 +255,8 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
         variance, remedy = self._target_variance, "set normalize_y=True"
         return describe_mismatch(problem.kernel, problem.rows.X, variance, remedy, constant)
 
-    def _limit_meaning(self, name, side, best):
-        meaning = self._plan.limit_meaning(name, side)
-        if meaning == FREE_OF_NOISE and self._n_repeated:
-            # Without noise the density of a target that is repeated exactly has no limit.
-            meaning += (
-                f", perhaps because {self._n_repeated} rows repeat others exactly or have weights "
-                "above 1: leave out copies of records"
-            )
-        return meaning
+    def _limit_meaning(self, problem, name, side, best):
+        return problem.plan.limit_meaning(name, side)
 
     @property
     def _usual_variance(self):
@@ -271,7 +266,7 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
         return self._plan.extend(hyperparameters, model)
 
     def _models_of_rows(self, X, y, sample_weight, noise_variance=None):
-        targets = self._checked_rows(X, y, sample_weight, noise_variance, reset=False)
+        targets = self._rows_again(X, y, sample_weight, noise_variance)
         is_given = self._noise is None
         if is_given != (noise_variance is not None):
             raise ValueError(

@@ -12,6 +12,7 @@ from scipy.special import digamma, gammainc, gammaincc, gammaln, log_ndtr, ndtr
 from sparsegpc._core.likelihoods.base import normal_log_prior
 from sparsegpc._core.likelihoods.expectations import expected_log_normal_cdf
 from sparsegpc._core.likelihoods.responses import (
+    FREE_OF_NOISE,
     LARGEST_LOG_RATIO,
     Peak,
     ResponseLikelihood,
@@ -21,7 +22,6 @@ from sparsegpc._core.likelihoods.responses import (
 from sparsegpc._core.numerics.floats import LOG_2PI
 
 # What it means if a parameter is at its limit.
-NO_NOISE = "targets are nearly a function of X, without noise"
 MUCH_NOISE = "targets vary by many orders of magnitude among rows that X does not tell apart"
 
 
@@ -29,7 +29,7 @@ class _Positive(ResponseLikelihood):
     """Base class of likelihoods of positive numbers, with the logarithm of a shape as parameter."""
 
     n_params = 1
-    at_limit = {"lower": MUCH_NOISE, "upper": NO_NOISE}
+    at_limit = {"lower": MUCH_NOISE, "upper": FREE_OF_NOISE}
     _prior_mean, _prior_deviation = 1.0, 3.0
 
     def __init__(self, log_shape=None):
@@ -200,7 +200,7 @@ class LogNormal(_Positive):
     """
 
     row_argument = "event"
-    at_limit = {"lower": NO_NOISE, "upper": MUCH_NOISE}
+    at_limit = {"lower": FREE_OF_NOISE, "upper": MUCH_NOISE}
     to_little_noise = -np.log(10.0)
     _prior_mean = 0.0
 

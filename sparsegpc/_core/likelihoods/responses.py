@@ -15,6 +15,8 @@ from sparsegpc._core.likelihoods.base import LARGEST_CONSTANT, Likelihood
 OBSERVATION = np.dtype([("y", float), ("exposure", float), ("event", float)])
 # Beyond this logarithm of a ratio of mean to target, exp continues as a quadratic polynomial.
 LARGEST_LOG_RATIO = 30.0
+# What it means if there is as little noise as is allowed, in messages.
+FREE_OF_NOISE = "the targets look free of noise"
 # Logarithm of the largest number that is drawn or returned as a quantile.
 LARGEST_LOG = 700.0
 

@@ -26,6 +26,10 @@ class Targets(NamedTuple):
     noise_variance: np.ndarray | None
     places: np.ndarray
 
+    def without_copies(self):
+        """Return the same rows with weights of at most one."""
+        return self._replace(weight=np.minimum(self.weight, 1.0))
+
 
 def merged_targets(X, y, sample_weight, noise_variance):
     """Return the `Targets` of the merged rows of positive weight.

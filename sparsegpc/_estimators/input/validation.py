@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.utils import assert_all_finite
 from sklearn.utils.validation import _check_sample_weight, check_array, validate_data
 
+from sparsegpc._core.rows.merged_rows import merge_rows
 from sparsegpc._core.rows.sources import RowSource, gives_slices, take_rows
 
 # Products with smaller weights underflow; sums with larger weights lose the other rows.
@@ -255,6 +256,12 @@ class PresentRows(NamedTuple):
     y: np.ndarray
     weight: np.ndarray
     places: np.ndarray
+
+    def without_copies(self):
+        """Return the rows that differ, in X or y, with weights of at most one."""
+        rows = merge_rows(self.X, self.weight, targets=self.y)
+        parts = rows.X, self.y[rows.first], np.minimum(rows.weight, 1.0)
+        return PresentRows(*parts, self.places[rows.first])
 
 
 def present_rows(X, y, sample_weight):

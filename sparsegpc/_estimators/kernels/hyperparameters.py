@@ -8,6 +8,8 @@ from sparsegpc._core.kernels.algebra import FreeKernel
 
 # The mean variance of f at this many rows stands for that at all rows.
 SOME_ROWS = 100
+# A hyperparameter is at a bound if its logarithm is this close; searches end much closer.
+AT_BOUND = 1e-3
 
 
 class Entry(NamedTuple):
@@ -54,6 +56,19 @@ class Hyperparameters(NamedTuple):
     @property
     def columns(self):
         return [entry.column for entry in self.entries]
+
+    def at_limits(self, best):
+        """Yield the index and the side of each entry at a limit beyond which the bound still rises.
+
+        `best` is the `Evaluation` at the end of a search, with its gradient; the side is "lower" or
+        "upper".
+        """
+        for k, (value, slope) in enumerate(zip(best.theta, best.grad_theta, strict=True)):
+            low, high = self.bounds[k]
+            if value - low < AT_BOUND and slope < 0.0:
+                yield k, "lower"
+            elif high - value < AT_BOUND and slope > 0.0:
+                yield k, "upper"
 
     def rescaled_to(self, variance, X):
         """Return a copy with `rescaled` such that f has the given variance at rows X.

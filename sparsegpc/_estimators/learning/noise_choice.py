@@ -37,17 +37,13 @@ MOST_PASSES, COLUMN_SHARE = 10, 0.25
 
 
 def decide_noise(builder):
-    """Decide about the noise and the kernel of a regressor, given its `RegressionBuilder`.
-
-    Return the `Decision`, and a dict of the bound for each kind of noise, or None if none were
-    compared.
-    """
+    """Return the `Decision` about the noise and the kernel of a `RegressionBuilder`."""
     estimator = builder.estimator
     if not builder.plan.varies:
         decision = decide_kernel(builder)
         if is_warm(estimator):
             check_same_noise(builder)
-        return decision, None
+        return decision
     is_auto = estimator.noise == AUTO
     homoscedastic = builder.with_noise(HomoscedasticNoise())
     # A kernel object for the noise sees the columns as they are, like one for f.
@@ -61,22 +57,22 @@ def decide_noise(builder):
         check_same_noise(same)
         if estimator._noise.prior_means is not None:
             same.plan.log_noise = estimator._noise.prior_means
-        return Decision(same.build(choice)), None
+        return Decision(same.build(choice))
     if estimator.optimizer is None:
-        return decision if is_auto else Decision(varying.build(choice)), None
+        return decision if is_auto else Decision(varying.build(choice))
     fitted = decision.learn().then(with_faster_function)
     if is_auto and fitted.stopped:
-        return Decision(fitted.problem, fitted=fitted), None
+        return Decision(fitted.problem, fitted=fitted)
     n_kernel = fitted.problem.model.kernel.n_params
     varying.plan.log_noise = fitted.result.best.theta[n_kernel:]
     problem = varying.build(choice)
     starts = _starts(problem, fitted)
     if not is_auto:
-        return Decision(problem, starts), None
+        return Decision(problem, starts)
     other, bounds = _learned_if_better(problem, starts, fitted)
     if other is not None:
-        return Decision(problem, fitted=other), bounds
-    return Decision(fitted.problem, fitted=fitted.evaluated_last()), bounds
+        return Decision(problem, fitted=other, noise_bounds=bounds)
+    return Decision(fitted.problem, fitted=fitted.evaluated_last(), noise_bounds=bounds)
 
 
 def _starts(varying, fitted):

@@ -32,6 +32,15 @@ class ProblemBuilder:
         """Return the `Problem` for a `KernelChoice`."""
         raise NotImplementedError
 
+    def without_copies(self):
+        """Return the builder for rows with weights of at most one, and the number of copies.
+
+        That is by how much the sum of the weights exceeds the number of rows that differ.
+        """
+        data = self._data.without_copies()
+        n_copies = float(self._data.weight.sum()) - len(data.weight)
+        return type(self)(self.estimator, data, self.progress), n_copies
+
     def _merged(self, data, transform):
         """Return the `MergedRows` of data that have a transform, or None."""
         raise NotImplementedError

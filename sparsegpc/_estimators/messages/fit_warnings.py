@@ -9,8 +9,6 @@ from sparsegpc._core.learning.faster_functions import missed_correlation
 from sparsegpc._estimators.input.validation import column_name
 from sparsegpc._estimators.messages.user_warnings import warn_user
 
-# A hyperparameter is at a bound if its logarithm is this close; searches end much closer.
-AT_BOUND = 1e-3
 # Warn if one column varies this many times more than the others, with a common length scale.
 DOMINANT_SPREAD = 1e3
 # Rounding errors of kernels require jitter of up to about 1e-7.
@@ -89,6 +87,18 @@ def weight_warnings(sample_weight):
         f"sample_weight has the mean {mean:.3g} and holds numbers that are not whole, but a weight "
         f"counts copies of its row: on average each row is taken for {mean:.3g} rows. If the "
         "weights are not counts, divide them by their mean"
+    )
+    return [FitWarning(UserWarning, text)]
+
+
+def copy_warnings(n_copies):
+    """Return a list with a `FitWarning` that copies were left out, empty if there were none."""
+    if n_copies == 0.0:
+        return []
+    text = (
+        f"{n_copies:g} rows, counted by their weights, repeat others, targets included, and with "
+        "them the targets look free of noise, so each row was counted once at most. If they are "
+        "copies of records, leave them out; if the targets are exact, give their noise_variance"
     )
     return [FitWarning(UserWarning, text)]
 
@@ -207,15 +217,8 @@ def _remedy(problem, limits, mismatch):
 def _describe_limits(problem, best):
     """Describe the hyperparameters at their bounds, or return an empty string."""
     parts, hyperparameters, estimator = [], problem.hyperparameters, problem.estimator
-    for value, slope, (low, high), (name, column, effect) in zip(
-        best.theta, best.grad_theta, hyperparameters.bounds, hyperparameters.entries, strict=True
-    ):
-        if value - low < AT_BOUND and slope < 0.0:
-            side = "lower"
-        elif high - value < AT_BOUND and slope > 0.0:
-            side = "upper"
-        else:
-            continue
+    for k, side in hyperparameters.at_limits(best):
+        name, column, effect = hyperparameters.entries[k]
         if effect and side == ("lower" if column is None else "upper"):
             # A column that has no effect of its own ends here, as it should.
             continue
@@ -231,11 +234,11 @@ def _describe_limits(problem, best):
             which = column_name(estimator, column)
             meaning = f"the function varies faster along {which} than the limit allows"
         else:
-            meaning = estimator._limit_meaning(name, side, best)
+            meaning = estimator._limit_meaning(problem, name, side, best)
             if meaning is None:
                 continue
         meaning = f": {meaning}" if meaning else ""
-        parts.append(f"{name} = {np.exp(value):.3g} at its {side} limit{meaning}")
+        parts.append(f"{name} = {np.exp(best.theta[k]):.3g} at its {side} limit{meaning}")
     return "; ".join(parts)
 
 

@@ -20,8 +20,6 @@ from sparsegpc._estimators.kernels.spread import Spread
 START, LIMITS = 0.1, (1e-8, 10.0)
 # Change of a log noise variance at the start to where there is little noise.
 TO_LITTLE_NOISE = -np.log(100.0)
-# What a variance or scale at its lower limit implies.
-FREE_OF_NOISE = "the targets look free of noise"
 
 
 class NoiseData(NamedTuple):

@@ -8,12 +8,12 @@ from sklearn.preprocessing import PolynomialFeatures
 from sklearn.utils._param_validation import Interval
 
 from sparsegpc._core.likelihoods.gaussian import GaussianNoise, noisy_targets
+from sparsegpc._core.likelihoods.responses import FREE_OF_NOISE
 from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.rows.blocks import RowBlocks, Table
 from sparsegpc._core.rows.sources import map_rows
 from sparsegpc._estimators.input.settings import row_options
 from sparsegpc._estimators.noise.base import (
-    FREE_OF_NOISE,
     LIMITS,
     START,
     TO_LITTLE_NOISE,

@@ -6,11 +6,12 @@ import numpy as np
 from sklearn.utils._param_validation import Interval
 
 from sparsegpc._core.likelihoods.noise_variance import InverseGammaVariance
+from sparsegpc._core.likelihoods.responses import FREE_OF_NOISE
 from sparsegpc._core.likelihoods.student_t import DF_RANGE, StudentT
 from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.numerics.floats import TINY
 from sparsegpc._core.rows.merged_rows import merge_rows
-from sparsegpc._estimators.noise.base import FREE_OF_NOISE, LearnedNoise, NoisePlan, NoiseSettings
+from sparsegpc._estimators.noise.base import LearnedNoise, NoisePlan, NoiseSettings
 
 
 class StudentTNoise(NoiseSettings):

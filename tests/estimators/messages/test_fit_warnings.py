@@ -331,19 +331,6 @@ def test_targets_without_noise_are_said_to_look_so():
     assert "noise variance = 0.0001 at its lower limit: the targets look free of noise" in text
 
 
-@pytest.mark.parametrize("noise", ["homoscedastic", "student-t"])
-def test_copies_that_hide_the_noise_are_named(noise):
-    rng = np.random.RandomState(0)
-    X = rng.uniform(size=(20, 1))
-    y = np.sin(5.0 * X[:, 0]) + 0.2 * rng.standard_normal(20)
-    copies = np.arange(16)
-    X, y = np.concatenate([X, X[copies]]), np.concatenate([y, y[copies]])
-    kernel = ConstantKernel(1.0) * RBF(0.01, (1e-3, 1e-2))
-    model = regression.model_of(kernel=kernel, noise=noise, n_inducing=40)
-    text = next(text for text in texts_of(model, X, y) if "free of noise" in text)
-    assert "perhaps because 16 rows repeat others exactly or have weights above 1" in text
-
-
 def test_a_factor_of_the_noise_at_its_limit_is_not_taken_for_noise_free_targets():
     rng = np.random.RandomState(0)
     X = np.sort(rng.uniform(-1.0, 1.0, (60, 1)), axis=0)

@@ -1,0 +1,89 @@
+"""Copies of rows are left out if the noise vanishes because of them."""
+
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.gaussian_process.kernels import RBF
+
+from sparsegpc import HomoscedasticNoise, SparseGPGeneralizedRegressor, SparseGPRegressor
+
+LEFT_OUT = "30 rows, counted by their weights, repeat others"
+
+
+def noisy(n=60):
+    """Return inputs and targets with noise of variance .09."""
+    rng = np.random.RandomState(0)
+    X = rng.uniform(size=(n, 2))
+    return X, np.sin(5.0 * X[:, 0]) + X[:, 1] + 0.3 * rng.standard_normal(n)
+
+
+def with_copies(X, y, n=30):
+    return np.concatenate([X, X[:n]]), np.concatenate([y, y[:n]])
+
+
+@pytest.mark.parametrize("noise", ["homoscedastic", "student-t"])
+def test_the_model_is_the_one_without_copies_that_hide_the_noise(noise):
+    X, y = noisy()
+    model = SparseGPRegressor(noise=noise)
+    expected = SparseGPRegressor(noise=noise).fit(X, y)
+    with pytest.warns(UserWarning, match=LEFT_OUT):
+        model.fit(*with_copies(X, y))
+    assert model.lower_bound_ == pytest.approx(expected.lower_bound_, rel=1e-3)
+    assert model.noise_variance_ == pytest.approx(expected.noise_variance_, rel=0.01)
+    assert 0.06 < model.noise_variance_ < 0.12
+    again = model.lower_bound(None, *with_copies(X, y))
+    assert again == pytest.approx(model.lower_bound_, rel=1e-9)
+    np.testing.assert_allclose(model.predict(X), expected.predict(X), atol=0.01)
+
+
+@pytest.mark.parametrize("likelihood", ["gamma", "log-normal"])
+def test_positive_targets_are_learned_without_copies_that_hide_the_noise(likelihood):
+    X, y = noisy()
+    model = SparseGPGeneralizedRegressor(likelihood=likelihood)
+    expected = SparseGPGeneralizedRegressor(likelihood=likelihood).fit(X, np.exp(y))
+    with pytest.warns(UserWarning, match=LEFT_OUT):
+        model.fit(*with_copies(X, np.exp(y)))
+    assert model.lower_bound_ == pytest.approx(expected.lower_bound_, rel=1e-6)
+    np.testing.assert_allclose(model.predict(X), expected.predict(X), rtol=1e-3)
+
+
+def test_weights_that_are_counts_have_the_effect_of_copies():
+    X, y = noisy()
+    copied, weighted = SparseGPRegressor(), SparseGPRegressor()
+    with pytest.warns(UserWarning, match=LEFT_OUT):
+        copied.fit(*with_copies(X, y))
+    with pytest.warns(UserWarning, match=LEFT_OUT):
+        weighted.fit(X, y, np.where(np.arange(60) < 30, 2.0, 1.0))
+    assert weighted.lower_bound_ == copied.lower_bound_
+
+
+def test_the_noise_is_learned_from_a_few_copies_that_leave_it_alone(recwarn):
+    X, y = noisy(200)
+    model = SparseGPRegressor(kernel=1.0 * RBF(0.5, (0.1, 10.0))).fit(*with_copies(X, y, 2))
+    assert not [each for each in recwarn if "repeat others" in str(each.message)]
+    copies = with_copies(X, y, 2)
+    assert model.lower_bound(None, *copies) == pytest.approx(model.lower_bound_, rel=1e-9)
+    assert model.lower_bound(None, X, y) != pytest.approx(model.lower_bound_, rel=1e-6)
+
+
+def test_copies_of_exact_targets_count():
+    X = np.random.RandomState(0).uniform(size=(40, 1))
+    y = np.sin(5.0 * X[:, 0])
+    once, copied = SparseGPRegressor(hyperparameters="best"), SparseGPRegressor()
+    with pytest.warns(ConvergenceWarning, match="the targets look free of noise"):
+        once.fit(X, y)
+    with pytest.warns(ConvergenceWarning, match="the targets look free of noise"):
+        copied.fit(*with_copies(X, y))
+    # Each copy has a density of 1 / sqrt(2 pi) standard deviations, of 1e-4.
+    assert copied.lower_bound_ > once.lower_bound_ + 200.0
+
+
+def test_copies_count_where_the_user_limits_the_noise():
+    X, y = noisy()
+    noise = HomoscedasticNoise(variance=0.5, variance_bounds=(0.5, 1.0))
+    once, copied = SparseGPRegressor(noise=noise), SparseGPRegressor(noise=noise)
+    with pytest.warns(ConvergenceWarning, match="lower limit"):
+        once.fit(X, y)
+    with pytest.warns(ConvergenceWarning, match="lower limit"):
+        copied.fit(*with_copies(X, y))
+    assert copied.predict(X, return_std=True)[1].mean() < once.predict(X, return_std=True)[1].mean()
