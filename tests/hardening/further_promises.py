@@ -325,6 +325,9 @@ class FurtherPromises(Promises):
         reached = model.lower_bound_ + model.log_prior_
         for name, changes in others.items():
             other = self._fitted(clone(problem.estimator).set_params(**changes))
+            if other._without_copies != model._without_copies:
+                # Their bounds are for different rows.
+                continue
             cost = self._cost_of_variance(other, least.get(name, 0.0))
             yield name, reached, other.lower_bound_ + other.log_prior_, cost
 

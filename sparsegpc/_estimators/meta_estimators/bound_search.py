@@ -193,6 +193,8 @@ class BoundSearch(DelegatingEstimator):
         -----
         FitFailedWarning
             If some candidates fail, see "error" in `results_`.
+        UserWarning
+            If only some candidates left out copies of rows because they hid the noise.
         Warning
             Warnings of the chosen candidate's fit to all rows, with its parameters before the text;
             those of others are not shown.

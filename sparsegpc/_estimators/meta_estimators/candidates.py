@@ -26,12 +26,14 @@ class CandidateFit(NamedTuple):
     """The fit of a candidate.
 
     ``bound`` is the lower bound plus the log prior, in nats; ``values`` says whose density is
-    bounded; ``estimator`` is None unless it is kept.
+    bounded, and ``without_copies`` whether the fit left out copies of rows; ``estimator`` is None
+    unless it is kept.
     """
 
     bound: float
     seconds: float
     values: str = ""
+    without_copies: bool = False
     estimator: BaseEstimator | None = None
     error: Exception | None = None
     warnings: tuple = ()
@@ -95,6 +97,8 @@ class Candidates:
             errors[0].add_note(f"All {of_all}candidates of BoundSearch failed, this one first.")
             raise errors[0]
         _check_comparable(fits)
+        if not stage:
+            _warn_of_copies(fits)
         for k, fit in zip(indices, fits, strict=True):
             self.results[f"{stage}bound"][k] = fit.bound
             self.results[f"{stage}seconds"][k] = fit.seconds
@@ -139,6 +143,16 @@ def _check_comparable(fits):
         )
 
 
+def _warn_of_copies(fits):
+    """Warn if some bounds count copies of rows, and others do not."""
+    if len({fit.without_copies for fit in fits if fit.error is None}) > 1:
+        warn_user(
+            "some candidates left out copies of rows, which hid the noise, and others counted "
+            "them, so their bounds are for different rows: leave out copies of records before the "
+            "search"
+        )
+
+
 def _fit_candidate(candidate, data, keep, name):
     """Return the `CandidateFit` of `_fitted`; print a line about it unless `name` is None."""
     fit = _fitted(candidate, data, keep)
@@ -163,6 +177,7 @@ def _fitted(candidate, data, keep):
         bound=float(model.lower_bound_ + model.log_prior_),
         seconds=perf_counter() - start,
         values=getattr(model, "_bounded_values", "targets"),
+        without_copies=getattr(model, "_without_copies", False),
         estimator=candidate if keep else None,
         warnings=tuple(warning.message for warning in caught) if keep else (),
     )

@@ -172,6 +172,16 @@ def test_bounds_for_different_values_are_refused(likelihoods, named):
     assert not hasattr(search, "best_estimator_")
 
 
+def test_bounds_with_and_without_copies_are_said_to_be_for_different_rows(rng):
+    X = rng.uniform(size=(60, 1))
+    y = np.sin(5.0 * X[:, 0]) + 0.3 * rng.standard_normal(60)
+    X, y = np.concatenate([X, X[:40]]), np.concatenate([y, y[:40]])
+    # A smooth function cannot do without noise.
+    grid = {"kernel": [1.0 * RBF(1.0, "fixed"), 1.0 * RBF(1e-3, "fixed")]}
+    with pytest.warns(UserWarning, match="their bounds are for different rows"):
+        BoundSearch(SparseGPRegressor(n_inducing=100), grid).fit(X, y)
+
+
 def test_likelihoods_of_labels_are_compared():
     X, y = np.random.RandomState(0).randn(40, 2), np.arange(40) % 2
     grid = {"likelihood": ["polya-gamma", "bernoulli-logit", "bernoulli-probit", "softmax"]}
