@@ -62,10 +62,33 @@ def principal_start(data, n_latent, n_points, rng):
 def learn(data, params, *, max_iter, tol):
     """Maximise the bound from a start, and return `Learned`.
 
-    There are at most `max_iter` iterations of L-BFGS-B in all. The search ends when an iteration,
-    or a move of all rows, gains less than `tol` nats. Raises `LinAlgError` if the bound cannot be
-    computed at the start.
+    If it ends below the bound of noise alone, the search goes on from there. There are at most
+    `max_iter` iterations of L-BFGS-B in all. The search ends when an iteration, or a move of all
+    rows, gains less than `tol` nats. Raises `LinAlgError` if the bound cannot be computed at the
+    start.
     """
+    learned = _learn_from(data, params, max_iter, tol)
+    noise = _noise_alone(params)
+    if evaluate(noise, data).value <= learned.evaluation.value:
+        return learned
+    other = _learn_from(data, noise, max_iter - learned.n_iter, tol)
+    return other._replace(n_iter=learned.n_iter + other.n_iter)
+
+
+def _noise_alone(params):
+    """Return `LatentParams` at which f is nearly zero, and q(X) nearly the prior."""
+    return params._replace(
+        # Where the means are zero, so is the gradient.
+        mean=0.01 * params.mean,
+        variance=np.ones(params.mean.shape),
+        widths=np.ones(len(params.widths)),
+        signal=SIGNALS[0],
+        noise=1.0,
+    )
+
+
+def _learn_from(data, params, max_iter, tol):
+    """Return what `learn` returns for a single start."""
     start, bounds, n_iter, length = params, _bounds(params), 0, FIRST_ROUND
     current = evaluate(params, data)
     while True:

@@ -2,8 +2,9 @@
 
 import numpy as np
 from numpy.testing import assert_allclose
+from scipy.stats import norm
 
-from sparsegpc._core.bounds.slacks import TIGHT
+from sparsegpc._core.bounds.slacks import STANDARD, TIGHT
 from sparsegpc._core.latent_inputs.collapsed_bound import LatentData, evaluate
 from sparsegpc._core.latent_inputs.learning import learn, principal_start
 
@@ -76,3 +77,17 @@ def test_the_limit_of_iterations_is_kept():
     Y = plane()
     learned = learn(LatentData(Y, TIGHT), start(Y), max_iter=3, tol=0.0)
     assert (learned.n_iter, learned.converged) == (3, False)
+
+
+def test_noise_with_missing_values_is_learned_as_noise():
+    """The search from principal components ends several nats below."""
+    for seed in (5, 16, 26):
+        rng = np.random.RandomState(seed)
+        Y = rng.uniform(size=(rng.randint(5, 70), 1))
+        Y[rng.uniform(size=len(Y)) < 0.3] = np.nan
+        Y = (Y - np.nanmean(Y)) / np.nanstd(Y)
+        data = LatentData(Y, STANDARD)
+        begin = principal_start(data, 2, 7, np.random.RandomState(0))
+        learned = learn(data, begin, max_iter=200, tol=1e-4)
+        assert learned.evaluation.value > np.nansum(norm.logpdf(Y)) - 0.1
+        assert_allclose(learned.params.noise, 1.0, rtol=0.02)
