@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RBF
 
@@ -34,6 +35,16 @@ def test_the_model_is_the_one_without_copies_that_hide_the_noise(noise):
     again = model.lower_bound(None, *with_copies(X, y))
     assert again == pytest.approx(model.lower_bound_, rel=1e-9)
     np.testing.assert_allclose(model.predict(X), expected.predict(X), atol=0.01)
+
+
+def test_noise_that_vanishes_at_copies_alone_is_learned_without_them():
+    X, y = noisy(80)
+    model = SparseGPRegressor(noise="gp", length_scales="common", main_effects=False)
+    expected = clone(model).fit(X, y)
+    with pytest.warns(UserWarning, match=LEFT_OUT):
+        model.fit(*with_copies(X, y))
+    assert model.lower_bound_ == pytest.approx(expected.lower_bound_, rel=1e-3)
+    assert model.predict_noise_std(X).min() > 0.1
 
 
 @pytest.mark.parametrize("likelihood", ["gamma", "log-normal"])
