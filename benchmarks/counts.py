@@ -77,7 +77,8 @@ def delays():
     """Return the delayed arrivals and the flights of each hour of 2013."""
     data = load_regression("airline_nyc2013")
     minute, weekday, day, month = (data.X[:, column].astype(int) for column in (3, 5, 6, 7))
-    date = (np.array("2013", "datetime64[M]") + month - 1).astype("datetime64[D]") + day - 1
+    months = np.datetime64("2013", "M") + (month - 1).astype("timedelta64[M]")
+    date = months.astype("datetime64[D]") + (day - 1).astype("timedelta64[D]")
     day_of_year = (date - np.datetime64("2013-01-01")).astype(int)
     keys, inverse, flights = np.unique(
         np.stack([minute // 60, weekday, day_of_year], axis=1),

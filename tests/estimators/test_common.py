@@ -52,6 +52,8 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning"),
     # The targets of scikit-learn's checks are often classes.
     pytest.mark.filterwarnings("ignore:.*of the targets are equal:UserWarning"),
+    # Some repeat rows, which hide the noise.
+    pytest.mark.filterwarnings("ignore:.* counted by their weights, repeat others:UserWarning"),
 ]
 
 
