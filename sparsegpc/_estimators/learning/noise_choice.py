@@ -30,7 +30,7 @@ from sparsegpc._estimators.noise.registry import AUTO, DEFAULT, VARYING
 # The noise of a target that others share vanishes if its standard deviation is less than VANISHING
 # times the distance to the nearest other target. Noise that vanishes at more than the fraction
 # MOST_VANISHING of the rows is rejected.
-VANISHING, MOST_VANISHING = 0.05, 0.2
+VANISHING, MOST_VANISHING = 0.05, 0.05
 # Passes that show whether the noise depends on a column. Columns that gain less than this fraction
 # of what the best one gains are left to the search.
 MOST_PASSES, COLUMN_SHARE = 10, 0.25

@@ -11,7 +11,7 @@ from sparsegpc._estimators.classifier import SparseGPClassifier
 from sparsegpc._estimators.generalized_regressor import SparseGPGeneralizedRegressor
 from sparsegpc._estimators.input.validation import refuse_repeated_names
 from sparsegpc._estimators.meta_estimators.bound_search import BoundSearch
-from sparsegpc._estimators.noise.registry import DEFAULT
+from sparsegpc._estimators.noise.registry import AUTO, DEFAULT
 from sparsegpc._estimators.regressor import SparseGPRegressor
 from sparsegpc._estimators.tables.columns import (
     FEWEST_ROWS,
@@ -55,9 +55,9 @@ def tabular_pipeline(estimator, *, search=True, n_jobs=None, verbose=0):
     search : bool, default=True
         Whether to choose by the bound, with :class:`BoundSearch`: numbers as they are or as
         :class:`NormalScores`; the kernel "rbf", "matern32" or "laplacian"; in regression the noise
-        "homoscedastic" or "gp". What the given estimator sets (a kernel, or a noise other than
+        "homoscedastic" or "auto". What the given estimator sets (a kernel, or a noise other than
         "homoscedastic") stays as it is. There are up to 6 candidates, or 12 with a noise to choose;
-        those with "gp" noise take the longest. If there are more than 500 rows (2000 in
+        those with "auto" noise take the longest. If there are more than 500 rows (2000 in
         classification), all are fitted to that many rows, and the best two to all rows.
     n_jobs : int or None, default=None
         Number of candidates of the search that are fitted at once, see :class:`BoundSearch`.
@@ -190,5 +190,5 @@ def _candidates(model):
     if model.kernel is None:
         grid["model__kernel"] = ["rbf", "matern32", "laplacian"]
     if getattr(model, "noise", None) == DEFAULT:
-        grid["model__noise"] = [DEFAULT, "gp"]
+        grid["model__noise"] = [DEFAULT, AUTO]
     return grid

@@ -61,6 +61,19 @@ def test_noise_that_vanishes_where_targets_are_equal_is_not_taken(monkeypatch):
         assert auto.fit(X, y).noise_variance_ is None
 
 
+def test_claims_keep_constant_noise():
+    """The noise would vanish at less than a tenth of the rows, and f at nearly all of them."""
+    rng = np.random.RandomState(0)
+    X = rng.normal(size=(400, 4))
+    has_claim = rng.uniform(size=400) < 1.0 / (1.0 + np.exp(0.7 - X[:, 0]))
+    y = np.where(has_claim, np.exp(0.5 * X[:, 1] + 0.8 * rng.normal(size=400)), 0.0)
+    learning = {"kernel": "rbf", "main_effects": False, "n_inducing": 100}
+    auto = model_of("auto", **learning).fit(X, y)
+    assert auto.noise_bounds_["gp"] > auto.noise_bounds_["homoscedastic"] + 50.0
+    assert auto.noise_variance_ is not None
+    assert auto.predict(X).mean() == pytest.approx(y.mean(), rel=0.1)
+
+
 def test_rounded_targets_may_have_noise_that_varies():
     X, y = varying()
     assert model_of("auto").fit(X, np.round(y, 1)).noise_variance_ is None
