@@ -111,7 +111,8 @@ class SparseGPGeneralizedRegressor(ResponsePredictions, BaseSparseGP):
         Warns
         -----
         ConvergenceWarning, UserWarning
-            As in :meth:`SparseGPClassifier.fit`.
+            As in :meth:`SparseGPClassifier.fit`. A UserWarning also if rows that repeat others hid
+            the noise and were counted once.
         """
         return self._fit_likelihood(None, X, y, sample_weight, exposure, event)
 

@@ -229,7 +229,8 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
         self._normalized = self.normalize_y
         found = self._keep(learned)
         if builder.has_outliers:
-            found += repetition_warnings(targets.y, targets.weight)
+            rows = targets.without_copies() if learned.n_left_out else targets
+            found += repetition_warnings(rows.y, rows.weight)
         return found
 
     def _observation_at(self, evaluation, model):

@@ -69,9 +69,12 @@ def learn(data, params, *, max_iter, tol):
     """
     learned = _learn_from(data, params, max_iter, tol)
     noise = _noise_alone(params)
-    if evaluate(noise, data).value <= learned.evaluation.value:
+    evaluation, n_left = evaluate(noise, data), max_iter - learned.n_iter
+    if evaluation.value <= learned.evaluation.value:
         return learned
-    other = _learn_from(data, noise, max_iter - learned.n_iter, tol)
+    if n_left == 0:
+        return learned._replace(params=noise, evaluation=evaluation)
+    other = _learn_from(data, noise, n_left, tol)
     return other._replace(n_iter=learned.n_iter + other.n_iter)
 
 

@@ -8,12 +8,16 @@ Noise that depends on the row vanishes at the copies alone.
 
 from typing import NamedTuple
 
+from numpy.linalg import LinAlgError
+
 from sparsegpc._core.likelihoods.responses import FREE_OF_NOISE
 from sparsegpc._estimators.learning.search import FittedProblem
 from sparsegpc._estimators.learning.steps import learn
 
 # Noise that depends on the row vanishes if its variance is less than this fraction of the targets'.
 VANISHING = 1e-6
+# By how much the sum of weights exceeds the number of rows because of rounding, relatively.
+ROUNDING = 1e-9
 
 
 class LearnedRows(NamedTuple):
@@ -34,13 +38,21 @@ def learn_rows(builder, decide):
     `decide` is the function that returns the `Decision` of a builder about the kernel and noise.
     """
     learned = _learned(builder, decide)
-    if not learned.fitted.stopped and _is_free_of_noise(learned.fitted):
-        distinct, n_copies = builder.without_copies()
-        if n_copies > 0.0:
-            other = _learned(distinct, decide)
-            if not _is_free_of_noise(other.fitted):
-                return other._replace(n_left_out=n_copies)
-    return learned
+    vanished = _at_limits(learned.fitted) | _vanished(learned.fitted, at_copies=True)
+    if learned.fitted.stopped or not vanished:
+        return learned
+    distinct, n_copies = builder.without_copies()
+    if n_copies <= ROUNDING * learned.fitted.problem.whole.total_weight:
+        return learned
+    try:
+        other = _learned(distinct, decide)
+        remaining = _at_limits(other.fitted) | _vanished(other.fitted, at_copies=False)
+        if remaining < vanished and not other.fitted.stopped:
+            return other._replace(n_left_out=n_copies)
+    except LinAlgError:
+        # What was learned is usable.
+        pass
+    return learned._replace(fitted=learned.fitted.evaluated_last())
 
 
 def _learned(builder, decide):
@@ -48,25 +60,31 @@ def _learned(builder, decide):
     return LearnedRows(learn(decision), decision.noise_bounds)
 
 
-def _is_free_of_noise(fitted):
-    """Return whether there is as little noise as is allowed, or hardly any at copies of a row."""
+def _at_limits(fitted):
+    """Return the names of the parameters that allow no less noise, as a set."""
     problem, best = fitted.problem, fitted.result.optimum
-    if problem.plan is not None and problem.plan.varies and _vanishes_at_copies(fitted):
-        return True
+    if not problem.learns:
+        return set()
     entries, meaning = problem.hyperparameters.entries, problem.estimator._limit_meaning
-    return problem.learns and any(
-        meaning(problem, entries[k].name, side, best) == FREE_OF_NOISE
+    return {
+        entries[k].name
         for k, side in problem.hyperparameters.at_limits(best)
-    )
+        if meaning(problem, entries[k].name, side, best) == FREE_OF_NOISE
+    }
 
 
-def _vanishes_at_copies(fitted):
-    """Return whether noise that depends on the row vanishes at rows with a weight above one."""
-    model, solutions = fitted.problem.model, fitted.result.best.solutions
-    copied = model.weight > 1.0
-    for y, solution in zip(model.targets, solutions, strict=True):
-        variance = model.weight @ y["mean"] ** 2 / model.weight.sum()
-        noise = model.weight / solution.sites.precision
-        if (noise[copied] < VANISHING * variance).any():
-            return True
-    return False
+def _vanished(fitted, at_copies):
+    """Return the indices of the outputs whose noise depends on the row and vanishes, as a set.
+
+    It vanishes at a row with a weight above one, or, unless `at_copies`, at most rows.
+    """
+    model, plan = fitted.problem.model, fitted.problem.plan
+    if plan is None or not plan.varies:
+        return set()
+    found = set()
+    for k, solution in enumerate(fitted.result.best.solutions):
+        variance = model.weight @ model.targets[k]["mean"] ** 2 / model.total_weight
+        vanishes = model.weight < VANISHING * variance * solution.sites.precision
+        if vanishes[model.weight > 1.0].any() if at_copies else vanishes.mean() > 0.5:
+            found.add(k)
+    return found

@@ -97,8 +97,8 @@ def copy_warnings(n_copies):
         return []
     text = (
         f"{n_copies:g} rows, counted by their weights, repeat others, targets included, and with "
-        "them the targets look free of noise, so each row was counted once at most. If they are "
-        "copies of records, leave them out; if the targets are exact, give their noise_variance"
+        "them the targets look free of noise, so each row was counted at most once. Drop copies of "
+        "records before fitting; if the targets are exact, give them a fixed small noise"
     )
     return [FitWarning(UserWarning, text)]
 

@@ -18,6 +18,8 @@ from sparsegpc._estimators.messages.user_warnings import warn_user
 from sparsegpc._estimators.meta_estimators.delegation import last_step
 from sparsegpc._estimators.minibatches.base import BaseMinibatches
 
+# Bounds of the same model differ by less than this, in nats.
+SAME_BOUND = 1e-6
 # Where scikit-learn's transformers keep the arguments of set_output.
 OUTPUT = "_sklearn_output_config"
 
@@ -75,11 +77,15 @@ class Candidates:
         return f"candidate {k} ({text})" if text else f"candidate {k}"
 
     def finalists(self, n_finalists):
-        """Return the indices of those with the best bounds for the screening rows, in order."""
+        """Return the indices of those with the best bounds for the screening rows, in order.
+
+        Of those with the same bound, which have learned the same model, only the first one counts.
+        """
         lower_bounds = self.results["screening_bound"]
         # Failures, which are nan, come last.
-        order = np.argsort(-lower_bounds, kind="stable")
-        return sorted(order[: min(n_finalists, np.isfinite(lower_bounds).sum())])
+        order = np.argsort(-lower_bounds, kind="stable")[: np.isfinite(lower_bounds).sum()]
+        is_new = -np.diff(lower_bounds[order], prepend=np.inf) > SAME_BOUND
+        return sorted(order[is_new][:n_finalists])
 
     def fit(self, indices, data, stage=""):
         """Fit candidates to the arguments `data`, and return each `CandidateFit`.
@@ -97,8 +103,7 @@ class Candidates:
             errors[0].add_note(f"All {of_all}candidates of BoundSearch failed, this one first.")
             raise errors[0]
         _check_comparable(fits)
-        if not stage:
-            _warn_of_copies(fits)
+        _warn_of_copies(fits)
         for k, fit in zip(indices, fits, strict=True):
             self.results[f"{stage}bound"][k] = fit.bound
             self.results[f"{stage}seconds"][k] = fit.seconds

@@ -7,6 +7,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RBF
 
 from sparsegpc import HomoscedasticNoise, SparseGPGeneralizedRegressor, SparseGPRegressor
+from sparsegpc._estimators.learning import copies, steps
 
 LEFT_OUT = "30 rows, counted by their weights, repeat others"
 
@@ -87,6 +88,54 @@ def test_copies_of_exact_targets_count():
         copied.fit(*with_copies(X, y))
     # Each copy has a density of 1 / sqrt(2 pi) standard deviations, of 1e-4.
     assert copied.lower_bound_ > once.lower_bound_ + 200.0
+    assert copied.history_["lower_bound"][-1] == copied.lower_bound_
+
+
+def test_copies_of_exact_targets_count_with_noise_that_varies(recwarn):
+    X = np.random.RandomState(0).uniform(size=(30, 1))
+    y = np.sin(5.0 * X[:, 0])
+    SparseGPRegressor(noise="gp", kernel="rbf").fit(*with_copies(X, y))
+    assert not [each for each in recwarn if "repeat others" in str(each.message)]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "leaves_out"),
+    [({"a", "b"}, {"a"}, True), ({"a"}, {"a"}, False), ({"a"}, {"b"}, False), (set(), None, False)],
+)
+def test_an_exact_output_does_not_hide_copies_of_another(monkeypatch, first, second, leaves_out):
+    found = iter([first, second])
+    monkeypatch.setattr(copies, "_at_limits", lambda fitted: next(found))
+    X, y = noisy(20)
+    model = SparseGPRegressor(1.0 * RBF(), optimizer=None).fit
+    if leaves_out:
+        with pytest.warns(UserWarning, match="5 rows, counted by their weights"):
+            model(*with_copies(X, y, 5))
+    else:
+        model(*with_copies(X, y, 5))
+
+
+def test_weights_of_mean_one_are_no_copies(recwarn):
+    X, y = noisy()
+    weight = np.random.RandomState(0).uniform(size=60)
+    SparseGPRegressor(noise="gp").fit(X, y, weight / weight.mean())
+    assert not [each for each in recwarn if "repeat others" in str(each.message)]
+
+
+def test_a_second_fit_that_fails_leaves_the_first(monkeypatch):
+    X, y = noisy()
+    fitted = []
+
+    def failing(decision):
+        fitted.append(decision)
+        if len(fitted) > 1:
+            raise np.linalg.LinAlgError
+        return steps.learn(decision)
+
+    monkeypatch.setattr(copies, "learn", failing)
+    with pytest.warns(ConvergenceWarning, match="the targets look free of noise"):
+        model = SparseGPRegressor(hyperparameters="best").fit(*with_copies(X, y))
+    assert len(fitted) == 2
+    assert model.history_["lower_bound"][-1] == model.lower_bound_
 
 
 def test_copies_count_where_the_user_limits_the_noise():

@@ -103,6 +103,11 @@ def test_only_the_best_on_few_rows_are_fitted_to_all():
     assert len(search.best_estimator_.fitted_to_[1]) == 100
 
 
+def test_a_model_is_a_finalist_once():
+    search = scripted_search({"bound": [3.0, 3.0, 2.0, 1.0]}, n_screening_rows=40, n_finalists=2)
+    assert_array_equal(np.isfinite(search.results_["bound"]), [True, False, True, False])
+
+
 @pytest.mark.parametrize("options", [{"n_screening_rows": 100}, {"n_finalists": 3}])
 def test_without_need_there_is_no_screening(options):
     search = scripted_search({"bound": [1.0, 2.0, 3.0]}, **{"n_screening_rows": 40, **options})
