@@ -73,7 +73,7 @@ def learn(data, params, *, max_iter, tol):
     if evaluation.value <= learned.evaluation.value:
         return learned
     if n_left == 0:
-        return learned._replace(params=noise, evaluation=evaluation)
+        return Learned(noise, evaluation, False, learned.n_iter)
     other = _learn_from(data, noise, n_left, tol)
     return other._replace(n_iter=learned.n_iter + other.n_iter)
 
